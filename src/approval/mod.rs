@@ -1,0 +1,1 @@
+//! May this effect happen: modes, rules, grants and shell parsing, all pure.

@@ -1,0 +1,48 @@
+//! The arithmetic of waiting before a retry (R-PROV-1): pure, no clock, no randomness of its own.
+
+use std::time::Duration;
+
+/// How delays grow: `min(initial × factor^(attempt−1), max)`, then up to a quarter more at random.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Backoff {
+    /// Wait before the second try.
+    pub initial: Duration,
+    /// Growth from one attempt to the next.
+    pub factor: f64,
+    /// Cap, applied before the jitter.
+    pub max: Duration,
+}
+
+impl Backoff {
+    /// The wait after failed attempt number `attempt` (from 1). `unit` in `0.0..1.0` is the jitter's draw.
+    pub fn delay(&self, attempt: u32, unit: f64) -> Duration {
+        let exponent = i32::try_from(attempt.saturating_sub(1)).unwrap_or(i32::MAX);
+        let grown = self.initial.as_secs_f64() * self.factor.powi(exponent);
+        let capped = grown.min(self.max.as_secs_f64()).max(0.0);
+        Duration::from_secs_f64(capped * (1.0 + 0.25 * unit.clamp(0.0, 1.0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERACTIVE: Backoff = Backoff {
+        initial: Duration::from_secs(1),
+        factor: 2.0,
+        max: Duration::from_secs(30),
+    };
+
+    #[test]
+    fn grows_and_caps_before_jitter() {
+        let delays: Vec<u64> = (1..=7).map(|n| INTERACTIVE.delay(n, 0.0).as_secs()).collect();
+        assert_eq!(delays, [1, 2, 4, 8, 16, 30, 30]);
+        assert_eq!(INTERACTIVE.delay(7, 1.0), Duration::from_secs_f64(37.5));
+    }
+
+    #[test]
+    fn survives_absurd_attempts() {
+        assert_eq!(INTERACTIVE.delay(u32::MAX, 0.0), Duration::from_secs(30));
+        assert_eq!(INTERACTIVE.delay(0, 0.0), Duration::from_secs(1));
+    }
+}

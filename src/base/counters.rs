@@ -1,0 +1,127 @@
+//! Counters and histograms (R-OBS): atomics only, so that everyone may count at any time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `n`.
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// The value now.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Upper bounds of a histogram's buckets, in microseconds; the last bucket is open.
+pub const BUCKETS_US: [u64; 16] = [
+    100,
+    250,
+    500,
+    1_000,
+    2_500,
+    5_000,
+    10_000,
+    25_000,
+    50_000,
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    5_000_000,
+    30_000_000,
+    120_000_000,
+];
+
+/// Latencies in fixed buckets.
+#[derive(Debug, Default)]
+pub struct Histogram {
+    buckets: [AtomicU64; BUCKETS_US.len() + 1],
+    sum_us: AtomicU64,
+}
+
+/// A histogram read at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistogramSnapshot {
+    /// Counts, one more than [`BUCKETS_US`].
+    pub buckets: Vec<u64>,
+    /// Sum of all observations in microseconds.
+    pub sum_us: u64,
+    /// Number of observations.
+    pub count: u64,
+}
+
+impl Histogram {
+    /// Records one latency.
+    pub fn record(&self, latency: Duration) {
+        let us = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
+        let bucket = BUCKETS_US.partition_point(|bound| *bound < us);
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        self.sum_us.fetch_add(us, Ordering::Relaxed);
+    }
+
+    /// Reads it.
+    pub fn snapshot(&self) -> HistogramSnapshot {
+        let buckets: Vec<u64> = self.buckets.iter().map(|b| b.load(Ordering::Relaxed)).collect();
+        let count = buckets.iter().sum();
+        HistogramSnapshot {
+            buckets,
+            sum_us: self.sum_us.load(Ordering::Relaxed),
+            count,
+        }
+    }
+}
+
+/// What the server as a whole has done since it started.
+#[derive(Debug, Default)]
+pub struct Totals {
+    /// Tokens sent to models.
+    pub input_tokens: Counter,
+    /// Tokens received from models.
+    pub output_tokens: Counter,
+    /// Provider calls made.
+    pub requests: Counter,
+    /// Errors of any kind that reached a turn.
+    pub errors: Counter,
+    /// Tool calls run.
+    pub tool_calls: Counter,
+    /// Provider calls made again.
+    pub retries: Counter,
+    /// Compactions done.
+    pub compactions: Counter,
+    /// Turns cancelled.
+    pub cancels: Counter,
+    /// Call made → first content.
+    pub first_token: Histogram,
+    /// One step of the loop.
+    pub step: Histogram,
+    /// One tool call, without the wait for a person.
+    pub tool: Histogram,
+    /// Cancel asked → turn ended.
+    pub cancel: Histogram,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn observations_land_in_their_bucket() {
+        let histogram = Histogram::default();
+        histogram.record(Duration::from_micros(100));
+        histogram.record(Duration::from_micros(101));
+        histogram.record(Duration::from_secs(1_000));
+        let read = histogram.snapshot();
+        assert_eq!(
+            (read.buckets[0], read.buckets[1], read.buckets[BUCKETS_US.len()]),
+            (1, 1, 1)
+        );
+        assert_eq!(read.count, 3);
+    }
+}

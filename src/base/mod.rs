@@ -1,0 +1,11 @@
+//! Clock, tasks, randomness, text, counters. Knows no agents and no protocol.
+
+pub mod backoff;
+pub mod clock;
+pub mod counters;
+pub mod flow;
+pub mod random;
+pub mod spawn;
+pub mod text;
+
+pub use tokio_util::sync::CancellationToken;

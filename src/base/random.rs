@@ -1,0 +1,33 @@
+//! Randomness: ids and jitter. Seeded per thread by the simulator, from the system otherwise.
+
+use std::cell::RefCell;
+
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+thread_local! {
+    static RNG: RefCell<SmallRng> = RefCell::new(rand::make_rng());
+}
+
+/// Makes this thread's randomness repeatable (simulator and tests).
+pub fn seed(seed: u64) {
+    RNG.with_borrow_mut(|rng| *rng = SmallRng::seed_from_u64(seed));
+}
+
+/// Uniform in `0.0..1.0`.
+pub fn unit() -> f64 {
+    RNG.with_borrow_mut(|rng| rng.random::<f64>())
+}
+
+/// Uniform over all values.
+pub fn next_u64() -> u64 {
+    RNG.with_borrow_mut(|rng| rng.random())
+}
+
+/// `len` characters of lower-case base 32 (5 bits each); for ids.
+pub fn token(len: usize) -> String {
+    const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+    (0..len)
+        .map(|_| ALPHABET[(next_u64() >> 59) as usize] as char)
+        .collect()
+}

@@ -1,0 +1,76 @@
+//! Spawning: every task has an owner. Dropping a [`Task`] aborts it; awaiting it tells of a panic.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::task::JoinHandle;
+
+/// A running task that its owner awaits or drops; dropping aborts it.
+#[derive(Debug)]
+pub struct Task<T> {
+    handle: JoinHandle<T>,
+}
+
+/// Why a task gave no value.
+#[derive(Debug, thiserror::Error)]
+pub enum TaskError {
+    /// The task panicked; the payload's text.
+    #[error("task panicked: {0}")]
+    Panicked(String),
+    /// The task was aborted.
+    #[error("task was aborted")]
+    Aborted,
+}
+
+/// Starts `future` on the current runtime.
+#[expect(clippy::disallowed_methods, reason = "this is the one module that may")]
+pub fn spawn<F>(future: F) -> Task<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    Task {
+        handle: tokio::spawn(future),
+    }
+}
+
+impl<T> Task<T> {
+    /// Asks the task to stop at its next await.
+    pub fn abort(&self) {
+        self.handle.abort();
+    }
+
+    /// Whether the task has ended, however it did.
+    pub fn is_finished(&self) -> bool {
+        self.handle.is_finished()
+    }
+}
+
+impl<T> Future for Task<T> {
+    type Output = Result<T, TaskError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.handle).poll(cx).map(|joined| {
+            joined.map_err(|error| match error.try_into_panic() {
+                Ok(payload) => TaskError::Panicked(panic_text(payload.as_ref())),
+                Err(_) => TaskError::Aborted,
+            })
+        })
+    }
+}
+
+impl<T> Drop for Task<T> {
+    fn drop(&mut self) {
+        self.handle.abort();
+    }
+}
+
+/// The text of a panic's payload, where it has one.
+pub fn panic_text(payload: &(dyn std::any::Any + Send)) -> String {
+    payload
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
+}

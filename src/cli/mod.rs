@@ -1,0 +1,1 @@
+//! Terminal clients of the server: demo, chat, run, sessions, doctor, config.

@@ -1,0 +1,1 @@
+//! Typed settings: layers, trust, diagnostics with file and line.

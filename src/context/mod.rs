@@ -1,0 +1,1 @@
+//! What the model sees: history, prompt assembly, token estimates.

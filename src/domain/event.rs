@@ -1,0 +1,256 @@
+//! The one enum that flows outward: from the turn, through the actor and the store, to the clients.
+
+use std::sync::Arc;
+
+use super::approval::{Approval, Decision, Mode, Settler};
+use super::error::AgentError;
+use super::ids::{ApprovalId, MessageId, SessionId, ToolCallId, TurnId};
+use super::message::{Block, Message};
+use super::reason::{TerminalReason, Transition, TurnState};
+use super::tool_call::ToolCallUpdate;
+use super::usage::{Cost, Usage};
+use crate::base::flow::Permit;
+
+/// Something that happened in a session. All but [`Event::Delta`] are durable: numbered, stored before
+/// they are shown, and folded into the session's state.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A turn began.
+    TurnStarted {
+        /// The turn that it goes on with.
+        resumes: Option<TurnId>,
+    },
+    /// A turn ended; the last event of its turn, exactly one.
+    TurnEnded(TurnEnd),
+    /// A completed (or cut) message.
+    Message(Arc<Message>),
+    /// What was shown of a broken attempt is void.
+    MessageRetracted {
+        /// The message.
+        message: MessageId,
+        /// The tool calls it had begun to ask for.
+        tool_calls: Vec<ToolCallId>,
+    },
+    /// A tool call changed.
+    ToolCall(ToolCallUpdate),
+    /// A person is asked about an effect.
+    ApprovalRequested(Approval),
+    /// The question is settled.
+    ApprovalResolved {
+        /// Which.
+        approval: ApprovalId,
+        /// The call it was about.
+        tool_call: ToolCallId,
+        /// What was decided.
+        decision: Decision,
+        /// By what.
+        by: Settler,
+    },
+    /// The plan, whole.
+    Plan(Vec<PlanItem>),
+    /// A decision of the loop.
+    Transition {
+        /// What it decided.
+        transition: Transition,
+        /// More, for people.
+        detail: Option<String>,
+    },
+    /// A provider call failed and will be made again.
+    Retry {
+        /// The provider's name.
+        provider: String,
+        /// The model.
+        model: String,
+        /// The attempt that failed, from 1.
+        attempt: u32,
+        /// How many retries there are in all.
+        max_retries: u32,
+        /// The wait before the next.
+        delay_ms: u64,
+        /// When it ends, in ms since the epoch.
+        resume_at: i64,
+        /// What failed.
+        error: AgentError,
+        /// What happens if the next fails too.
+        next: String,
+    },
+    /// The turn waits for something that is not an error.
+    Wait {
+        /// For what.
+        why: String,
+        /// Until when, in ms since the epoch, where it is known.
+        until: Option<i64>,
+    },
+    /// Tokens and cost of a step.
+    Usage {
+        /// The step's.
+        step: Usage,
+        /// The turn's so far.
+        turn: Usage,
+        /// The session's so far.
+        session: Usage,
+        /// Cost of the step; none when the model's price is unknown.
+        step_cost: Option<Cost>,
+        /// Cost of the turn so far, as far as it is known.
+        turn_cost: Option<Cost>,
+        /// Cost of the session so far, as far as it is known.
+        session_cost: Option<Cost>,
+        /// Tokens of context used.
+        context_used: u64,
+        /// The model's window.
+        window: u64,
+    },
+    /// Something a person should know; the turn goes on.
+    Warning {
+        /// A stable word.
+        code: String,
+        /// For people.
+        message: String,
+    },
+    /// The session's own data changed; only what changed is set.
+    SessionUpdated {
+        /// The title.
+        title: Option<String>,
+        /// The approval mode.
+        mode: Option<Mode>,
+        /// The model, as `provider/model`.
+        model: Option<String>,
+        /// The reasoning effort.
+        effort: Option<String>,
+    },
+    /// An increment; never the only carrier of a fact.
+    Delta(Delta),
+}
+
+/// An increment to a message or an output in progress.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Delta {
+    /// Text of a message.
+    Text {
+        /// The message.
+        message: MessageId,
+        /// Bytes of the message's text before this piece.
+        offset: u64,
+        /// The piece.
+        text: String,
+    },
+    /// Reasoning of a message, counted apart.
+    Reasoning {
+        /// The message.
+        message: MessageId,
+        /// Bytes of the message's reasoning before this piece.
+        offset: u64,
+        /// The piece.
+        text: String,
+    },
+    /// A tool call's input as it is written.
+    ToolInput {
+        /// The message that asks.
+        message: MessageId,
+        /// The call.
+        tool_call: ToolCallId,
+        /// The tool's name.
+        name: String,
+        /// A piece of its JSON.
+        text: String,
+    },
+    /// Live output of a running tool, already safe to show.
+    ToolOutput {
+        /// The call.
+        tool_call: ToolCallId,
+        /// The piece.
+        text: String,
+    },
+}
+
+impl Delta {
+    /// The piece.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Text { text, .. }
+            | Self::Reasoning { text, .. }
+            | Self::ToolInput { text, .. }
+            | Self::ToolOutput { text, .. } => text,
+        }
+    }
+}
+
+/// How a turn ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TurnEnd {
+    /// Why.
+    pub reason: TerminalReason,
+    /// In one word.
+    pub state: TurnState,
+    /// The turn's tokens.
+    pub usage: Usage,
+    /// The turn's cost, as far as it is known.
+    pub cost: Option<Cost>,
+    /// What went wrong.
+    pub error: Option<AgentError>,
+    /// Steers that were accepted and not used; given back to the person.
+    pub unused_steers: Vec<Vec<Block>>,
+}
+
+/// One line of the plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanItem {
+    /// What is to be done.
+    pub text: String,
+    /// How far it is.
+    pub status: PlanStatus,
+}
+
+/// How far a line of the plan is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum PlanStatus {
+    Pending,
+    InProgress,
+    Completed,
+}
+
+/// An event on its way out.
+#[derive(Debug)]
+pub struct Envelope {
+    /// The session.
+    pub session: SessionId,
+    /// The turn that caused it.
+    pub turn: Option<TurnId>,
+    /// Its number in the session; none for deltas.
+    pub seq: Option<u64>,
+    /// When, in ms since the epoch.
+    pub at_ms: i64,
+    /// What happened.
+    pub event: Event,
+    /// The room it takes in the pipe; given back when it has been written.
+    pub permit: Option<Permit>,
+}
+
+/// Where stored events go next. Called in order, from one thread; must not block.
+pub trait Outlet: Send {
+    /// Takes an event that may now be seen.
+    fn pass(&mut self, envelope: Envelope);
+
+    /// A server-wide warning that belongs to no session.
+    fn warn(&mut self, code: &str, message: &str);
+}
+
+impl Event {
+    /// Whether it is numbered, stored and folded.
+    pub fn is_durable(&self) -> bool {
+        !matches!(self, Self::Delta(_))
+    }
+
+    /// A rough size in bytes, for back pressure.
+    pub fn weight(&self) -> usize {
+        const FRAME: usize = 256;
+        FRAME
+            + match self {
+                Self::Delta(delta) => delta.text().len(),
+                Self::Message(message) => message.text().len().min(64 << 10),
+                Self::ToolCall(update) => update.result.as_ref().map_or(0, |r| r.text.len()),
+                _ => 0,
+            }
+    }
+}

@@ -1,0 +1,22 @@
+//! The vocabulary: plain values that every module shares. No I/O, and no serde: wire shapes live in
+//! `protocol`, disk shapes in `store`, and converters between them are exhaustive matches.
+
+pub mod approval;
+pub mod error;
+pub mod event;
+pub mod ids;
+pub mod message;
+pub mod reason;
+pub mod tool_call;
+pub mod usage;
+
+pub use approval::{
+    Approval, Decision, DecisionKind, Effect, EffectKind, Grant, GrantScope, Mode, Risk, Settler,
+};
+pub use error::{AgentError, ErrorClass, ErrorCode};
+pub use event::{Delta, Envelope, Event, Outlet, PlanItem, PlanStatus, TurnEnd};
+pub use ids::{ApprovalId, MessageId, SessionId, ToolCallId, TurnId};
+pub use message::{Block, ImageData, Message, Reference, ReferenceKind, Role};
+pub use reason::{ContinueReason, TerminalReason, Transition, TurnState};
+pub use tool_call::{ContentRef, Location, ToolCallStatus, ToolCallUpdate, ToolResult};
+pub use usage::{Cost, Price, Usage};

@@ -1,0 +1,3 @@
+//! The binary: arguments, logging, runtime, exit code.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Logging set-up. Counters live in `base`, so that all may count.

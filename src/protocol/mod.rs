@@ -1,0 +1,1 @@
+//! Wire types (serde and schema only) and the files generated from them.

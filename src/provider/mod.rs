@@ -1,0 +1,1 @@
+//! LLM APIs as one typed stream; retry arithmetic; prices.

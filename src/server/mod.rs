@@ -1,0 +1,1 @@
+//! The edge: the tower-lsp service, the method table, thin handlers, converters.

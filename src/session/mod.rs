@@ -1,0 +1,1 @@
+//! One task per session, the only writer of its state.

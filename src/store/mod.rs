@@ -1,0 +1,1 @@
+//! SQLite: durable events, partial text, search; one writer, many readers.

@@ -1,0 +1,1 @@
+//! What the model can do: the trait, the registry, one file per tool.

@@ -1,0 +1,1 @@
+//! JSON-RPC over bytes: frames with limits, one ordered outbox, dispatch with cancel tokens.

@@ -1,0 +1,1 @@
+//! Files inside the roots, unsaved buffers, edits, child processes.
