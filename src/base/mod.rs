@@ -5,6 +5,7 @@ pub mod clock;
 pub mod counters;
 pub mod flow;
 pub mod random;
+pub mod secret_path;
 pub mod spawn;
 pub mod text;
 

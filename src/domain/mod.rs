@@ -18,5 +18,5 @@ pub use event::{Delta, Envelope, Event, Outlet, PlanItem, PlanStatus, TurnEnd};
 pub use ids::{ApprovalId, MessageId, SessionId, ToolCallId, TurnId};
 pub use message::{Block, ImageData, Message, Reference, ReferenceKind, Role};
 pub use reason::{ContinueReason, TerminalReason, Transition, TurnState};
-pub use tool_call::{ContentRef, Location, ToolCallStatus, ToolCallUpdate, ToolResult};
+pub use tool_call::{ContentRef, Location, ToolCallStatus, ToolCallUpdate, ToolResult, ToolSpec};
 pub use usage::{Cost, Price, Usage};

@@ -110,3 +110,14 @@ impl ToolResult {
         }
     }
 }
+
+/// A tool as the model is told of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolSpec {
+    /// Its name.
+    pub name: String,
+    /// What it does and when to use it.
+    pub description: String,
+    /// JSON Schema of its input.
+    pub schema: Value,
+}

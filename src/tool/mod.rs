@@ -1,1 +1,117 @@
 //! What the model can do: the trait, the registry, one file per tool.
+//!
+//! A tool is its input type, its effect and its run. Approval, the timeout, cutting of output, cancel
+//! and the result message come from `turn`; a tool never sees them, and knows no session or client.
+
+mod context;
+mod erased;
+
+pub use context::{Keep, OutputClosed, ToolContext, ToolNews};
+pub use erased::{DynTool, PreparedCall};
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+
+use crate::domain::{ContentRef, Effect, ImageData, Location};
+
+/// A tool. Doc comments of `Input`'s fields are what the model reads of its arguments.
+pub trait Tool: Send + Sync + 'static {
+    /// Its arguments; must refuse unknown fields.
+    type Input: DeserializeOwned + JsonSchema + Send + Sync + 'static;
+
+    /// Its name.
+    const NAME: &'static str;
+
+    /// What it does and when to use it, for the model.
+    const DESCRIPTION: &'static str;
+
+    /// A line for people: what this call does.
+    fn title(&self, input: &Self::Input) -> String;
+
+    /// What the call would do to the world. No I/O but resolving paths.
+    fn effect(&self, input: &Self::Input, cx: &ToolContext) -> Result<Effect, ToolError>;
+
+    /// What the call would change, for the person who is asked. May read files.
+    fn preview(
+        &self,
+        _input: &Self::Input,
+        _cx: &ToolContext,
+    ) -> impl Future<Output = Result<Preview, ToolError>> + Send {
+        async { Ok(Preview::default()) }
+    }
+
+    /// How long it may run; none when it keeps its own time.
+    fn timeout(&self, _input: &Self::Input) -> Option<Duration> {
+        Some(DEFAULT_TIMEOUT)
+    }
+
+    /// Whether a cancel waits for it to finish (atomic and short) instead of dropping it.
+    fn finishes_on_cancel(&self) -> bool {
+        false
+    }
+
+    /// Does it. A cancel drops the future unless [`Tool::finishes_on_cancel`], so every await must be
+    /// a safe place to stop; what must be tidied up watches `cx.cancel`.
+    fn run(
+        &self,
+        input: Self::Input,
+        cx: ToolContext,
+    ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send;
+}
+
+/// R-TOOL-1: two minutes, running while the tool runs.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// What a person is shown before deciding.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Preview {
+    /// A unified diff.
+    pub diff: Option<Arc<str>>,
+    /// Files it concerns.
+    pub locations: Vec<Location>,
+}
+
+/// What a call gave.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToolOutput {
+    /// For the model; cut by the caller beyond 30,000 characters.
+    pub text: String,
+    /// Pictures for the model.
+    pub images: Vec<ImageData>,
+    /// A result that is an error to the model though the tool worked (a non-zero exit, say, is not).
+    pub is_error: bool,
+    /// What it changed, as a unified diff.
+    pub diff: Option<Arc<str>>,
+    /// Files it concerned.
+    pub locations: Vec<Location>,
+    /// Where the whole output is kept, when `text` is only a part of it.
+    pub full: Option<ContentRef>,
+}
+
+impl ToolOutput {
+    /// A plain text result.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Why a call gave no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolError {
+    /// The model is told, as a failed result.
+    #[error("{0}")]
+    Reported(String),
+    /// The cancel came first.
+    #[error("cancelled")]
+    Cancelled,
+    /// A bug of ours; the model is told that the tool failed.
+    #[error("internal error: {0}")]
+    Internal(String),
+}

@@ -1,1 +1,7 @@
 //! Files inside the roots, unsaved buffers, edits, child processes.
+//!
+//! Knows the disk and processes; knows nothing of tools, models, sessions' histories or clients.
+
+/// A session's view of files and processes.
+#[derive(Debug, Default)]
+pub struct Workspace {}

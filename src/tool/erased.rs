@@ -1,0 +1,101 @@
+//! The typed trait's erased twin: JSON in, so that tools of all types live in one list.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{BoxFuture, FutureExt};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Preview, Tool, ToolContext, ToolError, ToolOutput};
+use crate::domain::{Effect, ToolSpec};
+
+/// A tool of any input type.
+pub trait DynTool: Send + Sync {
+    /// Its name.
+    fn name(&self) -> &str;
+
+    /// As the model is told of it.
+    fn spec(&self) -> ToolSpec;
+
+    /// Checks the arguments. An error says what is wrong with them, for the model.
+    fn prepare(self: Arc<Self>, input: &Value) -> Result<Box<dyn PreparedCall>, String>;
+}
+
+/// A call whose arguments are right.
+pub trait PreparedCall: Send + Sync {
+    /// A line for people.
+    fn title(&self) -> String;
+
+    /// What it would do.
+    fn effect(&self, cx: &ToolContext) -> Result<Effect, ToolError>;
+
+    /// What it would change, for the person who is asked.
+    fn preview<'a>(&'a self, cx: &'a ToolContext) -> BoxFuture<'a, Result<Preview, ToolError>>;
+
+    /// How long it may run.
+    fn timeout(&self) -> Option<Duration>;
+
+    /// Whether a cancel waits for it.
+    fn finishes_on_cancel(&self) -> bool;
+
+    /// Does it.
+    fn run(self: Box<Self>, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>>;
+}
+
+struct Prepared<T: Tool> {
+    tool: Arc<T>,
+    input: T::Input,
+}
+
+impl<T: Tool> DynTool for T {
+    fn name(&self) -> &str {
+        T::NAME
+    }
+
+    fn spec(&self) -> ToolSpec {
+        let mut schema = schemars::schema_for!(T::Input).to_value();
+        if let Some(object) = schema.as_object_mut() {
+            object.remove("$schema");
+            object.remove("title");
+        }
+        ToolSpec {
+            name: T::NAME.to_owned(),
+            description: T::DESCRIPTION.to_owned(),
+            schema,
+        }
+    }
+
+    fn prepare(self: Arc<Self>, input: &Value) -> Result<Box<dyn PreparedCall>, String> {
+        match T::Input::deserialize(input) {
+            Ok(input) => Ok(Box::new(Prepared { tool: self, input })),
+            Err(error) => Err(format!("invalid arguments for {}: {error}", T::NAME)),
+        }
+    }
+}
+
+impl<T: Tool> PreparedCall for Prepared<T> {
+    fn title(&self) -> String {
+        self.tool.title(&self.input)
+    }
+
+    fn effect(&self, cx: &ToolContext) -> Result<Effect, ToolError> {
+        self.tool.effect(&self.input, cx)
+    }
+
+    fn preview<'a>(&'a self, cx: &'a ToolContext) -> BoxFuture<'a, Result<Preview, ToolError>> {
+        self.tool.preview(&self.input, cx).boxed()
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        self.tool.timeout(&self.input)
+    }
+
+    fn finishes_on_cancel(&self) -> bool {
+        self.tool.finishes_on_cancel()
+    }
+
+    fn run(self: Box<Self>, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        async move { self.tool.run(self.input, cx).await }.boxed()
+    }
+}
