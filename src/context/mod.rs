@@ -1,1 +1,11 @@
-//! What the model sees: history, prompt assembly, token estimates.
+//! What the model sees: the history as a fold over events, the system prompt, token estimates.
+//!
+//! Knows messages and providers' request types; makes no calls and reads no files.
+
+mod history;
+mod system;
+mod tokens;
+
+pub use history::{History, OpenCall};
+pub use system::{SystemInputs, system_prompt};
+pub use tokens::estimate;

@@ -1,0 +1,290 @@
+//! The history: a fold over events. Live, on load and in tests it is the same fold.
+//!
+//! Keeps R-LOOP-4 (I4): in what [`History::messages`] gives, every tool use has exactly one result, in
+//! order, directly after the message that asks, and nothing is empty.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::domain::{
+    Block, Event, Message, MessageId, Role, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolResult,
+};
+use crate::provider::Item;
+
+/// The messages of a session as the model shall see them.
+#[derive(Debug, Default)]
+pub struct History {
+    items: Vec<Arc<Item>>,
+    open: Vec<OpenCall>,
+    /// What the person said while tool calls were open; it follows their results.
+    waiting: Vec<Arc<Item>>,
+}
+
+/// A tool call of the last assistant message, with its result once it has one.
+#[derive(Clone, Debug)]
+pub struct OpenCall {
+    /// Its id.
+    pub id: ToolCallId,
+    /// The tool.
+    pub name: String,
+    /// The arguments, as the model gave them or the person edited them.
+    pub input: Arc<Value>,
+    /// Its result.
+    pub result: Option<Arc<ToolResult>>,
+}
+
+impl History {
+    /// Takes in what happened.
+    pub fn apply(&mut self, event: &Event) {
+        match event {
+            Event::Message(message) => self.message(message),
+            Event::MessageRetracted { message, .. } => self.retract(message),
+            Event::ToolCall(update) => self.tool_call(update),
+            Event::TurnStarted { .. }
+            | Event::TurnEnded(_)
+            | Event::ApprovalRequested(_)
+            | Event::ApprovalResolved { .. }
+            | Event::Plan(_)
+            | Event::Transition { .. }
+            | Event::Retry { .. }
+            | Event::Wait { .. }
+            | Event::Usage { .. }
+            | Event::Warning { .. }
+            | Event::SessionUpdated { .. }
+            | Event::Delta(_) => {}
+        }
+    }
+
+    /// What a model is sent, valid whatever happened.
+    pub fn messages(&self) -> Vec<Arc<Item>> {
+        let mut messages = Vec::with_capacity(self.items.len() + 1 + self.waiting.len());
+        messages.extend(self.items.iter().cloned());
+        if !self.open.is_empty() {
+            messages.push(Item::new(results(&self.open)));
+        }
+        messages.extend(self.waiting.iter().cloned());
+        messages
+    }
+
+    /// Calls of the last assistant message that have no result yet, in order.
+    pub fn open_calls(&self) -> impl Iterator<Item = &OpenCall> {
+        self.open.iter().filter(|call| call.result.is_none())
+    }
+
+    /// Whether nothing was said yet.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    fn message(&mut self, message: &Arc<Message>) {
+        match message.role {
+            Role::User => {
+                let item = Item::new(Message::clone(message));
+                if self.open.is_empty() { self.items.push(item) } else { self.waiting.push(item) }
+            }
+            Role::Assistant => {
+                // A message cannot follow open calls; if one does, what is open is settled first.
+                self.close();
+                if !says_something(message) {
+                    return;
+                }
+                self.open = message
+                    .tool_uses()
+                    .map(|(id, name, input)| OpenCall {
+                        id: id.clone(),
+                        name: name.to_owned(),
+                        input: input.clone(),
+                        result: None,
+                    })
+                    .collect();
+                self.items.push(Item::new(Message::clone(message)));
+            }
+            // Tool messages are made from tool calls' results, never received.
+            Role::Tool => {}
+        }
+    }
+
+    fn retract(&mut self, id: &MessageId) {
+        let is_last = self.items.last().is_some_and(|item| item.message.id == *id);
+        if is_last {
+            self.open.clear();
+            self.items.pop();
+            self.items.append(&mut self.waiting);
+        }
+    }
+
+    fn tool_call(&mut self, update: &ToolCallUpdate) {
+        let Some(call) = self.open.iter_mut().find(|call| call.id == update.id) else { return };
+        if let Some(input) = &update.input {
+            call.input = input.clone();
+        }
+        if update.status.is_final() && call.result.is_none() {
+            call.result = Some(update.result.clone().unwrap_or_else(|| Arc::new(missing(update.status))));
+        }
+        if self.open.iter().all(|call| call.result.is_some()) {
+            self.close();
+        }
+    }
+
+    /// Moves the open calls' results into the history, and what waited for them behind it.
+    fn close(&mut self) {
+        if !self.open.is_empty() {
+            let open = std::mem::take(&mut self.open);
+            self.items.push(Item::new(results(&open)));
+        }
+        self.items.append(&mut self.waiting);
+    }
+}
+
+/// Whether a message holds anything that every API takes: reasoning alone is not enough.
+fn says_something(message: &Message) -> bool {
+    message.content.iter().any(|block| match block {
+        Block::Text(text) => !text.trim().is_empty(),
+        Block::Reasoning { .. } => false,
+        Block::ToolUse { .. } | Block::ToolResult { .. } | Block::Image(_) | Block::Reference(_) => true,
+    })
+}
+
+fn results(calls: &[OpenCall]) -> Message {
+    let content = calls
+        .iter()
+        .map(|call| Block::ToolResult {
+            id: call.id.clone(),
+            result: call.result.clone().unwrap_or_else(|| Arc::new(missing(ToolCallStatus::Cancelled))),
+        })
+        .collect();
+    Message { id: MessageId::fresh(), role: Role::Tool, content, incomplete: false, hidden: false }
+}
+
+/// The result of a call that ended without one.
+fn missing(status: ToolCallStatus) -> ToolResult {
+    match status {
+        ToolCallStatus::Denied => ToolResult::error("Denied by user"),
+        ToolCallStatus::Completed => ToolResult::ok("(no output)"),
+        _ => ToolResult::error("interrupted"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn user(text: &str) -> Event {
+        Event::Message(Arc::new(Message::user_text(text)))
+    }
+
+    fn assistant(text: &str, calls: &[&str]) -> Event {
+        let mut content = vec![Block::Text(text.to_owned())];
+        content.extend(calls.iter().map(|id| Block::ToolUse {
+            id: ToolCallId::from(*id),
+            name: "bash".to_owned(),
+            input: Arc::new(Value::Null),
+        }));
+        Event::Message(Arc::new(Message {
+            role: Role::Assistant,
+            content,
+            ..Message::user_text(String::new())
+        }))
+    }
+
+    fn result(id: &str, text: &str) -> Event {
+        Event::ToolCall(ToolCallUpdate {
+            id: ToolCallId::from(id),
+            name: "bash".to_owned(),
+            title: String::new(),
+            status: ToolCallStatus::Completed,
+            input: None,
+            result: Some(Arc::new(ToolResult::ok(text))),
+            diff: None,
+            locations: Vec::new(),
+            duration_ms: None,
+            parent: None,
+        })
+    }
+
+    fn fold(events: &[Event]) -> History {
+        let mut history = History::default();
+        events.iter().for_each(|event| history.apply(event));
+        history
+    }
+
+    /// I4, as the mock LLM checks it on the wire.
+    fn assert_valid(messages: &[Arc<Item>]) {
+        let mut expected: Vec<&ToolCallId> = Vec::new();
+        for item in messages {
+            let message = &item.message;
+            assert!(!message.content.is_empty());
+            if message.role == Role::Tool {
+                let got: Vec<_> = message
+                    .content
+                    .iter()
+                    .map(|block| match block {
+                        Block::ToolResult { id, .. } => id,
+                        other => panic!("{other:?} in a tool message"),
+                    })
+                    .collect();
+                assert_eq!(got, expected);
+                expected.clear();
+            } else {
+                assert!(expected.is_empty(), "calls without results: {expected:?}");
+                expected = message.tool_uses().map(|(id, _, _)| id).collect();
+            }
+        }
+        assert!(expected.is_empty());
+    }
+
+    #[test]
+    fn results_follow_in_call_order_whatever_order_they_came_in() {
+        let history =
+            fold(&[user("go"), assistant("", &["a", "b"]), result("b", "2"), user("steer"), result("a", "1")]);
+        let messages = history.messages();
+        assert_valid(&messages);
+        assert_eq!(messages.len(), 4);
+        assert_eq!(messages[3].message.text(), "steer");
+    }
+
+    #[test]
+    fn open_calls_are_answered_when_sent() {
+        let history = fold(&[user("go"), assistant("", &["a", "b"]), result("a", "1")]);
+        assert_valid(&history.messages());
+        assert_eq!(history.open_calls().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["b"]);
+    }
+
+    #[test]
+    fn reasoning_alone_is_left_out() {
+        let empty = Message {
+            role: Role::Assistant,
+            content: vec![Block::Reasoning { text: "hm".into(), signature: None, redacted: false }],
+            ..Message::user_text("")
+        };
+        let history = fold(&[user("go"), Event::Message(Arc::new(empty))]);
+        assert_eq!(history.messages().len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn any_order_of_events_gives_a_valid_history(steps in prop::collection::vec(0u8..6, 0..60)) {
+            let mut history = History::default();
+            let mut calls = Vec::new();
+            history.apply(&user("start"));
+            for (n, step) in steps.into_iter().enumerate() {
+                match step {
+                    0 => history.apply(&user(&format!("u{n}"))),
+                    1 => {
+                        calls = vec![format!("c{n}a"), format!("c{n}b")];
+                        let ids: Vec<&str> = calls.iter().map(String::as_str).collect();
+                        history.apply(&assistant("t", &ids));
+                    }
+                    2 => history.apply(&assistant("plain", &[])),
+                    3 => if let Some(id) = calls.pop() { history.apply(&result(&id, "r")) },
+                    4 => if let Some(id) = calls.first() { history.apply(&result(id, "again")) },
+                    _ => history.apply(&result("nobody", "r")),
+                }
+                assert_valid(&history.messages());
+            }
+        }
+    }
+}

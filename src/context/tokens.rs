@@ -1,0 +1,44 @@
+//! Token estimates (R-CTX-1): about four characters each, one for every character beyond ASCII.
+
+use crate::domain::{Block, Message};
+
+/// What a picture is counted as.
+const IMAGE_TOKENS: u64 = 1_600;
+
+/// Estimated tokens of a message.
+pub fn estimate(message: &Message) -> u64 {
+    message.content.iter().map(block).sum::<u64>() + 4
+}
+
+fn block(block: &Block) -> u64 {
+    match block {
+        Block::Text(text) => of_text(text),
+        Block::Reasoning { text, signature, .. } => {
+            of_text(text) + signature.as_ref().map_or(0, |s| s.len() as u64 / 4)
+        }
+        Block::ToolUse { name, input, .. } => of_text(name) + of_text(&input.to_string()),
+        Block::ToolResult { result, .. } => {
+            of_text(&result.text) + result.images.len() as u64 * IMAGE_TOKENS
+        }
+        Block::Image(_) => IMAGE_TOKENS,
+        Block::Reference(reference) => of_text(&reference.text) + 20,
+    }
+}
+
+fn of_text(text: &str) -> u64 {
+    let ascii = text.bytes().filter(u8::is_ascii).count() as u64;
+    let wide = text.chars().count() as u64 - ascii;
+    ascii.div_ceil(4) + wide
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn four_ascii_characters_or_one_other_are_a_token() {
+        assert_eq!(of_text("abcd"), 1);
+        assert_eq!(of_text("abcde"), 2);
+        assert_eq!(of_text("日本"), 2);
+    }
+}
