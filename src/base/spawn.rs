@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 #[derive(Debug)]
 pub struct Task<T> {
     handle: JoinHandle<T>,
+    owned: bool,
 }
 
 /// Why a task gave no value.
@@ -32,6 +33,7 @@ where
 {
     Task {
         handle: tokio::spawn(future),
+        owned: true,
     }
 }
 
@@ -39,6 +41,11 @@ impl<T> Task<T> {
     /// Asks the task to stop at its next await.
     pub fn abort(&self) {
         self.handle.abort();
+    }
+
+    /// Lets the task end by itself: for a task that is on its last lines and gives itself up.
+    pub fn let_go(mut self) {
+        self.owned = false;
     }
 
     /// Whether the task has ended, however it did.
@@ -62,7 +69,9 @@ impl<T> Future for Task<T> {
 
 impl<T> Drop for Task<T> {
     fn drop(&mut self) {
-        self.handle.abort();
+        if self.owned {
+            self.handle.abort();
+        }
     }
 }
 

@@ -6,6 +6,8 @@
 mod error;
 mod request;
 mod stream;
+mod tmp_stub;
+pub use tmp_stub::*;
 
 pub use error::{Disposition, Fault, Phase, ProviderError};
 pub use request::{Effort, Item, Request, Shape};

@@ -1,1 +1,23 @@
 //! One task per session, the only writer of its state.
+//!
+//! Handlers post a [`Command`]; the actor numbers events, hands them to the store's writer, runs at most
+//! one turn (I2), and settles its end (I3) however it came: done, cancelled, panicked, stopped with the
+//! server, or found dead when the session is next loaded. Knows no wire shape and no client.
+
+mod actor;
+mod answers;
+mod command;
+mod house;
+mod opening;
+mod settle;
+mod sessions;
+mod state;
+mod turn_side;
+
+pub use command::{
+    Command, LoadReply, Partial, PromptReply, Refused, SessionInfo, SessionMetrics, Snapshot, TurnHandle,
+    TurnOutcome,
+};
+pub use house::{House, Profile, Profiles, Rules};
+pub use sessions::Sessions;
+pub use state::SessionState;

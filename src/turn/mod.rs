@@ -1,1 +1,129 @@
-//! The agent loop: pure transitions, and the driver that does the I/O.
+//! The agent loop of one turn: pure transitions, and the driver that does the I/O.
+//!
+//! A turn owns nothing global. It gets a [`TurnContext`], reports by [`Message`]s through its [`Port`],
+//! and returns how it ended; what the end *means* for the session (partial text, open calls, the single
+//! `turnEnded`) is the session actor's to settle, so that a panic or a cancel ends a turn as surely as
+//! success. Knows no store, no wire, no client.
+
+mod accumulate;
+mod attempt;
+mod calls;
+mod port;
+mod run;
+mod step;
+mod transition;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+
+pub use accumulate::MAX_MESSAGE_BYTES;
+pub use port::{Answer, Body, Judgement, Message, Port, Question, Stopped};
+pub use run::run_turn;
+pub use transition::{Limits, Outcome, Progress, transition};
+
+use crate::base::CancellationToken;
+use crate::base::counters::Totals;
+use crate::domain::{AgentError, ApprovalId, SessionId, TerminalReason, TurnId};
+use crate::provider::{CallSlots, Effort, ModelInfo, Provider, RetryPolicy};
+use crate::tool::{Keep, Registry};
+use crate::workspace::Workspace;
+
+/// All that one turn needs.
+pub struct TurnContext {
+    /// The session.
+    pub session: SessionId,
+    /// The turn.
+    pub turn: TurnId,
+    /// The way to the session's actor.
+    pub port: Port,
+    /// Cancelled when the turn shall stop.
+    pub cancel: CancellationToken,
+    /// Cancelled when it shall stop without patience.
+    pub hurry: CancellationToken,
+    /// Finds the provider and the model to ask.
+    pub models: Arc<dyn ModelSource>,
+    /// What the session asks for.
+    pub choice: ModelChoice,
+    /// House limit of calls at once (R-WIRE-2).
+    pub slots: Arc<CallSlots>,
+    /// The tools.
+    pub tools: Arc<Registry>,
+    /// Files and processes.
+    pub workspace: Arc<Workspace>,
+    /// Where relative paths and commands start.
+    pub cwd: PathBuf,
+    /// Where long output is kept.
+    pub keep: Arc<dyn Keep>,
+    /// The system prompt.
+    pub system: Arc<str>,
+    /// The turn's limits.
+    pub limits: Limits,
+    /// Time limit of a tool by name, where the configuration sets one.
+    pub tool_timeouts: Arc<dyn Fn(&str) -> Option<Duration> + Send + Sync>,
+    /// Counters.
+    pub totals: Arc<Totals>,
+    /// Calls that an earlier turn left open, to be settled first.
+    pub carried: Vec<Carried>,
+}
+
+/// An open call of an interrupted turn, whose approval keeps its id.
+#[derive(Clone, Debug)]
+pub struct Carried {
+    /// The call.
+    pub call: crate::context::OpenCall,
+    /// Its open approval.
+    pub approval: Option<ApprovalId>,
+}
+
+/// What a session asks for; what is not set is chosen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelChoice {
+    /// The named agent of the configuration.
+    pub agent: Option<String>,
+    /// `provider/model`, `provider` or `model`.
+    pub model: Option<String>,
+    /// How hard the model shall think.
+    pub effort: Option<Effort>,
+}
+
+/// A provider and a model, ready to be asked.
+#[derive(Clone)]
+pub struct ResolvedModel {
+    /// The provider.
+    pub provider: Arc<dyn Provider>,
+    /// The model's name as the API knows it.
+    pub model: String,
+    /// Window, output limit, price.
+    pub info: ModelInfo,
+    /// How failed calls are made again.
+    pub retry: RetryPolicy,
+    /// How hard the model shall think.
+    pub effort: Option<Effort>,
+    /// Why it was chosen, when nobody named it; shown once.
+    pub why: Option<String>,
+}
+
+impl ResolvedModel {
+    /// `provider/model`.
+    pub fn label(&self) -> String {
+        format!("{}/{}", self.provider.name(), self.model)
+    }
+}
+
+/// Finds the provider and the model to ask.
+pub trait ModelSource: Send + Sync {
+    /// May ask a local server whether it is there. The error says what to do.
+    fn resolve(&self, choice: &ModelChoice) -> BoxFuture<'static, Result<ResolvedModel, AgentError>>;
+}
+
+/// How a turn that was not stopped ended.
+#[derive(Debug)]
+pub struct Finish {
+    /// Why.
+    pub reason: TerminalReason,
+    /// What went wrong.
+    pub error: Option<AgentError>,
+}

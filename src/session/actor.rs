@@ -1,0 +1,382 @@
+//! The actor: one task that owns a session's state, and the one `select!` that drives it.
+//!
+//! Commands come before the turn's messages, so that a cancel is never behind deltas; the store's queue
+//! is waited for only where the turn can wait too, so that commands never wait for the disk.
+
+use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+
+use super::command::{Command, Partial, Refused, SessionInfo, SessionMetrics, TurnOutcome};
+use super::house::{House, Profile};
+use super::sessions::Roll;
+use super::state::SessionState;
+use crate::base::CancellationToken;
+use crate::base::clock;
+use crate::base::flow::{Account, Permit};
+use crate::base::spawn::{Task, TaskError};
+use crate::domain::{
+    ApprovalId, Block, Cost, Decision, Effect, Envelope, Event, Grant, TerminalReason, TurnId, Usage,
+};
+use crate::store::{Health, Pending, PendingKey, Room, SessionLock, SessionRow, StoreError, Write};
+use crate::turn::{Answer, Finish, Message, Stopped};
+use crate::workspace::Workspace;
+
+/// At most this much of one session is on its way to the client (architecture §3).
+const SESSION_BYTES: usize = 64 << 10;
+/// Partial text is stored at most this often (R-SESS-1).
+const PARTIAL_EVERY: Duration = Duration::from_millis(250);
+/// A stopped turn that has not ended by then is dropped; tools' own bounds are tighter (R-CANCEL).
+const STOP_LIMIT: Duration = Duration::from_secs(12);
+
+/// One session's task.
+pub(super) struct Actor {
+    pub(super) info: SessionInfo,
+    pub(super) house: Arc<House>,
+    /// Where it is listed as live.
+    pub(super) roll: Arc<Roll>,
+    pub(super) commands: mpsc::Receiver<Command>,
+    pub(super) state: SessionState,
+    /// The number of the last event.
+    pub(super) seq: u64,
+    pub(super) stage: Stage,
+    pub(super) lock: Option<SessionLock>,
+    /// Writes that wait for room in the store's queue.
+    pub(super) out: VecDeque<Write>,
+    pub(super) turn: Option<Running>,
+    /// Steers that no model has seen, with their keys in the store.
+    pub(super) steers: VecDeque<(String, Vec<Block>)>,
+    /// Decisions on approvals of an interrupted turn, until it is resumed.
+    pub(super) decisions: HashMap<ApprovalId, Decision>,
+    /// Grants: this session's, and the folder's as of the turn's start.
+    pub(super) grants: Vec<Grant>,
+    pub(super) account: Arc<Account>,
+    /// The message in progress.
+    pub(super) partial: Option<Partial>,
+    /// When the partial text is to be stored.
+    pub(super) partial_due: Option<Instant>,
+    pub(super) metrics: SessionMetrics,
+    pub(super) workspace: Option<Arc<Workspace>>,
+    pub(super) last_used: Instant,
+    /// The server ends.
+    pub(super) ending: bool,
+}
+
+/// How far a session has been made live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Made by `newSession`; the store knows nothing of it until something happens.
+    New,
+    /// In the store, not looked at yet.
+    Stored,
+    /// Locked, folded, mended; events may be added.
+    Open,
+}
+
+/// The running turn.
+pub(super) struct Running {
+    pub(super) id: TurnId,
+    pub(super) task: Task<Result<Finish, Stopped>>,
+    pub(super) messages: mpsc::Receiver<Message>,
+    pub(super) cancel: CancellationToken,
+    pub(super) hurry: CancellationToken,
+    pub(super) profile: Profile,
+    /// Why it was stopped from outside, and when.
+    pub(super) stopping: Option<(TerminalReason, Instant)>,
+    /// It has been told that it may end: no more steers.
+    pub(super) closing: bool,
+    /// Whoever asked for the turn.
+    pub(super) waiter: Option<oneshot::Sender<TurnOutcome>>,
+    /// Told when the turn's end has been passed on.
+    pub(super) passed: Option<oneshot::Sender<()>>,
+    pub(super) asks: HashMap<ApprovalId, Asked>,
+    pub(super) usage: Usage,
+    pub(super) cost: Option<Cost>,
+    /// The last assistant message's text.
+    pub(super) text: String,
+}
+
+/// An approval that the turn waits for.
+pub(super) struct Asked {
+    pub(super) reply: oneshot::Sender<Answer>,
+    pub(super) tool: String,
+    pub(super) effect: Effect,
+    pub(super) deadline: Option<Instant>,
+}
+
+/// Whether the actor goes on.
+pub(super) enum Next {
+    Go,
+    Leave,
+}
+
+/// What wakes the actor.
+enum Wake {
+    Command(Option<Command>),
+    Room(Result<Room, StoreError>),
+    Message(Message),
+    TurnEnded(Result<Result<Finish, Stopped>, TaskError>),
+    Partial,
+    ApprovalTimeout,
+    StopLimit,
+    StoreGone,
+    Idle,
+}
+
+impl Actor {
+    pub(super) fn new(
+        info: SessionInfo,
+        house: Arc<House>,
+        roll: Arc<Roll>,
+        commands: mpsc::Receiver<Command>,
+        stage: Stage,
+    ) -> Self {
+        let account = house.pool.account(SESSION_BYTES);
+        let metrics = SessionMetrics { started_at: clock::wall_ms(), ..SessionMetrics::default() };
+        Self {
+            info,
+            house,
+            roll,
+            commands,
+            state: SessionState::default(),
+            seq: 0,
+            stage,
+            lock: None,
+            out: VecDeque::new(),
+            turn: None,
+            steers: VecDeque::new(),
+            decisions: HashMap::new(),
+            grants: Vec::new(),
+            account,
+            partial: None,
+            partial_due: None,
+            metrics,
+            workspace: None,
+            last_used: clock::now(),
+            ending: false,
+        }
+    }
+
+    /// Runs until the session is left idle, deleted, or the server ends.
+    pub(super) async fn run(mut self) {
+        let mut health = self.house.store.writes.watch_health();
+        let mut room: Option<Pin<Box<dyn Future<Output = Result<Room, StoreError>> + Send>>> = None;
+        while !(self.ending && self.turn.is_none()) {
+            if !self.out.is_empty() && room.is_none() {
+                room = Some(Box::pin(self.house.store.writes.reserve()));
+            }
+            let wake = self.wake(&mut room, &mut health).await;
+            match wake {
+                Wake::Command(Some(command)) => {
+                    self.last_used = clock::now();
+                    if let Next::Leave = self.command(command).await {
+                        break;
+                    }
+                }
+                Wake::Command(None) => break,
+                Wake::Room(granted) => {
+                    room = None;
+                    self.send_out(granted);
+                }
+                Wake::Message(message) => self.message(message),
+                Wake::TurnEnded(ended) => self.turn_ended(ended),
+                Wake::Partial => self.store_partial(),
+                Wake::ApprovalTimeout => self.approvals_timed_out(),
+                Wake::StopLimit => self.drop_turn(),
+                Wake::StoreGone => self.stop_turn(TerminalReason::StoreFailed),
+                Wake::Idle => {
+                    if self.roll.retire(&self.info.id, &self.commands) {
+                        break;
+                    }
+                    self.last_used = clock::now();
+                }
+            }
+        }
+        self.leave().await;
+    }
+
+    async fn wake(
+        &mut self,
+        room: &mut Option<Pin<Box<dyn Future<Output = Result<Room, StoreError>> + Send>>>,
+        health: &mut tokio::sync::watch::Receiver<Health>,
+    ) -> Wake {
+        let approval_deadline = self.approval_deadline();
+        let stop_limit =
+            self.turn.as_ref().and_then(|turn| turn.stopping).map(|(_, since)| since + STOP_LIMIT);
+        let idle_at = self.idle_at();
+        let room_waits = room.is_some();
+        let can_stop = self.turn.as_ref().is_some_and(|turn| turn.stopping.is_none());
+        // The turn's messages are taken only while nothing waits for the store: its queue is the bound.
+        let listen = self.out.is_empty();
+        let (messages, task) = match self.turn.as_mut() {
+            Some(turn) => (Some(&mut turn.messages), Some(&mut turn.task)),
+            None => (None, None),
+        };
+        let (has_messages, has_task) = (messages.is_some() && listen, task.is_some() && listen);
+        tokio::select! { biased;
+            command = self.commands.recv() => Wake::Command(command),
+            granted = maybe(room.as_mut()), if room_waits => Wake::Room(granted),
+            Some(message) = receive(messages), if has_messages => Wake::Message(message),
+            ended = maybe(task), if has_task => Wake::TurnEnded(ended),
+            () = gone(health), if can_stop => Wake::StoreGone,
+            () = at(self.partial_due) => Wake::Partial,
+            () = at(approval_deadline) => Wake::ApprovalTimeout,
+            () = at(stop_limit) => Wake::StopLimit,
+            () = at(idle_at) => Wake::Idle,
+        }
+    }
+
+    /// Numbers an event, folds it, and sends it on its way.
+    pub(super) fn record(&mut self, event: Event) {
+        self.record_with(event, None, Vec::new(), Vec::new(), None);
+    }
+
+    /// The same, with what the store shall do in the same transaction.
+    pub(super) fn record_with(
+        &mut self,
+        event: Event,
+        permit: Option<Permit>,
+        drops: Vec<PendingKey>,
+        puts: Vec<Pending>,
+        done: Option<oneshot::Sender<()>>,
+    ) {
+        let turn = self.turn.as_ref().map(|turn| turn.id.clone());
+        self.record_of(turn, event, permit, drops, puts, done);
+    }
+
+    pub(super) fn record_of(
+        &mut self,
+        turn: Option<TurnId>,
+        event: Event,
+        permit: Option<Permit>,
+        drops: Vec<PendingKey>,
+        puts: Vec<Pending>,
+        done: Option<oneshot::Sender<()>>,
+    ) {
+        if self.stage == Stage::New {
+            self.stage = Stage::Open;
+            let row = self.row();
+            self.out.push_back(Write::CreateSession(Box::new(row)));
+        }
+        let seq = event.is_durable().then(|| {
+            self.seq += 1;
+            self.seq
+        });
+        self.state.apply(turn.as_ref(), &event);
+        let envelope = Envelope {
+            session: self.info.id.clone(),
+            turn,
+            seq,
+            at_ms: clock::wall_ms(),
+            event,
+            permit,
+        };
+        self.out.push_back(Write::Append { envelope, drops, puts, done });
+    }
+
+    fn row(&self) -> SessionRow {
+        let mut row = SessionRow::new(
+            self.info.id.clone(),
+            self.info.folder.display().to_string(),
+            self.info.cwd.display().to_string(),
+            clock::wall_ms(),
+        );
+        row.agent.clone_from(&self.info.agent);
+        row.mode = self.state.mode;
+        row.model.clone_from(&self.state.model);
+        row.effort = self.state.effort.map(|effort| effort.name().to_owned());
+        row
+    }
+
+    /// Uses the room, and whatever more there is.
+    fn send_out(&mut self, granted: Result<Room, StoreError>) {
+        let Ok(room) = granted else {
+            // The store has ended with the server: nothing can be stored or shown any more.
+            self.out.clear();
+            return;
+        };
+        if let Some(write) = self.out.pop_front() {
+            room.send(write);
+        }
+        while let Some(write) = self.out.pop_front() {
+            if let Err(write) = self.house.store.writes.try_send(write) {
+                self.out.push_front(*write);
+                break;
+            }
+        }
+    }
+
+    /// Waits until all that was recorded is stored and passed on.
+    pub(super) async fn flush(&mut self) -> Result<Health, StoreError> {
+        while let Some(write) = self.out.pop_front() {
+            self.house.store.writes.send(write).await?;
+        }
+        self.house.store.writes.barrier().await
+    }
+
+    /// The session ends here: what it recorded is stored, then its lock is free.
+    async fn leave(mut self) {
+        if self.flush().await.is_err() {
+            tracing::warn!(session = %self.info.id, "the store ended before the session");
+        }
+        drop(self.lock.take());
+        self.roll.left(&self.info.id);
+    }
+
+    /// When the session is unloaded: after half an hour, or at once if it was only looked at, or for.
+    fn idle_at(&self) -> Option<Instant> {
+        let quiet = self.turn.is_none() && self.out.is_empty();
+        let patience = if self.stage == Stage::Stored { Duration::ZERO } else { self.house.idle };
+        quiet.then(|| self.last_used + patience)
+    }
+
+    fn approval_deadline(&self) -> Option<Instant> {
+        self.turn.as_ref()?.asks.values().filter_map(|asked| asked.deadline).min()
+    }
+
+    /// Refuses with `error` unless the session can be written.
+    pub(super) fn writable(&self) -> Result<(), Refused> {
+        match self.house.store.writes.health() {
+            Health::Gone => Err(Refused::Store(
+                "the session store cannot be written: free some disk space, then try again".to_owned(),
+            )),
+            Health::Ok | Health::Degraded { .. } => Ok(()),
+        }
+    }
+}
+
+async fn maybe<F: Future + Unpin>(future: Option<F>) -> F::Output {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn receive(messages: Option<&mut mpsc::Receiver<Message>>) -> Option<Message> {
+    match messages {
+        Some(messages) => messages.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn at(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn gone(health: &mut tokio::sync::watch::Receiver<Health>) {
+    if health.wait_for(|health| *health == Health::Gone).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// When the partial text that begins now is to be stored.
+pub(super) fn partial_due() -> Instant {
+    clock::now() + PARTIAL_EVERY
+}

@@ -1,0 +1,407 @@
+//! What the actor does for each command.
+
+use tokio::sync::oneshot;
+
+use super::actor::{Actor, Next, Stage};
+use super::command::{Command, LoadReply, PromptReply, Refused, Reply, Snapshot, TurnHandle};
+use super::settle::cancel_reason;
+use crate::approval::Rule;
+use crate::base::random;
+use crate::base::{clock, text};
+use crate::domain::{
+    ApprovalId, Block, Decision, DecisionKind, Event, Grant, GrantScope, Message, Role, Settler,
+    TerminalReason, ToolCallStatus, TurnId,
+};
+use crate::store::{Pending, PendingKey, Write};
+use crate::turn::{Answer, Carried, Judgement};
+
+/// A title that is made from the first prompt is cut to this many characters.
+const TITLE_CHARS: usize = 80;
+
+/// What a resumed turn says to the model when its last word was its own.
+const GO_ON: &str = "Go on where you stopped.";
+
+impl Actor {
+    pub(super) async fn command(&mut self, command: Command) -> Next {
+        match command {
+            Command::Prompt { content, reply } => self.prompt(content, reply).await,
+            Command::Resume { reply } => self.resume(reply).await,
+            Command::Steer { content, expected, reply } => self.steer(content, expected, reply),
+            Command::Cancel { turn } => self.cancel(turn),
+            Command::Decide { approval, decision, reply } => {
+                let decided = self.decide(approval, decision).await;
+                let _ = reply.send(decided);
+            }
+            Command::SetMode { mode, reply } => {
+                let set = self.update(Event::SessionUpdated {
+                    title: None,
+                    mode: Some(mode),
+                    model: None,
+                    effort: None,
+                });
+                let _ = reply.send(set.await);
+                self.judge_again();
+            }
+            Command::SetModel { model, effort, reply } => {
+                let effort = effort.map(|effort| effort.name().to_owned());
+                let set = self.update(Event::SessionUpdated { title: None, mode: None, model, effort });
+                let _ = reply.send(set.await);
+            }
+            Command::Rename { title, reply } => {
+                let set = self.update(Event::SessionUpdated {
+                    title: Some(title),
+                    mode: None,
+                    model: None,
+                    effort: None,
+                });
+                let _ = reply.send(set.await);
+            }
+            Command::Load { read_only, reply } => self.load(read_only, reply).await,
+            Command::Inspect { reply } => {
+                let looked = self.look().await;
+                let _ = reply.send(looked.map(|()| self.snapshot()));
+            }
+            Command::RevokeGrant { id, reply } => {
+                let before = self.grants.len();
+                self.grants.retain(|grant| grant.id != id);
+                let _ = reply.send(self.grants.len() < before);
+            }
+            Command::Delete { reply } => return self.delete(reply).await,
+            Command::End => {
+                self.ending = true;
+                self.stop_turn(TerminalReason::ServerStopped);
+            }
+        }
+        Next::Go
+    }
+
+    async fn prompt(&mut self, content: Vec<Block>, reply: PromptReply) {
+        let refused = match self.may_start().await {
+            Ok(()) => None,
+            Err(refused) => Some(refused),
+        };
+        if let Some(refused) = refused {
+            let _ = reply.send(Err(refused));
+            return;
+        }
+        let title = (self.state.title.is_none()).then(|| title_of(&content)).filter(|t| !t.is_empty());
+        let handle = self.start_turn(Vec::new(), |actor| {
+            actor.record(Event::TurnStarted { resumes: None });
+            actor.deny_carried();
+            if let Some(title) = title {
+                actor.record(Event::SessionUpdated { title: Some(title), mode: None, model: None, effort: None });
+            }
+            actor.record(Event::Message(user_message(content).into()));
+        });
+        self.hand_over(handle, reply);
+    }
+
+    async fn resume(&mut self, reply: PromptReply) {
+        let resumes = match self.may_start().await {
+            Ok(()) => self.resumable(),
+            Err(refused) => Err(refused),
+        };
+        let resumes = match resumes {
+            Ok(turn) => turn,
+            Err(refused) => {
+                let _ = reply.send(Err(refused));
+                return;
+            }
+        };
+        let carried = self.carried();
+        let model_spoke_last = carried.is_empty()
+            && self.state.history.messages().last().is_some_and(|i| i.message.role == Role::Assistant);
+        let handle = self.start_turn(carried, |actor| {
+            actor.record(Event::TurnStarted { resumes: Some(resumes) });
+            if model_spoke_last {
+                let nudge = Message { hidden: true, ..Message::user_text(GO_ON) };
+                actor.record(Event::Message(nudge.into()));
+            }
+        });
+        self.hand_over(handle, reply);
+    }
+
+    async fn may_start(&mut self) -> Result<(), Refused> {
+        if self.ending {
+            return Err(Refused::Ending);
+        }
+        if let Some(turn) = &self.turn {
+            return Err(Refused::TurnRunning(turn.id.clone()));
+        }
+        self.open().await?;
+        self.refresh_grants().await;
+        Ok(())
+    }
+
+    fn resumable(&self) -> Result<TurnId, Refused> {
+        match &self.state.last_end {
+            Some((
+                turn,
+                TerminalReason::AbortedStreaming
+                | TerminalReason::AbortedTools
+                | TerminalReason::ServerStopped
+                | TerminalReason::WallTime
+                | TerminalReason::StoppedByUser,
+            )) if !self.state.history.is_empty() => Ok(turn.clone()),
+            _ => Err(Refused::NothingToResume),
+        }
+    }
+
+    /// Calls that an interrupted turn left open, with their approvals.
+    fn carried(&self) -> Vec<Carried> {
+        let asked = |call: &crate::context::OpenCall| {
+            self.state.approvals.iter().find(|open| open.tool_call == call.id).map(|open| open.id.clone())
+        };
+        self.state
+            .history
+            .open_calls()
+            .map(|call| Carried { call: call.clone(), approval: asked(call) })
+            .collect()
+    }
+
+    /// A new prompt instead of a resume: what was left open is denied (R-APPR-4).
+    fn deny_carried(&mut self) {
+        for carried in self.carried() {
+            let approval = carried
+                .approval
+                .and_then(|id| self.state.approvals.iter().find(|open| open.id == id).cloned());
+            if let Some(approval) = approval {
+                self.decisions.remove(&approval.id);
+                self.deny(&approval, Settler::NewPrompt);
+            }
+            self.answer_call(
+                &carried.call,
+                ToolCallStatus::Denied,
+                "Denied by user: a new prompt was sent instead of an answer",
+            );
+        }
+    }
+
+    fn hand_over(&mut self, handle: TurnHandle, reply: PromptReply) {
+        if let Err(Ok(handle)) = reply.send(Ok(handle)) {
+            // Whoever asked went away before the turn began: nobody wants it.
+            self.cancel(Some(handle.turn));
+        }
+    }
+
+    fn steer(&mut self, content: Vec<Block>, expected: Option<TurnId>, reply: Reply<TurnId>) {
+        let running = match &self.turn {
+            Some(turn) if !turn.closing && turn.stopping.is_none() => turn.id.clone(),
+            _ => {
+                let _ = reply.send(Err(Refused::NoTurn));
+                return;
+            }
+        };
+        if let Some(expected) = expected.filter(|expected| *expected != running) {
+            let _ = reply.send(Err(Refused::OtherTurn { expected, running }));
+            return;
+        }
+        let key = random::token(12);
+        let pending =
+            Pending::Steer { key: key.clone(), turn: Some(running.clone()), content: content.clone() };
+        self.out.push_back(Write::Put { session: self.info.id.clone(), pending, done: None });
+        self.steers.push_back((key, content));
+        let _ = reply.send(Ok(running));
+    }
+
+    pub(super) fn cancel(&mut self, only: Option<TurnId>) {
+        let Some(turn) = &self.turn else { return };
+        if only.is_some_and(|only| only != turn.id) {
+            return;
+        }
+        self.stop_turn(cancel_reason(self.state.in_tools()));
+    }
+
+    async fn decide(&mut self, id: ApprovalId, decision: Decision) -> Result<(), Refused> {
+        if self.turn.is_none() {
+            self.open().await?;
+        }
+        let approval = self.state.approvals.iter().find(|open| open.id == id);
+        let approval = approval.ok_or_else(|| Refused::UnknownApproval(id.clone()))?.clone();
+        let decision = with_rule(decision, approval.rule.as_deref())?;
+        if self.decisions.contains_key(&id) {
+            return Err(Refused::UnknownApproval(id));
+        }
+        let waits = self.turn.as_ref().is_some_and(|turn| turn.asks.contains_key(&id));
+        if waits {
+            self.resolve(&id, decision, Settler::Person);
+            self.judge_again();
+        } else {
+            // The turn that asked is interrupted: kept until it is resumed.
+            self.decisions.insert(id.clone(), decision.clone());
+            let pending = Pending::Decision { approval: id, decision };
+            self.out.push_back(Write::Put { session: self.info.id.clone(), pending, done: None });
+        }
+        Ok(())
+    }
+
+    /// Acts upon a decision: the grant, the event, the answer to the waiting call.
+    pub(super) fn resolve(&mut self, id: &ApprovalId, decision: Decision, by: Settler) {
+        let Some(approval) = self.state.approvals.iter().find(|open| open.id == *id).cloned() else { return };
+        let answer = match decision.kind {
+            DecisionKind::Allow => Answer::Allow { input: decision.input.clone() },
+            DecisionKind::AllowSession => {
+                self.grant(&decision, GrantScope::Session);
+                Answer::Allow { input: decision.input.clone() }
+            }
+            DecisionKind::AllowAlways => {
+                self.grant(&decision, GrantScope::Workspace);
+                Answer::Allow { input: decision.input.clone() }
+            }
+            DecisionKind::Deny => Answer::Deny { feedback: decision.feedback.clone() },
+        };
+        self.record_with(
+            Event::ApprovalResolved { approval: id.clone(), tool_call: approval.tool_call, decision, by },
+            None,
+            vec![PendingKey::decision(id)],
+            Vec::new(),
+            None,
+        );
+        if let Some(asked) = self.turn.as_mut().and_then(|turn| turn.asks.remove(id)) {
+            // The call may have been stopped meanwhile.
+            let _ = asked.reply.send(answer);
+        }
+    }
+
+    fn grant(&mut self, decision: &Decision, scope: GrantScope) {
+        let Some(rule) = decision.rule.clone() else { return };
+        let grant = Grant {
+            id: format!("grant_{}", random::token(12)),
+            rule,
+            scope,
+            folder: self.info.folder.display().to_string(),
+            at_ms: clock::wall_ms(),
+        };
+        self.grants.push(grant.clone());
+        let session = (scope == GrantScope::Session).then(|| self.info.id.clone());
+        self.out.push_back(Write::AddGrant { grant, session });
+    }
+
+    /// Rules have changed: open questions that they answer now are answered.
+    fn judge_again(&mut self) {
+        let Some(turn) = &self.turn else { return };
+        let asks: Vec<_> =
+            turn.asks.iter().map(|(id, asked)| (id.clone(), asked.tool.clone(), asked.effect.clone())).collect();
+        let mut allowed: Vec<_> = asks
+            .into_iter()
+            .filter(|(_, tool, effect)| self.judge(tool, effect) == Judgement::Allow)
+            .map(|(id, _, _)| id)
+            .collect();
+        allowed.sort();
+        for id in allowed {
+            self.resolve(&id, Decision::of(DecisionKind::Allow), Settler::Rule);
+        }
+    }
+
+    /// Denies what nobody has answered in time (R-APPR-4).
+    pub(super) fn approvals_timed_out(&mut self) {
+        let now = clock::now();
+        let Some(turn) = &self.turn else { return };
+        let mut late: Vec<_> = turn
+            .asks
+            .iter()
+            .filter(|(_, asked)| asked.deadline.is_some_and(|deadline| deadline <= now))
+            .map(|(id, _)| id.clone())
+            .collect();
+        late.sort();
+        for id in late {
+            let decision = Decision {
+                feedback: Some("nobody answered in time".to_owned()),
+                ..Decision::of(DecisionKind::Deny)
+            };
+            self.resolve(&id, decision, Settler::Timeout);
+        }
+    }
+
+    async fn update(&mut self, event: Event) -> Result<(), Refused> {
+        if self.turn.is_none() {
+            self.open().await?;
+        }
+        self.writable()?;
+        // Told beside a turn, not caused by it.
+        self.record_of(None, event, None, Vec::new(), Vec::new(), None);
+        Ok(())
+    }
+
+    async fn load(&mut self, read_only: bool, reply: Reply<LoadReply>) {
+        let ready = if read_only { self.look().await } else { self.open().await };
+        if let Err(refused) = ready {
+            let _ = reply.send(Err(refused));
+            return;
+        }
+        let (tell, passed) = oneshot::channel();
+        self.out.push_back(Write::Barrier(tell));
+        let _ = reply.send(Ok(LoadReply {
+            snapshot: self.snapshot(),
+            partial: self.partial.clone(),
+            passed,
+        }));
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let mut metrics = self.metrics.clone();
+        metrics.usage = self.state.usage;
+        metrics.cost = self.state.cost;
+        Snapshot {
+            info: self.info.clone(),
+            title: self.state.title.clone(),
+            mode: self.state.mode,
+            model: self.state.model.clone(),
+            effort: self.state.effort,
+            seq: self.seq,
+            turn: self.turn.as_ref().map(|turn| turn.id.clone()),
+            approvals: self.state.approvals.clone(),
+            grants: self.grants.iter().filter(|g| g.scope == GrantScope::Session).cloned().collect(),
+            metrics,
+        }
+    }
+
+    async fn delete(&mut self, reply: Reply<()>) -> Next {
+        let ready = match &self.turn {
+            Some(_) => Err(Refused::NotWhileRunning),
+            None if self.stage == Stage::Stored => self.open().await,
+            None => Ok(()),
+        };
+        if let Err(refused) = ready {
+            let _ = reply.send(Err(refused));
+            return Next::Go;
+        }
+        let flushed = self.flush().await.map(|_| ());
+        let deleted = match flushed {
+            Ok(()) => self.house.store.writes.delete(self.info.id.clone()).await,
+            Err(error) => Err(error),
+        };
+        let gone = deleted.is_ok();
+        let _ = reply.send(deleted.map_err(super::opening::failed));
+        if gone { Next::Leave } else { Next::Go }
+    }
+}
+
+/// What the person says, as a message.
+pub(super) fn user_message(content: Vec<Block>) -> Message {
+    Message { content, ..Message::user_text("") }
+}
+
+fn title_of(content: &[Block]) -> String {
+    let said: Vec<&str> = content
+        .iter()
+        .filter_map(|block| match block {
+            Block::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    text::one_line(&text::neutralise(&said.join(" ")), TITLE_CHARS)
+}
+
+/// "Session" and "always" need a rule: the person's, else the one that was offered.
+fn with_rule(mut decision: Decision, offered: Option<&str>) -> Result<Decision, Refused> {
+    match decision.kind {
+        DecisionKind::Allow | DecisionKind::Deny => decision.rule = None,
+        DecisionKind::AllowSession | DecisionKind::AllowAlways => {
+            let rule = decision.rule.take().or_else(|| offered.map(str::to_owned)).ok_or(Refused::NoRule)?;
+            Rule::parse_list(&rule).map_err(|error| Refused::BadRule(error.to_string()))?;
+            decision.rule = Some(rule);
+        }
+    }
+    Ok(decision)
+}

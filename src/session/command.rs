@@ -1,0 +1,275 @@
+//! What a session can be asked, and what it answers.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use tokio::sync::oneshot;
+
+use crate::domain::{
+    Approval, ApprovalId, Block, Cost, Decision, Grant, MessageId, Mode, SessionId, TurnEnd, TurnId, Usage,
+};
+use crate::provider::Effort;
+use crate::store::{Health, Holder};
+
+/// Something asked of a session. Commands are handled in the order they were posted.
+#[derive(Debug)]
+pub enum Command {
+    /// Start a turn.
+    Prompt {
+        /// What the person says.
+        content: Vec<Block>,
+        /// Told when the turn has started, or why it has not.
+        reply: PromptReply,
+    },
+    /// Start a turn that goes on where the last one stopped.
+    Resume {
+        /// As for a prompt.
+        reply: PromptReply,
+    },
+    /// Say something while a turn runs.
+    Steer {
+        /// What the person says.
+        content: Vec<Block>,
+        /// Refused when another turn runs.
+        expected: Option<TurnId>,
+        /// Told when it is accepted and stored.
+        reply: Reply<TurnId>,
+    },
+    /// Stop the running turn. A second one stops it without patience.
+    Cancel {
+        /// Only this turn.
+        turn: Option<TurnId>,
+    },
+    /// Decide an open approval.
+    Decide {
+        /// Which.
+        approval: ApprovalId,
+        /// How.
+        decision: Decision,
+        /// Told when it is accepted.
+        reply: Reply<()>,
+    },
+    /// Change the approval mode.
+    SetMode {
+        /// To this.
+        mode: Mode,
+        /// Told when done.
+        reply: Reply<()>,
+    },
+    /// Change the model for the turns to come.
+    SetModel {
+        /// `provider/model`; none leaves it.
+        model: Option<String>,
+        /// How hard it shall think; none leaves it.
+        effort: Option<Effort>,
+        /// Told when done.
+        reply: Reply<()>,
+    },
+    /// Change the title.
+    Rename {
+        /// To this.
+        title: String,
+        /// Told when done.
+        reply: Reply<()>,
+    },
+    /// Show the session to a client.
+    Load {
+        /// Without taking the session over: no lock, nothing mended.
+        read_only: bool,
+        /// The answer.
+        reply: Reply<LoadReply>,
+    },
+    /// What is open and what it has done; takes nothing over.
+    Inspect {
+        /// The answer.
+        reply: Reply<Snapshot>,
+    },
+    /// Take a grant of this session back.
+    RevokeGrant {
+        /// Its id.
+        id: String,
+        /// Whether there was one.
+        reply: oneshot::Sender<bool>,
+    },
+    /// Delete the session with all that belongs to it.
+    Delete {
+        /// Told when it is gone.
+        reply: Reply<()>,
+    },
+    /// The server ends: interrupt the turn, store its end, release the lock.
+    End,
+}
+
+/// Where a command's answer goes.
+pub type Reply<T> = oneshot::Sender<Result<T, Refused>>;
+
+/// Where a started turn is told.
+pub type PromptReply = Reply<TurnHandle>;
+
+/// A turn that was started.
+#[derive(Debug)]
+pub struct TurnHandle {
+    /// Its id.
+    pub turn: TurnId,
+    /// How it ended.
+    pub ended: oneshot::Receiver<TurnOutcome>,
+    /// Told when its `turnEnded` has been passed on.
+    pub passed: oneshot::Receiver<()>,
+}
+
+impl TurnHandle {
+    /// Waits for the end, until it has been passed on to the client. None when the session is gone.
+    pub async fn outcome(self) -> Option<TurnOutcome> {
+        let outcome = self.ended.await.ok()?;
+        // The store ends with the server; then there is nothing to wait for.
+        let _ = self.passed.await;
+        Some(outcome)
+    }
+}
+
+/// How a turn ended, for the one who asked for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TurnOutcome {
+    /// The turn.
+    pub turn: TurnId,
+    /// Its end.
+    pub end: TurnEnd,
+    /// The final answer: the last message's text.
+    pub text: String,
+}
+
+/// A session's own data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionInfo {
+    /// Its id.
+    pub id: SessionId,
+    /// The workspace folder that settings, grants and trust go by.
+    pub folder: PathBuf,
+    /// Where it works.
+    pub cwd: PathBuf,
+    /// The agent's name in the configuration.
+    pub agent: Option<String>,
+}
+
+/// What a client needs to show a session and follow it from there.
+#[derive(Debug)]
+pub struct LoadReply {
+    /// The session's own data.
+    pub snapshot: Snapshot,
+    /// The message in progress.
+    pub partial: Option<Partial>,
+    /// Told when all that was recorded up to now is stored and passed on: then `partial` and `seq` fit what
+    /// the client has been sent, and a page that is read holds all of it.
+    pub passed: oneshot::Receiver<Health>,
+}
+
+/// A message in progress.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partial {
+    /// The message.
+    pub message: MessageId,
+    /// Its text so far.
+    pub text: String,
+    /// Its reasoning so far.
+    pub reasoning: String,
+}
+
+/// Where a session stands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Snapshot {
+    /// Its own data.
+    pub info: SessionInfo,
+    /// Its title.
+    pub title: Option<String>,
+    /// Its mode.
+    pub mode: Mode,
+    /// Its model, as `provider/model`.
+    pub model: Option<String>,
+    /// How hard the model shall think.
+    pub effort: Option<Effort>,
+    /// The number of its last event.
+    pub seq: u64,
+    /// The running turn.
+    pub turn: Option<TurnId>,
+    /// Open approvals.
+    pub approvals: Vec<Approval>,
+    /// Grants of this session alone.
+    pub grants: Vec<Grant>,
+    /// What it has done.
+    pub metrics: SessionMetrics,
+}
+
+/// What a session has done since it was made live.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionMetrics {
+    /// When it was made live, in ms since the epoch.
+    pub started_at: i64,
+    /// Tokens of the whole session.
+    pub usage: Usage,
+    /// Cost of the whole session, as far as it is known.
+    pub cost: Option<Cost>,
+    /// Model calls.
+    pub requests: u64,
+    /// Calls made again.
+    pub retries: u64,
+    /// Turns cancelled.
+    pub cancels: u64,
+    /// Tool calls by tool.
+    pub tool_calls: BTreeMap<String, u64>,
+    /// Failed turns by error code.
+    pub errors: BTreeMap<&'static str, u64>,
+}
+
+/// Why a session does not do what it was asked.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Refused {
+    /// There is no such session.
+    #[error("there is no session {0}: list them with agent/listSessions")]
+    UnknownSession(SessionId),
+    /// One turn at a time.
+    #[error("turn {0} is running: add to it with agent/steer, or stop it with agent/cancel")]
+    TurnRunning(TurnId),
+    /// A steer without a turn.
+    #[error("no turn is running: send agent/prompt")]
+    NoTurn,
+    /// A steer for another turn.
+    #[error("turn {expected} is not running any more; turn {running} is")]
+    OtherTurn {
+        /// What was expected.
+        expected: TurnId,
+        /// What runs.
+        running: TurnId,
+    },
+    /// Nothing was interrupted.
+    #[error("the last turn was not interrupted or cancelled: send agent/prompt")]
+    NothingToResume,
+    /// The approval is unknown or settled.
+    #[error("approval {0} is unknown or already settled: list the open ones with agent/listApprovals")]
+    UnknownApproval(ApprovalId),
+    /// This call cannot be allowed beyond this once.
+    #[error("this call can only be allowed once: no rule describes it safely")]
+    NoRule,
+    /// The rule that the person edited cannot be read.
+    #[error("the rule cannot be read: {0}")]
+    BadRule(String),
+    /// Another server has it.
+    #[error("session {session} is open in another agentls: {holder}")]
+    Locked {
+        /// The session.
+        session: SessionId,
+        /// Who has it.
+        holder: Holder,
+    },
+    /// The store failed.
+    #[error("{0}")]
+    Store(String),
+    /// Its mailbox is full.
+    #[error("the session has more requests waiting than it can take: try again in a moment")]
+    Busy,
+    /// The server ends.
+    #[error("the server is ending")]
+    Ending,
+    /// Not while a turn runs.
+    #[error("a turn is running: stop it with agent/cancel first")]
+    NotWhileRunning,
+}

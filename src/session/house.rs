@@ -1,0 +1,75 @@
+//! What all sessions of a server share.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::command::SessionInfo;
+use crate::approval::Rule;
+use crate::base::counters::Totals;
+use crate::base::flow::Pool;
+use crate::domain::Mode;
+use crate::provider::CallSlots;
+use crate::store::Store;
+use crate::tool::Registry;
+use crate::turn::{Limits, ModelSource};
+use crate::workspace::Workspace;
+
+/// What all sessions of a server share.
+pub struct House {
+    /// Where events go, and come from.
+    pub store: Store,
+    /// What a session's settings say.
+    pub profiles: Arc<dyn Profiles>,
+    /// At most 256 model calls at once.
+    pub slots: Arc<CallSlots>,
+    /// The tools.
+    pub tools: Arc<Registry>,
+    /// Counters.
+    pub totals: Arc<Totals>,
+    /// Bytes on their way to the client.
+    pub pool: Arc<Pool>,
+    /// Who holds a session's lock, for the one who finds it taken.
+    pub client_name: Arc<dyn Fn() -> String + Send + Sync>,
+    /// A session without a turn is unloaded after this time (R-SESS-6).
+    pub idle: Duration,
+}
+
+/// What the settings say for one session, read at each turn's start.
+pub struct Profile {
+    /// Finds the provider and the model.
+    pub models: Arc<dyn ModelSource>,
+    /// The system prompt.
+    pub system: Arc<str>,
+    /// The turn's limits.
+    pub limits: Limits,
+    /// Rules of the configuration.
+    pub rules: Rules,
+    /// An approval is denied after this time; none waits for ever.
+    pub approval_timeout: Option<Duration>,
+    /// Time limits of tools.
+    pub tool_timeouts: Arc<dyn Fn(&str) -> Option<Duration> + Send + Sync>,
+}
+
+/// Rules of the configuration (R-APPR-1).
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    /// Ask in any case.
+    pub require_approval: Vec<Rule>,
+    /// Do not ask.
+    pub allow: Vec<Rule>,
+    /// Never.
+    pub deny: Vec<Rule>,
+}
+
+/// Where sessions find their settings and their files.
+pub trait Profiles: Send + Sync {
+    /// The settings for a session.
+    fn profile(&self, session: &SessionInfo) -> Profile;
+
+    /// A new session's mode.
+    fn default_mode(&self, folder: &Path, agent: Option<&str>) -> Mode;
+
+    /// The session's view of files and processes; asked for once while it is live.
+    fn workspace(&self, session: &SessionInfo) -> Arc<Workspace>;
+}

@@ -1,0 +1,180 @@
+//! Making a session live: its lock, its fold, the mending of what a crash has cut.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::actor::{Actor, Stage};
+use super::command::{Partial, Refused, SessionInfo};
+use super::state::SessionState;
+use crate::domain::{ContentRef, Event, SessionId};
+use crate::store::{Content, Holder, LockError, Pending, Skipped, Spool, StoreError};
+use crate::tool::{Keep, Kept};
+
+/// R-SESS-1: how long a session that another server lets go is waited for.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
+
+impl Actor {
+    /// Makes the session live, unless it is.
+    pub(super) async fn open(&mut self) -> Result<(), Refused> {
+        if self.lock.is_none() {
+            let holder = Holder::me((self.house.client_name)());
+            // Nobody else can know a session that was just made.
+            let wait = if self.stage == Stage::Stored { LOCK_WAIT } else { Duration::ZERO };
+            let lock = self.house.store.locks.acquire(&self.info.id, &holder, wait).await;
+            self.lock = Some(lock.map_err(|error| self.lock_refused(error))?);
+        }
+        match self.stage {
+            Stage::New | Stage::Open => Ok(()),
+            Stage::Stored => match self.fold().await {
+                Ok(()) => Ok(()),
+                Err(refused) => {
+                    self.lock = None;
+                    Err(refused)
+                }
+            },
+        }
+    }
+
+    /// Reads the session's own data without taking it over.
+    pub(super) async fn look(&mut self) -> Result<(), Refused> {
+        if self.stage != Stage::Stored {
+            return Ok(());
+        }
+        let row = self.house.store.reader.session(&self.info.id).await.map_err(failed)?;
+        let row = row.ok_or_else(|| Refused::UnknownSession(self.info.id.clone()))?;
+        self.take_row(&row);
+        self.seq = row.last_seq;
+        let (pending, _) = self.house.store.reader.pending(&self.info.id).await.map_err(failed)?;
+        self.state.approvals = approvals(&pending);
+        Ok(())
+    }
+
+    fn take_row(&mut self, row: &crate::store::SessionRow) {
+        self.info = SessionInfo {
+            id: row.id.clone(),
+            folder: row.folder.clone().into(),
+            cwd: row.cwd.clone().into(),
+            agent: row.agent.clone(),
+        };
+        self.state.title.clone_from(&row.title);
+        self.state.mode = row.mode;
+        self.state.model.clone_from(&row.model);
+        self.state.effort = row.effort.as_deref().and_then(crate::provider::Effort::from_name);
+        self.state.usage = row.usage;
+        self.state.cost = row.cost;
+        self.state.open_turn.clone_from(&row.open_turn);
+    }
+
+    /// Folds all events, then mends what a crash has cut.
+    async fn fold(&mut self) -> Result<(), Refused> {
+        let reader = self.house.store.reader.clone();
+        let row = reader.session(&self.info.id).await.map_err(failed)?;
+        let row = row.ok_or_else(|| Refused::UnknownSession(self.info.id.clone()))?;
+        self.state = SessionState::default();
+        self.take_row(&row);
+        self.state.open_turn = None;
+        let mut skipped = Vec::new();
+        let mut pages = reader.walk(&self.info.id, 0);
+        while let Some(page) = pages.next().await.map_err(failed)? {
+            for stored in &page.events {
+                self.state.apply(stored.turn.as_ref(), &stored.event);
+            }
+            skipped.extend(page.skipped);
+        }
+        // The row is written with the events; where it knows more, the record that said so was torn.
+        self.state.usage = row.usage;
+        self.state.cost = row.cost;
+        self.seq = row.last_seq;
+        let (pending, torn) = reader.pending(&self.info.id).await.map_err(failed)?;
+        skipped.extend(torn);
+        self.state.approvals = approvals(&pending);
+        let folder = self.info.folder.display().to_string();
+        self.grants = reader.grants(&folder, Some(&self.info.id)).await.map_err(failed)?;
+        self.stage = Stage::Open;
+        let partials = self.take_pending(pending);
+        self.mend(partials);
+        if let Some(message) = Skipped::warning(&skipped) {
+            self.record(Event::Warning { code: "store_record_skipped".to_owned(), message });
+        }
+        Ok(())
+    }
+
+    fn take_pending(&mut self, pending: Vec<Pending>) -> Vec<Partial> {
+        let mut partials = Vec::new();
+        for row in pending {
+            match row {
+                Pending::Partial { message, text, reasoning, .. } => {
+                    partials.push(Partial { message, text, reasoning });
+                }
+                Pending::Steer { key, content, .. } => self.steers.push_back((key, content)),
+                Pending::Decision { approval, decision } => {
+                    self.decisions.insert(approval, decision);
+                }
+                Pending::Approval { .. } | Pending::Queued { .. } => {}
+            }
+        }
+        partials
+    }
+
+    /// Grants of the folder may have come from another session or server since.
+    pub(super) async fn refresh_grants(&mut self) {
+        let folder = self.info.folder.display().to_string();
+        match self.house.store.reader.grants(&folder, Some(&self.info.id)).await {
+            Ok(grants) => self.grants = grants,
+            Err(error) => tracing::warn!(%error, "grants were not read"),
+        }
+    }
+
+    fn lock_refused(&self, error: LockError) -> Refused {
+        match error {
+            LockError::Held { holder } => Refused::Locked { session: self.info.id.clone(), holder },
+            LockError::Store(StoreError::BadName(_)) => Refused::UnknownSession(self.info.id.clone()),
+            LockError::Store(error) => failed(error),
+        }
+    }
+
+    /// Where this session's long outputs are kept.
+    pub(super) fn keep(&self) -> Arc<dyn Keep> {
+        Arc::new(SessionKeep { content: self.house.store.content.clone(), session: self.info.id.clone() })
+    }
+}
+
+fn approvals(pending: &[Pending]) -> Vec<crate::domain::Approval> {
+    pending
+        .iter()
+        .filter_map(|row| match row {
+            Pending::Approval { approval, .. } => Some(approval.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+pub(super) fn failed(error: StoreError) -> Refused {
+    Refused::Store(error.to_string())
+}
+
+struct SessionKeep {
+    content: Content,
+    session: SessionId,
+}
+
+impl Keep for SessionKeep {
+    fn begin(&self, name: &str) -> Result<Box<dyn Kept>, String> {
+        match self.content.spool(&self.session, name) {
+            Ok(spool) => Ok(Box::new(SpoolKept(spool))),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+struct SpoolKept(Spool);
+
+impl Kept for SpoolKept {
+    fn append(&mut self, text: &str) -> Result<(), String> {
+        self.0.append(text).map_err(|error| error.to_string())
+    }
+
+    fn finish(self: Box<Self>) -> Result<ContentRef, String> {
+        self.0.finish().map_err(|error| error.to_string())
+    }
+}

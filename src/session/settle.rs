@@ -1,0 +1,227 @@
+//! The end of a turn, however it came: what is in progress is kept, every call has its one result, and
+//! `TurnEnded` is the last of its turn (I3). The same code settles a turn that a crash has cut.
+
+use std::sync::Arc;
+
+use super::actor::{Actor, Running};
+use super::command::{Partial, TurnOutcome};
+use crate::base::clock;
+use crate::base::spawn::TaskError;
+use crate::context::OpenCall;
+use crate::domain::{
+    AgentError, Approval, Block, Decision, DecisionKind, ErrorCode, Event, Message, Role, Settler,
+    TerminalReason, ToolCallStatus, ToolCallUpdate, ToolResult, TurnEnd,
+};
+use crate::turn::{Finish, Stopped};
+
+impl Actor {
+    /// The turn's task has returned.
+    pub(super) fn turn_ended(&mut self, ended: Result<Result<Finish, Stopped>, TaskError>) {
+        while let Some(message) = self.turn.as_mut().and_then(|turn| turn.messages.try_recv().ok()) {
+            self.message(message);
+        }
+        let stopping = self.turn.as_ref().and_then(|turn| turn.stopping);
+        let (reason, error) = match (stopping, ended) {
+            // It was done before it saw that it should stop.
+            (_, Ok(Ok(finish))) => (finish.reason, finish.error),
+            (Some((reason, since)), _) => {
+                self.house.totals.cancel.record(since.elapsed());
+                (reason, stop_error(reason))
+            }
+            (None, Ok(Err(Stopped))) => internal("the turn stopped without a reason"),
+            (None, Err(TaskError::Panicked(why))) => internal(&why),
+            (None, Err(TaskError::Aborted)) => internal("the turn's task was dropped"),
+        };
+        self.settle(reason, error);
+    }
+
+    /// Ends the running turn for `reason`.
+    fn settle(&mut self, reason: TerminalReason, error: Option<AgentError>) {
+        self.keep_partial();
+        self.settle_calls(reason);
+        let (drops, unused_steers) = self.take_unused_steers();
+        let Some(turn) = self.turn.as_mut() else { return };
+        let end = TurnEnd {
+            reason,
+            state: reason.state(false),
+            usage: turn.usage,
+            cost: turn.cost,
+            error,
+            unused_steers,
+        };
+        self.count(&end);
+        let passed = self.turn.as_mut().and_then(|turn| turn.passed.take());
+        self.record_with(Event::TurnEnded(end.clone()), None, drops, Vec::new(), passed);
+        if let Some(turn) = self.turn.take() {
+            tell(turn, end);
+        }
+        self.partial_due = None;
+    }
+
+    fn count(&mut self, end: &TurnEnd) {
+        if let Some(error) = &end.error {
+            *self.metrics.errors.entry(error.code.name()).or_default() += 1;
+        }
+        match end.reason {
+            TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => {
+                self.metrics.cancels += 1;
+                self.house.totals.cancels.add(1);
+            }
+            _ => {}
+        }
+        let error = end.error.as_ref().map(ToString::to_string);
+        tracing::info!(
+            session = %self.info.id,
+            reason = end.reason.name(),
+            state = end.state.name(),
+            error,
+            "turn ended"
+        );
+    }
+
+    /// What was shown of the message in progress is kept, marked incomplete.
+    fn keep_partial(&mut self) {
+        let Some(partial) = self.partial.take() else { return };
+        let text = partial.text.clone();
+        if let Some(message) = incomplete_message(partial) {
+            if let Some(turn) = self.turn.as_mut() {
+                turn.text = text;
+            }
+            self.record(Event::Message(Arc::new(message)));
+        }
+    }
+
+    /// Every call gets its result, except one whose approval stays open over the server's end (R-APPR-4).
+    fn settle_calls(&mut self, reason: TerminalReason) {
+        let stays_open = reason == TerminalReason::ServerStopped;
+        let (status, text) = match reason {
+            TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => {
+                (ToolCallStatus::Cancelled, "cancelled by the user")
+            }
+            _ => (ToolCallStatus::Cancelled, "interrupted"),
+        };
+        let open: Vec<OpenCall> = self.state.history.open_calls().cloned().collect();
+        for call in open {
+            let asked = self.state.approvals.iter().find(|open| open.tool_call == call.id).cloned();
+            match asked {
+                Some(_) if stays_open => continue,
+                Some(approval) => self.deny(&approval, Settler::Cancel),
+                None => {}
+            }
+            self.answer_call(&call, status, text);
+        }
+    }
+
+    /// Settles an open question with no.
+    pub(super) fn deny(&mut self, approval: &Approval, by: Settler) {
+        self.record(Event::ApprovalResolved {
+            approval: approval.id.clone(),
+            tool_call: approval.tool_call.clone(),
+            decision: Decision::of(DecisionKind::Deny),
+            by,
+        });
+    }
+
+    /// Gives a call that will not run (any more) its one result.
+    pub(super) fn answer_call(&mut self, call: &OpenCall, status: ToolCallStatus, text: &str) {
+        let title = self.state.calls.get(&call.id).map_or_else(|| call.name.clone(), |c| c.title.clone());
+        self.record(Event::ToolCall(ToolCallUpdate {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            title,
+            status,
+            input: None,
+            result: Some(Arc::new(ToolResult::error(text))),
+            diff: None,
+            locations: Vec::new(),
+            duration_ms: None,
+            parent: None,
+        }));
+    }
+
+    /// A turn that a crash has cut gets its end (R-CANCEL): the unfinished message, the results, the end.
+    pub(super) fn mend(&mut self, partials: Vec<Partial>) {
+        let Some(turn) = self.state.open_turn.clone() else { return };
+        for message in partials.into_iter().filter_map(incomplete_message) {
+            self.record_of(Some(turn.clone()), Event::Message(Arc::new(message)), None, vec![], vec![], None);
+        }
+        let asked: Vec<_> = self.state.approvals.iter().map(|open| open.tool_call.clone()).collect();
+        let open: Vec<OpenCall> = self.state.history.open_calls().cloned().collect();
+        for call in open.iter().filter(|call| !asked.contains(&call.id)) {
+            self.mend_call(&turn, call);
+        }
+        let (drops, unused_steers) = self.take_unused_steers();
+        let reason = TerminalReason::ServerStopped;
+        let end = TurnEnd {
+            reason,
+            state: reason.state(false),
+            usage: Default::default(),
+            cost: None,
+            error: None,
+            unused_steers,
+        };
+        self.record_of(Some(turn), Event::TurnEnded(end), None, drops, vec![], None);
+    }
+
+    fn mend_call(&mut self, turn: &crate::domain::TurnId, call: &OpenCall) {
+        let title = self.state.calls.get(&call.id).map_or_else(|| call.name.clone(), |c| c.title.clone());
+        let update = ToolCallUpdate {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            title,
+            status: ToolCallStatus::Cancelled,
+            input: None,
+            result: Some(Arc::new(ToolResult::error("interrupted"))),
+            diff: None,
+            locations: Vec::new(),
+            duration_ms: None,
+            parent: None,
+        };
+        self.record_of(Some(turn.clone()), Event::ToolCall(update), None, vec![], vec![], None);
+    }
+}
+
+fn tell(turn: Running, end: TurnEnd) {
+    if let Some(waiter) = turn.waiter {
+        // Whoever asked may be gone; the event has told everyone else.
+        let _ = waiter.send(TurnOutcome { turn: turn.id, end, text: turn.text });
+    }
+}
+
+fn incomplete_message(partial: Partial) -> Option<Message> {
+    let mut content = Vec::new();
+    if !partial.reasoning.is_empty() {
+        content.push(Block::Reasoning { text: partial.reasoning, signature: None, redacted: false });
+    }
+    if !partial.text.is_empty() {
+        content.push(Block::Text(partial.text));
+    }
+    (!content.is_empty()).then_some(Message {
+        id: partial.message,
+        role: Role::Assistant,
+        content,
+        incomplete: true,
+        hidden: false,
+    })
+}
+
+fn internal(why: &str) -> (TerminalReason, Option<AgentError>) {
+    let error = AgentError::new(ErrorCode::Internal, "a bug in agentls ended the turn")
+        .cause(why)
+        .action("send the prompt again; if it happens twice, please report it with the log");
+    (TerminalReason::InternalError, Some(error))
+}
+
+fn stop_error(reason: TerminalReason) -> Option<AgentError> {
+    let code = reason.code()?;
+    Some(match reason {
+        TerminalReason::StoreFailed => AgentError::new(code, "the session store cannot be written")
+            .action("free some disk space; what could not be stored is kept in memory as far as it fits"),
+        _ => AgentError::new(code, "cancelled by the user"),
+    })
+}
+
+/// Why a cancel ends the turn, by what it met.
+pub(super) fn cancel_reason(in_tools: bool) -> TerminalReason {
+    if in_tools { TerminalReason::AbortedTools } else { TerminalReason::AbortedStreaming }
+}

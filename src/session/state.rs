@@ -1,0 +1,105 @@
+//! A session's state as a fold over its events: the same live, on load and in tests.
+
+use std::collections::BTreeMap;
+
+use crate::context::History;
+use crate::domain::{
+    Approval, Cost, Event, Mode, PlanItem, TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate,
+    TurnId, Usage,
+};
+use crate::provider::Effort;
+
+/// All that follows from a session's events.
+#[derive(Debug, Default)]
+pub struct SessionState {
+    /// What the model sees.
+    pub history: History,
+    /// Open approvals, in the order they were asked.
+    pub approvals: Vec<Approval>,
+    /// Tool calls that have no final status.
+    pub calls: BTreeMap<ToolCallId, ToolCallUpdate>,
+    /// The turn without an end.
+    pub open_turn: Option<TurnId>,
+    /// The last turn that ended, and why.
+    pub last_end: Option<(TurnId, TerminalReason)>,
+    /// The title.
+    pub title: Option<String>,
+    /// The mode.
+    pub mode: Mode,
+    /// The model, as `provider/model`.
+    pub model: Option<String>,
+    /// How hard the model shall think.
+    pub effort: Option<Effort>,
+    /// Tokens so far.
+    pub usage: Usage,
+    /// Cost so far; none while nothing is known.
+    pub cost: Option<Cost>,
+    /// The plan.
+    pub plan: Vec<PlanItem>,
+}
+
+impl SessionState {
+    /// Takes in what happened.
+    pub fn apply(&mut self, turn: Option<&TurnId>, event: &Event) {
+        self.history.apply(event);
+        match event {
+            Event::TurnStarted { .. } => self.open_turn = turn.cloned(),
+            Event::TurnEnded(end) => {
+                if let Some(turn) = self.open_turn.take().or_else(|| turn.cloned()) {
+                    self.last_end = Some((turn, end.reason));
+                }
+            }
+            Event::ToolCall(update) => self.tool_call(update),
+            Event::ApprovalRequested(approval) => {
+                self.approvals.retain(|open| open.id != approval.id);
+                self.approvals.push(approval.clone());
+            }
+            Event::ApprovalResolved { approval, .. } => self.approvals.retain(|open| open.id != *approval),
+            Event::Plan(items) => self.plan.clone_from(items),
+            Event::Usage { step, session, session_cost, .. } => {
+                self.usage = if *session == Usage::default() { self.usage + *step } else { *session };
+                self.cost = session_cost.or(self.cost);
+            }
+            Event::SessionUpdated { title, mode, model, effort } => {
+                if title.is_some() {
+                    self.title.clone_from(title);
+                }
+                if let Some(mode) = mode {
+                    self.mode = *mode;
+                }
+                if model.is_some() {
+                    self.model.clone_from(model);
+                }
+                if let Some(effort) = effort {
+                    self.effort = Effort::from_name(effort);
+                }
+            }
+            Event::Message(_)
+            | Event::MessageRetracted { .. }
+            | Event::Transition { .. }
+            | Event::Retry { .. }
+            | Event::Wait { .. }
+            | Event::Warning { .. }
+            | Event::Delta(_) => {}
+        }
+    }
+
+    fn tool_call(&mut self, update: &ToolCallUpdate) {
+        if update.status.is_final() {
+            self.calls.remove(&update.id);
+        } else {
+            self.calls.insert(update.id.clone(), update.clone());
+        }
+    }
+
+    /// Whether tools run or wait, rather than the model.
+    pub fn in_tools(&self) -> bool {
+        self.calls.values().any(|call| match call.status {
+            ToolCallStatus::Pending | ToolCallStatus::AwaitingApproval | ToolCallStatus::Running => true,
+            ToolCallStatus::Completed
+            | ToolCallStatus::Failed
+            | ToolCallStatus::Denied
+            | ToolCallStatus::Cancelled => false,
+        })
+    }
+}

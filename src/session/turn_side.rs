@@ -1,0 +1,278 @@
+//! What the running turn tells and asks, and how it is started and stopped.
+
+use std::collections::HashMap;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::actor::{Actor, Asked, Running, partial_due};
+use super::command::{Partial, TurnHandle};
+use crate::approval::{Policy, Rule, Verdict, judge};
+use crate::base::CancellationToken;
+use crate::base::clock;
+use crate::base::flow::Permit;
+use crate::base::spawn::spawn;
+use crate::domain::{
+    Approval, ApprovalId, Block, Delta, Effect, Event, Role, TerminalReason, TurnId,
+};
+use crate::store::{Pending, PendingKey, Write};
+use crate::turn::{
+    Answer, Body, Carried, Judgement, Message, ModelChoice, Port, Question, TurnContext, run_turn,
+};
+
+/// How many of a turn's messages may wait for the actor; then the turn waits.
+const TURN_QUEUE: usize = 64;
+
+impl Actor {
+    /// Starts a turn's task; its `TurnStarted` and what it begins with are recorded by `begin`.
+    pub(super) fn start_turn(
+        &mut self,
+        carried: Vec<Carried>,
+        begin: impl FnOnce(&mut Self),
+    ) -> TurnHandle {
+        let id = TurnId::fresh();
+        let (messages, inbox) = mpsc::channel(TURN_QUEUE);
+        let (cancel, hurry) = (CancellationToken::new(), CancellationToken::new());
+        let profile = self.house.profiles.profile(&self.info);
+        let workspace = match &self.workspace {
+            Some(workspace) => workspace.clone(),
+            None => self.workspace.insert(self.house.profiles.workspace(&self.info)).clone(),
+        };
+        let context = TurnContext {
+            session: self.info.id.clone(),
+            turn: id.clone(),
+            port: Port::new(messages, self.account.clone(), cancel.clone()),
+            cancel: cancel.clone(),
+            hurry: hurry.clone(),
+            models: profile.models.clone(),
+            choice: ModelChoice {
+                agent: self.info.agent.clone(),
+                model: self.state.model.clone(),
+                effort: self.state.effort,
+            },
+            slots: self.house.slots.clone(),
+            tools: self.house.tools.clone(),
+            workspace,
+            cwd: self.info.cwd.clone(),
+            keep: self.keep(),
+            system: profile.system.clone(),
+            limits: profile.limits,
+            tool_timeouts: profile.tool_timeouts.clone(),
+            totals: self.house.totals.clone(),
+            carried,
+        };
+        let (waiter, ended) = oneshot::channel();
+        let (tell_passed, passed) = oneshot::channel();
+        self.turn = Some(Running {
+            id: id.clone(),
+            task: spawn(async move { run_turn(&context).await }),
+            messages: inbox,
+            cancel,
+            hurry,
+            profile,
+            stopping: None,
+            closing: false,
+            waiter: Some(waiter),
+            passed: Some(tell_passed),
+            asks: HashMap::new(),
+            usage: Default::default(),
+            cost: None,
+            text: String::new(),
+        });
+        begin(self);
+        TurnHandle { turn: id, ended, passed }
+    }
+
+    /// Stops the running turn from outside; its end is settled when its task has returned.
+    pub(super) fn stop_turn(&mut self, reason: TerminalReason) {
+        let Some(turn) = self.turn.as_mut() else { return };
+        if turn.stopping.is_some() {
+            turn.hurry.cancel();
+            return;
+        }
+        turn.stopping = Some((reason, clock::now()));
+        if reason == TerminalReason::ServerStopped {
+            turn.hurry.cancel();
+        }
+        turn.cancel.cancel();
+    }
+
+    /// Takes in what the turn tells.
+    pub(super) fn message(&mut self, message: Message) {
+        match message.body {
+            Body::Event(event) => self.event(event, message.permit),
+            Body::BeginStep(reply) => {
+                self.join_steers();
+                // The turn may have been stopped meanwhile; then nobody wants the answer.
+                let _ = reply.send(self.state.history.messages());
+            }
+            Body::MayEnd(reply) => {
+                let may_end = self.steers.is_empty();
+                if let Some(turn) = self.turn.as_mut() {
+                    turn.closing = may_end;
+                }
+                let _ = reply.send(may_end);
+            }
+            Body::Judge { tool, effect, reply } => {
+                let _ = reply.send(self.judge(&tool, &effect));
+            }
+            Body::Ask { question, reply } => self.ask(*question, reply),
+        }
+    }
+
+    fn event(&mut self, event: Event, permit: Option<Permit>) {
+        match &event {
+            Event::Delta(Delta::Text { message, text, .. }) => {
+                self.partial_of(message).text.push_str(text);
+                self.partial_due.get_or_insert_with(partial_due);
+            }
+            Event::Delta(Delta::Reasoning { message, text, .. }) => {
+                self.partial_of(message).reasoning.push_str(text);
+                self.partial_due.get_or_insert_with(partial_due);
+            }
+            Event::Delta(_) => {}
+            Event::Message(message) => {
+                self.drop_partial();
+                if let Some(turn) = self.turn.as_mut()
+                    && message.role == Role::Assistant
+                {
+                    turn.text = message.text();
+                }
+            }
+            Event::MessageRetracted { .. } => self.drop_partial(),
+            Event::Retry { .. } => self.metrics.retries += 1,
+            Event::SessionUpdated { title: None, mode: None, model: Some(model), effort: None }
+                if self.state.model.as_ref() == Some(model) =>
+            {
+                return;
+            }
+            _ => {}
+        }
+        let event = self.with_session_sums(event);
+        self.record_with(event, permit, Vec::new(), Vec::new(), None);
+    }
+
+    /// The turn knows its own usage; the session's sums are added here.
+    fn with_session_sums(&mut self, mut event: Event) -> Event {
+        let Event::Usage { step, turn, session, step_cost, turn_cost, session_cost, .. } = &mut event else {
+            if let Event::ToolCall(update) = &event
+                && update.status == crate::domain::ToolCallStatus::Running
+            {
+                *self.metrics.tool_calls.entry(update.name.clone()).or_default() += 1;
+            }
+            return event;
+        };
+        self.metrics.requests += 1;
+        *session = self.state.usage + *step;
+        *session_cost = match (self.state.cost, *step_cost) {
+            (Some(sum), Some(cost)) => Some(sum + cost),
+            (sum, cost) => sum.or(cost),
+        };
+        if let Some(running) = self.turn.as_mut() {
+            running.usage = *turn;
+            running.cost = *turn_cost;
+        }
+        event
+    }
+
+    fn partial_of(&mut self, message: &crate::domain::MessageId) -> &mut Partial {
+        let same = self.partial.as_ref().is_some_and(|partial| partial.message == *message);
+        if !same {
+            self.partial = None;
+        }
+        self.partial.get_or_insert_with(|| Partial {
+            message: message.clone(),
+            text: String::new(),
+            reasoning: String::new(),
+        })
+    }
+
+    fn drop_partial(&mut self) {
+        self.partial = None;
+        self.partial_due = None;
+    }
+
+    /// Stores the text of the message in progress.
+    pub(super) fn store_partial(&mut self) {
+        self.partial_due = None;
+        let Some(partial) = &self.partial else { return };
+        let pending = Pending::Partial {
+            message: partial.message.clone(),
+            turn: self.turn.as_ref().map(|turn| turn.id.clone()),
+            text: partial.text.clone(),
+            reasoning: partial.reasoning.clone(),
+        };
+        self.out.push_back(Write::Put { session: self.info.id.clone(), pending, done: None });
+    }
+
+    /// Waiting steers become messages of the history.
+    fn join_steers(&mut self) {
+        while let Some((key, content)) = self.steers.pop_front() {
+            self.record_with(
+                Event::Message(super::answers::user_message(content).into()),
+                None,
+                vec![PendingKey::steer(&key)],
+                Vec::new(),
+                None,
+            );
+        }
+    }
+
+    /// What rules, grants and the mode say now.
+    pub(super) fn judge(&self, tool: &str, effect: &Effect) -> Judgement {
+        let Some(turn) = &self.turn else { return Judgement::Deny("the turn has ended".to_owned()) };
+        let rules = &turn.profile.rules;
+        let policy = Policy {
+            mode: self.state.mode,
+            require_approval: rules.require_approval.clone(),
+            allow: rules.allow.clone(),
+            deny: rules.deny.clone(),
+            grants: self.grants.iter().flat_map(|grant| Rule::parse_list(&grant.rule)).flatten().collect(),
+        };
+        match judge(&policy, tool, effect) {
+            Verdict::Allow { .. } => Judgement::Allow,
+            Verdict::Ask { why, risk, rule } => Judgement::Ask { why, risk, rule },
+            Verdict::Deny { why } => Judgement::Deny(why),
+        }
+    }
+
+    fn ask(&mut self, question: Question, reply: oneshot::Sender<Answer>) {
+        let Some(turn) = self.turn.as_mut() else { return };
+        let id = question.approval.unwrap_or_else(ApprovalId::fresh);
+        let deadline = turn.profile.approval_timeout.map(|limit| clock::now() + limit);
+        let asked = Asked { reply, tool: question.name.clone(), effect: question.effect, deadline };
+        turn.asks.insert(id.clone(), asked);
+        let approval = Approval {
+            id: id.clone(),
+            tool_call: question.tool_call,
+            name: question.name,
+            input: question.input,
+            title: question.title,
+            cwd: self.info.cwd.display().to_string(),
+            diff: question.diff,
+            risk: question.risk,
+            why: question.why,
+            rule: question.rule,
+        };
+        self.record(Event::ApprovalRequested(approval));
+        // Decided while the turn was interrupted: acted upon now.
+        if let Some(decision) = self.decisions.remove(&id) {
+            self.resolve(&id, decision, crate::domain::Settler::Person);
+        }
+    }
+
+    /// The turn did not stop in time: its task is dropped, its processes die with it.
+    pub(super) fn drop_turn(&mut self) {
+        tracing::error!(session = %self.info.id, "a stopped turn did not end in time and was dropped");
+        if let Some(turn) = self.turn.as_mut() {
+            turn.task.abort();
+            if let Some((_, since)) = turn.stopping.as_mut() {
+                *since = clock::now();
+            }
+        }
+    }
+
+    /// What the person has said before, in this turn, that no model has seen.
+    pub(super) fn take_unused_steers(&mut self) -> (Vec<PendingKey>, Vec<Vec<Block>>) {
+        self.steers.drain(..).map(|(key, content)| (PendingKey::steer(&key), content)).unzip()
+    }
+}

@@ -1,0 +1,380 @@
+//! From a provider's stream to one message: pure, no I/O.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::domain::{Block, Cost, Delta, Message, MessageId, Role, ToolCallId, Usage};
+use crate::provider::{StopReason, StreamEvent};
+
+/// A single message beyond this ends the turn with `max_output_tokens` (R-WIRE-3).
+pub const MAX_MESSAGE_BYTES: usize = 8 << 20;
+
+/// A message in the making.
+#[derive(Debug)]
+pub(super) struct Accumulator {
+    id: MessageId,
+    blocks: Vec<Draft>,
+    /// Tool uses by the provider's index: where in `blocks`.
+    tools: BTreeMap<u32, usize>,
+    text_bytes: u64,
+    reasoning_bytes: u64,
+    bytes: usize,
+    full: bool,
+    usage: Usage,
+    cost: Option<Cost>,
+}
+
+#[derive(Debug)]
+enum Draft {
+    Text(String),
+    Reasoning { text: String, signature: Option<String>, redacted: bool },
+    Tool { id: ToolCallId, name: String, json: String, complete: bool },
+}
+
+/// What a stream event asks the driver to do.
+#[derive(Debug, PartialEq)]
+pub(super) enum Progressed {
+    /// Show this.
+    Show(Delta),
+    /// Nothing to show.
+    Quiet,
+    /// The model has ended.
+    Stopped(StopReason),
+}
+
+/// A tool call that the model asks for, with its input as it came.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    pub(super) id: ToolCallId,
+    pub(super) name: String,
+    /// The parsed input, or the text that is no JSON object.
+    pub(super) input: Result<Arc<Value>, String>,
+}
+
+/// A finished message.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) message: Option<Message>,
+    pub(super) wanted: Vec<Wanted>,
+}
+
+impl Accumulator {
+    pub(super) fn new(id: MessageId) -> Self {
+        Self {
+            id,
+            blocks: Vec::new(),
+            tools: BTreeMap::new(),
+            text_bytes: 0,
+            reasoning_bytes: 0,
+            bytes: 0,
+            full: false,
+            usage: Usage::default(),
+            cost: None,
+        }
+    }
+
+    pub(super) fn id(&self) -> &MessageId {
+        &self.id
+    }
+
+    /// What the call has used, and what the provider says it costs.
+    pub(super) fn usage(&self) -> (Usage, Option<Cost>) {
+        (self.usage, self.cost)
+    }
+
+    /// Whether anything was shown.
+    pub(super) fn has_shown(&self) -> bool {
+        !self.blocks.is_empty()
+    }
+
+    /// Whether the message has reached our limit: it ends here.
+    pub(super) fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// The tool calls that were begun.
+    pub(super) fn begun_calls(&self) -> Vec<ToolCallId> {
+        self.blocks
+            .iter()
+            .filter_map(|draft| match draft {
+                Draft::Tool { id, .. } => Some(id.clone()),
+                Draft::Text(_) | Draft::Reasoning { .. } => None,
+            })
+            .collect()
+    }
+
+    pub(super) fn push(&mut self, event: StreamEvent) -> Progressed {
+        match event {
+            StreamEvent::Text(text) if text.is_empty() => Progressed::Quiet,
+            StreamEvent::Text(text) => self.text(text),
+            StreamEvent::Reasoning(text) if text.is_empty() => Progressed::Quiet,
+            StreamEvent::Reasoning(text) => self.reasoning(text),
+            StreamEvent::ReasoningSignature(proof) => {
+                match self.blocks.last_mut() {
+                    Some(Draft::Reasoning { signature: signature @ None, redacted: false, .. }) => {
+                        *signature = Some(proof);
+                    }
+                    _ => self.blocks.push(Draft::Reasoning {
+                        text: String::new(),
+                        signature: Some(proof),
+                        redacted: false,
+                    }),
+                }
+                Progressed::Quiet
+            }
+            StreamEvent::RedactedReasoning(data) => {
+                if self.room_for(data.len()) == data.len() {
+                    self.blocks.push(Draft::Reasoning {
+                        text: String::new(),
+                        signature: Some(data),
+                        redacted: true,
+                    });
+                }
+                Progressed::Quiet
+            }
+            StreamEvent::ToolUseStarted { index, name } => {
+                let id = ToolCallId::fresh();
+                let delta = Delta::ToolInput {
+                    message: self.id.clone(),
+                    tool_call: id.clone(),
+                    name: name.clone(),
+                    text: String::new(),
+                };
+                self.tools.insert(index, self.blocks.len());
+                self.blocks.push(Draft::Tool { id, name, json: String::new(), complete: false });
+                Progressed::Show(delta)
+            }
+            StreamEvent::ToolInput { index, json } => self.tool_input(index, json),
+            StreamEvent::ToolUseCompleted { index } => {
+                if let Some(Draft::Tool { complete, .. }) =
+                    self.tools.get(&index).and_then(|at| self.blocks.get_mut(*at))
+                {
+                    *complete = true;
+                }
+                Progressed::Quiet
+            }
+            StreamEvent::Usage { usage, cost } => {
+                self.usage = usage;
+                self.cost = cost;
+                Progressed::Quiet
+            }
+            StreamEvent::Stop(reason) => Progressed::Stopped(reason),
+        }
+    }
+
+    fn text(&mut self, text: String) -> Progressed {
+        let text = self.clip(text);
+        let offset = self.text_bytes;
+        self.text_bytes += text.len() as u64;
+        match self.blocks.last_mut() {
+            Some(Draft::Text(block)) => block.push_str(&text),
+            _ => self.blocks.push(Draft::Text(text.clone())),
+        }
+        Progressed::Show(Delta::Text { message: self.id.clone(), offset, text })
+    }
+
+    fn reasoning(&mut self, text: String) -> Progressed {
+        let text = self.clip(text);
+        let offset = self.reasoning_bytes;
+        self.reasoning_bytes += text.len() as u64;
+        match self.blocks.last_mut() {
+            Some(Draft::Reasoning { text: block, signature: None, redacted: false }) => {
+                block.push_str(&text);
+            }
+            _ => self.blocks.push(Draft::Reasoning {
+                text: text.clone(),
+                signature: None,
+                redacted: false,
+            }),
+        }
+        Progressed::Show(Delta::Reasoning { message: self.id.clone(), offset, text })
+    }
+
+    fn tool_input(&mut self, index: u32, piece: String) -> Progressed {
+        let piece = self.clip(piece);
+        let Some(Draft::Tool { id, name, json, .. }) =
+            self.tools.get(&index).and_then(|at| self.blocks.get_mut(*at))
+        else {
+            return Progressed::Quiet;
+        };
+        json.push_str(&piece);
+        let delta = Delta::ToolInput {
+            message: self.id.clone(),
+            tool_call: id.clone(),
+            name: name.clone(),
+            text: piece,
+        };
+        Progressed::Show(delta)
+    }
+
+    /// Takes room for as many of `wanted` bytes as there is, and remembers when there was not enough.
+    fn room_for(&mut self, wanted: usize) -> usize {
+        let granted = wanted.min(MAX_MESSAGE_BYTES - self.bytes);
+        self.bytes += granted;
+        self.full |= granted < wanted;
+        granted
+    }
+
+    fn clip(&mut self, mut text: String) -> String {
+        let granted = self.room_for(text.len());
+        text.truncate(text.floor_char_boundary(granted));
+        text
+    }
+
+    /// The whole message, and the calls it asks for. A `cut` message keeps its text and asks for nothing:
+    /// a truncated tool call never runs.
+    pub(super) fn finish(self, cut: bool) -> Answer {
+        let mut content = Vec::with_capacity(self.blocks.len());
+        let mut wanted = Vec::new();
+        for draft in self.blocks {
+            match draft {
+                Draft::Text(text) if text.trim().is_empty() => {}
+                Draft::Text(text) => content.push(Block::Text(text)),
+                Draft::Reasoning { text, signature, redacted } => {
+                    content.push(Block::Reasoning { text, signature, redacted });
+                }
+                Draft::Tool { .. } if cut => {}
+                Draft::Tool { complete: false, .. } => {}
+                Draft::Tool { id, name, json, complete: true } => {
+                    let input = parse_input(&json);
+                    content.push(Block::ToolUse {
+                        id: id.clone(),
+                        name: name.clone(),
+                        input: input.clone().unwrap_or_else(|_| Arc::new(Value::Object(Default::default()))),
+                    });
+                    wanted.push(Wanted { id, name, input });
+                }
+            }
+        }
+        let message = (!content.is_empty()).then(|| Message {
+            id: self.id,
+            role: Role::Assistant,
+            content,
+            incomplete: cut,
+            hidden: false,
+        });
+        Answer { message, wanted }
+    }
+}
+
+/// A tool's input: an object; nothing at all stands for an empty one.
+fn parse_input(json: &str) -> Result<Arc<Value>, String> {
+    if json.trim().is_empty() {
+        return Ok(Arc::new(Value::Object(Default::default())));
+    }
+    match serde_json::from_str::<Value>(json) {
+        Ok(value @ Value::Object(_)) => Ok(Arc::new(value)),
+        Ok(_) => Err("the input is not a JSON object".to_owned()),
+        Err(error) => Err(format!("the input is not valid JSON: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn run(events: Vec<StreamEvent>, cut: bool) -> (Vec<Delta>, Answer) {
+        let mut accumulator = Accumulator::new(MessageId::from("m"));
+        let mut shown = Vec::new();
+        for event in events {
+            if let Progressed::Show(delta) = accumulator.push(event) {
+                shown.push(delta);
+            }
+        }
+        (shown, accumulator.finish(cut))
+    }
+
+    #[test]
+    fn text_reasoning_and_tools_keep_their_order() {
+        let (_, answer) = run(
+            vec![
+                StreamEvent::Reasoning("why".into()),
+                StreamEvent::ReasoningSignature("proof".into()),
+                StreamEvent::Text("I will ".into()),
+                StreamEvent::Text("look".into()),
+                StreamEvent::ToolUseStarted { index: 3, name: "grep".into() },
+                StreamEvent::ToolInput { index: 3, json: r#"{"pattern":"#.into() },
+                StreamEvent::ToolInput { index: 3, json: r#""x"}"#.into() },
+                StreamEvent::ToolUseCompleted { index: 3 },
+            ],
+            false,
+        );
+        let message = answer.message.unwrap();
+        assert_eq!(message.text(), "I will look");
+        assert_eq!(message.content.len(), 3);
+        assert_eq!(*answer.wanted[0].input.clone().unwrap(), serde_json::json!({"pattern": "x"}));
+    }
+
+    #[test]
+    fn a_cut_message_asks_for_nothing() {
+        let events = vec![
+            StreamEvent::Text("so".into()),
+            StreamEvent::ToolUseStarted { index: 0, name: "bash".into() },
+            StreamEvent::ToolUseCompleted { index: 0 },
+        ];
+        let (_, answer) = run(events, true);
+        assert!(answer.wanted.is_empty());
+        let message = answer.message.unwrap();
+        assert!(message.incomplete);
+        assert_eq!(message.tool_uses().count(), 0);
+    }
+
+    #[test]
+    fn input_that_is_no_object_is_told_apart() {
+        for bad in ["[1]", "{\"a\":", "nul"] {
+            let (_, answer) = run(
+                vec![
+                    StreamEvent::ToolUseStarted { index: 0, name: "bash".into() },
+                    StreamEvent::ToolInput { index: 0, json: bad.into() },
+                    StreamEvent::ToolUseCompleted { index: 0 },
+                ],
+                false,
+            );
+            assert!(answer.wanted[0].input.is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_message_beyond_8_mib_is_cut_there() {
+        let mut accumulator = Accumulator::new(MessageId::from("m"));
+        let piece = "x".repeat(1 << 20);
+        for _ in 0..8 {
+            assert!(matches!(accumulator.push(StreamEvent::Text(piece.clone())), Progressed::Show(_)));
+        }
+        assert!(!accumulator.is_full());
+        accumulator.push(StreamEvent::Text("y".into()));
+        assert!(accumulator.is_full());
+        assert_eq!(accumulator.finish(true).message.unwrap().text().len(), MAX_MESSAGE_BYTES);
+    }
+
+    proptest! {
+        /// I5: what was shown, joined, is the message's text; offsets say where each piece begins.
+        #[test]
+        fn deltas_joined_are_the_message(pieces in prop::collection::vec(("[a-zé\n]{0,8}", any::<bool>()), 0..40)) {
+            let events = pieces.iter().map(|(text, is_text)| {
+                if *is_text { StreamEvent::Text(text.clone()) } else { StreamEvent::Reasoning(text.clone()) }
+            });
+            let (shown, _) = run(events.collect(), false);
+            let (mut text, mut reasoning) = (String::new(), String::new());
+            for delta in &shown {
+                match delta {
+                    Delta::Text { offset, text: piece, .. } => {
+                        prop_assert_eq!(*offset, text.len() as u64);
+                        text.push_str(piece);
+                    }
+                    Delta::Reasoning { offset, text: piece, .. } => {
+                        prop_assert_eq!(*offset, reasoning.len() as u64);
+                        reasoning.push_str(piece);
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            let joined: String = pieces.iter().filter(|(_, is_text)| *is_text).map(|(t, _)| t.as_str()).collect();
+            prop_assert_eq!(text, joined);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! One provider call: from request to message. Retrying is `step`'s.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt};
+
+use super::accumulate::{Accumulator, Answer, Progressed};
+use super::port::Stopped;
+use super::{ResolvedModel, TurnContext};
+use crate::base::clock;
+use crate::domain::{Cost, Delta, Event, MessageId, ToolCallId, Usage};
+use crate::provider::{Fault, ProviderError, Request, StopReason, StreamEvent};
+
+/// Deltas of one read are joined up to this size before they are sent on.
+const BATCH_BYTES: usize = 16 << 10;
+
+/// How a call ended.
+pub(super) enum Attempt {
+    /// With a message.
+    Answered { answer: Answer, stop: StopReason, spent: Spent },
+    /// With an error; what was shown is void or stays as an incomplete message.
+    Failed { error: ProviderError, shown: Option<Shown>, spent: Spent },
+}
+
+/// What a broken call had shown.
+pub(super) struct Shown {
+    pub(super) message: MessageId,
+    pub(super) tool_calls: Vec<ToolCallId>,
+}
+
+/// What a call cost.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Spent {
+    pub(super) usage: Usage,
+    pub(super) cost: Option<Cost>,
+}
+
+/// Makes one call and shows its answer as it comes.
+pub(super) async fn attempt(
+    cx: &TurnContext,
+    model: &ResolvedModel,
+    request: Arc<Request>,
+) -> Result<Attempt, Stopped> {
+    let mut accumulator = Accumulator::new(MessageId::fresh());
+    let started = clock::now();
+    cx.totals.requests.add(1);
+    let opened = tokio::select! { biased;
+        () = cx.cancel.cancelled() => return Err(Stopped),
+        opened = model.provider.stream(request) => opened,
+    };
+    let mut stream = match opened {
+        Ok(stream) => stream,
+        Err(error) => return Ok(failed(accumulator, error, model)),
+    };
+    let mut first = true;
+    loop {
+        let next = tokio::select! { biased;
+            () = cx.cancel.cancelled() => return Err(Stopped),
+            next = stream.next() => next,
+        };
+        let mut batch = Batch::default();
+        let mut event = Some(next);
+        // Whatever has arrived already is taken together: one delta instead of many.
+        while let Some(next) = event.take() {
+            match next {
+                Some(Ok(piece)) => {
+                    if std::mem::take(&mut first) {
+                        cx.totals.first_token.record(started.elapsed());
+                    }
+                    match push(&mut accumulator, &mut batch, piece) {
+                        Some(stop) => {
+                            batch.flush(cx).await?;
+
+                            return Ok(answered(accumulator, stop, model));
+                        }
+                        None if batch.bytes < BATCH_BYTES => event = stream.next().now_or_never(),
+                        None => {}
+                    }
+                }
+                Some(Err(error)) => {
+                    batch.flush(cx).await?;
+                    return Ok(failed(accumulator, error, model));
+                }
+                None => {
+                    batch.flush(cx).await?;
+                    let error = broken(model);
+                    return Ok(failed(accumulator, error, model));
+                }
+            }
+        }
+        batch.flush(cx).await?;
+    }
+}
+
+/// Takes one piece in; tells when the message has ended.
+fn push(accumulator: &mut Accumulator, batch: &mut Batch, piece: StreamEvent) -> Option<StopReason> {
+    match accumulator.push(piece) {
+        Progressed::Show(delta) => batch.add(delta),
+        Progressed::Quiet => {}
+        Progressed::Stopped(reason) => return Some(reason),
+    }
+    accumulator.is_full().then_some(StopReason::MaxTokens)
+}
+
+
+fn answered(accumulator: Accumulator, stop: StopReason, model: &ResolvedModel) -> Attempt {
+    let spent = spent(&accumulator, model);
+    let cut = matches!(stop, StopReason::MaxTokens | StopReason::WindowFull);
+    Attempt::Answered { answer: accumulator.finish(cut), stop, spent }
+}
+
+fn failed(accumulator: Accumulator, error: ProviderError, model: &ResolvedModel) -> Attempt {
+    let spent = spent(&accumulator, model);
+    let shown = accumulator
+        .has_shown()
+        .then(|| Shown { message: accumulator.id().clone(), tool_calls: accumulator.begun_calls() });
+    Attempt::Failed { error, shown, spent }
+}
+
+fn spent(accumulator: &Accumulator, model: &ResolvedModel) -> Spent {
+    let (usage, told) = accumulator.usage();
+    Spent { usage, cost: told.or_else(|| model.info.price.map(|price| price.cost(&usage))) }
+}
+
+/// A stream that ended without a stop event: the provider layer never does so, a wrong one might.
+fn broken(model: &ResolvedModel) -> ProviderError {
+    ProviderError {
+        fault: Fault::BrokenStream,
+        provider: model.provider.name().to_owned(),
+        model: model.model.clone(),
+        message: "the answer ended without its stop event".to_owned(),
+        status: None,
+        request_id: None,
+        retry_after: None,
+        user_action: None,
+    }
+}
+
+/// Adjacent deltas of one kind, joined.
+#[derive(Default)]
+struct Batch {
+    deltas: Vec<Delta>,
+    bytes: usize,
+}
+
+impl Batch {
+    fn add(&mut self, delta: Delta) {
+        self.bytes += delta.text().len();
+        let joined = match (self.deltas.last_mut(), &delta) {
+            (Some(Delta::Text { text, .. }), Delta::Text { text: more, .. })
+            | (Some(Delta::Reasoning { text, .. }), Delta::Reasoning { text: more, .. }) => {
+                text.push_str(more);
+                true
+            }
+            (
+                Some(Delta::ToolInput { tool_call, text, .. }),
+                Delta::ToolInput { tool_call: same, text: more, .. },
+            ) if tool_call == same => {
+                text.push_str(more);
+                true
+            }
+            _ => false,
+        };
+        if !joined {
+            self.deltas.push(delta);
+        }
+    }
+
+    async fn flush(self, cx: &TurnContext) -> Result<(), Stopped> {
+        for delta in self.deltas {
+            cx.port.emit(Event::Delta(delta)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Waits, unless the turn is stopped first.
+pub(super) async fn pause(cx: &TurnContext, time: Duration) -> Result<(), Stopped> {
+    tokio::select! { biased;
+        () = cx.cancel.cancelled() => Err(Stopped),
+        () = tokio::time::sleep(time) => Ok(()),
+    }
+}

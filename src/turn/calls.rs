@@ -1,0 +1,364 @@
+//! Tool calls of one step: checked, judged, asked about, run in parallel, each answered exactly once.
+//!
+//! Everything that all tools share is here: approval, the time limit, cutting of output, cancel.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::accumulate::Wanted;
+use super::port::{Answer, Judgement, Question, Stopped};
+use super::{Carried, TurnContext};
+use crate::base::spawn::panic_text;
+use crate::base::{clock, text};
+use crate::domain::{
+    ApprovalId, ContentRef, Delta, Effect, Event, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolResult,
+};
+use crate::tool::{PreparedCall, Preview, ToolContext, ToolError, ToolNews, ToolOutput};
+
+/// R-TOOL-1: beyond this many characters a result is cut in the middle for the model.
+const MODEL_CHARS: usize = 30_000;
+/// How many pieces of live output may wait; then the tool waits.
+const NEWS_QUEUE: usize = 16;
+/// The longest that a tool may take to finish after a cancel; its own bounds are tighter (R-CANCEL: 7.5 s).
+const FINISH_LIMIT: Duration = Duration::from_secs(10);
+
+/// A tool call on its way.
+pub(super) struct Call {
+    id: ToolCallId,
+    name: String,
+    input: Result<Arc<Value>, String>,
+    title: String,
+    /// Asked for by an earlier turn, which has announced it.
+    carried: bool,
+    approval: Option<ApprovalId>,
+}
+
+impl Call {
+    pub(super) fn new(wanted: Wanted) -> Self {
+        let title = wanted.name.clone();
+        Self { id: wanted.id, name: wanted.name, input: wanted.input, title, carried: false, approval: None }
+    }
+
+    pub(super) fn carried(carried: Carried) -> Self {
+        Self {
+            id: carried.call.id,
+            title: carried.call.name.clone(),
+            name: carried.call.name,
+            input: Ok(carried.call.input),
+            carried: true,
+            approval: carried.approval,
+        }
+    }
+
+    fn update(&self, status: ToolCallStatus) -> ToolCallUpdate {
+        ToolCallUpdate {
+            id: self.id.clone(),
+            name: self.name.clone(),
+            title: self.title.clone(),
+            status,
+            input: None,
+            result: None,
+            diff: None,
+            locations: Vec::new(),
+            duration_ms: None,
+            parent: None,
+        }
+    }
+}
+
+/// Runs the calls of one step to their results. A call that waits for approval holds up no other.
+pub(super) async fn run_calls(cx: &TurnContext, calls: Vec<Call>) -> Result<(), Stopped> {
+    let mut ready = Vec::with_capacity(calls.len());
+    for mut call in calls {
+        let prepared = prepare(cx, &mut call);
+        if !call.carried {
+            let mut pending = call.update(ToolCallStatus::Pending);
+            pending.input = Some(call.input.clone().unwrap_or_else(|_| Arc::new(Value::Null)));
+            cx.port.emit(Event::ToolCall(pending)).await?;
+        }
+        ready.push((call, prepared));
+    }
+    let mut running: FuturesUnordered<_> =
+        ready.into_iter().map(|(call, prepared)| run_call(cx, call, prepared)).collect();
+    let mut stopped = false;
+    while let Some(ended) = running.next().await {
+        stopped |= ended.is_err();
+    }
+    if stopped { Err(Stopped) } else { Ok(()) }
+}
+
+/// Checks name and arguments; an error is for the model.
+fn prepare(cx: &TurnContext, call: &mut Call) -> Result<Box<dyn PreparedCall>, String> {
+    let Some(tool) = cx.tools.get(&call.name) else {
+        let known = cx.tools.names().join(", ");
+        return Err(format!("there is no tool named {:?}; the tools are: {known}", call.name));
+    };
+    let input = call.input.as_ref().map_err(Clone::clone)?;
+    let prepared = tool.prepare(input)?;
+    call.title = text::one_line(&prepared.title(), 200);
+    Ok(prepared)
+}
+
+async fn run_call(
+    cx: &TurnContext,
+    mut call: Call,
+    prepared: Result<Box<dyn PreparedCall>, String>,
+) -> Result<(), Stopped> {
+    let prepared = match prepared {
+        Ok(prepared) => prepared,
+        Err(why) => return end(cx, &call, ToolCallStatus::Failed, ToolResult::error(why)).await,
+    };
+    match permission(cx, &mut call, prepared).await? {
+        Permission::Granted(prepared) => execute(cx, &call, prepared).await,
+        Permission::Refused(status, why) => end(cx, &call, status, ToolResult::error(why)).await,
+    }
+}
+
+enum Permission {
+    Granted(Box<dyn PreparedCall>),
+    Refused(ToolCallStatus, String),
+}
+
+/// Rules first, then a person where they say so.
+async fn permission(
+    cx: &TurnContext,
+    call: &mut Call,
+    prepared: Box<dyn PreparedCall>,
+) -> Result<Permission, Stopped> {
+    let effect = match effect(cx, call, prepared.as_ref()) {
+        Ok(effect) => effect,
+        Err(refused) => return Ok(refused),
+    };
+    match cx.port.judge(&call.name, effect.clone()).await? {
+        Judgement::Allow => Ok(Permission::Granted(prepared)),
+        Judgement::Deny(why) => Ok(Permission::Refused(ToolCallStatus::Denied, why)),
+        Judgement::Ask { why, risk, rule } => {
+            let preview = match guarded(prepared.preview(&tool_context(cx, call, None))).await {
+                Ok(preview) => preview,
+                Err(ToolError::Cancelled | ToolError::CutShort(_)) => return Err(Stopped),
+                // What cannot be previewed cannot be done: an edit that does not apply, say.
+                Err(ToolError::Reported(why) | ToolError::Internal(why)) => {
+                    return Ok(Permission::Refused(ToolCallStatus::Failed, why));
+                }
+            };
+            let question = Question {
+                approval: call.approval.take(),
+                tool_call: call.id.clone(),
+                name: call.name.clone(),
+                input: call.input.clone().unwrap_or_else(|_| Arc::new(Value::Null)),
+                title: call.title.clone(),
+                effect,
+                diff: preview.diff.clone(),
+                risk,
+                why,
+                rule,
+            };
+            ask(cx, call, prepared, preview, question).await
+        }
+    }
+}
+
+async fn ask(
+    cx: &TurnContext,
+    call: &mut Call,
+    prepared: Box<dyn PreparedCall>,
+    preview: Preview,
+    question: Question,
+) -> Result<Permission, Stopped> {
+    let mut waiting = call.update(ToolCallStatus::AwaitingApproval);
+    waiting.diff = preview.diff;
+    waiting.locations = preview.locations;
+    cx.port.emit(Event::ToolCall(waiting)).await?;
+    match cx.port.question(question).await? {
+        Answer::Allow { input: None } => Ok(Permission::Granted(prepared)),
+        Answer::Allow { input: Some(edited) } => edit(cx, call, edited).await,
+        Answer::Deny { feedback } => {
+            let why = match feedback {
+                Some(feedback) if !feedback.trim().is_empty() => format!("Denied by user: {feedback}"),
+                _ => "Denied by user".to_owned(),
+            };
+            Ok(Permission::Refused(ToolCallStatus::Denied, why))
+        }
+    }
+}
+
+/// The person changed the arguments: they are checked like the model's, and a rule that denies still does.
+async fn edit(cx: &TurnContext, call: &mut Call, edited: Arc<Value>) -> Result<Permission, Stopped> {
+    call.input = Ok(edited);
+    let prepared = match prepare(cx, call) {
+        Ok(prepared) => prepared,
+        Err(why) => return Ok(Permission::Refused(ToolCallStatus::Failed, why)),
+    };
+    let effect = match effect(cx, call, prepared.as_ref()) {
+        Ok(effect) => effect,
+        Err(refused) => return Ok(refused),
+    };
+    match cx.port.judge(&call.name, effect).await? {
+        Judgement::Allow | Judgement::Ask { .. } => Ok(Permission::Granted(prepared)),
+        Judgement::Deny(why) => Ok(Permission::Refused(ToolCallStatus::Denied, why)),
+    }
+}
+
+fn effect(cx: &TurnContext, call: &Call, prepared: &dyn PreparedCall) -> Result<Effect, Permission> {
+    let context = tool_context(cx, call, None);
+    std::panic::catch_unwind(AssertUnwindSafe(|| prepared.effect(&context)))
+        .unwrap_or_else(|payload| Err(ToolError::Internal(panic_text(payload.as_ref()))))
+        .map_err(|error| Permission::Refused(ToolCallStatus::Failed, error.to_string()))
+}
+
+/// Runs an approved call, telling its live output, and answers it.
+async fn execute(cx: &TurnContext, call: &Call, prepared: Box<dyn PreparedCall>) -> Result<(), Stopped> {
+    let mut running = call.update(ToolCallStatus::Running);
+    running.input = call.input.as_ref().ok().cloned();
+    cx.port.emit(Event::ToolCall(running)).await?;
+    cx.totals.tool_calls.add(1);
+    let started = clock::now();
+    let (news, mut told) = mpsc::channel(NEWS_QUEUE);
+    let patient = prepared.finishes_on_cancel();
+    let limit = time_limit(cx, call, prepared.timeout());
+    let mut run = std::pin::pin!(within(limit, guarded(prepared.run(tool_context(cx, call, Some(news))))));
+    let result = loop {
+        tokio::select! { biased;
+            () = cx.cancel.cancelled() => {
+                told.close();
+                if !patient {
+                    return Err(Stopped);
+                }
+                break tokio::time::timeout(FINISH_LIMIT, run).await.unwrap_or(Err(ToolError::Cancelled));
+            }
+            Some(news) = told.recv() => tell(cx, call, news).await?,
+            result = &mut run => break result,
+        }
+    };
+    while let Ok(news) = told.try_recv() {
+        tell(cx, call, news).await?;
+    }
+    let took = started.elapsed();
+    cx.totals.tool.record(took);
+    let (status, output) = verdict(cx, call, result);
+    let result = Arc::new(for_the_model(cx, call, &output));
+    let mut ended = call.update(status);
+    ended.result = Some(result);
+    ended.diff = output.diff;
+    ended.locations = output.locations;
+    ended.duration_ms = Some(took.as_millis() as u64);
+    cx.port.emit_late(Event::ToolCall(ended)).await
+}
+
+fn verdict(
+    cx: &TurnContext,
+    call: &Call,
+    result: Result<ToolOutput, ToolError>,
+) -> (ToolCallStatus, ToolOutput) {
+    let failed = |text: String| ToolOutput { text, is_error: true, ..ToolOutput::default() };
+    match result {
+        Ok(output) if output.is_error => (ToolCallStatus::Failed, output),
+        Ok(output) => (ToolCallStatus::Completed, output),
+        Err(ToolError::Reported(why)) => (ToolCallStatus::Failed, failed(why)),
+        Err(ToolError::Cancelled) => (ToolCallStatus::Cancelled, failed("cancelled by the user".to_owned())),
+        Err(ToolError::CutShort(output)) => {
+            (ToolCallStatus::Cancelled, ToolOutput { is_error: true, ..*output })
+        }
+        Err(ToolError::Internal(why)) => {
+            cx.totals.errors.add(1);
+            tracing::error!(tool = call.name, error = why, "tool failed");
+            let text = format!("the tool failed with an internal error ({why}); try another way");
+            (ToolCallStatus::Failed, failed(text))
+        }
+    }
+}
+
+/// Cuts what is too long for the model, and keeps the whole aside.
+fn for_the_model(cx: &TurnContext, call: &Call, output: &ToolOutput) -> ToolResult {
+    let mut result = ToolResult {
+        text: output.text.clone(),
+        images: output.images.clone(),
+        is_error: output.is_error,
+        full: output.full.clone(),
+    };
+    if let Some(cut) = text::cut_middle(&output.text, MODEL_CHARS) {
+        if result.full.is_none() {
+            match keep(cx, call, &output.text) {
+                Ok(kept) => result.full = Some(kept),
+                Err(error) => tracing::warn!(error, "long tool output was not kept"),
+            }
+        }
+        result.text = cut;
+    }
+    if result.text.is_empty() && result.images.is_empty() {
+        result.text = "(no output)".to_owned();
+    }
+    result
+}
+
+fn keep(cx: &TurnContext, call: &Call, whole: &str) -> Result<ContentRef, String> {
+    let mut kept = cx.keep.begin(call.id.as_str())?;
+    kept.append(whole)?;
+    kept.finish()
+}
+
+async fn tell(cx: &TurnContext, call: &Call, news: ToolNews) -> Result<(), Stopped> {
+    let event = match news {
+        ToolNews::Output(raw) => {
+            let text = text::neutralise(&raw).into_owned();
+            Event::Delta(Delta::ToolOutput { tool_call: call.id.clone(), text })
+        }
+        ToolNews::Plan(items) => Event::Plan(items),
+    };
+    cx.port.emit(event).await
+}
+
+/// Answers a call that did not run.
+async fn end(
+    cx: &TurnContext,
+    call: &Call,
+    status: ToolCallStatus,
+    result: ToolResult,
+) -> Result<(), Stopped> {
+    let mut ended = call.update(status);
+    ended.result = Some(Arc::new(result));
+    cx.port.emit(Event::ToolCall(ended)).await
+}
+
+fn time_limit(cx: &TurnContext, call: &Call, own: Option<Duration>) -> Option<Duration> {
+    own.map(|own| (cx.tool_timeouts)(&call.name).unwrap_or(own))
+}
+
+async fn within(
+    limit: Option<Duration>,
+    run: impl Future<Output = Result<ToolOutput, ToolError>>,
+) -> Result<ToolOutput, ToolError> {
+    let Some(limit) = limit else { return run.await };
+    tokio::time::timeout(limit, run).await.unwrap_or_else(|_| {
+        Err(ToolError::Reported(format!("timed out after {} s", limit.as_secs_f64())))
+    })
+}
+
+/// A tool that panics is that call's failure, nothing more (R-TOOL-5).
+async fn guarded<T>(run: impl Future<Output = Result<T, ToolError>>) -> Result<T, ToolError> {
+    AssertUnwindSafe(run)
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|payload| Err(ToolError::Internal(panic_text(payload.as_ref()))))
+}
+
+fn tool_context(cx: &TurnContext, call: &Call, news: Option<mpsc::Sender<ToolNews>>) -> ToolContext {
+    ToolContext {
+        session: cx.session.clone(),
+        call: call.id.clone(),
+        cwd: cx.cwd.clone(),
+        workspace: cx.workspace.clone(),
+        cancel: cx.cancel.clone(),
+        hurry: cx.hurry.clone(),
+        time_limit: (cx.tool_timeouts)(&call.name),
+        news: news.unwrap_or_else(|| mpsc::channel(1).0),
+        keep: cx.keep.clone(),
+    }
+}

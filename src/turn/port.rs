@@ -1,0 +1,177 @@
+//! The turn's one way to the session's actor: events out, questions and answers.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::base::CancellationToken;
+use crate::base::flow::{Account, Permit};
+use crate::domain::{ApprovalId, Effect, Event, Risk, ToolCallId};
+use crate::provider::Item;
+
+/// The turn shall stop, or nobody listens any more; it returns at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the turn was stopped")]
+pub struct Stopped;
+
+/// What a turn tells or asks.
+#[derive(Debug)]
+pub struct Message {
+    /// What.
+    pub body: Body,
+    /// The room it takes in the pipe to the client.
+    pub permit: Option<Permit>,
+}
+
+/// What a turn tells or asks.
+#[derive(Debug)]
+pub enum Body {
+    /// Something happened.
+    Event(Event),
+    /// A step begins: waiting steers join the history, which is handed over.
+    BeginStep(oneshot::Sender<Vec<Arc<Item>>>),
+    /// Does a steer wait? If not, the turn may end: later steers are refused.
+    MayEnd(oneshot::Sender<bool>),
+    /// May this effect happen?
+    Judge {
+        /// The tool.
+        tool: String,
+        /// What it would do.
+        effect: Effect,
+        /// The answer.
+        reply: oneshot::Sender<Judgement>,
+    },
+    /// A person shall decide.
+    Ask {
+        /// About what.
+        question: Box<Question>,
+        /// The answer.
+        reply: oneshot::Sender<Answer>,
+    },
+}
+
+/// What rules and grants say.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Judgement {
+    /// It may.
+    Allow,
+    /// A person must be asked.
+    Ask {
+        /// Why.
+        why: String,
+        /// How grave it is.
+        risk: Risk,
+        /// The rule that "always" would store.
+        rule: Option<String>,
+    },
+    /// It may not; for the model.
+    Deny(String),
+}
+
+/// A question for a person.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// An id from an earlier turn, when it is asked again.
+    pub approval: Option<ApprovalId>,
+    /// The call that waits.
+    pub tool_call: ToolCallId,
+    /// The tool.
+    pub name: String,
+    /// The arguments.
+    pub input: Arc<Value>,
+    /// A line for people.
+    pub title: String,
+    /// What it would do, to be judged again when rules change.
+    pub effect: Effect,
+    /// What it would change.
+    pub diff: Option<Arc<str>>,
+    /// How grave it is.
+    pub risk: Risk,
+    /// Why it is asked.
+    pub why: String,
+    /// The rule that "always" would store.
+    pub rule: Option<String>,
+}
+
+/// What a person decided.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// Go on, maybe with edited arguments.
+    Allow {
+        /// Edited arguments.
+        input: Option<Arc<Value>>,
+    },
+    /// No.
+    Deny {
+        /// What the person said about it.
+        feedback: Option<String>,
+    },
+}
+
+/// The turn's end of the pipe.
+#[derive(Clone, Debug)]
+pub struct Port {
+    messages: mpsc::Sender<Message>,
+    account: Arc<Account>,
+    cancel: CancellationToken,
+}
+
+impl Port {
+    /// A port that sends to `messages`, takes room from `account`, and stops at `cancel`.
+    pub fn new(messages: mpsc::Sender<Message>, account: Arc<Account>, cancel: CancellationToken) -> Self {
+        Self { messages, account, cancel }
+    }
+
+    /// Tells an event; waits while the client is slow or the store is behind.
+    pub async fn emit(&self, event: Event) -> Result<(), Stopped> {
+        let weight = event.weight();
+        let sent = async {
+            let permit = self.account.admit(weight).await;
+            self.messages.send(Message { body: Body::Event(event), permit: Some(permit) }).await
+        };
+        tokio::select! { biased;
+            () = self.cancel.cancelled() => Err(Stopped),
+            sent = sent => sent.map_err(|_| Stopped),
+        }
+    }
+
+    /// Tells an event even when the turn is being stopped: results of tools that were let finish.
+    pub async fn emit_late(&self, event: Event) -> Result<(), Stopped> {
+        let permit = Some(self.account.take(event.weight()));
+        self.messages.send(Message { body: Body::Event(event), permit }).await.map_err(|_| Stopped)
+    }
+
+    /// Lets waiting steers join, and gives the history for the next request.
+    pub async fn begin_step(&self) -> Result<Vec<Arc<Item>>, Stopped> {
+        self.ask(Body::BeginStep).await
+    }
+
+    /// Whether the turn may end: no steer waits.
+    pub async fn may_end(&self) -> Result<bool, Stopped> {
+        self.ask(Body::MayEnd).await
+    }
+
+    /// Asks rules and grants.
+    pub async fn judge(&self, tool: &str, effect: Effect) -> Result<Judgement, Stopped> {
+        self.ask(|reply| Body::Judge { tool: tool.to_owned(), effect, reply }).await
+    }
+
+    /// Asks a person, however long it takes.
+    pub async fn question(&self, question: Question) -> Result<Answer, Stopped> {
+        self.ask(|reply| Body::Ask { question: Box::new(question), reply }).await
+    }
+
+    async fn ask<T>(&self, body: impl FnOnce(oneshot::Sender<T>) -> Body) -> Result<T, Stopped> {
+        let (reply, answer) = oneshot::channel();
+        let message = Message { body: body(reply), permit: None };
+        let asked = async {
+            self.messages.send(message).await.map_err(|_| Stopped)?;
+            answer.await.map_err(|_| Stopped)
+        };
+        tokio::select! { biased;
+            () = self.cancel.cancelled() => Err(Stopped),
+            answer = asked => answer,
+        }
+    }
+}

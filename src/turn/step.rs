@@ -1,0 +1,237 @@
+//! One step: a model call, made again where that may help, and the tool calls it asked for.
+
+use std::sync::Arc;
+
+use super::accumulate::Answer;
+use super::attempt::{Attempt, Shown, Spent, attempt, pause};
+use super::calls::{Call, run_calls};
+use super::port::Stopped;
+use super::transition::Outcome;
+use super::{ResolvedModel, TurnContext};
+use crate::base::{clock, random};
+use crate::domain::{AgentError, Cost, ErrorCode, Event, Usage};
+use crate::provider::{ProviderError, Request, RetryState, StopReason, Verdict};
+
+/// What the turn has used so far.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Used {
+    pub(super) usage: Usage,
+    /// Known as long as every call's is.
+    pub(super) cost: Option<Cost>,
+    calls: u32,
+}
+
+/// What a step came to, with the error it carries.
+pub(super) struct StepEnd {
+    pub(super) outcome: Outcome,
+    pub(super) error: Option<AgentError>,
+    pub(super) detail: Option<String>,
+}
+
+impl StepEnd {
+    fn of(outcome: Outcome) -> Self {
+        Self { outcome, error: None, detail: None }
+    }
+}
+
+/// Takes one step.
+pub(super) async fn step(
+    cx: &TurnContext,
+    model: &ResolvedModel,
+    used: &mut Used,
+) -> Result<StepEnd, Stopped> {
+    let started = clock::now();
+    let request = Arc::new(Request {
+        model: model.model.clone(),
+        system: cx.system.clone(),
+        messages: cx.port.begin_step().await?,
+        tools: cx.tools.specs(),
+        max_output_tokens: output_limit(model),
+        effort: model.effort,
+    });
+    let (answer, stop) = match call(cx, model, request, used).await? {
+        Ok(answered) => answered,
+        Err(error) => {
+            cx.totals.errors.add(1);
+            let detail = Some(error.to_string());
+            return Ok(StepEnd { outcome: Outcome::ProviderFailed, error: Some(error), detail });
+        }
+    };
+    let end = conclude(cx, model, answer, stop).await?;
+    cx.totals.step.record(started.elapsed());
+    Ok(end)
+}
+
+/// The first request sends 8,000; with reasoning on, the larger limit at once (R-LOOP-1).
+fn output_limit(model: &ResolvedModel) -> u32 {
+    let wanted = if model.effort.is_some() { 64_000 } else { 8_000 };
+    wanted.min(model.info.max_output)
+}
+
+/// Takes the answer in: the message, then its tool calls.
+async fn conclude(
+    cx: &TurnContext,
+    model: &ResolvedModel,
+    answer: Answer,
+    stop: StopReason,
+) -> Result<StepEnd, Stopped> {
+    let said = answer.message.is_some();
+    if let Some(message) = answer.message {
+        cx.port.emit(Event::Message(Arc::new(message))).await?;
+    }
+    match stop {
+        StopReason::MaxTokens | StopReason::WindowFull => return Ok(StepEnd::of(Outcome::Truncated)),
+        StopReason::Refusal(words) => return Ok(refused(model, words)),
+        StopReason::EndTurn | StopReason::ToolUse | StopReason::PauseTurn => {}
+    }
+    if answer.wanted.is_empty() {
+        let nothing = !said;
+        return Ok(if nothing { empty(model) } else { StepEnd::of(Outcome::Answered) });
+    }
+    run_calls(cx, answer.wanted.into_iter().map(Call::new).collect()).await?;
+    Ok(StepEnd::of(Outcome::ToolsRan))
+}
+
+fn refused(model: &ResolvedModel, words: Option<String>) -> StepEnd {
+    let mut error = AgentError::new(ErrorCode::ProviderError, "the model declined to answer")
+        .action("rephrase the request, or choose another model");
+    error.cause = words;
+    about(&mut error, model);
+    StepEnd { outcome: Outcome::Refused, detail: error.cause.clone(), error: Some(error) }
+}
+
+fn empty(model: &ResolvedModel) -> StepEnd {
+    let mut error = AgentError::new(ErrorCode::EmptyResponse, "the model answered with nothing")
+        .action("send the prompt again, or choose another model");
+    about(&mut error, model);
+    StepEnd { outcome: Outcome::Empty, error: Some(error), detail: None }
+}
+
+fn about(error: &mut AgentError, model: &ResolvedModel) {
+    error.provider = Some(model.provider.name().to_owned());
+    error.model = Some(model.model.clone());
+}
+
+/// Calls the model, and again while that may help (R-PROV-1 to -3), in plain sight.
+async fn call(
+    cx: &TurnContext,
+    model: &ResolvedModel,
+    request: Arc<Request>,
+    used: &mut Used,
+) -> Result<Result<(Answer, StopReason), AgentError>, Stopped> {
+    let mut retry = RetryState::new(model.retry);
+    loop {
+        let slot = wait_for_slot(cx).await?;
+        let ended = attempt(cx, model, request.clone()).await?;
+        drop(slot);
+        match ended {
+            Attempt::Answered { answer, stop, spent } => {
+                charge(cx, model, used, spent).await?;
+                return Ok(Ok((answer, stop)));
+            }
+            Attempt::Failed { error, shown, spent } => {
+                if spent.usage != Usage::default() {
+                    charge(cx, model, used, spent).await?;
+                }
+                match retry.next(&error, random::unit()) {
+                    Verdict::Retry { attempt, delay, max_retries } => {
+                        retract(cx, shown).await?;
+                        tell_retry(cx, model, &error, attempt, max_retries, delay).await?;
+                        cx.totals.retries.add(1);
+                        pause(cx, delay).await?;
+                    }
+                    Verdict::GiveUp { attempts } => {
+                        let mut error = error.to_agent_error();
+                        error.attempts = Some(attempts);
+                        return Ok(Err(error));
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn retract(cx: &TurnContext, shown: Option<Shown>) -> Result<(), Stopped> {
+    let Some(shown) = shown else { return Ok(()) };
+    cx.port.emit(Event::MessageRetracted { message: shown.message, tool_calls: shown.tool_calls }).await
+}
+
+async fn tell_retry(
+    cx: &TurnContext,
+    model: &ResolvedModel,
+    error: &ProviderError,
+    attempt: u32,
+    max_retries: u32,
+    delay: std::time::Duration,
+) -> Result<(), Stopped> {
+    let delay_ms = delay.as_millis() as u64;
+    tracing::warn!(error = %error, attempt, backoff = delay_ms, model = %model.label(), "provider call failed");
+    let left = max_retries.saturating_sub(attempt);
+    let next = match left {
+        0 => "the turn ends with this error".to_owned(),
+        1 => "one more try".to_owned(),
+        n => format!("{n} more tries"),
+    };
+    cx.port
+        .emit(Event::Retry {
+            provider: error.provider.clone(),
+            model: error.model.clone(),
+            attempt,
+            max_retries,
+            delay_ms,
+            resume_at: clock::wall_ms().saturating_add_unsigned(delay_ms),
+            error: error.to_agent_error(),
+            next,
+        })
+        .await
+}
+
+/// At most 256 calls at once in the house; the rest wait visibly (R-WIRE-2).
+async fn wait_for_slot(cx: &TurnContext) -> Result<crate::provider::CallSlot, Stopped> {
+    if let Some(slot) = cx.slots.try_acquire() {
+        return Ok(slot);
+    }
+    let why = format!("{} model calls are running; waiting for a place", cx.slots.limit());
+    cx.port.emit(Event::Wait { why, until: None }).await?;
+    tokio::select! { biased;
+        () = cx.cancel.cancelled() => Err(Stopped),
+        slot = cx.slots.acquire() => Ok(slot),
+    }
+}
+
+async fn charge(
+    cx: &TurnContext,
+    model: &ResolvedModel,
+    used: &mut Used,
+    spent: Spent,
+) -> Result<(), Stopped> {
+    cx.totals.input_tokens.add(spent.usage.context());
+    cx.totals.output_tokens.add(spent.usage.output);
+    used.usage += spent.usage;
+    used.cost = match (used.calls, used.cost, spent.cost) {
+        (0, _, cost) => cost,
+        (_, Some(sum), Some(cost)) => Some(sum + cost),
+        _ => None,
+    };
+    used.calls += 1;
+    tracing::info!(
+        model = %model.label(),
+        input_tokens = spent.usage.context(),
+        output_tokens = spent.usage.output,
+        cost = spent.cost.map(Cost::usd),
+        "provider response"
+    );
+    cx.port
+        .emit(Event::Usage {
+            step: spent.usage,
+            turn: used.usage,
+            // The actor knows the session's sums and fills them in.
+            session: Usage::default(),
+            step_cost: spent.cost,
+            turn_cost: used.cost,
+            session_cost: None,
+            context_used: spent.usage.context() + spent.usage.output,
+            window: model.info.window,
+        })
+        .await
+}
