@@ -222,6 +222,9 @@ table! {
     }
 }
 
+/// For each method an example of its params and result, as a JSON object.
+pub static EXAMPLES: &str = include_str!("examples.json");
+
 /// Types that belong to no method of ours: the handshake's, and the `data` of errors.
 pub static OTHER_TYPES: &[TypeRef] = &[
     type_ref::<ServerCapability>("ServerCapability"),
@@ -236,4 +239,91 @@ pub fn entries() -> impl Iterator<Item = &'static Entry> {
         .iter()
         .chain(CLIENT_NOTIFICATIONS)
         .chain(SERVER_NOTIFICATIONS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn examples() -> serde_json::Map<String, Value> {
+        serde_json::from_str(EXAMPLES).unwrap()
+    }
+
+    #[test]
+    fn every_example_is_read_and_written_again_unchanged() {
+        let mut examples = examples();
+        for entry in entries() {
+            let example = examples
+                .remove(entry.method)
+                .unwrap_or_else(|| panic!("examples.json lacks {}", entry.method));
+            let types = [("params", Some(&entry.params)), ("result", entry.result.as_ref())];
+            for (part, of_type) in types {
+                let Some(of_type) = of_type else {
+                    assert!(example.get(part).is_none(), "{}: {part}", entry.method);
+                    continue;
+                };
+                let value = &example[part];
+                let again = (of_type.round_trip)(value)
+                    .unwrap_or_else(|error| panic!("{} {part}: {error}", entry.method));
+                assert_eq!(&again, value, "{} {part}", entry.method);
+            }
+        }
+        assert!(examples.is_empty(), "not in the table: {:?}", examples.keys());
+    }
+
+    #[test]
+    fn names_follow_the_law() {
+        let mut seen = BTreeSet::new();
+        for entry in entries() {
+            assert!(seen.insert(entry.method), "{} stands twice", entry.method);
+            let name = entry.method.strip_prefix("agent/").unwrap();
+            let pascal = name[..1].to_uppercase() + &name[1..];
+            let suffix = if entry.kind == Kind::Request { "Params" } else { "Notification" };
+            assert_eq!(entry.params.name, pascal.clone() + suffix);
+            if let Some(result) = &entry.result {
+                let own = pascal + "Result";
+                assert!(
+                    [own.as_str(), "EmptyResult", "PromptResult"].contains(&result.name),
+                    "{}: {}",
+                    entry.method,
+                    result.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn durable_ones_are_numbered_and_transient_ones_are_not() {
+        let examples = examples();
+        for entry in SERVER_NOTIFICATIONS {
+            let params = &examples[entry.method]["params"];
+            assert_eq!(params.get("seq").is_some(), entry.kind == Kind::Durable, "{}", entry.method);
+        }
+    }
+
+    #[test]
+    fn unknown_fields_are_ignored_and_unknown_methods_too() {
+        let params = serde_json::json!({"sessionId": "s", "prompt": "hi", "later": 1});
+        assert!(serde_json::from_value::<PromptParams>(params).is_ok());
+        assert!(ServerNotification::parse("agent/later", Value::Null).is_none());
+        let status = examples()["agent/status"]["params"].clone();
+        let parsed = ServerNotification::parse(method::STATUS, status.clone()).unwrap().unwrap();
+        assert_eq!(parsed.method(), method::STATUS);
+        assert_eq!(serde_json::to_value(parsed).unwrap(), status);
+    }
+
+    #[test]
+    fn a_wrong_prompt_is_explained() {
+        for (prompt, says) in [
+            (serde_json::json!(7), "a string or a list of content blocks in `prompt`"),
+            (serde_json::json!([{"type": "txt"}]), "unknown variant `txt`, expected one of `text`"),
+            (serde_json::json!([{"type": "text"}]), "missing field `text`"),
+        ] {
+            let params = serde_json::json!({"sessionId": "s", "prompt": prompt});
+            let error = serde_json::from_value::<PromptParams>(params).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+    }
 }
