@@ -1,1 +1,50 @@
-//! Wire types (serde and schema only) and the files generated from them.
+//! Wire types: what client and server say to each other, as Rust types with serde and a schema.
+//!
+//! This module owns the shapes, the table of all methods and notifications, and the generator of what
+//! is published from them (protocol.md's reference, JSON Schema, TypeScript and Lua types). It knows no
+//! other module, not even `domain`: converters live at the edge, in `server::to_wire` and `from_wire`.
+//!
+//! Rules for the types (R-WIRE): fields are camelCase; an optional field is left out when there is
+//! nothing to say; unknown fields are ignored by both sides; every field has a doc comment, because
+//! that comment is the reference. A method is `agent/<name>` with `<Name>Params` and `<Name>Result` (or
+//! [`EmptyResult`], [`PromptResult`]), a notification has `<Name>Notification`. Adding one is one type,
+//! one line in [`table`] and one example in `examples.json`.
+
+mod approval;
+mod common;
+mod config;
+mod content;
+mod error;
+pub mod generate;
+mod initialize;
+mod message;
+mod metrics;
+mod model;
+mod prompt;
+mod session;
+mod status;
+pub mod table;
+mod tool_call;
+mod turn;
+
+pub use approval::*;
+pub use common::*;
+pub use config::*;
+pub use content::*;
+pub use error::*;
+pub use initialize::*;
+pub use message::*;
+pub use metrics::*;
+pub use model::*;
+pub use prompt::*;
+pub use session::*;
+pub use status::*;
+pub use table::ServerNotification;
+pub use tool_call::*;
+pub use turn::*;
+
+/// No notification is longer than this, in bytes of JSON (R-WIRE-3).
+pub const MAX_NOTIFICATION: usize = 256 * 1024;
+
+/// How much of a long field is carried, in bytes of text; of output the same again from its end.
+pub const LONG_FIELD: usize = 64 * 1024;

@@ -1,0 +1,214 @@
+//! Approvals: the question about an effect, its decision, and what was allowed for longer.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{EventHeader, MoreFields};
+
+/// How freely the agent may act.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Mode {
+    /// Read only.
+    Plan,
+    /// Reads are free; commands, writes and the network ask.
+    Ask,
+    /// Edits inside the workspace are free too.
+    AutoEdit,
+    /// All is free.
+    Full,
+}
+
+/// How grave an asked effect is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Risk {
+    /// A read.
+    Low,
+    /// An edit inside the workspace.
+    Medium,
+    /// A command, the network, a secret, or anything outside the workspace.
+    High,
+}
+
+/// What a person decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Decision {
+    /// This once.
+    Allow,
+    /// For the rest of the session.
+    AllowSession,
+    /// From now on in this workspace.
+    AllowAlways,
+    /// No.
+    Deny,
+}
+
+/// By what an approval was settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum SettledBy {
+    /// The person answered.
+    Person,
+    /// A rule or a grant that came meanwhile.
+    Rule,
+    /// A cancel denied it.
+    Cancel,
+    /// Its time ran out.
+    Timeout,
+    /// A new prompt was sent instead.
+    NewPrompt,
+}
+
+/// Params of `agent/approvalRequested`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalRequestedNotification {
+    /// Session, number, turn, time.
+    #[serde(flatten)]
+    pub header: EventHeader,
+    /// Its id; the same when it is asked again after a restart.
+    pub approval_id: String,
+    /// The call that waits.
+    pub tool_call_id: String,
+    /// The tool's name.
+    pub name: String,
+    /// The call's arguments; long strings in it may be cut.
+    pub input: Value,
+    /// A line for people.
+    pub title: String,
+    /// The folder in which it would run.
+    pub cwd: String,
+    /// What it would change, as a unified diff.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
+    /// How grave it is.
+    pub risk: Risk,
+    /// Why it is asked, for people.
+    pub why: String,
+    /// The rule that `allowSession` and `allowAlways` would keep; absent when none can be, and then those
+    /// two are not offered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// Where the whole of a cut field is.
+    #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
+    pub more: MoreFields,
+}
+
+/// Params of `agent/approvalResolved`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalResolvedNotification {
+    /// Session, number, turn, time.
+    #[serde(flatten)]
+    pub header: EventHeader,
+    /// The question.
+    pub approval_id: String,
+    /// The call it was about.
+    pub tool_call_id: String,
+    /// What was decided.
+    pub decision: Decision,
+    /// By what.
+    pub by: SettledBy,
+    /// What the model is told about a denial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feedback: Option<String>,
+    /// The arguments as the person edited them; long strings in it may be cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
+    /// The rule that is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// Where the whole of a cut field is.
+    #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
+    pub more: MoreFields,
+}
+
+/// Params of `agent/approvalRespond`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalRespondParams {
+    /// The question.
+    pub approval_id: String,
+    /// What the person decides.
+    pub decision: Decision,
+    /// What the model is told; only with `deny`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feedback: Option<String>,
+    /// Edited arguments, whole; not with `deny`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
+    /// The rule to keep instead of the offered one; only with `allowSession` and `allowAlways`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+}
+
+/// Params of `agent/listApprovals`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListApprovalsParams {
+    /// Only those of this session; absent: of every session that is live in this server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+}
+
+/// Result of `agent/listApprovals`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListApprovalsResult {
+    /// The open questions, oldest first, as they were asked.
+    pub approvals: Vec<ApprovalRequestedNotification>,
+}
+
+/// How far a grant reaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum GrantScope {
+    /// One session.
+    Session,
+    /// Every session in the workspace folder.
+    Workspace,
+}
+
+/// Something that a person has allowed beyond one call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Grant {
+    /// Its id, to revoke it.
+    pub grant_id: String,
+    /// The rule, as in the configuration: `bash(git status*)`.
+    pub rule: String,
+    /// How far it reaches.
+    pub scope: GrantScope,
+    /// The workspace folder it was given for.
+    pub folder: String,
+    /// When it was given, in ms since the Unix epoch.
+    pub granted_at: i64,
+}
+
+/// Params of `agent/listGrants`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListGrantsParams {
+    /// What holds in this session; absent: all that is kept for workspace folders.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+}
+
+/// Result of `agent/listGrants`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListGrantsResult {
+    /// The grants, newest first.
+    pub grants: Vec<Grant>,
+}
+
+/// Params of `agent/revokeGrant`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RevokeGrantParams {
+    /// The grant.
+    pub grant_id: String,
+}

@@ -1,0 +1,85 @@
+//! The handshake: what both sides announce under `capabilities.experimental.agent`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::table;
+
+/// The version of the protocol. Another `major` cannot be talked to; another `minor` can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProtocolVersion {
+    /// Grows when something that clients rely on goes or changes.
+    pub major: u32,
+    /// Grows when something is added.
+    pub minor: u32,
+}
+
+/// The version that this server speaks.
+pub const PROTOCOL_VERSION: ProtocolVersion = ProtocolVersion { major: 1, minor: 0 };
+
+/// What the server announces in `capabilities.experimental.agent` of its answer to `initialize`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerCapability {
+    /// The version of the protocol.
+    pub protocol_version: ProtocolVersion,
+    /// The requests and notifications that the server takes.
+    pub methods: Vec<String>,
+    /// The notifications that the server sends.
+    pub notifications: Vec<String>,
+    /// What else the server can do.
+    pub features: Vec<Feature>,
+}
+
+/// Something that the lists of methods do not tell. Clients ignore words that they do not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Feature {
+    /// Prompts may contain images.
+    Images,
+    /// Unsaved text of open documents is what the agent reads.
+    UnsavedText,
+    /// Files open in the editor are changed through `workspace/applyEdit`, where the client can.
+    ApplyEdit,
+}
+
+/// What a client may announce in `capabilities.experimental.agent` of `initialize`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ClientCapability {
+    /// Which requests of this protocol the client answers.
+    #[serde(default)]
+    pub client: ClientFlags,
+}
+
+/// Which requests of this protocol the client answers. This version of the server sends none but LSP's
+/// own, which are announced as LSP has it; so there is no flag yet, and unknown ones are ignored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ClientFlags {}
+
+/// `initializationOptions` of `initialize`: settings as in the configuration file, over the files' ones,
+/// and what only the editor knows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct InitializationOptions {
+    /// Whether the editor trusts its workspace folders; absent: as was last said with `agent/setTrust`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trusted: Option<bool>,
+    /// Settings, by the names of the configuration file.
+    #[serde(flatten)]
+    pub settings: Map<String, Value>,
+}
+
+impl ServerCapability {
+    /// All of the table, and `features`.
+    pub fn new(features: Vec<Feature>) -> Self {
+        let names = |entries: &[table::Entry]| entries.iter().map(|entry| entry.method.to_owned()).collect();
+        let mut methods: Vec<String> = names(table::REQUESTS);
+        methods.extend(names(table::CLIENT_NOTIFICATIONS));
+        Self {
+            protocol_version: PROTOCOL_VERSION,
+            methods,
+            notifications: names(table::SERVER_NOTIFICATIONS),
+            features,
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What the server has counted since it started.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Params of `agent/metrics`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MetricsParams {
+    /// A session whose counts are wanted too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+}
+
+/// Result of `agent/metrics`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MetricsResult {
+    /// Counts of the server as a whole.
+    pub totals: Counts,
+    /// How long things took.
+    pub latencies: Latencies,
+    /// Counts of the session that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionMetrics>,
+}
+
+/// Counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Counts {
+    /// Tokens sent to models.
+    pub input_tokens: u64,
+    /// Tokens received from models.
+    pub output_tokens: u64,
+    /// Provider calls made.
+    pub requests: u64,
+    /// Errors of any kind that reached a turn.
+    pub errors: u64,
+    /// Tool calls run.
+    pub tool_calls: u64,
+    /// Provider calls made again.
+    pub retries: u64,
+    /// Summaries made of a history that grew too long.
+    pub compactions: u64,
+    /// Turns cancelled.
+    pub cancels: u64,
+}
+
+/// How long things took.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Latencies {
+    /// From a provider call to its first content.
+    pub first_token: Histogram,
+    /// One step of the loop.
+    pub step: Histogram,
+    /// One tool call, without the wait for a person.
+    pub tool: Histogram,
+    /// From a cancel to the turn's end.
+    pub cancel: Histogram,
+}
+
+/// Latencies in buckets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Histogram {
+    /// Upper bounds of the buckets, in microseconds.
+    pub bounds_us: Vec<u64>,
+    /// Observations per bucket; one more than `boundsUs`, for what lies above the last.
+    pub counts: Vec<u64>,
+    /// The sum of all observations, in microseconds.
+    pub sum_us: u64,
+    /// How many observations there are.
+    pub count: u64,
+}
+
+/// Counts of one session, since it was loaded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionMetrics {
+    /// The session.
+    pub session_id: String,
+    /// Since when it is counted, in ms since the Unix epoch.
+    pub started_at: i64,
+    /// Counts.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// Tool calls run, by the tool's name.
+    pub tool_calls_by_name: BTreeMap<String, u64>,
+    /// Errors, by their code.
+    pub errors_by_code: BTreeMap<String, u64>,
+}

@@ -1,0 +1,126 @@
+//! Models, providers and their health; the choice of a model and a mode.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Mode;
+use super::common::is_false;
+
+/// How hard a model shall think.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Effort {
+    /// A little.
+    Low,
+    /// As needed.
+    Medium,
+    /// Long.
+    High,
+}
+
+/// Params of `agent/setMode`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SetModeParams {
+    /// The session.
+    pub session_id: String,
+    /// The mode; it holds from the next tool call on.
+    pub mode: Mode,
+}
+
+/// Params of `agent/setModel`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SetModelParams {
+    /// The session.
+    pub session_id: String,
+    /// The model, as `provider/model`; it holds from the next model call on.
+    pub model: String,
+    /// How hard it shall think; absent: as the provider has it by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
+}
+
+/// Params of `agent/listModels`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListModelsParams {
+    /// With this session's configuration, and its model marked; absent: the user's configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+}
+
+/// Result of `agent/listModels`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListModelsResult {
+    /// The models that can be chosen.
+    pub models: Vec<ModelInfo>,
+    /// The providers that are configured.
+    pub providers: Vec<ProviderInfo>,
+}
+
+/// A model that can be chosen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelInfo {
+    /// What `agent/setModel` takes: `provider/model`.
+    pub model: String,
+    /// The provider's name in the configuration.
+    pub provider: String,
+    /// Whether it is the session's (or the default) model.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub current: bool,
+    /// Its window, in tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_window: Option<u64>,
+    /// Its output limit, in tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_output_tokens: Option<u64>,
+    /// What its tokens cost; absent when it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
+}
+
+/// What a model's tokens cost, in US dollars per million.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Price {
+    /// Plain input.
+    pub input: f64,
+    /// Output.
+    pub output: f64,
+    /// Input read from the prompt cache.
+    pub cache_read: f64,
+    /// Input written to the prompt cache.
+    pub cache_write: f64,
+}
+
+/// A provider that is configured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProviderInfo {
+    /// Its name in the configuration.
+    pub provider: String,
+    /// Its kind: which API it speaks.
+    pub kind: String,
+    /// How it fares.
+    pub health: ProviderHealth,
+    /// More, for people: what fails, or what is missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// How a provider fares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ProviderHealth {
+    /// It was not called yet.
+    Unknown,
+    /// Its last call succeeded.
+    Ok,
+    /// Its last call failed.
+    Failing,
+    /// It cannot be called: a key is missing.
+    NotConfigured,
+}

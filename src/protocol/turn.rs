@@ -1,0 +1,285 @@
+//! A turn's course: its start and end, what the loop decides, waits and retries, usage, the plan.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{ErrorData, EventHeader, MessageBlock, MoreFields, TokenUsage};
+
+/// How a turn has ended, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum TurnState {
+    /// As asked.
+    Completed,
+    /// It could not.
+    Failed,
+    /// There is an answer, but less than was asked for.
+    Degraded,
+    /// Stopped by a limit, by a person's choice at a question, or by the server's end.
+    Interrupted,
+    /// Stopped by the person.
+    Cancelled,
+}
+
+/// Why the loop calls the model again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ContinueReason {
+    /// Tool calls were run, or a steer waits.
+    NextTurn,
+    /// The output was cut for the first time: the same request with a larger limit.
+    MaxOutputTokensEscalate,
+    /// The output was cut again: what came is kept, and the model is asked to go on.
+    MaxOutputTokensRecovery,
+    /// The prompt was too long: old tool results became stubs.
+    CollapseDrainRetry,
+    /// The prompt was still too long: the history was summarised.
+    ReactiveCompactRetry,
+    /// The API refused an image: it was shrunk or taken out.
+    ImageRetry,
+    /// Nothing came: asked again.
+    EmptyResponseRetry,
+    /// The provider paused a long turn.
+    PauseTurn,
+    /// The provider or the model was switched.
+    ModelFallback,
+    /// A stop hook objected.
+    StopHookBlocking,
+    /// The token target is not reached.
+    TokenBudgetContinuation,
+}
+
+/// Why a turn has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TerminalReason {
+    /// Nothing more to do.
+    Completed,
+    /// The prompt does not fit the window.
+    PromptTooLong,
+    /// The answer was cut at the output limit; what came is kept.
+    MaxOutputTokens,
+    /// The provider failed for good.
+    ModelError,
+    /// The model said nothing.
+    EmptyResponse,
+    /// The image is still refused.
+    ImageError,
+    /// The model or a filter declined.
+    Refused,
+    /// The person cancelled while the model streamed, or before.
+    AbortedStreaming,
+    /// The person cancelled while tools ran.
+    AbortedTools,
+    /// A stop hook ended the turn.
+    StopHookPrevented,
+    /// A hook ended the turn.
+    HookStopped,
+    /// A tool failed, and the policy ends the turn then.
+    ToolFailed,
+    /// A sub-agent failed, and the policy ends the turn then.
+    SubagentFailed,
+    /// Too few sub-agents succeeded.
+    JoinViolated,
+    /// The window is full, and nothing may be summarised.
+    BlockingLimit,
+    /// The limit of steps.
+    MaxTurns,
+    /// A money limit.
+    BudgetExceeded,
+    /// The limit of tool calls.
+    MaxToolCalls,
+    /// The time limit.
+    WallTime,
+    /// The person chose to stop at a question.
+    StoppedByUser,
+    /// There is no provider to ask.
+    NotConfigured,
+    /// The store is gone.
+    StoreFailed,
+    /// The server ended or crashed.
+    ServerStopped,
+    /// A bug of the server.
+    InternalError,
+}
+
+/// What a step's outcome does to the turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum TransitionKind {
+    /// The model is called again.
+    Continue,
+    /// The turn ends.
+    Terminal,
+}
+
+/// The reason of a transition; the two lists have no word in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum TransitionReason {
+    /// Why it goes on.
+    Continue(ContinueReason),
+    /// Why it ends.
+    Terminal(TerminalReason),
+}
+
+/// Params of `agent/turnStarted`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnStartedNotification {
+    /// Session, number, turn, time.
+    #[serde(flatten)]
+    pub header: EventHeader,
+    /// The turn that it goes on with, after `agent/resumeTurn`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumes: Option<String>,
+}
+
+/// Params of `agent/turnEnded`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnEndedNotification {
+    /// Session, number, turn, time.
+    #[serde(flatten)]
+    pub header: EventHeader,
+    /// Why it ended.
+    pub reason: TerminalReason,
+    /// How it ended, in one word.
+    pub state: TurnState,
+    /// The turn's tokens.
+    pub usage: TokenUsage,
+    /// What the turn cost, in US dollars; absent when the model's price is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// What went wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ErrorData>,
+    /// Steers that were accepted and not used, to be given back to the person; only of a cut or failed turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unused_steers: Vec<Vec<MessageBlock>>,
+    /// Where the whole of `unusedSteers` is, when it had to be cut.
+    #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
+    pub more: MoreFields,
+}
+
+/// Params of `agent/transition`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TransitionNotification {
+    /// Session, number, turn, time.
+    #[serde(flatten)]
+    pub header: EventHeader,
+    /// Whether the turn goes on.
+    pub kind: TransitionKind,
+    /// Why.
+    pub reason: TransitionReason,
+    /// More, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// Params of `agent/retry`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RetryNotification {
+    /// Session, number, turn, time.
+    #[serde(flatten)]
+    pub header: EventHeader,
+    /// The provider's name in the configuration.
+    pub provider: String,
+    /// The model.
+    pub model: String,
+    /// The attempt that failed, from 1.
+    pub attempt: u32,
+    /// How many retries there are in all.
+    pub max_retries: u32,
+    /// The wait before the next attempt, in ms.
+    pub delay_ms: u64,
+    /// When the wait ends, in ms since the Unix epoch.
+    pub resume_at: i64,
+    /// What failed.
+    pub error: ErrorData,
+    /// What happens if the next attempt fails too, for people.
+    pub next: String,
+}
+
+/// Params of `agent/wait`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitNotification {
+    /// Session, number, turn, time.
+    #[serde(flatten)]
+    pub header: EventHeader,
+    /// What is waited for, for people.
+    pub why: String,
+    /// Until when, in ms since the Unix epoch; absent when it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<i64>,
+}
+
+/// Params of `agent/usage`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UsageNotification {
+    /// Session, number, turn, time.
+    #[serde(flatten)]
+    pub header: EventHeader,
+    /// The step's tokens and cost.
+    pub step: Spent,
+    /// The turn's so far.
+    pub turn: Spent,
+    /// The session's so far.
+    pub session: Spent,
+    /// Tokens of context used.
+    pub context_used: u64,
+    /// The model's window, in tokens.
+    pub context_window: u64,
+}
+
+/// Tokens, and what they cost.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Spent {
+    /// Tokens.
+    #[serde(flatten)]
+    pub tokens: TokenUsage,
+    /// What they cost, in US dollars, as far as it is known; absent when no price is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+}
+
+/// Params of `agent/plan`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanNotification {
+    /// Session, number, turn, time.
+    #[serde(flatten)]
+    pub header: EventHeader,
+    /// The plan, whole.
+    pub items: Vec<PlanItem>,
+    /// Where the whole of `items` is, when there were too many.
+    #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
+    pub more: MoreFields,
+}
+
+/// One line of the plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanItem {
+    /// What is to be done.
+    pub text: String,
+    /// How far it is.
+    pub status: PlanStatus,
+}
+
+/// How far a line of the plan is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum PlanStatus {
+    /// Not begun.
+    Pending,
+    /// Being done.
+    InProgress,
+    /// Done.
+    Completed,
+}
