@@ -1,1 +1,38 @@
-//! Typed settings: layers, trust, diagnostics with file and line.
+//! Typed settings (R-CONF): layers, trust, diagnostics with file and line, JSON Schema, the environment, and places.
+//! Knows nothing of sessions, providers at work, or the wire; imports only `domain` and `base`.
+//!
+//! The way of a setting: text of a layer → [`tree`] (values that know where they stand) → `${VAR}` → checked against
+//! the very schema that is published → trust → merged → [`file`](mod@file) (serde) → [`settings`] (what the rest uses).
+
+mod check;
+pub mod diagnostics;
+pub mod env;
+mod expand;
+pub mod file;
+pub mod layers;
+mod names;
+pub mod places;
+mod resolve;
+mod schema;
+pub mod secrets;
+mod select;
+pub mod settings;
+mod tree;
+mod trust;
+
+pub use diagnostics::{Diagnostic, Severity};
+pub use env::Env;
+pub use layers::{ConfigSource, FileText, Flags, LoadInputs, Loaded, load};
+pub use names::KEY_VARIABLES;
+pub use places::Places;
+pub use schema::schema;
+pub use secrets::Redactor;
+pub use select::{DefaultChoice, select_default, select_for};
+pub use settings::{
+    AgentSettings, ApprovalSettings, LogFormat, LogLevel, LoggingSettings, ModelSettings, NetworkSettings,
+    OnCancel, ProviderKind, ProviderSettings, ReasoningEffort, RetryProfile, RetrySettings, ServerSettings,
+    Settings, TimeLimits, ToolSettings,
+};
+
+#[cfg(test)]
+mod tests;

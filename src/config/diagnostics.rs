@@ -1,0 +1,149 @@
+//! What is wrong in a configuration: where, what, and what was probably meant.
+
+use std::fmt;
+
+use super::tree::At;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Severity {
+    /// A value that could not be used.
+    Error,
+    /// Something that was ignored, or does not do what it seems to.
+    Warning,
+}
+
+impl Severity {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        }
+    }
+}
+
+/// One problem. Never holds the value of a secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The file's path; or `initializationOptions`, the environment variable's name, the flag.
+    pub file: String,
+    /// Line, from 1; 0 where there are no lines (`initializationOptions`, environment, flags).
+    pub line: u32,
+    /// Column in characters, from 1; 0 where there are no lines.
+    pub column: u32,
+    /// The setting, as in `provider.anthropic.model`; empty when the file as a whole is meant.
+    pub key: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do, or what was probably meant.
+    pub hint: Option<String>,
+}
+
+impl Diagnostic {
+    pub(super) fn error(at: &At, key: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Error,
+            file: at.origin.to_string(),
+            line: at.line,
+            column: at.column,
+            key: key.into(),
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    pub(super) fn warning(at: &At, key: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            severity: Severity::Warning,
+            ..Self::error(at, key, message)
+        }
+    }
+
+    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.file)?;
+        if self.line > 0 {
+            write!(f, ":{}:{}", self.line, self.column)?;
+        }
+        write!(f, ": {}: ", self.severity.name())?;
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        f.write_str(&self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The name among `names` that `given` was probably meant to be. Case, `-` and `_` do not count.
+pub(super) fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let plain = |name: &str| name.to_lowercase().replace(['-', '_'], "");
+    // A name of a kilobyte is no typing error, and comparing it costs its square.
+    if given.len() > 64 {
+        return None;
+    }
+    let given = plain(given);
+    let allowed = (given.chars().count() / 3).max(1);
+    names
+        .into_iter()
+        .map(|name| (strsim::damerau_levenshtein(&given, &plain(name)), name))
+        .filter(|(distance, _)| *distance <= allowed)
+        // Letters are swapped more often than left out, so the same length wins a tie.
+        .min_by_key(|(distance, name)| (*distance, given.len().abs_diff(plain(name).len()), *name))
+        .map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_what_was_meant() {
+        let names = ["max_retries", "mode", "model", "base_url", "delta_frame_ms"];
+        for (given, meant) in [
+            ("max_retrys", Some("max_retries")),
+            ("modle", Some("model")),
+            ("baseUrl", Some("base_url")),
+            ("deltaFrameMs", Some("delta_frame_ms")),
+            ("frobnicate", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(given, names), meant, "{given}");
+        }
+        assert_eq!(nearest(&"m".repeat(100_000), names), None);
+    }
+
+    #[test]
+    fn prints_like_a_compiler() {
+        let mut problem = Diagnostic {
+            severity: Severity::Warning,
+            file: "/c.toml".into(),
+            line: 3,
+            column: 1,
+            key: "agent.default.modle".into(),
+            message: "unknown setting".into(),
+            hint: Some("did you mean `model`?".into()),
+        };
+        assert_eq!(
+            problem.to_string(),
+            "/c.toml:3:1: warning: agent.default.modle: unknown setting (did you mean `model`?)"
+        );
+        problem.line = 0;
+        problem.hint = None;
+        assert_eq!(
+            problem.to_string(),
+            "/c.toml: warning: agent.default.modle: unknown setting"
+        );
+    }
+}

@@ -1,0 +1,88 @@
+//! The environment as a snapshot: the only reader of environment variables in the program.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// The variables of the process at the moment it was asked, or those a test gives.
+#[derive(Clone, Default)]
+pub struct Env {
+    vars: BTreeMap<OsString, OsString>,
+    home: Option<PathBuf>,
+}
+
+impl Env {
+    /// The real environment. Without `HOME` the home folder is what the system's user table says.
+    pub fn real() -> Self {
+        Self {
+            vars: std::env::vars_os().collect(),
+            home: etcetera::home_dir().ok(),
+        }
+    }
+
+    /// A given environment; `HOME` is the home folder.
+    pub fn of<K: Into<OsString>, V: Into<OsString>>(vars: impl IntoIterator<Item = (K, V)>) -> Self {
+        let vars: BTreeMap<OsString, OsString> = vars
+            .into_iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
+        let home = vars.get(OsStr::new("HOME")).map(PathBuf::from);
+        Self { vars, home }
+    }
+
+    /// The variable's value; `None` when it is not set or not UTF-8.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.vars.get(OsStr::new(name))?.to_str()
+    }
+
+    /// The variable's value, unless it is empty: many tools write `X=` for "not set".
+    pub fn non_empty(&self, name: &str) -> Option<&str> {
+        self.get(name).filter(|value| !value.is_empty())
+    }
+
+    /// The variable as an absolute path; a relative one counts as not set (as XDG asks).
+    pub fn absolute_path(&self, name: &str) -> Option<PathBuf> {
+        let path = PathBuf::from(self.vars.get(OsStr::new(name))?);
+        path.is_absolute().then_some(path)
+    }
+
+    /// The user's home folder.
+    pub fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
+    }
+
+    /// All variables, by name; what a child process is given starts from here.
+    pub fn iter(&self) -> impl Iterator<Item = (&OsStr, &OsStr)> {
+        self.vars
+            .iter()
+            .map(|(name, value)| (name.as_os_str(), value.as_os_str()))
+    }
+}
+
+/// Names only: values may be secrets.
+impl std::fmt::Debug for Env {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.vars.keys()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_it_is_given_and_hides_values() {
+        let env = Env::of([
+            ("HOME", "/home/u"),
+            ("EMPTY", ""),
+            ("REL", "a/b"),
+            ("KEY", "sk-secret"),
+        ]);
+        assert_eq!(env.home(), Some(Path::new("/home/u")));
+        assert_eq!((env.get("EMPTY"), env.non_empty("EMPTY")), (Some(""), None));
+        assert_eq!(env.absolute_path("REL"), None);
+        assert_eq!(env.get("NONE"), None);
+        assert!(!format!("{env:?}").contains("sk-secret"));
+        assert_eq!(env.iter().count(), 4);
+    }
+}

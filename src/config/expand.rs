@@ -1,0 +1,156 @@
+//! `${VAR}` in texts. `$$` stands for `$`, `\${` for `${`; a lone `$` is itself.
+
+use std::collections::BTreeSet;
+
+use super::Env;
+use super::diagnostics::Diagnostic;
+use super::tree::{Node, Tree, join};
+
+/// What putting the variables in gave besides the texts.
+#[derive(Default)]
+pub(super) struct Expansion {
+    pub(super) problems: Vec<Diagnostic>,
+    /// Variables that were named, set or not.
+    pub(super) named: BTreeSet<String>,
+    /// Settings that are left out because a variable is not set.
+    pub(super) failed: BTreeSet<String>,
+}
+
+/// Puts variables into every text below `tree`; a text that names an unset one is left out.
+pub(super) fn expand(tree: &mut Tree, env: &Env) -> Expansion {
+    let mut expansion = Expansion::default();
+    walk(tree, "", env, &mut expansion);
+    expansion
+}
+
+/// `false`: to be left out.
+fn walk(tree: &mut Tree, path: &str, env: &Env, out: &mut Expansion) -> bool {
+    match &mut tree.node {
+        Node::Text(text) => match expanded(text, env) {
+            Ok(None) => true,
+            Ok(Some((new, named))) => {
+                tree.expanded = !named.is_empty();
+                out.named.extend(named);
+                *text = new;
+                true
+            }
+            Err(Trouble::Unset(name)) => {
+                out.problems.push(
+                    Diagnostic::warning(
+                        &tree.at,
+                        path,
+                        format!("the environment variable {name} is not set"),
+                    )
+                    .hint("set it, or take this setting out"),
+                );
+                out.named.insert(name);
+                out.failed.insert(path.to_owned());
+                false
+            }
+            Err(Trouble::Malformed) => {
+                out.problems.push(
+                    Diagnostic::error(
+                        &tree.at,
+                        path,
+                        "`${` must be followed by a variable's name and `}`",
+                    )
+                    .hint("write `$$` for a plain `$`"),
+                );
+                out.failed.insert(path.to_owned());
+                false
+            }
+        },
+        Node::List(items) => {
+            items.retain_mut(|item| walk(item, path, env, out));
+            true
+        }
+        Node::Table(entries) => {
+            entries.retain(|key, value| walk(value, &join(path, key), env, out));
+            true
+        }
+        Node::Integer(_) | Node::Float(_) | Node::Bool(_) | Node::Date(_) => true,
+    }
+}
+
+/// Whether a text names a variable.
+pub(super) fn names_variable(text: &str) -> bool {
+    !matches!(expanded(text, &Env::default()), Ok(_))
+}
+
+enum Trouble {
+    Unset(String),
+    Malformed,
+}
+
+/// The text with variables put in and their names; `None` when there is nothing to do.
+fn expanded(text: &str, env: &Env) -> Result<Option<(String, Vec<String>)>, Trouble> {
+    if !text.contains('$') {
+        return Ok(None);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut named = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        out.push_str(&rest[..at]);
+        let after = &rest[at + 1..];
+        if let Some(tail) = after.strip_prefix('$') {
+            out.push('$');
+            rest = tail;
+        } else if let Some(tail) = after.strip_prefix('{') {
+            if out.ends_with('\\') {
+                out.pop();
+                out.push_str("${");
+                rest = tail;
+                continue;
+            }
+            let (name, tail) = tail.split_once('}').ok_or(Trouble::Malformed)?;
+            let good = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            if name.is_empty() || !name.chars().all(good) {
+                return Err(Trouble::Malformed);
+            }
+            let value = env
+                .non_empty(name)
+                .ok_or_else(|| Trouble::Unset(name.to_owned()))?;
+            out.push_str(value);
+            named.push(name.to_owned());
+            rest = tail;
+        } else {
+            out.push('$');
+            rest = after;
+        }
+    }
+    out.push_str(rest);
+    Ok(Some((out, named)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn puts_variables_in() {
+        let env = Env::of([("A", "one"), ("B_2", "$A ${A}")]);
+        for (given, meant) in [
+            ("plain", Some("plain")),
+            ("${A}", Some("one")),
+            ("x${A}y${A}", Some("xoney one".replace(' ', "").as_str())),
+            ("${B_2}", Some("$A ${A}")),
+            ("$$", Some("$")),
+            ("$${A}", Some("${A}")),
+            ("\\${A}", Some("${A}")),
+            ("$A costs 5$", Some("$A costs 5$")),
+            ("${NONE}", None),
+            ("${A", None),
+            ("${}", None),
+            ("${A-x}", None),
+        ] {
+            let got = match expanded(given, &env) {
+                Ok(Some((text, _))) => Some(text),
+                Ok(None) => Some(given.to_owned()),
+                Err(_) => None,
+            };
+            assert_eq!(got.as_deref(), meant, "{given}");
+        }
+        assert!(names_variable("x${A}") && !names_variable("$$ $x \\${A}"));
+    }
+}

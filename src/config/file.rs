@@ -1,0 +1,332 @@
+//! The shape of a config file: serde, and the JSON Schema whose descriptions are these comments. Times are numbers of
+//! seconds (`_s`, fractions allowed) or whole milliseconds (`_ms`). What the rest of the program uses is
+//! [`settings`](super::settings).
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+/// Configuration of agentls.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ConfigFile {
+    /// LLM providers by name. `anthropic`, `openai`, `openrouter`, `ollama`, `deepseek`, `groq`, `mistral`, `eachlabs`,
+    /// `lmstudio`, `vllm` and `llamacpp` know their `kind` and `base_url`, and the first eight but `ollama` take their
+    /// key from the environment (`ANTHROPIC_API_KEY` and so on) when `api_key` is not set.
+    pub provider: BTreeMap<String, ProviderTable>,
+    /// Agents by name. What a named agent leaves out it takes from `default`.
+    pub agent: BTreeMap<String, AgentTable>,
+    /// Prices and limits of models, by the name that is sent to the provider; they go before the built-in ones.
+    pub model: BTreeMap<String, ModelTable>,
+    /// What is allowed, denied, or asked, beyond the mode. Lists of several config files are joined.
+    pub approvals: ApprovalsTable,
+    /// Tools by name; `default` holds for all that say nothing else.
+    pub tool: ToolTables,
+    /// How providers are reached.
+    pub network: NetworkTable,
+    /// The server's own knobs.
+    pub server: ServerTable,
+    /// The log.
+    pub logging: LoggingTable,
+    /// Workspace folders (absolute paths, `~/…` or file URIs) whose own config files are trusted. Has no effect in a
+    /// workspace's own files.
+    pub trusted: Vec<String>,
+}
+
+/// An LLM API with an account.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProviderTable {
+    /// Which API it speaks. Default: by the provider's name.
+    pub kind: Option<Kind>,
+    /// Where the API is, as in `https://llm.example.com/v1`. Default: by the provider's name.
+    pub base_url: Option<String>,
+    /// The API key; best written `"${NAME_OF_A_VARIABLE}"`. Not accepted in `initializationOptions`.
+    pub api_key: Option<String>,
+    /// The model to use when the agent names none.
+    pub model: Option<String>,
+    /// Numbers for trying again: `interactive` (3 retries, first after 1 s, at most 30 s), `persistent` (10, 0.5 s,
+    /// 32 s), `patient` (10, 1 s, 60 s, and as long as the provider says). Default: `interactive`.
+    #[schemars(extend("default" = "interactive"))]
+    pub retry: Option<RetryName>,
+    /// How often a failed call is made again. Default: by `retry`.
+    #[schemars(range(max = 100))]
+    pub max_retries: Option<u32>,
+    /// Wait before the first retry, in ms. Default: by `retry`.
+    #[schemars(range(max = 3_600_000))]
+    pub initial_backoff_ms: Option<u64>,
+    /// How the wait grows from one retry to the next. Default: 2.
+    #[schemars(range(min = 1, max = 10), extend("default" = 2.0))]
+    pub backoff_factor: Option<f64>,
+    /// The longest wait between retries, in ms, before up to a quarter more at random. Default: by `retry`.
+    #[schemars(range(max = 3_600_000))]
+    pub max_backoff_ms: Option<u64>,
+    /// The longest wait that a provider may ask for (`Retry-After`), in seconds. Default: 60.
+    #[schemars(range(min = 0, max = 86_400), extend("default" = 60.0))]
+    pub max_retry_after_s: Option<f64>,
+    /// Time limit for connecting, in seconds. Default: 10.
+    #[schemars(range(min = 0.001, max = 86_400), extend("default" = 10.0))]
+    pub connect_timeout_s: Option<f64>,
+    /// Time limit for the first event of an answer, in seconds. Default: 60; 300 for local addresses and with
+    /// reasoning on.
+    #[schemars(range(min = 0.001, max = 86_400))]
+    pub first_event_timeout_s: Option<f64>,
+    /// Time limit between two pieces of content, in seconds. Default: 90; 300 where the API streams no reasoning.
+    #[schemars(range(min = 0.001, max = 86_400))]
+    pub event_gap_timeout_s: Option<f64>,
+    /// Extra HTTP headers of every request.
+    pub headers: BTreeMap<String, String>,
+    /// The provider (or list of providers) that takes over when this one fails.
+    pub fallback: Option<Texts>,
+    /// For kind `script`: the cassette to replay. A relative path starts at the config file's folder.
+    pub cassette: Option<String>,
+}
+
+/// An API that is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Anthropic's Messages API.
+    Anthropic,
+    /// OpenAI's Chat Completions API, and all that speak it.
+    #[serde(rename = "openai")]
+    OpenAi,
+    /// Replays a cassette; no network, no key.
+    Script,
+}
+
+/// A set of numbers for trying again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RetryName {
+    /// For a person who waits.
+    Interactive,
+    /// For work that should get through.
+    Persistent,
+    /// Waits as long as the provider says.
+    Patient,
+}
+
+/// One text or several.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Texts {
+    /// One.
+    One(String),
+    /// Several.
+    Many(Vec<String>),
+}
+
+impl Texts {
+    /// As a list.
+    pub fn list(self) -> Vec<String> {
+        match self {
+            Self::One(text) => vec![text],
+            Self::Many(texts) => texts,
+        }
+    }
+}
+
+/// An agent.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct AgentTable {
+    /// The provider to ask. Default: the one whose key is there.
+    pub provider: Option<String>,
+    /// The model. Default: the provider's.
+    pub model: Option<String>,
+    /// How freely the agent may act. Default: `ask`.
+    #[schemars(extend("default" = "ask"))]
+    pub mode: Option<ModeName>,
+    /// How many model calls one prompt may cause. Also accepted: `max_iterations`. Default: 50.
+    #[schemars(range(min = 1, max = 100_000), extend("default" = 50))]
+    pub max_steps: Option<u32>,
+    /// What a session may cost, in US dollars. Also accepted: `max_total_cost_usd`. Default: no limit.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub max_session_cost: Option<f64>,
+    /// How hard the model thinks before it answers. Default: `off`.
+    #[schemars(extend("default" = "off"))]
+    pub reasoning_effort: Option<EffortName>,
+    /// Instructions that stand in the place of the built-in ones.
+    pub system_prompt: Option<String>,
+}
+
+/// How freely the agent may act.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ModeName {
+    /// Reads only.
+    Plan,
+    /// Reads are free; commands, writes and network ask.
+    Ask,
+    /// Edits inside the workspace are free too.
+    AutoEdit,
+    /// All is free.
+    Full,
+}
+
+/// How hard the model thinks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum EffortName {
+    /// Not at all.
+    Off,
+    /// A little.
+    Low,
+    /// More.
+    Medium,
+    /// Much.
+    High,
+}
+
+/// What a model costs (US dollars per million tokens) and can hold.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ModelTable {
+    /// Input. Prices count only when `input` and `output` are both there.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub input: Option<f64>,
+    /// Output.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub output: Option<f64>,
+    /// Input read from the provider's cache. Default: as `input`.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub cache_read: Option<f64>,
+    /// Input written to the provider's cache. Default: as `input`.
+    #[schemars(range(min = 0, max = 1_000_000))]
+    pub cache_write: Option<f64>,
+    /// How many tokens it can read.
+    #[schemars(range(min = 1))]
+    pub context_window: Option<u64>,
+    /// How many tokens it can write in one answer.
+    #[schemars(range(min = 1))]
+    pub max_output_tokens: Option<u64>,
+}
+
+/// Rules on top of the mode. A rule is a tool's name, or a name and a pattern: `bash(git status*)`, `edit_file(src/**)`.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ApprovalsTable {
+    /// What happens without asking.
+    pub allow: Option<Texts>,
+    /// What never happens. Goes before everything else.
+    pub deny: Option<Texts>,
+    /// What is asked, whatever mode and `allow` say.
+    pub require_approval: Option<Texts>,
+    /// After this many seconds an unanswered question counts as denied. Default: never.
+    #[schemars(range(min = 0.001, max = 31_536_000))]
+    pub timeout_s: Option<f64>,
+}
+
+/// Tools.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct ToolTables {
+    /// The shell.
+    pub bash: BashTable,
+    /// Other tools, by name.
+    #[serde(flatten)]
+    pub others: BTreeMap<String, ToolTable>,
+}
+
+/// A tool.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ToolTable {
+    /// How long a call may run, in seconds, waiting for a person not counted. Default: 120.
+    #[schemars(range(min = 0.001, max = 86_400), extend("default" = 120.0))]
+    pub timeout_s: Option<f64>,
+}
+
+/// The shell.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct BashTable {
+    /// How long a command may run, in seconds, waiting for a person not counted. Default: 120.
+    #[schemars(range(min = 0.001, max = 86_400), extend("default" = 120.0))]
+    pub timeout_s: Option<f64>,
+    /// What a cancel does to a running command. Default: `interrupt`.
+    #[schemars(extend("default" = "interrupt"))]
+    pub on_cancel: Option<OnCancelName>,
+    /// Variables that commands get although this configuration names them (in `${…}`) or they hold a known API key.
+    pub pass_env: Option<Vec<String>>,
+}
+
+/// What a cancel does to a running command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnCancelName {
+    /// Interrupts it at once; ends it within 2.5 s.
+    Interrupt,
+    /// Waits up to 5 s for its end, then interrupts it.
+    Finish,
+}
+
+/// How providers are reached.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct NetworkTable {
+    /// Proxy for all requests, as in `http://proxy.example.com:3128`. Default: `HTTPS_PROXY`, `http_proxy`, `ALL_PROXY`.
+    pub proxy: Option<String>,
+    /// Hosts that are reached without the proxy, with commas between. Default: `NO_PROXY`.
+    pub no_proxy: Option<String>,
+    /// A PEM file of certificate authorities that are trusted besides the system's. A relative path starts at the
+    /// config file's folder.
+    pub ca_file: Option<String>,
+}
+
+/// The server's own knobs.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerTable {
+    /// Text that arrives faster than two notifications in this many milliseconds is merged until they are over; 0 sends
+    /// each piece. Default: 16.
+    #[schemars(range(max = 10_000), extend("default" = 16))]
+    pub delta_frame_ms: Option<u64>,
+}
+
+/// The log.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct LoggingTable {
+    /// From which level on. Default: `info`.
+    #[schemars(extend("default" = "info"))]
+    pub level: Option<LevelName>,
+    /// Levels by module, as in `info,agentls::provider=debug`; goes before `level`.
+    pub filter: Option<String>,
+    /// The file; a new one is begun every day, and old ones get the day's date and are kept for a week. Default:
+    /// `agentls.log` in the state folder.
+    pub file: Option<String>,
+    /// Default: `text`.
+    #[schemars(extend("default" = "text"))]
+    pub format: Option<FormatName>,
+}
+
+/// A log level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LevelName {
+    /// No log at all.
+    Off,
+    /// Failures.
+    Error,
+    /// And what is doubtful.
+    Warn,
+    /// And what happens.
+    Info,
+    /// And details.
+    Debug,
+    /// And everything.
+    Trace,
+}
+
+/// How a log line looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FormatName {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}

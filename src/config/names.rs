@@ -1,0 +1,109 @@
+//! What is known of providers by their name alone.
+
+use super::file::Kind;
+
+/// Defaults of a well-known provider.
+pub(super) struct Known {
+    pub(super) name: &'static str,
+    pub(super) kind: Kind,
+    pub(super) base_url: &'static str,
+    /// The variable that usually holds its key; `None`: works without one.
+    pub(super) key_variable: Option<&'static str>,
+    /// The model to start with.
+    pub(super) model: Option<&'static str>,
+}
+
+const fn keyed(
+    name: &'static str,
+    base_url: &'static str,
+    key: &'static str,
+    model: Option<&'static str>,
+) -> Known {
+    Known {
+        name,
+        kind: Kind::OpenAi,
+        base_url,
+        key_variable: Some(key),
+        model,
+    }
+}
+
+const fn local(name: &'static str, base_url: &'static str) -> Known {
+    Known {
+        name,
+        kind: Kind::OpenAi,
+        base_url,
+        key_variable: None,
+        model: None,
+    }
+}
+
+/// The providers that are known by name. The first three are, in this order, what a key in the environment selects.
+pub(super) const KNOWN: [Known; 11] = [
+    Known {
+        name: "anthropic",
+        kind: Kind::Anthropic,
+        base_url: "https://api.anthropic.com",
+        key_variable: Some("ANTHROPIC_API_KEY"),
+        model: Some("claude-sonnet-4-20250514"),
+    },
+    keyed(
+        "openai",
+        "https://api.openai.com/v1",
+        "OPENAI_API_KEY",
+        Some("gpt-4o"),
+    ),
+    keyed(
+        "openrouter",
+        "https://openrouter.ai/api/v1",
+        "OPENROUTER_API_KEY",
+        Some("anthropic/claude-sonnet-4"),
+    ),
+    local("ollama", "http://127.0.0.1:11434/v1"),
+    keyed(
+        "deepseek",
+        "https://api.deepseek.com/v1",
+        "DEEPSEEK_API_KEY",
+        Some("deepseek-chat"),
+    ),
+    keyed("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", None),
+    keyed("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", None),
+    keyed("eachlabs", "https://api.eachlabs.ai/v1", "EACHLABS_API_KEY", None),
+    local("lmstudio", "http://127.0.0.1:1234/v1"),
+    local("vllm", "http://127.0.0.1:8000/v1"),
+    local("llamacpp", "http://127.0.0.1:8080/v1"),
+];
+
+/// How many of [`KNOWN`] a key in the environment selects without any configuration.
+pub(super) const BY_KEY: usize = 3;
+
+/// Variables that hold API keys by custom; no child process gets them unless `pass_env` says so.
+pub const KEY_VARIABLES: [&str; 7] = [
+    "ANTHROPIC_API_KEY",
+    "OPENAI_API_KEY",
+    "OPENROUTER_API_KEY",
+    "DEEPSEEK_API_KEY",
+    "GROQ_API_KEY",
+    "MISTRAL_API_KEY",
+    "EACHLABS_API_KEY",
+];
+
+pub(super) fn known(name: &str) -> Option<&'static Known> {
+    KNOWN.iter().find(|known| known.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_variable_is_kept_from_children() {
+        let named: Vec<_> = KNOWN.iter().filter_map(|known| known.key_variable).collect();
+        assert_eq!(named, KEY_VARIABLES);
+        assert!(
+            KNOWN[..BY_KEY]
+                .iter()
+                .all(|known| known.model.is_some() && known.key_variable.is_some())
+        );
+    }
+}

@@ -1,0 +1,681 @@
+//! From the merged tree to typed settings: defaults by name, URLs, paths, references between settings.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use url::{Host, Url};
+
+use crate::domain::{Cost, Mode, Price};
+
+use super::Env;
+use super::diagnostics::{Diagnostic, nearest};
+use super::file::{
+    AgentTable, ApprovalsTable, ConfigFile, EffortName, FormatName, Kind, LevelName, LoggingTable, ModeName,
+    ModelTable, NetworkTable, OnCancelName, ProviderTable, RetryName, Texts, ToolTables,
+};
+use super::layers::LoadInputs;
+use super::names::{KNOWN, known};
+use super::places::home_expanded;
+use super::settings::{
+    AgentSettings, ApprovalSettings, LogFormat, LogLevel, LoggingSettings, ModelSettings, NetworkSettings,
+    OnCancel, ProviderKind, ProviderSettings, ReasoningEffort, RetryProfile, RetrySettings, ServerSettings,
+    Settings, TimeLimits, ToolSettings,
+};
+use super::tree::{At, Node, Origin, Tree};
+
+/// Makes settings of what the layers say. `failed`: settings that were stated and could not be used.
+pub(super) fn resolve(
+    merged: &Tree,
+    failed: &BTreeSet<String>,
+    named_variables: BTreeSet<String>,
+    inputs: &LoadInputs<'_>,
+) -> (Settings, Vec<Diagnostic>) {
+    let mut resolver = Resolver {
+        merged,
+        failed,
+        inputs,
+        problems: Vec::new(),
+    };
+    let file: ConfigFile = match serde_json::from_value(merged.to_json()) {
+        Ok(file) => file,
+        // The layers were checked against the schema of this very type, so this is a bug of ours.
+        Err(error) => {
+            resolver
+                .problems
+                .push(Diagnostic::error(&merged.at, "", format!("internal: {error}")));
+            ConfigFile::default()
+        }
+    };
+    let (mut providers, broken_providers) = resolver.providers(file.provider);
+    resolver.fallbacks(&mut providers, &broken_providers);
+    let agents = resolver.agents(file.agent, &providers, &broken_providers);
+    let settings = Settings {
+        providers,
+        broken_providers,
+        models: resolver.models(file.model),
+        agents,
+        approvals: resolver.approvals(file.approvals),
+        tools: resolver.tools(file.tool),
+        network: resolver.network(file.network),
+        server: file
+            .server
+            .delta_frame_ms
+            .map_or_else(ServerSettings::default, |ms| ServerSettings {
+                delta_frame: Duration::from_millis(ms),
+            }),
+        logging: resolver.logging(file.logging),
+        trusted: resolver.trusted(),
+        named_variables,
+    };
+    resolver
+        .problems
+        .sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
+    (settings, resolver.problems)
+}
+
+/// The folders that a layer trusts.
+pub(super) fn trusted_folders(layer: &Tree, env: &Env) -> BTreeSet<PathBuf> {
+    trust_entries(layer)
+        .filter_map(|(_, text)| folder(text, env))
+        .collect()
+}
+
+fn trust_entries(tree: &Tree) -> impl Iterator<Item = (&Tree, &str)> {
+    let items = match tree.find(&["trusted"]).map(|list| &list.node) {
+        Some(Node::List(items)) => items.as_slice(),
+        _ => &[],
+    };
+    items.iter().filter_map(|item| Some((item, item.text()?)))
+}
+
+fn folder(text: &str, env: &Env) -> Option<PathBuf> {
+    let path = match text.starts_with("file:") {
+        true => Url::parse(text).ok()?.to_file_path().ok()?,
+        false => home_expanded(text, env),
+    };
+    path.is_absolute().then_some(path)
+}
+
+struct Resolver<'a> {
+    merged: &'a Tree,
+    failed: &'a BTreeSet<String>,
+    inputs: &'a LoadInputs<'a>,
+    problems: Vec<Diagnostic>,
+}
+
+impl Resolver<'_> {
+    /// Where a setting stands; of the nearest table above it when it does not stand anywhere.
+    fn at(&self, path: &[&str]) -> At {
+        let found = (0..=path.len())
+            .rev()
+            .find_map(|len| self.merged.find(&path[..len]));
+        found.unwrap_or(self.merged).at.clone()
+    }
+
+    fn error(&mut self, path: &[&str], message: impl Into<String>) {
+        self.error_hinted(path, message, None);
+    }
+
+    fn error_hinted(&mut self, path: &[&str], message: impl Into<String>, meant: Option<&str>) {
+        let problem = Diagnostic::error(&self.at(path), path.join("."), message);
+        self.problems.push(match meant {
+            Some(meant) => problem.hint(format!("did you mean `{meant}`?")),
+            None => problem,
+        });
+    }
+
+    /// A path as a config file means it: `~` is home, a relative one starts at the file's folder.
+    fn path(&self, keys: &[&str], text: &str) -> PathBuf {
+        let path = home_expanded(text, self.inputs.env);
+        match &*self.at(keys).origin {
+            Origin::File(file) if path.is_relative() => {
+                file.parent().map_or(path.clone(), |dir| dir.join(&path))
+            }
+            _ => path,
+        }
+    }
+
+    fn providers(
+        &mut self,
+        mut tables: BTreeMap<String, ProviderTable>,
+    ) -> (BTreeMap<String, ProviderSettings>, BTreeMap<String, String>) {
+        let mut good = BTreeMap::new();
+        let mut broken = BTreeMap::new();
+        let names: BTreeSet<String> = tables
+            .keys()
+            .cloned()
+            .chain(KNOWN.iter().map(|known| known.name.to_owned()))
+            .collect();
+        for name in names {
+            let configured = tables.contains_key(&name);
+            match self.provider(&name, tables.remove(&name).unwrap_or_default(), configured) {
+                Ok(provider) => _ = good.insert(name, provider),
+                Err(why) => _ = broken.insert(name, why),
+            }
+        }
+        (good, broken)
+    }
+
+    /// `Err`: why it cannot be used. A broken address must not become the default one: what was meant for
+    /// one company's server would go to another's.
+    fn provider(
+        &mut self,
+        name: &str,
+        table: ProviderTable,
+        configured: bool,
+    ) -> Result<ProviderSettings, String> {
+        let of = |key| ["provider", name, key];
+        for key in ["kind", "base_url", "cassette"] {
+            let path = of(key).join(".");
+            if self.failed.contains(&path) {
+                return Err(format!("`{path}` could not be used"));
+            }
+        }
+        let known = known(name);
+        let Some(kind) = table.kind.or(known.map(|known| known.kind)) else {
+            let message = "has no `kind`, and is not known by its name";
+            let at = self.at(&["provider", name]);
+            let names = KNOWN.iter().map(|known| known.name);
+            let hint = match nearest(name, names) {
+                Some(meant) => format!("did you mean `{meant}`? else add kind = \"openai\" or \"anthropic\""),
+                None => "add kind = \"openai\" or \"anthropic\"".to_owned(),
+            };
+            self.problems
+                .push(Diagnostic::error(&at, format!("provider.{name}"), message).hint(hint));
+            return Err("it has no `kind`".to_owned());
+        };
+        let usual = known
+            .filter(|known| known.kind == kind)
+            .map(|known| known.base_url);
+        let (base_url, local) = match kind {
+            Kind::Script => (String::new(), true),
+            Kind::Anthropic | Kind::OpenAi => self.base_url(name, table.base_url.as_deref().or(usual))?,
+        };
+        let cassette = table
+            .cassette
+            .as_deref()
+            .map(|text| self.path(&of("cassette"), text));
+        if kind == Kind::Script && cassette.is_none() {
+            self.error(
+                &["provider", name],
+                "a provider of kind `script` needs a `cassette`",
+            );
+            return Err("it has no `cassette`".to_owned());
+        }
+        let key_variable = known.and_then(|known| known.key_variable);
+        let retry = retry(&table);
+        let api_key = match table.api_key {
+            Some(key) => Some(key).filter(|key| !key.is_empty()),
+            // A key that was named and is not there is not replaced by another account's.
+            None if self.failed.contains(&of("api_key").join(".")) => None,
+            None => key_variable
+                .and_then(|variable| self.inputs.env.non_empty(variable))
+                .map(str::to_owned),
+        };
+        if api_key.as_ref().is_some_and(|key| !header_value(key)) {
+            self.error(
+                &of("api_key"),
+                "holds characters that no key has, such as a line end",
+            );
+            return Err("its key cannot be sent".to_owned());
+        }
+        Ok(ProviderSettings {
+            name: name.to_owned(),
+            configured,
+            kind: match kind {
+                Kind::Anthropic => ProviderKind::Anthropic,
+                Kind::OpenAi => ProviderKind::OpenAi,
+                Kind::Script => ProviderKind::Script,
+            },
+            base_url,
+            local,
+            api_key: api_key.map(SecretString::from),
+            needs_key: kind != Kind::Script && key_variable.is_some(),
+            retry,
+            limits: TimeLimits {
+                connect: table
+                    .connect_timeout_s
+                    .map_or(TimeLimits::default().connect, seconds),
+                first_event: table.first_event_timeout_s.map(seconds),
+                event_gap: table.event_gap_timeout_s.map(seconds),
+            },
+            headers: self.headers(name, table.headers),
+            fallback: table.fallback.map(Texts::list).unwrap_or_default(),
+            model: table.model.filter(|model| !model.is_empty()),
+            cassette,
+        })
+    }
+
+    /// The address without a `/` at its end, and whether it is near.
+    fn base_url(&mut self, name: &str, text: Option<&str>) -> Result<(String, bool), String> {
+        let path = ["provider", name, "base_url"];
+        let Some(text) = text else {
+            self.error(&["provider", name], "needs a `base_url`");
+            return Err("it has no `base_url`".to_owned());
+        };
+        let good = Url::parse(text)
+            .ok()
+            .filter(|url| matches!(url.scheme(), "http" | "https") && url.host().is_some());
+        let Some(url) = good else {
+            self.error(&path, "must be an address such as https://llm.example.com/v1");
+            return Err("its `base_url` is no address".to_owned());
+        };
+        Ok((text.trim_end_matches('/').to_owned(), is_near(&url)))
+    }
+
+    fn headers(
+        &mut self,
+        provider: &str,
+        headers: BTreeMap<String, String>,
+    ) -> BTreeMap<String, SecretString> {
+        let mut good = BTreeMap::new();
+        for (name, value) in headers {
+            if header_name(&name) && header_value(&value) {
+                good.insert(name, SecretString::from(value));
+            } else {
+                self.error(
+                    &["provider", provider, "headers", &name],
+                    "is no HTTP header; ignored",
+                );
+            }
+        }
+        good
+    }
+
+    /// Takes unknown names and cycles out of the routes.
+    fn fallbacks(
+        &mut self,
+        providers: &mut BTreeMap<String, ProviderSettings>,
+        broken: &BTreeMap<String, String>,
+    ) {
+        let names: BTreeSet<String> = providers.keys().chain(broken.keys()).cloned().collect();
+        let mut routes: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (name, provider) in providers.iter() {
+            let mut known = Vec::new();
+            for target in &provider.fallback {
+                if names.contains(target) {
+                    known.push(target.clone());
+                } else {
+                    let meant = nearest(target, names.iter().map(String::as_str)).map(str::to_owned);
+                    let message = format!("there is no provider `{target}`");
+                    self.error_hinted(&["provider", name, "fallback"], message, meant.as_deref());
+                }
+            }
+            // An edge that leads back is left out, so what is kept never has a cycle.
+            let mut kept = Vec::new();
+            for target in known {
+                match way(&routes, &target, name) {
+                    Some(cycle) => {
+                        let message = format!("is a cycle: {name} → {}", cycle.join(" → "));
+                        self.error(&["provider", name, "fallback"], message);
+                    }
+                    None if !kept.contains(&target) => kept.push(target),
+                    None => {}
+                }
+            }
+            routes.insert(name.clone(), kept);
+        }
+        for (name, provider) in providers.iter_mut() {
+            provider.fallback = routes.remove(name).unwrap_or_default();
+            provider.fallback.retain(|target| !broken.contains_key(target));
+        }
+    }
+
+    fn agents(
+        &mut self,
+        mut tables: BTreeMap<String, AgentTable>,
+        providers: &BTreeMap<String, ProviderSettings>,
+        broken: &BTreeMap<String, String>,
+    ) -> BTreeMap<String, AgentSettings> {
+        for (name, table) in &tables {
+            let Some(provider) = &table.provider else { continue };
+            if !providers.contains_key(provider) && !broken.contains_key(provider) {
+                let meant = nearest(provider, providers.keys().map(String::as_str));
+                let message = "there is no provider of that name";
+                self.error_hinted(&["agent", name, "provider"], message, meant);
+            }
+        }
+        let base = agent(
+            "default",
+            tables.remove("default").unwrap_or_default(),
+            &AgentSettings::default(),
+        );
+        let mut agents: BTreeMap<_, _> = tables
+            .into_iter()
+            .map(|(name, table)| (name.clone(), agent(&name, table, &base)))
+            .collect();
+        agents.insert("default".to_owned(), base);
+        agents
+    }
+
+    fn models(&mut self, tables: BTreeMap<String, ModelTable>) -> BTreeMap<String, ModelSettings> {
+        let mut models = BTreeMap::new();
+        for (name, table) in tables {
+            let price = match (table.input, table.output) {
+                (Some(input), Some(output)) => Some(Price {
+                    input,
+                    output,
+                    cache_read: table.cache_read.unwrap_or(input),
+                    cache_write: table.cache_write.unwrap_or(input),
+                }),
+                (None, None) if table.cache_read.is_none() && table.cache_write.is_none() => None,
+                _ => {
+                    self.error(
+                        &["model", &name],
+                        "a price needs both `input` and `output`; ignored",
+                    );
+                    None
+                }
+            };
+            let settings = ModelSettings {
+                price,
+                context_window: table.context_window,
+                max_output_tokens: table.max_output_tokens,
+            };
+            models.insert(name, settings);
+        }
+        models
+    }
+
+    fn approvals(&mut self, table: ApprovalsTable) -> ApprovalSettings {
+        ApprovalSettings {
+            allow: self.rules("allow", table.allow),
+            deny: self.rules("deny", table.deny),
+            require_approval: self.rules("require_approval", table.require_approval),
+            timeout: table.timeout_s.map(seconds),
+        }
+    }
+
+    fn rules(&mut self, list: &str, rules: Option<Texts>) -> Vec<String> {
+        let rules = rules.map(Texts::list).unwrap_or_default();
+        let (good, bad): (Vec<_>, Vec<_>) = rules.into_iter().partition(|rule| is_rule(rule));
+        for rule in bad {
+            let at = match self.merged.find(&["approvals", list]).map(|tree| &tree.node) {
+                Some(Node::List(items)) => items
+                    .iter()
+                    .find(|item| item.text() == Some(&rule))
+                    .map(|i| i.at.clone()),
+                _ => None,
+            };
+            let at = at.unwrap_or_else(|| self.at(&["approvals", list]));
+            self.problems.push(
+                Diagnostic::error(&at, format!("approvals.{list}"), "is no rule; ignored")
+                    .hint("a rule is `tool` or `tool(pattern)`, as in `bash(git status*)`"),
+            );
+        }
+        good
+    }
+
+    fn tools(&mut self, tables: ToolTables) -> ToolSettings {
+        let mut tools = ToolSettings {
+            on_cancel: match tables.bash.on_cancel {
+                Some(OnCancelName::Finish) => OnCancel::Finish,
+                Some(OnCancelName::Interrupt) | None => OnCancel::Interrupt,
+            },
+            pass_env: tables.bash.pass_env.unwrap_or_default(),
+            ..ToolSettings::default()
+        };
+        if let Some(limit) = tables.bash.timeout_s {
+            tools.timeouts.insert("bash".to_owned(), seconds(limit));
+        }
+        for (name, table) in tables.others {
+            if name == "default" {
+                tools.default_timeout = table.timeout_s.map_or(tools.default_timeout, seconds);
+                continue;
+            }
+            let there = self.inputs.tools;
+            if !there.is_empty() && !there.contains(&name) {
+                let meant = nearest(&name, there.iter().map(String::as_str)).map(str::to_owned);
+                self.error_hinted(
+                    &["tool", &name],
+                    "there is no tool of that name",
+                    meant.as_deref(),
+                );
+            }
+            if let Some(limit) = table.timeout_s {
+                tools.timeouts.insert(name, seconds(limit));
+            }
+        }
+        tools
+    }
+
+    fn network(&mut self, table: NetworkTable) -> NetworkSettings {
+        let env = self.inputs.env;
+        let variable = |names: &[&str]| {
+            names
+                .iter()
+                .find_map(|name| env.non_empty(name))
+                .map(str::to_owned)
+        };
+        let configured = table.proxy.filter(|proxy| {
+            let good = Url::parse(proxy).is_ok_and(|url| {
+                matches!(url.scheme(), "http" | "https" | "socks5" | "socks5h") && url.host().is_some()
+            });
+            if !good {
+                self.error(
+                    &["network", "proxy"],
+                    "must be an address such as http://proxy.example.com:3128",
+                );
+            }
+            good
+        });
+        let proxy = |names: &[&str]| {
+            configured
+                .clone()
+                .or_else(|| variable(names))
+                .map(SecretString::from)
+        };
+        NetworkSettings {
+            https_proxy: proxy(&["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"]),
+            // Only the lower-case one: a CGI server sets HTTP_PROXY from a request's header.
+            http_proxy: proxy(&["http_proxy", "ALL_PROXY", "all_proxy"]),
+            no_proxy: table.no_proxy.or_else(|| variable(&["NO_PROXY", "no_proxy"])),
+            ca_file: table
+                .ca_file
+                .map(|text| self.path(&["network", "ca_file"], &text)),
+        }
+    }
+
+    fn logging(&mut self, table: LoggingTable) -> LoggingSettings {
+        let filter = table.filter.filter(|filter| {
+            let good = tracing_subscriber::EnvFilter::try_new(filter).is_ok();
+            if !good {
+                let message = "is no filter; `level` counts instead";
+                let at = self.at(&["logging", "filter"]);
+                self.problems.push(
+                    Diagnostic::error(&at, "logging.filter", message)
+                        .hint("as in `info,agentls::provider=debug`"),
+                );
+            }
+            good
+        });
+        LoggingSettings {
+            level: match table.level {
+                None | Some(LevelName::Info) => LogLevel::Info,
+                Some(LevelName::Off) => LogLevel::Off,
+                Some(LevelName::Error) => LogLevel::Error,
+                Some(LevelName::Warn) => LogLevel::Warn,
+                Some(LevelName::Debug) => LogLevel::Debug,
+                Some(LevelName::Trace) => LogLevel::Trace,
+            },
+            filter,
+            file: match table.file.filter(|file| !file.is_empty()) {
+                Some(file) => Some(self.path(&["logging", "file"], &file)),
+                None => self.inputs.places.map(super::Places::log_file),
+            },
+            format: match table.format {
+                Some(FormatName::Json) => LogFormat::Json,
+                Some(FormatName::Text) | None => LogFormat::Text,
+            },
+        }
+    }
+
+    fn trusted(&mut self) -> BTreeSet<PathBuf> {
+        let merged = self.merged;
+        for (item, text) in trust_entries(merged) {
+            if folder(text, self.inputs.env).is_none() {
+                let message = "is no absolute path; ignored";
+                self.problems
+                    .push(Diagnostic::error(&item.at, "trusted", message));
+            }
+        }
+        trusted_folders(merged, self.inputs.env)
+    }
+}
+
+fn seconds(number: f64) -> Duration {
+    Duration::try_from_secs_f64(number).unwrap_or(Duration::MAX)
+}
+
+fn retry(table: &ProviderTable) -> RetrySettings {
+    let mut retry = RetrySettings::of(match table.retry {
+        Some(RetryName::Interactive) | None => RetryProfile::Interactive,
+        Some(RetryName::Persistent) => RetryProfile::Persistent,
+        Some(RetryName::Patient) => RetryProfile::Patient,
+    });
+    retry.max_retries = table.max_retries.unwrap_or(retry.max_retries);
+    retry.backoff.initial = table
+        .initial_backoff_ms
+        .map_or(retry.backoff.initial, Duration::from_millis);
+    retry.backoff.factor = table.backoff_factor.unwrap_or(retry.backoff.factor);
+    retry.backoff.max = table
+        .max_backoff_ms
+        .map_or(retry.backoff.max, Duration::from_millis);
+    retry.max_retry_after = table.max_retry_after_s.map_or(retry.max_retry_after, seconds);
+    retry
+}
+
+fn agent(name: &str, table: AgentTable, base: &AgentSettings) -> AgentSettings {
+    AgentSettings {
+        name: name.to_owned(),
+        // Another provider's model name would mean nothing to this one.
+        model: match &table.provider {
+            Some(provider) if base.provider.as_ref() != Some(provider) => table.model,
+            _ => table.model.or_else(|| base.model.clone()),
+        },
+        provider: table.provider.or_else(|| base.provider.clone()),
+        mode: table.mode.map_or(base.mode, |mode| match mode {
+            ModeName::Plan => Mode::Plan,
+            ModeName::Ask => Mode::Ask,
+            ModeName::AutoEdit => Mode::AutoEdit,
+            ModeName::Full => Mode::Full,
+        }),
+        reasoning_effort: table
+            .reasoning_effort
+            .map_or(base.reasoning_effort, |effort| match effort {
+                EffortName::Off => None,
+                EffortName::Low => Some(ReasoningEffort::Low),
+                EffortName::Medium => Some(ReasoningEffort::Medium),
+                EffortName::High => Some(ReasoningEffort::High),
+            }),
+        system_prompt: table.system_prompt.or_else(|| base.system_prompt.clone()),
+        max_steps: table.max_steps.unwrap_or(base.max_steps),
+        max_session_cost: table
+            .max_session_cost
+            .map(Cost::from_usd)
+            .or(base.max_session_cost),
+    }
+}
+
+/// A way from `from` to `to` along the routes.
+fn way(routes: &BTreeMap<String, Vec<String>>, from: &str, to: &str) -> Option<Vec<String>> {
+    let mut seen = BTreeSet::from([from.to_owned()]);
+    let mut open = vec![vec![from.to_owned()]];
+    while let Some(path) = open.pop() {
+        let last = path.last()?;
+        if last == to {
+            return Some(path);
+        }
+        for next in routes.get(last).into_iter().flatten() {
+            if seen.insert(next.clone()) {
+                open.push(path.iter().cloned().chain([next.clone()]).collect());
+            }
+        }
+    }
+    None
+}
+
+/// `tool` or `tool(pattern)`; a tool's name may hold `:`, `/`, `*` and the like (`mcp:server/*`).
+fn is_rule(rule: &str) -> bool {
+    let (name, pattern) = match rule.split_once('(') {
+        Some((name, rest)) => (name, rest.strip_suffix(')')),
+        None => (rule, Some("*")),
+    };
+    let named = !name.is_empty()
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "_-:/*.".contains(c));
+    named && pattern.is_some_and(|pattern| !pattern.trim().is_empty())
+}
+
+fn header_name(name: &str) -> bool {
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+}
+
+fn header_value(value: &str) -> bool {
+    value.bytes().all(|b| (b' '..=b'~').contains(&b) || b == b'\t')
+}
+
+/// Whether an address is this machine or in its private network: local models may take their time.
+fn is_near(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => {
+            let name = name.trim_end_matches('.');
+            name == "localhost"
+                || [".localhost", ".local", ".internal"]
+                    .iter()
+                    .any(|end| name.ends_with(end))
+        }
+        Some(Host::Ipv4(ip)) => {
+            ip.is_loopback() || ip.is_private() || ip.is_link_local() || ip.is_unspecified()
+        }
+        Some(Host::Ipv6(ip)) => {
+            ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local() || ip.is_unspecified()
+        }
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_rules_from_nonsense() {
+        for good in [
+            "bash",
+            "bash(git status*)",
+            "edit_file(src/**)",
+            "mcp:server/*",
+            "bash(echo (a))",
+            "*",
+        ] {
+            assert!(is_rule(good), "{good}");
+        }
+        for bad in ["", "bash(", "bash(x", "bash()", "bash(x) y", "two words", "(x)"] {
+            assert!(!is_rule(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn knows_what_is_near() {
+        for (url, near) in [
+            ("http://localhost:1234/v1", true),
+            ("http://127.0.0.1", true),
+            ("http://192.168.1.5:8080", true),
+            ("http://[::1]:80", true),
+            ("http://box.local", true),
+            ("http://host.docker.internal:1", true),
+            ("https://api.openai.com/v1", false),
+            ("https://8.8.8.8", false),
+            ("https://localhost.example.com", false),
+        ] {
+            assert_eq!(is_near(&Url::parse(url).unwrap()), near, "{url}");
+        }
+    }
+}

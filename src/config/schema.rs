@@ -1,0 +1,140 @@
+//! The JSON Schema of a config file. What is published is what [`check`](super::check) checks against.
+
+use std::sync::LazyLock;
+
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+use super::file::ConfigFile;
+
+/// Names that are accepted for another: the agent's key, and what it means.
+pub(super) const AGENT_ALIASES: [(&str, &str); 2] = [
+    ("max_iterations", "max_steps"),
+    ("max_total_cost_usd", "max_session_cost"),
+];
+
+static SCHEMA: LazyLock<Value> = LazyLock::new(build);
+
+/// The JSON Schema of a config file (`agentls config schema`).
+pub fn schema() -> Value {
+    SCHEMA.clone()
+}
+
+/// The same, not copied.
+pub(super) fn shared() -> &'static Value {
+    &SCHEMA
+}
+
+fn build() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let mut schema = settings
+        .into_generator()
+        .into_root_schema_for::<ConfigFile>()
+        .to_value();
+    tidy(&mut schema);
+    if let Some(Value::Object(agent)) =
+        schema.pointer_mut("/properties/agent/additionalProperties/properties")
+    {
+        for (alias, meant) in AGENT_ALIASES {
+            if let Some(mut property) = agent.get(meant).cloned() {
+                property["description"] = json!(format!("Another name of `{meant}`."));
+                agent.insert(alias.to_owned(), property);
+            }
+        }
+    }
+    schema
+}
+
+/// TOML has no null, so `null` is taken out of types; number formats become limits that every validator knows.
+fn tidy(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            for (key, value) in object.iter_mut() {
+                match value {
+                    // Its keys are settings' names, not words of the schema language.
+                    Value::Object(named) if key == "properties" => named.values_mut().for_each(tidy),
+                    _ => tidy(value),
+                }
+            }
+            drop_null(object);
+            if let Some(format) = object.remove("format")
+                && format == "uint32"
+                && !object.contains_key("maximum")
+            {
+                object.insert("maximum".to_owned(), json!(u32::MAX));
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(tidy),
+        _ => {}
+    }
+}
+
+fn drop_null(object: &mut Map<String, Value>) {
+    if object.get("default") == Some(&Value::Null) {
+        object.remove("default");
+    }
+    // The defaults of whole tables say nothing that their entries do not say better.
+    if object
+        .get("default")
+        .is_some_and(|default| default.is_object() || default.is_array())
+    {
+        object.remove("default");
+    }
+    if let Some(Value::Array(types)) = object.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [only] = &types[..] {
+            let only = only.clone();
+            object.insert("type".to_owned(), only);
+        }
+    }
+    if let Some(Value::Array(choices)) = object.get_mut("anyOf") {
+        choices.retain(|choice| choice.get("type").is_none_or(|name| name != "null"));
+        if let [Value::Object(only)] = &mut choices[..] {
+            let only = std::mem::take(only);
+            object.remove("anyOf");
+            for (key, value) in only {
+                object.entry(key).or_insert(value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn describes_every_setting_and_needs_no_reference() {
+        fn walk(schema: &Value, path: &str, undescribed: &mut Vec<String>) {
+            assert!(schema.get("$ref").is_none(), "{path}");
+            for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+                let path = format!("{path}.{name}");
+                if property.get("description").is_none() {
+                    undescribed.push(path.clone());
+                }
+                walk(property, &path, undescribed);
+            }
+            if let Some(more @ Value::Object(_)) = schema.get("additionalProperties") {
+                walk(more, &format!("{path}.*"), undescribed);
+            }
+        }
+        let mut undescribed = Vec::new();
+        walk(shared(), "", &mut undescribed);
+        assert!(undescribed.is_empty(), "{undescribed:?}");
+        assert!(!schema().to_string().contains("null"));
+    }
+
+    #[test]
+    fn knows_aliases_types_and_limits() {
+        let agent = "/properties/agent/additionalProperties/properties";
+        let at = |path: &str| shared().pointer(path).cloned().unwrap_or_default();
+        assert_eq!(at(&format!("{agent}/max_iterations/maximum")), 100_000);
+        assert_eq!(at(&format!("{agent}/max_steps/type")), "integer");
+        assert_eq!(at(&format!("{agent}/max_steps/default")), 50);
+        assert_eq!(at("/properties/server/properties/delta_frame_ms/default"), 16);
+        assert_eq!(
+            at("/properties/provider/additionalProperties/additionalProperties"),
+            false
+        );
+    }
+}

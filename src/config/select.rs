@@ -1,0 +1,115 @@
+//! Which provider answers (R-PROV, "with no configuration").
+
+use super::Env;
+use super::names::{BY_KEY, KNOWN, known};
+use super::settings::{AgentSettings, ProviderKind, ProviderSettings, Settings};
+
+/// Which provider and model to ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DefaultChoice {
+    /// The configuration says so.
+    Configured {
+        /// A name in [`Settings::providers`].
+        provider: String,
+        /// `None`: the provider is to be asked what it has.
+        model: Option<String>,
+    },
+    /// A key in the environment.
+    FromEnv {
+        /// A name in [`Settings::providers`].
+        provider: String,
+        /// The model to start with.
+        model: String,
+        /// The choice and its reason, for people.
+        why: String,
+    },
+    /// Nothing is configured and no key is there: a local Ollama may be asked (provider `ollama`).
+    ProbeOllama {
+        /// The model the agent names.
+        model: Option<String>,
+    },
+    /// What is configured cannot be used; nothing else may take its place.
+    NotConfigured {
+        /// Why, for people.
+        why: String,
+    },
+}
+
+/// The choice for the agent `default`.
+pub fn select_default(settings: &Settings, env: &Env) -> DefaultChoice {
+    select_for(settings, settings.default_agent(), env)
+}
+
+/// The choice for an agent: the provider it names; else the one that is configured (the usual three first, then by
+/// name; never a script); else a key in the environment; else perhaps Ollama.
+pub fn select_for(settings: &Settings, agent: &AgentSettings, env: &Env) -> DefaultChoice {
+    if let Some(name) = &agent.provider {
+        return match settings.providers.get(name) {
+            Some(provider) => configured(provider, agent),
+            None => DefaultChoice::NotConfigured {
+                why: unusable(settings, name),
+            },
+        };
+    }
+    let usable = |provider: &&ProviderSettings| {
+        provider.configured
+            && provider.kind != ProviderKind::Script
+            && (provider.api_key.is_some() || !provider.needs_key)
+    };
+    let first = KNOWN[..BY_KEY]
+        .iter()
+        .filter_map(|known| settings.providers.get(known.name));
+    if let Some(provider) = first.chain(settings.providers.values()).find(usable) {
+        return configured(provider, agent);
+    }
+    if let Some(name) = settings.broken_providers.keys().next() {
+        return DefaultChoice::NotConfigured {
+            why: unusable(settings, name),
+        };
+    }
+    for known in &KNOWN[..BY_KEY] {
+        let (Some(variable), Some(model)) = (known.key_variable, known.model) else {
+            continue;
+        };
+        let Some(provider) = settings.providers.get(known.name) else {
+            continue;
+        };
+        // A configured provider without a key was refused its key on purpose (its variable is not set).
+        if provider.configured || env.non_empty(variable).is_none() {
+            continue;
+        }
+        let model = agent.model.clone().unwrap_or_else(|| model.to_owned());
+        let why = format!("using {} with {model}, because {variable} is set", known.name);
+        return DefaultChoice::FromEnv {
+            provider: known.name.to_owned(),
+            model,
+            why,
+        };
+    }
+    DefaultChoice::ProbeOllama {
+        model: agent.model.clone(),
+    }
+}
+
+fn configured(provider: &ProviderSettings, agent: &AgentSettings) -> DefaultChoice {
+    let usual = || {
+        known(&provider.name)
+            .and_then(|known| known.model)
+            .map(str::to_owned)
+    };
+    DefaultChoice::Configured {
+        provider: provider.name.clone(),
+        model: agent
+            .model
+            .clone()
+            .or_else(|| provider.model.clone())
+            .or_else(usual),
+    }
+}
+
+fn unusable(settings: &Settings, name: &str) -> String {
+    match settings.broken_providers.get(name) {
+        Some(why) => format!("the provider `{name}` cannot be used: {why}"),
+        None => format!("the provider `{name}` is not configured"),
+    }
+}

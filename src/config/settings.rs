@@ -1,0 +1,423 @@
+//! Settings as the rest of the program uses them: complete, checked, in proper types. Every field has its default
+//! here or in [`names`](super::names), so nobody else fills gaps.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+use crate::base::backoff::Backoff;
+use crate::domain::{Cost, Mode, Price};
+
+use super::names::KEY_VARIABLES;
+
+/// A workspace root's whole configuration.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Providers by name: the configured ones and those known by name. Broken ones are in `broken_providers` instead.
+    pub providers: BTreeMap<String, ProviderSettings>,
+    /// Providers whose configuration cannot be used, and why; nothing may be sent in their place.
+    pub broken_providers: BTreeMap<String, String>,
+    /// What the user says of models, by the name that is sent.
+    pub models: BTreeMap<String, ModelSettings>,
+    /// Agents by name; `default` is always there.
+    pub agents: BTreeMap<String, AgentSettings>,
+    /// Rules on top of the mode.
+    pub approvals: ApprovalSettings,
+    /// Tools.
+    pub tools: ToolSettings,
+    /// How providers are reached.
+    pub network: NetworkSettings,
+    /// The server's knobs.
+    pub server: ServerSettings,
+    /// The log.
+    pub logging: LoggingSettings,
+    /// Folders that user file and `initializationOptions` trust.
+    pub trusted: BTreeSet<PathBuf>,
+    /// Variables that the configuration names in `${…}`.
+    pub(super) named_variables: BTreeSet<String>,
+}
+
+impl Settings {
+    /// The agent of that name.
+    pub fn agent(&self, name: &str) -> Option<&AgentSettings> {
+        self.agents.get(name)
+    }
+
+    /// The agent that is used when none is named.
+    pub fn default_agent(&self) -> &AgentSettings {
+        &self.agents["default"]
+    }
+
+    /// Variables that no child process may get: those that the configuration names and the usual API keys, but for
+    /// `pass_env`, and for those without which no command works (`HOME`, `PATH`, …).
+    pub fn secret_env_names(&self) -> BTreeSet<String> {
+        const HARMLESS: [&str; 10] = [
+            "HOME", "PATH", "USER", "LOGNAME", "SHELL", "PWD", "TMPDIR", "TERM", "LANG", "HOSTNAME",
+        ];
+        let harmless =
+            |name: &str| HARMLESS.contains(&name) || name.starts_with("XDG_") || name.starts_with("LC_");
+        self.named_variables
+            .iter()
+            .map(String::as_str)
+            .filter(|name| !harmless(name))
+            .chain(KEY_VARIABLES)
+            .filter(|name| !self.tools.pass_env.iter().any(|passed| passed == name))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// Every secret in here, for a [`Redactor`](super::Redactor).
+    pub fn secrets(&self) -> impl Iterator<Item = &SecretString> {
+        let keys = self
+            .providers
+            .values()
+            .filter_map(|provider| provider.api_key.as_ref());
+        let headers = self
+            .providers
+            .values()
+            .flat_map(|provider| provider.headers.values());
+        let network = &self.network;
+        let proxies = [network.https_proxy.as_ref(), network.http_proxy.as_ref()]
+            .into_iter()
+            .flatten();
+        keys.chain(headers).chain(proxies)
+    }
+}
+
+/// Which API a provider speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProviderKind {
+    /// Anthropic's Messages API.
+    Anthropic,
+    /// OpenAI's Chat Completions API.
+    OpenAi,
+    /// Replays a cassette.
+    Script,
+}
+
+/// An LLM API with an account.
+#[derive(Clone, Debug)]
+pub struct ProviderSettings {
+    /// Its name in the config.
+    pub name: String,
+    /// It stands in the config (else: only known by name).
+    pub configured: bool,
+    /// Which API it speaks.
+    pub kind: ProviderKind,
+    /// Where the API is, no `/` at the end. Empty for `script`.
+    pub base_url: String,
+    /// The host is this machine or in its private network.
+    pub local: bool,
+    /// The key, from the config or the variable usual for this name.
+    pub api_key: Option<SecretString>,
+    /// It usually wants a key.
+    pub needs_key: bool,
+    /// The model for agents that name none.
+    pub model: Option<String>,
+    /// How failed calls are made again.
+    pub retry: RetrySettings,
+    /// Time limits of a call.
+    pub limits: TimeLimits,
+    /// Extra headers of every request.
+    pub headers: BTreeMap<String, SecretString>,
+    /// Who takes over, in order. Known names, no cycle.
+    pub fallback: Vec<String>,
+    /// The cassette of a `script` provider.
+    pub cassette: Option<PathBuf>,
+}
+
+/// The name of a set of retry numbers (R-PROV-1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum RetryProfile {
+    /// 3 retries, 1 s, at most 30 s.
+    #[default]
+    Interactive,
+    /// 10 retries, 0.5 s, at most 32 s.
+    Persistent,
+    /// 10 retries, 1 s, at most 60 s; a wait that the provider asks for is kept however long it is.
+    Patient,
+}
+
+/// How failed calls are made again (R-PROV-1).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RetrySettings {
+    /// The profile; `Patient` also waits longer than `max_retry_after`.
+    pub profile: RetryProfile,
+    /// Retries after the first try.
+    pub max_retries: u32,
+    /// How the waits grow.
+    pub backoff: Backoff,
+    /// The longest wait that a provider may ask for.
+    pub max_retry_after: Duration,
+}
+
+impl RetrySettings {
+    /// The numbers of a profile.
+    pub fn of(profile: RetryProfile) -> Self {
+        let (max_retries, initial_ms, max_s) = match profile {
+            RetryProfile::Interactive => (3, 1_000, 30),
+            RetryProfile::Persistent => (10, 500, 32),
+            RetryProfile::Patient => (10, 1_000, 60),
+        };
+        Self {
+            profile,
+            max_retries,
+            backoff: Backoff {
+                initial: Duration::from_millis(initial_ms),
+                factor: 2.0,
+                max: Duration::from_secs(max_s),
+            },
+            max_retry_after: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Time limits of a call (R-PROV-2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeLimits {
+    /// For connecting.
+    pub connect: Duration,
+    /// For response headers or the first event, as configured.
+    pub first_event: Option<Duration>,
+    /// Between two content events, as configured.
+    pub event_gap: Option<Duration>,
+}
+
+impl Default for TimeLimits {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            first_event: None,
+            event_gap: None,
+        }
+    }
+}
+
+impl ProviderSettings {
+    /// The limit for response headers or the first event: as configured, else 60 s; 300 s for local addresses and with
+    /// reasoning on.
+    pub fn first_event_limit(&self, reasoning: bool) -> Duration {
+        let usual = if self.local || reasoning { 300 } else { 60 };
+        self.limits.first_event.unwrap_or(Duration::from_secs(usual))
+    }
+
+    /// The limit between two content events: as configured, else 90 s; 300 s where the API streams no reasoning.
+    pub fn event_gap_limit(&self, streams_reasoning: bool) -> Duration {
+        let usual = if streams_reasoning { 90 } else { 300 };
+        self.limits.event_gap.unwrap_or(Duration::from_secs(usual))
+    }
+}
+
+/// What the user says of a model.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ModelSettings {
+    /// Its price.
+    pub price: Option<Price>,
+    /// How many tokens it can read.
+    pub context_window: Option<u64>,
+    /// How many tokens it can write in one answer.
+    pub max_output_tokens: Option<u64>,
+}
+
+/// How hard a model thinks; without one it does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReasoningEffort {
+    /// A little.
+    Low,
+    /// More.
+    Medium,
+    /// Much.
+    High,
+}
+
+impl ReasoningEffort {
+    /// Its name in config and on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+}
+
+/// An agent. What a named one leaves out is filled from `default`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AgentSettings {
+    /// Its name.
+    pub name: String,
+    /// The provider it names.
+    pub provider: Option<String>,
+    /// The model it names.
+    pub model: Option<String>,
+    /// How freely it may act.
+    pub mode: Mode,
+    /// How hard its model thinks; `None`: not.
+    pub reasoning_effort: Option<ReasoningEffort>,
+    /// Instructions in the place of the built-in ones.
+    pub system_prompt: Option<String>,
+    /// Model calls a prompt may cause.
+    pub max_steps: u32,
+    /// What a session may cost.
+    pub max_session_cost: Option<Cost>,
+}
+
+impl Default for AgentSettings {
+    fn default() -> Self {
+        Self {
+            name: "default".to_owned(),
+            provider: None,
+            model: None,
+            mode: Mode::default(),
+            reasoning_effort: None,
+            system_prompt: None,
+            max_steps: 50,
+            max_session_cost: None,
+        }
+    }
+}
+
+/// Rules on top of the mode, as written (R-APPR-1); deny wins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ApprovalSettings {
+    /// What happens without asking.
+    pub allow: Vec<String>,
+    /// What never happens.
+    pub deny: Vec<String>,
+    /// What is asked whatever else is said.
+    pub require_approval: Vec<String>,
+    /// After this an open question is denied; `None`: never.
+    pub timeout: Option<Duration>,
+}
+
+/// What a cancel does to a running command (R-CANCEL).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OnCancel {
+    /// SIGINT at once.
+    #[default]
+    Interrupt,
+    /// Waits up to 5 s first.
+    Finish,
+}
+
+/// Tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolSettings {
+    /// How long a call may run.
+    pub default_timeout: Duration,
+    /// The same for single tools.
+    pub timeouts: BTreeMap<String, Duration>,
+    /// What a cancel does to a running `bash`.
+    pub on_cancel: OnCancel,
+    /// Variables that children get although they would be held back.
+    pub pass_env: Vec<String>,
+}
+
+impl ToolSettings {
+    /// How long a call of this tool may run, waiting for a person not counted.
+    pub fn timeout(&self, tool: &str) -> Duration {
+        self.timeouts.get(tool).copied().unwrap_or(self.default_timeout)
+    }
+}
+
+impl Default for ToolSettings {
+    fn default() -> Self {
+        Self {
+            default_timeout: Duration::from_secs(120),
+            timeouts: BTreeMap::new(),
+            on_cancel: OnCancel::default(),
+            pass_env: Vec::new(),
+        }
+    }
+}
+
+/// How providers are reached (R-PROV-8). Config before environment, already decided here.
+#[derive(Clone, Debug, Default)]
+pub struct NetworkSettings {
+    /// Proxy URL for `https:` addresses; may hold a password.
+    pub https_proxy: Option<SecretString>,
+    /// Proxy URL for `http:` addresses; may hold a password.
+    pub http_proxy: Option<SecretString>,
+    /// Hosts that are reached directly, with commas between.
+    pub no_proxy: Option<String>,
+    /// Certificate authorities besides the system's, PEM.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// The server's knobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerSettings {
+    /// Frame for merging deltas by rate (R-WIRE-3); zero: off.
+    pub delta_frame: Duration,
+}
+
+impl Default for ServerSettings {
+    fn default() -> Self {
+        Self {
+            delta_frame: Duration::from_millis(16),
+        }
+    }
+}
+
+/// A log level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names say it")]
+pub enum LogLevel {
+    Off,
+    Error,
+    Warn,
+    #[default]
+    Info,
+    Debug,
+    Trace,
+}
+
+impl LogLevel {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+            Self::Trace => "trace",
+        }
+    }
+}
+
+/// How a log line looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// The log (R-OBS).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LoggingSettings {
+    /// From which level on.
+    pub level: LogLevel,
+    /// Levels by module; goes before `level`. Its syntax has been checked.
+    pub filter: Option<String>,
+    /// The file; `None` only where the platform gives no place for it.
+    pub file: Option<PathBuf>,
+    /// How a line looks.
+    pub format: LogFormat,
+}
+
+impl LoggingSettings {
+    /// The filter in tracing's language: our own modules at `level`, libraries at most at `warn`.
+    pub fn directives(&self) -> String {
+        match (&self.filter, self.level) {
+            (Some(filter), _) => filter.clone(),
+            (None, LogLevel::Off | LogLevel::Error) => self.level.name().to_owned(),
+            (None, level) => format!("warn,agentls={}", level.name()),
+        }
+    }
+}

@@ -1,0 +1,978 @@
+//! The configuration as a whole: layers in, settings and diagnostics out.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use secrecy::ExposeSecret;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::domain::{Cost, Mode};
+
+/// The example of R-CONF, unchanged.
+const EXAMPLE: &str = r#"
+    [provider.anthropic]
+    api_key = "${ANTHROPIC_API_KEY}"
+    model = "claude-sonnet-4-20250514"
+    max_retries = 3
+    fallback = "openrouter"
+
+    [provider.openrouter]
+    api_key = "${OPENROUTER_API_KEY}"
+    model = "anthropic/claude-sonnet-4"
+    max_retries = 2
+
+    [provider.work]
+    kind = "openai"
+    base_url = "https://llm.example.com/v1"
+    initial_backoff_ms = 500
+
+    [agent.default]
+    provider = "anthropic"
+    mode = "ask"
+    max_iterations = 50
+    max_session_cost = 5.0
+
+    [logging]
+    level = "info"
+    file = "~/.local/state/agentls/agentls.log"
+    format = "json"
+"#;
+
+/// Layers for a test; what is not said is absent.
+#[derive(Default)]
+struct Given<'a> {
+    user: &'a str,
+    workspace: &'a str,
+    local: &'a str,
+    options: Option<Value>,
+    env: &'a [(&'a str, &'a str)],
+    flags: Flags,
+    trusted: bool,
+    tools: &'a [&'a str],
+}
+
+impl Given<'_> {
+    fn env(&self) -> Env {
+        Env::of(self.env.iter().copied().chain([("HOME", "/h")]))
+    }
+
+    fn load(&self) -> Loaded {
+        let env = self.env();
+        let places = Places::of(&env, None);
+        let file = |path: &str, text: &str| {
+            let bytes = Ok(text.as_bytes().to_vec());
+            (!text.is_empty()).then(|| FileText {
+                path: path.into(),
+                bytes,
+            })
+        };
+        let root = Path::new("/w");
+        let tools: Vec<String> = self.tools.iter().map(ToString::to_string).collect();
+        load(&LoadInputs {
+            env: &env,
+            places: places.as_ref(),
+            user: file("/h/c.toml", self.user),
+            root: Some(root),
+            workspace: file("/w/.agentls/config.toml", self.workspace),
+            local: file("/w/.agentls/config.local.toml", self.local),
+            options: self.options.as_ref(),
+            flags: &self.flags,
+            trusted: &self.trusted.then(|| root.to_path_buf()).into_iter().collect(),
+            tools: &tools,
+        })
+    }
+}
+
+fn user(text: &str) -> Loaded {
+    Given {
+        user: text,
+        ..Given::default()
+    }
+    .load()
+}
+
+fn lines(loaded: &Loaded) -> Vec<String> {
+    loaded.diagnostics.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn the_example_of_the_specification_loads_unchanged() {
+    let keys = [
+        ("ANTHROPIC_API_KEY", "sk-ant-1"),
+        ("OPENROUTER_API_KEY", "sk-or-1"),
+    ];
+    let loaded = Given {
+        user: EXAMPLE,
+        env: &keys,
+        ..Given::default()
+    }
+    .load();
+    assert_eq!(lines(&loaded), [""; 0]);
+    let settings = &loaded.settings;
+
+    let anthropic = &settings.providers["anthropic"];
+    assert_eq!(anthropic.kind, ProviderKind::Anthropic);
+    assert_eq!(anthropic.base_url, "https://api.anthropic.com");
+    assert_eq!(anthropic.api_key.as_ref().unwrap().expose_secret(), "sk-ant-1");
+    assert_eq!(anthropic.model.as_deref(), Some("claude-sonnet-4-20250514"));
+    assert_eq!(
+        (anthropic.retry.max_retries, &anthropic.fallback[..]),
+        (3, &["openrouter".to_owned()][..])
+    );
+    assert_eq!(settings.providers["openrouter"].retry.max_retries, 2);
+    let work = &settings.providers["work"];
+    assert_eq!(
+        (work.kind, work.base_url.as_str()),
+        (ProviderKind::OpenAi, "https://llm.example.com/v1")
+    );
+    assert_eq!(work.retry.backoff.initial, Duration::from_millis(500));
+    assert!(work.api_key.is_none() && !work.needs_key && !work.local);
+
+    let agent = settings.default_agent();
+    assert_eq!((agent.mode, agent.max_steps), (Mode::Ask, 50));
+    assert_eq!(agent.max_session_cost, Some(Cost::from_usd(5.0)));
+    assert_eq!(
+        settings.logging.file.as_deref(),
+        Some(Path::new("/h/.local/state/agentls/agentls.log"))
+    );
+    assert_eq!(settings.logging.format, LogFormat::Json);
+
+    // Without the variables it loads too, and says which are missing.
+    let without = user(EXAMPLE);
+    assert!(
+        without
+            .diagnostics
+            .iter()
+            .all(|problem| problem.severity == Severity::Warning)
+    );
+    assert_eq!(
+        lines(&without)[0],
+        "/h/c.toml:3:5: warning: provider.anthropic.api_key: the environment variable ANTHROPIC_API_KEY is not set \
+         (set it, or take this setting out)"
+    );
+    assert_eq!(without.settings.providers["anthropic"].retry.max_retries, 3);
+}
+
+#[test]
+fn nothing_given_gives_the_stated_defaults() {
+    let loaded = user("");
+    assert!(loaded.diagnostics.is_empty() && !loaded.trusted);
+    let settings = &loaded.settings;
+    assert_eq!(*settings.default_agent(), AgentSettings::default());
+    assert_eq!(settings.tools, ToolSettings::default());
+    assert_eq!(settings.server.delta_frame, Duration::from_millis(16));
+    assert_eq!(settings.logging.directives(), "warn,agentls=info");
+    assert!(settings.providers.values().all(|provider| !provider.configured));
+
+    // What the schema says is what is done.
+    let schema = schema();
+    let stated = |path: &str| schema.pointer(path).cloned().unwrap_or_default();
+    let (provider, agent) = (
+        "/properties/provider/additionalProperties",
+        "/properties/agent/additionalProperties",
+    );
+    let of_provider = |key: &str| stated(&format!("{provider}/properties/{key}/default"));
+    let openai = &settings.providers["openai"];
+    assert_eq!(
+        of_provider("connect_timeout_s"),
+        openai.limits.connect.as_secs_f64()
+    );
+    assert_eq!(
+        of_provider("max_retry_after_s"),
+        openai.retry.max_retry_after.as_secs_f64()
+    );
+    assert_eq!(of_provider("backoff_factor"), openai.retry.backoff.factor);
+    assert_eq!(
+        stated(&format!("{agent}/properties/max_steps/default")),
+        settings.default_agent().max_steps
+    );
+    assert_eq!(
+        stated(&format!("{agent}/properties/mode/default")),
+        settings.default_agent().mode.name()
+    );
+    assert_eq!(
+        stated("/properties/tool/properties/bash/properties/timeout_s/default"),
+        settings.tools.timeout("bash").as_secs_f64()
+    );
+    assert_eq!(
+        stated("/properties/logging/properties/level/default"),
+        settings.logging.level.name()
+    );
+    assert_eq!(stated("/properties/server/properties/delta_frame_ms/default"), 16);
+}
+
+#[test]
+fn later_layers_go_before_earlier_ones() {
+    let agent = |model: &str| format!("[agent.default]\nmodel = '{model}'");
+    let (user, workspace, local) = (agent("user"), agent("workspace"), agent("local"));
+    let options = Some(json!({"agent": {"default": {"model": "options"}}}));
+    let flags = Flags {
+        model: Some("flag".to_owned()),
+        ..Flags::default()
+    };
+    let mut given = Given {
+        user: &user,
+        workspace: &workspace,
+        local: &local,
+        options,
+        env: &[("AGENTLS_MODEL", "env"), ("AGENTLS_LOG", "debug")],
+        flags,
+        ..Given::default()
+    };
+    let mut models = Vec::new();
+    for step in 0..6 {
+        let loaded = given.load();
+        assert_eq!(lines(&loaded), [""; 0]);
+        models.extend(loaded.settings.default_agent().model.clone());
+        match step {
+            0 => given.flags = Flags::default(),
+            1 => {
+                assert_eq!(loaded.settings.logging.level, LogLevel::Debug);
+                given.env = &[];
+            }
+            2 => given.options = None,
+            3 => given.local = "",
+            _ => given.workspace = "",
+        }
+    }
+    assert_eq!(models, ["flag", "env", "options", "local", "workspace", "user"]);
+}
+
+#[test]
+fn lists_of_rules_are_joined() {
+    let loaded = Given {
+        user: "[approvals]\ndeny = 'bash(rm *)'\nallow = ['read_file']",
+        workspace: "[approvals]\ndeny = ['bash(rm *)', 'web_fetch']\nallow = 'grep'\nrequire_approval = ['x(']",
+        trusted: true,
+        ..Given::default()
+    }
+    .load();
+    assert_eq!(loaded.settings.approvals.deny, ["bash(rm *)", "web_fetch"]);
+    assert_eq!(loaded.settings.approvals.allow, ["read_file", "grep"]);
+    assert_eq!(
+        lines(&loaded),
+        [
+            "/w/.agentls/config.toml:4:21: error: approvals.require_approval: is no rule; ignored \
+          (a rule is `tool` or `tool(pattern)`, as in `bash(git status*)`)"
+        ]
+    );
+}
+
+#[test]
+fn a_bad_value_costs_only_itself() {
+    for (text, want) in [
+        (
+            "[provider.x]\nbase_url = 'u'\nmodel = 'm'",
+            "/h/c.toml:1:11: error: provider.x: has no `kind`, and is not known by its name \
+             (add kind = \"openai\" or \"anthropic\")",
+        ),
+        (
+            "[provider.antropic]\nmodel = 'm'",
+            "/h/c.toml:1:11: error: provider.antropic: has no `kind`, and is not known by its name \
+             (did you mean `anthropic`? else add kind = \"openai\" or \"anthropic\")",
+        ),
+        (
+            "[provider.x]\nkind = 'openai'",
+            "/h/c.toml:1:11: error: provider.x: needs a `base_url`",
+        ),
+        (
+            "[provider.openai]\nbase_url = 'api.openai.com'",
+            "/h/c.toml:2:1: error: provider.openai.base_url: must be an address such as https://llm.example.com/v1",
+        ),
+        (
+            "[provider.s]\nkind = 'script'",
+            "/h/c.toml:1:11: error: provider.s: a provider of kind `script` needs a `cassette`",
+        ),
+        (
+            "[provider.openai.headers]\n'a b' = 'c'",
+            "/h/c.toml:2:1: error: provider.openai.headers.a b: is no HTTP header; ignored",
+        ),
+        (
+            "[provider.openai]\nfallback = 'antropic'",
+            "/h/c.toml:2:1: error: provider.openai.fallback: there is no provider `antropic` \
+             (did you mean `anthropic`?)",
+        ),
+        (
+            "[provider.openai]\nfallback = 'openai'",
+            "/h/c.toml:2:1: error: provider.openai.fallback: is a cycle: openai → openai",
+        ),
+        (
+            "[agent.a]\nprovider = 'opnai'",
+            "/h/c.toml:2:1: error: agent.a.provider: there is no provider of that name (did you mean `openai`?)",
+        ),
+        (
+            "[model.m]\ninput = 1.0",
+            "/h/c.toml:1:8: error: model.m: a price needs both `input` and `output`; ignored",
+        ),
+        (
+            "[network]\nproxy = 'proxy'",
+            "/h/c.toml:2:1: error: network.proxy: must be an address such as http://proxy.example.com:3128",
+        ),
+        (
+            "[logging]\nfilter = 'a=b=c'",
+            "/h/c.toml:2:1: error: logging.filter: is no filter; `level` counts instead \
+             (as in `info,agentls::provider=debug`)",
+        ),
+        (
+            "trusted = ['x']",
+            "/h/c.toml:1:12: error: trusted: is no absolute path; ignored",
+        ),
+        (
+            "[tool.bsh]\ntimeout_s = 1",
+            "/h/c.toml:1:7: error: tool.bsh: there is no tool of that name (did you mean `bash`?)",
+        ),
+    ] {
+        let text = format!("{text}\n[server]\ndelta_frame_ms = 7\n");
+        let loaded = Given {
+            user: &text,
+            tools: &["bash", "grep"],
+            ..Given::default()
+        }
+        .load();
+        assert_eq!(lines(&loaded), [want], "{text}");
+        assert_eq!(
+            loaded.settings.server.delta_frame,
+            Duration::from_millis(7),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_cycle_is_told_and_broken() {
+    let loaded = user(
+        "[provider.anthropic]\nfallback = ['openai']\n[provider.openai]\nfallback = ['openrouter', 'groq']\n\
+         [provider.openrouter]\nfallback = 'anthropic'\n",
+    );
+    assert_eq!(
+        lines(&loaded),
+        ["/h/c.toml:6:1: error: provider.openrouter.fallback: is a cycle: \
+          openrouter → anthropic → openai → openrouter"]
+    );
+    let route = |name: &str| loaded.settings.providers[name].fallback.clone();
+    assert_eq!(
+        (route("openai"), route("openrouter")),
+        (vec!["openrouter".into(), "groq".into()], vec![])
+    );
+}
+
+#[test]
+fn a_broken_address_is_never_replaced_by_the_usual_one() {
+    for text in [
+        "[provider.openai]\nbase_url = 7",
+        "[provider.openai]\nbase_url = 'nonsense'",
+        "[provider.openai]\nbase_url = https://unquoted",
+        "[provider.openai]\nbase_url = '${NOT_SET}/v1'",
+        "[provider.openai]\nkind = 'openai-responses'",
+    ] {
+        let given = Given {
+            user: text,
+            env: &[("OPENAI_API_KEY", "sk-1")],
+            ..Given::default()
+        };
+        let loaded = given.load();
+        assert!(!loaded.diagnostics.is_empty(), "{text}");
+        assert!(!loaded.settings.providers.contains_key("openai"), "{text}");
+        let choice = select_default(&loaded.settings, &given.env());
+        assert!(
+            matches!(choice, DefaultChoice::NotConfigured { .. }),
+            "{text}: {choice:?}"
+        );
+        // A later layer mends it.
+        let mended = Given {
+            options: Some(
+                json!({"provider": {"openai": {"kind": "openai", "base_url": "http://localhost:1"}}}),
+            ),
+            ..given
+        };
+        assert!(mended.load().settings.providers.contains_key("openai"), "{text}");
+    }
+}
+
+#[test]
+fn a_mode_that_cannot_be_read_is_no_loose_one() {
+    for (user, workspace, mode) in [
+        (
+            "[agent.default]\nmode = 'full'",
+            "[agent.default]\nmode = 'paln'",
+            Mode::Ask,
+        ),
+        (
+            "[agent.default]\nmode = 'plan'",
+            "[agent.default]\nmode = 'aks'",
+            Mode::Plan,
+        ),
+        (
+            "[agent.default]\nmode = 'full'",
+            "[agent.default]\nmode = 3",
+            Mode::Ask,
+        ),
+    ] {
+        let loaded = Given {
+            user,
+            workspace,
+            trusted: true,
+            ..Given::default()
+        }
+        .load();
+        assert_eq!(loaded.settings.default_agent().mode, mode, "{workspace}");
+        assert_eq!(loaded.diagnostics.len(), 1);
+    }
+}
+
+#[test]
+fn trust_is_told_and_obeyed() {
+    let workspace = "[agent.default]\nmode = 'full'\nmodel = 'theirs'\n[provider.anthropic]\nbase_url = 'https://evil.example'\n";
+    let options = |trusted: &str| Some(json!({"trusted": [trusted]}));
+    for (given, trusted) in [
+        (
+            Given {
+                workspace,
+                ..Given::default()
+            },
+            false,
+        ),
+        (
+            Given {
+                local: workspace,
+                ..Given::default()
+            },
+            false,
+        ),
+        (
+            Given {
+                workspace,
+                trusted: true,
+                ..Given::default()
+            },
+            true,
+        ),
+        (
+            Given {
+                workspace,
+                options: options("/w/"),
+                ..Given::default()
+            },
+            true,
+        ),
+        (
+            Given {
+                workspace,
+                options: options("file:///w"),
+                ..Given::default()
+            },
+            true,
+        ),
+        (
+            Given {
+                workspace,
+                options: options("/"),
+                ..Given::default()
+            },
+            false,
+        ),
+        (
+            Given {
+                workspace,
+                user: "trusted = ['/w']",
+                ..Given::default()
+            },
+            true,
+        ),
+    ] {
+        let loaded = given.load();
+        assert_eq!(loaded.trusted, trusted);
+        assert_eq!(
+            loaded.diagnostics.len(),
+            if trusted { 0 } else { 2 },
+            "{:?}",
+            lines(&loaded)
+        );
+        let settings = &loaded.settings;
+        assert_eq!(settings.default_agent().model.as_deref(), Some("theirs"));
+        let (mode, url) = match trusted {
+            true => (Mode::Full, "https://evil.example"),
+            false => (Mode::Ask, "https://api.anthropic.com"),
+        };
+        assert_eq!(
+            (
+                settings.default_agent().mode,
+                settings.providers["anthropic"].base_url.as_str()
+            ),
+            (mode, url)
+        );
+    }
+    // It cannot make a provider unusable, either, nor trust itself.
+    let loaded = Given {
+        workspace: "trusted = ['/w']\n[provider.openai]\nbase_url = 3",
+        ..Given::default()
+    }
+    .load();
+    assert!(loaded.settings.providers.contains_key("openai") && !loaded.trusted);
+    assert_eq!(
+        loaded
+            .diagnostics
+            .iter()
+            .map(|problem| problem.line)
+            .collect::<Vec<_>>(),
+        [1, 3]
+    );
+}
+
+#[test]
+fn options_take_no_keys_and_may_be_anything() {
+    let given = Given {
+        options: Some(json!({"provider": {"openai": {"api_key": "sk-secret-1", "model": "m"}}})),
+        ..Given::default()
+    };
+    let loaded = given.load();
+    assert_eq!(
+        lines(&loaded),
+        [
+            "initializationOptions: error: provider.openai.api_key: keys are not accepted here; ignored \
+          (put it in the environment, or name its variable in your own config file)"
+        ]
+    );
+    assert!(loaded.settings.providers["openai"].api_key.is_none());
+    assert_eq!(loaded.settings.providers["openai"].model.as_deref(), Some("m"));
+    for options in [
+        json!([]),
+        json!("x"),
+        json!(null),
+        json!({"agent": null}),
+        json!({"deltaFrameMs": 3}),
+    ] {
+        Given {
+            options: Some(options),
+            ..Given::default()
+        }
+        .load();
+    }
+}
+
+#[test]
+fn secrets_are_known_and_never_told() {
+    let text = "[provider.work]\nkind = 'openai'\nbase_url = 'https://u'\napi_key = '${WORK_KEY}'\n\
+                [provider.work.headers]\nx-team = '${TEAM_TOKEN}'\n[agent.default]\nmode = '${WORK_KEY}'\n\
+                [logging]\nfile = '${HOME}/log'\n[tool.bash]\npass_env = ['GROQ_API_KEY']\n\
+                [network]\nproxy = 'http://u:pass-word@p:1'\n";
+    let env = [("WORK_KEY", "sk-work-123"), ("TEAM_TOKEN", "tok-456789")];
+    let loaded = Given {
+        user: text,
+        env: &env,
+        ..Given::default()
+    }
+    .load();
+    assert_eq!(
+        lines(&loaded),
+        [
+            "/h/c.toml:8:1: error: agent.default.mode: this value is not one of `plan`, `ask`, `autoEdit`, `full`"
+        ]
+    );
+    let names = loaded.settings.secret_env_names();
+    assert!(
+        ["WORK_KEY", "TEAM_TOKEN", "ANTHROPIC_API_KEY"]
+            .iter()
+            .all(|name| names.contains(*name))
+    );
+    assert!(["HOME", "GROQ_API_KEY"].iter().all(|name| !names.contains(*name)));
+
+    let shown = format!("{loaded:?}");
+    let redactor = Redactor::default();
+    redactor.learn_all(&loaded.settings);
+    for secret in ["sk-work-123", "tok-456789", "http://u:pass-word@p:1"] {
+        assert!(!shown.contains(secret), "{secret} in {shown}");
+        assert_eq!(redactor.redact_text(secret), "***");
+    }
+}
+
+#[test]
+fn a_key_that_is_named_and_missing_is_not_replaced() {
+    let env = [("OPENAI_API_KEY", "sk-private")];
+    let text = "[provider.openai]\napi_key = '${COMPANY_KEY}'";
+    let given = Given {
+        user: text,
+        env: &env,
+        ..Given::default()
+    };
+    let loaded = given.load();
+    assert!(loaded.settings.providers["openai"].api_key.is_none());
+    assert_eq!(
+        select_default(&loaded.settings, &given.env()),
+        DefaultChoice::ProbeOllama { model: None }
+    );
+}
+
+#[test]
+fn chooses_a_provider() {
+    let configured = |provider: &str, model: Option<&str>| DefaultChoice::Configured {
+        provider: provider.to_owned(),
+        model: model.map(str::to_owned),
+    };
+    let from_env = |provider: &str, model: &str, variable: &str| DefaultChoice::FromEnv {
+        provider: provider.to_owned(),
+        model: model.to_owned(),
+        why: format!("using {provider} with {model}, because {variable} is set"),
+    };
+    let not = |why: &str| DefaultChoice::NotConfigured { why: why.to_owned() };
+    let all_keys: &[_] = &[
+        ("OPENROUTER_API_KEY", "c"),
+        ("OPENAI_API_KEY", "b"),
+        ("ANTHROPIC_API_KEY", "a"),
+    ];
+    let script = "[provider.demo]\nkind = 'script'\ncassette = 'x'\n";
+    let cases: Vec<(String, &[(&str, &str)], DefaultChoice)> = vec![
+        (
+            String::new(),
+            all_keys,
+            from_env("anthropic", "claude-sonnet-4-20250514", "ANTHROPIC_API_KEY"),
+        ),
+        (
+            String::new(),
+            &all_keys[..2],
+            from_env("openai", "gpt-4o", "OPENAI_API_KEY"),
+        ),
+        (
+            String::new(),
+            &all_keys[..1],
+            from_env("openrouter", "anthropic/claude-sonnet-4", "OPENROUTER_API_KEY"),
+        ),
+        (
+            String::new(),
+            &[("OPENAI_API_KEY", "")],
+            DefaultChoice::ProbeOllama { model: None },
+        ),
+        (
+            String::new(),
+            &[("GROQ_API_KEY", "x")],
+            DefaultChoice::ProbeOllama { model: None },
+        ),
+        (
+            "[agent.default]\nmodel = 'm'".into(),
+            &[],
+            DefaultChoice::ProbeOllama {
+                model: Some("m".into()),
+            },
+        ),
+        (
+            "[agent.default]\nprovider = 'ollama'".into(),
+            all_keys,
+            configured("ollama", None),
+        ),
+        (
+            "[provider.ollama]\nmodel = 'q'".into(),
+            all_keys,
+            configured("ollama", Some("q")),
+        ),
+        (
+            "[provider.groq]\nmodel = 'q'".into(),
+            &[("GROQ_API_KEY", "x")],
+            configured("groq", Some("q")),
+        ),
+        (
+            "[provider.groq]\nmodel = 'q'".into(),
+            &[],
+            DefaultChoice::ProbeOllama { model: None },
+        ),
+        (
+            "[provider.work]\nkind = 'openai'\nbase_url = 'https://u'\n[provider.openai]\napi_key = 'k'"
+                .into(),
+            all_keys,
+            configured("openai", Some("gpt-4o")),
+        ),
+        (script.into(), &[], DefaultChoice::ProbeOllama { model: None }),
+        (
+            format!("{script}[agent.default]\nprovider = 'demo'"),
+            all_keys,
+            configured("demo", None),
+        ),
+        (
+            "[agent.default]\nprovider = 'nope'".into(),
+            all_keys,
+            not("the provider `nope` is not configured"),
+        ),
+        (
+            "[provider.x]\nkind = 'openai'\n[agent.default]\nprovider = 'x'".into(),
+            all_keys,
+            not("the provider `x` cannot be used: it has no `base_url`"),
+        ),
+    ];
+    for (text, env, want) in cases {
+        let given = Given {
+            user: &text,
+            env,
+            ..Given::default()
+        };
+        assert_eq!(
+            select_default(&given.load().settings, &given.env()),
+            want,
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn another_provider_does_not_get_the_old_ones_model() {
+    let loaded = Given {
+        user: "[agent.default]\nprovider = 'anthropic'\nmodel = 'claude'\n[agent.b]\nprovider = 'groq'\n[agent.c]\nmode = 'plan'",
+        env: &[("AGENTLS_PROVIDER", "ollama")],
+        ..Given::default()
+    }
+    .load();
+    let model = |name: &str| loaded.settings.agents[name].model.clone();
+    assert_eq!((model("default"), model("b")), (None, None));
+    let user_only =
+        user("[agent.default]\nprovider = 'anthropic'\nmodel = 'claude'\n[agent.c]\nmode = 'plan'");
+    let c = user_only.settings.agent("c").unwrap();
+    assert_eq!(
+        (c.model.as_deref(), c.mode, c.provider.as_deref()),
+        (Some("claude"), Mode::Plan, Some("anthropic"))
+    );
+}
+
+#[test]
+fn every_number_of_a_provider_counts() {
+    let loaded = user(
+        "[provider.ollama]\nretry = 'persistent'\nmax_retries = 1\nbackoff_factor = 3\nmax_backoff_ms = 9\n\
+         max_retry_after_s = 0.5\nconnect_timeout_s = 0.25\nevent_gap_timeout_s = 2\n\
+         [provider.ollama.headers]\nx-a = 'b'\n\
+         [provider.s]\nkind = 'script'\ncassette = 'tapes/a.json'\n\
+         [network]\nca_file = '~/ca.pem'\nno_proxy = 'a,b'\n[model.q]\ninput = 1\noutput = 2\ncontext_window = 5\n\
+         [tool.default]\ntimeout_s = 3\n[tool.grep]\ntimeout_s = 4\n[tool.bash]\non_cancel = 'finish'\n\
+         [approvals]\ntimeout_s = 60\n[agent.default]\nreasoning_effort = 'high'\nsystem_prompt = 'be brief'\n\
+         [agent.fast]\nreasoning_effort = 'off'\n",
+    );
+    assert_eq!(lines(&loaded), [""; 0]);
+    let settings = &loaded.settings;
+    let ollama = &settings.providers["ollama"];
+    assert_eq!(ollama.retry.profile, RetryProfile::Persistent);
+    assert_eq!((ollama.retry.max_retries, ollama.retry.backoff.factor), (1, 3.0));
+    assert_eq!(ollama.retry.backoff.initial, Duration::from_millis(500));
+    assert_eq!(ollama.retry.backoff.max, Duration::from_millis(9));
+    assert_eq!(ollama.retry.max_retry_after, Duration::from_millis(500));
+    assert_eq!(ollama.limits.connect, Duration::from_millis(250));
+    assert_eq!(ollama.first_event_limit(false), Duration::from_secs(300));
+    assert_eq!(ollama.event_gap_limit(false), Duration::from_secs(2));
+    let openai = &settings.providers["openai"];
+    assert_eq!(openai.first_event_limit(false), Duration::from_secs(60));
+    assert_eq!(openai.first_event_limit(true), Duration::from_secs(300));
+    assert_eq!(
+        (openai.event_gap_limit(true), openai.event_gap_limit(false)),
+        (Duration::from_secs(90), Duration::from_secs(300))
+    );
+    assert_eq!(ollama.headers["x-a"].expose_secret(), "b");
+    assert_eq!(
+        settings.providers["s"].cassette.as_deref(),
+        Some(Path::new("/h/tapes/a.json"))
+    );
+    assert_eq!(settings.network.ca_file.as_deref(), Some(Path::new("/h/ca.pem")));
+    assert_eq!(
+        settings.models["q"].price.map(|price| price.cache_read),
+        Some(1.0)
+    );
+    assert_eq!(settings.models["q"].context_window, Some(5));
+    assert_eq!(settings.tools.timeout("bash"), Duration::from_secs(3));
+    assert_eq!(settings.tools.timeout("grep"), Duration::from_secs(4));
+    assert_eq!(settings.tools.on_cancel, OnCancel::Finish);
+    assert_eq!(settings.approvals.timeout, Some(Duration::from_secs(60)));
+    assert_eq!(
+        settings.default_agent().reasoning_effort,
+        Some(ReasoningEffort::High)
+    );
+    assert_eq!(settings.agents["fast"].reasoning_effort, None);
+    assert_eq!(settings.agents["fast"].system_prompt.as_deref(), Some("be brief"));
+}
+
+#[test]
+fn proxies_come_from_config_before_environment() {
+    let env = [
+        ("HTTPS_PROXY", "http://env:1"),
+        ("HTTP_PROXY", "http://not:1"),
+        ("NO_PROXY", "a"),
+    ];
+    let shown = |settings: &Settings| {
+        let url =
+            |proxy: &Option<secrecy::SecretString>| proxy.as_ref().map(|url| url.expose_secret().to_owned());
+        (
+            url(&settings.network.https_proxy),
+            url(&settings.network.http_proxy),
+            settings.network.no_proxy.clone(),
+        )
+    };
+    let from_env = Given {
+        env: &env,
+        ..Given::default()
+    }
+    .load();
+    assert_eq!(
+        shown(&from_env.settings),
+        (Some("http://env:1".into()), None, Some("a".into()))
+    );
+    let both = Given {
+        user: "[network]\nproxy = 'http://cfg:1'",
+        env: &env,
+        ..Given::default()
+    }
+    .load();
+    let cfg = Some("http://cfg:1".to_owned());
+    assert_eq!(shown(&both.settings), (cfg.clone(), cfg, Some("a".into())));
+}
+
+#[test]
+fn reads_files_of_user_and_root() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    std::fs::create_dir_all(root.join(".agentls")).unwrap();
+    let env = Env::of([("HOME", dir.path()), ("XDG_CONFIG_HOME", dir.path())]);
+    let source = |config: Option<&Path>| ConfigSource {
+        places: Places::of(&env, config),
+        env: env.clone(),
+        ..ConfigSource::default()
+    };
+    let trusted = BTreeSet::from([root.clone()]);
+    assert_eq!(lines(&source(None).load(Some(&root), &trusted)), [""; 0]);
+
+    let missing = source(Some(Path::new("/nonexistent/c.toml"))).load(None, &trusted);
+    assert!(
+        lines(&missing)[0].starts_with("/nonexistent/c.toml:1:1: error: cannot be read"),
+        "{missing:?}"
+    );
+
+    std::fs::write(
+        root.join(".agentls/config.toml"),
+        "[agent.default]\nmode = 'plan'\nmax_steps = 3",
+    )
+    .unwrap();
+    std::fs::create_dir(root.join(".agentls/config.local.toml")).unwrap();
+    let loaded = source(None).load(Some(&root), &trusted);
+    assert_eq!(loaded.settings.default_agent().max_steps, 3);
+    assert!(
+        lines(&loaded)[0].ends_with("cannot be read: not a regular file"),
+        "{:?}",
+        lines(&loaded)
+    );
+    assert_eq!(
+        source(None)
+            .load(None, &trusted)
+            .settings
+            .default_agent()
+            .max_steps,
+        50
+    );
+
+    let big = dir.path().join("big.toml");
+    std::fs::write(&big, vec![b'\n'; 1024 * 1024 + 1]).unwrap();
+    assert!(lines(&source(Some(&big)).load(None, &trusted))[0].ends_with("larger than 1 MiB"));
+}
+
+/// Diagnostics of files always say where.
+fn assert_located(loaded: &Loaded) {
+    for problem in &loaded.diagnostics {
+        assert!(!problem.file.is_empty() && !problem.message.is_empty());
+        assert!(!problem.message.starts_with("internal"), "{problem}");
+        if problem.file.starts_with('/') {
+            assert!(problem.line > 0 && problem.column > 0, "{problem:?}");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_break_it(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        check_bytes(bytes);
+    }
+
+    #[test]
+    fn no_mutation_of_a_good_file_breaks_it(at in 0..EXAMPLE.len(), len in 0..40usize, new in "[\\PC\n\"'\\[\\]=.${}#]{0,6}") {
+        let mut bytes = EXAMPLE.as_bytes().to_vec();
+        let end = (at + len).min(bytes.len());
+        bytes.splice(at..end, new.bytes());
+        check_bytes(bytes);
+    }
+
+    #[test]
+    fn no_values_break_it(values in proptest::collection::vec((0..KEYS.len(), 0..VALUES.len()), 0..12)) {
+        let text: String = values.iter().map(|(key, value)| format!("{} = {}\n", KEYS[*key], VALUES[*value])).collect();
+        check_bytes(text.into_bytes());
+    }
+}
+
+const KEYS: [&str; 24] = [
+    "provider.openai.kind",
+    "provider.openai.base_url",
+    "provider.x.api_key",
+    "provider.openai.headers.a",
+    "provider.openai.max_retries",
+    "provider.openai.backoff_factor",
+    "provider.openai.initial_backoff_ms",
+    "provider.openai.fallback",
+    "provider",
+    "provider.openai",
+    "agent.default.mode",
+    "agent.default.max_steps",
+    "agent.default.max_iterations",
+    "agent.default.max_session_cost",
+    "model.m.input",
+    "model.m.context_window",
+    "approvals.allow",
+    "approvals.timeout_s",
+    "tool.bash.timeout_s",
+    "tool.bash.pass_env",
+    "logging.filter",
+    "logging.level",
+    "trusted",
+    "network.proxy",
+];
+
+const VALUES: [&str; 20] = [
+    "1",
+    "-1",
+    "0",
+    "1.5",
+    "nan",
+    "-inf",
+    "4294967296",
+    "9223372036854775807",
+    "99999999999999999999",
+    "true",
+    "''",
+    "'openai'",
+    "'${X}'",
+    "['a', 1, {b = 2}]",
+    "{}",
+    "{a = {b = []}}",
+    "2024-01-01",
+    "'/w'",
+    "1e308",
+    "[[], ['x']]",
+];
+
+fn check_bytes(bytes: Vec<u8>) {
+    let env = Env::of([("HOME", "/h")]);
+    let file = |path: &str| {
+        Some(FileText {
+            path: path.into(),
+            bytes: Ok(bytes.clone()),
+        })
+    };
+    let options = serde_json::from_slice::<Value>(&bytes).ok();
+    for trusted in [BTreeSet::new(), BTreeSet::from([PathBuf::from("/w")])] {
+        let loaded = load(&LoadInputs {
+            env: &env,
+            places: None,
+            user: file("/h/c.toml"),
+            root: Some(Path::new("/w")),
+            workspace: file("/w/c.toml"),
+            local: file("/w/l.toml"),
+            options: options.as_ref(),
+            flags: &Flags::default(),
+            trusted: &trusted,
+            tools: &[],
+        });
+        assert_located(&loaded);
+        select_default(&loaded.settings, &env);
+    }
+}

@@ -1,0 +1,479 @@
+//! Values that know where they stand: what TOML text and JSON options become before they are checked and merged.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::diagnostics::Diagnostic;
+
+/// Which layer a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    File(PathBuf),
+    Options,
+    Variable(&'static str),
+    Flag(&'static str),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Options => f.write_str("initializationOptions"),
+            Self::Variable(name) | Self::Flag(name) => f.write_str(name),
+        }
+    }
+}
+
+/// Where a value stands. Line and column from 1; 0 where there are no lines.
+#[derive(Clone, Debug)]
+pub(super) struct At {
+    pub(super) origin: Arc<Origin>,
+    pub(super) line: u32,
+    pub(super) column: u32,
+}
+
+impl At {
+    pub(super) fn nowhere(origin: Origin) -> Self {
+        Self {
+            origin: Arc::new(origin),
+            line: 0,
+            column: 0,
+        }
+    }
+
+    /// The start of a file.
+    pub(super) fn top(path: &Path) -> Self {
+        Self {
+            origin: Arc::new(Origin::File(path.to_path_buf())),
+            line: 1,
+            column: 1,
+        }
+    }
+}
+
+/// A value and where it stands.
+#[derive(Clone, Debug)]
+pub(super) struct Tree {
+    pub(super) at: At,
+    /// An environment variable was put in, so the text must not be shown.
+    pub(super) expanded: bool,
+    pub(super) node: Node,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Node {
+    Text(String),
+    Integer(i64),
+    Float(f64),
+    Bool(bool),
+    Date(String),
+    List(Vec<Tree>),
+    Table(BTreeMap<String, Tree>),
+}
+
+impl Tree {
+    pub(super) fn new(at: At, node: Node) -> Self {
+        Self {
+            at,
+            expanded: false,
+            node,
+        }
+    }
+
+    pub(super) fn table(at: At) -> Self {
+        Self::new(at, Node::Table(BTreeMap::new()))
+    }
+
+    /// The value at a path of keys.
+    pub(super) fn find(&self, path: &[&str]) -> Option<&Tree> {
+        path.iter().try_fold(self, |tree, key| match &tree.node {
+            Node::Table(entries) => entries.get(*key),
+            _ => None,
+        })
+    }
+
+    pub(super) fn text(&self) -> Option<&str> {
+        match &self.node {
+            Node::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(super) fn number(&self) -> Option<f64> {
+        match self.node {
+            Node::Integer(number) => Some(number as f64),
+            Node::Float(number) => Some(number),
+            _ => None,
+        }
+    }
+
+    /// Puts `tree` at a path, making tables on the way. The path must not lead through a plain value.
+    pub(super) fn put(&mut self, path: &[&str], tree: Tree) {
+        let Node::Table(entries) = &mut self.node else {
+            return;
+        };
+        match path {
+            [] => {}
+            [last] => {
+                entries.insert((*last).to_owned(), tree);
+            }
+            [first, rest @ ..] => entries
+                .entry((*first).to_owned())
+                .or_insert_with(|| Tree::table(tree.at.clone()))
+                .put(rest, tree),
+        }
+    }
+
+    /// Takes the value at a path out.
+    pub(super) fn take(&mut self, path: &[&str]) -> Option<Tree> {
+        let Node::Table(entries) = &mut self.node else {
+            return None;
+        };
+        match path {
+            [] => None,
+            [last] => entries.remove(*last),
+            [first, rest @ ..] => entries.get_mut(*first)?.take(rest),
+        }
+    }
+
+    /// Lays `upper` over `self`: tables entry by entry, everything else is replaced; but lists at a path that
+    /// `joins` names are joined, each entry once.
+    pub(super) fn overlay(&mut self, upper: Tree, path: &str, joins: &dyn Fn(&str) -> bool) {
+        match (&mut self.node, upper.node) {
+            (Node::Table(lower), Node::Table(upper)) => {
+                for (key, value) in upper {
+                    let inner = join(path, &key);
+                    match lower.get_mut(&key) {
+                        Some(below) => below.overlay(value, &inner, joins),
+                        None => {
+                            lower.insert(key, value);
+                        }
+                    }
+                }
+            }
+            (Node::List(lower), Node::List(upper)) if joins(path) => {
+                for item in upper {
+                    if !lower.iter().any(|have| have.text() == item.text()) {
+                        lower.push(item);
+                    }
+                }
+            }
+            (_, node) => {
+                *self = Tree {
+                    at: upper.at,
+                    expanded: upper.expanded,
+                    node,
+                }
+            }
+        }
+    }
+
+    /// As JSON, for serde.
+    pub(super) fn to_json(&self) -> Value {
+        match &self.node {
+            Node::Text(text) | Node::Date(text) => Value::from(text.as_str()),
+            Node::Integer(number) => Value::from(*number),
+            Node::Float(number) => Value::from(*number),
+            Node::Bool(yes) => Value::from(*yes),
+            Node::List(items) => items.iter().map(Tree::to_json).collect(),
+            Node::Table(entries) => Value::Object(
+                entries
+                    .iter()
+                    .map(|(key, tree)| (key.clone(), tree.to_json()))
+                    .collect(),
+            ),
+        }
+    }
+
+    /// From JSON; `null` is as good as absent.
+    pub(super) fn from_json(value: &Value, at: &At) -> Option<Self> {
+        let node = match value {
+            Value::Null => return None,
+            Value::Bool(yes) => Node::Bool(*yes),
+            Value::Number(number) => match number.as_i64() {
+                Some(whole) => Node::Integer(whole),
+                None => Node::Float(number.as_f64().unwrap_or(f64::NAN)),
+            },
+            Value::String(text) => Node::Text(text.clone()),
+            Value::Array(items) => Node::List(
+                items
+                    .iter()
+                    .filter_map(|item| Self::from_json(item, at))
+                    .collect(),
+            ),
+            Value::Object(entries) => Node::Table(
+                entries
+                    .iter()
+                    .filter_map(|(key, value)| Some((key.clone(), Self::from_json(value, at)?)))
+                    .collect(),
+            ),
+        };
+        Some(Self::new(at.clone(), node))
+    }
+}
+
+/// The path of an entry of the table at `path`.
+pub(super) fn join(path: &str, key: &str) -> String {
+    if path.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{path}.{key}")
+    }
+}
+
+/// What a file's text gave.
+pub(super) struct Parsed {
+    pub(super) tree: Tree,
+    pub(super) problems: Vec<Diagnostic>,
+    /// Settings that were stated but could not be read.
+    pub(super) failed: BTreeSet<String>,
+}
+
+/// Reads TOML. What syntax errors touch is left out, the rest stays.
+pub(super) fn parse_toml(bytes: &[u8], path: &Path) -> Parsed {
+    let top = At::top(path);
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => {
+            let lines = Lines::of(&bytes[..error.valid_up_to()]);
+            let at = lines.at(error.valid_up_to(), &top);
+            let problem = Diagnostic::error(&at, "", "not UTF-8 text; the file is not used");
+            return Parsed {
+                tree: Tree::table(top),
+                problems: vec![problem],
+                failed: BTreeSet::new(),
+            };
+        }
+    };
+    let lines = Lines::of(text.as_bytes());
+    let (document, errors) = DeTable::parse_recoverable(text);
+    let mut problems = Vec::new();
+    let mut tainted = Vec::new();
+    for error in errors {
+        let span = error.span().unwrap_or(0..0);
+        problems.push(Diagnostic::error(
+            &lines.at(span.start, &top),
+            "",
+            format!("TOML: {}", error.message()),
+        ));
+        tainted.push(lines.tainted(text, &span));
+    }
+    let mut reader = Reader {
+        lines: &lines,
+        top: &top,
+        tainted,
+        failed: BTreeSet::new(),
+    };
+    let entries = reader.table(document.get_ref(), "");
+    let failed = reader.failed;
+    Parsed {
+        tree: Tree::new(top, Node::Table(entries)),
+        problems,
+        failed,
+    }
+}
+
+struct Reader<'a> {
+    lines: &'a Lines,
+    top: &'a At,
+    /// Byte ranges that a syntax error has spoiled.
+    tainted: Vec<Range<usize>>,
+    failed: BTreeSet<String>,
+}
+
+impl Reader<'_> {
+    fn table(&mut self, table: &DeTable<'_>, path: &str) -> BTreeMap<String, Tree> {
+        let mut entries = BTreeMap::new();
+        for (key, value) in table {
+            let name = key.get_ref().as_ref();
+            let path = join(path, name);
+            let whole = key.span().start.min(value.span().start)..value.span().end.max(key.span().end);
+            // A table's own span is its header; its entries are judged one by one.
+            let spoiled = !value.get_ref().is_table() && self.spoiled(&whole);
+            match self.value(value, &path) {
+                Some(node) if !spoiled => {
+                    let at = self.lines.at(key.span().start, self.top);
+                    entries.insert(name.to_owned(), Tree::new(at, node));
+                }
+                _ => {
+                    self.failed.insert(path);
+                }
+            }
+        }
+        entries
+    }
+
+    fn value(&mut self, value: &Spanned<DeValue<'_>>, path: &str) -> Option<Node> {
+        Some(match value.get_ref() {
+            DeValue::String(text) => Node::Text(text.to_string()),
+            DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
+                Ok(number) => Node::Integer(number),
+                // Too large for any setting: let the check say so.
+                Err(_) => Node::Float(f64::NAN),
+            },
+            DeValue::Float(number) => Node::Float(number.as_str().parse().unwrap_or(f64::NAN)),
+            DeValue::Boolean(yes) => Node::Bool(*yes),
+            DeValue::Datetime(date) => Node::Date(date.to_string()),
+            DeValue::Array(items) => {
+                let mut list = Vec::new();
+                for item in items.iter() {
+                    let at = self.lines.at(item.span().start, self.top);
+                    list.extend(self.value(item, path).map(|node| Tree::new(at, node)));
+                }
+                Node::List(list)
+            }
+            DeValue::Table(table) => Node::Table(self.table(table, path)),
+        })
+    }
+
+    fn spoiled(&self, span: &Range<usize>) -> bool {
+        self.tainted
+            .iter()
+            .any(|bad| span.start < bad.end && bad.start < span.end.max(span.start + 1))
+    }
+}
+
+/// Byte offsets as lines and columns.
+struct Lines {
+    text: Vec<u8>,
+    starts: Vec<usize>,
+}
+
+impl Lines {
+    fn of(text: &[u8]) -> Self {
+        let starts = std::iter::once(0)
+            .chain(memchr::memchr_iter(b'\n', text).map(|at| at + 1))
+            .collect();
+        Self {
+            text: text.to_vec(),
+            starts,
+        }
+    }
+
+    fn index(&self, offset: usize) -> usize {
+        self.starts
+            .partition_point(|start| *start <= offset)
+            .saturating_sub(1)
+    }
+
+    fn at(&self, offset: usize, file: &At) -> At {
+        let offset = offset.min(self.text.len());
+        let index = self.index(offset);
+        let before = &self.text[self.starts[index]..offset];
+        // Characters, not bytes: count what is not a continuation byte.
+        let column = before.iter().filter(|byte| **byte & 0xC0 != 0x80).count() + 1;
+        At {
+            origin: file.origin.clone(),
+            line: u32::try_from(index + 1).unwrap_or(u32::MAX),
+            column: u32::try_from(column).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// What an error at `span` makes doubtful: its lines; after a broken table header everything up to the
+    /// next header, for those entries would land in another table.
+    fn tainted(&self, text: &str, span: &Range<usize>) -> Range<usize> {
+        let first = self.index(span.start.min(text.len()));
+        let mut last = self.index(span.end.min(text.len()));
+        let line = |index: usize| {
+            let end = self.starts.get(index + 1).copied().unwrap_or(text.len());
+            &text[self.starts[index]..end]
+        };
+        if line(first).trim_start().starts_with('[') {
+            while last + 1 < self.starts.len() && !line(last + 1).trim_start().starts_with('[') {
+                last += 1;
+            }
+        }
+        self.starts[first]
+            ..self
+                .starts
+                .get(last + 1)
+                .copied()
+                .unwrap_or(text.len())
+                .max(self.starts[first] + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Parsed {
+        parse_toml(text.as_bytes(), Path::new("/c.toml"))
+    }
+
+    #[test]
+    fn values_know_their_place() {
+        let parsed = parse("a = 1\n[t.\"ü.x\"]\n  b = 'x'\nl = [\n 1,\n 2]\n");
+        assert!(parsed.problems.is_empty());
+        let b = parsed.tree.find(&["t", "ü.x", "b"]).unwrap();
+        assert_eq!((b.at.line, b.at.column, b.text()), (3, 3, Some("x")));
+        let Node::List(items) = &parsed.tree.find(&["t", "ü.x", "l"]).unwrap().node else {
+            panic!()
+        };
+        assert_eq!((items[1].at.line, items[1].at.column), (6, 2));
+    }
+
+    #[test]
+    fn a_syntax_error_costs_its_lines_only() {
+        for (text, line, kept, lost) in [
+            ("a = 1\nb = = 2\nc = 3\n", 2, &["a", "c"][..], &["b"][..]),
+            ("a = 1\nb = https://x\nc = 3\n", 2, &["a", "c"], &["b"]),
+            ("a = 1\na = 2\nc = 3\n", 2, &["a", "c"], &[]),
+            (
+                "a = 1\n[t\nx = 1\ny = 2\n[u]\nz = 3\n",
+                2,
+                &["a", "u"],
+                &["x", "y"],
+            ),
+            ("a = 1\nb = \"open\nc = 3\n", 2, &["a", "c"], &["b"]),
+        ] {
+            let parsed = parse(text);
+            assert!(!parsed.problems.is_empty(), "{text}");
+            assert_eq!(parsed.problems[0].line, line, "{text} {:?}", parsed.problems);
+            for key in kept {
+                assert!(
+                    parsed.tree.find(&[key]).is_some(),
+                    "{key} of {text}: {:?}",
+                    parsed.tree
+                );
+            }
+            for key in lost {
+                assert!(
+                    parsed.tree.find(&[key]).is_none(),
+                    "{key} of {text}: {:?}",
+                    parsed.tree
+                );
+                assert!(
+                    parsed.tree.find(&["t", key]).is_none(),
+                    "{key} of {text}: {:?}",
+                    parsed.tree
+                );
+            }
+        }
+        assert!(parse("[p]\nbase_url = https://x\n").failed.contains("p.base_url"));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_told_by_line() {
+        let parsed = parse_toml(b"a = 1\nb = \"\xff\"\n", Path::new("/c.toml"));
+        assert_eq!((parsed.problems[0].line, parsed.problems[0].column), (2, 6));
+    }
+
+    #[test]
+    fn overlay_replaces_values_joins_named_lists() {
+        let mut low = parse("[a]\nx = 1\ny = 2\nl = ['p', 'q']\nm = ['p']\n").tree;
+        let high = parse("[a]\ny = 3\nl = ['q', 'r']\nm = ['z']\n").tree;
+        low.overlay(high, "", &|path| path == "a.l");
+        assert_eq!(
+            low.to_json(),
+            serde_json::json!({"a": {"x": 1, "y": 3, "l": ["p", "q", "r"], "m": ["z"]}})
+        );
+    }
+}

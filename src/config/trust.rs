@@ -1,0 +1,260 @@
+//! What the files of a folder that the user has not trusted may not do: loosen approvals, change what is talked to and
+//! with which key, pass secrets on, or write elsewhere (R-CONF). What they may: choose among what the user has set up,
+//! and be stricter.
+
+use std::path::Path;
+
+use crate::domain::Mode;
+
+use super::diagnostics::Diagnostic;
+use super::expand::names_variable;
+use super::tree::{Node, Tree, join};
+
+/// Settings that an untrusted folder's files may not touch; `*` stands for any one name.
+const FORBIDDEN: &[&str] = &[
+    "provider.*.kind",
+    "provider.*.base_url",
+    "provider.*.api_key",
+    "provider.*.headers",
+    "provider.*.cassette",
+    "approvals.allow",
+    "tool.bash.pass_env",
+    // A price of nothing would make a money limit void.
+    "model",
+    "network",
+    // Would append to any file of the user's.
+    "logging",
+    "trusted",
+];
+
+/// Whether a path is, or lies below, something that an untrusted folder may not set.
+pub(super) fn forbidden(path: &str) -> bool {
+    let have: Vec<&str> = path.split('.').collect();
+    FORBIDDEN.iter().any(|pattern| {
+        let want: Vec<&str> = pattern.split('.').collect();
+        have.len() >= want.len()
+            && want
+                .iter()
+                .zip(&have)
+                .all(|(want, have)| *want == "*" || want == have)
+    })
+}
+
+/// Takes variables out before they are put in: an untrusted file could send any of them to a model.
+pub(super) fn hold_back_variables(tree: &mut Tree, folder: &Path) -> Vec<Diagnostic> {
+    let mut problems = Vec::new();
+    prune(tree, "", &mut |path, value| {
+        let named = value.text().is_some_and(names_variable);
+        if named {
+            problems.push(refusal(
+                value,
+                path,
+                "no environment variables are put in",
+                folder,
+            ));
+        }
+        !named
+    });
+    problems
+}
+
+/// Takes out what would loosen anything. `user` is what the user's own file says.
+pub(super) fn restrain(tree: &mut Tree, user: &Tree, folder: &Path) -> Vec<Diagnostic> {
+    let mut problems = Vec::new();
+    prune(tree, "", &mut |path, value| {
+        let why = if forbidden(path) {
+            "ignored"
+        } else if loosens_mode(path, value, user) {
+            "ignored, for it is looser than your own"
+        } else if raises_cost(path, value, user) {
+            "ignored, for it is above your own"
+        } else {
+            return true;
+        };
+        problems.push(refusal(value, path, why, folder));
+        false
+    });
+    problems
+}
+
+/// A folder cannot trust itself, so `trusted` means nothing in a workspace's file, trusted or not.
+pub(super) fn drop_own_trust(tree: &mut Tree) -> Option<Diagnostic> {
+    let Node::Table(entries) = &mut tree.node else {
+        return None;
+    };
+    let value = entries.remove("trusted")?;
+    Some(Diagnostic::warning(
+        &value.at,
+        "trusted",
+        "has no effect in a workspace's own file",
+    ))
+}
+
+fn refusal(value: &Tree, path: &str, what: &str, folder: &Path) -> Diagnostic {
+    Diagnostic::warning(&value.at, path, format!("{what}: the folder {} is not trusted", folder.display()))
+        .hint("to use it, trust the folder with `agent/setTrust`, or list it under `trusted` in your own config file")
+}
+
+fn loosens_mode(path: &str, value: &Tree, user: &Tree) -> bool {
+    let Some(agent) = agent_key(path, "mode") else {
+        return false;
+    };
+    let Some(mode) = value.text().and_then(Mode::from_name) else {
+        return false;
+    };
+    looser(mode, mode_of(user, agent))
+}
+
+/// Whether `mode` allows more than `than`.
+pub(super) fn looser(mode: Mode, than: Mode) -> bool {
+    let rank = |mode: Mode| Mode::ALL.iter().position(|each| *each == mode);
+    rank(mode) > rank(than)
+}
+
+/// The mode that a tree gives an agent.
+pub(super) fn mode_of(tree: &Tree, agent: &str) -> Mode {
+    of_agent(tree, agent, "mode")
+        .and_then(Tree::text)
+        .and_then(Mode::from_name)
+        .unwrap_or_default()
+}
+
+fn raises_cost(path: &str, value: &Tree, user: &Tree) -> bool {
+    let Some(agent) = agent_key(path, "max_session_cost") else {
+        return false;
+    };
+    let own = of_agent(user, agent, "max_session_cost").and_then(Tree::number);
+    own.is_some_and(|own| value.number().is_some_and(|given| given > own))
+}
+
+/// An agent's own value, or that of `default`.
+fn of_agent<'a>(tree: &'a Tree, agent: &str, key: &str) -> Option<&'a Tree> {
+    tree.find(&["agent", agent, key])
+        .or_else(|| tree.find(&["agent", "default", key]))
+}
+
+/// `agent.NAME.KEY` → `NAME`.
+pub(super) fn agent_key<'a>(path: &'a str, key: &str) -> Option<&'a str> {
+    path.strip_prefix("agent.")?.strip_suffix(key)?.strip_suffix('.')
+}
+
+/// Keeps the values for which `keep` says so; tables and lists it keeps are looked into.
+fn prune(tree: &mut Tree, path: &str, keep: &mut dyn FnMut(&str, &Tree) -> bool) {
+    match &mut tree.node {
+        Node::Table(entries) => entries.retain(|key, value| {
+            let path = join(path, key);
+            let kept = keep(&path, value);
+            if kept {
+                prune(value, &path, keep);
+            }
+            kept
+        }),
+        Node::List(items) => items.retain(|item| keep(path, item)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tree::parse_toml;
+    use super::*;
+
+    fn tree(text: &str) -> Tree {
+        parse_toml(text.as_bytes(), Path::new("/w/.agentls/config.toml")).tree
+    }
+
+    #[test]
+    fn an_untrusted_folder_loosens_nothing() {
+        for (user, theirs, ignored) in [
+            ("", "[provider.x]\nbase_url = 'u'", Some("provider.x.base_url")),
+            (
+                "",
+                "[provider.anthropic]\napi_key = 'k'",
+                Some("provider.anthropic.api_key"),
+            ),
+            (
+                "",
+                "[provider.anthropic.headers]\nx = 'y'",
+                Some("provider.anthropic.headers"),
+            ),
+            ("", "[provider.anthropic]\nmax_retries = 9", None),
+            ("", "[approvals]\nallow = ['bash']", Some("approvals.allow")),
+            (
+                "",
+                "[approvals]\ndeny = ['bash']\nrequire_approval = ['grep']",
+                None,
+            ),
+            ("", "[network]\nproxy = 'p'", Some("network")),
+            ("", "[logging]\nfile = '/x'", Some("logging")),
+            (
+                "",
+                "[tool.bash]\npass_env = ['OPENAI_API_KEY']",
+                Some("tool.bash.pass_env"),
+            ),
+            ("", "[model.m]\ninput = 0.0\noutput = 0.0", Some("model")),
+            ("", "trusted = ['/w']", Some("trusted")),
+            ("", "[agent.default]\nmode = 'full'", Some("agent.default.mode")),
+            ("", "[agent.default]\nmode = 'ask'", None),
+            ("", "[agent.default]\nmode = 'plan'", None),
+            (
+                "[agent.default]\nmode = 'full'",
+                "[agent.default]\nmode = 'autoEdit'",
+                None,
+            ),
+            (
+                "[agent.default]\nmode = 'plan'",
+                "[agent.new]\nmode = 'ask'",
+                Some("agent.new.mode"),
+            ),
+            (
+                "[agent.a]\nmode = 'full'",
+                "[agent.default]\nmode = 'full'",
+                Some("agent.default.mode"),
+            ),
+            (
+                "[agent.default]\nmax_session_cost = 5",
+                "[agent.default]\nmax_session_cost = 6",
+                Some("agent.default.max_session_cost"),
+            ),
+            (
+                "[agent.default]\nmax_session_cost = 5",
+                "[agent.default]\nmax_session_cost = 4.5",
+                None,
+            ),
+            ("", "[agent.default]\nmax_session_cost = 6", None),
+        ] {
+            let mut given = tree(theirs);
+            let problems = restrain(&mut given, &tree(user), Path::new("/w"));
+            let got: Vec<_> = problems.iter().map(|problem| problem.key.as_str()).collect();
+            assert_eq!(got, ignored.into_iter().collect::<Vec<_>>(), "{theirs}");
+            for problem in &problems {
+                assert!(
+                    problem.line > 0 && problem.file == "/w/.agentls/config.toml",
+                    "{problem}"
+                );
+                assert!(
+                    problem.message.contains("/w is not trusted") && problem.hint.is_some(),
+                    "{problem}"
+                );
+                let keys: Vec<&str> = problem.key.split('.').collect();
+                assert!(given.find(&keys).is_none(), "{problem}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_untrusted_folder_reads_no_variables() {
+        let mut given = tree(
+            "[agent.default]\nsystem_prompt = '${AWS_SECRET}'\nmodel = 'm'\n[approvals]\ndeny = ['${X}', 'y']",
+        );
+        let problems = hold_back_variables(&mut given, Path::new("/w"));
+        assert_eq!(
+            problems.iter().map(|problem| problem.line).collect::<Vec<_>>(),
+            [2, 5]
+        );
+        assert_eq!(
+            given.to_json(),
+            serde_json::json!({"agent": {"default": {"model": "m"}}, "approvals": {"deny": ["y"]}})
+        );
+    }
+}
