@@ -7,7 +7,9 @@
 mod actor;
 mod answers;
 mod command;
+mod configured;
 mod house;
+mod models;
 mod opening;
 mod settle;
 mod sessions;
@@ -18,6 +20,7 @@ pub use command::{
     Command, LoadReply, Partial, PromptReply, Refused, SessionInfo, SessionMetrics, Snapshot, TurnHandle,
     TurnOutcome,
 };
+pub use configured::{Configured, Folder};
 pub use house::{House, Profile, Profiles, Rules};
 pub use sessions::Sessions;
 pub use state::SessionState;

@@ -1,0 +1,156 @@
+//! Settings as sessions use them: per folder, read when first needed, read again on reload.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::command::SessionInfo;
+use super::house::{Profile, Profiles, Rules};
+use super::models::Models;
+use crate::approval::Rule;
+use crate::config::{AgentSettings, ConfigSource, Diagnostic, Loaded, Redactor, Settings};
+use crate::context::{SystemInputs, system_prompt};
+use crate::domain::Mode;
+use crate::turn::Limits;
+use crate::workspace::{Shared, Workspace};
+
+/// The configuration of all folders, and what is made of it.
+pub struct Configured {
+    shared: Arc<Shared>,
+    redactor: Redactor,
+    state: Mutex<State>,
+}
+
+struct State {
+    source: ConfigSource,
+    /// Folders that the user trusts, as the store and the editor say.
+    trusted: BTreeSet<PathBuf>,
+    loaded: HashMap<PathBuf, Arc<Folder>>,
+}
+
+/// One folder's configuration.
+pub struct Folder {
+    /// The settings and what is wrong with them.
+    pub loaded: Loaded,
+    /// Its providers.
+    pub models: Arc<Models>,
+}
+
+impl Configured {
+    /// Nothing is read before it is needed. Secrets that are read are told to `redactor`.
+    pub fn new(source: ConfigSource, shared: Arc<Shared>, redactor: Redactor) -> Self {
+        let state = State { source, trusted: BTreeSet::new(), loaded: HashMap::new() };
+        Self { shared, redactor, state: Mutex::new(state) }
+    }
+
+    /// Sets `initializationOptions`; what was loaded is loaded again when needed.
+    pub fn set_options(&self, options: Option<serde_json::Value>) {
+        let mut state = self.lock();
+        state.source.options = options;
+        state.loaded.clear();
+    }
+
+    /// Says whether a folder is trusted.
+    pub fn set_trust(&self, folder: &Path, trusted: bool) {
+        let mut state = self.lock();
+        let changed = match trusted {
+            true => state.trusted.insert(folder.to_path_buf()),
+            false => state.trusted.remove(folder),
+        };
+        if changed {
+            state.loaded.remove(folder);
+            self.shared.configure(None);
+        }
+    }
+
+    /// Reads everything again; what is wrong in the files of `folders`, each problem once.
+    pub fn reload(&self, folders: &[PathBuf]) -> Vec<Diagnostic> {
+        self.lock().loaded.clear();
+        let mut problems: Vec<Diagnostic> = Vec::new();
+        for folder in folders {
+            for problem in &self.folder(folder).loaded.diagnostics {
+                if !problems.contains(problem) {
+                    problems.push(problem.clone());
+                }
+            }
+        }
+        problems
+    }
+
+    /// A folder's configuration.
+    pub fn folder(&self, folder: &Path) -> Arc<Folder> {
+        let mut state = self.lock();
+        if let Some(known) = state.loaded.get(folder) {
+            return known.clone();
+        }
+        let loaded = state.source.load(Some(folder), &state.trusted);
+        self.redactor.learn_all(&loaded.settings);
+        for problem in &loaded.diagnostics {
+            tracing::warn!(file = problem.file, line = problem.line, "configuration: {}", problem.message);
+        }
+        self.shared.configure(Some(&loaded.settings));
+        let models = Arc::new(Models::new(loaded.settings.clone(), state.source.env.clone()));
+        let made = Arc::new(Folder { loaded, models });
+        state.loaded.insert(folder.to_path_buf(), made.clone());
+        made
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Whole after every statement: a panic elsewhere does not spoil it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn agent<'a>(settings: &'a Settings, name: Option<&str>) -> &'a AgentSettings {
+    name.and_then(|name| settings.agent(name)).unwrap_or_else(|| settings.default_agent())
+}
+
+impl Profiles for Configured {
+    fn profile(&self, session: &SessionInfo) -> Profile {
+        let folder = self.folder(&session.folder);
+        let settings = folder.loaded.settings.clone();
+        let agent = agent(&settings, session.agent.as_deref());
+        let system = system_prompt(&SystemInputs {
+            agent_prompt: agent.system_prompt.clone(),
+            cwd: session.cwd.clone(),
+            roots: self.shared.root_list(),
+        });
+        let limits = Limits { max_steps: agent.max_steps };
+        let tools = settings.tools.clone();
+        Profile {
+            models: folder.models.clone(),
+            system,
+            limits,
+            rules: Rules {
+                require_approval: rules(&settings.approvals.require_approval),
+                allow: rules(&settings.approvals.allow),
+                deny: rules(&settings.approvals.deny),
+            },
+            approval_timeout: settings.approvals.timeout,
+            tool_timeouts: Arc::new(move |tool| Some(tools.timeout(tool))),
+        }
+    }
+
+    fn default_mode(&self, folder: &Path, name: Option<&str>) -> Mode {
+        agent(&self.folder(folder).loaded.settings, name).mode
+    }
+
+    fn workspace(&self, session: &SessionInfo) -> Arc<Workspace> {
+        self.shared.session(&session.cwd)
+    }
+}
+
+/// Rules as written. One that cannot be read is left out of `allow`, where that is safe; the configuration's
+/// check has told of it.
+fn rules(written: &[String]) -> Vec<Rule> {
+    written
+        .iter()
+        .filter_map(|rule| match Rule::parse(rule) {
+            Ok(rule) => Some(rule),
+            Err(error) => {
+                tracing::warn!(rule, %error, "a rule of the configuration cannot be read");
+                None
+            }
+        })
+        .collect()
+}
