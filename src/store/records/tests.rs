@@ -96,6 +96,37 @@ fn golden_words() {
         all(&TurnState::ALL),
         all(&ErrorCode::ALL),
         all(&Mode::ALL),
+        all(&[Role::User, Role::Assistant, Role::Tool]),
+        all(&[
+            ReferenceKind::File,
+            ReferenceKind::Selection,
+            ReferenceKind::Diagnostic,
+        ]),
+        all(&[Risk::Low, Risk::Medium, Risk::High]),
+        all(&[PlanStatus::Pending, PlanStatus::InProgress, PlanStatus::Completed]),
+        all(&[ErrorClass::Retryable, ErrorClass::Terminal, ErrorClass::NonFatal]),
+        all(&[
+            Settler::Person,
+            Settler::Rule,
+            Settler::Cancel,
+            Settler::Timeout,
+            Settler::NewPrompt,
+        ]),
+        all(&[
+            DecisionKind::Allow,
+            DecisionKind::AllowSession,
+            DecisionKind::AllowAlways,
+            DecisionKind::Deny,
+        ]),
+        all(&[
+            ToolCallStatus::Pending,
+            ToolCallStatus::AwaitingApproval,
+            ToolCallStatus::Running,
+            ToolCallStatus::Completed,
+            ToolCallStatus::Failed,
+            ToolCallStatus::Denied,
+            ToolCallStatus::Cancelled,
+        ]),
     ]
     .join("\n");
     insta::assert_snapshot!(text);
