@@ -1,1 +1,91 @@
-//! SQLite: durable events, partial text, search; one writer, many readers.
+//! SQLite: durable events, partial text, search; one writer, many readers, one live holder per session.
+//!
+//! Owns the data folder: `store.db`, `locks/`, `content/`. Knows nothing of actors, turns and wire shapes.
+//! Keeps I6 and I7: what is passed to the [`Outlet`] was committed before, in order, or a warning went ahead
+//! of it (R-SESS-1, R-SESS-4, R-ERR-2). In reading order:
+//!
+//! - [`rows`]: what goes in and comes out; [`records`]: how events look on disk; [`schema`]: the tables.
+//! - [`handle`]: the queue and what drives the writer; [`writer`]: commit, pass on, survive a bad disk;
+//!   [`apply`]: one write as SQL; [`checkpoint`]: the log folded back, off the writer's path.
+//! - [`reader`] and [`search`]: pages, lists, text; [`lock`]: who holds a session; [`content`]: long outputs.
+
+mod apply;
+mod checkpoint;
+mod content;
+mod error;
+mod files;
+mod handle;
+mod lock;
+mod reader;
+mod records;
+mod rows;
+mod schema;
+mod search;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use content::{Content, ContentPiece, Spool};
+pub use error::StoreError;
+pub use handle::{Fault, FaultHook, Health, Room, StoreHandle, StoreThread, Write};
+pub use lock::{Holder, LockError, Locks, SessionLock};
+pub use reader::Reader;
+pub use rows::{
+    EventPage, Found, LoadedSession, Pending, PendingKey, SessionChange, SessionHit, SessionPage,
+    SessionQuery, SessionRow, Skipped, StoredEvent, Window,
+};
+
+use std::future::Future;
+use std::io;
+use std::path::PathBuf;
+
+use crate::domain::Outlet;
+use files::{Folder, Place};
+
+/// All that the data folder offers. Cheap to clone; nothing is opened before it is used.
+#[derive(Clone, Debug)]
+pub struct Store {
+    /// Takes writes.
+    pub writes: StoreHandle,
+    /// Reads what was committed.
+    pub reader: Reader,
+    /// One live holder per session.
+    pub locks: Locks,
+    /// Long outputs kept aside.
+    pub content: Content,
+}
+
+impl Store {
+    /// The store in the folder `data`, with its writer on a thread of its own. Stored events go to `outlet`.
+    /// Dropping all clones of [`Store::writes`] ends the thread.
+    ///
+    /// # Errors
+    /// The thread cannot be started. A folder that cannot be used shows later, as [`Health`].
+    pub fn start(data: PathBuf, outlet: Box<dyn Outlet>) -> io::Result<(Self, StoreThread)> {
+        let folder = Folder::new(data);
+        let (writes, thread) = handle::start(folder.clone(), outlet)?;
+        Ok((Self::over(folder, Place::Pool, writes), thread))
+    }
+
+    /// The same without any thread: the returned future is the writer, and reads happen where they are asked
+    /// for. For the simulator and tests, whose paused time a thread would let leap.
+    pub fn inline(
+        data: PathBuf,
+        outlet: Box<dyn Outlet>,
+        faults: Option<FaultHook>,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let folder = Folder::new(data);
+        let (writes, driver) = handle::inline(folder.clone(), outlet, faults);
+        (Self::over(folder, Place::Here, writes), driver)
+    }
+
+    fn over(folder: Folder, place: Place, writes: StoreHandle) -> Self {
+        Self {
+            writes,
+            reader: Reader::new(folder.clone(), place),
+            locks: Locks::new(folder.clone()),
+            content: Content::new(folder, place),
+        }
+    }
+}

@@ -1,0 +1,597 @@
+//! One write as SQL. [`Op`] is a durable write made ready beforehand (its JSON, its weight, what it does to
+//! the session's row), so that it can be kept in memory and tried again; [`apply`] does many in a transaction.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{ErrorCode, OptionalExtension, Transaction, params};
+
+use super::records::{self, RecordError, Worded};
+use super::rows::{Pending, PendingKey, PendingKind, SessionChange, SessionRow};
+use crate::base::text;
+use crate::domain::{Cost, Envelope, Event, Grant, GrantScope, Message, Role, SessionId, TurnId, Usage};
+
+/// How much of one message is searched.
+const INDEXED: usize = 64 << 10;
+
+/// A durable write, ready to be done, once or again.
+#[derive(Debug)]
+pub(super) enum Op {
+    Create(Box<SessionRow>),
+    Event(Box<EventOp>),
+    Put {
+        session: SessionId,
+        put: PutOp,
+    },
+    Drop {
+        session: SessionId,
+        key: PendingKey,
+    },
+    Update {
+        session: SessionId,
+        change: SessionChange,
+    },
+    AddGrant {
+        grant: Grant,
+        session: Option<SessionId>,
+    },
+    RevokeGrant {
+        id: String,
+    },
+    SetTrust {
+        folder: String,
+        trusted: bool,
+        at_ms: i64,
+    },
+}
+
+/// A durable event with all that it does to the store.
+#[derive(Debug)]
+pub(super) struct EventOp {
+    session: SessionId,
+    turn: Option<TurnId>,
+    seq: u64,
+    at_ms: i64,
+    kind: &'static str,
+    json: String,
+    effect: Effect,
+    searchable: Option<String>,
+    puts: Vec<PutOp>,
+    drops: Vec<PendingKey>,
+    precious: bool,
+}
+
+/// A pending row as it is stored.
+#[derive(Debug)]
+pub(super) struct PutOp {
+    key: PendingKey,
+    json: String,
+}
+
+/// What an event does to its session's row.
+#[derive(Debug, Default)]
+struct Effect {
+    change: SessionChange,
+    /// The turn that is open from now on, if that changes.
+    open_turn: Option<Option<TurnId>>,
+    spent: Option<(Usage, Option<Cost>)>,
+}
+
+impl Op {
+    /// A pending row.
+    pub(super) fn put(session: SessionId, pending: &Pending) -> Result<Self, RecordError> {
+        Ok(Self::Put {
+            session,
+            put: PutOp::new(pending)?,
+        })
+    }
+
+    /// Bytes that it takes in memory, about.
+    pub(super) fn weight(&self) -> usize {
+        const FRAME: usize = 256;
+        FRAME
+            + match self {
+                Self::Event(event) => {
+                    event.json.len()
+                        + event.searchable.as_ref().map_or(0, String::len)
+                        + event.puts.iter().map(PutOp::weight).sum::<usize>()
+                }
+                Self::Put { put, .. } => put.weight(),
+                Self::Create(_)
+                | Self::Drop { .. }
+                | Self::Update { .. }
+                | Self::AddGrant { .. }
+                | Self::RevokeGrant { .. }
+                | Self::SetTrust { .. } => FRAME,
+            }
+    }
+
+    /// Partial text is written anew all the time, so that it need not wait for a disk that fails.
+    pub(super) fn is_passing(&self) -> bool {
+        matches!(self, Self::Put { put, .. } if put.key.kind == PendingKind::Partial)
+    }
+
+    /// What the last of the memory is kept for: what people said, ends of turns, small rows.
+    pub(super) fn is_precious(&self) -> bool {
+        match self {
+            Self::Event(event) => event.precious,
+            Self::Create(_)
+            | Self::Put { .. }
+            | Self::Drop { .. }
+            | Self::Update { .. }
+            | Self::AddGrant { .. }
+            | Self::RevokeGrant { .. }
+            | Self::SetTrust { .. } => true,
+        }
+    }
+}
+
+impl PutOp {
+    fn new(pending: &Pending) -> Result<Self, RecordError> {
+        Ok(Self {
+            key: pending.key(),
+            json: records::encode_pending(pending)?,
+        })
+    }
+
+    fn weight(&self) -> usize {
+        self.json.len() + self.key.key.len()
+    }
+}
+
+impl EventOp {
+    /// The stored side of an event; none for one that is not stored.
+    pub(super) fn new(
+        envelope: &Envelope,
+        drops: Vec<PendingKey>,
+        puts: &[Pending],
+    ) -> Result<Option<Self>, RecordError> {
+        let Some((kind, json)) = records::encode(&envelope.event)? else {
+            return Ok(None);
+        };
+        let mut op = Self {
+            session: envelope.session.clone(),
+            turn: envelope.turn.clone(),
+            seq: envelope.seq.unwrap_or_default(),
+            at_ms: envelope.at_ms,
+            kind,
+            json,
+            effect: Effect::default(),
+            searchable: None,
+            puts: puts.iter().map(PutOp::new).collect::<Result<_, _>>()?,
+            drops,
+            precious: !puts.is_empty(),
+        };
+        op.derive(envelope)?;
+        Ok(Some(op))
+    }
+
+    /// What the event means for the rows beside it.
+    fn derive(&mut self, envelope: &Envelope) -> Result<(), RecordError> {
+        match &envelope.event {
+            Event::TurnStarted { .. } => self.effect.open_turn = Some(envelope.turn.clone()),
+            Event::TurnEnded(_) => {
+                self.effect.open_turn = Some(None);
+                self.precious = true;
+            }
+            Event::Message(message) => {
+                self.drops.push(PendingKey::partial(&message.id));
+                self.searchable = searchable(message);
+                self.precious |= message.role == Role::User;
+            }
+            Event::MessageRetracted { message, .. } => self.drops.push(PendingKey::partial(message)),
+            Event::ApprovalRequested(approval) => self.puts.push(PutOp::new(&Pending::Approval {
+                turn: envelope.turn.clone(),
+                approval: approval.clone(),
+            })?),
+            Event::ApprovalResolved { approval, .. } => {
+                self.precious = true;
+                self.drops.push(PendingKey::approval(approval));
+                self.drops.push(PendingKey::decision(approval));
+            }
+            Event::Usage {
+                session,
+                session_cost,
+                ..
+            } => self.effect.spent = Some((*session, *session_cost)),
+            Event::SessionUpdated {
+                title,
+                mode,
+                model,
+                effort,
+            } => {
+                self.effect.change = SessionChange {
+                    title: title.clone(),
+                    agent: None,
+                    mode: *mode,
+                    model: model.clone(),
+                    effort: effort.clone(),
+                };
+            }
+            Event::ToolCall(_)
+            | Event::Plan(_)
+            | Event::Transition { .. }
+            | Event::Retry { .. }
+            | Event::Wait { .. }
+            | Event::Warning { .. }
+            | Event::Delta(_) => {}
+        }
+        Ok(())
+    }
+}
+
+/// The text that a message is found by: what people said, and answers that ask for no tool.
+fn searchable(message: &Message) -> Option<String> {
+    if message.hidden {
+        return None;
+    }
+    match message.role {
+        Role::User => {}
+        Role::Assistant if message.tool_uses().next().is_none() => {}
+        Role::Assistant | Role::Tool => return None,
+    }
+    let mut text = message.text();
+    text.truncate(text::prefix(&text, INDEXED).len());
+    (!text.trim().is_empty()).then_some(text)
+}
+
+/// What happened to writes that the disk did not refuse.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Applied {
+    /// Why writes that can never be done were left out.
+    pub(super) refused: Vec<String>,
+}
+
+/// Does `ops` in order within `transaction`.
+pub(super) fn apply(transaction: &Transaction<'_>, ops: &[Op]) -> Result<Applied, rusqlite::Error> {
+    let mut batch = Batch {
+        transaction,
+        sessions: BTreeMap::new(),
+    };
+    let mut applied = Applied::default();
+    for op in ops {
+        match batch.apply(op) {
+            Ok(None) => {}
+            Ok(Some(why)) => applied.refused.push(why),
+            // A fault of this one write: to try it again would hold up all others for ever.
+            Err(error) if is_of_the_write(&error) => applied.refused.push(error.to_string()),
+            Err(error) => return Err(error),
+        }
+    }
+    batch.finish()?;
+    Ok(applied)
+}
+
+fn is_of_the_write(error: &rusqlite::Error) -> bool {
+    match error.sqlite_error_code() {
+        Some(code) => matches!(
+            code,
+            ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch
+        ),
+        None => true,
+    }
+}
+
+/// An event's id, or with `seq` 0 that of its session's title in the search table.
+pub(super) fn event_id(session: i64, seq: u64) -> i64 {
+    session << 32 | i64::from(u32::try_from(seq).unwrap_or(u32::MAX))
+}
+
+/// All ids of a session.
+pub(super) fn event_ids(session: i64) -> (i64, i64) {
+    (event_id(session, 0), event_id(session, u64::MAX))
+}
+
+/// The event's number within its session.
+pub(super) fn seq_of(id: i64) -> u64 {
+    (id & 0xffff_ffff) as u64
+}
+
+fn signed(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+/// Writes of one transaction. Rows of sessions are looked up once and changed once, at the end.
+struct Batch<'t> {
+    transaction: &'t Transaction<'t>,
+    sessions: BTreeMap<SessionId, Option<Tally>>,
+}
+
+/// What a transaction changes in a session's row.
+#[derive(Debug, Default)]
+struct Tally {
+    num: i64,
+    changed: bool,
+    updated_ms: i64,
+    last_seq: u64,
+    effect: Effect,
+}
+
+impl Batch<'_> {
+    /// Some text tells why the write was left out.
+    fn apply(&mut self, op: &Op) -> Result<Option<String>, rusqlite::Error> {
+        match op {
+            Op::Create(row) => self.create(row)?,
+            Op::Event(event) => return self.event(event),
+            Op::Put { session, put } => {
+                if let Some(num) = self.tally(session)?.map(|tally| tally.num) {
+                    self.put(num, put)?;
+                }
+            }
+            Op::Drop { session, key } => {
+                if let Some(num) = self.tally(session)?.map(|tally| tally.num) {
+                    self.drop_pending(num, key)?;
+                }
+            }
+            Op::Update { session, change } => {
+                if let Some(tally) = self.tally(session)? {
+                    tally.merge(change);
+                }
+            }
+            Op::AddGrant { grant, session } => self.add_grant(grant, session.as_ref())?,
+            Op::RevokeGrant { id } => {
+                self.run("DELETE FROM grants WHERE id = ?", [id])?;
+            }
+            Op::SetTrust {
+                folder,
+                trusted,
+                at_ms,
+            } => {
+                self.run(
+                    "INSERT OR REPLACE INTO trust (folder, trusted, at_ms) VALUES (?, ?, ?)",
+                    params![folder, trusted, at_ms],
+                )?;
+            }
+        }
+        Ok(None)
+    }
+
+    fn create(&mut self, row: &SessionRow) -> Result<(), rusqlite::Error> {
+        let SessionRow {
+            id,
+            folder,
+            cwd,
+            title,
+            agent,
+            mode,
+            model,
+            effort,
+            created_ms,
+            updated_ms,
+            last_seq,
+            open_turn,
+            usage,
+            cost,
+        } = row;
+        let made = self.run(
+            "INSERT OR IGNORE INTO sessions (id, folder, cwd, agent, mode, created_ms, updated_ms, last_seq)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            params![
+                id.as_str(),
+                folder,
+                cwd,
+                agent,
+                mode.word(),
+                created_ms,
+                updated_ms,
+                signed(*last_seq)
+            ],
+        )?;
+        self.sessions.remove(id);
+        if made == 0 {
+            return Ok(());
+        }
+        // The rest goes the way that changes go, so that the title can be found.
+        if let Some(tally) = self.tally(id)? {
+            tally.changed = true;
+            tally.effect = Effect {
+                change: SessionChange {
+                    title: title.clone(),
+                    agent: None,
+                    mode: None,
+                    model: model.clone(),
+                    effort: effort.clone(),
+                },
+                open_turn: Some(open_turn.clone()),
+                spent: Some((*usage, *cost)),
+            };
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, op: &EventOp) -> Result<Option<String>, rusqlite::Error> {
+        // A deleted session stays deleted.
+        let Some(tally) = self.tally(&op.session)? else {
+            return Ok(None);
+        };
+        let num = tally.num;
+        tally.changed = true;
+        tally.updated_ms = tally.updated_ms.max(op.at_ms);
+        tally.last_seq = tally.last_seq.max(op.seq);
+        tally.merge(&op.effect.change);
+        if let Some(open_turn) = &op.effect.open_turn {
+            tally.effect.open_turn = Some(open_turn.clone());
+        }
+        if let Some(spent) = op.effect.spent {
+            tally.effect.spent = Some(spent);
+        }
+        let id = event_id(num, op.seq);
+        let stored = self.run(
+            "INSERT OR IGNORE INTO events (id, turn, at_ms, kind, json) VALUES (?, ?, ?, ?, ?)",
+            params![
+                id,
+                op.turn.as_ref().map(TurnId::as_str),
+                op.at_ms,
+                op.kind,
+                op.json
+            ],
+        )?;
+        if stored == 1
+            && let Some(text) = &op.searchable
+        {
+            self.run(
+                "INSERT INTO search (rowid, text) VALUES (?, ?)",
+                params![id, text],
+            )?;
+        }
+        for key in &op.drops {
+            self.drop_pending(num, key)?;
+        }
+        for put in &op.puts {
+            self.put(num, put)?;
+        }
+        Ok((stored == 0).then(|| format!("event {} of {} was there before", op.seq, op.session)))
+    }
+
+    fn put(&self, session: i64, put: &PutOp) -> Result<(), rusqlite::Error> {
+        // The row's own number, and with it the order, stays when it is written again.
+        self.run(
+            "INSERT INTO pending (session, kind, key, json) VALUES (?, ?, ?, ?)
+             ON CONFLICT (session, kind, key) DO UPDATE SET json = excluded.json",
+            params![session, put.key.kind.word(), put.key.key, put.json],
+        )?;
+        Ok(())
+    }
+
+    fn drop_pending(&self, session: i64, key: &PendingKey) -> Result<(), rusqlite::Error> {
+        self.run(
+            "DELETE FROM pending WHERE session = ? AND kind = ? AND key = ?",
+            params![session, key.kind.word(), key.key],
+        )?;
+        Ok(())
+    }
+
+    fn add_grant(&mut self, grant: &Grant, session: Option<&SessionId>) -> Result<(), rusqlite::Error> {
+        let Grant {
+            id,
+            rule,
+            scope,
+            folder,
+            at_ms,
+        } = grant;
+        let session = match (scope, session) {
+            (GrantScope::Workspace, _) | (GrantScope::Session, None) => None,
+            (GrantScope::Session, Some(session)) => self.tally(session)?.map(|tally| tally.num),
+        };
+        // One for a session that is not there (any more) would otherwise hold for the whole folder.
+        if *scope == GrantScope::Session && session.is_none() {
+            return Ok(());
+        }
+        self.run(
+            "INSERT OR REPLACE INTO grants (id, session, folder, rule, at_ms) VALUES (?, ?, ?, ?, ?)",
+            params![id, session, folder, rule, at_ms],
+        )?;
+        Ok(())
+    }
+
+    /// The session's tally; none when there is no such session.
+    fn tally(&mut self, session: &SessionId) -> Result<Option<&mut Tally>, rusqlite::Error> {
+        if !self.sessions.contains_key(session) {
+            let tally = number(self.transaction, session)?.map(|num| Tally {
+                num,
+                ..Tally::default()
+            });
+            self.sessions.insert(session.clone(), tally);
+        }
+        Ok(self.sessions.get_mut(session).and_then(Option::as_mut))
+    }
+
+    fn finish(self) -> Result<(), rusqlite::Error> {
+        for tally in self.sessions.values().flatten().filter(|tally| tally.changed) {
+            let Effect {
+                change,
+                open_turn,
+                spent,
+            } = &tally.effect;
+            let usage = spent.map(|(usage, _)| usage);
+            self.run(
+                "UPDATE sessions SET
+                    updated_ms = max(updated_ms, ?), last_seq = max(last_seq, ?),
+                    title = coalesce(?, title), agent = coalesce(?, agent), mode = coalesce(?, mode),
+                    model = coalesce(?, model), effort = coalesce(?, effort),
+                    open_turn = iif(?, ?, open_turn),
+                    input = coalesce(?, input), output = coalesce(?, output),
+                    cache_read = coalesce(?, cache_read), cache_write = coalesce(?, cache_write),
+                    cost = coalesce(?, cost)
+                 WHERE num = ?",
+                params![
+                    tally.updated_ms,
+                    signed(tally.last_seq),
+                    change.title,
+                    change.agent,
+                    change.mode.map(|mode| mode.word()),
+                    change.model,
+                    change.effort,
+                    open_turn.is_some(),
+                    open_turn.as_ref().and_then(Option::as_ref).map(TurnId::as_str),
+                    usage.map(|u| signed(u.input)),
+                    usage.map(|u| signed(u.output)),
+                    usage.map(|u| signed(u.cache_read)),
+                    usage.map(|u| signed(u.cache_write)),
+                    spent.and_then(|(_, cost)| cost).map(|cost| signed(cost.0)),
+                    tally.num,
+                ],
+            )?;
+            if let Some(title) = &change.title {
+                self.run(
+                    "INSERT OR REPLACE INTO search (rowid, text) VALUES (?, ?)",
+                    params![event_id(tally.num, 0), title],
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&self, sql: &str, params: impl rusqlite::Params) -> Result<usize, rusqlite::Error> {
+        self.transaction.prepare_cached(sql)?.execute(params)
+    }
+}
+
+impl Tally {
+    fn merge(&mut self, change: &SessionChange) {
+        let SessionChange {
+            title,
+            agent,
+            mode,
+            model,
+            effort,
+        } = change;
+        let mine = &mut self.effect.change;
+        self.changed |= *change != SessionChange::default();
+        for (mine, new) in [
+            (&mut mine.title, title),
+            (&mut mine.agent, agent),
+            (&mut mine.model, model),
+            (&mut mine.effort, effort),
+        ] {
+            if new.is_some() {
+                mine.clone_from(new);
+            }
+        }
+        mine.mode = mode.or(mine.mode);
+    }
+}
+
+/// The number that stands for a session in the other tables.
+pub(super) fn number(
+    connection: &rusqlite::Connection,
+    session: &SessionId,
+) -> Result<Option<i64>, rusqlite::Error> {
+    connection
+        .prepare_cached("SELECT num FROM sessions WHERE id = ?")?
+        .query_row([session.as_str()], |row| row.get(0))
+        .optional()
+}
+
+/// Removes a session with all its rows.
+pub(super) fn delete(transaction: &Transaction<'_>, session: &SessionId) -> Result<(), rusqlite::Error> {
+    let Some(num) = number(transaction, session)? else {
+        return Ok(());
+    };
+    let ids = event_ids(num);
+    transaction.execute("DELETE FROM search WHERE rowid BETWEEN ? AND ?", ids)?;
+    transaction.execute("DELETE FROM events WHERE id BETWEEN ? AND ?", ids)?;
+    transaction.execute("DELETE FROM pending WHERE session = ?", [num])?;
+    transaction.execute("DELETE FROM grants WHERE session = ?", [num])?;
+    transaction.execute("DELETE FROM sessions WHERE num = ?", [num])?;
+    Ok(())
+}

@@ -1,0 +1,263 @@
+//! Content kept aside: whole outputs of tools whose results were cut, one file each, read back in pieces.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom, Write as _};
+use std::path::PathBuf;
+
+use super::error::StoreError;
+use super::files::{self, Folder, Place};
+use crate::base::text;
+use crate::domain::{ContentRef, SessionId};
+
+/// The most that one file takes, the note about a cut apart.
+const MOST: u64 = 64 << 20;
+
+/// The longest piece that is read at once.
+const PIECE: usize = 1 << 20;
+
+/// Keeps and reads long outputs. They go when their session is deleted.
+#[derive(Clone, Debug)]
+pub struct Content {
+    folder: Folder,
+    place: Place,
+}
+
+/// A file that grows, up to 64 MiB; what comes after is dropped, and the file says so at its end.
+#[derive(Debug)]
+pub struct Spool {
+    name: String,
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    most: u64,
+    cut: u64,
+}
+
+/// A piece of kept content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContentPiece {
+    /// The text; bytes that are no UTF-8 are replaced.
+    pub text: String,
+    /// Where it begins: at or up to 3 bytes before the place that was asked for.
+    pub offset: u64,
+    /// Where the next piece begins.
+    pub next: u64,
+    /// Length of the whole.
+    pub total: u64,
+}
+
+impl Content {
+    pub(super) fn new(folder: Folder, place: Place) -> Self {
+        Self { folder, place }
+    }
+
+    /// Begins a file; one of that name is begun anew. Blocks for a moment.
+    ///
+    /// # Errors
+    /// The name is none, or the disk fails.
+    pub fn spool(&self, session: &SessionId, name: &str) -> Result<Spool, StoreError> {
+        let folder = self.folder.content(session)?;
+        let path = folder.join(files::safe(name)?);
+        files::private_folder(&folder).map_err(|e| StoreError::io("making the folder", &folder, e))?;
+        let file = files::private_file()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&path)
+            .map_err(|e| StoreError::io("opening", &path, e))?;
+        Ok(Spool {
+            name: name.to_owned(),
+            path,
+            file,
+            bytes: 0,
+            most: MOST,
+            cut: 0,
+        })
+    }
+
+    /// Reads up to `limit` bytes (at most 1 MiB, at least one character) from `offset`; none where there is
+    /// no such content.
+    ///
+    /// # Errors
+    /// The name is none, or the disk fails.
+    pub async fn read(
+        &self,
+        session: &SessionId,
+        name: &str,
+        offset: u64,
+        limit: usize,
+    ) -> Result<Option<ContentPiece>, StoreError> {
+        let path = self.folder.content(session)?.join(files::safe(name)?);
+        self.place
+            .run(move || match read_piece(&path, offset, limit) {
+                Ok(piece) => Ok(Some(piece)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                Err(error) => Err(StoreError::io("reading", path, error)),
+            })
+            .await
+    }
+}
+
+impl Spool {
+    /// Adds `text`. Blocks as a write into the page cache does.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn append(&mut self, text: &str) -> Result<(), StoreError> {
+        let room = usize::try_from(self.most - self.bytes).unwrap_or(usize::MAX);
+        let fits = match self.cut {
+            0 => text::prefix(text, room),
+            // Nothing after a gap.
+            _ => "",
+        };
+        self.write(fits)?;
+        self.bytes += fits.len() as u64;
+        self.cut += (text.len() - fits.len()) as u64;
+        Ok(())
+    }
+
+    /// How many bytes did not fit.
+    pub fn cut(&self) -> u64 {
+        self.cut
+    }
+
+    /// Ends it, with a note about what did not fit.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub fn finish(mut self) -> Result<ContentRef, StoreError> {
+        if self.cut > 0 {
+            let note = format!("\n[… {} bytes more were not kept …]\n", self.cut);
+            self.write(&note)?;
+            self.bytes += note.len() as u64;
+        }
+        Ok(ContentRef {
+            name: self.name,
+            bytes: self.bytes,
+        })
+    }
+
+    fn write(&mut self, text: &str) -> Result<(), StoreError> {
+        self.file
+            .write_all(text.as_bytes())
+            .map_err(|e| StoreError::io("writing", &self.path, e))
+    }
+}
+
+fn read_piece(path: &std::path::Path, offset: u64, limit: usize) -> io::Result<ContentPiece> {
+    // A character has 4 bytes at most: three before the place, to find its start, and three after the end.
+    const AROUND: u64 = 3;
+    let limit = limit.clamp(1, PIECE);
+    let mut file = fs::File::open(path)?;
+    let total = file.metadata()?.len();
+    let wanted = offset.min(total);
+    let from = wanted.saturating_sub(AROUND);
+    file.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.take(wanted - from + limit as u64 + AROUND)
+        .read_to_end(&mut bytes)?;
+    let mut start = (wanted - from) as usize;
+    while start > 0 && start < bytes.len() && is_inside(bytes[start]) {
+        start -= 1;
+    }
+    let mut end = (start + limit).min(bytes.len());
+    while end > start && end < bytes.len() && is_inside(bytes[end]) {
+        end -= 1;
+    }
+    if end == start {
+        // Not even one character fits: that one is given whole.
+        end = (start + 1).min(bytes.len());
+        while end < bytes.len() && is_inside(bytes[end]) {
+            end += 1;
+        }
+    }
+    Ok(ContentPiece {
+        text: String::from_utf8_lossy(&bytes[start..end]).into_owned(),
+        offset: from + start as u64,
+        next: from + end as u64,
+        total,
+    })
+}
+
+/// Whether the byte goes on with a character that began before it.
+fn is_inside(byte: u8) -> bool {
+    byte & 0b1100_0000 == 0b1000_0000
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn content() -> (tempfile::TempDir, Content, SessionId) {
+        let folder = tempfile::tempdir().unwrap();
+        let content = Content::new(Folder::new(folder.path().to_owned()), Place::Here);
+        (folder, content, SessionId::from("ses_1"))
+    }
+
+    #[tokio::test]
+    async fn keeps_up_to_the_limit_and_says_what_is_missing() {
+        let (_folder, content, session) = content();
+        let mut spool = content.spool(&session, "call_1").unwrap();
+        spool.most = 8;
+        for piece in ["abcdef", "éé", "x"] {
+            spool.append(piece).unwrap();
+        }
+        assert_eq!(spool.cut(), 3);
+        let kept = spool.finish().unwrap();
+        let piece = content.read(&session, "call_1", 0, 1_000).await.unwrap().unwrap();
+        assert_eq!(piece.text, "abcdefé\n[… 3 bytes more were not kept …]\n");
+        assert_eq!((piece.next, piece.total), (kept.bytes, kept.bytes));
+    }
+
+    #[tokio::test]
+    async fn reads_on_character_boundaries() {
+        let (_folder, content, session) = content();
+        let mut spool = content.spool(&session, "x").unwrap();
+        spool.append("aé😀z").unwrap();
+        spool.finish().unwrap();
+        for (offset, limit, text, at, next) in [
+            (0, 1, "a", 0, 1),
+            (0, 2, "a", 0, 1),
+            (1, 1, "é", 1, 3),
+            (2, 2, "é", 1, 3),
+            (5, 1, "😀", 3, 7),
+            (3, 4, "😀", 3, 7),
+            (7, 100, "z", 7, 8),
+            (8, 100, "", 8, 8),
+            (99, 100, "", 8, 8),
+        ] {
+            let piece = content.read(&session, "x", offset, limit).await.unwrap().unwrap();
+            assert_eq!(
+                (piece.text.as_str(), piece.offset, piece.next),
+                (text, at, next),
+                "{offset} {limit}"
+            );
+        }
+        assert_eq!(content.read(&session, "y", 0, 1).await.unwrap(), None);
+        assert!(content.read(&session, "../x", 0, 1).await.is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_join_to_the_whole(whole in "\\PC{0,40}", limit in 1_usize..9) {
+            let (_folder, content, session) = content();
+            let mut spool = content.spool(&session, "x").unwrap();
+            spool.append(&whole).unwrap();
+            spool.finish().unwrap();
+            let path = content.folder.content(&session).unwrap().join("x");
+            let (mut at, mut joined) = (0, String::new());
+            loop {
+                let piece = read_piece(&path, at, limit).unwrap();
+                prop_assert_eq!(piece.offset, at);
+                if piece.next == at {
+                    break;
+                }
+                joined += &piece.text;
+                at = piece.next;
+            }
+            prop_assert_eq!(joined, whole);
+        }
+    }
+}

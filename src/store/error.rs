@@ -1,0 +1,55 @@
+//! What can go wrong with the store, by what the caller can do.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why the store could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A newer agentls has migrated it (R-SESS-5).
+    #[error(
+        "this store was written by a newer agentls (schema {found}, this one knows {known}): \
+         update agentls or set another data folder"
+    )]
+    NewerSchema {
+        /// Its version.
+        found: i64,
+        /// The newest version that this program knows.
+        known: i64,
+    },
+    /// SQLite failed.
+    #[error("the session store failed: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+    /// A file or folder of the store failed.
+    #[error("{what} {path} failed: {source}", path = path.display())]
+    Io {
+        /// What was done.
+        what: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// An id or name that cannot name a file; it may have come from a client.
+    #[error("`{0}` is not the name of anything stored")]
+    BadName(String),
+    /// A cursor that this store did not give.
+    #[error("`{0}` is not a cursor of this list: start again without one")]
+    BadCursor(String),
+    /// The store cannot be written now, so that this cannot be done (R-ERR-2).
+    #[error("the session store cannot be written now: try again when the disk works")]
+    NotWritable,
+    /// The store has ended with the server, or its thread has.
+    #[error("the session store has ended")]
+    Closed,
+}
+
+impl StoreError {
+    pub(super) fn io(what: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
+        Self::Io {
+            what,
+            path: path.into(),
+            source,
+        }
+    }
+}

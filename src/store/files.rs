@@ -1,0 +1,114 @@
+//! The data folder: where its files are, owner-only, and where blocking work on them happens.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::error::StoreError;
+use crate::domain::SessionId;
+
+/// The data folder.
+#[derive(Clone, Debug)]
+pub(super) struct Folder(Arc<Path>);
+
+impl Folder {
+    pub(super) fn new(root: PathBuf) -> Self {
+        Self(root.into())
+    }
+
+    /// The database.
+    pub(super) fn database(&self) -> PathBuf {
+        self.0.join("store.db")
+    }
+
+    /// The lock file of a session.
+    pub(super) fn lock(&self, session: &SessionId) -> Result<PathBuf, StoreError> {
+        Ok(self
+            .0
+            .join("locks")
+            .join(format!("{}.lock", safe(session.as_str())?)))
+    }
+
+    /// The folder of a session's long outputs.
+    pub(super) fn content(&self, session: &SessionId) -> Result<PathBuf, StoreError> {
+        Ok(self.0.join("content").join(safe(session.as_str())?))
+    }
+}
+
+/// `name`, if it is one plain path component. Session ids and content names come from clients too.
+pub(super) fn safe(name: &str) -> Result<&str, StoreError> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if name.is_empty() || name.len() > 128 || name.starts_with('.') || !name.chars().all(plain) {
+        return Err(StoreError::BadName(crate::base::text::one_line(name, 80)));
+    }
+    Ok(name)
+}
+
+/// Makes a folder and those above it, for the owner only; leaves what exists as it is.
+pub(super) fn private_folder(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+/// Options that make new files the owner's only.
+pub(super) fn private_file() -> fs::OpenOptions {
+    let mut options = fs::OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Where blocking work happens.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    /// On the runtime's threads for blocking work.
+    Pool,
+    /// Where it is asked for (simulator, tests).
+    Here,
+}
+
+impl Place {
+    /// Does `work` there.
+    pub(super) async fn run<T: Send + 'static>(
+        self,
+        work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        match self {
+            Self::Here => work(),
+            // It fails only when the runtime ends or `work` has panicked, which the log tells.
+            Self::Pool => tokio::task::spawn_blocking(work)
+                .await
+                .unwrap_or(Err(StoreError::Closed)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_inside_the_folder() {
+        for bad in [
+            "",
+            ".",
+            "..",
+            "../x",
+            "a/b",
+            "a\\b",
+            "a\0b",
+            ".hidden",
+            "é",
+            &"x".repeat(129),
+        ] {
+            assert!(safe(bad).is_err(), "{bad:?}");
+        }
+        for good in ["ses_0123abc", "call_1.out", "a-b"] {
+            assert!(safe(good).is_ok(), "{good:?}");
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! The queue into the writer, and what drives the writer: a thread of its own, or a future where the caller
+//! runs it. Both run the same code.
+
+use std::future::Future;
+use std::io;
+use std::thread::JoinHandle;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::sleep_until;
+
+use super::error::StoreError;
+use super::files::Folder;
+use super::rows::{Pending, PendingKey, SessionChange, SessionRow};
+use super::writer::Writer;
+use crate::domain::{Envelope, Grant, Outlet, SessionId};
+
+/// How many writes wait at most. A full queue makes turns wait, never the actor's command side.
+const QUEUE: usize = 1_024;
+
+/// One write. Writes are done, and events passed on, in the order they were sent.
+#[derive(Debug)]
+pub enum Write {
+    /// A new session; one that exists is left as it is.
+    CreateSession(Box<SessionRow>),
+    /// An event, to be stored if it is durable, and then passed on.
+    Append {
+        /// The event; numbered by its session if it is durable.
+        envelope: Envelope,
+        /// Pending rows that it settles, besides those that the writer knows by itself: the partial text of
+        /// a message it completes or retracts, the question and decision of an approval it resolves.
+        drops: Vec<PendingKey>,
+        /// Pending rows to write in the same transaction.
+        puts: Vec<Pending>,
+        /// Told when the event has been passed on.
+        done: Option<oneshot::Sender<()>>,
+    },
+    /// Writes a pending row, in place of one with the same key.
+    Put {
+        /// The session.
+        session: SessionId,
+        /// The row.
+        pending: Pending,
+        /// Told when it is stored, or kept in memory because the disk fails.
+        done: Option<oneshot::Sender<()>>,
+    },
+    /// Removes a pending row.
+    Drop {
+        /// The session.
+        session: SessionId,
+        /// The row.
+        key: PendingKey,
+    },
+    /// Changes a session's row.
+    UpdateSession {
+        /// The session.
+        session: SessionId,
+        /// What changes.
+        change: SessionChange,
+    },
+    /// Removes a session with all that belongs to it. The caller holds its lock.
+    DeleteSession {
+        /// The session.
+        session: SessionId,
+        /// Told how it went.
+        done: oneshot::Sender<Result<(), StoreError>>,
+    },
+    /// Stores a grant, or changes the one with its id.
+    AddGrant {
+        /// The grant.
+        grant: Grant,
+        /// The session that it is for; none for all sessions of its folder.
+        session: Option<SessionId>,
+    },
+    /// Takes a grant back.
+    RevokeGrant {
+        /// Its id.
+        id: String,
+    },
+    /// Remembers whether a folder is trusted.
+    SetTrust {
+        /// The folder.
+        folder: String,
+        /// Whether it is.
+        trusted: bool,
+        /// When it was said, in ms since the epoch.
+        at_ms: i64,
+    },
+    /// Told when all before is stored, or kept in memory, and passed on.
+    Barrier(oneshot::Sender<Health>),
+}
+
+/// Whether writes reach the disk (R-ERR-2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Health {
+    /// They do.
+    #[default]
+    Ok,
+    /// They do not, and wait in memory to be written later.
+    Degraded {
+        /// About how much waits.
+        bytes: usize,
+    },
+    /// They do not, and no more are kept: running turns must end `failed`/`store`. Mends by itself when the
+    /// disk does, but not when a newer agentls has migrated the store.
+    Gone,
+}
+
+/// A failure that tests and the simulator inject in place of a commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The disk is full.
+    DiskFull,
+    /// The disk fails.
+    Io,
+    /// Another process holds the database.
+    Busy,
+}
+
+/// Asked before each commit and each opening.
+pub type FaultHook = Box<dyn FnMut() -> Option<Fault> + Send>;
+
+/// Sends writes. Cheap to clone; the writer ends when all clones are gone.
+#[derive(Clone, Debug)]
+pub struct StoreHandle {
+    queue: mpsc::Sender<Write>,
+    health: watch::Receiver<Health>,
+}
+
+/// Room for one write.
+#[derive(Debug)]
+pub struct Room(mpsc::OwnedPermit<Write>);
+
+impl Room {
+    /// Uses it; never waits.
+    pub fn send(self, write: Write) {
+        self.0.send(write);
+    }
+}
+
+impl StoreHandle {
+    /// Waits for room. The future borrows nothing, so that an actor can hold it beside its commands; rooms
+    /// are given in the order they were asked for.
+    ///
+    /// # Errors
+    /// [`StoreError::Closed`].
+    pub fn reserve(&self) -> impl Future<Output = Result<Room, StoreError>> + Send + 'static {
+        let queue = self.queue.clone();
+        async move {
+            let permit = queue.reserve_owned().await;
+            permit.map(Room).map_err(|_| StoreError::Closed)
+        }
+    }
+
+    /// Waits for room and sends.
+    ///
+    /// # Errors
+    /// [`StoreError::Closed`].
+    pub async fn send(&self, write: Write) -> Result<(), StoreError> {
+        self.queue.send(write).await.map_err(|_| StoreError::Closed)
+    }
+
+    /// Sends if there is room now.
+    ///
+    /// # Errors
+    /// The write, when the queue is full or has ended.
+    pub fn try_send(&self, write: Write) -> Result<(), Box<Write>> {
+        self.queue
+            .try_send(write)
+            .map_err(|error| Box::new(error.into_inner()))
+    }
+
+    /// Waits until all that was sent before is stored, or kept in memory, and passed on.
+    ///
+    /// # Errors
+    /// [`StoreError::Closed`].
+    pub async fn barrier(&self) -> Result<Health, StoreError> {
+        let (done, told) = oneshot::channel();
+        self.send(Write::Barrier(done)).await?;
+        told.await.map_err(|_| StoreError::Closed)
+    }
+
+    /// Removes a session with its events, pending rows, grants, texts and kept content. The caller holds its
+    /// lock. Removing what is not there is no error.
+    ///
+    /// # Errors
+    /// [`StoreError::NotWritable`] while the disk fails; nothing is kept for later.
+    pub async fn delete(&self, session: SessionId) -> Result<(), StoreError> {
+        let (done, told) = oneshot::channel();
+        self.send(Write::DeleteSession { session, done }).await?;
+        told.await.map_err(|_| StoreError::Closed)?
+    }
+
+    /// Whether writes reach the disk now.
+    pub fn health(&self) -> Health {
+        *self.health.borrow()
+    }
+
+    /// Tells of changes of [`StoreHandle::health`].
+    pub fn watch_health(&self) -> watch::Receiver<Health> {
+        self.health.clone()
+    }
+}
+
+/// The writer's thread.
+#[derive(Debug)]
+pub struct StoreThread {
+    ended: oneshot::Receiver<()>,
+    thread: JoinHandle<()>,
+}
+
+impl StoreThread {
+    /// Waits until all is written and the database is closed; all [`StoreHandle`]s must be dropped for that.
+    /// `false` when the thread had panicked.
+    pub async fn ended(self) -> bool {
+        // An error means that the thread has unwound without sending, so that joining does not block.
+        let _ = self.ended.await;
+        self.thread.join().is_ok()
+    }
+}
+
+pub(super) fn start(folder: Folder, outlet: Box<dyn Outlet>) -> io::Result<(StoreHandle, StoreThread)> {
+    let (handle, writes, health) = queue();
+    // A runtime of its own gives the thread a timer beside the queue, at no cost while both are quiet.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()?;
+    let (tell, ended) = oneshot::channel();
+    let writer = Writer::new(folder, outlet, health).with_checkpoint_thread();
+    let thread = std::thread::Builder::new().name("store".into()).spawn(move || {
+        runtime.block_on(drive(writer, writes));
+        let _ = tell.send(());
+    })?;
+    Ok((handle, StoreThread { ended, thread }))
+}
+
+pub(super) fn inline(
+    folder: Folder,
+    outlet: Box<dyn Outlet>,
+    faults: Option<FaultHook>,
+) -> (StoreHandle, impl Future<Output = ()> + Send + 'static) {
+    let (handle, writes, health) = queue();
+    let writer = Writer::new(folder, outlet, health).with_faults(faults);
+    (handle, drive(writer, writes))
+}
+
+fn queue() -> (StoreHandle, mpsc::Receiver<Write>, watch::Sender<Health>) {
+    let (queue, writes) = mpsc::channel(QUEUE);
+    let (tell, health) = watch::channel(Health::Ok);
+    (StoreHandle { queue, health }, writes, tell)
+}
+
+/// Feeds the writer whatever is queued, all at once, until all handles are gone.
+async fn drive(mut writer: Writer, mut writes: mpsc::Receiver<Write>) {
+    let mut batch = Vec::new();
+    loop {
+        let received = match writer.retry_at() {
+            None => writes.recv_many(&mut batch, QUEUE).await,
+            Some(at) => tokio::select! {
+                biased;
+                received = writes.recv_many(&mut batch, QUEUE) => received,
+                () = sleep_until(at) => {
+                    writer.retry();
+                    continue;
+                }
+            },
+        };
+        if received == 0 {
+            break;
+        }
+        writer.handle_batch(&mut batch);
+    }
+    writer.finish();
+}

@@ -1,0 +1,272 @@
+//! One live holder per session: a file per session, locked with `flock`, whose content names the holder. The
+//! system frees the lock of a process that dies, so that none is ever stale.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
+
+use super::error::StoreError;
+use super::files::{self, Folder};
+use crate::base::clock;
+use crate::domain::SessionId;
+
+/// Between two looks at a lock that another server holds. `flock` itself could wait, but only on a thread
+/// that nothing can interrupt; this is the one place that looks again and again, for 5 s at most.
+const LOOK: Duration = Duration::from_millis(25);
+
+/// Gives locks out.
+#[derive(Clone, Debug)]
+pub struct Locks {
+    folder: Folder,
+}
+
+/// A session held by this server; dropping it gives it back.
+#[derive(Debug)]
+pub struct SessionLock {
+    path: PathBuf,
+    // Closing it frees the lock.
+    _file: File,
+}
+
+/// Who holds a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Holder {
+    /// Its process; 0 when it is not known.
+    pub pid: u32,
+    /// When it took the session, in ms since the epoch.
+    pub started_ms: i64,
+    /// The client that it serves.
+    pub client: String,
+}
+
+/// Why a session is not ours.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another server, or another task of this one, has it.
+    #[error("the session is open in {client} (process {pid}): close it there first", client = holder.name(), pid = holder.pid)]
+    Held {
+        /// Who.
+        holder: Holder,
+    },
+    /// The lock file cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Holder {
+    /// This process, on behalf of `client`.
+    pub fn me(client: impl Into<String>) -> Self {
+        Self {
+            pid: std::process::id(),
+            started_ms: clock::wall_ms(),
+            client: client.into(),
+        }
+    }
+
+    fn name(&self) -> &str {
+        if self.client.is_empty() {
+            "another client"
+        } else {
+            &self.client
+        }
+    }
+}
+
+impl Locks {
+    pub(super) fn new(folder: Folder) -> Self {
+        Self { folder }
+    }
+
+    /// Takes a session, waiting up to `wait` (R-SESS-1: 5 s) for whoever has it.
+    ///
+    /// # Errors
+    /// [`LockError::Held`] with who has it still.
+    pub async fn acquire(
+        &self,
+        session: &SessionId,
+        holder: &Holder,
+        wait: Duration,
+    ) -> Result<SessionLock, LockError> {
+        let until = clock::now() + wait;
+        loop {
+            match self.try_acquire(session, holder) {
+                Err(LockError::Held { .. }) if clock::now() < until => {
+                    tokio::time::sleep(LOOK.min(until - clock::now())).await;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Takes a session if it is free.
+    ///
+    /// # Errors
+    /// [`LockError::Held`] with who has it.
+    pub fn try_acquire(&self, session: &SessionId, holder: &Holder) -> Result<SessionLock, LockError> {
+        let path = self.folder.lock(session)?;
+        let failed = |error| LockError::Store(StoreError::io("locking", &path, error));
+        if let Some(parent) = path.parent() {
+            files::private_folder(parent).map_err(failed)?;
+        }
+        loop {
+            let mut file = files::private_file()
+                .read(true)
+                .append(true)
+                .create(true)
+                .open(&path)
+                .map_err(failed)?;
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    return Err(LockError::Held {
+                        holder: read_holder(&mut file),
+                    });
+                }
+                Err(errno) => return Err(failed(errno.into())),
+            }
+            // Who had it may have removed the file between our opening and our locking it: then this lock
+            // is on a file that nobody else will find.
+            if !is_same(&file, &path).map_err(failed)? {
+                continue;
+            }
+            write_holder(&mut file, holder).map_err(failed)?;
+            return Ok(SessionLock { path, _file: file });
+        }
+    }
+}
+
+impl Drop for SessionLock {
+    fn drop(&mut self) {
+        // While the lock is held, so that it is our file that goes. One that stays does no harm.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn read_holder(file: &mut File) -> Holder {
+    let mut text = String::new();
+    // It may be half written; who it is matters less than that there is someone.
+    let _ = file.take(4_096).read_to_string(&mut text);
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+fn write_holder(file: &mut File, holder: &Holder) -> io::Result<()> {
+    file.set_len(0)?;
+    file.write_all(&serde_json::to_vec(holder)?)
+}
+
+#[cfg(unix)]
+fn is_same(file: &File, path: &Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt;
+    let mine = file.metadata()?;
+    match fs::metadata(path) {
+        Ok(found) => Ok((found.dev(), found.ino()) == (mine.dev(), mine.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn locks() -> (tempfile::TempDir, Locks) {
+        let folder = tempfile::tempdir().unwrap();
+        let locks = Locks::new(Folder::new(folder.path().join("data")));
+        (folder, locks)
+    }
+
+    fn holder(client: &str) -> Holder {
+        Holder {
+            pid: 7,
+            started_ms: 1,
+            client: client.into(),
+        }
+    }
+
+    #[test]
+    fn one_holds_and_the_other_is_told_who() {
+        let (_folder, locks) = locks();
+        let session = SessionId::from("ses_1");
+        let held = locks.try_acquire(&session, &holder("vim")).unwrap();
+        let error = locks.try_acquire(&session, &holder("code")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the session is open in vim (process 7): close it there first"
+        );
+        locks
+            .try_acquire(&SessionId::from("ses_2"), &holder("code"))
+            .unwrap();
+        drop(held);
+        let held = locks.try_acquire(&session, &holder("code")).unwrap();
+        let error = locks.try_acquire(&session, &holder("vim")).unwrap_err();
+        assert!(matches!(error, LockError::Held { holder } if holder.client == "code"));
+        drop(held);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waits_for_release_and_no_longer_than_told() {
+        let (_folder, locks) = locks();
+        let session = SessionId::from("ses_1");
+        let wait = Duration::from_secs(5);
+        let held = locks.try_acquire(&session, &holder("vim")).unwrap();
+        let start = clock::now();
+        assert!(matches!(
+            locks.acquire(&session, &holder("code"), wait).await,
+            Err(LockError::Held { .. })
+        ));
+        assert_eq!(start.elapsed(), wait);
+        let me = holder("code");
+        let mut waiting = Box::pin(locks.acquire(&session, &me, wait));
+        assert!(futures::poll!(&mut waiting).is_pending());
+        drop(held);
+        waiting.await.unwrap();
+    }
+
+    #[test]
+    fn a_lock_left_by_a_dead_process_is_free() {
+        let (_folder, locks) = locks();
+        let session = SessionId::from("ses_1");
+        let path = locks.folder.lock(&session).unwrap();
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, r#"{"pid": 1, "client": "gone"}"#).unwrap();
+        locks.try_acquire(&session, &holder("vim")).unwrap();
+    }
+
+    #[test]
+    fn many_takers_never_hold_it_together() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        let (_folder, locks) = locks();
+        let session = SessionId::from("ses_1");
+        let (inside, taken) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while taken.load(Ordering::SeqCst) < 500 {
+                        let Ok(held) = locks.try_acquire(&session, &holder("x")) else {
+                            std::thread::yield_now();
+                            continue;
+                        };
+                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                        taken.fetch_add(1, Ordering::SeqCst);
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        drop(held);
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn ids_of_clients_cannot_leave_the_folder() {
+        let (_folder, locks) = locks();
+        let error = locks
+            .try_acquire(&SessionId::from("../x"), &holder("x"))
+            .unwrap_err();
+        assert!(matches!(error, LockError::Store(StoreError::BadName(_))));
+    }
+}

@@ -1,0 +1,551 @@
+//! Disk shapes of the durable events, one per variant, and the exhaustive way there and back.
+
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::RecordError;
+use super::parts::{
+    ApprovalRecord, BlockRecord, CostRecord, DecisionRecord, ErrorRecord, Json, LocationRecord,
+    MessageRecord, Text, ToolResultRecord, UsageRecord, present,
+};
+use super::words::Word;
+use crate::domain::{
+    ContinueReason, Event, Mode, PlanItem, PlanStatus, Settler, TerminalReason, ToolCallStatus,
+    ToolCallUpdate, Transition, TurnEnd, TurnState,
+};
+
+/// The row of an event: its kind and its JSON. None for a delta, which is never stored.
+pub(in crate::store) fn encode(event: &Event) -> Result<Option<(&'static str, String)>, RecordError> {
+    let (kind, json) = match event {
+        Event::TurnStarted { resumes } => (
+            "turn_started",
+            json(&TurnStartedRecord {
+                resumes: resumes.as_ref().map(ToString::to_string),
+            })?,
+        ),
+        Event::TurnEnded(end) => ("turn_ended", json(&TurnEndedRecord::from(end))?),
+        Event::Message(message) => ("message", json(&MessageRecord::from(message.as_ref()))?),
+        Event::MessageRetracted { message, tool_calls } => (
+            "message_retracted",
+            json(&MessageRetractedRecord {
+                message: message.to_string(),
+                tool_calls: tool_calls.iter().map(ToString::to_string).collect(),
+            })?,
+        ),
+        Event::ToolCall(update) => ("tool_call", json(&ToolCallRecord::from(update))?),
+        Event::ApprovalRequested(approval) => ("approval_requested", json(&ApprovalRecord::from(approval))?),
+        Event::ApprovalResolved {
+            approval,
+            tool_call,
+            decision,
+            by,
+        } => (
+            "approval_resolved",
+            json(&ApprovalResolvedRecord {
+                approval: approval.to_string(),
+                tool_call: tool_call.to_string(),
+                decision: decision.into(),
+                by: Word(*by),
+            })?,
+        ),
+        Event::Plan(items) => (
+            "plan",
+            json(&PlanRecord {
+                items: items.iter().map(Into::into).collect(),
+            })?,
+        ),
+        Event::Transition { transition, detail } => (
+            "transition",
+            json(&TransitionRecord {
+                to: (*transition).into(),
+                detail: detail.clone(),
+            })?,
+        ),
+        Event::Retry {
+            provider,
+            model,
+            attempt,
+            max_retries,
+            delay_ms,
+            resume_at,
+            error,
+            next,
+        } => (
+            "retry",
+            json(&RetryRecord {
+                provider: provider.clone(),
+                model: model.clone(),
+                attempt: *attempt,
+                max_retries: *max_retries,
+                delay_ms: *delay_ms,
+                resume_at: *resume_at,
+                error: error.into(),
+                next: next.clone(),
+            })?,
+        ),
+        Event::Wait { why, until } => (
+            "wait",
+            json(&WaitRecord {
+                why: why.clone(),
+                until: *until,
+            })?,
+        ),
+        Event::Usage {
+            step,
+            turn,
+            session,
+            step_cost,
+            turn_cost,
+            session_cost,
+            context_used,
+            window,
+        } => (
+            "usage",
+            json(&UsageEventRecord {
+                step: (*step).into(),
+                turn: (*turn).into(),
+                session: (*session).into(),
+                step_cost: step_cost.map(Into::into),
+                turn_cost: turn_cost.map(Into::into),
+                session_cost: session_cost.map(Into::into),
+                context_used: *context_used,
+                window: *window,
+            })?,
+        ),
+        Event::Warning { code, message } => (
+            "warning",
+            json(&WarningRecord {
+                code: code.clone(),
+                message: message.clone(),
+            })?,
+        ),
+        Event::SessionUpdated {
+            title,
+            mode,
+            model,
+            effort,
+        } => (
+            "session_updated",
+            json(&SessionUpdatedRecord {
+                title: title.clone(),
+                mode: mode.map(Word),
+                model: model.clone(),
+                effort: effort.clone(),
+            })?,
+        ),
+        Event::Delta(_) => return Ok(None),
+    };
+    Ok(Some((kind, json)))
+}
+
+/// The event of a row.
+pub(in crate::store) fn decode(kind: &str, text: &str) -> Result<Event, RecordError> {
+    Ok(match kind {
+        "turn_started" => {
+            let TurnStartedRecord { resumes } = parse(text)?;
+            Event::TurnStarted {
+                resumes: resumes.map(Into::into),
+            }
+        }
+        "turn_ended" => Event::TurnEnded(parse::<TurnEndedRecord>(text)?.into()),
+        "message" => Event::Message(Arc::new(parse::<MessageRecord>(text)?.into())),
+        "message_retracted" => {
+            let MessageRetractedRecord { message, tool_calls } = parse(text)?;
+            Event::MessageRetracted {
+                message: message.into(),
+                tool_calls: tool_calls.into_iter().map(Into::into).collect(),
+            }
+        }
+        "tool_call" => Event::ToolCall(parse::<ToolCallRecord>(text)?.into()),
+        "approval_requested" => Event::ApprovalRequested(parse::<ApprovalRecord>(text)?.into()),
+        "approval_resolved" => {
+            let ApprovalResolvedRecord {
+                approval,
+                tool_call,
+                decision,
+                by,
+            } = parse(text)?;
+            Event::ApprovalResolved {
+                approval: approval.into(),
+                tool_call: tool_call.into(),
+                decision: decision.into(),
+                by: by.0,
+            }
+        }
+        "plan" => {
+            let PlanRecord { items } = parse(text)?;
+            Event::Plan(items.into_iter().map(Into::into).collect())
+        }
+        "transition" => {
+            let TransitionRecord { to, detail } = parse(text)?;
+            Event::Transition {
+                transition: to.into(),
+                detail,
+            }
+        }
+        "retry" => parse::<RetryRecord>(text)?.into(),
+        "wait" => {
+            let WaitRecord { why, until } = parse(text)?;
+            Event::Wait { why, until }
+        }
+        "usage" => parse::<UsageEventRecord>(text)?.into(),
+        "warning" => {
+            let WarningRecord { code, message } = parse(text)?;
+            Event::Warning { code, message }
+        }
+        "session_updated" => {
+            let SessionUpdatedRecord {
+                title,
+                mode,
+                model,
+                effort,
+            } = parse(text)?;
+            Event::SessionUpdated {
+                title,
+                mode: mode.map(|word| word.0),
+                model,
+                effort,
+            }
+        }
+        _ => return Err(RecordError::UnknownKind(kind.to_owned())),
+    })
+}
+
+pub(super) fn json<T: Serialize>(record: &T) -> Result<String, RecordError> {
+    Ok(serde_json::to_string(record)?)
+}
+
+pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, RecordError> {
+    Ok(serde_json::from_str(text)?)
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct TurnStartedRecord {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    resumes: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct TurnEndedRecord {
+    reason: Word<TerminalReason>,
+    state: Word<TurnState>,
+    usage: UsageRecord,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cost: Option<CostRecord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<ErrorRecord>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    unused_steers: Vec<Vec<BlockRecord>>,
+}
+
+impl From<&TurnEnd> for TurnEndedRecord {
+    fn from(end: &TurnEnd) -> Self {
+        let TurnEnd {
+            reason,
+            state,
+            usage,
+            cost,
+            error,
+            unused_steers,
+        } = end;
+        Self {
+            reason: Word(*reason),
+            state: Word(*state),
+            usage: (*usage).into(),
+            cost: cost.map(Into::into),
+            error: error.as_ref().map(Into::into),
+            unused_steers: unused_steers
+                .iter()
+                .map(|blocks| blocks.iter().map(Into::into).collect())
+                .collect(),
+        }
+    }
+}
+
+impl From<TurnEndedRecord> for TurnEnd {
+    fn from(record: TurnEndedRecord) -> Self {
+        let TurnEndedRecord {
+            reason,
+            state,
+            usage,
+            cost,
+            error,
+            unused_steers,
+        } = record;
+        Self {
+            reason: reason.0,
+            state: state.0,
+            usage: usage.into(),
+            cost: cost.map(Into::into),
+            error: error.map(Into::into),
+            unused_steers: unused_steers
+                .into_iter()
+                .map(|blocks| blocks.into_iter().map(Into::into).collect())
+                .collect(),
+        }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct MessageRetractedRecord {
+    message: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct ToolCallRecord {
+    id: String,
+    name: String,
+    title: String,
+    status: Word<ToolCallStatus>,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "present"
+    )]
+    input: Option<Json>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    result: Option<ToolResultRecord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    diff: Option<Text>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    locations: Vec<LocationRecord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    duration_ms: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parent: Option<String>,
+}
+
+impl From<&ToolCallUpdate> for ToolCallRecord {
+    fn from(update: &ToolCallUpdate) -> Self {
+        let ToolCallUpdate {
+            id,
+            name,
+            title,
+            status,
+            input,
+            result,
+            diff,
+            locations,
+            duration_ms,
+            parent,
+        } = update;
+        Self {
+            id: id.to_string(),
+            name: name.clone(),
+            title: title.clone(),
+            status: Word(*status),
+            input: input.clone().map(Json),
+            result: result.as_deref().map(Into::into),
+            diff: diff.clone().map(Text),
+            locations: locations.iter().map(Into::into).collect(),
+            duration_ms: *duration_ms,
+            parent: parent.as_ref().map(ToString::to_string),
+        }
+    }
+}
+
+impl From<ToolCallRecord> for ToolCallUpdate {
+    fn from(record: ToolCallRecord) -> Self {
+        let ToolCallRecord {
+            id,
+            name,
+            title,
+            status,
+            input,
+            result,
+            diff,
+            locations,
+            duration_ms,
+            parent,
+        } = record;
+        Self {
+            id: id.into(),
+            name,
+            title,
+            status: status.0,
+            input: input.map(|json| json.0),
+            result: result.map(|result| Arc::new(result.into())),
+            diff: diff.map(|text| text.0),
+            locations: locations.into_iter().map(Into::into).collect(),
+            duration_ms,
+            parent: parent.map(Into::into),
+        }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct ApprovalResolvedRecord {
+    approval: String,
+    tool_call: String,
+    decision: DecisionRecord,
+    by: Word<Settler>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct PlanRecord {
+    items: Vec<PlanItemRecord>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct PlanItemRecord {
+    text: String,
+    status: Word<PlanStatus>,
+}
+
+impl From<&PlanItem> for PlanItemRecord {
+    fn from(item: &PlanItem) -> Self {
+        let PlanItem { text, status } = item;
+        Self {
+            text: text.clone(),
+            status: Word(*status),
+        }
+    }
+}
+
+impl From<PlanItemRecord> for PlanItem {
+    fn from(record: PlanItemRecord) -> Self {
+        let PlanItemRecord { text, status } = record;
+        Self {
+            text,
+            status: status.0,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct TransitionRecord {
+    to: TransitionKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum TransitionKind {
+    Continue(Word<ContinueReason>),
+    Terminal(Word<TerminalReason>),
+}
+
+impl From<Transition> for TransitionKind {
+    fn from(transition: Transition) -> Self {
+        match transition {
+            Transition::Continue(reason) => Self::Continue(Word(reason)),
+            Transition::Terminal(reason) => Self::Terminal(Word(reason)),
+        }
+    }
+}
+
+impl From<TransitionKind> for Transition {
+    fn from(record: TransitionKind) -> Self {
+        match record {
+            TransitionKind::Continue(reason) => Self::Continue(reason.0),
+            TransitionKind::Terminal(reason) => Self::Terminal(reason.0),
+        }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct RetryRecord {
+    provider: String,
+    model: String,
+    attempt: u32,
+    max_retries: u32,
+    delay_ms: u64,
+    resume_at: i64,
+    error: ErrorRecord,
+    next: String,
+}
+
+impl From<RetryRecord> for Event {
+    fn from(record: RetryRecord) -> Self {
+        let RetryRecord {
+            provider,
+            model,
+            attempt,
+            max_retries,
+            delay_ms,
+            resume_at,
+            error,
+            next,
+        } = record;
+        Self::Retry {
+            provider,
+            model,
+            attempt,
+            max_retries,
+            delay_ms,
+            resume_at,
+            error: error.into(),
+            next,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct WaitRecord {
+    why: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    until: Option<i64>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct UsageEventRecord {
+    step: UsageRecord,
+    turn: UsageRecord,
+    session: UsageRecord,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    step_cost: Option<CostRecord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    turn_cost: Option<CostRecord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session_cost: Option<CostRecord>,
+    context_used: u64,
+    window: u64,
+}
+
+impl From<UsageEventRecord> for Event {
+    fn from(record: UsageEventRecord) -> Self {
+        let UsageEventRecord {
+            step,
+            turn,
+            session,
+            step_cost,
+            turn_cost,
+            session_cost,
+            context_used,
+            window,
+        } = record;
+        Self::Usage {
+            step: step.into(),
+            turn: turn.into(),
+            session: session.into(),
+            step_cost: step_cost.map(Into::into),
+            turn_cost: turn_cost.map(Into::into),
+            session_cost: session_cost.map(Into::into),
+            context_used,
+            window,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct WarningRecord {
+    code: String,
+    message: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct SessionUpdatedRecord {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mode: Option<Word<Mode>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    effort: Option<String>,
+}

@@ -1,0 +1,29 @@
+//! Disk shapes: JSON text in a row, apart from `domain`, with exhaustive converters both ways.
+//!
+//! The format only grows: fields are added with a default, unknown fields are ignored, nothing is renamed.
+//! What cannot be read is a [`RecordError`], which readers report and skip (R-SESS-4).
+
+mod event;
+mod parts;
+mod pending;
+mod words;
+
+#[cfg(test)]
+pub(crate) mod arbitrary;
+#[cfg(test)]
+mod tests;
+
+pub(super) use event::{decode, encode};
+pub(super) use pending::{decode_pending, encode_pending};
+pub(super) use words::Worded;
+
+/// Why a record cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RecordError {
+    /// A kind that this version does not know.
+    #[error("unknown kind `{0}`")]
+    UnknownKind(String),
+    /// Not the JSON that its kind says.
+    #[error("{0}")]
+    Json(#[from] serde_json::Error),
+}

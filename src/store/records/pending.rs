@@ -1,0 +1,119 @@
+//! Disk shapes of what was accepted or shown but is not settled by an event yet.
+
+use serde::{Deserialize, Serialize};
+
+use super::RecordError;
+use super::event::{json, parse};
+use super::parts::{ApprovalRecord, BlockRecord, DecisionRecord};
+use crate::store::rows::{Pending, PendingKind};
+
+#[derive(Debug, Serialize, Deserialize)]
+struct PartialRecord {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    turn: Option<String>,
+    #[serde(default)]
+    text: String,
+    #[serde(default)]
+    reasoning: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct SteerRecord {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    turn: Option<String>,
+    content: Vec<BlockRecord>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct QueuedRecord {
+    content: Vec<BlockRecord>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct OpenApprovalRecord {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    turn: Option<String>,
+    approval: ApprovalRecord,
+}
+
+/// The JSON of a pending row; its kind and key are columns.
+pub(in crate::store) fn encode_pending(pending: &Pending) -> Result<String, RecordError> {
+    match pending {
+        // The key says which message.
+        Pending::Partial {
+            message: _,
+            turn,
+            text,
+            reasoning,
+        } => json(&PartialRecord {
+            turn: turn.as_ref().map(ToString::to_string),
+            text: text.clone(),
+            reasoning: reasoning.clone(),
+        }),
+        Pending::Steer {
+            key: _,
+            turn,
+            content,
+        } => json(&SteerRecord {
+            turn: turn.as_ref().map(ToString::to_string),
+            content: content.iter().map(Into::into).collect(),
+        }),
+        Pending::Queued { key: _, content } => json(&QueuedRecord {
+            content: content.iter().map(Into::into).collect(),
+        }),
+        Pending::Decision {
+            approval: _,
+            decision,
+        } => json(&DecisionRecord::from(decision)),
+        Pending::Approval { turn, approval } => json(&OpenApprovalRecord {
+            turn: turn.as_ref().map(ToString::to_string),
+            approval: approval.into(),
+        }),
+    }
+}
+
+/// The pending value of a row.
+pub(in crate::store) fn decode_pending(kind: &str, key: &str, text: &str) -> Result<Pending, RecordError> {
+    let kind = PendingKind::from_word(kind).ok_or_else(|| RecordError::UnknownKind(kind.to_owned()))?;
+    Ok(match kind {
+        PendingKind::Partial => {
+            let PartialRecord {
+                turn,
+                text,
+                reasoning,
+            } = parse(text)?;
+            Pending::Partial {
+                message: key.into(),
+                turn: turn.map(Into::into),
+                text,
+                reasoning,
+            }
+        }
+        PendingKind::Steer => {
+            let SteerRecord { turn, content } = parse(text)?;
+            Pending::Steer {
+                key: key.to_owned(),
+                turn: turn.map(Into::into),
+                content: content.into_iter().map(Into::into).collect(),
+            }
+        }
+        PendingKind::Queued => {
+            let QueuedRecord { content } = parse(text)?;
+            Pending::Queued {
+                key: key.to_owned(),
+                content: content.into_iter().map(Into::into).collect(),
+            }
+        }
+        PendingKind::Decision => Pending::Decision {
+            approval: key.into(),
+            decision: parse::<DecisionRecord>(text)?.into(),
+        },
+        PendingKind::Approval => {
+            let OpenApprovalRecord { turn, approval } = parse(text)?;
+            Pending::Approval {
+                turn: turn.map(Into::into),
+                approval: approval.into(),
+            }
+        }
+    })
+}

@@ -1,0 +1,349 @@
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+use crate::domain::*;
+use crate::store::rows::Pending;
+
+proptest! {
+    #[test]
+    fn every_event_comes_back_as_it_was(event in arbitrary::event()) {
+        let (kind, text) = encode(&event).unwrap().unwrap();
+        prop_assert_eq!(decode(kind, &text).unwrap(), event);
+    }
+
+    #[test]
+    fn every_pending_value_comes_back_as_it_was(value in arbitrary::pending()) {
+        let text = encode_pending(&value).unwrap();
+        let key = value.key();
+        prop_assert_eq!(decode_pending(key.kind.word(), &key.key, &text).unwrap(), value);
+    }
+
+    /// What is cut anywhere is reported, never read as something else, and never a panic.
+    #[test]
+    fn torn_records_are_errors(event in arbitrary::event(), at in any::<prop::sample::Index>()) {
+        let (kind, text) = encode(&event).unwrap().unwrap();
+        let torn = crate::base::text::prefix(&text, at.index(text.len()));
+        prop_assert!(decode(kind, torn).is_err());
+    }
+}
+
+#[test]
+fn deltas_are_not_stored() {
+    let delta = Event::Delta(Delta::Text {
+        message: MessageId::from("msg_1"),
+        offset: 0,
+        text: "x".into(),
+    });
+    assert!(encode(&delta).unwrap().is_none());
+}
+
+#[test]
+fn records_of_other_versions() {
+    let newer = r#"{"why": "x", "until": 3, "new_field": {"a": [1]}}"#;
+    assert_eq!(
+        decode("wait", newer).unwrap(),
+        Event::Wait {
+            why: "x".into(),
+            until: Some(3)
+        }
+    );
+    let older = r#"{"id": "msg_1", "role": "user", "content": [{"text": "hi"}]}"#;
+    assert!(matches!(decode("message", older), Ok(Event::Message(_))));
+    for (kind, text, why) in [
+        ("hologram", "{}", "unknown kind `hologram`"),
+        (
+            "message",
+            r#"{"id": "m", "role": "oracle", "content": []}"#,
+            "unknown word `oracle` at line 1 column 28",
+        ),
+        ("wait", "", "EOF while parsing a value at line 1 column 0"),
+    ] {
+        assert_eq!(decode(kind, text).unwrap_err().to_string(), why);
+    }
+}
+
+/// The disk format is a contract: this file may gain lines, and optional fields, and nothing else.
+#[test]
+fn golden_records() {
+    let mut text = String::new();
+    for event in samples() {
+        let (kind, json) = encode(&event).unwrap().unwrap();
+        writeln!(text, "{kind} {json}").unwrap();
+        assert_eq!(decode(kind, &json).unwrap(), event);
+    }
+    for pending in pending_samples() {
+        let kind = pending.key().kind.word();
+        writeln!(text, "pending {kind} {}", encode_pending(&pending).unwrap()).unwrap();
+    }
+    insta::assert_snapshot!(text);
+}
+
+/// All words that stand for enums on disk.
+#[test]
+fn golden_words() {
+    fn all<T: Worded + Copy>(values: &[T]) -> String {
+        let words: Vec<_> = values.iter().map(Worded::word).collect();
+        assert!(words.iter().all(|word| T::from_word(word).is_some()));
+        words.join(" ")
+    }
+    let text = [
+        all(TerminalReason::ALL),
+        all(ContinueReason::ALL),
+        all(&TurnState::ALL),
+        all(&ErrorCode::ALL),
+        all(&Mode::ALL),
+        all(&[Role::User, Role::Assistant, Role::Tool]),
+        all(&[
+            ReferenceKind::File,
+            ReferenceKind::Selection,
+            ReferenceKind::Diagnostic,
+        ]),
+        all(&[Risk::Low, Risk::Medium, Risk::High]),
+        all(&[PlanStatus::Pending, PlanStatus::InProgress, PlanStatus::Completed]),
+        all(&[ErrorClass::Retryable, ErrorClass::Terminal, ErrorClass::NonFatal]),
+        all(&[
+            Settler::Person,
+            Settler::Rule,
+            Settler::Cancel,
+            Settler::Timeout,
+            Settler::NewPrompt,
+        ]),
+        all(&[
+            DecisionKind::Allow,
+            DecisionKind::AllowSession,
+            DecisionKind::AllowAlways,
+            DecisionKind::Deny,
+        ]),
+        all(&[
+            ToolCallStatus::Pending,
+            ToolCallStatus::AwaitingApproval,
+            ToolCallStatus::Running,
+            ToolCallStatus::Completed,
+            ToolCallStatus::Failed,
+            ToolCallStatus::Denied,
+            ToolCallStatus::Cancelled,
+        ]),
+    ]
+    .join("\n");
+    insta::assert_snapshot!(text);
+}
+
+fn error() -> AgentError {
+    AgentError {
+        code: ErrorCode::ProviderError,
+        class: ErrorClass::Retryable,
+        message: "anthropic API error".into(),
+        cause: Some("rate limit exceeded".into()),
+        provider: Some("anthropic".into()),
+        model: Some("m".into()),
+        status: Some(429),
+        request_id: Some("req_1".into()),
+        retry_after_ms: Some(1_000),
+        reset_at: Some(7),
+        user_action: Some("wait".into()),
+        attempts: Some(2),
+    }
+}
+
+fn usage() -> Usage {
+    Usage {
+        input: 1,
+        output: 2,
+        cache_read: 3,
+        cache_write: 4,
+    }
+}
+
+fn image() -> ImageData {
+    ImageData {
+        media_type: "image/png".into(),
+        data: "AAAA".into(),
+    }
+}
+
+fn blocks() -> Vec<Block> {
+    vec![
+        Block::Text("hi".into()),
+        Block::Reasoning {
+            text: "hm".into(),
+            signature: Some("s".into()),
+            redacted: true,
+        },
+        Block::ToolUse {
+            id: "call_1".into(),
+            name: "bash".into(),
+            input: Arc::new(json!({"command": "ls"})),
+        },
+        Block::ToolResult {
+            id: "call_1".into(),
+            result: Arc::new(ToolResult {
+                text: "out".into(),
+                images: vec![image()],
+                is_error: true,
+                full: Some(ContentRef {
+                    name: "call_1".into(),
+                    bytes: 9,
+                }),
+            }),
+        },
+        Block::Image(image()),
+        Block::Reference(Reference {
+            kind: ReferenceKind::Selection,
+            path: "src/a.rs".into(),
+            lines: Some((1, 2)),
+            text: "fn".into(),
+        }),
+    ]
+}
+
+fn approval() -> Approval {
+    Approval {
+        id: "appr_1".into(),
+        tool_call: "call_1".into(),
+        name: "bash".into(),
+        input: Arc::new(json!({"command": "ls"})),
+        title: "ls".into(),
+        cwd: "/w".into(),
+        diff: Some("+x".into()),
+        risk: Risk::High,
+        why: "a command".into(),
+        rule: Some("bash(ls*)".into()),
+    }
+}
+
+fn decision() -> Decision {
+    Decision {
+        kind: DecisionKind::AllowAlways,
+        feedback: Some("f".into()),
+        input: Some(Arc::new(json!(null))),
+        rule: Some("r".into()),
+    }
+}
+
+fn samples() -> Vec<Event> {
+    vec![
+        Event::TurnStarted {
+            resumes: Some("turn_0".into()),
+        },
+        Event::TurnStarted { resumes: None },
+        Event::TurnEnded(TurnEnd {
+            reason: TerminalReason::ModelError,
+            state: TurnState::Failed,
+            usage: usage(),
+            cost: Some(Cost(5)),
+            error: Some(error()),
+            unused_steers: vec![vec![Block::Text("steer".into())]],
+        }),
+        Event::Message(Arc::new(Message {
+            id: "msg_1".into(),
+            role: Role::Assistant,
+            content: blocks(),
+            incomplete: true,
+            hidden: true,
+        })),
+        Event::MessageRetracted {
+            message: "msg_1".into(),
+            tool_calls: vec!["call_1".into()],
+        },
+        Event::ToolCall(ToolCallUpdate {
+            id: "call_1".into(),
+            name: "bash".into(),
+            title: "ls".into(),
+            status: ToolCallStatus::Completed,
+            input: Some(Arc::new(json!({"command": "ls"}))),
+            result: Some(Arc::new(ToolResult::ok("a"))),
+            diff: Some("+x".into()),
+            locations: vec![Location {
+                uri: "file:///w/a".into(),
+                line: Some(3),
+            }],
+            duration_ms: Some(12),
+            parent: Some("call_0".into()),
+        }),
+        Event::ApprovalRequested(approval()),
+        Event::ApprovalResolved {
+            approval: "appr_1".into(),
+            tool_call: "call_1".into(),
+            decision: decision(),
+            by: Settler::NewPrompt,
+        },
+        Event::Plan(vec![PlanItem {
+            text: "do".into(),
+            status: PlanStatus::InProgress,
+        }]),
+        Event::Transition {
+            transition: Transition::Continue(ContinueReason::NextTurn),
+            detail: Some("d".into()),
+        },
+        Event::Transition {
+            transition: Transition::Terminal(TerminalReason::Completed),
+            detail: None,
+        },
+        Event::Retry {
+            provider: "anthropic".into(),
+            model: "m".into(),
+            attempt: 1,
+            max_retries: 3,
+            delay_ms: 500,
+            resume_at: 9,
+            error: error(),
+            next: "again".into(),
+        },
+        Event::Wait {
+            why: "slot".into(),
+            until: Some(3),
+        },
+        Event::Usage {
+            step: usage(),
+            turn: usage(),
+            session: usage(),
+            step_cost: Some(Cost(1)),
+            turn_cost: None,
+            session_cost: Some(Cost(3)),
+            context_used: 10,
+            window: 200,
+        },
+        Event::Warning {
+            code: "store".into(),
+            message: "w".into(),
+        },
+        Event::SessionUpdated {
+            title: Some("t".into()),
+            mode: Some(Mode::AutoEdit),
+            model: Some("p/m".into()),
+            effort: Some("high".into()),
+        },
+    ]
+}
+
+fn pending_samples() -> Vec<Pending> {
+    vec![
+        Pending::Partial {
+            message: "msg_1".into(),
+            turn: Some("turn_1".into()),
+            text: "par".into(),
+            reasoning: "hm".into(),
+        },
+        Pending::Steer {
+            key: "1".into(),
+            turn: Some("turn_1".into()),
+            content: vec![Block::Text("steer".into())],
+        },
+        Pending::Queued {
+            key: "1".into(),
+            content: vec![Block::Text("next".into())],
+        },
+        Pending::Decision {
+            approval: "appr_1".into(),
+            decision: decision(),
+        },
+        Pending::Approval {
+            turn: Some("turn_1".into()),
+            approval: approval(),
+        },
+    ]
+}

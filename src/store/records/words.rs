@@ -1,0 +1,94 @@
+//! Enums as stable words on disk. A word that this version does not know makes its record alien, never a panic.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::domain::{
+    ContinueReason, DecisionKind, ErrorClass, ErrorCode, Mode, PlanStatus, ReferenceKind, Risk, Role,
+    Settler, TerminalReason, ToolCallStatus, TurnState,
+};
+
+/// An enum that is a word on disk.
+pub(in crate::store) trait Worded: Sized {
+    /// The word.
+    fn word(&self) -> &'static str;
+    /// The value of that word.
+    fn from_word(word: &str) -> Option<Self>;
+}
+
+/// Serialises an enum as its word.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Word<T>(pub(super) T);
+
+impl<T: Worded> Serialize for Word<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.word())
+    }
+}
+
+impl<'de, T: Worded> Deserialize<'de> for Word<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let word = String::deserialize(deserializer)?;
+        T::from_word(&word)
+            .map(Self)
+            .ok_or_else(|| D::Error::custom(format_args!("unknown word `{word}`")))
+    }
+}
+
+/// Words that are the disk's own.
+macro_rules! words {
+    ($name:ident { $($variant:ident = $word:literal),* $(,)? }) => {
+        impl Worded for $name {
+            fn word(&self) -> &'static str {
+                match self { $(Self::$variant => $word,)* }
+            }
+            fn from_word(word: &str) -> Option<Self> {
+                match word { $($word => Some(Self::$variant),)* _ => None }
+            }
+        }
+    };
+}
+
+/// Enums whose public name is a stable word already; the golden records notice when one changes.
+macro_rules! named {
+    ($($name:ident),*) => {
+        $(impl Worded for $name {
+            fn word(&self) -> &'static str {
+                self.name()
+            }
+            fn from_word(word: &str) -> Option<Self> {
+                Self::from_name(word)
+            }
+        })*
+    };
+}
+
+named!(Mode, ErrorCode, TerminalReason, ContinueReason, TurnState);
+
+words!(Role { User = "user", Assistant = "assistant", Tool = "tool" });
+words!(ReferenceKind { File = "file", Selection = "selection", Diagnostic = "diagnostic" });
+words!(Risk { Low = "low", Medium = "medium", High = "high" });
+words!(PlanStatus { Pending = "pending", InProgress = "in_progress", Completed = "completed" });
+words!(ErrorClass { Retryable = "retryable", Terminal = "terminal", NonFatal = "non_fatal" });
+words!(Settler {
+    Person = "person",
+    Rule = "rule",
+    Cancel = "cancel",
+    Timeout = "timeout",
+    NewPrompt = "new_prompt",
+});
+words!(DecisionKind {
+    Allow = "allow",
+    AllowSession = "allow_session",
+    AllowAlways = "allow_always",
+    Deny = "deny",
+});
+words!(ToolCallStatus {
+    Pending = "pending",
+    AwaitingApproval = "awaiting_approval",
+    Running = "running",
+    Completed = "completed",
+    Failed = "failed",
+    Denied = "denied",
+    Cancelled = "cancelled",
+});

@@ -1,0 +1,333 @@
+//! What the store takes and gives: plain values over `domain`, no SQL and no JSON.
+
+use crate::domain::{
+    Approval, ApprovalId, Block, Cost, Decision, Event, MessageId, Mode, SessionId, TurnId, Usage,
+};
+
+/// A session as the list shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionRow {
+    /// Its id.
+    pub id: SessionId,
+    /// The workspace folder that grants and trust go by.
+    pub folder: String,
+    /// Where it works.
+    pub cwd: String,
+    /// The first prompt, cut, or what the person called it.
+    pub title: Option<String>,
+    /// The agent's name; none is the default agent.
+    pub agent: Option<String>,
+    /// The approval mode.
+    pub mode: Mode,
+    /// The model, as `provider/model`.
+    pub model: Option<String>,
+    /// The reasoning effort.
+    pub effort: Option<String>,
+    /// When it was made, in ms since the epoch.
+    pub created_ms: i64,
+    /// When its last event happened, in ms since the epoch.
+    pub updated_ms: i64,
+    /// The number of its last event; 0 when there is none. Events count from 1.
+    pub last_seq: u64,
+    /// The turn that has no stored end.
+    pub open_turn: Option<TurnId>,
+    /// Tokens so far.
+    pub usage: Usage,
+    /// Cost so far, as far as it is known.
+    pub cost: Option<Cost>,
+}
+
+impl SessionRow {
+    /// A session that begins now.
+    pub fn new(id: SessionId, folder: impl Into<String>, cwd: impl Into<String>, now_ms: i64) -> Self {
+        Self {
+            id,
+            folder: folder.into(),
+            cwd: cwd.into(),
+            title: None,
+            agent: None,
+            mode: Mode::default(),
+            model: None,
+            effort: None,
+            created_ms: now_ms,
+            updated_ms: now_ms,
+            last_seq: 0,
+            open_turn: None,
+            usage: Usage::default(),
+            cost: None,
+        }
+    }
+}
+
+/// A change of a session's own data; only what is set changes. `agent/setMode` and the like emit
+/// `SessionUpdated`, which the writer applies by itself; this is for changes without an event.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionChange {
+    /// The title.
+    pub title: Option<String>,
+    /// The agent.
+    pub agent: Option<String>,
+    /// The approval mode.
+    pub mode: Option<Mode>,
+    /// The model.
+    pub model: Option<String>,
+    /// The reasoning effort.
+    pub effort: Option<String>,
+}
+
+/// What was accepted or shown but is not settled by an event yet; one row each.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Pending {
+    /// The text of a message in progress. Dropped by the event that completes or retracts the message.
+    Partial {
+        /// The message.
+        message: MessageId,
+        /// Its turn.
+        turn: Option<TurnId>,
+        /// Its text so far.
+        text: String,
+        /// Its reasoning so far.
+        reasoning: String,
+    },
+    /// A steer that was accepted and has not joined the history.
+    Steer {
+        /// The caller's key.
+        key: String,
+        /// The turn it was meant for.
+        turn: Option<TurnId>,
+        /// What was said.
+        content: Vec<Block>,
+    },
+    /// A prompt that waits for the turn's end.
+    Queued {
+        /// The caller's key.
+        key: String,
+        /// What was said.
+        content: Vec<Block>,
+    },
+    /// A decision that was accepted and not yet acted upon. Dropped by `ApprovalResolved`.
+    Decision {
+        /// The question.
+        approval: ApprovalId,
+        /// The answer.
+        decision: Decision,
+    },
+    /// An open question. Kept by the writer itself from `ApprovalRequested` to `ApprovalResolved`.
+    Approval {
+        /// The turn that asks.
+        turn: Option<TurnId>,
+        /// The question.
+        approval: Approval,
+    },
+}
+
+impl Pending {
+    /// What it is stored under.
+    pub fn key(&self) -> PendingKey {
+        match self {
+            Self::Partial { message, .. } => PendingKey::partial(message),
+            Self::Steer { key, .. } => PendingKey::steer(key),
+            Self::Queued { key, .. } => PendingKey::queued(key),
+            Self::Decision { approval, .. } => PendingKey::decision(approval),
+            Self::Approval { approval, .. } => PendingKey::approval(&approval.id),
+        }
+    }
+}
+
+/// The kind of a [`Pending`] row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum PendingKind {
+    Partial,
+    Steer,
+    Queued,
+    Decision,
+    Approval,
+}
+
+impl PendingKind {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Partial => "partial",
+            Self::Steer => "steer",
+            Self::Queued => "queued",
+            Self::Decision => "decision",
+            Self::Approval => "approval",
+        }
+    }
+
+    pub(super) fn from_word(word: &str) -> Option<Self> {
+        match word {
+            "partial" => Some(Self::Partial),
+            "steer" => Some(Self::Steer),
+            "queued" => Some(Self::Queued),
+            "decision" => Some(Self::Decision),
+            "approval" => Some(Self::Approval),
+            _ => None,
+        }
+    }
+}
+
+/// Names one [`Pending`] row of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PendingKey {
+    pub(super) kind: PendingKind,
+    pub(super) key: String,
+}
+
+impl PendingKey {
+    /// The partial text of a message.
+    pub fn partial(message: &MessageId) -> Self {
+        Self {
+            kind: PendingKind::Partial,
+            key: message.to_string(),
+        }
+    }
+
+    /// A steer.
+    pub fn steer(key: &str) -> Self {
+        Self {
+            kind: PendingKind::Steer,
+            key: key.to_owned(),
+        }
+    }
+
+    /// A queued prompt.
+    pub fn queued(key: &str) -> Self {
+        Self {
+            kind: PendingKind::Queued,
+            key: key.to_owned(),
+        }
+    }
+
+    /// A decision on a question.
+    pub fn decision(approval: &ApprovalId) -> Self {
+        Self {
+            kind: PendingKind::Decision,
+            key: approval.to_string(),
+        }
+    }
+
+    /// An open question.
+    pub fn approval(approval: &ApprovalId) -> Self {
+        Self {
+            kind: PendingKind::Approval,
+            key: approval.to_string(),
+        }
+    }
+}
+
+/// An event as it was stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredEvent {
+    /// Its number in the session.
+    pub seq: u64,
+    /// The turn that caused it.
+    pub turn: Option<TurnId>,
+    /// When, in ms since the epoch.
+    pub at_ms: i64,
+    /// What happened.
+    pub event: Event,
+}
+
+/// A record that could not be read and was left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// Which: `event 12`, `steer k`.
+    pub record: String,
+    /// Why.
+    pub why: String,
+}
+
+impl Skipped {
+    /// One sentence about what was skipped, for a warning; none when nothing was.
+    pub fn warning(skipped: &[Self]) -> Option<String> {
+        let first = skipped.first()?;
+        let count = match skipped.len() {
+            1 => "one stored record".to_owned(),
+            n => format!("{n} stored records"),
+        };
+        Some(format!(
+            "{count} could not be read and left out (first: {}: {})",
+            first.record, first.why
+        ))
+    }
+}
+
+/// Which part of a session's events is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Window {
+    /// The first ones after this number.
+    After(u64),
+    /// The last ones before this number.
+    Before(u64),
+    /// The last ones.
+    Tail,
+}
+
+/// A page of a session's events, oldest first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EventPage {
+    /// The events.
+    pub events: Vec<StoredEvent>,
+    /// What could not be read in this page.
+    pub skipped: Vec<Skipped>,
+    /// Numbers of the first and last record of the page, skipped ones included; none when it is empty.
+    pub span: Option<(u64, u64)>,
+    /// Whether there are older events.
+    pub more_before: bool,
+    /// Whether there are newer events.
+    pub more_after: bool,
+}
+
+/// A session with a page of its events and all that is pending, read at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadedSession {
+    /// Its row.
+    pub session: SessionRow,
+    /// The page.
+    pub page: EventPage,
+    /// What is pending, in the order it was accepted.
+    pub pending: Vec<Pending>,
+    /// Pending rows that could not be read.
+    pub skipped: Vec<Skipped>,
+}
+
+/// What to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionQuery {
+    /// Only sessions that work here.
+    pub cwd: Option<String>,
+    /// Only sessions in whose title, prompts or final texts all these words stand together.
+    pub query: Option<String>,
+    /// Where the page before ended.
+    pub cursor: Option<String>,
+    /// How many at most; 0 stands for 50.
+    pub limit: usize,
+}
+
+/// A page of the list, newest first.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionPage {
+    /// The sessions.
+    pub sessions: Vec<SessionHit>,
+    /// Where to go on; none at the end.
+    pub next_cursor: Option<String>,
+}
+
+/// A listed session and where the query was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionHit {
+    /// The session.
+    pub session: SessionRow,
+    /// The newest place where it was found, when a query was given.
+    pub found: Option<Found>,
+}
+
+/// Where a query was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The event; none when it is the title.
+    pub seq: Option<u64>,
+    /// The text around it, one line.
+    pub excerpt: String,
+}

@@ -1,0 +1,233 @@
+//! The tables, their migrations, and how a connection is opened. Migrations only add (R-SESS-5): an older
+//! reader still understands the columns it knows.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+
+use super::error::StoreError;
+use super::files;
+
+/// How long a healthy connection waits for another server's transaction.
+pub(super) const BUSY: Duration = Duration::from_secs(2);
+
+/// Each takes the schema one version further; `user_version` counts them. Never change one that was released.
+const MIGRATIONS: &[&str] = &[
+    // 1. An event's id is its session's number and its own: `session << 32 | seq`. So a session's events lie
+    // together in order with one B-tree and no second index, and the search table can use the same number
+    // (with seq 0 for the title). Money is in nano-dollars, times in ms since the epoch.
+    "
+    CREATE TABLE sessions (
+        num INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        folder TEXT NOT NULL,
+        cwd TEXT NOT NULL,
+        title TEXT,
+        agent TEXT,
+        mode TEXT NOT NULL,
+        model TEXT,
+        effort TEXT,
+        created_ms INTEGER NOT NULL,
+        updated_ms INTEGER NOT NULL,
+        last_seq INTEGER NOT NULL DEFAULT 0,
+        open_turn TEXT,
+        input INTEGER NOT NULL DEFAULT 0,
+        output INTEGER NOT NULL DEFAULT 0,
+        cache_read INTEGER NOT NULL DEFAULT 0,
+        cache_write INTEGER NOT NULL DEFAULT 0,
+        cost INTEGER
+    ) STRICT;
+    CREATE INDEX sessions_recent ON sessions (updated_ms, num);
+    CREATE INDEX sessions_cwd ON sessions (cwd, updated_ms, num);
+    CREATE TABLE events (
+        id INTEGER PRIMARY KEY,
+        turn TEXT,
+        at_ms INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        json TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX events_turn ON events (turn) WHERE turn IS NOT NULL;
+    CREATE TABLE pending (
+        num INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        key TEXT NOT NULL,
+        json TEXT NOT NULL,
+        UNIQUE (session, kind, key)
+    ) STRICT;
+    CREATE TABLE grants (
+        id TEXT PRIMARY KEY,
+        session INTEGER,
+        folder TEXT NOT NULL,
+        rule TEXT NOT NULL,
+        at_ms INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE trust (
+        folder TEXT PRIMARY KEY,
+        trusted INTEGER NOT NULL,
+        at_ms INTEGER NOT NULL
+    ) STRICT;
+    CREATE VIRTUAL TABLE search USING fts5 (
+        text, content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'
+    );
+    ",
+];
+
+/// The version that this program writes.
+pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
+
+/// Opens the database, making and migrating it where needed.
+pub(super) fn open(path: &Path, busy: Duration) -> Result<Connection, StoreError> {
+    // Two servers that start at once on a new store can meet where SQLite does not wait by itself (the
+    // change to a write-ahead log). Tried again without asking the time, which may stand still in tests.
+    const TRIES: u32 = 100;
+    for _ in 1..TRIES {
+        match try_open(path, busy) {
+            Err(StoreError::Sqlite(error)) if is_busy(&error) && !busy.is_zero() => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            other => return other,
+        }
+    }
+    try_open(path, busy)
+}
+
+/// Opens it for reading; none when there is no store yet.
+pub(super) fn open_existing(path: &Path) -> Result<Option<Connection>, StoreError> {
+    match path.try_exists() {
+        Ok(false) => return Ok(None),
+        Ok(true) => {}
+        Err(error) => return Err(StoreError::io("looking for", path, error)),
+    }
+    let connection = open(path, BUSY)?;
+    connection.pragma_update(None, "query_only", true)?;
+    Ok(Some(connection))
+}
+
+/// The version that the file has now.
+pub(super) fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
+    connection
+        .prepare_cached("PRAGMA user_version")?
+        .query_row([], |row| row.get(0))
+}
+
+pub(super) fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)
+    )
+}
+
+fn try_open(path: &Path, busy: Duration) -> Result<Connection, StoreError> {
+    if let Some(parent) = path.parent() {
+        files::private_folder(parent).map_err(|e| StoreError::io("making the folder", parent, e))?;
+    }
+    // SQLite gives its log the mode of the database, so that it is enough to make this file private.
+    files::private_file()
+        .create(true)
+        .append(true)
+        .open(path)
+        .map_err(|e| StoreError::io("opening", path, e))?;
+    let mut connection = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    connection.busy_timeout(busy)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    migrate_into(&mut connection, MIGRATIONS)?;
+    Ok(connection)
+}
+
+/// Sets the connection up and brings the schema to the newest of `migrations`.
+fn migrate_into(connection: &mut Connection, migrations: &[&str]) -> Result<(), StoreError> {
+    let known = migrations.len() as i64;
+    let found = version(connection)?;
+    if found > known {
+        return Err(StoreError::NewerSchema { found, known });
+    }
+    // NORMAL loses at most the last transactions at power loss, never consistency, and nothing at all by
+    // kill -9. Checkpoints have a connection of their own; the limit shrinks the log once they are through.
+    connection.execute_batch(
+        "PRAGMA journal_mode = WAL;
+         PRAGMA synchronous = NORMAL;
+         PRAGMA wal_autocheckpoint = 0;
+         PRAGMA journal_size_limit = 1048576;
+         PRAGMA secure_delete = FAST;
+         PRAGMA temp_store = MEMORY;",
+    )?;
+    if found == known {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another server may have been faster.
+    let found = version(&transaction)?;
+    if found > known {
+        return Err(StoreError::NewerSchema { found, known });
+    }
+    for migration in &migrations[found as usize..] {
+        transaction.execute_batch(migration)?;
+    }
+    transaction.pragma_update(None, "user_version", known)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn migrates_step_by_step_and_refuses_a_newer_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        let mut connection = Connection::open(&path).unwrap();
+        let steps = [
+            "CREATE TABLE a (x)",
+            "ALTER TABLE a ADD COLUMN y",
+            "CREATE TABLE b (z)",
+        ];
+        migrate_into(&mut connection, &steps[..1]).unwrap();
+        connection.execute("INSERT INTO a VALUES (1)", []).unwrap();
+        migrate_into(&mut connection, &steps).unwrap();
+        migrate_into(&mut connection, &steps).unwrap();
+        assert_eq!(version(&connection).unwrap(), 3);
+        let kept: (i64, Option<i64>) = connection
+            .query_row("SELECT x, y FROM a", [], |row| Ok((row.get(0)?, row.get(1)?)))
+            .unwrap();
+        assert_eq!(kept, (1, None));
+        let error = migrate_into(&mut connection, &steps[..2]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "this store was written by a newer agentls (schema 3, this one knows 2): \
+             update agentls or set another data folder"
+        );
+    }
+
+    #[test]
+    fn a_failed_migration_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut connection = Connection::open(folder.path().join("x.db")).unwrap();
+        assert!(migrate_into(&mut connection, &["CREATE TABLE a (x)", "nonsense"]).is_err());
+        assert_eq!(version(&connection).unwrap(), 0);
+        migrate_into(&mut connection, &["CREATE TABLE a (x)"]).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn files_are_the_owners_only() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data/store.db");
+        let connection = open(&path, BUSY).unwrap();
+        connection
+            .execute("INSERT INTO trust VALUES ('x', 1, 1)", [])
+            .unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(path.parent().unwrap()), 0o700);
+        for file in std::fs::read_dir(path.parent().unwrap()).unwrap() {
+            let file = file.unwrap().path();
+            assert_eq!(mode(&file), 0o600, "{}", file.display());
+        }
+    }
+}

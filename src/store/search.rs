@@ -1,0 +1,184 @@
+//! The list of sessions and full-text search: titles, prompts, final texts (R-SESS-2).
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
+
+use super::apply::{event_id, event_ids, seq_of};
+use super::error::StoreError;
+use super::reader::{SESSION, session_row, stored_event};
+use super::rows::{Found, SessionHit, SessionPage, SessionQuery};
+use crate::base::text;
+use crate::domain::Event;
+
+/// Sessions on a page when nobody says.
+const PAGE: usize = 50;
+
+/// Characters of text shown round a find.
+const EXCERPT: usize = 120;
+
+/// A page of the list.
+pub(super) fn list(connection: &Connection, query: &SessionQuery) -> Result<SessionPage, StoreError> {
+    let limit = if query.limit == 0 { PAGE } else { query.limit };
+    let words = query.query.as_deref().map(words).unwrap_or_default();
+    let searched = query.query.as_ref().is_some_and(|text| !text.trim().is_empty());
+    if searched && words.is_empty() {
+        return Ok(SessionPage::default());
+    }
+    let expression = searched.then(|| expression(&words));
+    let (sql, values) = select(query, expression.as_deref(), limit)?;
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(params_from_iter(values))?;
+    let mut page = SessionPage::default();
+    let mut last = None;
+    while let Some(row) = rows.next()? {
+        if page.sessions.len() == limit {
+            page.next_cursor = last;
+            break;
+        }
+        let (num, session) = session_row(row)?;
+        last = Some(format!("{}.{num}", session.updated_ms));
+        let found = match &expression {
+            Some(expression) => find(connection, num, expression, &words)?,
+            None => None,
+        };
+        page.sessions.push(SessionHit { session, found });
+    }
+    Ok(page)
+}
+
+/// The statement for a page and its values.
+fn select(
+    query: &SessionQuery,
+    expression: Option<&str>,
+    limit: usize,
+) -> Result<(String, Vec<Value>), StoreError> {
+    let mut sql = format!("SELECT {SESSION} FROM sessions WHERE true");
+    let mut values = Vec::new();
+    if let Some(cwd) = &query.cwd {
+        sql.push_str(" AND cwd = ?");
+        values.push(Value::from(cwd.clone()));
+    }
+    if let Some(cursor) = &query.cursor {
+        let (updated_ms, num) = parse_cursor(cursor)?;
+        sql.push_str(" AND (updated_ms, num) < (?, ?)");
+        values.extend([Value::from(updated_ms), Value::from(num)]);
+    }
+    if let Some(expression) = expression {
+        sql.push_str(" AND num IN (SELECT rowid >> 32 FROM search WHERE search MATCH ?)");
+        values.push(Value::from(expression.to_owned()));
+    }
+    sql.push_str(" ORDER BY updated_ms DESC, num DESC LIMIT ?");
+    values.push(Value::from(
+        i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1),
+    ));
+    Ok((sql, values))
+}
+
+fn parse_cursor(cursor: &str) -> Result<(i64, i64), StoreError> {
+    cursor
+        .split_once('.')
+        .and_then(|(updated_ms, num)| Some((updated_ms.parse().ok()?, num.parse().ok()?)))
+        .ok_or_else(|| StoreError::BadCursor(text::one_line(cursor, 40)))
+}
+
+/// The words of a query. What holds no letter and no digit finds nothing and is left out.
+fn words(query: &str) -> Vec<String> {
+    query
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect()
+}
+
+/// All words must occur in one text; the last may be the beginning of one, as it is while people type.
+fn expression(words: &[String]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    format!("{}*", quoted.join(" "))
+}
+
+/// The newest place in a session where the words stand.
+fn find(
+    connection: &Connection,
+    num: i64,
+    expression: &str,
+    words: &[String],
+) -> Result<Option<Found>, StoreError> {
+    let (first, last) = event_ids(num);
+    let id: Option<i64> = connection
+        .prepare_cached(
+            "SELECT rowid FROM search WHERE search MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT 1",
+        )?
+        .query_row(params![expression, first, last], |row| row.get(0))
+        .optional()?;
+    let Some(id) = id else {
+        return Ok(None);
+    };
+    let (seq, whole) = if id == event_id(num, 0) {
+        let title: Option<String> = connection
+            .prepare_cached("SELECT title FROM sessions WHERE num = ?")?
+            .query_row([num], |row| row.get(0))?;
+        (None, title.unwrap_or_default())
+    } else {
+        let event = connection
+            .prepare_cached("SELECT id, turn, at_ms, kind, json FROM events WHERE id = ?")?
+            .query_row([id], |row| Ok(stored_event(row)))
+            .optional()?;
+        let whole = match event {
+            Some(Ok(event)) => match event.event {
+                Event::Message(message) => message.text(),
+                _ => String::new(),
+            },
+            Some(Err(_)) | None => String::new(),
+        };
+        (Some(seq_of(id)), whole)
+    };
+    Ok(Some(Found {
+        seq,
+        excerpt: excerpt(&whole, words),
+    }))
+}
+
+/// The text round the first word that is found.
+fn excerpt(whole: &str, words: &[String]) -> String {
+    // Lower-casing may change lengths; then the place is only near, which is good enough to show.
+    let lower = whole.to_lowercase();
+    let at = words
+        .iter()
+        .filter_map(|word| lower.find(word))
+        .min()
+        .unwrap_or(0);
+    let start = whole.floor_char_boundary(at.min(whole.len()));
+    let before = text::suffix(&whole[..start], EXCERPT / 4);
+    let lead = if before.len() < start { "…" } else { "" };
+    format!(
+        "{lead}{}",
+        text::one_line(&whole[start - before.len()..], EXCERPT)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_cannot_break_the_expression() {
+        for (query, expected) in [
+            ("Parser", "\"parser\"*"),
+            ("fix the parser", "\"fix\" \"the\" \"parser\"*"),
+            ("\"a\" OR b*", "\"a\" \"or\" \"b\"*"),
+            ("foo_bar(x)", "\"foo\" \"bar\" \"x\"*"),
+        ] {
+            assert_eq!(expression(&words(query)), expected, "{query}");
+        }
+        assert!(words("-- \" *").is_empty());
+    }
+
+    #[test]
+    fn excerpts_show_the_place() {
+        let long = format!("{} needle {}", "hay ".repeat(50), "straw ".repeat(50));
+        let excerpt = excerpt(&long, &["needle".to_owned()]);
+        assert!(excerpt.starts_with("…") && excerpt.ends_with('…'), "{excerpt}");
+        assert!(excerpt.contains("hay needle straw"), "{excerpt}");
+        assert_eq!(super::excerpt("Ünlaut", &["x".to_owned()]), "Ünlaut");
+    }
+}

@@ -1,0 +1,217 @@
+//! A disk that fails (R-ERR-2), and other versions of agentls (R-SESS-5).
+
+use std::time::Duration;
+
+use super::*;
+use crate::store::writer::KEEP;
+
+#[tokio::test(start_paused = true)]
+async fn a_full_disk_is_one_warning_and_is_written_later_in_order() {
+    let rig = Rig::new();
+    rig.create(&["ses_1"]).await;
+    rig.set_fault(Some(Fault::DiskFull));
+    rig.send(append("ses_1", 1, note("a"))).await;
+    assert!(matches!(rig.barrier().await, Health::Degraded { bytes } if bytes > 0));
+    rig.send(delta("ses_1", "b")).await;
+    rig.send(append("ses_1", 2, says("m", Role::User, "kept"))).await;
+    rig.barrier().await;
+    let seen = rig.seen.take();
+    assert_eq!(seen.len(), 4, "{seen:?}");
+    assert!(
+        seen[0].starts_with("!store: the session store failed: "),
+        "{seen:?}"
+    );
+    assert!(seen[0].ends_with("; events are kept in memory and written when the disk works again"));
+    assert_eq!(seen[1..], ["unstored 1", "+b", "unstored 2"]);
+
+    let mut health = rig.store.writes.watch_health();
+    rig.set_fault(None);
+    health.wait_for(|health| *health == Health::Ok).await.unwrap();
+    rig.send(append("ses_1", 3, note("c"))).await;
+    rig.barrier().await;
+    assert_eq!(
+        rig.seen.take(),
+        ["!store: the session store can be written again", "stored 3"]
+    );
+    let page = rig
+        .store
+        .reader
+        .events(&"ses_1".into(), Window::Tail, 9)
+        .await
+        .unwrap();
+    assert_eq!(seqs(&page), [1, 2, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_tried_again_every_second_and_not_with_every_event() {
+    let rig = Rig::new();
+    rig.create(&["ses_1"]).await;
+    rig.set_fault(Some(Fault::Busy));
+    for seq in 1..=100 {
+        rig.send(append("ses_1", seq, note("a"))).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let tries = rig.commits();
+    assert!((5..=7).contains(&tries), "{tries}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_the_memory_the_store_is_gone_and_what_matters_most_is_kept() {
+    let rig = Rig::new();
+    rig.create(&["ses_1"]).await;
+    rig.set_fault(Some(Fault::Io));
+    let big = "x".repeat(1 << 20);
+    let mut seq = 0;
+    while rig.store.writes.health() != Health::Gone {
+        seq += 1;
+        assert!(seq < 40, "never gone");
+        rig.send(append("ses_1", seq, note(&big))).await;
+        rig.barrier().await;
+        if let Health::Degraded { bytes } = rig.store.writes.health() {
+            assert!(bytes <= KEEP);
+        }
+    }
+    assert_eq!(seq, 31, "30 of a bit more than a MiB fit beside the reserve");
+    rig.send(append("ses_1", 32, says("m", Role::User, "a prompt")))
+        .await;
+    let end = Event::TurnEnded(TurnEnd {
+        reason: TerminalReason::StoreFailed,
+        state: TurnState::Failed,
+        usage: Usage::default(),
+        cost: None,
+        error: None,
+        unused_steers: Vec::new(),
+    });
+    rig.send(append("ses_1", 33, end)).await;
+    rig.barrier().await;
+    let seen = rig.seen.take();
+    assert_eq!(seen.iter().filter(|word| word.starts_with('!')).count(), 1);
+    assert_eq!(seen.len(), 34, "all are passed on");
+    rig.set_fault(None);
+    assert_eq!(rig.barrier().await, Health::Ok);
+    assert_eq!(
+        rig.seen.take(),
+        ["!store: the session store can be written again; 1 records did not fit into memory and are lost"]
+    );
+    let page = rig
+        .store
+        .reader
+        .events(&"ses_1".into(), Window::Tail, 99)
+        .await
+        .unwrap();
+    let expected: Vec<_> = (1..=30).chain([32, 33]).collect();
+    assert_eq!(seqs(&page), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_folder_that_cannot_be_used_is_a_warning_too() {
+    let rig = Rig::new();
+    std::fs::create_dir(rig.folder.path().join("store.db")).unwrap();
+    rig.send(Write::CreateSession(Box::new(SessionRow::new(
+        "ses_1".into(),
+        "/w",
+        "/w",
+        1,
+    ))))
+    .await;
+    rig.send(append("ses_1", 1, note("a"))).await;
+    assert!(matches!(rig.barrier().await, Health::Degraded { .. }));
+    assert!(rig.seen.take()[0].starts_with("!store: opening "));
+    std::fs::remove_dir(rig.folder.path().join("store.db")).unwrap();
+    assert_eq!(rig.barrier().await, Health::Ok);
+    let row = rig.store.reader.session(&"ses_1".into()).await.unwrap().unwrap();
+    assert_eq!(row.last_seq, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_file_that_is_no_database_loses_nothing_that_fits() {
+    let rig = Rig::new();
+    let path = rig.folder.path().join("store.db");
+    std::fs::write(
+        &path,
+        "not a database, but long enough to be looked at".repeat(100),
+    )
+    .unwrap();
+    rig.send(Write::CreateSession(Box::new(SessionRow::new(
+        "ses_1".into(),
+        "/w",
+        "/w",
+        1,
+    ))))
+    .await;
+    assert!(matches!(rig.barrier().await, Health::Degraded { .. }));
+    assert!(rig.store.reader.session(&"ses_1".into()).await.is_err());
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(rig.barrier().await, Health::Ok);
+    assert!(rig.store.reader.session(&"ses_1".into()).await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_newer_store_is_refused() {
+    let rig = Rig::new();
+    rig.create(&["ses_1"]).await;
+    rig.database().pragma_update(None, "user_version", 99).unwrap();
+    let again = Rig::in_folder(rig.kill());
+    let error = again.store.reader.session(&"ses_1".into()).await.unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("this store was written by a newer agentls (schema 99,"),
+        "{error}"
+    );
+    again.send(append("ses_1", 1, note("a"))).await;
+    assert_eq!(again.barrier().await, Health::Gone);
+    assert_eq!(
+        again.seen.take(),
+        [format!("!store: {error}"), "unstored 1".to_owned()]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_older_server_stops_writing_once_a_newer_one_has_migrated() {
+    let rig = Rig::new();
+    rig.create(&["ses_1"]).await;
+    rig.send(append("ses_1", 1, note("a"))).await;
+    rig.barrier().await;
+    rig.database()
+        .execute_batch("CREATE TABLE newer (x); PRAGMA user_version = 2;")
+        .unwrap();
+    rig.send(append("ses_1", 2, note("b"))).await;
+    rig.send(append("ses_1", 3, note("c"))).await;
+    assert_eq!(rig.barrier().await, Health::Gone);
+    assert!(rig.store.writes.delete("ses_1".into()).await.is_err());
+    let seen = rig.seen.take();
+    assert_eq!(seen[0], "stored 1");
+    assert!(
+        seen[1].contains("newer agentls (schema 2, this one knows 1)"),
+        "{seen:?}"
+    );
+    assert_eq!(seen[2..], ["unstored 2", "unstored 3"]);
+    let count: i64 = rig
+        .database()
+        .query_row("SELECT count(*) FROM events", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(count, 1);
+}
+
+/// Held by another process for longer than one waits: kept, and written when it is free.
+#[tokio::test]
+async fn a_store_that_another_process_holds() {
+    let rig = Rig::new();
+    rig.create(&["ses_1"]).await;
+    let other = rig.database();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    rig.send(append("ses_1", 1, note("a"))).await;
+    assert!(matches!(rig.barrier().await, Health::Degraded { .. }));
+    other.execute_batch("COMMIT").unwrap();
+    assert_eq!(rig.barrier().await, Health::Ok);
+    rig.send(append("ses_1", 2, note("b"))).await;
+    rig.barrier().await;
+    let page = rig
+        .store
+        .reader
+        .events(&"ses_1".into(), Window::Tail, 9)
+        .await
+        .unwrap();
+    assert_eq!(seqs(&page), [1, 2]);
+}

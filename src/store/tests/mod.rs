@@ -1,0 +1,212 @@
+//! The store as a whole: through its public face, over real files.
+
+mod degraded;
+mod measure;
+mod reading;
+mod writing;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use rusqlite::Connection;
+
+use super::*;
+use crate::base::spawn::{Task, spawn};
+use crate::domain::*;
+
+/// What reached the outlet, as short words: `m1` a durable event, `+text` a delta, `!text` a warning.
+#[derive(Clone, Default)]
+pub(super) struct Seen(Arc<Mutex<Vec<String>>>);
+
+impl Seen {
+    pub(super) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+
+    fn push(&self, word: String) {
+        self.0.lock().unwrap().push(word);
+    }
+}
+
+/// An outlet that notes what it sees and whether it was in the database by then.
+pub(super) struct Witness {
+    seen: Seen,
+    database: std::path::PathBuf,
+}
+
+impl Outlet for Witness {
+    fn pass(&mut self, envelope: Envelope) {
+        let word = match (&envelope.event, envelope.seq) {
+            (Event::Delta(delta), _) => format!("+{}", delta.text()),
+            (_, Some(seq)) => {
+                let stored = is_stored(&self.database, &envelope.session, seq);
+                format!("{}{seq}", if stored { "stored " } else { "unstored " })
+            }
+            (_, None) => "unnumbered".to_owned(),
+        };
+        self.seen.push(word);
+    }
+
+    fn warn(&mut self, code: &str, message: &str) {
+        self.seen.push(format!("!{code}: {message}"));
+    }
+}
+
+fn is_stored(database: &Path, session: &SessionId, seq: u64) -> bool {
+    let Ok(connection) = Connection::open(database) else {
+        return false;
+    };
+    let Ok(Some(num)) = apply::number(&connection, session) else {
+        return false;
+    };
+    connection
+        .prepare("SELECT 1 FROM events WHERE id = ?")
+        .unwrap()
+        .exists([apply::event_id(num, seq)])
+        .unwrap()
+}
+
+/// A store driven inline in a folder of its own.
+pub(super) struct Rig {
+    pub(super) folder: Arc<tempfile::TempDir>,
+    pub(super) store: Store,
+    pub(super) seen: Seen,
+    pub(super) commits: Arc<AtomicUsize>,
+    pub(super) fault: Arc<Mutex<Option<Fault>>>,
+    driver: Option<Task<()>>,
+}
+
+impl Rig {
+    pub(super) fn new() -> Self {
+        Self::in_folder(Arc::new(tempfile::tempdir().unwrap()))
+    }
+
+    /// Another server on the same store.
+    pub(super) fn in_folder(folder: Arc<tempfile::TempDir>) -> Self {
+        let seen = Seen::default();
+        let (commits, fault) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(None)));
+        let hook = {
+            let (commits, fault) = (commits.clone(), fault.clone());
+            Box::new(move || {
+                commits.fetch_add(1, Ordering::Relaxed);
+                *fault.lock().unwrap()
+            })
+        };
+        let witness = Witness {
+            seen: seen.clone(),
+            database: folder.path().join("store.db"),
+        };
+        let (store, driver) = Store::inline(folder.path().to_owned(), Box::new(witness), Some(hook));
+        Self {
+            folder,
+            store,
+            seen,
+            commits,
+            fault,
+            driver: Some(spawn(driver)),
+        }
+    }
+
+    pub(super) fn commits(&self) -> usize {
+        self.commits.swap(0, Ordering::Relaxed)
+    }
+
+    pub(super) fn set_fault(&self, fault: Option<Fault>) {
+        *self.fault.lock().unwrap() = fault;
+    }
+
+    pub(super) async fn send(&self, write: Write) {
+        self.store.writes.send(write).await.unwrap();
+    }
+
+    pub(super) async fn barrier(&self) -> Health {
+        self.store.writes.barrier().await.unwrap()
+    }
+
+    /// Makes the sessions.
+    pub(super) async fn create(&self, ids: &[&str]) {
+        for (at, id) in ids.iter().enumerate() {
+            let row = SessionRow::new((*id).into(), "/w", "/w", 1_000 + at as i64);
+            self.send(Write::CreateSession(Box::new(row))).await;
+        }
+        self.barrier().await;
+        self.seen.take();
+        self.commits();
+    }
+
+    pub(super) fn database(&self) -> Connection {
+        Connection::open(self.folder.path().join("store.db")).unwrap()
+    }
+
+    /// The server is killed: nothing is flushed, closed or told.
+    pub(super) fn kill(mut self) -> Arc<tempfile::TempDir> {
+        drop(self.driver.take());
+        self.folder.clone()
+    }
+
+    /// The server ends in order.
+    pub(super) async fn close(mut self) -> (Arc<tempfile::TempDir>, Seen) {
+        drop(self.store);
+        self.driver.take().unwrap().await.unwrap();
+        (self.folder, self.seen)
+    }
+}
+
+pub(super) fn envelope(session: &str, seq: u64, event: Event) -> Envelope {
+    Envelope {
+        session: session.into(),
+        turn: Some("turn_1".into()),
+        seq: Some(seq),
+        at_ms: 2_000 + seq as i64,
+        event,
+        permit: None,
+    }
+}
+
+pub(super) fn append(session: &str, seq: u64, event: Event) -> Write {
+    Write::Append {
+        envelope: envelope(session, seq, event),
+        drops: Vec::new(),
+        puts: Vec::new(),
+        done: None,
+    }
+}
+
+pub(super) fn delta(session: &str, text: &str) -> Write {
+    let event = Event::Delta(Delta::Text {
+        message: "msg_1".into(),
+        offset: 0,
+        text: text.into(),
+    });
+    Write::Append {
+        envelope: Envelope {
+            seq: None,
+            ..envelope(session, 0, event)
+        },
+        drops: Vec::new(),
+        puts: Vec::new(),
+        done: None,
+    }
+}
+
+pub(super) fn note(text: &str) -> Event {
+    Event::Warning {
+        code: "x".into(),
+        message: text.into(),
+    }
+}
+
+pub(super) fn says(id: &str, role: Role, text: &str) -> Event {
+    Event::Message(Arc::new(Message {
+        id: id.into(),
+        role,
+        content: vec![Block::Text(text.into())],
+        incomplete: false,
+        hidden: false,
+    }))
+}
+
+pub(super) fn seqs(page: &EventPage) -> Vec<u64> {
+    page.events.iter().map(|event| event.seq).collect()
+}

@@ -1,0 +1,382 @@
+//! Pages, lists, search, damaged records.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_there_before_anything_was_written() {
+    let rig = Rig::new();
+    let (reader, id) = (&rig.store.reader, SessionId::from("ses_1"));
+    assert_eq!(
+        reader.list_sessions(SessionQuery::default()).await.unwrap(),
+        SessionPage::default()
+    );
+    assert_eq!(reader.load(&id, Window::Tail, 200).await.unwrap(), None);
+    assert_eq!(reader.event(&id, 1).await.unwrap(), None);
+    assert_eq!(reader.trust("/w").await.unwrap(), None);
+    assert!(!rig.folder.path().join("store.db").exists());
+}
+
+#[tokio::test(start_paused = true)]
+async fn torn_and_alien_records_are_skipped_and_reported() {
+    let rig = Rig::new();
+    rig.create(&["ses_1"]).await;
+    let id = SessionId::from("ses_1");
+    for seq in 1..=6 {
+        rig.send(append("ses_1", seq, note("a"))).await;
+    }
+    rig.send(Write::Put {
+        session: id.clone(),
+        pending: Pending::Queued {
+            key: "1".into(),
+            content: Vec::new(),
+        },
+        done: None,
+    })
+    .await;
+    rig.barrier().await;
+    rig.database()
+        .execute_batch(
+            "UPDATE events SET json = '{\"code\": \"x' WHERE id & 15 = 2;
+             UPDATE events SET kind = 'hologram' WHERE id & 15 = 4;
+             UPDATE events SET json = cast(x'ff' AS TEXT) WHERE id & 15 = 6;
+             UPDATE pending SET kind = 'wish';",
+        )
+        .unwrap();
+    let loaded = rig
+        .store
+        .reader
+        .load(&id, Window::Tail, 10)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(seqs(&loaded.page), [1, 3, 5]);
+    assert_eq!(loaded.page.span, Some((1, 6)));
+    let broken: Vec<_> = loaded.page.skipped.iter().map(|s| s.record.as_str()).collect();
+    assert_eq!(broken, ["event 2", "event 4", "event 6"]);
+    assert_eq!(loaded.page.skipped[1].why, "unknown kind `hologram`");
+    assert_eq!(loaded.skipped[0].record, "wish 1");
+    assert_eq!(
+        Skipped::warning(&loaded.skipped).unwrap(),
+        "one stored record could not be read and left out (first: wish 1: unknown kind `wish`)"
+    );
+    assert!(matches!(
+        rig.store.reader.event(&id, 2).await.unwrap(),
+        Some(Err(_))
+    ));
+    assert!(matches!(
+        rig.store.reader.event(&id, 3).await.unwrap(),
+        Some(Ok(_))
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turns_events() {
+    let rig = Rig::new();
+    rig.create(&["ses_1", "ses_2"]).await;
+    for (session, seq, turn) in [
+        ("ses_1", 1, "turn_1"),
+        ("ses_1", 2, "turn_2"),
+        ("ses_1", 3, "turn_1"),
+        ("ses_2", 1, "turn_1"),
+    ] {
+        rig.send(Write::Append {
+            envelope: Envelope {
+                turn: Some(turn.into()),
+                ..envelope(session, seq, note("a"))
+            },
+            drops: Vec::new(),
+            puts: Vec::new(),
+            done: None,
+        })
+        .await;
+    }
+    rig.barrier().await;
+    let page = rig
+        .store
+        .reader
+        .turn(&"ses_1".into(), &"turn_1".into())
+        .await
+        .unwrap();
+    assert_eq!(seqs(&page), [1, 3]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Pages in either direction, of any size, join to all events, and say truly whether there are more.
+    #[test]
+    fn pages_join_to_the_whole(count in 0_u64..40, limit in 1_usize..12) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let rig = Rig::new();
+            rig.create(&["ses_0", "ses_1", "ses_2"]).await;
+            let id = SessionId::from("ses_1");
+            // Neighbours, so that a page that runs over its session would show.
+            for session in ["ses_0", "ses_1", "ses_2"] {
+                let count = if session == "ses_1" { count } else { 3 };
+                for seq in 1..=count {
+                    rig.send(append(session, seq, note(session))).await;
+                }
+            }
+            rig.barrier().await;
+            let all: Vec<u64> = (1..=count).collect();
+            let reader = &rig.store.reader;
+            let (mut forward, mut after) = (Vec::new(), 0);
+            loop {
+                let page = reader.events(&id, Window::After(after), limit).await.unwrap();
+                assert!(page.events.len() <= limit);
+                assert_eq!(page.more_before, after > 0);
+                forward.extend(seqs(&page));
+                assert_eq!(page.more_after, (forward.len() as u64) < count);
+                if !page.more_after {
+                    break;
+                }
+                after = page.span.unwrap().1;
+            }
+            assert_eq!(forward, all);
+            let (mut backward, mut window) = (Vec::new(), Window::Tail);
+            loop {
+                let page = reader.events(&id, window, limit).await.unwrap();
+                assert_eq!(page.more_after, window != Window::Tail);
+                backward.splice(0..0, seqs(&page));
+                assert_eq!(page.more_before, (backward.len() as u64) < count);
+                if !page.more_before {
+                    break;
+                }
+                window = Window::Before(page.span.unwrap().0);
+            }
+            assert_eq!(backward, all);
+        });
+    }
+
+    /// The list's pages join to all sessions, newest first, also where times are equal.
+    #[test]
+    fn lists_join_to_the_whole(times in prop::collection::vec(0_i64..5, 0..20), limit in 1_usize..6) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let rig = Rig::new();
+            for (at, time) in times.iter().enumerate() {
+                let row = SessionRow::new(format!("ses_{at}").into(), "/w", format!("/w/{}", time % 2), *time);
+                rig.send(Write::CreateSession(Box::new(row))).await;
+            }
+            rig.barrier().await;
+            for cwd in [None, Some("/w/1".to_owned())] {
+                let mut expected: Vec<(i64, usize)> = times
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, time)| cwd.is_none() || *time % 2 == 1)
+                    .map(|(at, time)| (*time, at))
+                    .collect();
+                expected.sort_unstable();
+                expected.reverse();
+                let expected: Vec<String> = expected.iter().map(|(_, at)| format!("ses_{at}")).collect();
+                let mut query = SessionQuery { cwd, limit, ..SessionQuery::default() };
+                let mut listed = Vec::new();
+                loop {
+                    let page = rig.store.reader.list_sessions(query.clone()).await.unwrap();
+                    listed.extend(page.sessions.into_iter().map(|hit| hit.session.id.to_string()));
+                    query.cursor = page.next_cursor;
+                    if query.cursor.is_none() {
+                        break;
+                    }
+                }
+                assert_eq!(listed, expected);
+            }
+        });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn search_finds_prompts_final_texts_and_titles() {
+    let rig = Rig::new();
+    rig.create(&["ses_1", "ses_2", "ses_3"]).await;
+    let asks = Event::Message(Arc::new(Message {
+        id: "m".into(),
+        role: Role::Assistant,
+        content: vec![
+            Block::Text("interim".into()),
+            Block::ToolUse {
+                id: "call_1".into(),
+                name: "bash".into(),
+                input: Arc::new(serde_json::json!({})),
+            },
+        ],
+        incomplete: false,
+        hidden: false,
+    }));
+    let hidden = Event::Message(Arc::new(Message {
+        hidden: true,
+        ..Message::user_text("secretive nudge")
+    }));
+    for write in [
+        append(
+            "ses_1",
+            1,
+            says("m1", Role::User, "Please fix the flaky parser test"),
+        ),
+        append("ses_1", 2, asks),
+        append("ses_1", 3, hidden),
+        append("ses_1", 4, says("m2", Role::Assistant, "The café is fixed.")),
+        append("ses_2", 1, says("m3", Role::User, "write a parser")),
+        append("ses_2", 2, says("m4", Role::Tool, "toolish")),
+        Write::UpdateSession {
+            session: "ses_3".into(),
+            change: SessionChange {
+                title: Some("Parser ideas".into()),
+                ..SessionChange::default()
+            },
+        },
+    ] {
+        rig.send(write).await;
+    }
+    rig.barrier().await;
+    let find = async |query: &str| {
+        let query = SessionQuery {
+            query: Some(query.into()),
+            ..SessionQuery::default()
+        };
+        let page = rig.store.reader.list_sessions(query).await.unwrap();
+        let found = page.sessions.into_iter().map(|hit| {
+            let found = hit.found.unwrap();
+            format!(
+                "{} {:?} {}",
+                hit.session.id,
+                found.seq.unwrap_or(0),
+                found.excerpt
+            )
+        });
+        found.collect::<Vec<_>>()
+    };
+    assert_eq!(
+        find("parser").await,
+        [
+            "ses_1 1 Please fix the flaky parser test",
+            "ses_2 1 write a parser",
+            "ses_3 0 Parser ideas"
+        ]
+    );
+    assert_eq!(
+        find("FLAKY pars").await.len(),
+        1,
+        "case, and the beginning of the last word"
+    );
+    assert_eq!(find("cafe").await, ["ses_1 4 The café is fixed."]);
+    for nothing in ["interim", "secretive", "toolish", "flaky café", "\"", "*"] {
+        assert_eq!(find(nothing).await, [""; 0], "{nothing}");
+    }
+    let everything = rig
+        .store
+        .reader
+        .list_sessions(SessionQuery {
+            query: Some("  ".into()),
+            ..SessionQuery::default()
+        })
+        .await
+        .unwrap();
+    assert_eq!(everything.sessions.len(), 3);
+
+    rig.send(Write::UpdateSession {
+        session: "ses_3".into(),
+        change: SessionChange {
+            title: Some("Lexer ideas".into()),
+            ..SessionChange::default()
+        },
+    })
+    .await;
+    rig.barrier().await;
+    assert_eq!(find("parser").await.len(), 2, "the old title is forgotten");
+    assert_eq!(find("lexer").await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreign_cursor_is_refused() {
+    let rig = Rig::new();
+    rig.create(&["ses_1"]).await;
+    let query = SessionQuery {
+        cursor: Some("x".into()),
+        ..SessionQuery::default()
+    };
+    let error = rig.store.reader.list_sessions(query).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "`x` is not a cursor of this list: start again without one"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn grants_and_trust() {
+    let rig = Rig::new();
+    rig.create(&["ses_1"]).await;
+    let id = SessionId::from("ses_1");
+    let grant = |id: &str, scope, at_ms| Grant {
+        id: id.into(),
+        rule: "bash(ls*)".into(),
+        scope,
+        folder: "/w".into(),
+        at_ms,
+    };
+    for (grant, session) in [
+        (grant("g_2", GrantScope::Session, 2), Some(id.clone())),
+        (grant("g_1", GrantScope::Workspace, 1), Some(id.clone())),
+        (grant("g_3", GrantScope::Session, 3), Some("unknown".into())),
+        (grant("g_4", GrantScope::Session, 4), None),
+    ] {
+        rig.send(Write::AddGrant { grant, session }).await;
+    }
+    for trusted in [true, false] {
+        rig.send(Write::SetTrust {
+            folder: "/w".into(),
+            trusted,
+            at_ms: 1,
+        })
+        .await;
+    }
+    rig.barrier().await;
+    let reader = &rig.store.reader;
+    let workspace = [grant("g_1", GrantScope::Workspace, 1)];
+    assert_eq!(reader.grants("/w", None).await.unwrap(), workspace);
+    assert_eq!(
+        reader.grants("/w", Some(&id)).await.unwrap(),
+        [
+            grant("g_1", GrantScope::Workspace, 1),
+            grant("g_2", GrantScope::Session, 2)
+        ]
+    );
+    assert_eq!(reader.grants("/other", None).await.unwrap(), []);
+    assert_eq!(reader.trust("/w").await.unwrap(), Some(false));
+    rig.send(Write::RevokeGrant { id: "g_1".into() }).await;
+    rig.barrier().await;
+    assert_eq!(reader.grants("/w", None).await.unwrap(), []);
+}
+
+/// A page costs what it holds, however long the session: all ways to page go along a key.
+#[tokio::test(start_paused = true)]
+async fn pages_are_searches_along_a_key() {
+    let rig = Rig::new();
+    rig.create(&["ses_1"]).await;
+    let database = rig.database();
+    for (sql, plan) in [
+        (
+            reader::FORWARD,
+            "SEARCH events USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+        ),
+        (
+            reader::BACKWARD,
+            "SEARCH events USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+        ),
+        (
+            reader::OF_TURN,
+            "SEARCH events USING INDEX events_turn (turn=? AND rowid>? AND rowid<?)",
+        ),
+    ] {
+        let mut statement = database.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let steps: Vec<String> = statement
+            .query_map([1, 2, 3], |row| row.get(3))
+            .unwrap()
+            .collect::<Result<_, _>>()
+            .unwrap();
+        assert_eq!(steps, [plan], "{sql}");
+    }
+}

@@ -1,0 +1,481 @@
+//! Order, groups, durability, and what events do to the rows beside them.
+
+use proptest::prelude::*;
+use tokio::sync::oneshot;
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_group_is_one_commit_and_all_is_passed_in_order_after_it() {
+    let rig = Rig::new();
+    rig.create(&["ses_1", "ses_2"]).await;
+    for write in [
+        append("ses_1", 1, note("a")),
+        delta("ses_1", "b"),
+        append("ses_2", 1, note("c")),
+        delta("ses_2", "d"),
+        append("ses_1", 2, note("e")),
+    ] {
+        rig.store.writes.try_send(write).unwrap();
+    }
+    rig.barrier().await;
+    assert_eq!(rig.commits(), 1);
+    assert_eq!(rig.seen.take(), ["stored 1", "+b", "stored 1", "+d", "stored 2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn deltas_alone_touch_no_disk() {
+    let rig = Rig::new();
+    rig.send(delta("ses_1", "a")).await;
+    rig.send(delta("ses_1", "b")).await;
+    rig.barrier().await;
+    assert_eq!(rig.commits(), 0);
+    assert_eq!(rig.seen.take(), ["+a", "+b"]);
+    assert!(
+        !rig.folder.path().join("store.db").exists(),
+        "opened without need"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn done_is_told_after_the_event_was_passed() {
+    let rig = Rig::new();
+    rig.create(&["ses_1"]).await;
+    let (done, told) = oneshot::channel();
+    rig.send(Write::Append {
+        envelope: envelope("ses_1", 1, note("a")),
+        drops: Vec::new(),
+        puts: Vec::new(),
+        done: Some(done),
+    })
+    .await;
+    told.await.unwrap();
+    assert_eq!(rig.seen.take(), ["stored 1"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reserved_rooms_bound_the_queue() {
+    let rig = Rig::new();
+    let mut rooms = Vec::new();
+    for _ in 0..1_024 {
+        rooms.push(rig.store.writes.reserve().await.unwrap());
+    }
+    let mut waiting = Box::pin(rig.store.writes.reserve());
+    assert!(futures::poll!(&mut waiting).is_pending());
+    assert!(rig.store.writes.try_send(delta("ses_1", "x")).is_err());
+    rooms.pop().unwrap().send(delta("ses_1", "a"));
+    waiting.await.unwrap().send(delta("ses_1", "b"));
+    drop(rooms);
+    rig.barrier().await;
+    assert_eq!(rig.seen.take(), ["+a", "+b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_passed_is_there_after_a_kill() {
+    let rig = Rig::new();
+    rig.create(&["ses_1"]).await;
+    for seq in 1..=10 {
+        rig.send(append("ses_1", seq, note("a"))).await;
+    }
+    rig.barrier().await;
+    let again = Rig::in_folder(rig.kill());
+    let page = again
+        .store
+        .reader
+        .events(&"ses_1".into(), Window::Tail, 100)
+        .await
+        .unwrap();
+    assert_eq!(seqs(&page), (1..=10).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_queued_is_written_when_all_handles_go() {
+    let rig = Rig::new();
+    rig.create(&["ses_1"]).await;
+    for seq in 1..=500 {
+        rig.store
+            .writes
+            .try_send(append("ses_1", seq, note("a")))
+            .unwrap();
+    }
+    let (folder, seen) = rig.close().await;
+    assert_eq!(seen.take().len(), 500);
+    assert!(!folder.path().join("store.db-wal").exists(), "not closed");
+    let again = Rig::in_folder(folder);
+    let row = again
+        .store
+        .reader
+        .session(&"ses_1".into())
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(row.last_seq, 500);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_keep_the_sessions_row() {
+    let rig = Rig::new();
+    rig.create(&["ses_1"]).await;
+    let id = SessionId::from("ses_1");
+    let usage = Usage {
+        input: 1,
+        output: 2,
+        cache_read: 3,
+        cache_write: 4,
+    };
+    let events = [
+        Event::TurnStarted { resumes: None },
+        Event::SessionUpdated {
+            title: Some("first".into()),
+            mode: Some(Mode::Full),
+            model: None,
+            effort: None,
+        },
+        Event::SessionUpdated {
+            title: None,
+            mode: None,
+            model: Some("p/m".into()),
+            effort: Some("high".into()),
+        },
+        Event::Usage {
+            step: usage,
+            turn: usage,
+            session: usage,
+            step_cost: None,
+            turn_cost: None,
+            session_cost: Some(Cost(7)),
+            context_used: 1,
+            window: 2,
+        },
+    ];
+    for (at, event) in events.into_iter().enumerate() {
+        rig.send(append("ses_1", at as u64 + 1, event)).await;
+    }
+    rig.barrier().await;
+    let expected = SessionRow {
+        title: Some("first".into()),
+        mode: Mode::Full,
+        model: Some("p/m".into()),
+        effort: Some("high".into()),
+        updated_ms: 2_004,
+        last_seq: 4,
+        open_turn: Some("turn_1".into()),
+        usage,
+        cost: Some(Cost(7)),
+        ..SessionRow::new(id.clone(), "/w", "/w", 1_000)
+    };
+    assert_eq!(
+        rig.store.reader.session(&id).await.unwrap(),
+        Some(expected.clone())
+    );
+    let end = Event::TurnEnded(TurnEnd {
+        reason: TerminalReason::Completed,
+        state: TurnState::Completed,
+        usage,
+        cost: None,
+        error: None,
+        unused_steers: Vec::new(),
+    });
+    rig.send(append("ses_1", 5, end)).await;
+    rig.send(Write::UpdateSession {
+        session: id.clone(),
+        change: SessionChange {
+            title: Some("second".into()),
+            ..SessionChange::default()
+        },
+    })
+    .await;
+    rig.barrier().await;
+    let expected = SessionRow {
+        title: Some("second".into()),
+        updated_ms: 2_005,
+        last_seq: 5,
+        open_turn: None,
+        ..expected
+    };
+    assert_eq!(rig.store.reader.session(&id).await.unwrap(), Some(expected));
+}
+
+fn question() -> Approval {
+    Approval {
+        id: "appr_1".into(),
+        tool_call: "call_1".into(),
+        name: "bash".into(),
+        input: Arc::new(serde_json::json!({})),
+        title: "ls".into(),
+        cwd: "/w".into(),
+        diff: None,
+        risk: Risk::High,
+        why: "a command".into(),
+        rule: None,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pending_rows_live_until_an_event_settles_them() {
+    let rig = Rig::new();
+    rig.create(&["ses_1"]).await;
+    let id = SessionId::from("ses_1");
+    let partial = |message: &str, text: &str| Pending::Partial {
+        message: message.into(),
+        turn: Some("turn_1".into()),
+        text: text.into(),
+        reasoning: String::new(),
+    };
+    let steer = Pending::Steer {
+        key: "1".into(),
+        turn: None,
+        content: vec![Block::Text("also".into())],
+    };
+    let decision = Pending::Decision {
+        approval: "appr_1".into(),
+        decision: Decision::of(DecisionKind::Allow),
+    };
+    for pending in [
+        partial("msg_1", "a"),
+        steer.clone(),
+        partial("msg_2", "x"),
+        partial("msg_1", "ab"),
+    ] {
+        let (done, told) = oneshot::channel();
+        rig.send(Write::Put {
+            session: id.clone(),
+            pending,
+            done: Some(done),
+        })
+        .await;
+        told.await.unwrap();
+    }
+    rig.send(append("ses_1", 1, Event::ApprovalRequested(question())))
+        .await;
+    rig.send(Write::Put {
+        session: id.clone(),
+        pending: decision.clone(),
+        done: None,
+    })
+    .await;
+    rig.barrier().await;
+    let asked = Pending::Approval {
+        turn: Some("turn_1".into()),
+        approval: question(),
+    };
+    let (pending, skipped) = rig.store.reader.pending(&id).await.unwrap();
+    let expected = vec![
+        partial("msg_1", "ab"),
+        steer,
+        partial("msg_2", "x"),
+        asked,
+        decision,
+    ];
+    assert_eq!((pending, skipped), (expected, vec![]));
+
+    let resolved = Event::ApprovalResolved {
+        approval: "appr_1".into(),
+        tool_call: "call_1".into(),
+        decision: Decision::of(DecisionKind::Allow),
+        by: Settler::Person,
+    };
+    rig.send(append("ses_1", 2, resolved)).await;
+    rig.send(append("ses_1", 3, says("msg_1", Role::Assistant, "abc")))
+        .await;
+    let retracted = Event::MessageRetracted {
+        message: "msg_2".into(),
+        tool_calls: Vec::new(),
+    };
+    rig.send(Write::Append {
+        envelope: envelope("ses_1", 4, retracted),
+        drops: vec![PendingKey::steer("1")],
+        puts: vec![partial("msg_3", "new")],
+        done: None,
+    })
+    .await;
+    rig.barrier().await;
+    let loaded = rig
+        .store
+        .reader
+        .load(&id, Window::Tail, 10)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(loaded.pending, [partial("msg_3", "new")]);
+    assert_eq!(loaded.session.last_seq, 4);
+    rig.send(Write::Drop {
+        session: id.clone(),
+        key: PendingKey::partial(&"msg_3".into()),
+    })
+    .await;
+    rig.barrier().await;
+    assert_eq!(rig.store.reader.pending(&id).await.unwrap().0, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletion_removes_everything_and_late_writes_bring_nothing_back() {
+    let rig = Rig::new();
+    rig.create(&["ses_1", "ses_2"]).await;
+    for id in ["ses_1", "ses_2"] {
+        let session = SessionId::from(id);
+        rig.send(append(id, 1, says("m", Role::User, "needle"))).await;
+        rig.send(append(id, 2, Event::ApprovalRequested(question())))
+            .await;
+        rig.send(Write::UpdateSession {
+            session: session.clone(),
+            change: SessionChange {
+                title: Some("haystack".into()),
+                ..SessionChange::default()
+            },
+        })
+        .await;
+        rig.send(Write::AddGrant {
+            grant: Grant {
+                id: format!("g_{id}"),
+                rule: "bash(ls)".into(),
+                scope: GrantScope::Session,
+                folder: "/w".into(),
+                at_ms: 1,
+            },
+            session: Some(session.clone()),
+        })
+        .await;
+        let mut spool = rig.store.content.spool(&session, "out").unwrap();
+        spool.append("text").unwrap();
+        spool.finish().unwrap();
+    }
+    rig.store.writes.delete("ses_1".into()).await.unwrap();
+    rig.store.writes.delete("never".into()).await.unwrap();
+    rig.seen.take();
+    rig.send(append("ses_1", 3, note("late"))).await;
+    rig.send(Write::Put {
+        session: "ses_1".into(),
+        pending: Pending::Queued {
+            key: "1".into(),
+            content: Vec::new(),
+        },
+        done: None,
+    })
+    .await;
+    rig.barrier().await;
+    assert_eq!(
+        rig.seen.take(),
+        ["unstored 3"],
+        "an event of a deleted session is still passed on"
+    );
+    let counts: Vec<i64> = ["sessions", "events", "pending", "grants", "search"]
+        .iter()
+        .map(|table| {
+            let sql = format!("SELECT count(*) FROM {table}");
+            rig.database().query_row(&sql, [], |row| row.get(0)).unwrap()
+        })
+        .collect();
+    assert_eq!(counts, [1, 2, 1, 1, 2], "what is left is the other session's");
+    assert!(!rig.folder.path().join("content/ses_1").exists());
+    assert!(rig.folder.path().join("content/ses_2/out").exists());
+    assert!(rig.store.writes.delete("../x".into()).await.is_err());
+    rig.set_fault(Some(Fault::DiskFull));
+    assert!(rig.store.writes.delete("ses_2".into()).await.is_err());
+    rig.set_fault(None);
+    assert!(rig.store.reader.session(&"ses_2".into()).await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_that_is_there_already_is_not_stored_twice() {
+    let rig = Rig::new();
+    rig.create(&["ses_1"]).await;
+    rig.send(append("ses_1", 1, note("first"))).await;
+    rig.send(append("ses_1", 1, note("second"))).await;
+    rig.send(append("ses_1", 2, note("third"))).await;
+    rig.barrier().await;
+    assert_eq!(
+        rig.seen.take(),
+        [
+            "!store: a record was not stored: event 1 of ses_1 was there before",
+            "stored 1",
+            "stored 1",
+            "stored 2"
+        ]
+    );
+    let page = rig
+        .store
+        .reader
+        .events(&"ses_1".into(), Window::Tail, 9)
+        .await
+        .unwrap();
+    assert_eq!(page.events[0].event, note("first"));
+}
+
+#[tokio::test]
+async fn two_servers_write_one_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = |seen: &Seen| {
+        let witness = Witness {
+            seen: seen.clone(),
+            database: folder.path().join("store.db"),
+        };
+        Store::start(folder.path().to_owned(), Box::new(witness)).unwrap()
+    };
+    let seen = [Seen::default(), Seen::default()];
+    let servers = [start(&seen[0]), start(&seen[1])];
+    for (at, (store, _)) in servers.iter().enumerate() {
+        let row = SessionRow::new(format!("ses_{at}").into(), "/w", "/w", 1);
+        store
+            .writes
+            .send(Write::CreateSession(Box::new(row)))
+            .await
+            .unwrap();
+    }
+    for seq in 1..=300 {
+        for (at, (store, _)) in servers.iter().enumerate() {
+            store
+                .writes
+                .send(append(&format!("ses_{at}"), seq, note("x")))
+                .await
+                .unwrap();
+        }
+    }
+    for (at, (store, thread)) in servers.into_iter().enumerate() {
+        assert_eq!(store.writes.barrier().await.unwrap(), Health::Ok);
+        let page = store
+            .reader
+            .events(&format!("ses_{at}").into(), Window::Tail, 1_000)
+            .await
+            .unwrap();
+        assert_eq!(page.events.len(), 300);
+        drop(store);
+        assert!(thread.ended().await);
+        let seen = seen[at].take();
+        assert_eq!(seen.len(), 300);
+        assert!(seen.iter().all(|word| word.starts_with("stored")), "{seen:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever is sent in whatever groups: it is passed on in the order sent and read back as it was.
+    #[test]
+    fn events_come_back_as_they_were(
+        events in prop::collection::vec(records::arbitrary::event(), 1..40),
+        group in 1_usize..10,
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let rig = Rig::new();
+            rig.create(&["ses_1"]).await;
+            for (at, event) in events.iter().enumerate() {
+                rig.send(append("ses_1", at as u64 + 1, event.clone())).await;
+                if at % group == 0 {
+                    rig.barrier().await;
+                }
+            }
+            rig.barrier().await;
+            let expected: Vec<_> = (1..=events.len()).map(|seq| format!("stored {seq}")).collect();
+            assert_eq!(rig.seen.take(), expected);
+            let mut walk = rig.store.reader.walk(&"ses_1".into(), 0);
+            let mut read = Vec::new();
+            while let Some(page) = walk.next().await.unwrap() {
+                assert_eq!(page.skipped, []);
+                read.extend(page.events.into_iter().map(|stored| stored.event));
+            }
+            assert_eq!(read, events);
+        });
+    }
+}

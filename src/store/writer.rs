@@ -1,0 +1,403 @@
+//! The one writer of this server: commits what is queued in one transaction, then passes events on in order.
+//!
+//! A disk that fails (R-ERR-2) is one warning; durable writes are then kept in memory, in order, and tried
+//! again every second. What is passed on was committed, or the warning went ahead of it (I7).
+
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+use rusqlite::{Connection, TransactionBehavior, ffi};
+use tokio::sync::{oneshot, watch};
+
+use super::apply::{self, EventOp, Op};
+use super::checkpoint::Checkpoints;
+use super::error::StoreError;
+use super::files::Folder;
+use super::handle::{Fault, FaultHook, Health, Write};
+use super::rows::{Pending, PendingKey};
+use super::schema;
+use crate::base::clock::{self, Instant};
+use crate::domain::{Envelope, Outlet, SessionId};
+
+/// How much is kept in memory while the disk fails.
+pub(super) const KEEP: usize = 32 << 20;
+
+/// The last part of [`KEEP`], for what must not be lost first: what people said and the ends of turns.
+pub(super) const RESERVE: usize = 1 << 20;
+
+/// How long after a failure it is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// See the module. Synchronous: whoever drives it decides where it may block.
+pub(super) struct Writer {
+    folder: Folder,
+    outlet: Box<dyn Outlet>,
+    health: watch::Sender<Health>,
+    connection: Option<Connection>,
+    checkpoints: Checkpoints,
+    kept: Kept,
+    retry_at: Option<Instant>,
+    /// A newer agentls has migrated the store: never written again.
+    superseded: bool,
+    faults: Option<FaultHook>,
+}
+
+/// Durable writes that the disk has not taken yet.
+#[derive(Default)]
+struct Kept {
+    ops: Vec<Op>,
+    bytes: usize,
+    lost: usize,
+}
+
+/// What leaves when the writes before it are done.
+enum Outgoing {
+    Event(Envelope, Option<oneshot::Sender<()>>),
+    Done(oneshot::Sender<()>),
+    Barrier(oneshot::Sender<Health>),
+}
+
+impl Writer {
+    /// A writer that opens the database when it is first needed.
+    pub(super) fn new(folder: Folder, outlet: Box<dyn Outlet>, health: watch::Sender<Health>) -> Self {
+        Self {
+            checkpoints: Checkpoints::new(&folder.database()),
+            folder,
+            outlet,
+            health,
+            connection: None,
+            kept: Kept::default(),
+            retry_at: None,
+            superseded: false,
+            faults: None,
+        }
+    }
+
+    /// Folds the log back on threads of its own.
+    pub(super) fn with_checkpoint_thread(mut self) -> Self {
+        self.checkpoints.threaded();
+        self
+    }
+
+    /// Asks `faults` before each commit.
+    pub(super) fn with_faults(mut self, faults: Option<FaultHook>) -> Self {
+        self.faults = faults;
+        self
+    }
+
+    /// When [`Writer::retry`] is due; none while nothing is kept.
+    pub(super) fn retry_at(&self) -> Option<Instant> {
+        self.retry_at
+    }
+
+    /// Does all of `batch`: one transaction for all durable writes (a deletion has its own), then everything
+    /// is passed on in order. What is ahead of the first durable write is passed on before the commit.
+    pub(super) fn handle_batch(&mut self, batch: &mut Vec<Write>) {
+        let mut ops = Vec::new();
+        let mut outgoing = Vec::new();
+        for write in batch.drain(..) {
+            match write {
+                Write::CreateSession(row) => ops.push(Op::Create(row)),
+                Write::Append {
+                    envelope,
+                    drops,
+                    puts,
+                    done,
+                } => {
+                    self.prepare(&envelope, drops, &puts, &mut ops);
+                    outgoing.push(Outgoing::Event(envelope, done));
+                }
+                Write::Put {
+                    session,
+                    pending,
+                    done,
+                } => {
+                    self.prepare_put(session, &pending, &mut ops);
+                    outgoing.extend(done.map(Outgoing::Done));
+                }
+                Write::Drop { session, key } => ops.push(Op::Drop { session, key }),
+                Write::UpdateSession { session, change } => ops.push(Op::Update { session, change }),
+                Write::AddGrant { grant, session } => ops.push(Op::AddGrant { grant, session }),
+                Write::RevokeGrant { id } => ops.push(Op::RevokeGrant { id }),
+                Write::SetTrust {
+                    folder,
+                    trusted,
+                    at_ms,
+                } => ops.push(Op::SetTrust {
+                    folder,
+                    trusted,
+                    at_ms,
+                }),
+                Write::Barrier(done) => outgoing.push(Outgoing::Barrier(done)),
+                Write::DeleteSession { session, done } => {
+                    self.settle(&mut ops, &mut outgoing);
+                    // Whoever asked may have gone.
+                    let _ = done.send(self.delete(&session));
+                }
+            }
+            if ops.is_empty() {
+                self.pass(&mut outgoing);
+            }
+        }
+        self.settle(&mut ops, &mut outgoing);
+    }
+
+    /// Tries to write what is kept.
+    pub(super) fn retry(&mut self) {
+        let ops = std::mem::take(&mut self.kept.ops);
+        match self.commit(&ops) {
+            Ok(()) => self.recovered(),
+            Err(error) => {
+                self.kept.ops = ops;
+                self.failed(&error);
+            }
+        }
+    }
+
+    /// The queue has ended: a last try, then everything is closed.
+    pub(super) fn finish(mut self) {
+        if self.retry_at.is_some() {
+            self.retry();
+        }
+        self.checkpoints.join();
+    }
+
+    fn prepare(&mut self, envelope: &Envelope, drops: Vec<PendingKey>, puts: &[Pending], ops: &mut Vec<Op>) {
+        if envelope.event.is_durable() && envelope.seq.is_none() {
+            self.outlet
+                .warn("store", "a durable event without a number was not stored");
+            return;
+        }
+        if !envelope.event.is_durable() {
+            ops.extend(drops.into_iter().map(|key| Op::Drop {
+                session: envelope.session.clone(),
+                key,
+            }));
+            for pending in puts {
+                self.prepare_put(envelope.session.clone(), pending, ops);
+            }
+            return;
+        }
+        match EventOp::new(envelope, drops, puts) {
+            Ok(Some(op)) => ops.push(Op::Event(Box::new(op))),
+            Ok(None) => {}
+            Err(error) => self
+                .outlet
+                .warn("store", &format!("an event could not be stored: {error}")),
+        }
+    }
+
+    fn prepare_put(&mut self, session: SessionId, pending: &Pending, ops: &mut Vec<Op>) {
+        match Op::put(session, pending) {
+            Ok(op) => ops.push(op),
+            Err(error) => self
+                .outlet
+                .warn("store", &format!("a pending row could not be stored: {error}")),
+        }
+    }
+
+    /// Stores, then passes on.
+    fn settle(&mut self, ops: &mut Vec<Op>, outgoing: &mut Vec<Outgoing>) {
+        self.store(std::mem::take(ops));
+        self.pass(outgoing);
+    }
+
+    fn pass(&mut self, outgoing: &mut Vec<Outgoing>) {
+        for item in outgoing.drain(..) {
+            // Those who wait may have gone; that is theirs to know.
+            match item {
+                Outgoing::Event(envelope, done) => {
+                    self.outlet.pass(envelope);
+                    if let Some(done) = done {
+                        let _ = done.send(());
+                    }
+                }
+                Outgoing::Done(done) => {
+                    let _ = done.send(());
+                }
+                Outgoing::Barrier(done) => {
+                    if self.retry_at.is_some() {
+                        self.retry();
+                    }
+                    let _ = done.send(*self.health.borrow());
+                }
+            }
+        }
+    }
+
+    fn store(&mut self, ops: Vec<Op>) {
+        if ops.is_empty() || self.superseded {
+            return;
+        }
+        match self.retry_at {
+            None => {
+                if let Err(error) = self.commit(&ops) {
+                    self.keep(ops);
+                    self.failed(&error);
+                }
+            }
+            Some(at) => {
+                self.keep(ops);
+                self.tell_degraded();
+                if clock::now() >= at {
+                    self.retry();
+                }
+            }
+        }
+    }
+
+    fn keep(&mut self, ops: Vec<Op>) {
+        let kept = &mut self.kept;
+        for op in ops {
+            let weight = op.weight();
+            let limit = if op.is_precious() { KEEP } else { KEEP - RESERVE };
+            if op.is_passing() {
+                continue;
+            }
+            if kept.bytes + weight > limit {
+                kept.lost += 1;
+                continue;
+            }
+            kept.bytes += weight;
+            kept.ops.push(op);
+        }
+    }
+
+    fn commit(&mut self, ops: &[Op]) -> Result<(), StoreError> {
+        if ops.is_empty() && self.retry_at.is_none() {
+            return Ok(());
+        }
+        let fault = self.faults.as_mut().and_then(|hook| hook());
+        let transaction = self.begin()?;
+        let applied = apply::apply(&transaction, ops)?;
+        if let Some(fault) = fault {
+            return Err(fault.error().into());
+        }
+        transaction.commit()?;
+        for why in applied.refused {
+            self.outlet
+                .warn("store", &format!("a record was not stored: {why}"));
+        }
+        if let Some(connection) = &self.connection {
+            self.checkpoints.after_commit(&self.folder.database(), connection);
+        }
+        Ok(())
+    }
+
+    /// Opens the database if need be, and a transaction in it, unless a newer agentls has migrated it.
+    fn begin(&mut self) -> Result<rusqlite::Transaction<'_>, StoreError> {
+        // While the disk fails, every try must be short: events wait behind it.
+        let busy = match self.retry_at {
+            None => schema::BUSY,
+            Some(_) => Duration::ZERO,
+        };
+        let connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => schema::open(&self.folder.database(), busy)?,
+        };
+        let connection = self.connection.insert(connection);
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let found = schema::version(&transaction)?;
+        if found > schema::VERSION {
+            return Err(StoreError::NewerSchema {
+                found,
+                known: schema::VERSION,
+            });
+        }
+        Ok(transaction)
+    }
+
+    fn delete(&mut self, session: &SessionId) -> Result<(), StoreError> {
+        if self.retry_at.is_some() {
+            self.retry();
+        }
+        if self.retry_at.is_some() || self.superseded {
+            return Err(StoreError::NotWritable);
+        }
+        // Files first: a crash between the two leaves a session to delete again, never texts without one.
+        let content = self.folder.content(session)?;
+        match fs::remove_dir_all(&content) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(StoreError::io("removing", content, error));
+            }
+            Ok(()) | Err(_) => {}
+        }
+        if let Some(fault) = self.faults.as_mut().and_then(|hook| hook()) {
+            return Err(fault.error().into());
+        }
+        let transaction = self.begin()?;
+        apply::delete(&transaction, session)?;
+        transaction.commit()?;
+        Ok(())
+    }
+
+    fn failed(&mut self, error: &StoreError) {
+        let first = self.retry_at.is_none();
+        if let StoreError::NewerSchema { .. } = error {
+            self.superseded = true;
+            self.kept = Kept::default();
+            self.retry_at = None;
+            self.connection = None;
+            self.health.send_replace(Health::Gone);
+            self.outlet.warn("store", &error.to_string());
+            return;
+        }
+        self.retry_at = Some(clock::now() + RETRY);
+        let patient = match error {
+            StoreError::Sqlite(error) => schema::is_busy(error),
+            _ => false,
+        };
+        if !patient {
+            // The file may have been replaced or the disk come back: look at it anew.
+            self.connection = None;
+        } else if let Some(connection) = &self.connection {
+            // It fails only for a connection that is busy, which this one is not.
+            let _ = connection.busy_timeout(Duration::ZERO);
+        }
+        self.tell_degraded();
+        if first {
+            self.outlet.warn(
+                "store",
+                &format!("{error}; events are kept in memory and written when the disk works again"),
+            );
+        }
+    }
+
+    fn tell_degraded(&mut self) {
+        let health = match self.kept.lost {
+            0 => Health::Degraded {
+                bytes: self.kept.bytes,
+            },
+            _ => Health::Gone,
+        };
+        self.health.send_replace(health);
+    }
+
+    fn recovered(&mut self) {
+        let lost = std::mem::take(&mut self.kept).lost;
+        self.retry_at = None;
+        if let Some(connection) = &self.connection {
+            let _ = connection.busy_timeout(schema::BUSY);
+        }
+        self.health.send_replace(Health::Ok);
+        let gone = match lost {
+            0 => String::new(),
+            lost => format!("; {lost} records did not fit into memory and are lost"),
+        };
+        self.outlet
+            .warn("store", &format!("the session store can be written again{gone}"));
+    }
+}
+
+impl Fault {
+    /// What SQLite would say.
+    fn error(self) -> rusqlite::Error {
+        let code = match self {
+            Self::DiskFull => ffi::SQLITE_FULL,
+            Self::Io => ffi::SQLITE_IOERR,
+            Self::Busy => ffi::SQLITE_BUSY,
+        };
+        rusqlite::Error::SqliteFailure(ffi::Error::new(code), None)
+    }
+}
