@@ -1,0 +1,61 @@
+//! Where stored events go: converted, and pushed into the outbox in order. Called by the store's writer.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+
+use super::to_wire::{self, delta};
+use crate::domain::{Envelope, Event, Outlet};
+use crate::transport::outbox::{Item, Outbox};
+
+/// Converts events and pushes them into the outbox.
+pub(super) struct WireOutlet {
+    outbox: Outbox,
+    groups: Groups,
+}
+
+/// Names sessions and streams by numbers, for the outbox; the same name always gives the same number.
+#[derive(Clone, Default)]
+pub(super) struct Groups(RandomState);
+
+impl Groups {
+    /// The number of a session or a stream.
+    pub(super) fn of(&self, name: &str) -> u64 {
+        self.0.hash_one(name)
+    }
+
+    fn stream(&self, key: &delta::DeltaKey) -> u64 {
+        self.0.hash_one(key)
+    }
+}
+
+impl WireOutlet {
+    pub(super) fn new(outbox: Outbox, groups: Groups) -> Self {
+        Self { outbox, groups }
+    }
+}
+
+impl Outlet for WireOutlet {
+    fn pass(&mut self, mut envelope: Envelope) {
+        let group = self.groups.of(envelope.session.as_str());
+        let mut permit = envelope.permit.take();
+        if let Event::Delta(piece) = &envelope.event {
+            for frame in delta::frames(&envelope, piece) {
+                self.outbox.push(Item::Mergeable {
+                    key: (self.groups.stream(&frame.key), group),
+                    head: frame.head,
+                    text: frame.text,
+                    tail: delta::TAIL,
+                    permit: permit.take(),
+                });
+            }
+            return;
+        }
+        let body = to_wire::frame(&to_wire::notification(&envelope));
+        self.outbox.push(Item::Notification { body, group: Some(group), permit });
+    }
+
+    fn warn(&mut self, code: &str, message: &str) {
+        let body = to_wire::frame(&to_wire::server_warning(code, message));
+        self.outbox.push(Item::Notification { body, group: None, permit: None });
+    }
+}
