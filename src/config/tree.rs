@@ -222,13 +222,43 @@ impl Tree {
     }
 }
 
-/// The path of an entry of the table at `path`.
+/// The path of an entry of the table at `path`, keys with dots in quotes: `model."gpt-4.1".input`.
 pub(super) fn join(path: &str, key: &str) -> String {
+    let quoted;
+    let key = match key.contains(['.', '"']) || key.is_empty() {
+        true => {
+            quoted = format!("\"{}\"", key.replace('\\', "\\\\").replace('"', "\\\""));
+            &quoted
+        }
+        false => key,
+    };
     if path.is_empty() {
         key.to_owned()
     } else {
         format!("{path}.{key}")
     }
+}
+
+/// The path of these keys.
+pub(super) fn path_of(keys: &[&str]) -> String {
+    keys.iter().fold(String::new(), |path, key| join(&path, key))
+}
+
+/// The keys of a path.
+pub(super) fn keys_of(path: &str) -> Vec<String> {
+    let mut keys = vec![String::new()];
+    let mut quoted = false;
+    let mut chars = path.chars();
+    while let Some(ch) = chars.next() {
+        match (ch, keys.last_mut()) {
+            ('"', _) => quoted = !quoted,
+            ('.', _) if !quoted => keys.push(String::new()),
+            ('\\', Some(key)) if quoted => key.extend(chars.next()),
+            (_, Some(key)) => key.push(ch),
+            (_, None) => {}
+        }
+    }
+    keys
 }
 
 /// What a file's text gave.
@@ -483,6 +513,20 @@ mod tests {
             }
         }
         assert!(parse("[p]\nbase_url = https://x\n").failed.contains("p.base_url"));
+    }
+
+    #[test]
+    fn paths_keep_odd_keys_apart() {
+        for keys in [
+            &["a", "b.c", "d"][..],
+            &["a", "b", "c.d"],
+            &["", "x"],
+            &["q\"u.o", "b\\", "\\."],
+            &["\"", "."],
+        ] {
+            assert_eq!(keys_of(&path_of(keys)), keys, "{}", path_of(keys));
+        }
+        assert_eq!(path_of(&["model", "gpt-4.1", "input"]), "model.\"gpt-4.1\".input");
     }
 
     #[test]
