@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::diagnostics::{Diagnostic, nearest};
 use super::schema::{self, AGENT_ALIASES};
-use super::tree::{Node, Tree, join};
+use super::tree::{Node, Tree, join, keys_of, path_of};
 
 /// Settings that agentls will have but this version has not. `*` stands for any one name.
 const NOT_YET: &[&str] = &[
@@ -67,7 +67,7 @@ fn rename(tree: &mut Tree, checked: &mut Checked) {
         for (alias, meant) in AGENT_ALIASES {
             let Some(value) = keys.remove(alias) else { continue };
             if keys.contains_key(meant) {
-                let path = format!("agent.{name}.{alias}");
+                let path = path_of(&["agent", name, alias]);
                 let message = format!("is another name of `{meant}`, which is set too; ignored");
                 checked
                     .problems
@@ -164,15 +164,14 @@ fn names(schema: &Value) -> impl Iterator<Item = &str> {
 
 /// Whether a path (or `path=value`) is in [`NOT_YET`].
 fn not_yet(path: &str) -> bool {
+    let have = keys_of(path);
     NOT_YET.iter().any(|pattern| {
-        let (mut want, mut have) = (pattern.split('.'), path.split('.'));
-        loop {
-            match (want.next(), have.next()) {
-                (None, None) => return true,
-                (Some(want), Some(have)) if want == "*" || want == have => {}
-                _ => return false,
-            }
-        }
+        let want: Vec<&str> = pattern.split('.').collect();
+        want.len() == have.len()
+            && want
+                .iter()
+                .zip(&have)
+                .all(|(want, have)| *want == "*" || want == have)
     })
 }
 

@@ -74,7 +74,7 @@ fn walk(tree: &mut Tree, path: &str, env: &Env, out: &mut Expansion) -> bool {
 
 /// Whether a text names a variable.
 pub(super) fn names_variable(text: &str) -> bool {
-    !matches!(expanded(text, &Env::default()), Ok(_))
+    expanded(text, &Env::default()).is_err()
 }
 
 enum Trouble {

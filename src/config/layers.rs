@@ -19,7 +19,7 @@ use super::diagnostics::Diagnostic;
 use super::expand::expand;
 use super::resolve::{self, resolve};
 use super::settings::Settings;
-use super::tree::{At, Node, Origin, Tree, parse_toml};
+use super::tree::{At, Node, Origin, Tree, keys_of, parse_toml, path_of};
 use super::trust;
 use super::{Env, Places};
 
@@ -155,17 +155,22 @@ impl Stack {
             )
         };
         // A later layer mends what an earlier one got wrong.
-        self.failed
-            .retain(|path| layer.tree.find(&path.split('.').collect::<Vec<_>>()).is_none());
+        self.failed.retain(|path| {
+            let keys = keys_of(path);
+            layer
+                .tree
+                .find(&keys.iter().map(String::as_str).collect::<Vec<_>>())
+                .is_none()
+        });
         self.drop_foreign_models(&layer.tree);
         self.merged.overlay(layer.tree, "", &joined);
         for path in &layer.failed {
             // A mode that cannot be read must not leave a loose one in force.
             if let Some(agent) = trust::agent_key(path, "mode")
-                && trust::looser(trust::mode_of(&self.merged, agent), Mode::Ask)
+                && trust::looser(trust::mode_of(&self.merged, &agent), Mode::Ask)
             {
                 let ask = Tree::new(self.merged.at.clone(), Node::Text(Mode::Ask.name().to_owned()));
-                self.merged.put(&["agent", agent, "mode"], ask);
+                self.merged.put(&["agent", &agent, "mode"], ask);
             }
         }
         self.failed.append(&mut layer.failed);
@@ -257,7 +262,7 @@ impl Layer {
                 continue;
             };
             if let Some(key) = entries.remove("api_key") {
-                let path = format!("provider.{name}.api_key");
+                let path = path_of(&["provider", name, "api_key"]);
                 self.problems.push(
                     Diagnostic::error(&key.at, path, "keys are not accepted here; ignored")
                         .hint("put it in the environment, or name its variable in your own config file"),

@@ -1,7 +1,7 @@
 //! Typed settings (R-CONF): layers, trust, diagnostics with file and line, JSON Schema, the environment, and places.
 //! Knows nothing of sessions, providers at work, or the wire; imports only `domain` and `base`.
 //!
-//! The way of a setting: text of a layer → [`tree`] (values that know where they stand) → `${VAR}` → checked against
+//! The way of a setting: text of a layer → `tree` (values that know where they stand) → `${VAR}` → checked against
 //! the very schema that is published → trust → merged → [`file`](mod@file) (serde) → [`settings`] (what the rest uses).
 
 mod check;

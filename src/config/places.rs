@@ -11,7 +11,7 @@ pub struct Places {
     pub config_file: PathBuf,
     /// The config file was named by `--config` or `AGENTLS_CONFIG`, so it must exist.
     pub config_named: bool,
-    /// The user's config folder: instructions, commands, stored grants' neighbours.
+    /// The user's config folder.
     pub config_dir: PathBuf,
     /// The store.
     pub data_dir: PathBuf,

@@ -23,7 +23,7 @@ use super::settings::{
     OnCancel, ProviderKind, ProviderSettings, ReasoningEffort, RetryProfile, RetrySettings, ServerSettings,
     Settings, TimeLimits, ToolSettings,
 };
-use super::tree::{At, Node, Origin, Tree};
+use super::tree::{At, Node, Origin, Tree, path_of};
 
 /// Makes settings of what the layers say. `failed`: settings that were stated and could not be used.
 pub(super) fn resolve(
@@ -119,7 +119,7 @@ impl Resolver<'_> {
     }
 
     fn error_hinted(&mut self, path: &[&str], message: impl Into<String>, meant: Option<&str>) {
-        let problem = Diagnostic::error(&self.at(path), path.join("."), message);
+        let problem = Diagnostic::error(&self.at(path), path_of(path), message);
         self.problems.push(match meant {
             Some(meant) => problem.hint(format!("did you mean `{meant}`?")),
             None => problem,
@@ -168,7 +168,7 @@ impl Resolver<'_> {
     ) -> Result<ProviderSettings, String> {
         let of = |key| ["provider", name, key];
         for key in ["kind", "base_url", "cassette"] {
-            let path = of(key).join(".");
+            let path = path_of(&of(key));
             if self.failed.contains(&path) {
                 return Err(format!("`{path}` could not be used"));
             }
@@ -183,7 +183,7 @@ impl Resolver<'_> {
                 None => "add kind = \"openai\" or \"anthropic\"".to_owned(),
             };
             self.problems
-                .push(Diagnostic::error(&at, format!("provider.{name}"), message).hint(hint));
+                .push(Diagnostic::error(&at, path_of(&["provider", name]), message).hint(hint));
             return Err("it has no `kind`".to_owned());
         };
         let usual = known
@@ -209,7 +209,7 @@ impl Resolver<'_> {
         let api_key = match table.api_key {
             Some(key) => Some(key).filter(|key| !key.is_empty()),
             // A key that was named and is not there is not replaced by another account's.
-            None if self.failed.contains(&of("api_key").join(".")) => None,
+            None if self.failed.contains(&path_of(&of("api_key"))) => None,
             None => key_variable
                 .and_then(|variable| self.inputs.env.non_empty(variable))
                 .map(str::to_owned),

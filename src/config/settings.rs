@@ -1,5 +1,5 @@
 //! Settings as the rest of the program uses them: complete, checked, in proper types. Every field has its default
-//! here or in [`names`](super::names), so nobody else fills gaps.
+//! here or in `names`, so nobody else fills gaps.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -12,6 +12,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::diagnostics::Diagnostic;
 
+/// How many syntax errors of a file are told one by one.
+const MAX_ERRORS: usize = 20;
+
 /// Which layer a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
@@ -219,13 +222,43 @@ impl Tree {
     }
 }
 
-/// The path of an entry of the table at `path`.
+/// The path of an entry of the table at `path`, keys with dots in quotes: `model."gpt-4.1".input`.
 pub(super) fn join(path: &str, key: &str) -> String {
+    let quoted;
+    let key = match key.contains(['.', '"']) || key.is_empty() {
+        true => {
+            quoted = format!("\"{}\"", key.replace('\\', "\\\\").replace('"', "\\\""));
+            &quoted
+        }
+        false => key,
+    };
     if path.is_empty() {
         key.to_owned()
     } else {
         format!("{path}.{key}")
     }
+}
+
+/// The path of these keys.
+pub(super) fn path_of(keys: &[&str]) -> String {
+    keys.iter().fold(String::new(), |path, key| join(&path, key))
+}
+
+/// The keys of a path.
+pub(super) fn keys_of(path: &str) -> Vec<String> {
+    let mut keys = vec![String::new()];
+    let mut quoted = false;
+    let mut chars = path.chars();
+    while let Some(ch) = chars.next() {
+        match (ch, keys.last_mut()) {
+            ('"', _) => quoted = !quoted,
+            ('.', _) if !quoted => keys.push(String::new()),
+            ('\\', Some(key)) if quoted => key.extend(chars.next()),
+            (_, Some(key)) => key.push(ch),
+            (_, None) => {}
+        }
+    }
+    keys
 }
 
 /// What a file's text gave.
@@ -256,15 +289,23 @@ pub(super) fn parse_toml(bytes: &[u8], path: &Path) -> Parsed {
     let (document, errors) = DeTable::parse_recoverable(text);
     let mut problems = Vec::new();
     let mut tainted = Vec::new();
-    for error in errors {
+    let hidden = errors.len().saturating_sub(MAX_ERRORS);
+    for (index, error) in errors.into_iter().enumerate() {
         let span = error.span().unwrap_or(0..0);
-        problems.push(Diagnostic::error(
-            &lines.at(span.start, &top),
-            "",
-            format!("TOML: {}", error.message()),
-        ));
         tainted.push(lines.tainted(text, &span));
+        if index < MAX_ERRORS {
+            let at = lines.at(span.start, &top);
+            problems.push(Diagnostic::error(&at, "", format!("TOML: {}", error.message())));
+            if index + 1 == MAX_ERRORS && hidden > 0 {
+                problems.push(Diagnostic::error(
+                    &at,
+                    "",
+                    format!("and {hidden} more syntax errors"),
+                ));
+            }
+        }
     }
+    let tainted = merged(tainted);
     let mut reader = Reader {
         lines: &lines,
         top: &top,
@@ -334,10 +375,24 @@ impl Reader<'_> {
     }
 
     fn spoiled(&self, span: &Range<usize>) -> bool {
+        let first = self.tainted.partition_point(|bad| bad.end <= span.start);
         self.tainted
-            .iter()
-            .any(|bad| span.start < bad.end && bad.start < span.end.max(span.start + 1))
+            .get(first)
+            .is_some_and(|bad| bad.start < span.end.max(span.start + 1))
     }
+}
+
+/// Sorted, without overlaps.
+fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    ranges.sort_by_key(|range| range.start);
+    let mut apart: Vec<Range<usize>> = Vec::new();
+    for range in ranges {
+        match apart.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => apart.push(range),
+        }
+    }
+    apart
 }
 
 /// Byte offsets as lines and columns.
@@ -458,6 +513,27 @@ mod tests {
             }
         }
         assert!(parse("[p]\nbase_url = https://x\n").failed.contains("p.base_url"));
+    }
+
+    #[test]
+    fn paths_keep_odd_keys_apart() {
+        for keys in [
+            &["a", "b.c", "d"][..],
+            &["a", "b", "c.d"],
+            &["", "x"],
+            &["q\"u.o", "b\\", "\\."],
+            &["\"", "."],
+        ] {
+            assert_eq!(keys_of(&path_of(keys)), keys, "{}", path_of(keys));
+        }
+        assert_eq!(path_of(&["model", "gpt-4.1", "input"]), "model.\"gpt-4.1\".input");
+    }
+
+    #[test]
+    fn a_flood_of_errors_is_told_in_short() {
+        let parsed = parse(&format!("{}\n[t]\nx = 1\n", "= =\n".repeat(100_000)));
+        assert_eq!(parsed.problems.len(), MAX_ERRORS + 1);
+        assert!(parsed.tree.find(&["t", "x"]).is_some());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::domain::Mode;
 
 use super::diagnostics::Diagnostic;
 use super::expand::names_variable;
-use super::tree::{Node, Tree, join};
+use super::tree::{Node, Tree, join, keys_of};
 
 /// Settings that an untrusted folder's files may not touch; `*` stands for any one name.
 const FORBIDDEN: &[&str] = &[
@@ -29,7 +29,7 @@ const FORBIDDEN: &[&str] = &[
 
 /// Whether a path is, or lies below, something that an untrusted folder may not set.
 pub(super) fn forbidden(path: &str) -> bool {
-    let have: Vec<&str> = path.split('.').collect();
+    let have = keys_of(path);
     FORBIDDEN.iter().any(|pattern| {
         let want: Vec<&str> = pattern.split('.').collect();
         have.len() >= want.len()
@@ -102,7 +102,7 @@ fn loosens_mode(path: &str, value: &Tree, user: &Tree) -> bool {
     let Some(mode) = value.text().and_then(Mode::from_name) else {
         return false;
     };
-    looser(mode, mode_of(user, agent))
+    looser(mode, mode_of(user, &agent))
 }
 
 /// Whether `mode` allows more than `than`.
@@ -123,7 +123,7 @@ fn raises_cost(path: &str, value: &Tree, user: &Tree) -> bool {
     let Some(agent) = agent_key(path, "max_session_cost") else {
         return false;
     };
-    let own = of_agent(user, agent, "max_session_cost").and_then(Tree::number);
+    let own = of_agent(user, &agent, "max_session_cost").and_then(Tree::number);
     own.is_some_and(|own| value.number().is_some_and(|given| given > own))
 }
 
@@ -134,8 +134,11 @@ fn of_agent<'a>(tree: &'a Tree, agent: &str, key: &str) -> Option<&'a Tree> {
 }
 
 /// `agent.NAME.KEY` → `NAME`.
-pub(super) fn agent_key<'a>(path: &'a str, key: &str) -> Option<&'a str> {
-    path.strip_prefix("agent.")?.strip_suffix(key)?.strip_suffix('.')
+pub(super) fn agent_key(path: &str, key: &str) -> Option<String> {
+    match <[String; 3]>::try_from(keys_of(path)) {
+        Ok([table, agent, last]) if table == "agent" && last == key => Some(agent),
+        _ => None,
+    }
 }
 
 /// Keeps the values for which `keep` says so; tables and lists it keeps are looked into.
@@ -178,6 +181,12 @@ mod tests {
                 Some("provider.anthropic.headers"),
             ),
             ("", "[provider.anthropic]\nmax_retries = 9", None),
+            (
+                "",
+                "[provider.'a.b']\nbase_url = 'u'",
+                Some("provider.\"a.b\".base_url"),
+            ),
+            ("", "[agent.'a.b']\nmode = 'full'", Some("agent.\"a.b\".mode")),
             ("", "[approvals]\nallow = ['bash']", Some("approvals.allow")),
             (
                 "",
@@ -236,7 +245,8 @@ mod tests {
                     problem.message.contains("/w is not trusted") && problem.hint.is_some(),
                     "{problem}"
                 );
-                let keys: Vec<&str> = problem.key.split('.').collect();
+                let keys = keys_of(&problem.key);
+                let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
                 assert!(given.find(&keys).is_none(), "{problem}");
             }
         }

@@ -1,1 +1,220 @@
-//! Logging set-up. Counters live in `base`, so that all may count.
+//! Logging set-up (R-OBS): tracing to a rolling file that its owner alone can read, never to stdout, secrets taken out
+//! on the way. Counters live in `base`, so that all may count.
+
+mod rolling;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracing::Dispatch;
+use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
+
+use crate::config::{LogFormat, LoggingSettings, Redactor};
+
+use rolling::RollingFile;
+
+/// Lines that wait for the disk; what comes on top is dropped, for a slow disk must not slow a turn.
+const WAITING_LINES: usize = 8_192;
+
+/// Why logging could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The filter's syntax.
+    #[error("log filter `{0}` cannot be read; use levels by module such as `info,agentls::provider=debug`")]
+    Filter(String),
+    /// Somebody set up logging before.
+    #[error("logging is already set up in this process")]
+    AlreadySet,
+}
+
+/// Keeps the log going. Dropping it writes what still waits.
+pub struct Guard {
+    filter: reload::Handle<EnvFilter, Registry>,
+    file: Arc<Mutex<PathBuf>>,
+    _worker: WorkerGuard,
+}
+
+impl Guard {
+    /// Takes over another level, filter or file. The format stays until the next start.
+    pub fn reload(&self, settings: &LoggingSettings) -> Result<(), LogError> {
+        let filter = filter(settings)?;
+        // Fails only when the subscriber is gone, and then nobody logs.
+        _ = self.filter.reload(filter);
+        if let Some(file) = &settings.file {
+            self.file
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone_from(file);
+        }
+        Ok(())
+    }
+}
+
+/// Sets up logging for the whole process. The file is made with the first line; `None` when there is no place for one.
+pub fn init(settings: &LoggingSettings, redactor: &Redactor) -> Result<Option<Guard>, LogError> {
+    let Some((dispatch, guard)) = build(settings, redactor)? else {
+        return Ok(None);
+    };
+    dispatch.try_init().map_err(|_| LogError::AlreadySet)?;
+    Ok(Some(guard))
+}
+
+fn build(settings: &LoggingSettings, redactor: &Redactor) -> Result<Option<(Dispatch, Guard)>, LogError> {
+    let filter = filter(settings)?;
+    let Some(file) = &settings.file else {
+        return Ok(None);
+    };
+    let file = Arc::new(Mutex::new(file.clone()));
+    let writer = Redacting {
+        redactor: redactor.clone(),
+        inner: RollingFile::new(file.clone()),
+    };
+    let (writer, worker) = NonBlockingBuilder::default()
+        .lossy(true)
+        .buffered_lines_limit(WAITING_LINES)
+        .thread_name("agentls-log")
+        .finish(writer);
+    let (filter, handle) = reload::Layer::new(filter);
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(writer)
+        .with_ansi(false);
+    let lines = match settings.format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    };
+    let dispatch = Dispatch::new(Registry::default().with(filter).with(lines));
+    Ok(Some((
+        dispatch,
+        Guard {
+            filter: handle,
+            file,
+            _worker: worker,
+        },
+    )))
+}
+
+fn filter(settings: &LoggingSettings) -> Result<EnvFilter, LogError> {
+    let directives = settings.directives();
+    EnvFilter::try_new(&directives).map_err(|_| LogError::Filter(directives))
+}
+
+/// Takes secrets out of each line. The log's own thread calls it, one whole line at a time.
+struct Redacting<W> {
+    redactor: Redactor,
+    inner: W,
+}
+
+impl<W: Write> Write for Redacting<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.inner.write_all(&self.redactor.redact(line))?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::LogLevel;
+
+    fn settings(file: PathBuf, format: LogFormat) -> LoggingSettings {
+        LoggingSettings {
+            file: Some(file),
+            format,
+            ..LoggingSettings::default()
+        }
+    }
+
+    #[test]
+    fn writes_json_lines_without_secrets_for_the_owner_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("state/agentls/agentls.log");
+        let redactor = Redactor::default();
+        let (dispatch, guard) = build(&settings(file.clone(), LogFormat::Json), &redactor)
+            .unwrap()
+            .unwrap();
+        assert!(!file.exists(), "made with the first line");
+        redactor.learn(&"sk-very-secret".into());
+        tracing::dispatcher::with_default(&dispatch, || {
+            tracing::info!(
+                model = "m",
+                input_tokens = 7,
+                key = "sk-very-secret",
+                "provider response"
+            );
+            tracing::debug!("not at this level");
+            tracing::info!(target: "hyper", "not ours");
+            tracing::warn!(target: "hyper", "not ours, but doubtful");
+        });
+        drop(guard);
+        let text = std::fs::read_to_string(&file).unwrap();
+        let lines: Vec<serde_json::Value> = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert_eq!(
+            (&lines[0]["model"], &lines[0]["input_tokens"], &lines[0]["key"]),
+            (&"m".into(), &7.into(), &"***".into())
+        );
+        assert!(!text.contains("sk-very-secret"));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+            assert_eq!((mode(&file), mode(file.parent().unwrap())), (0o600, 0o700));
+        }
+    }
+
+    #[test]
+    fn reload_changes_level_and_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let (first, second) = (dir.path().join("a.log"), dir.path().join("b.log"));
+        let (dispatch, guard) = build(&settings(first.clone(), LogFormat::Text), &Redactor::default())
+            .unwrap()
+            .unwrap();
+        tracing::dispatcher::with_default(&dispatch, || {
+            tracing::debug!("one");
+            let louder = LoggingSettings {
+                level: LogLevel::Debug,
+                ..settings(second.clone(), LogFormat::Text)
+            };
+            guard.reload(&louder).unwrap();
+            tracing::debug!("two");
+        });
+        let bad = LoggingSettings {
+            filter: Some("a=b=c".into()),
+            ..LoggingSettings::default()
+        };
+        assert!(matches!(guard.reload(&bad), Err(LogError::Filter(_))));
+        drop(guard);
+        assert!(!first.exists());
+        assert!(std::fs::read_to_string(second).unwrap().contains("two"));
+    }
+
+    #[test]
+    fn no_place_no_log() {
+        assert!(
+            build(&LoggingSettings::default(), &Redactor::default())
+                .unwrap()
+                .is_none()
+        );
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("x.log");
+        let off = LoggingSettings {
+            level: LogLevel::Off,
+            ..settings(file.clone(), LogFormat::Text)
+        };
+        let (dispatch, guard) = build(&off, &Redactor::default()).unwrap().unwrap();
+        tracing::dispatcher::with_default(&dispatch, || tracing::error!("x"));
+        drop(guard);
+        assert!(!file.exists());
+    }
+}

@@ -1,0 +1,323 @@
+//! Single settings: what they become, what is said of bad ones, and which provider is chosen.
+
+use std::path::Path;
+use std::time::Duration;
+
+use secrecy::ExposeSecret;
+
+use super::*;
+use crate::domain::Mode;
+
+#[test]
+fn a_bad_value_costs_only_itself() {
+    for (text, want) in [
+        (
+            "[provider.x]\nbase_url = 'u'\nmodel = 'm'",
+            "/h/c.toml:1:11: error: provider.x: has no `kind`, and is not known by its name \
+             (add kind = \"openai\" or \"anthropic\")",
+        ),
+        (
+            "[provider.antropic]\nmodel = 'm'",
+            "/h/c.toml:1:11: error: provider.antropic: has no `kind`, and is not known by its name \
+             (did you mean `anthropic`? else add kind = \"openai\" or \"anthropic\")",
+        ),
+        (
+            "[provider.x]\nkind = 'openai'",
+            "/h/c.toml:1:11: error: provider.x: needs a `base_url`",
+        ),
+        (
+            "[provider.openai]\nbase_url = 'api.openai.com'",
+            "/h/c.toml:2:1: error: provider.openai.base_url: must be an address such as https://llm.example.com/v1",
+        ),
+        (
+            "[provider.s]\nkind = 'script'",
+            "/h/c.toml:1:11: error: provider.s: a provider of kind `script` needs a `cassette`",
+        ),
+        (
+            "[provider.openai.headers]\n'a b' = 'c'",
+            "/h/c.toml:2:1: error: provider.openai.headers.a b: is no HTTP header; ignored",
+        ),
+        (
+            "[provider.openai]\nfallback = 'antropic'",
+            "/h/c.toml:2:1: error: provider.openai.fallback: there is no provider `antropic` \
+             (did you mean `anthropic`?)",
+        ),
+        (
+            "[provider.openai]\nfallback = 'openai'",
+            "/h/c.toml:2:1: error: provider.openai.fallback: is a cycle: openai → openai",
+        ),
+        (
+            "[agent.a]\nprovider = 'opnai'",
+            "/h/c.toml:2:1: error: agent.a.provider: there is no provider of that name (did you mean `openai`?)",
+        ),
+        (
+            "[model.m]\ninput = 1.0",
+            "/h/c.toml:1:8: error: model.m: a price needs both `input` and `output`; ignored",
+        ),
+        (
+            "[network]\nproxy = 'proxy'",
+            "/h/c.toml:2:1: error: network.proxy: must be an address such as http://proxy.example.com:3128",
+        ),
+        (
+            "[logging]\nfilter = 'a=b=c'",
+            "/h/c.toml:2:1: error: logging.filter: is no filter; `level` counts instead \
+             (as in `info,agentls::provider=debug`)",
+        ),
+        (
+            "trusted = ['x']",
+            "/h/c.toml:1:12: error: trusted: is no absolute path; ignored",
+        ),
+        (
+            "[tool.bsh]\ntimeout_s = 1",
+            "/h/c.toml:1:7: error: tool.bsh: there is no tool of that name (did you mean `bash`?)",
+        ),
+    ] {
+        let text = format!("{text}\n[server]\ndelta_frame_ms = 7\n");
+        let loaded = Given {
+            user: &text,
+            tools: &["bash", "grep"],
+            ..Given::default()
+        }
+        .load();
+        assert_eq!(lines(&loaded), [want], "{text}");
+        assert_eq!(
+            loaded.settings.server.delta_frame,
+            Duration::from_millis(7),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_cycle_is_told_and_broken() {
+    let loaded = user(
+        "[provider.anthropic]\nfallback = ['openai']\n[provider.openai]\nfallback = ['openrouter', 'groq']\n\
+         [provider.openrouter]\nfallback = 'anthropic'\n",
+    );
+    assert_eq!(
+        lines(&loaded),
+        ["/h/c.toml:6:1: error: provider.openrouter.fallback: is a cycle: \
+          openrouter → anthropic → openai → openrouter"]
+    );
+    let route = |name: &str| loaded.settings.providers[name].fallback.clone();
+    assert_eq!(
+        (route("openai"), route("openrouter")),
+        (vec!["openrouter".into(), "groq".into()], vec![])
+    );
+}
+
+#[test]
+fn chooses_a_provider() {
+    let configured = |provider: &str, model: Option<&str>| DefaultChoice::Configured {
+        provider: provider.to_owned(),
+        model: model.map(str::to_owned),
+    };
+    let from_env = |provider: &str, model: &str, variable: &str| DefaultChoice::FromEnv {
+        provider: provider.to_owned(),
+        model: model.to_owned(),
+        why: format!("using {provider} with {model}, because {variable} is set"),
+    };
+    let not = |why: &str| DefaultChoice::NotConfigured { why: why.to_owned() };
+    let all_keys: &[_] = &[
+        ("OPENROUTER_API_KEY", "c"),
+        ("OPENAI_API_KEY", "b"),
+        ("ANTHROPIC_API_KEY", "a"),
+    ];
+    let script = "[provider.demo]\nkind = 'script'\ncassette = 'x'\n";
+    type Case<'a> = (String, &'a [(&'a str, &'a str)], DefaultChoice);
+    let cases: Vec<Case<'_>> = vec![
+        (
+            String::new(),
+            all_keys,
+            from_env("anthropic", "claude-sonnet-4-20250514", "ANTHROPIC_API_KEY"),
+        ),
+        (
+            String::new(),
+            &all_keys[..2],
+            from_env("openai", "gpt-4o", "OPENAI_API_KEY"),
+        ),
+        (
+            String::new(),
+            &all_keys[..1],
+            from_env("openrouter", "anthropic/claude-sonnet-4", "OPENROUTER_API_KEY"),
+        ),
+        (
+            String::new(),
+            &[("OPENAI_API_KEY", "")],
+            DefaultChoice::ProbeOllama { model: None },
+        ),
+        (
+            String::new(),
+            &[("GROQ_API_KEY", "x")],
+            DefaultChoice::ProbeOllama { model: None },
+        ),
+        (
+            "[agent.default]\nmodel = 'm'".into(),
+            &[],
+            DefaultChoice::ProbeOllama {
+                model: Some("m".into()),
+            },
+        ),
+        (
+            "[agent.default]\nprovider = 'ollama'".into(),
+            all_keys,
+            configured("ollama", None),
+        ),
+        (
+            "[provider.ollama]\nmodel = 'q'".into(),
+            all_keys,
+            configured("ollama", Some("q")),
+        ),
+        (
+            "[provider.groq]\nmodel = 'q'".into(),
+            &[("GROQ_API_KEY", "x")],
+            configured("groq", Some("q")),
+        ),
+        (
+            "[provider.groq]\nmodel = 'q'".into(),
+            &[],
+            DefaultChoice::ProbeOllama { model: None },
+        ),
+        (
+            "[provider.work]\nkind = 'openai'\nbase_url = 'https://u'\n[provider.openai]\napi_key = 'k'"
+                .into(),
+            all_keys,
+            configured("openai", Some("gpt-4o")),
+        ),
+        (script.into(), &[], DefaultChoice::ProbeOllama { model: None }),
+        (
+            format!("{script}[agent.default]\nprovider = 'demo'"),
+            all_keys,
+            configured("demo", None),
+        ),
+        (
+            "[agent.default]\nprovider = 'nope'".into(),
+            all_keys,
+            not("the provider `nope` is not configured"),
+        ),
+        (
+            "[provider.x]\nkind = 'openai'\n[agent.default]\nprovider = 'x'".into(),
+            all_keys,
+            not("the provider `x` cannot be used: it has no `base_url`"),
+        ),
+    ];
+    for (text, env, want) in cases {
+        let given = Given {
+            user: &text,
+            env,
+            ..Given::default()
+        };
+        assert_eq!(
+            select_default(&given.load().settings, &given.env()),
+            want,
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn another_provider_does_not_get_the_old_ones_model() {
+    let loaded = Given {
+        user: "[agent.default]\nprovider = 'anthropic'\nmodel = 'claude'\n[agent.b]\nprovider = 'groq'\n[agent.c]\nmode = 'plan'",
+        env: &[("AGENTLS_PROVIDER", "ollama")],
+        ..Given::default()
+    }
+    .load();
+    let model = |name: &str| loaded.settings.agents[name].model.clone();
+    assert_eq!((model("default"), model("b")), (None, None));
+    let user_only =
+        user("[agent.default]\nprovider = 'anthropic'\nmodel = 'claude'\n[agent.c]\nmode = 'plan'");
+    let c = user_only.settings.agent("c").unwrap();
+    assert_eq!(
+        (c.model.as_deref(), c.mode, c.provider.as_deref()),
+        (Some("claude"), Mode::Plan, Some("anthropic"))
+    );
+}
+
+#[test]
+fn every_number_of_a_provider_counts() {
+    let loaded = user(
+        "[provider.ollama]\nretry = 'persistent'\nmax_retries = 1\nbackoff_factor = 3\nmax_backoff_ms = 9\n\
+         max_retry_after_s = 0.5\nconnect_timeout_s = 0.25\nevent_gap_timeout_s = 2\n\
+         [provider.ollama.headers]\nx-a = 'b'\n\
+         [provider.s]\nkind = 'script'\ncassette = 'tapes/a.json'\n\
+         [network]\nca_file = '~/ca.pem'\nno_proxy = 'a,b'\n[model.q]\ninput = 1\noutput = 2\ncontext_window = 5\n\
+         [tool.default]\ntimeout_s = 3\n[tool.grep]\ntimeout_s = 4\n[tool.bash]\non_cancel = 'finish'\n\
+         [approvals]\ntimeout_s = 60\n[agent.default]\nreasoning_effort = 'high'\nsystem_prompt = 'be brief'\n\
+         [agent.fast]\nreasoning_effort = 'off'\n",
+    );
+    assert_eq!(lines(&loaded), [""; 0]);
+    let settings = &loaded.settings;
+    let ollama = &settings.providers["ollama"];
+    assert_eq!(ollama.retry.profile, RetryProfile::Persistent);
+    assert_eq!((ollama.retry.max_retries, ollama.retry.backoff.factor), (1, 3.0));
+    assert_eq!(ollama.retry.backoff.initial, Duration::from_millis(500));
+    assert_eq!(ollama.retry.backoff.max, Duration::from_millis(9));
+    assert_eq!(ollama.retry.max_retry_after, Duration::from_millis(500));
+    assert_eq!(ollama.limits.connect, Duration::from_millis(250));
+    assert_eq!(ollama.first_event_limit(false), Duration::from_secs(300));
+    assert_eq!(ollama.event_gap_limit(false), Duration::from_secs(2));
+    let openai = &settings.providers["openai"];
+    assert_eq!(openai.first_event_limit(false), Duration::from_secs(60));
+    assert_eq!(openai.first_event_limit(true), Duration::from_secs(300));
+    assert_eq!(
+        (openai.event_gap_limit(true), openai.event_gap_limit(false)),
+        (Duration::from_secs(90), Duration::from_secs(300))
+    );
+    assert_eq!(ollama.headers["x-a"].expose_secret(), "b");
+    assert_eq!(
+        settings.providers["s"].cassette.as_deref(),
+        Some(Path::new("/h/tapes/a.json"))
+    );
+    assert_eq!(settings.network.ca_file.as_deref(), Some(Path::new("/h/ca.pem")));
+    assert_eq!(
+        settings.models["q"].price.map(|price| price.cache_read),
+        Some(1.0)
+    );
+    assert_eq!(settings.models["q"].context_window, Some(5));
+    assert_eq!(settings.tools.timeout("bash"), Duration::from_secs(3));
+    assert_eq!(settings.tools.timeout("grep"), Duration::from_secs(4));
+    assert_eq!(settings.tools.on_cancel, OnCancel::Finish);
+    assert_eq!(settings.approvals.timeout, Some(Duration::from_secs(60)));
+    assert_eq!(
+        settings.default_agent().reasoning_effort,
+        Some(ReasoningEffort::High)
+    );
+    assert_eq!(settings.agents["fast"].reasoning_effort, None);
+    assert_eq!(settings.agents["fast"].system_prompt.as_deref(), Some("be brief"));
+}
+
+#[test]
+fn proxies_come_from_config_before_environment() {
+    let env = [
+        ("HTTPS_PROXY", "http://env:1"),
+        ("HTTP_PROXY", "http://not:1"),
+        ("NO_PROXY", "a"),
+    ];
+    let shown = |settings: &Settings| {
+        let url =
+            |proxy: &Option<secrecy::SecretString>| proxy.as_ref().map(|url| url.expose_secret().to_owned());
+        (
+            url(&settings.network.https_proxy),
+            url(&settings.network.http_proxy),
+            settings.network.no_proxy.clone(),
+        )
+    };
+    let from_env = Given {
+        env: &env,
+        ..Given::default()
+    }
+    .load();
+    assert_eq!(
+        shown(&from_env.settings),
+        (Some("http://env:1".into()), None, Some("a".into()))
+    );
+    let both = Given {
+        user: "[network]\nproxy = 'http://cfg:1'",
+        env: &env,
+        ..Given::default()
+    }
+    .load();
+    let cfg = Some("http://cfg:1".to_owned());
+    assert_eq!(shown(&both.settings), (cfg.clone(), cfg, Some("a".into())));
+}

@@ -1,0 +1,273 @@
+//! A log file that is begun anew every day (UTC). The old one gets its day's date and is kept for a week. Several
+//! processes may write to one file: each notices the new day by itself, and only one of them moves the file.
+//!
+//! tracing-appender's own rolling file is not used: it puts a date into the name the user gave, and its files are
+//! readable by all.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::UNIX_EPOCH;
+
+use crate::base::clock;
+
+/// How many days old files are kept.
+const KEEP_DAYS: i64 = 7;
+/// After a failure to open, lines are dropped for this long.
+const RETRY_MS: i64 = 60_000;
+const DAY_MS: i64 = 86_400_000;
+
+/// The file. Opened with the first line; a failure is told on stderr and costs lines, never more.
+pub(super) struct RollingFile {
+    path: Arc<Mutex<PathBuf>>,
+    now_ms: fn() -> i64,
+    open: Option<Open>,
+    /// What could not be opened, and when to try again.
+    failed: Option<(PathBuf, i64)>,
+}
+
+struct Open {
+    file: File,
+    path: PathBuf,
+    day: i64,
+}
+
+impl RollingFile {
+    pub(super) fn new(path: Arc<Mutex<PathBuf>>) -> Self {
+        Self {
+            path,
+            now_ms: clock::wall_ms,
+            open: None,
+            failed: None,
+        }
+    }
+
+    /// Today's file, if it can be had.
+    fn current(&mut self) -> Option<&mut File> {
+        let now = (self.now_ms)();
+        let day = now.div_euclid(DAY_MS);
+        let path = self.path.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if self
+            .open
+            .as_ref()
+            .is_none_or(|open| open.day != day || open.path != path)
+        {
+            self.open = None;
+            if self
+                .failed
+                .as_ref()
+                .is_some_and(|(failed, until)| *failed == path && now < *until)
+            {
+                return None;
+            }
+            match open(&path, day) {
+                Ok(file) => self.open = Some(Open { file, path, day }),
+                Err(error) => {
+                    _ = writeln!(
+                        io::stderr(),
+                        "agentls: cannot write the log {}: {error}",
+                        path.display()
+                    );
+                    self.failed = Some((path, now + RETRY_MS));
+                }
+            }
+        }
+        self.open.as_mut().map(|open| &mut open.file)
+    }
+}
+
+impl Write for RollingFile {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if let Some(file) = self.current() {
+            // One call for the whole line, so that lines of several processes do not mix. A full disk costs lines.
+            _ = file.write_all(line);
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.open.as_mut().map_or(Ok(()), |open| open.file.flush())
+    }
+}
+
+fn open(path: &Path, today: i64) -> io::Result<File> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.exists()) {
+        make_private(folder)?;
+    }
+    set_aside(path, today);
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path)?;
+    #[cfg(unix)]
+    if file.metadata()?.is_file() {
+        // A file from elsewhere may be open to others. Not ours to change: then it stays as it is.
+        _ = file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600));
+    }
+    Ok(file)
+}
+
+fn make_private(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// Moves a file of an earlier day to its dated name, and removes what is too old. What fails is left as it is.
+fn set_aside(path: &Path, today: i64) {
+    let Some(day) = written_on(path).filter(|day| *day < today) else {
+        return;
+    };
+    // A link fails where the name exists, so of several processes one moves the file.
+    if fs::hard_link(path, dated(path, day)).is_ok() {
+        _ = fs::remove_file(path);
+    }
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
+        return;
+    };
+    let oldest = date(today - KEEP_DAYS);
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let other = entry.file_name();
+        let stamp = other
+            .to_str()
+            .and_then(|other| other.strip_prefix(name)?.strip_prefix('.'));
+        if stamp.is_some_and(|stamp| is_date(stamp) && stamp < oldest.as_str()) {
+            _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// The day of the last write to a regular file.
+fn written_on(path: &Path) -> Option<i64> {
+    let metadata = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+    let since = metadata.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some(i64::try_from(since.as_millis()).ok()?.div_euclid(DAY_MS))
+}
+
+fn dated(path: &Path, day: i64) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(date(day));
+    name.into()
+}
+
+fn is_date(text: &str) -> bool {
+    text.len() == 10
+        && text.bytes().enumerate().all(|(at, byte)| match at {
+            4 | 7 => byte == b'-',
+            _ => byte.is_ascii_digit(),
+        })
+}
+
+/// The date of a day counted from 1970-01-01.
+fn date(day: i64) -> String {
+    let leap = |year: i64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let (mut year, mut rest) = (1970, day.max(0));
+    while rest >= 365 + i64::from(leap(year)) {
+        rest -= 365 + i64::from(leap(year));
+        year += 1;
+    }
+    let february = 28 + i64::from(leap(year));
+    let mut month = 1;
+    for days in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30] {
+        if rest < days {
+            break;
+        }
+        rest -= days;
+        month += 1;
+    }
+    format!("{year:04}-{month:02}-{:02}", rest + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicI64, Ordering};
+    use std::time::Duration;
+
+    #[test]
+    fn dates() {
+        for (day, text) in [
+            (0, "1970-01-01"),
+            (58, "1970-02-28"),
+            (59, "1970-03-01"),
+            (11_016, "2000-02-29"),
+            (19_782, "2024-02-29"),
+            (20_453, "2025-12-31"),
+            (20_454, "2026-01-01"),
+        ] {
+            assert_eq!(date(day), text);
+        }
+        assert!(is_date("2026-01-01") && !is_date("2026-01-1x") && !is_date("20260101"));
+    }
+
+    #[test]
+    fn a_new_day_begins_a_new_file() {
+        static NOW: AtomicI64 = AtomicI64::new(0);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.log");
+        let day = 20_454;
+        NOW.store(day * DAY_MS + 5, Ordering::Relaxed);
+        let new = || RollingFile {
+            now_ms: || NOW.load(Ordering::Relaxed),
+            ..RollingFile::new(Arc::new(Mutex::new(path.clone())))
+        };
+        let (mut one, mut two) = (new(), new());
+        for old in [
+            "a.log.2025-12-24",
+            "a.log.2025-12-26",
+            "a.log.txt",
+            "b.log.2020-01-01",
+        ] {
+            fs::write(dir.path().join(old), "old").unwrap();
+        }
+        one.write_all(b"first\n").unwrap();
+        two.write_all(b"second\n").unwrap();
+        let written = UNIX_EPOCH + Duration::from_millis((day * DAY_MS) as u64 + 9);
+        File::options()
+            .append(true)
+            .open(&path)
+            .unwrap()
+            .set_modified(written)
+            .unwrap();
+
+        NOW.store((day + 1) * DAY_MS, Ordering::Relaxed);
+        one.write_all(b"third\n").unwrap();
+        two.write_all(b"fourth\n").unwrap();
+        let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
+        assert_eq!(read("a.log.2026-01-01"), "first\nsecond\n");
+        assert_eq!(read("a.log"), "third\nfourth\n");
+        let mut names: Vec<_> = fs::read_dir(dir.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        assert_eq!(
+            names,
+            [
+                "a.log",
+                "a.log.2025-12-26",
+                "a.log.2026-01-01",
+                "a.log.txt",
+                "b.log.2020-01-01"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_had_costs_lines_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = RollingFile::new(Arc::new(Mutex::new(dir.path().to_path_buf())));
+        log.write_all(b"lost\n").unwrap();
+        assert!(log.open.is_none() && log.failed.is_some());
+        log.flush().unwrap();
+        *log.path.lock().unwrap() = dir.path().join("good.log");
+        log.write_all(b"kept\n").unwrap();
+        assert_eq!(fs::read_to_string(dir.path().join("good.log")).unwrap(), "kept\n");
+    }
+}
