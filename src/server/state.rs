@@ -64,6 +64,14 @@ impl State {
             .unwrap_or_else(|| cwd.to_path_buf())
     }
 
+    /// Ends the server when the client's process does.
+    pub(super) fn watch_parent(&self, pid: u32) {
+        let watch = self.parent.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(watch) = watch {
+            watch(pid);
+        }
+    }
+
     /// Makes what the store knows of a folder's trust known, before its settings are read.
     pub(super) async fn learn_trust(&self, folder: &Path) {
         let said = self.client().trusted;
@@ -86,7 +94,7 @@ impl State {
 /// A path from a URI or an absolute path, as clients send it.
 pub(super) fn path_param(field: &'static str, text: &str) -> Result<PathBuf, jsonrpc::Error> {
     let path = match text.contains("://") {
-        true => uri::to_path(text).map_err(|error| bad(field, error.to_string()))?,
+        true => uri::path_of(text).map_err(|error| bad(field, error.to_string()))?,
         false => PathBuf::from(text),
     };
     match path.is_absolute() {
@@ -102,5 +110,5 @@ pub(super) fn session_param(text: &str) -> SessionId {
 
 /// A param that is wrong.
 pub(super) fn bad(field: &'static str, message: impl Into<String>) -> jsonrpc::Error {
-    RequestError::bad_param(field, message).into()
+    RequestError::bad(field, message).into()
 }

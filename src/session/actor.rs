@@ -267,6 +267,11 @@ impl Actor {
             self.seq
         });
         self.state.apply(turn.as_ref(), &event);
+        match &event {
+            Event::ApprovalRequested(approval) => self.roll.asked(&approval.id, Some(&self.info.id)),
+            Event::ApprovalResolved { approval, .. } => self.roll.asked(approval, None),
+            _ => {}
+        }
         let envelope = Envelope {
             session: self.info.id.clone(),
             turn,
@@ -324,6 +329,9 @@ impl Actor {
             tracing::warn!(session = %self.info.id, "the store ended before the session");
         }
         drop(self.lock.take());
+        for approval in &self.state.approvals {
+            self.roll.asked(&approval.id, None);
+        }
         self.roll.left(&self.info.id);
     }
 

@@ -350,6 +350,7 @@ impl Actor {
             effort: self.state.effort,
             seq: self.seq,
             turn: self.turn.as_ref().map(|turn| turn.id.clone()),
+            resumable: self.resumable().ok().filter(|_| self.turn.is_none()),
             approvals: self.state.approvals.clone(),
             grants: self.grants.iter().filter(|g| g.scope == GrantScope::Session).cloned().collect(),
             metrics,

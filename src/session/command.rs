@@ -191,6 +191,8 @@ pub struct Snapshot {
     pub seq: u64,
     /// The running turn.
     pub turn: Option<TurnId>,
+    /// The last turn, when it can be gone on with.
+    pub resumable: Option<TurnId>,
     /// Open approvals.
     pub approvals: Vec<Approval>,
     /// Grants of this session alone.

@@ -59,7 +59,6 @@ impl Configured {
         };
         if changed {
             state.loaded.remove(folder);
-            self.shared.configure(None);
         }
     }
 
@@ -88,11 +87,15 @@ impl Configured {
         for problem in &loaded.diagnostics {
             tracing::warn!(file = problem.file, line = problem.line, "configuration: {}", problem.message);
         }
-        self.shared.configure(Some(&loaded.settings));
         let models = Arc::new(Models::new(loaded.settings.clone(), state.source.env.clone()));
         let made = Arc::new(Folder { loaded, models });
         state.loaded.insert(folder.to_path_buf(), made.clone());
         made
+    }
+
+    fn roots(&self) -> Vec<(String, PathBuf)> {
+        let folders = self.shared.folders();
+        folders.iter().map(|root| (root.name().to_owned(), root.path().to_path_buf())).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -113,7 +116,7 @@ impl Profiles for Configured {
         let system = system_prompt(&SystemInputs {
             agent_prompt: agent.system_prompt.clone(),
             cwd: session.cwd.clone(),
-            roots: self.shared.root_list(),
+            roots: self.roots(),
         });
         let limits = Limits { max_steps: agent.max_steps };
         let tools = settings.tools.clone();
@@ -135,8 +138,8 @@ impl Profiles for Configured {
         agent(&self.folder(folder).loaded.settings, name).mode
     }
 
-    fn workspace(&self, session: &SessionInfo) -> Arc<Workspace> {
-        self.shared.session(&session.cwd)
+    fn workspace(&self, _session: &SessionInfo) -> Arc<Workspace> {
+        Arc::new(Workspace::new(self.shared.clone()))
     }
 }
 

@@ -91,6 +91,9 @@ impl Actor {
         let folder = self.info.folder.display().to_string();
         self.grants = reader.grants(&folder, Some(&self.info.id)).await.map_err(failed)?;
         self.stage = Stage::Open;
+        for approval in &self.state.approvals {
+            self.roll.asked(&approval.id, Some(&self.info.id));
+        }
         let partials = self.take_pending(pending);
         self.mend(partials);
         if let Some(message) = Skipped::warning(&skipped) {

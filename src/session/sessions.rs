@@ -1,16 +1,16 @@
 //! All live sessions: finds them, makes them live, ends them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::actor::{Actor, Stage};
 use super::command::{Command, Refused, SessionInfo, Snapshot};
 use super::house::House;
 use crate::base::spawn::{Task, spawn};
-use crate::domain::{Mode, SessionId};
+use crate::domain::{ApprovalId, Mode, SessionId};
 
 /// How many commands of one session may wait; more are refused as busy.
 const MAILBOX: usize = 256;
@@ -25,6 +25,19 @@ pub struct Sessions {
 #[derive(Default)]
 pub(super) struct Roll {
     live: Mutex<HashMap<SessionId, Live>>,
+    /// Which session asked an open approval: clients answer by its id alone.
+    asked: Mutex<HashMap<ApprovalId, SessionId>>,
+    running: Mutex<BTreeSet<SessionId>>,
+    activity: watch::Sender<Activity>,
+}
+
+/// What a status bar shows of the server as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// Running turns.
+    pub turns: usize,
+    /// Open approvals.
+    pub approvals: usize,
 }
 
 struct Live {
@@ -107,6 +120,34 @@ impl Sessions {
         snapshots
     }
 
+    /// The session that asked an open approval.
+    pub fn asked_by(&self, approval: &ApprovalId) -> Option<SessionId> {
+        whole(&self.roll.asked).get(approval).cloned()
+    }
+
+    /// Sessions with a running turn.
+    pub fn running(&self) -> Vec<SessionId> {
+        whole(&self.roll.running).iter().cloned().collect()
+    }
+
+    /// Tells of turns and approvals as they come and go.
+    pub fn activity(&self) -> watch::Receiver<Activity> {
+        self.roll.activity.subscribe()
+    }
+
+    /// Takes a grant back in every live session; whether one of them had it.
+    pub async fn revoke(&self, grant: &str) -> bool {
+        let ids: Vec<SessionId> = self.roll.lock().keys().cloned().collect();
+        let mut had = false;
+        for id in ids {
+            let (reply, answer) = oneshot::channel();
+            if self.post(&id, Command::RevokeGrant { id: grant.to_owned(), reply }).is_ok() {
+                had |= answer.await.unwrap_or(false);
+            }
+        }
+        had
+    }
+
     /// How many sessions are live.
     pub fn live(&self) -> usize {
         self.roll.lock().len()
@@ -136,8 +177,32 @@ impl Sessions {
 
 impl Roll {
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Live>> {
-        // The map is whole after every statement, so that a panic elsewhere does not spoil it.
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+        whole(&self.live)
+    }
+
+    /// An approval is open, or settled.
+    pub(super) fn asked(&self, approval: &ApprovalId, session: Option<&SessionId>) {
+        let mut asked = whole(&self.asked);
+        match session {
+            Some(session) => asked.insert(approval.clone(), session.clone()),
+            None => asked.remove(approval),
+        };
+        let approvals = asked.len();
+        self.activity.send_if_modified(|activity| {
+            std::mem::replace(&mut activity.approvals, approvals) != approvals
+        });
+    }
+
+    /// A session's turn runs, or has ended.
+    pub(super) fn running(&self, session: &SessionId, runs: bool) {
+        let mut running = whole(&self.running);
+        match runs {
+            true => running.insert(session.clone()),
+            false => running.remove(session),
+        };
+        let turns = running.len();
+        self.activity
+            .send_if_modified(|activity| std::mem::replace(&mut activity.turns, turns) != turns);
     }
 
     /// An idle session goes, unless something was posted meanwhile: posting happens under the same lock.
@@ -159,4 +224,9 @@ impl Roll {
             gone.task.let_go();
         }
     }
+}
+
+/// These values are whole after every statement, so that a panic elsewhere does not spoil them.
+fn whole<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

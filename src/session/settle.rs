@@ -52,6 +52,7 @@ impl Actor {
         self.count(&end);
         let passed = self.turn.as_mut().and_then(|turn| turn.passed.take());
         self.record_with(Event::TurnEnded(end.clone()), None, drops, Vec::new(), passed);
+        self.roll.running(&self.info.id, false);
         if let Some(turn) = self.turn.take() {
             tell(turn, end);
         }

@@ -78,6 +78,7 @@ impl Actor {
             cost: None,
             text: String::new(),
         });
+        self.roll.running(&self.info.id, true);
         begin(self);
         TurnHandle { turn: id, ended, passed }
     }

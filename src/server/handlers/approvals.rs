@@ -1,48 +1,38 @@
 //! Approvals and grants.
 
-use tokio::sync::oneshot;
+use serde_json::Value;
 use tower_lsp::jsonrpc::Result;
 
 use super::super::error::RequestError;
 use super::super::service::Service;
 use super::super::state::session_param;
 use super::super::{from_wire, to_wire};
-use super::answer;
+use super::store_failed;
 use crate::base::clock;
-use crate::domain::{Approval, ApprovalId, Envelope, Event, Grant};
+use crate::domain::{Approval, Envelope, Event, Grant};
 use crate::protocol::{
     ApprovalRequestedNotification, ApprovalRespondParams, EmptyResult, ListApprovalsParams,
     ListApprovalsResult, ListGrantsParams, ListGrantsResult, RevokeGrantParams,
 };
-use crate::session::{Command, Refused, Snapshot};
+use crate::session::{Command, Snapshot};
 use crate::store::Write;
 
 impl Service {
-    pub(in crate::server) async fn approval_respond(
-        &self,
-        params: ApprovalRespondParams,
-    ) -> Result<EmptyResult> {
-        let approval = ApprovalId::from(params.approval_id.as_str());
-        let decision = from_wire::decision(params)?;
-        let session = self
-            .state
-            .sessions
-            .asked_by(&approval)
-            .ok_or_else(|| Refused::UnknownApproval(approval.clone()))?;
-        let (reply, decided) = oneshot::channel();
-        self.state.sessions.post(&session, Command::Decide { approval, decision, reply })?;
-        answer(decided).await?;
+    pub(in crate::server) async fn approval_respond(&self, params: Value) -> Result<EmptyResult> {
+        let params: ApprovalRespondParams = from_wire::params(params)?;
+        let (approval, decision) = from_wire::decision(params)?;
+        let asked_by = self.state.sessions.asked_by(&approval);
+        let session = asked_by.ok_or_else(|| RequestError::UnknownApproval(approval.clone()))?;
+        self.ask(&session, |reply| Command::Decide { approval, decision, reply }).await?;
         Ok(EmptyResult {})
     }
 
-    pub(in crate::server) async fn list_approvals(
-        &self,
-        params: ListApprovalsParams,
-    ) -> Result<ListApprovalsResult> {
+    pub(in crate::server) async fn list_approvals(&self, params: Value) -> Result<ListApprovalsResult> {
+        let params: ListApprovalsParams = from_wire::params(params)?;
         let snapshots = match params.session_id {
             Some(session) => {
                 let session = session_param(&session);
-                vec![self.state.sessions.ask(&session, |reply| Command::Inspect { reply }).await?]
+                vec![self.ask(&session, |reply| Command::Inspect { reply }).await?]
             }
             None => self.state.sessions.snapshots().await,
         };
@@ -50,20 +40,21 @@ impl Service {
         Ok(ListApprovalsResult { approvals })
     }
 
-    pub(in crate::server) async fn list_grants(&self, params: ListGrantsParams) -> Result<ListGrantsResult> {
+    pub(in crate::server) async fn list_grants(&self, params: Value) -> Result<ListGrantsResult> {
+        let params: ListGrantsParams = from_wire::params(params)?;
         let reader = &self.state.sessions.house().store.reader;
         let mut grants: Vec<Grant> = Vec::new();
         match params.session_id {
             Some(session) => {
                 let session = session_param(&session);
-                let snapshot = self.state.sessions.ask(&session, |reply| Command::Inspect { reply }).await?;
+                let snapshot = self.ask(&session, |reply| Command::Inspect { reply }).await?;
                 let folder = snapshot.info.folder.display().to_string();
-                grants = reader.grants(&folder, Some(&session)).await.map_err(RequestError::from)?;
+                grants = reader.grants(&folder, Some(&session)).await.map_err(store_failed)?;
             }
             None => {
                 for folder in self.state.folders() {
                     let folder = folder.display().to_string();
-                    grants.extend(reader.grants(&folder, None).await.map_err(RequestError::from)?);
+                    grants.extend(reader.grants(&folder, None).await.map_err(store_failed)?);
                 }
             }
         }
@@ -71,16 +62,17 @@ impl Service {
         Ok(ListGrantsResult { grants: grants.iter().map(to_wire::grant).collect() })
     }
 
-    pub(in crate::server) async fn revoke_grant(&self, params: RevokeGrantParams) -> Result<EmptyResult> {
-        let listed = self.list_grants(ListGrantsParams::default()).await?;
+    pub(in crate::server) async fn revoke_grant(&self, params: Value) -> Result<EmptyResult> {
+        let params: RevokeGrantParams = from_wire::params(params)?;
+        let listed = self.list_grants(Value::Null).await?;
         let mut known = listed.grants.iter().any(|grant| grant.grant_id == params.grant_id);
         known |= self.state.sessions.revoke(&params.grant_id).await;
         if !known {
-            return Err(RequestError::unknown_grant(&params.grant_id).into());
+            return Err(RequestError::UnknownGrant(params.grant_id).into());
         }
         let writes = &self.state.sessions.house().store.writes;
-        writes.send(Write::RevokeGrant { id: params.grant_id }).await.map_err(RequestError::from)?;
-        writes.barrier().await.map_err(RequestError::from)?;
+        writes.send(Write::RevokeGrant { id: params.grant_id }).await.map_err(store_failed)?;
+        writes.barrier().await.map_err(store_failed)?;
         Ok(EmptyResult {})
     }
 }

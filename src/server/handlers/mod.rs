@@ -6,11 +6,60 @@ mod sessions;
 mod turns;
 
 use tokio::sync::oneshot;
-use tower_lsp::jsonrpc::Error;
+use tower_lsp::jsonrpc::Result;
 
-use crate::session::Refused;
+use super::error::RequestError;
+use super::service::Service;
+use crate::domain::{AgentError, ErrorCode, SessionId};
+use crate::session::{Command, Refused};
+use crate::store::StoreError;
 
-/// Waits for a session's answer.
-async fn answer<T>(answer: oneshot::Receiver<Result<T, Refused>>) -> Result<T, Error> {
-    Ok(answer.await.unwrap_or(Err(Refused::Ending))?)
+impl Service {
+    /// Posts a command, at once, and waits for its answer.
+    async fn ask<T>(
+        &self,
+        session: &SessionId,
+        command: impl FnOnce(oneshot::Sender<std::result::Result<T, Refused>>) -> Command,
+    ) -> Result<T> {
+        let answer = self.state.sessions.ask(session, command).await;
+        Ok(answer.map_err(|refused| request_error(session, refused))?)
+    }
+}
+
+/// What a session refuses, as the client is told.
+fn request_error(session: &SessionId, refused: Refused) -> RequestError {
+    let session = session.clone();
+    match refused {
+        Refused::UnknownSession(session) => RequestError::UnknownSession(session),
+        Refused::TurnRunning(turn) => RequestError::TurnRunning { session, turn },
+        Refused::NoTurn => RequestError::NoTurn(session),
+        Refused::OtherTurn { expected, running } => {
+            RequestError::StaleTurn { expected: expected.to_string(), running }
+        }
+        Refused::NothingToResume => RequestError::NothingToResume(session),
+        Refused::UnknownApproval(approval) => RequestError::UnknownApproval(approval),
+        Refused::NoRule => RequestError::bad("decision", refused.to_string()),
+        Refused::BadRule(_) => RequestError::bad("rule", refused.to_string()),
+        Refused::Locked { session, holder } => {
+            RequestError::SessionLocked { session, holder: holder.to_string() }
+        }
+        Refused::Ending => RequestError::ShuttingDown,
+        Refused::Store(_) => AgentError::new(ErrorCode::Store, refused.to_string()).into(),
+        Refused::Busy | Refused::NotWhileRunning => {
+            AgentError::new(ErrorCode::Session, refused.to_string()).into()
+        }
+    }
+}
+
+/// What the store could not do, as the client is told.
+fn store_failed(error: StoreError) -> RequestError {
+    match error {
+        StoreError::BadCursor(_) => RequestError::bad("cursor", error.to_string()),
+        StoreError::BadName(_) => RequestError::bad("sessionId", error.to_string()),
+        StoreError::NewerSchema { .. }
+        | StoreError::Sqlite(_)
+        | StoreError::Io { .. }
+        | StoreError::NotWritable
+        | StoreError::Closed => AgentError::new(ErrorCode::Store, error.to_string()).into(),
+    }
 }

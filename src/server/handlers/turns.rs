@@ -1,75 +1,74 @@
 //! Prompts, steers, resumes, cancels.
 
-use tokio::sync::oneshot;
-use tower_lsp::jsonrpc::{Error, Result};
+use serde_json::Value;
+use tower_lsp::jsonrpc::Result;
 
 use super::super::documents;
 use super::super::service::Service;
 use super::super::state::session_param;
-use super::super::{error, to_wire};
-use super::answer;
+use super::super::error::RequestError;
+use super::super::{from_wire, to_wire};
 use crate::domain::{SessionId, TurnId};
 use crate::protocol::{
     CancelNotification, PromptParams, PromptResult, ResumeTurnParams, SteerParams, SteerResult,
 };
-use crate::session::{Command, Refused, TurnHandle, TurnOutcome};
+use crate::session::{Command, TurnHandle, TurnOutcome};
 use crate::transport::cancel_token;
 
 impl Service {
-    pub(in crate::server) async fn prompt(&self, params: PromptParams) -> Result<PromptResult> {
+    pub(in crate::server) async fn prompt(&self, params: Value) -> Result<PromptResult> {
+        let params: PromptParams = from_wire::params(params)?;
         let session = session_param(&params.session_id);
         let content = documents::content(&self.state, params.prompt)?;
-        let (reply, started) = oneshot::channel();
-        self.state.sessions.post(&session, Command::Prompt { content, reply })?;
-        self.follow(session, started).await
+        let handle = self.ask(&session, |reply| Command::Prompt { content, reply }).await?;
+        self.follow(session, handle).await
     }
 
-    pub(in crate::server) async fn resume_turn(&self, params: ResumeTurnParams) -> Result<PromptResult> {
+    pub(in crate::server) async fn resume_turn(&self, params: Value) -> Result<PromptResult> {
+        let params: ResumeTurnParams = from_wire::params(params)?;
         let session = session_param(&params.session_id);
-        let (reply, started) = oneshot::channel();
-        self.state.sessions.post(&session, Command::Resume { reply })?;
-        self.follow(session, started).await
+        let handle = self.ask(&session, |reply| Command::Resume { reply }).await?;
+        self.follow(session, handle).await
     }
 
-    pub(in crate::server) async fn steer(&self, params: SteerParams) -> Result<SteerResult> {
+    pub(in crate::server) async fn steer(&self, params: Value) -> Result<SteerResult> {
+        let params: SteerParams = from_wire::params(params)?;
         let session = session_param(&params.session_id);
         let content = documents::content(&self.state, params.prompt)?;
         let expected = params.expected_turn_id.map(TurnId::from);
-        let (reply, accepted) = oneshot::channel();
-        self.state.sessions.post(&session, Command::Steer { content, expected, reply })?;
-        let turn = answer(accepted).await?;
+        let turn = self.ask(&session, |reply| Command::Steer { content, expected, reply }).await?;
         Ok(SteerResult { turn_id: turn.to_string() })
     }
 
-    pub(in crate::server) async fn cancel(&self, params: CancelNotification) {
+    pub(in crate::server) async fn cancel(&self, params: Value) {
+        // A notification has no answer: what is wrong with it is for the log.
+        let params: CancelNotification = match from_wire::params(params) {
+            Ok(params) => params,
+            Err(error) => return tracing::warn!(%error, "agent/cancel was not understood"),
+        };
         let session = session_param(&params.session_id);
         let turn = params.turn_id.map(TurnId::from);
         self.state.sessions.post_if_live(&session, Command::Cancel { turn });
     }
 
     /// Follows a turn to its end; `$/cancelRequest` cancels it and is answered with its result (R-WIRE).
-    async fn follow(
-        &self,
-        session: SessionId,
-        started: oneshot::Receiver<std::result::Result<TurnHandle, Refused>>,
-    ) -> Result<PromptResult> {
-        let handle = answer(started).await?;
+    async fn follow(&self, session: SessionId, handle: TurnHandle) -> Result<PromptResult> {
         let turn = handle.turn.clone();
         let cancelled = cancel_token();
         let mut outcome = std::pin::pin!(handle.outcome());
         tokio::select! { biased;
-            ended = &mut outcome => return result(ended),
+            ended = &mut outcome => return Ok(result(ended)?),
             () = cancelled.cancelled() => {}
         }
         if self.state.ending.is_cancelled() {
-            return result(outcome.await);
+            return Ok(result(outcome.await)?);
         }
         self.state.sessions.post_if_live(&session, Command::Cancel { turn: Some(turn) });
-        Err(error::cancelled_with(result(outcome.await)?))
+        Err(RequestError::Cancelled(Box::new(result(outcome.await)?)).into())
     }
 }
 
-fn result(ended: Option<TurnOutcome>) -> Result<PromptResult> {
-    let ended = ended.ok_or_else(|| Error::from(Refused::Ending))?;
+fn result(ended: Option<TurnOutcome>) -> std::result::Result<PromptResult, RequestError> {
+    let ended = ended.ok_or(RequestError::ShuttingDown)?;
     Ok(to_wire::prompt_result(&ended.turn, &ended.end, ended.text))
 }

@@ -1,0 +1,178 @@
+//! What can be looked at: models, tools, kept content, metrics, configuration.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use tower_lsp::jsonrpc::Result;
+
+use super::super::error::RequestError;
+use super::super::service::Service;
+use super::super::state::session_param;
+use super::super::to_wire::content::{ContentPointer, field, piece};
+use super::super::{from_wire, to_wire};
+use super::store_failed;
+use crate::config::{Diagnostic, Severity};
+use crate::protocol::{self as wire, *};
+use crate::provider::Effort;
+use crate::session::{Command, Snapshot};
+
+impl Service {
+    pub(in crate::server) async fn list_models(&self, params: Value) -> Result<ListModelsResult> {
+        let params: ListModelsParams = from_wire::params(params)?;
+        let (folder, agent, current) = match params.session_id {
+            Some(session) => {
+                let session = session_param(&session);
+                let snapshot = self.ask(&session, |reply| Command::Inspect { reply }).await?;
+                (snapshot.info.folder, snapshot.info.agent, snapshot.model)
+            }
+            None => (self.state.folders().swap_remove(0), None, None),
+        };
+        let models = self.state.configured.folder(&folder).models.clone();
+        let listed = models.list(agent.as_deref(), current.as_deref()).await;
+        Ok(ListModelsResult {
+            models: listed.models.into_iter().map(model_to_wire).collect(),
+            providers: listed.providers.into_iter().map(provider_to_wire).collect(),
+        })
+    }
+
+    pub(in crate::server) async fn list_tools(&self, params: Value) -> Result<ListToolsResult> {
+        let _: ListToolsParams = from_wire::params(params)?;
+        let tools = self.state.sessions.house().tools.specs();
+        Ok(ListToolsResult { tools: tools.iter().map(to_wire::tool_info).collect() })
+    }
+
+    pub(in crate::server) async fn read_content(&self, params: Value) -> Result<ReadContentResult> {
+        let params: ReadContentParams = from_wire::params(params)?;
+        let session = session_param(&params.session_id);
+        let store = &self.state.sessions.house().store;
+        let (pointer, limit) = from_wire::content(&params)?;
+        let unknown = || RequestError::UnknownContent(params.reference.clone());
+        match pointer {
+            ContentPointer::Event { seq, path } => {
+                let stored = store.reader.event(&session, seq).await.map_err(store_failed)?;
+                let stored = stored.and_then(std::result::Result::ok).ok_or_else(unknown)?;
+                let whole = field(&stored.event, &path).ok_or_else(unknown)?;
+                Ok(piece(&whole, params.offset, limit))
+            }
+            ContentPointer::Kept(name) => {
+                let kept = store.content.read(&session, &name, params.offset, limit as usize).await;
+                let kept = kept.map_err(store_failed)?.ok_or_else(unknown)?;
+                Ok(ReadContentResult {
+                    text: crate::base::text::neutralise(&kept.text).into_owned(),
+                    next_offset: (kept.next < kept.total).then_some(kept.next),
+                    bytes: kept.total,
+                })
+            }
+        }
+    }
+
+    pub(in crate::server) async fn metrics(&self, params: Value) -> Result<MetricsResult> {
+        let params: MetricsParams = from_wire::params(params)?;
+        let session = match params.session_id {
+            Some(session) => {
+                let session = session_param(&session);
+                Some(self.ask(&session, |reply| Command::Inspect { reply }).await?)
+            }
+            None => None,
+        };
+        let totals = &self.state.sessions.house().totals;
+        Ok(to_wire::metrics(totals, session.as_ref().map(session_metrics)))
+    }
+
+    pub(in crate::server) async fn reload_config(&self, params: Value) -> Result<ReloadConfigResult> {
+        let _: ReloadConfigParams = from_wire::params(params)?;
+        let problems = self.state.configured.reload(&self.state.folders());
+        Ok(ReloadConfigResult { problems: problems.iter().map(problem_to_wire).collect() })
+    }
+}
+
+fn session_metrics(snapshot: &Snapshot) -> SessionMetrics {
+    let metrics = &snapshot.metrics;
+    let by_name = |(name, count): (&String, &u64)| (name.clone(), *count);
+    let by_code = |(code, count): (&&str, &u64)| ((*code).to_owned(), *count);
+    let errors: BTreeMap<String, u64> = metrics.errors.iter().map(by_code).collect();
+    SessionMetrics {
+        session_id: snapshot.info.id.to_string(),
+        started_at: metrics.started_at,
+        counts: Counts {
+            input_tokens: metrics.usage.context(),
+            output_tokens: metrics.usage.output,
+            requests: metrics.requests,
+            errors: metrics.errors.values().sum(),
+            tool_calls: metrics.tool_calls.values().sum(),
+            retries: metrics.retries,
+            compactions: 0,
+            cancels: metrics.cancels,
+        },
+        tool_calls_by_name: metrics.tool_calls.iter().map(by_name).collect(),
+        errors_by_code: errors,
+    }
+}
+
+fn model_to_wire(model: crate::session::ListedModel) -> wire::ModelInfo {
+    wire::ModelInfo {
+        model: format!("{}/{}", model.provider, model.model),
+        provider: model.provider,
+        current: model.current,
+        context_window: model.info.as_ref().map(|info| info.window),
+        max_output_tokens: model.info.as_ref().map(|info| u64::from(info.max_output)),
+        price: model.info.and_then(|info| info.price).map(|price| wire::Price {
+            input: price.input,
+            output: price.output,
+            cache_read: price.cache_read,
+            cache_write: price.cache_write,
+        }),
+    }
+}
+
+fn provider_to_wire(provider: crate::session::ListedProvider) -> wire::ProviderInfo {
+    use crate::session::Health;
+    wire::ProviderInfo {
+        provider: provider.name,
+        kind: provider.kind,
+        health: match provider.health {
+            Health::Unknown => ProviderHealth::Unknown,
+            Health::Ok => ProviderHealth::Ok,
+            Health::Failing => ProviderHealth::Failing,
+            Health::NotConfigured => ProviderHealth::NotConfigured,
+        },
+        message: provider.message,
+    }
+}
+
+fn problem_to_wire(problem: &Diagnostic) -> ConfigProblem {
+    let mut message = match problem.key.is_empty() {
+        true => problem.message.clone(),
+        false => format!("{}: {}", problem.key, problem.message),
+    };
+    if let Some(hint) = &problem.hint {
+        message.push_str(&format!(" ({hint})"));
+    }
+    ConfigProblem {
+        file: problem.file.clone(),
+        line: (problem.line > 0).then_some(problem.line),
+        severity: match problem.severity {
+            Severity::Error => wire::Severity::Error,
+            Severity::Warning => wire::Severity::Warning,
+        },
+        message,
+    }
+}
+
+pub(super) fn effort_to_wire(effort: Effort) -> wire::Effort {
+    match effort {
+        Effort::Low => wire::Effort::Low,
+        Effort::Medium => wire::Effort::Medium,
+        Effort::High => wire::Effort::High,
+    }
+}
+
+impl From<wire::Effort> for Effort {
+    fn from(effort: wire::Effort) -> Self {
+        match effort {
+            wire::Effort::Low => Self::Low,
+            wire::Effort::Medium => Self::Medium,
+            wire::Effort::High => Self::High,
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Sessions: new, listed, loaded, renamed, deleted; their mode and model; trust.
+
+use serde_json::Value;
+use tower_lsp::jsonrpc::Result;
+
+use super::super::error::RequestError;
+use super::super::service::Service;
+use super::super::state::{bad, path_param, session_param};
+use super::super::{from_wire, to_wire};
+use super::approvals::open_approvals;
+use super::info::effort_to_wire;
+use super::store_failed;
+use crate::domain::{Envelope, Mode, SessionId};
+use crate::protocol::{
+    DeleteSessionParams, EmptyResult, EventRecord, ListSessionsParams, ListSessionsResult, LoadSessionParams,
+    LoadSessionResult, NewSessionParams, NewSessionResult, PartialMessage, RenameSessionParams, SessionInfo,
+    SessionState, SetModeParams, SetModelParams, SetTrustParams,
+};
+use crate::provider::Effort;
+use crate::session::{self, Command, Snapshot};
+use crate::store::{EventPage, SessionHit, SessionQuery, StoredEvent, Window, Write};
+
+impl Service {
+    pub(in crate::server) async fn new_session(&self, params: Value) -> Result<NewSessionResult> {
+        let params: NewSessionParams = from_wire::params(params)?;
+        let cwd = match &params.cwd {
+            Some(cwd) => path_param("cwd", cwd)?,
+            None => self.state.folders().swap_remove(0),
+        };
+        let is_folder = tokio::fs::metadata(&cwd).await.is_ok_and(|meta| meta.is_dir());
+        if !is_folder {
+            return Err(bad("cwd", format!("{} is not a folder", cwd.display())));
+        }
+        let folder = self.state.folder_of(&cwd);
+        self.state.learn_trust(&folder).await;
+        if let Some(agent) = &params.agent {
+            let known = self.state.configured.folder(&folder);
+            if known.loaded.settings.agent(agent).is_none() {
+                return Err(RequestError::UnknownAgent(agent.clone()).into());
+            }
+        }
+        let info = session::SessionInfo { id: SessionId::fresh(), folder, cwd, agent: params.agent };
+        let mode = params.mode.map(Mode::from);
+        let (id, mode) = self.state.sessions.create(info, mode, params.model.clone());
+        Ok(NewSessionResult {
+            session_id: id.to_string(),
+            model: params.model,
+            mode: mode.into(),
+            seq: 0,
+        })
+    }
+
+    pub(in crate::server) async fn list_sessions(&self, params: Value) -> Result<ListSessionsResult> {
+        let params: ListSessionsParams = from_wire::params(params)?;
+        let cwd = params.cwd.as_deref().map(|cwd| path_param("cwd", cwd)).transpose()?;
+        let limit = from_wire::session_limit(&params)? as usize;
+        let query = SessionQuery {
+            cwd: cwd.map(|cwd| cwd.display().to_string()),
+            query: params.query,
+            cursor: params.cursor,
+            limit,
+        };
+        let reader = &self.state.sessions.house().store.reader;
+        let page = reader.list_sessions(query).await.map_err(store_failed)?;
+        let running: Vec<SessionId> = self.state.sessions.running();
+        Ok(ListSessionsResult {
+            sessions: page.sessions.iter().map(|hit| listed(hit, &running)).collect(),
+            next_cursor: page.next_cursor,
+        })
+    }
+
+    pub(in crate::server) async fn load_session(&self, params: Value) -> Result<LoadSessionResult> {
+        let params: LoadSessionParams = from_wire::params(params)?;
+        let id = session_param(&params.session_id);
+        let store = &self.state.sessions.house().store;
+        if let Some(row) = store.reader.session(&id).await.map_err(store_failed)? {
+            self.state.learn_trust(row.folder.as_ref()).await;
+        }
+        let read_only = params.read_only;
+        let loaded = self.ask(&id, |reply| Command::Load { read_only, reply }).await?;
+        // The store ends with the server; then what it has is what there is.
+        let _ = loaded.passed.await;
+        let page = page(&store.reader, &id, &params).await?;
+        let events = page.events.iter().map(|stored| record(&id, stored)).collect();
+        Ok(LoadSessionResult {
+            events,
+            has_earlier: page.more_before,
+            open_approvals: open_approvals(&loaded.snapshot),
+            partial: loaded.partial.map(|partial| PartialMessage {
+                message_id: partial.message.to_string(),
+                text: partial.text,
+                offset: 0,
+                reasoning: partial.reasoning,
+            }),
+            seq: loaded.snapshot.seq,
+            state: state_of(&loaded.snapshot),
+        })
+    }
+
+    pub(in crate::server) async fn rename_session(&self, params: Value) -> Result<EmptyResult> {
+        let params: RenameSessionParams = from_wire::params(params)?;
+        let title = from_wire::title(&params)?;
+        let id = session_param(&params.session_id);
+        self.ask(&id, |reply| Command::Rename { title, reply }).await?;
+        Ok(EmptyResult {})
+    }
+
+    pub(in crate::server) async fn delete_session(&self, params: Value) -> Result<EmptyResult> {
+        let params: DeleteSessionParams = from_wire::params(params)?;
+        let id = session_param(&params.session_id);
+        self.ask(&id, |reply| Command::Delete { reply }).await?;
+        Ok(EmptyResult {})
+    }
+
+    pub(in crate::server) async fn set_mode(&self, params: Value) -> Result<EmptyResult> {
+        let params: SetModeParams = from_wire::params(params)?;
+        let mode = Mode::from(params.mode);
+        let id = session_param(&params.session_id);
+        self.ask(&id, |reply| Command::SetMode { mode, reply }).await?;
+        Ok(EmptyResult {})
+    }
+
+    pub(in crate::server) async fn set_model(&self, params: Value) -> Result<EmptyResult> {
+        let params: SetModelParams = from_wire::params(params)?;
+        let model = params.model.trim().to_owned();
+        if model.is_empty() {
+            return Err(bad("model", "name a model as `provider/model`"));
+        }
+        let effort = params.effort.map(Effort::from);
+        let id = session_param(&params.session_id);
+        self.ask(&id, |reply| Command::SetModel { model: Some(model), effort, reply }).await?;
+        Ok(EmptyResult {})
+    }
+
+    pub(in crate::server) async fn set_trust(&self, params: Value) -> Result<EmptyResult> {
+        let params: SetTrustParams = from_wire::params(params)?;
+        let folder = path_param("folder", &params.folder)?;
+        self.state.configured.set_trust(&folder, params.trusted);
+        let writes = &self.state.sessions.house().store.writes;
+        let write = Write::SetTrust {
+            folder: folder.display().to_string(),
+            trusted: params.trusted,
+            at_ms: crate::base::clock::wall_ms(),
+        };
+        writes.send(write).await.map_err(store_failed)?;
+        Ok(EmptyResult {})
+    }
+}
+
+async fn page(
+    reader: &crate::store::Reader,
+    id: &SessionId,
+    params: &LoadSessionParams,
+) -> Result<EventPage> {
+    let wanted = from_wire::page(params)?;
+    let window = wanted.before.map_or(Window::Tail, Window::Before);
+    if wanted.tail == 0 {
+        return Ok(EventPage::default());
+    }
+    let mut page = reader.events(id, window, wanted.tail as usize).await.map_err(store_failed)?;
+    let older = page.events.partition_point(|stored| stored.seq <= wanted.after);
+    page.events.drain(..older);
+    page.more_before &= older == 0;
+    Ok(page)
+}
+
+fn record(session: &SessionId, stored: &StoredEvent) -> EventRecord {
+    to_wire::event_record(&Envelope {
+        session: session.clone(),
+        turn: stored.turn.clone(),
+        seq: Some(stored.seq),
+        at_ms: stored.at_ms,
+        event: stored.event.clone(),
+        permit: None,
+    })
+}
+
+fn listed(hit: &SessionHit, running: &[SessionId]) -> SessionInfo {
+    let row = &hit.session;
+    SessionInfo {
+        session_id: row.id.to_string(),
+        title: row.title.clone(),
+        cwd: row.cwd.clone(),
+        created_at: row.created_ms,
+        updated_at: row.updated_ms,
+        running: running.contains(&row.id),
+        snippet: hit.found.as_ref().map(|found| found.excerpt.clone()),
+    }
+}
+
+fn state_of(snapshot: &Snapshot) -> SessionState {
+    SessionState {
+        title: snapshot.title.clone(),
+        cwd: snapshot.info.cwd.display().to_string(),
+        mode: snapshot.mode.into(),
+        model: snapshot.model.clone(),
+        effort: snapshot.effort.map(effort_to_wire),
+        running_turn_id: snapshot.turn.as_ref().map(ToString::to_string),
+        resumable_turn_id: snapshot.resumable.as_ref().map(ToString::to_string),
+        usage: to_wire::usage(&snapshot.metrics.usage),
+        cost_usd: snapshot.metrics.cost.map(crate::domain::Cost::usd),
+    }
+}

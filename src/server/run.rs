@@ -1,0 +1,136 @@
+//! Puts the server together and serves one client over stdin and stdout.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use super::outlet::{Groups, WireOutlet};
+use super::service;
+use super::state::{Client, State};
+use super::to_wire;
+use crate::base::CancellationToken;
+use crate::base::counters::Totals;
+use crate::base::flow::Pool;
+use crate::config::{ConfigSource, Redactor};
+use crate::protocol::table::method;
+use crate::protocol::{ServerState, StatusNotification};
+use crate::session::{Activity, Configured, House, Sessions};
+use crate::store::Store;
+use crate::tool;
+use crate::transport::outbox::{Item, Outbox};
+use crate::transport::{self, End, Stdio};
+use crate::workspace::Shared;
+
+/// At most this much is on its way to the client (architecture §3).
+const PIPE_BYTES: usize = 1 << 20;
+/// R-SESS-6.
+const IDLE: Duration = Duration::from_secs(30 * 60);
+
+/// What serving needs from the outside.
+pub struct ServeOptions {
+    /// Where settings come from.
+    pub source: ConfigSource,
+    /// Knows the secrets that must not reach the log.
+    pub redactor: Redactor,
+    /// The folder of the session store.
+    pub data: PathBuf,
+    /// The folder the server was started in.
+    pub cwd: PathBuf,
+    /// The person's home folder.
+    pub home: Option<PathBuf>,
+    /// Stdin and stdout, already moved aside.
+    pub stdio: Stdio,
+    /// The process that started the server, as the system says it; ends with it.
+    pub delta_frame: Duration,
+}
+
+/// Serves until the client goes or says `exit`; the process's exit code.
+pub async fn serve(options: ServeOptions) -> std::io::Result<i32> {
+    let outbox = Outbox::new(options.delta_frame);
+    let groups = Groups::default();
+    let outlet = WireOutlet::new(outbox.clone(), groups.clone());
+    let (store, store_thread) = Store::start(options.data, Box::new(outlet))?;
+    let workspace = Shared::new(&[], options.home);
+    let tools = Arc::new(tool::Registry::new(tool::builtin()));
+    let mut source = options.source;
+    source.tools = tools.names().into_iter().map(str::to_owned).collect();
+    let configured = Arc::new(Configured::new(source, workspace.clone(), options.redactor));
+    let client: Arc<Mutex<Client>> = Arc::default();
+    let house = Arc::new(House {
+        store,
+        profiles: configured.clone(),
+        slots: Arc::default(),
+        tools,
+        totals: Arc::new(Totals::default()),
+        pool: Pool::new(PIPE_BYTES),
+        client_name: client_name(client.clone()),
+        idle: IDLE,
+    });
+    let root = CancellationToken::new();
+    let ending = CancellationToken::new();
+    let state = Arc::new(State {
+        sessions: Sessions::new(house),
+        configured,
+        workspace,
+        outbox: outbox.clone(),
+        groups,
+        cwd: options.cwd,
+        client,
+        parent: Mutex::new(Some(Box::new({
+            let root = root.clone();
+            move |pid| transport::watch_parent(pid, root)
+        }))),
+        ending: ending.clone(),
+    });
+    let status = crate::base::spawn::spawn(tell_status(state.sessions.activity(), outbox.clone()));
+    let (service, socket) = service::build(state.clone());
+    let at_end = {
+        let state = state.clone();
+        async move {
+            ending.cancel();
+            state.sessions.end().await;
+            // Every lock is free and every end is stored; what was stored has been passed on.
+            if state.sessions.house().store.writes.barrier().await.is_err() {
+                tracing::warn!("the store ended before the server");
+            }
+        }
+    };
+    let serving = transport::Serving {
+        outbox,
+        exempt: &[method::PROMPT, method::RESUME_TURN],
+        root,
+        at_end,
+    };
+    let end = transport::serve(options.stdio, service, socket, serving).await;
+    drop(status);
+    drop(state);
+    if tokio::time::timeout(Duration::from_millis(200), store_thread.ended()).await.is_err() {
+        tracing::debug!("the store's thread is left to the system");
+    }
+    tracing::info!(?end, "served");
+    Ok(exit_code(&end))
+}
+
+fn client_name(client: Arc<Mutex<Client>>) -> Arc<dyn Fn() -> String + Send + Sync> {
+    Arc::new(move || client.lock().unwrap_or_else(PoisonError::into_inner).name.clone())
+}
+
+fn exit_code(end: &End) -> i32 {
+    end.exit_code()
+}
+
+/// Keeps the client's status bar right.
+async fn tell_status(mut activity: tokio::sync::watch::Receiver<Activity>, outbox: Outbox) {
+    while activity.changed().await.is_ok() {
+        let now = *activity.borrow_and_update();
+        let status = StatusNotification {
+            state: if now.turns > 0 { ServerState::Busy } else { ServerState::Idle },
+            running_turns: u32::try_from(now.turns).unwrap_or(u32::MAX),
+            open_approvals: u32::try_from(now.approvals).unwrap_or(u32::MAX),
+            line: None,
+            warnings: Vec::new(),
+        };
+        let body = to_wire::frame(&status.into());
+        outbox.push(Item::Notification { body, group: None, permit: None });
+    }
+}

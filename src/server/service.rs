@@ -1,0 +1,196 @@
+//! The tower-lsp service: LSP's own methods, and the table of ours.
+
+use std::sync::Arc;
+
+use tower_lsp::jsonrpc::Result;
+use tower_lsp::ls_types::{
+    DidChangeConfigurationParams, DidChangeTextDocumentParams, DidChangeWorkspaceFoldersParams,
+    DidCloseTextDocumentParams, DidOpenTextDocumentParams, DidSaveTextDocumentParams, InitializeParams,
+    InitializeResult, InitializedParams, OneOf, PositionEncodingKind, SaveOptions, ServerCapabilities,
+    ServerInfo, TextDocumentSyncCapability, TextDocumentSyncKind, TextDocumentSyncOptions,
+    TextDocumentSyncSaveOptions, WorkspaceFolder, WorkspaceFoldersServerCapabilities,
+    WorkspaceServerCapabilities,
+};
+use tower_lsp::{ClientSocket, LanguageServer, LspService};
+
+use super::documents;
+use super::state::{State, bad};
+use crate::base::position::PositionEncoding;
+use crate::base::uri;
+use crate::protocol::table::method;
+use crate::protocol::{Feature, InitializationOptions, ServerCapability};
+use crate::workspace::Folder;
+
+/// The service's handlers; the state is shared with the one who serves.
+pub(super) struct Service {
+    pub(super) state: Arc<State>,
+}
+
+/// The service with its method table.
+pub(super) fn build(state: Arc<State>) -> (LspService<Service>, ClientSocket) {
+    LspService::build(|_| Service { state })
+        .custom_method(method::NEW_SESSION, Service::new_session)
+        .custom_method(method::PROMPT, Service::prompt)
+        .custom_method(method::STEER, Service::steer)
+        .custom_method(method::RESUME_TURN, Service::resume_turn)
+        .custom_method(method::APPROVAL_RESPOND, Service::approval_respond)
+        .custom_method(method::LIST_APPROVALS, Service::list_approvals)
+        .custom_method(method::LIST_GRANTS, Service::list_grants)
+        .custom_method(method::REVOKE_GRANT, Service::revoke_grant)
+        .custom_method(method::LIST_SESSIONS, Service::list_sessions)
+        .custom_method(method::LOAD_SESSION, Service::load_session)
+        .custom_method(method::RENAME_SESSION, Service::rename_session)
+        .custom_method(method::DELETE_SESSION, Service::delete_session)
+        .custom_method(method::SET_MODE, Service::set_mode)
+        .custom_method(method::SET_MODEL, Service::set_model)
+        .custom_method(method::SET_TRUST, Service::set_trust)
+        .custom_method(method::LIST_MODELS, Service::list_models)
+        .custom_method(method::LIST_TOOLS, Service::list_tools)
+        .custom_method(method::READ_CONTENT, Service::read_content)
+        .custom_method(method::METRICS, Service::metrics)
+        .custom_method(method::RELOAD_CONFIG, Service::reload_config)
+        .custom_method(method::CANCEL, Service::cancel)
+        .finish()
+}
+
+impl LanguageServer for Service {
+    async fn initialize(&self, params: InitializeParams) -> Result<InitializeResult> {
+        let utf8 = prefers_utf8(&params);
+        let options: InitializationOptions = match params.initialization_options {
+            Some(options) => serde_json::from_value(options)
+                .map_err(|error| bad("initializationOptions", error.to_string()))?,
+            None => InitializationOptions::default(),
+        };
+        let folders = folders(params.workspace_folders, params.root_uri_compat());
+        self.state.workspace.set_folders(&folders);
+        self.state.workspace.overlay().set_encoding(match utf8 {
+            true => PositionEncoding::Utf8,
+            false => PositionEncoding::Utf16,
+        });
+        {
+            let mut client = self.state.client();
+            client.name = params.client_info.map(|info| info.name).unwrap_or_default();
+            client.utf8 = utf8;
+            client.folders = folders;
+            client.trusted = options.trusted;
+        }
+        let settings = (!options.settings.is_empty()).then(|| options.settings.into());
+        self.state.configured.set_options(settings);
+        if let Some(pid) = params.process_id {
+            self.state.watch_parent(pid);
+        }
+        Ok(InitializeResult {
+            server_info: Some(ServerInfo {
+                name: env!("CARGO_PKG_NAME").to_owned(),
+                version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+            }),
+            capabilities: capabilities(utf8),
+            offset_encoding: None,
+        })
+    }
+
+    async fn initialized(&self, _: InitializedParams) {
+        self.state.outbox.open();
+    }
+
+    async fn shutdown(&self) -> Result<()> {
+        Ok(())
+    }
+
+    async fn did_open(&self, params: DidOpenTextDocumentParams) {
+        documents::did_open(&self.state, params);
+    }
+
+    async fn did_change(&self, params: DidChangeTextDocumentParams) {
+        documents::did_change(&self.state, params);
+    }
+
+    async fn did_save(&self, params: DidSaveTextDocumentParams) {
+        documents::did_save(&self.state, params);
+    }
+
+    async fn did_close(&self, params: DidCloseTextDocumentParams) {
+        documents::did_close(&self.state, params);
+    }
+
+    async fn did_change_configuration(&self, params: DidChangeConfigurationParams) {
+        // Editors send their whole settings, or nothing but the news that they changed.
+        let ours = match params.settings {
+            serde_json::Value::Object(mut settings) => settings.remove(env!("CARGO_PKG_NAME")),
+            _ => None,
+        };
+        match ours {
+            Some(settings) => self.state.configured.set_options(Some(settings)),
+            None => drop(self.state.configured.reload(&self.state.folders())),
+        }
+    }
+
+    async fn did_change_workspace_folders(&self, params: DidChangeWorkspaceFoldersParams) {
+        let removed = folders(Some(params.event.removed), None);
+        let added = folders(Some(params.event.added), None);
+        let now = {
+            let mut client = self.state.client();
+            client.folders.retain(|folder| removed.iter().all(|gone| gone.path != folder.path));
+            client.folders.extend(added);
+            client.folders.clone()
+        };
+        self.state.workspace.set_folders(&now);
+    }
+}
+
+fn prefers_utf8(params: &InitializeParams) -> bool {
+    let general = params.capabilities.general.as_ref();
+    let encodings = general.and_then(|general| general.position_encodings.as_ref());
+    encodings.is_some_and(|encodings| encodings.contains(&PositionEncodingKind::UTF8))
+}
+
+fn capabilities(utf8: bool) -> ServerCapabilities {
+    let agent = ServerCapability::new(vec![Feature::Images, Feature::UnsavedText]);
+    ServerCapabilities {
+        position_encoding: Some(match utf8 {
+            true => PositionEncodingKind::UTF8,
+            false => PositionEncodingKind::UTF16,
+        }),
+        text_document_sync: Some(TextDocumentSyncCapability::Options(TextDocumentSyncOptions {
+            open_close: Some(true),
+            change: Some(TextDocumentSyncKind::INCREMENTAL),
+            save: Some(TextDocumentSyncSaveOptions::SaveOptions(SaveOptions { include_text: Some(false) })),
+            ..TextDocumentSyncOptions::default()
+        })),
+        workspace: Some(WorkspaceServerCapabilities {
+            workspace_folders: Some(WorkspaceFoldersServerCapabilities {
+                supported: Some(true),
+                change_notifications: Some(OneOf::Left(true)),
+            }),
+            file_operations: None,
+        }),
+        experimental: Some(serde_json::json!({ "agent": agent })),
+        ..ServerCapabilities::default()
+    }
+}
+
+/// Folders as the client names them; what is no file is left out.
+fn folders(named: Option<Vec<WorkspaceFolder>>, root: Option<Folder>) -> Vec<Folder> {
+    let named = named.unwrap_or_default();
+    let folders: Vec<Folder> = named
+        .into_iter()
+        .filter_map(|folder| {
+            let path = uri::path_of(folder.uri.as_str()).ok()?;
+            Some(Folder { name: folder.name, path })
+        })
+        .collect();
+    if folders.is_empty() { root.into_iter().collect() } else { folders }
+}
+
+/// Older clients name one root only.
+trait RootUri {
+    fn root_uri_compat(&self) -> Option<Folder>;
+}
+
+impl RootUri for InitializeParams {
+    #[expect(deprecated, reason = "older clients send nothing else")]
+    fn root_uri_compat(&self) -> Option<Folder> {
+        let path = uri::path_of(self.root_uri.as_ref()?.as_str()).ok()?;
+        Some(Folder { name: String::new(), path })
+    }
+}

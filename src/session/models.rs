@@ -1,0 +1,325 @@
+//! From settings to a provider and a model that can be asked.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::future::{BoxFuture, FutureExt};
+
+use crate::config::{
+    DefaultChoice, Env, ProviderKind, ProviderSettings, RetryProfile, Settings, select_for,
+};
+use crate::domain::{AgentError, ErrorCode};
+use crate::provider::{
+    self, Effort, Kind, ModelInfo, NetworkSpec, Provider, ProviderSpec, RetryPolicy, TimeLimits,
+};
+use crate::turn::{ModelChoice, ModelSource, ResolvedModel};
+
+/// R-PROV: how long a local Ollama may take to say that it is there.
+const PROBE: Duration = Duration::from_millis(300);
+
+/// The three ways to go on when nothing is configured; one a line.
+const WAYS: &str = "set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, or put a key into the \
+configuration file\nstart Ollama with a model (`ollama pull qwen3`), it is found by itself\nsee it at work \
+without any key: `agentls demo`";
+
+/// The providers of one configuration.
+pub struct Models {
+    settings: Arc<Settings>,
+    env: Env,
+    built: Mutex<HashMap<String, Arc<dyn Provider>>>,
+    told_why: AtomicBool,
+}
+
+/// What can be chosen.
+pub struct Listed {
+    /// Models.
+    pub models: Vec<ListedModel>,
+    /// Providers.
+    pub providers: Vec<ListedProvider>,
+}
+
+/// A model that can be chosen.
+pub struct ListedModel {
+    /// Its provider.
+    pub provider: String,
+    /// Its name.
+    pub model: String,
+    /// Whether it is the one in use.
+    pub current: bool,
+    /// What is known of it.
+    pub info: Option<ModelInfo>,
+}
+
+/// A provider and how it fares.
+pub struct ListedProvider {
+    /// Its name.
+    pub name: String,
+    /// Which API it speaks.
+    pub kind: String,
+    /// How it fares.
+    pub health: Health,
+    /// What is missing.
+    pub message: Option<String>,
+}
+
+/// How a provider fares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// Not asked yet.
+    Unknown,
+    /// Its last call succeeded.
+    Ok,
+    /// Its last call failed.
+    Failing,
+    /// It cannot be called.
+    NotConfigured,
+}
+
+impl Models {
+    /// Nothing is built before it is asked for.
+    pub fn new(settings: Arc<Settings>, env: Env) -> Self {
+        Self { settings, env, built: Mutex::default(), told_why: AtomicBool::new(false) }
+    }
+
+    /// What can be chosen, and what is in use.
+    pub async fn list(&self, agent: Option<&str>, current: Option<&str>) -> Listed {
+        let chosen = self.choose(agent, current);
+        let in_use = match &chosen {
+            Ok(Chosen::Known { provider, model: Some(model), .. }) => Some((provider.clone(), model.clone())),
+            _ => None,
+        };
+        let mut models = Vec::new();
+        let mut providers = Vec::new();
+        for settings in self.settings.providers.values().filter(|p| p.configured || p.api_key.is_some()) {
+            providers.push(self.listed(settings));
+            let mut names: Vec<String> = settings.model.iter().cloned().collect();
+            names.extend(provider::usual_models(&settings.name).iter().map(|name| (*name).to_owned()));
+            if let Some((provider, model)) = &in_use
+                && *provider == settings.name
+            {
+                names.insert(0, model.clone());
+            }
+            let mut seen = std::collections::BTreeSet::new();
+            for name in names.into_iter().filter(|name| seen.insert(name.clone())) {
+                let current = in_use.as_ref() == Some(&(settings.name.clone(), name.clone()));
+                let info = provider::known_model(&name).map(|_| self.info(settings, &name));
+                models.push(ListedModel { provider: settings.name.clone(), model: name, current, info });
+            }
+        }
+        for (name, why) in &self.settings.broken_providers {
+            providers.push(ListedProvider {
+                name: name.clone(),
+                kind: String::new(),
+                health: Health::NotConfigured,
+                message: Some(why.clone()),
+            });
+        }
+        Listed { models, providers }
+    }
+
+    fn listed(&self, settings: &ProviderSettings) -> ListedProvider {
+        let missing = settings.needs_key && settings.api_key.is_none();
+        let health = match self.lock().get(&settings.name).and_then(|built| built.last_call_ok()) {
+            _ if missing => Health::NotConfigured,
+            None => Health::Unknown,
+            Some(true) => Health::Ok,
+            Some(false) => Health::Failing,
+        };
+        ListedProvider {
+            name: settings.name.clone(),
+            kind: kind_name(settings.kind).to_owned(),
+            health,
+            message: missing.then(|| "an API key is missing".to_owned()),
+        }
+    }
+
+    /// Which provider and model a session asks, by its own choice, its agent's, and the configuration.
+    fn choose(&self, agent: Option<&str>, model: Option<&str>) -> Result<Chosen, AgentError> {
+        let agent = agent
+            .and_then(|name| self.settings.agent(name))
+            .unwrap_or_else(|| self.settings.default_agent());
+        if let Some(named) = model {
+            return self.named(named, agent);
+        }
+        match select_for(&self.settings, agent, &self.env) {
+            DefaultChoice::Configured { provider, model } => Ok(Chosen::Known { provider, model, why: None }),
+            DefaultChoice::FromEnv { provider, model, why } => {
+                Ok(Chosen::Known { provider, model: Some(model), why: Some(why) })
+            }
+            DefaultChoice::ProbeOllama { model } => Ok(Chosen::Probe { model }),
+            DefaultChoice::NotConfigured { why } => Err(not_configured(why)),
+        }
+    }
+
+    /// `provider/model`, a provider, or a model of the agent's provider. Models' own names may hold slashes.
+    fn named(&self, named: &str, agent: &crate::config::AgentSettings) -> Result<Chosen, AgentError> {
+        if let Some((provider, model)) = named.split_once('/')
+            && self.settings.providers.contains_key(provider)
+        {
+            return Ok(Chosen::Known {
+                provider: provider.to_owned(),
+                model: Some(model.to_owned()),
+                why: None,
+            });
+        }
+        if let Some(provider) = self.settings.providers.get(named) {
+            let mut own = agent.clone();
+            own.provider = Some(provider.name.clone());
+            own.model = None;
+            return match select_for(&self.settings, &own, &self.env) {
+                DefaultChoice::Configured { provider, model } => {
+                    Ok(Chosen::Known { provider, model, why: None })
+                }
+                _ => Err(not_configured(format!("the provider {named:?} cannot be used"))),
+            };
+        }
+        match select_for(&self.settings, agent, &self.env) {
+            DefaultChoice::Configured { provider, .. } | DefaultChoice::FromEnv { provider, .. } => {
+                Ok(Chosen::Known { provider, model: Some(named.to_owned()), why: None })
+            }
+            DefaultChoice::ProbeOllama { .. } => Ok(Chosen::Probe { model: Some(named.to_owned()) }),
+            DefaultChoice::NotConfigured { why } => Err(not_configured(why)),
+        }
+    }
+
+    fn provider(&self, settings: &ProviderSettings) -> Result<Arc<dyn Provider>, AgentError> {
+        if settings.needs_key && settings.api_key.is_none() {
+            return Err(not_configured(format!("the provider {:?} has no API key", settings.name)));
+        }
+        let mut built = self.lock();
+        if let Some(known) = built.get(&settings.name) {
+            return Ok(known.clone());
+        }
+        let made = provider::build(self.spec(settings)).map_err(|error| error.to_agent_error())?;
+        built.insert(settings.name.clone(), made.clone());
+        Ok(made)
+    }
+
+    fn spec(&self, settings: &ProviderSettings) -> ProviderSpec {
+        let network = &self.settings.network;
+        ProviderSpec {
+            name: settings.name.clone(),
+            kind: match settings.kind {
+                ProviderKind::Anthropic => Kind::Anthropic,
+                ProviderKind::OpenAi => Kind::OpenAi,
+                ProviderKind::Script => Kind::Script,
+            },
+            base_url: settings.base_url.clone(),
+            api_key: settings.api_key.clone(),
+            headers: settings.headers.clone(),
+            limits: TimeLimits {
+                connect: settings.limits.connect,
+                first_event: settings.limits.first_event,
+                event_gap: settings.limits.event_gap,
+                local: settings.local,
+            },
+            network: NetworkSpec {
+                https_proxy: network.https_proxy.clone(),
+                http_proxy: network.http_proxy.clone(),
+                no_proxy: network.no_proxy.clone(),
+                ca_file: network.ca_file.clone(),
+            },
+            cassette: settings.cassette.clone(),
+        }
+    }
+
+    fn info(&self, settings: &ProviderSettings, model: &str) -> ModelInfo {
+        let local = settings.local || settings.kind == ProviderKind::Script;
+        let mut info = provider::model_info(model, local);
+        if let Some(told) = self.settings.models.get(model) {
+            info.price = told.price.or(info.price);
+            info.window = told.context_window.unwrap_or(info.window);
+            if let Some(limit) = told.max_output_tokens {
+                info.max_output = u32::try_from(limit).unwrap_or(u32::MAX);
+            }
+        }
+        info
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<dyn Provider>>> {
+        // Whole after every statement: a panic elsewhere does not spoil it.
+        self.built.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn resolved(&self, chosen: Chosen, choice: &ModelChoice) -> Result<ResolvedModel, AgentError> {
+        let Chosen::Known { provider: name, model, why } = chosen else {
+            return Err(nothing_found());
+        };
+        let settings = self.settings.providers.get(&name).ok_or_else(|| {
+            let why = self.settings.broken_providers.get(&name).cloned();
+            not_configured(why.unwrap_or_else(|| format!("the provider {name:?} is not configured")))
+        })?;
+        let model = model.ok_or_else(|| {
+            not_configured(format!("no model is set for the provider {name:?}"))
+                .action(format!("set `model` under [provider.{name}], or choose one with agent/setModel"))
+        })?;
+        let agent = choice.agent.as_deref().and_then(|agent| self.settings.agent(agent));
+        let agent = agent.unwrap_or_else(|| self.settings.default_agent());
+        let configured = agent.reasoning_effort.and_then(|effort| Effort::from_name(effort.name()));
+        Ok(ResolvedModel {
+            provider: self.provider(settings)?,
+            info: self.info(settings, &model),
+            model,
+            retry: RetryPolicy {
+                max_retries: settings.retry.max_retries,
+                backoff: settings.retry.backoff,
+                max_retry_after: settings.retry.max_retry_after,
+                patient: settings.retry.profile == RetryProfile::Patient,
+            },
+            effort: choice.effort.or(configured),
+            why: why.filter(|_| !self.told_why.swap(true, Ordering::Relaxed)),
+        })
+    }
+}
+
+/// A choice that may need a look at the network.
+enum Chosen {
+    Known { provider: String, model: Option<String>, why: Option<String> },
+    Probe { model: Option<String> },
+}
+
+impl ModelSource for Arc<Models> {
+    fn resolve(&self, choice: &ModelChoice) -> BoxFuture<'static, Result<ResolvedModel, AgentError>> {
+        let (models, choice) = (self.clone(), choice.clone());
+        async move {
+            let chosen = models.choose(choice.agent.as_deref(), choice.model.as_deref())?;
+            let chosen = match chosen {
+                Chosen::Probe { model } => models.probe(model).await?,
+                known @ Chosen::Known { .. } => known,
+            };
+            models.resolved(chosen, &choice)
+        }
+        .boxed()
+    }
+}
+
+impl Models {
+    async fn probe(&self, wanted: Option<String>) -> Result<Chosen, AgentError> {
+        let ollama = self.settings.providers.get("ollama").ok_or_else(nothing_found)?;
+        let found = provider::probe_ollama(&ollama.base_url, PROBE).await.ok_or_else(nothing_found)?;
+        let model = wanted.or_else(|| found.first().cloned()).ok_or_else(|| {
+            not_configured("Ollama is running but has no model".to_owned())
+                .action("get one: `ollama pull qwen3`")
+        })?;
+        let why = format!("using ollama with {model}, because no API key is set and Ollama is running here");
+        Ok(Chosen::Known { provider: "ollama".to_owned(), model: Some(model), why: Some(why) })
+    }
+}
+
+fn nothing_found() -> AgentError {
+    not_configured("no provider is configured: no API key is set, and no Ollama answers here".to_owned())
+}
+
+fn not_configured(message: String) -> AgentError {
+    AgentError::new(ErrorCode::Config, message).action(WAYS)
+}
+
+fn kind_name(kind: ProviderKind) -> &'static str {
+    match kind {
+        ProviderKind::Anthropic => "anthropic",
+        ProviderKind::OpenAi => "openai",
+        ProviderKind::Script => "script",
+    }
+}
