@@ -4,10 +4,11 @@
 //! Keeps I6 and I7: what is passed to the [`Outlet`] was committed before, in order, or a warning went ahead
 //! of it (R-SESS-1, R-SESS-4, R-ERR-2). In reading order:
 //!
-//! - [`rows`]: what goes in and comes out; [`records`]: how events look on disk; [`schema`]: the tables.
-//! - [`handle`]: the queue and what drives the writer; [`writer`]: commit, pass on, survive a bad disk;
-//!   [`apply`]: one write as SQL; [`checkpoint`]: the log folded back, off the writer's path.
-//! - [`reader`] and [`search`]: pages, lists, text; [`lock`]: who holds a session; [`content`]: long outputs.
+//! - `rows`: what goes in and comes out; `records`: how events look on disk; `schema`: the tables.
+//! - `handle`: the queue and what drives the writer; `writer`: commit, pass on, survive a bad disk;
+//!   `ops`: writes made ready; `apply`: ready writes as SQL; `checkpoint`: the log folded back, off the
+//!   writer's path.
+//! - `reader` and `search`: pages, lists, text; `lock`: who holds a session; `content`: long outputs.
 
 mod apply;
 mod checkpoint;
@@ -16,6 +17,7 @@ mod error;
 mod files;
 mod handle;
 mod lock;
+mod ops;
 mod reader;
 mod records;
 mod rows;
@@ -30,7 +32,7 @@ pub use content::{Content, ContentPiece, Spool};
 pub use error::StoreError;
 pub use handle::{Fault, FaultHook, Health, Room, StoreHandle, StoreThread, Write};
 pub use lock::{Holder, LockError, Locks, SessionLock};
-pub use reader::Reader;
+pub use reader::{Reader, Walk};
 pub use rows::{
     EventPage, Found, LoadedSession, Pending, PendingKey, SessionChange, SessionHit, SessionPage,
     SessionQuery, SessionRow, Skipped, StoredEvent, Window,

@@ -10,11 +10,12 @@ use std::time::Duration;
 use rusqlite::{Connection, TransactionBehavior, ffi};
 use tokio::sync::{oneshot, watch};
 
-use super::apply::{self, EventOp, Op};
+use super::apply;
 use super::checkpoint::Checkpoints;
 use super::error::StoreError;
 use super::files::Folder;
 use super::handle::{Fault, FaultHook, Health, Write};
+use super::ops::{EventOp, Op};
 use super::rows::{Pending, PendingKey};
 use super::schema;
 use crate::base::clock::{self, Instant};
@@ -52,6 +53,7 @@ struct Kept {
 }
 
 /// What leaves when the writes before it are done.
+#[expect(clippy::large_enum_variant, reason = "nearly all are events")]
 enum Outgoing {
     Event(Envelope, Option<oneshot::Sender<()>>),
     Done(oneshot::Sender<()>),
@@ -143,12 +145,26 @@ impl Writer {
         self.settle(&mut ops, &mut outgoing);
     }
 
-    /// Tries to write what is kept.
+    /// Tries to write what is kept, a part at a time: a disk that still fails costs little, one with a little
+    /// room takes what it can, and the order stays.
     pub(super) fn retry(&mut self) {
-        let ops = std::mem::take(&mut self.kept.ops);
-        match self.commit(&ops) {
+        let mut ops = std::mem::take(&mut self.kept.ops);
+        let mut done = 0;
+        let outcome = loop {
+            let part = part_of(&ops[done..]);
+            if let Err(error) = self.commit(&ops[done..done + part]) {
+                break Err(error);
+            }
+            done += part;
+            if done == ops.len() {
+                break Ok(());
+            }
+        };
+        match outcome {
             Ok(()) => self.recovered(),
             Err(error) => {
+                let written: usize = ops.drain(..done).map(|op| op.weight()).sum();
+                self.kept.bytes -= written;
                 self.kept.ops = ops;
                 self.failed(&error);
             }
@@ -265,12 +281,13 @@ impl Writer {
     }
 
     fn commit(&mut self, ops: &[Op]) -> Result<(), StoreError> {
-        if ops.is_empty() && self.retry_at.is_none() {
-            return Ok(());
-        }
         let fault = self.faults.as_mut().and_then(|hook| hook());
         let transaction = self.begin()?;
         let applied = apply::apply(&transaction, ops)?;
+        if ops.is_empty() {
+            // To see whether the disk works again, something must be written.
+            transaction.pragma_update(None, "user_version", schema::VERSION)?;
+        }
         if let Some(fault) = fault {
             return Err(fault.error().into());
         }
@@ -388,6 +405,17 @@ impl Writer {
         self.outlet
             .warn("store", &format!("the session store can be written again{gone}"));
     }
+}
+
+/// How many of `ops` are tried together: about a MiB.
+fn part_of(ops: &[Op]) -> usize {
+    const PART: usize = 1 << 20;
+    let mut bytes = 0;
+    let fit = ops.iter().take_while(|op| {
+        bytes += op.weight();
+        bytes <= PART
+    });
+    fit.count().max(1).min(ops.len())
 }
 
 impl Fault {

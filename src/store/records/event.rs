@@ -6,9 +6,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::RecordError;
+use super::message::{BlockRecord, MessageRecord, ToolResultRecord};
 use super::parts::{
-    ApprovalRecord, BlockRecord, CostRecord, DecisionRecord, ErrorRecord, Json, LocationRecord,
-    MessageRecord, Text, ToolResultRecord, UsageRecord, present,
+    ApprovalRecord, CostRecord, DecisionRecord, ErrorRecord, Json, LocationRecord, Text, UsageRecord, present,
 };
 use super::words::Word;
 use crate::domain::{

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::RecordError;
 use super::event::{json, parse};
-use super::parts::{ApprovalRecord, BlockRecord, DecisionRecord};
+use super::message::BlockRecord;
+use super::parts::{ApprovalRecord, DecisionRecord};
 use crate::store::rows::{Pending, PendingKind};
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -215,3 +215,29 @@ async fn a_store_that_another_process_holds() {
         .unwrap();
     assert_eq!(seqs(&page), [1, 2]);
 }
+
+/// Partial text alone is not kept, and the disk is still seen to fail until it works.
+#[tokio::test(start_paused = true)]
+async fn a_failure_with_nothing_to_keep_is_one_warning() {
+    let rig = Rig::new();
+    rig.create(&["ses_1"]).await;
+    rig.set_fault(Some(Fault::DiskFull));
+    for text in ["a", "ab", "abc"] {
+        rig.send(Write::Put {
+            session: "ses_1".into(),
+            pending: Pending::Partial {
+                message: "msg_1".into(),
+                turn: None,
+                text: text.into(),
+                reasoning: String::new(),
+            },
+            done: None,
+        })
+        .await;
+        assert_eq!(rig.barrier().await, Health::Degraded { bytes: 0 });
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+    assert_eq!(rig.seen.take().len(), 1);
+    rig.set_fault(None);
+    assert_eq!(rig.barrier().await, Health::Ok);
+}

@@ -1,0 +1,231 @@
+//! A durable write made ready: its JSON, its weight, what it does to the session's row. Made before the
+//! transaction, so that it can be kept in memory and tried again. No SQL here.
+
+use super::records::{self, RecordError};
+use super::rows::{Pending, PendingKey, PendingKind, SessionChange, SessionRow};
+use crate::base::text;
+use crate::domain::{Cost, Envelope, Event, Grant, Message, Role, SessionId, TurnId, Usage};
+
+/// How much of one message is searched.
+const INDEXED: usize = 64 << 10;
+
+/// A durable write, ready to be done, once or again.
+#[derive(Debug)]
+pub(super) enum Op {
+    Create(Box<SessionRow>),
+    Event(Box<EventOp>),
+    Put {
+        session: SessionId,
+        put: PutOp,
+    },
+    Drop {
+        session: SessionId,
+        key: PendingKey,
+    },
+    Update {
+        session: SessionId,
+        change: SessionChange,
+    },
+    AddGrant {
+        grant: Grant,
+        session: Option<SessionId>,
+    },
+    RevokeGrant {
+        id: String,
+    },
+    SetTrust {
+        folder: String,
+        trusted: bool,
+        at_ms: i64,
+    },
+}
+
+/// A durable event with all that it does to the store.
+#[derive(Debug)]
+pub(super) struct EventOp {
+    pub(super) session: SessionId,
+    pub(super) turn: Option<TurnId>,
+    pub(super) seq: u64,
+    pub(super) at_ms: i64,
+    pub(super) kind: &'static str,
+    pub(super) json: String,
+    pub(super) effect: Effect,
+    pub(super) searchable: Option<String>,
+    pub(super) puts: Vec<PutOp>,
+    pub(super) drops: Vec<PendingKey>,
+    pub(super) precious: bool,
+}
+
+/// A pending row as it is stored.
+#[derive(Debug)]
+pub(super) struct PutOp {
+    pub(super) key: PendingKey,
+    pub(super) json: String,
+}
+
+/// What an event does to its session's row.
+#[derive(Debug, Default)]
+pub(super) struct Effect {
+    pub(super) change: SessionChange,
+    /// The turn that is open from now on, if that changes.
+    pub(super) open_turn: Option<Option<TurnId>>,
+    pub(super) spent: Option<(Usage, Option<Cost>)>,
+}
+
+impl Op {
+    /// A pending row.
+    pub(super) fn put(session: SessionId, pending: &Pending) -> Result<Self, RecordError> {
+        Ok(Self::Put {
+            session,
+            put: PutOp::new(pending)?,
+        })
+    }
+
+    /// Bytes that it takes in memory, about.
+    pub(super) fn weight(&self) -> usize {
+        const FRAME: usize = 256;
+        FRAME
+            + match self {
+                Self::Event(event) => {
+                    event.json.len()
+                        + event.searchable.as_ref().map_or(0, String::len)
+                        + event.puts.iter().map(PutOp::weight).sum::<usize>()
+                }
+                Self::Put { put, .. } => put.weight(),
+                Self::Create(_)
+                | Self::Drop { .. }
+                | Self::Update { .. }
+                | Self::AddGrant { .. }
+                | Self::RevokeGrant { .. }
+                | Self::SetTrust { .. } => FRAME,
+            }
+    }
+
+    /// Partial text is written anew all the time, so that it need not wait for a disk that fails.
+    pub(super) fn is_passing(&self) -> bool {
+        matches!(self, Self::Put { put, .. } if put.key.kind == PendingKind::Partial)
+    }
+
+    /// What the last of the memory is kept for: what people said, ends of turns, small rows.
+    pub(super) fn is_precious(&self) -> bool {
+        match self {
+            Self::Event(event) => event.precious,
+            Self::Create(_)
+            | Self::Put { .. }
+            | Self::Drop { .. }
+            | Self::Update { .. }
+            | Self::AddGrant { .. }
+            | Self::RevokeGrant { .. }
+            | Self::SetTrust { .. } => true,
+        }
+    }
+}
+
+impl PutOp {
+    fn new(pending: &Pending) -> Result<Self, RecordError> {
+        Ok(Self {
+            key: pending.key(),
+            json: records::encode_pending(pending)?,
+        })
+    }
+
+    fn weight(&self) -> usize {
+        self.json.len() + self.key.key.len()
+    }
+}
+
+impl EventOp {
+    /// The stored side of an event; none for one that is not stored.
+    pub(super) fn new(
+        envelope: &Envelope,
+        drops: Vec<PendingKey>,
+        puts: &[Pending],
+    ) -> Result<Option<Self>, RecordError> {
+        let Some((kind, json)) = records::encode(&envelope.event)? else {
+            return Ok(None);
+        };
+        let mut op = Self {
+            session: envelope.session.clone(),
+            turn: envelope.turn.clone(),
+            seq: envelope.seq.unwrap_or_default(),
+            at_ms: envelope.at_ms,
+            kind,
+            json,
+            effect: Effect::default(),
+            searchable: None,
+            puts: puts.iter().map(PutOp::new).collect::<Result<_, _>>()?,
+            drops,
+            precious: !puts.is_empty(),
+        };
+        op.derive(envelope)?;
+        Ok(Some(op))
+    }
+
+    /// What the event means for the rows beside it.
+    fn derive(&mut self, envelope: &Envelope) -> Result<(), RecordError> {
+        match &envelope.event {
+            Event::TurnStarted { .. } => self.effect.open_turn = Some(envelope.turn.clone()),
+            Event::TurnEnded(_) => {
+                self.effect.open_turn = Some(None);
+                self.precious = true;
+            }
+            Event::Message(message) => {
+                self.drops.push(PendingKey::partial(&message.id));
+                self.searchable = searchable(message);
+                self.precious |= message.role == Role::User;
+            }
+            Event::MessageRetracted { message, .. } => self.drops.push(PendingKey::partial(message)),
+            Event::ApprovalRequested(approval) => self.puts.push(PutOp::new(&Pending::Approval {
+                turn: envelope.turn.clone(),
+                approval: approval.clone(),
+            })?),
+            Event::ApprovalResolved { approval, .. } => {
+                self.precious = true;
+                self.drops.push(PendingKey::approval(approval));
+                self.drops.push(PendingKey::decision(approval));
+            }
+            Event::Usage {
+                session,
+                session_cost,
+                ..
+            } => self.effect.spent = Some((*session, *session_cost)),
+            Event::SessionUpdated {
+                title,
+                mode,
+                model,
+                effort,
+            } => {
+                self.effect.change = SessionChange {
+                    title: title.clone(),
+                    agent: None,
+                    mode: *mode,
+                    model: model.clone(),
+                    effort: effort.clone(),
+                };
+            }
+            Event::ToolCall(_)
+            | Event::Plan(_)
+            | Event::Transition { .. }
+            | Event::Retry { .. }
+            | Event::Wait { .. }
+            | Event::Warning { .. }
+            | Event::Delta(_) => {}
+        }
+        Ok(())
+    }
+}
+
+/// The text that a message is found by: what people said, and answers that ask for no tool.
+fn searchable(message: &Message) -> Option<String> {
+    if message.hidden {
+        return None;
+    }
+    match message.role {
+        Role::User => {}
+        Role::Assistant if message.tool_uses().next().is_none() => {}
+        Role::Assistant | Role::Tool => return None,
+    }
+    let mut text = message.text();
+    text.truncate(text::prefix(&text, INDEXED).len());
+    (!text.trim().is_empty()).then_some(text)
+}

@@ -1,0 +1,275 @@
+//! Disk shapes of messages and of the results of tool calls. Taken apart field by field, as in `parts`.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::parts::{Json, Text, off};
+use super::words::Word;
+use crate::domain::{Block, ContentRef, ImageData, Message, Reference, ReferenceKind, Role, ToolResult};
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct MessageRecord {
+    id: String,
+    role: Word<Role>,
+    content: Vec<BlockRecord>,
+    #[serde(default, skip_serializing_if = "off")]
+    incomplete: bool,
+    #[serde(default, skip_serializing_if = "off")]
+    hidden: bool,
+}
+
+impl From<&Message> for MessageRecord {
+    fn from(message: &Message) -> Self {
+        let Message {
+            id,
+            role,
+            content,
+            incomplete,
+            hidden,
+        } = message;
+        Self {
+            id: id.to_string(),
+            role: Word(*role),
+            content: content.iter().map(Into::into).collect(),
+            incomplete: *incomplete,
+            hidden: *hidden,
+        }
+    }
+}
+
+impl From<MessageRecord> for Message {
+    fn from(record: MessageRecord) -> Self {
+        let MessageRecord {
+            id,
+            role,
+            content,
+            incomplete,
+            hidden,
+        } = record;
+        Self {
+            id: id.into(),
+            role: role.0,
+            content: content.into_iter().map(Into::into).collect(),
+            incomplete,
+            hidden,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum BlockRecord {
+    Text(String),
+    Reasoning {
+        text: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signature: Option<String>,
+        #[serde(default, skip_serializing_if = "off")]
+        redacted: bool,
+    },
+    ToolUse {
+        id: String,
+        name: String,
+        input: Json,
+    },
+    ToolResult {
+        id: String,
+        result: ToolResultRecord,
+    },
+    Image(ImageRecord),
+    Reference(ReferenceRecord),
+}
+
+impl From<&Block> for BlockRecord {
+    fn from(block: &Block) -> Self {
+        match block {
+            Block::Text(text) => Self::Text(text.clone()),
+            Block::Reasoning {
+                text,
+                signature,
+                redacted,
+            } => Self::Reasoning {
+                text: text.clone(),
+                signature: signature.clone(),
+                redacted: *redacted,
+            },
+            Block::ToolUse { id, name, input } => Self::ToolUse {
+                id: id.to_string(),
+                name: name.clone(),
+                input: Json(input.clone()),
+            },
+            Block::ToolResult { id, result } => Self::ToolResult {
+                id: id.to_string(),
+                result: result.as_ref().into(),
+            },
+            Block::Image(image) => Self::Image(image.into()),
+            Block::Reference(reference) => Self::Reference(reference.into()),
+        }
+    }
+}
+
+impl From<BlockRecord> for Block {
+    fn from(record: BlockRecord) -> Self {
+        match record {
+            BlockRecord::Text(text) => Self::Text(text),
+            BlockRecord::Reasoning {
+                text,
+                signature,
+                redacted,
+            } => Self::Reasoning {
+                text,
+                signature,
+                redacted,
+            },
+            BlockRecord::ToolUse { id, name, input } => Self::ToolUse {
+                id: id.into(),
+                name,
+                input: input.0,
+            },
+            BlockRecord::ToolResult { id, result } => Self::ToolResult {
+                id: id.into(),
+                result: Arc::new(result.into()),
+            },
+            BlockRecord::Image(image) => Self::Image(image.into()),
+            BlockRecord::Reference(reference) => Self::Reference(reference.into()),
+        }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ImageRecord {
+    media_type: String,
+    data: Text,
+}
+
+impl From<&ImageData> for ImageRecord {
+    fn from(image: &ImageData) -> Self {
+        let ImageData { media_type, data } = image;
+        Self {
+            media_type: media_type.clone(),
+            data: Text(data.clone()),
+        }
+    }
+}
+
+impl From<ImageRecord> for ImageData {
+    fn from(record: ImageRecord) -> Self {
+        let ImageRecord { media_type, data } = record;
+        Self {
+            media_type,
+            data: data.0,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ReferenceRecord {
+    kind: Word<ReferenceKind>,
+    path: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lines: Option<(u32, u32)>,
+    text: String,
+}
+
+impl From<&Reference> for ReferenceRecord {
+    fn from(reference: &Reference) -> Self {
+        let Reference {
+            kind,
+            path,
+            lines,
+            text,
+        } = reference;
+        Self {
+            kind: Word(*kind),
+            path: path.clone(),
+            lines: *lines,
+            text: text.clone(),
+        }
+    }
+}
+
+impl From<ReferenceRecord> for Reference {
+    fn from(record: ReferenceRecord) -> Self {
+        let ReferenceRecord {
+            kind,
+            path,
+            lines,
+            text,
+        } = record;
+        Self {
+            kind: kind.0,
+            path,
+            lines,
+            text,
+        }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ToolResultRecord {
+    text: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    images: Vec<ImageRecord>,
+    #[serde(default, skip_serializing_if = "off")]
+    is_error: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    full: Option<ContentRefRecord>,
+}
+
+impl From<&ToolResult> for ToolResultRecord {
+    fn from(result: &ToolResult) -> Self {
+        let ToolResult {
+            text,
+            images,
+            is_error,
+            full,
+        } = result;
+        Self {
+            text: text.clone(),
+            images: images.iter().map(Into::into).collect(),
+            is_error: *is_error,
+            full: full.as_ref().map(Into::into),
+        }
+    }
+}
+
+impl From<ToolResultRecord> for ToolResult {
+    fn from(record: ToolResultRecord) -> Self {
+        let ToolResultRecord {
+            text,
+            images,
+            is_error,
+            full,
+        } = record;
+        Self {
+            text,
+            images: images.into_iter().map(Into::into).collect(),
+            is_error,
+            full: full.map(Into::into),
+        }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ContentRefRecord {
+    name: String,
+    bytes: u64,
+}
+
+impl From<&ContentRef> for ContentRefRecord {
+    fn from(content: &ContentRef) -> Self {
+        let ContentRef { name, bytes } = content;
+        Self {
+            name: name.clone(),
+            bytes: *bytes,
+        }
+    }
+}
+
+impl From<ContentRefRecord> for ContentRef {
+    fn from(record: ContentRefRecord) -> Self {
+        let ContentRefRecord { name, bytes } = record;
+        Self { name, bytes }
+    }
+}
