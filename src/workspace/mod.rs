@@ -1,1 +1,3 @@
 //! Files inside the roots, unsaved buffers, edits, child processes.
+
+pub mod process;
