@@ -310,11 +310,13 @@ impl Launcher {
             argv: command.argv.clone(),
         }
         .encode();
-        if request.len() > REQUEST_LIMIT {
-            return Err(SpawnError::Refused {
-                program: command.program(),
-                reason: "argument list too long".into(),
-            });
+        for (wrong, reason) in [
+            (command.argv.is_empty(), "no program given"),
+            (request.len() > REQUEST_LIMIT, "argument list too long"),
+        ] {
+            if wrong {
+                return Err(refused(command, Refusal::Other, reason.into()));
+            }
         }
         let (control, end) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
         send_head(&control, request.len() as u32, &theirs).map_err(failed)?;
