@@ -1,13 +1,18 @@
 //! Child processes die with us, whatever they do (I8, R-CANCEL, architecture §3a), shown with real
 //! processes: those of a case carry a mark in their environment and are looked for in `/proc`.
 #![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may fail them")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the tests play servers and strangers, and inherit cargo's variables"
+)]
 
 use std::future::Future;
 use std::io::{BufRead, BufReader};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use agentls::base::CancellationToken;
+use agentls::base::{CancellationToken, clock};
 use agentls::workspace::process::{
     Child, Command, ExitStatus, Launcher, SpawnError, Stdin, Stop, Stream, git_command,
 };
@@ -81,7 +86,7 @@ fn marked(mark: &str) -> Vec<(i32, String)> {
 
 /// Waits until no process carries `mark` (there is no event for it); how long it took.
 async fn all_gone(mark: &str, case: &str) -> Duration {
-    let start = Instant::now();
+    let start = clock::now();
     loop {
         let left = marked(mark);
         if left.is_empty() {
@@ -169,7 +174,7 @@ async fn nobody_is_left_once_gone_is_told() {
 #[tokio::test]
 async fn interrupt_in_stages_leaves_nobody() {
     on_every_shape(lasting, async |child| {
-        let start = Instant::now();
+        let start = clock::now();
         let ending = child
             .process
             .stop(Stop::Interrupt, &CancellationToken::new())
@@ -308,7 +313,7 @@ async fn a_second_cancel_kills_at_once() {
     .await;
     ready(&mut child, "hurry").await;
     let hurry = CancellationToken::new();
-    let start = Instant::now();
+    let start = clock::now();
     let (ending, ()) = tokio::join!(child.process.stop(Stop::Finish, &hurry), async { hurry.cancel() });
     assert!(ending.gone);
     assert_eq!(ending.status, ExitStatus::Signal(9));
@@ -338,6 +343,21 @@ async fn finish_lets_a_command_finish_and_interrupt_lets_it_clean_up() {
         .await;
     assert_eq!(ending.status, ExitStatus::Code(3));
     assert_eq!(&child.output.next().await.unwrap().bytes[..], b"cleaned\n");
+}
+
+#[tokio::test]
+async fn a_stopped_command_can_clean_up() {
+    let mut child = start("trap 'exit 5' TERM; echo ready; kill -STOP $$; exit 6", "-").await;
+    ready(&mut child, "stopped").await;
+    let stat = format!("/proc/{}/stat", child.process.pid());
+    while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let ending = child
+        .process
+        .stop(Stop::ServerEnd, &CancellationToken::new())
+        .await;
+    assert_eq!(ending.status, ExitStatus::Code(5));
 }
 
 async fn run(command: Command) -> agentls::workspace::process::Collected {
@@ -622,7 +642,7 @@ async fn output_ends_though_a_survivor_holds_it() {
         "echo one; sleep 1000 & exit 0",
         "echo one; setsid sleep 1000 & exit 0",
     ] {
-        let start = Instant::now();
+        let start = clock::now();
         let got = run(Command::shell(script)).await;
         assert_eq!((text(&got.stdout), got.status), ("one\n", ExitStatus::Code(0)));
         assert!(
@@ -644,7 +664,7 @@ async fn output_ends_though_a_stranger_holds_it() {
         .open(format!("/proc/{pid}/fd/1"))
         .unwrap();
     child.process.kill();
-    let start = Instant::now();
+    let start = clock::now();
     assert_eq!(child.output.next().await, None);
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     drop(held);
