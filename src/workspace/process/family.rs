@@ -34,14 +34,17 @@ impl Family {
     /// so that would take a full round of them within milliseconds.
     pub(super) fn signal(&self, signal: Signal, main_alive: bool) {
         let root = self.root.as_raw_nonzero().get();
-        let mut groups = BTreeSet::new();
-        if main_alive || cfg!(not(target_os = "linux")) {
-            groups.insert(self.main.as_raw_nonzero().get());
+        let main = self.main.as_raw_nonzero().get();
+        let known = main_alive || cfg!(not(target_os = "linux"));
+        if known {
+            // Before the look at the table, which takes a millisecond or two.
+            send(main, signal, kill_process_group);
         }
+        let mut groups = BTreeSet::new();
         for row in self.members() {
             if row.group == root || row.group == 0 {
                 send(row.pid, signal, kill_process);
-            } else {
+            } else if !known || row.group != main {
                 groups.insert(row.group);
             }
         }
