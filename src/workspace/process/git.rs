@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use crate::workspace::process::spawn::Command;
+use crate::workspace::process::command::Command;
 
 /// Settings of the repository that could start a program, and their harmless values.
 const SETTINGS: [&str; 14] = [

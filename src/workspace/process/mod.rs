@@ -6,6 +6,8 @@
 //! come up, and end of file on either side means that the other one is gone. Knows no tools, no
 //! sessions, no settings.
 
+mod child;
+mod command;
 mod exec;
 mod family;
 mod git;
@@ -13,8 +15,10 @@ mod output;
 mod spawn;
 mod wire;
 
+pub use child::{Child, Collected, Ending, ExitStatus, Process, Stop};
+pub use command::{Command, Stdin};
 pub use exec::exec_main;
 pub use git::git_command;
 pub use output::{Chunk, Output, Stream};
-pub use spawn::{Child, Collected, Command, Ending, ExitStatus, Launcher, Process, SpawnError, Stdin, Stop};
+pub use spawn::{Launcher, SpawnError};
 pub use wire::EXEC_COMMAND;

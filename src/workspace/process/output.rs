@@ -12,7 +12,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::watch;
 
 use crate::base::clock::Instant;
-use crate::workspace::process::spawn::State;
+use crate::workspace::process::child::State;
 
 /// Bytes per chunk at most; what a pipe holds.
 const CHUNK: usize = 64 << 10;
