@@ -2,6 +2,7 @@
 //!
 //! Dropping a [`Process`] kills the command and all that descends from it (I8).
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ pub struct Child {
     pub process: Process,
     /// Its output. Unread output makes the command wait.
     pub output: Output,
-    /// Its input, for [`Stdin::Piped`]; dropping this is its end of file.
+    /// Its input, for [`Stdin::Piped`](crate::workspace::process::Stdin::Piped); dropping this is its end of file.
     pub stdin: Option<pipe::Sender>,
 }
 

@@ -25,7 +25,7 @@ pub enum Stdin {
     Null,
     /// These bytes.
     Bytes(Vec<u8>),
-    /// What is written to [`Child::stdin`].
+    /// What is written to [`Child::stdin`](crate::workspace::process::Child::stdin).
     Piped,
 }
 
