@@ -1,13 +1,76 @@
 //! The binary: arguments, logging, runtime, exit code.
 
 use std::ffi::OsStr;
+use std::process::exit;
 
+use agentls::cli::{Arguments, Command, Shared};
+use agentls::config::{ConfigSource, Env, Flags, Places, Redactor};
+use agentls::server::{self, ServeOptions};
+use agentls::transport::Stdio;
 use agentls::workspace::process::{EXEC_COMMAND, exec_main};
+use agentls::observe;
+use clap::Parser;
 
 fn main() {
     let mut args = std::env::args_os().skip(1);
     // First of all, before anything is set up: the helper must start within a millisecond.
     if args.next().as_deref() == Some(OsStr::new(EXEC_COMMAND)) {
-        std::process::exit(exec_main(args));
+        exit(exec_main(args));
+    }
+    let arguments = Arguments::parse();
+    let code = match arguments.command {
+        None | Some(Command::Serve { .. }) => serve(&arguments.shared),
+    };
+    exit(code.unwrap_or_else(|error| {
+        // Stdout may be the client's: what went wrong before serving is told on stderr.
+        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("agentls: {error}\n"));
+        1
+    }));
+}
+
+/// Serves an editor. Stdout is moved aside before anything could print to it.
+fn serve(shared: &Shared) -> std::io::Result<i32> {
+    let stdio = Stdio::take()?;
+    let source = source(shared);
+    let Some(places) = source.places.clone() else {
+        return Err(std::io::Error::other("no home folder: set HOME, or XDG_DATA_HOME and XDG_CONFIG_HOME"));
+    };
+    let redactor = Redactor::default();
+    let settings = source.load(None, &Default::default()).settings;
+    redactor.learn_all(&settings);
+    // Without a log the server serves all the same.
+    let logging = observe::init(&settings.logging, &redactor);
+    if let Err(error) = &logging {
+        let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("agentls: {error}\n"));
+    }
+    #[expect(clippy::disallowed_methods, reason = "main reads it once; everyone else is told")]
+    let cwd = std::env::current_dir()?;
+    let options = ServeOptions {
+        home: source.env.home().map(ToOwned::to_owned),
+        source,
+        redactor,
+        data: places.data_dir,
+        cwd,
+        stdio,
+        delta_frame: settings.server.delta_frame,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let code = runtime.block_on(server::serve(options));
+    runtime.shutdown_background();
+    code
+}
+
+fn source(shared: &Shared) -> ConfigSource {
+    let env = Env::real();
+    ConfigSource {
+        places: Places::of(&env, shared.config.as_deref()),
+        flags: Flags {
+            provider: shared.provider.clone(),
+            model: shared.model.clone(),
+            mode: shared.mode.clone(),
+            log: shared.log.clone(),
+        },
+        env,
+        ..ConfigSource::default()
     }
 }

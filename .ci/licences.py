@@ -1,0 +1,46 @@
+"""Checks the licences of all dependencies, and that none of a few is there twice. Works offline."""
+
+import json
+import re
+import subprocess
+import sys
+
+ALLOWED = {
+    "MIT", "MIT-0", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-1-Clause", "BSD-2-Clause",
+    "BSD-3-Clause", "ISC", "Zlib", "Unlicense", "CC0-1.0", "Unicode-3.0", "0BSD", "BSL-1.0", "CDLA-Permissive-2.0",
+}
+ONCE = {"reqwest", "rustls", "hyper", "tokio", "serde_json"}
+
+
+def permitted(expression: str) -> bool:
+    """An SPDX expression is fine when one side of every `AND` offers an allowed licence."""
+    expression = expression.replace("/", " OR ")
+    for part in re.split(r"\s+AND\s+", expression.replace("(", " ").replace(")", " ")):
+        if not any(choice.strip() in ALLOWED for choice in re.split(r"\s+OR\s+", part)):
+            return False
+    return True
+
+
+def main() -> int:
+    metadata = json.loads(subprocess.run(
+        ["cargo", "metadata", "--format-version", "1", "--locked"], check=True, capture_output=True,
+    ).stdout)
+    problems = []
+    seen: dict[str, set[str]] = {}
+    for package in metadata["packages"]:
+        name, version = package["name"], package["version"]
+        seen.setdefault(name, set()).add(version)
+        licence = package.get("license")
+        if not licence or not permitted(licence):
+            problems.append(f"{name} {version}: licence {licence!r} is not on the list")
+    for name in sorted(ONCE):
+        if len(seen.get(name, ())) > 1:
+            problems.append(f"{name} is there more than once: {', '.join(sorted(seen[name]))}")
+    for problem in problems:
+        print(problem)
+    print(f"{len(metadata['packages'])} packages checked, {len(problems)} problems")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+//! The house rules that a compiler does not check: who may import whom, how long a file may be, and that
+//! every module says what it is for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Who may import whom, besides `base` and `domain`. A module that is not listed may import nothing.
+const MAY_IMPORT: &[(&str, &[&str])] = &[
+    ("base", &[]),
+    ("domain", &[]),
+    ("protocol", &[]),
+    ("transport", &[]),
+    ("config", &[]),
+    ("store", &[]),
+    ("workspace", &["config"]),
+    ("observe", &["config"]),
+    ("provider", &["config"]),
+    ("approval", &["config"]),
+    ("tool", &["workspace", "config"]),
+    ("context", &["provider", "workspace", "config"]),
+    ("turn", &["context", "provider", "tool", "approval", "workspace", "config"]),
+    (
+        "session",
+        &["turn", "context", "store", "provider", "tool", "approval", "workspace", "config"],
+    ),
+    // The edge converts what sessions and the store hold; it calls no provider.
+    (
+        "server",
+        &["session", "store", "provider", "tool", "transport", "protocol", "workspace", "config"],
+    ),
+    ("cli", &["protocol", "transport", "config", "provider"]),
+    (
+        "sim",
+        &[
+            "approval", "config", "context", "provider", "session", "store", "tool", "turn", "workspace",
+        ],
+    ),
+];
+
+/// Lines of a file before its tests.
+const MAX_LINES: usize = 800;
+
+fn source_files(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            source_files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+fn files() -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut paths = Vec::new();
+    source_files(&root, &mut paths);
+    paths.sort();
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).unwrap();
+        (path.strip_prefix(&root).unwrap().to_path_buf(), text)
+    };
+    paths.into_iter().map(read).collect()
+}
+
+/// The text before the tests: what ships.
+fn shipped(text: &str) -> &str {
+    text.find("\n#[cfg(test)]\nmod ").map_or(text, |at| &text[..at])
+}
+
+fn module_of(path: &Path) -> String {
+    let first = path.components().next().unwrap().as_os_str().to_str().unwrap();
+    first.trim_end_matches(".rs").to_owned()
+}
+
+fn is_test_file(path: &Path) -> bool {
+    let name = path.file_stem().unwrap().to_str().unwrap();
+    name == "tests" || name.ends_with("_tests") || name == "testing" || path.iter().any(|part| part == "tests")
+}
+
+#[test]
+fn imports_go_one_way() {
+    let allowed: BTreeMap<&str, BTreeSet<&str>> =
+        MAY_IMPORT.iter().map(|(module, may)| (*module, may.iter().copied().collect())).collect();
+    let mut wrong = Vec::new();
+    for (path, text) in files() {
+        let module = module_of(&path);
+        if module == "main" || module == "lib" || is_test_file(&path) {
+            continue;
+        }
+        for (number, line) in shipped(&text).lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            for target in code.split("crate::").skip(1) {
+                let target: String =
+                    target.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+                let free = matches!(target.as_str(), "base" | "domain") || target == module || target.is_empty();
+                // `base` knows nothing; `domain` knows `base`.
+                let bound = module == "base" && target != "base" || module == "domain" && target == "protocol";
+                let listed = allowed.get(module.as_str()).is_some_and(|may| may.contains(target.as_str()));
+                if bound || !(free || listed) {
+                    wrong.push(format!("{}:{}: {module} imports {target}", path.display(), number + 1));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "imports that the table does not allow:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn files_are_short_enough() {
+    let long: Vec<String> = files()
+        .iter()
+        .filter(|(path, _)| !is_test_file(path))
+        .map(|(path, text)| (path, shipped(text).lines().count()))
+        .filter(|(_, lines)| *lines > MAX_LINES)
+        .map(|(path, lines)| format!("{}: {lines} lines", path.display()))
+        .collect();
+    assert!(long.is_empty(), "files with more than one purpose?\n{}", long.join("\n"));
+}
+
+#[test]
+fn every_module_says_what_it_is_for() {
+    let silent: Vec<String> = files()
+        .iter()
+        .filter(|(_, text)| !text.starts_with("//!"))
+        .map(|(path, _)| path.display().to_string())
+        .collect();
+    assert!(silent.is_empty(), "no `//!` header: {}", silent.join(", "));
+}
+
+#[test]
+fn domain_values_are_not_serialised() {
+    let derived: Vec<String> = files()
+        .iter()
+        .filter(|(path, text)| path.starts_with("domain") && shipped(text).contains("Serialize"))
+        .map(|(path, _)| path.display().to_string())
+        .collect();
+    assert!(derived.is_empty(), "wire and disk shapes live elsewhere: {}", derived.join(", "));
+}
