@@ -1,1 +1,3 @@
 //! JSON-RPC over bytes: frames with limits, one ordered outbox, dispatch with cancel tokens.
+
+pub mod frame;
