@@ -1,3 +1,5 @@
 //! JSON-RPC over bytes: frames with limits, one ordered outbox, dispatch with cancel tokens.
 
 pub mod frame;
+pub mod message;
+pub mod queue;
