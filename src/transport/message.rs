@@ -53,6 +53,21 @@ pub fn refusal(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Error 
     }
 }
 
+/// A fault of ours.
+pub fn internal(message: impl Into<Cow<'static, str>>) -> Error {
+    refusal(ErrorCode::InternalError, message)
+}
+
+/// The request was cancelled and nobody answered for it.
+pub fn cancelled() -> Error {
+    refusal(ErrorCode::RequestCancelled, "request was cancelled")
+}
+
+/// Not a message that we take.
+pub fn invalid(message: impl Into<Cow<'static, str>>) -> Error {
+    refusal(ErrorCode::InvalidRequest, message)
+}
+
 /// Judges a body.
 pub fn classify(body: &[u8]) -> Incoming {
     match std::str::from_utf8(body) {
@@ -169,10 +184,6 @@ fn peer_error(mut error: Value) -> Option<Error> {
 
 fn refuse(id: Id, why: Error) -> Incoming {
     Incoming::Refused(Response::from_error(id, why))
-}
-
-fn invalid(message: impl Into<Cow<'static, str>>) -> Error {
-    refusal(ErrorCode::InvalidRequest, message)
 }
 
 /// The top of a body.

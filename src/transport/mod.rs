@@ -2,4 +2,6 @@
 
 pub mod frame;
 pub mod message;
+pub mod outbox;
 pub mod queue;
+pub mod writer;

@@ -212,8 +212,13 @@ impl Queue {
 
     /// The next slot to be written.
     pub fn pop(&mut self, now: Instant) -> Option<Slot> {
+        self.pop_within(usize::MAX, now)
+    }
+
+    /// The next slot to be written, if it is no longer than `room` bytes.
+    pub fn pop_within(&mut self, room: usize, now: Instant) -> Option<Slot> {
         self.release_due(now);
-        let slot = self.ready.pop_front()?;
+        let slot = self.ready.pop_front_if(|slot| slot.len() <= room)?;
         self.first += 1;
         if slot.permit.is_none() {
             self.unbounded -= slot.len();

@@ -200,7 +200,7 @@ fn room_is_given_back_when_a_slot_is_dropped() {
     let pool = Pool::new(1_000);
     let account = pool.account(1_000);
     let (mut queue, now) = open_queue(FRAME);
-    let mut push = |queue: &mut Queue, at: usize| {
+    let push = |queue: &mut Queue, at: usize| {
         let Item::Mergeable { key, head, text, tail, .. } = delta(1, 1, at, "x") else {
             unreachable!()
         };
