@@ -1,0 +1,672 @@
+//! Base protocol frames: bytes in, bodies out, whatever the bytes are (R-WIRE-4).
+//!
+//! [`Decoder`] is pure: what it gives depends on the bytes alone, never on how they were cut into reads.
+//! It keeps at most a header and the part of an accepted frame that has arrived. Knows no JSON.
+
+use bytes::{Buf, Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+const NAME: &[u8] = b"content-length";
+
+/// A buffer that held more than this is given back after its frame.
+const KEEP_BUFFER: usize = 256 << 10;
+
+/// How much is read at once.
+const READ: usize = 64 << 10;
+
+/// What the decoder accepts, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// A header block with its blank line.
+    pub header: usize,
+    /// A body that is kept.
+    pub frame: u64,
+    /// A body that is skipped unkept; a longer length is a malformed header.
+    pub skip: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            header: 4 << 10,
+            frame: 32 << 20,
+            skip: 256 << 20,
+        }
+    }
+}
+
+/// What came in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// The body of a frame.
+    Frame(Bytes),
+    /// Something to be answered with an error; the decoder goes on by itself.
+    Bad(BadFrame),
+}
+
+/// Why bytes were refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadFrame {
+    /// No usable header; bytes up to the next `Content-Length:` are dropped.
+    #[error("malformed header: {0}")]
+    Header(&'static str),
+    /// The body is skipped.
+    #[error("message of {bytes} bytes is over the limit of {limit} bytes")]
+    TooLarge {
+        /// What the header says.
+        bytes: u64,
+        /// What would be accepted.
+        limit: u64,
+    },
+}
+
+#[derive(Debug)]
+enum State {
+    /// At the start of a header line.
+    Header(Block),
+    /// So many bytes of body are to be kept.
+    Body(usize),
+    /// So many bytes of body are to be dropped.
+    Skip(u64),
+    /// In garbage, already reported: looking for `Content-Length:`.
+    Hunt,
+}
+
+/// What is known of the header block so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Block {
+    used: usize,
+    lines: usize,
+    blank_before: bool,
+    length: Option<u64>,
+    /// The block is bad, but its end and its body can be found.
+    reject: Option<&'static str>,
+}
+
+enum Step {
+    Give(Item),
+    Again,
+    Starved,
+}
+
+/// A header line, judged.
+enum Line {
+    Length(u64),
+    BadLength(&'static str),
+    BadCharset,
+    Other,
+    /// `glued`: it has a `Content-Length:` somewhere behind its start.
+    Garbage {
+        glued: bool,
+    },
+}
+
+/// Bytes in, items out.
+#[derive(Debug)]
+pub struct Decoder {
+    limits: Limits,
+    buffer: BytesMut,
+    /// Bytes of the buffer that are known to hold no end of line.
+    scanned: usize,
+    state: State,
+}
+
+impl Decoder {
+    /// A decoder at the start of a stream.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            buffer: BytesMut::new(),
+            scanned: 0,
+            state: State::Header(Block::default()),
+        }
+    }
+
+    /// Takes bytes in.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Where the next read goes: grows with what has arrived, never with what a header claims.
+    pub fn spare(&mut self) -> &mut BytesMut {
+        let want = match self.state {
+            State::Body(length) => (length - self.buffer.len()).clamp(READ / 16, READ),
+            State::Skip(_) => READ,
+            State::Header(_) | State::Hunt => READ / 4,
+        };
+        self.buffer.reserve(want);
+        &mut self.buffer
+    }
+
+    /// The next item, if its bytes are here.
+    pub fn pop(&mut self) -> Option<Item> {
+        loop {
+            let step = match self.state {
+                State::Header(block) => self.header_line(block),
+                State::Body(length) => self.body(length),
+                State::Skip(left) => self.skip(left),
+                State::Hunt => self.hunt(),
+            };
+            match step {
+                Step::Give(item) => return Some(item),
+                Step::Again => {}
+                Step::Starved => return None,
+            }
+        }
+    }
+
+    /// Whether the stream could end here without a loss.
+    pub fn at_rest(&self) -> bool {
+        self.buffer.is_empty() && matches!(self.state, State::Header(Block { used: 0, .. }))
+    }
+
+    fn header_line(&mut self, mut block: Block) -> Step {
+        // The limit counts bytes of the block, not of what happens to be read already.
+        let room = self.limits.header.saturating_sub(block.used);
+        let window = &self.buffer[..self.buffer.len().min(room)];
+        let Some(end) = memchr::memchr(b'\n', &window[self.scanned.min(window.len())..]) else {
+            self.scanned = window.len();
+            if window.len() < room {
+                return Step::Starved;
+            }
+            // Within a block the name may stand here cut off: let the hunt find it, however it comes in.
+            let why = "no end of header within 4 KiB";
+            return if block.used == 0 { self.fail(why) } else { self.lose(why) };
+        };
+        let end = self.scanned + end;
+        let line = &self.buffer[..end];
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.is_empty() {
+            return self.end_of_block(block, end + 1);
+        }
+        match judge(line) {
+            Line::Length(length) if length > self.limits.skip => {
+                return self.fail("Content-Length is over 256 MiB");
+            }
+            Line::Length(length) => {
+                if block.length.is_some_and(|earlier| earlier != length) {
+                    // The later one is more likely to be the start of a real frame.
+                    self.restart(Block {
+                        length: Some(length),
+                        ..Block::default()
+                    });
+                    self.consume_line(end + 1);
+                    return Step::Give(Item::Bad(BadFrame::Header("two Content-Length lines differ")));
+                }
+                block.length = Some(length);
+            }
+            Line::BadLength(why) => return self.fail(why),
+            Line::BadCharset => block.reject = Some("Content-Type names a charset other than utf-8"),
+            Line::Other => {}
+            Line::Garbage { glued: false } if block.length.is_some() => {
+                block.reject = Some("a line is no header");
+            }
+            Line::Garbage { .. } => return self.fail("a line is no header"),
+        }
+        self.state = State::Header(block);
+        self.consume_line(end + 1);
+        Step::Again
+    }
+
+    /// Takes one line of the block away.
+    fn consume_line(&mut self, bytes: usize) {
+        self.buffer.advance(bytes);
+        self.scanned = 0;
+        if let State::Header(block) = &mut self.state {
+            block.used += bytes;
+            block.lines += 1;
+        }
+    }
+
+    fn end_of_block(&mut self, block: Block, bytes: usize) -> Step {
+        self.buffer.advance(bytes);
+        self.scanned = 0;
+        if block.lines == 0 && !block.blank_before {
+            // Some clients end a body with a line feed: one blank line in front does no harm.
+            self.state = State::Header(Block {
+                used: bytes,
+                blank_before: true,
+                ..block
+            });
+            return Step::Again;
+        }
+        let Some(length) = block.length else {
+            return self.lose(block.reject.unwrap_or("no Content-Length"));
+        };
+        if let Some(why) = block.reject {
+            self.state = State::Skip(length);
+            return Step::Give(Item::Bad(BadFrame::Header(why)));
+        }
+        match usize::try_from(length) {
+            Ok(kept) if length <= self.limits.frame => {
+                self.state = State::Body(kept);
+                Step::Again
+            }
+            _ => {
+                self.state = State::Skip(length);
+                Step::Give(Item::Bad(BadFrame::TooLarge {
+                    bytes: length,
+                    limit: self.limits.frame,
+                }))
+            }
+        }
+    }
+
+    fn body(&mut self, length: usize) -> Step {
+        if self.buffer.len() < length {
+            return Step::Starved;
+        }
+        let body = self.buffer.split_to(length).freeze();
+        if length > KEEP_BUFFER {
+            self.buffer = BytesMut::from(&self.buffer[..]);
+        }
+        self.restart(Block::default());
+        Step::Give(Item::Frame(body))
+    }
+
+    fn skip(&mut self, left: u64) -> Step {
+        let here = usize::try_from(left).map_or(self.buffer.len(), |left| left.min(self.buffer.len()));
+        self.buffer.advance(here);
+        let left = left - here as u64;
+        if left > 0 {
+            self.state = State::Skip(left);
+            return Step::Starved;
+        }
+        self.restart(Block::default());
+        Step::Again
+    }
+
+    fn hunt(&mut self) -> Step {
+        match find_name(&self.buffer) {
+            Some(at) => {
+                self.buffer.advance(at);
+                self.restart(Block::default());
+                Step::Again
+            }
+            None => {
+                // The name may be cut by the end of what is here.
+                let keep = self.buffer.len().min(NAME.len());
+                self.buffer.advance(self.buffer.len() - keep);
+                Step::Starved
+            }
+        }
+    }
+
+    /// Refuses the header line at hand; the rest of it is looked through for a real one.
+    fn fail(&mut self, why: &'static str) -> Step {
+        if starts_with_name(&self.buffer) {
+            self.buffer.advance(NAME.len() + 1);
+        }
+        self.lose(why)
+    }
+
+    /// Reports a bad header and looks for the next one from here.
+    fn lose(&mut self, why: &'static str) -> Step {
+        self.scanned = 0;
+        self.state = State::Hunt;
+        Step::Give(Item::Bad(BadFrame::Header(why)))
+    }
+
+    fn restart(&mut self, block: Block) {
+        self.scanned = 0;
+        self.state = State::Header(block);
+    }
+}
+
+fn judge(line: &[u8]) -> Line {
+    let garbage = || Line::Garbage {
+        glued: find_name(line).is_some_and(|at| at > 0),
+    };
+    let Some(colon) = memchr::memchr(b':', line) else {
+        return garbage();
+    };
+    let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+    if name.is_empty() || !name.iter().all(|byte| is_token(*byte)) {
+        return garbage();
+    }
+    if name.eq_ignore_ascii_case(NAME) {
+        return length(value);
+    }
+    let glued = name
+        .len()
+        .checked_sub(NAME.len())
+        .is_some_and(|at| name[at..].eq_ignore_ascii_case(NAME));
+    if glued {
+        return Line::Garbage { glued };
+    }
+    if name.eq_ignore_ascii_case(b"content-type") && !is_utf8_charset(value) {
+        return Line::BadCharset;
+    }
+    Line::Other
+}
+
+fn length(value: &[u8]) -> Line {
+    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
+        return Line::BadLength("Content-Length is no number");
+    }
+    let number = value.iter().try_fold(0_u64, |sum, digit| {
+        sum.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
+    });
+    // A number that does not fit is over every limit.
+    Line::Length(number.unwrap_or(u64::MAX))
+}
+
+fn is_utf8_charset(content_type: &[u8]) -> bool {
+    let lower = content_type.to_ascii_lowercase();
+    let Some(at) = memchr::memmem::find(&lower, b"charset=") else {
+        return true;
+    };
+    let charset = lower[at + b"charset=".len()..]
+        .split(|byte| *byte == b';')
+        .next()
+        .unwrap_or_default()
+        .trim_ascii();
+    matches!(charset, b"utf-8" | b"utf8" | b"\"utf-8\"" | b"\"utf8\"")
+}
+
+/// The characters of a header's name (RFC 9110).
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+fn starts_with_name(bytes: &[u8]) -> bool {
+    bytes.len() > NAME.len() && bytes[NAME.len()] == b':' && bytes[..NAME.len()].eq_ignore_ascii_case(NAME)
+}
+
+/// Where `Content-Length:` starts.
+fn find_name(bytes: &[u8]) -> Option<usize> {
+    memchr::memchr_iter(b':', bytes)
+        .filter_map(|colon| colon.checked_sub(NAME.len()))
+        .find(|at| starts_with_name(&bytes[*at..]))
+}
+
+/// A [`Decoder`] over a byte stream.
+#[derive(Debug)]
+pub struct FrameReader<R> {
+    input: R,
+    decoder: Decoder,
+}
+
+impl<R: AsyncRead + Unpin> FrameReader<R> {
+    /// Reads frames from `input`.
+    pub fn new(input: R, limits: Limits) -> Self {
+        Self {
+            input,
+            decoder: Decoder::new(limits),
+        }
+    }
+
+    /// The next item; `None` at the end of input. Safe to drop at any time.
+    pub async fn read(&mut self) -> std::io::Result<Option<Item>> {
+        loop {
+            if let Some(item) = self.decoder.pop() {
+                return Ok(Some(item));
+            }
+            if self.input.read_buf(self.decoder.spare()).await? == 0 {
+                if !self.decoder.at_rest() {
+                    tracing::warn!("input ended within a message");
+                }
+                return Ok(None);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SMALL: Limits = Limits {
+        header: 128,
+        frame: 64,
+        skip: 1_000,
+    };
+
+    fn decode<'a>(limits: Limits, chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<Item> {
+        let mut decoder = Decoder::new(limits);
+        let mut items = Vec::new();
+        for chunk in chunks {
+            decoder.push(chunk);
+            items.extend(std::iter::from_fn(|| decoder.pop()));
+        }
+        items
+    }
+
+    /// `F…` a frame with its body, `H` a bad header, `L` too large.
+    fn sketch(items: &[Item]) -> Vec<String> {
+        items
+            .iter()
+            .map(|item| match item {
+                Item::Frame(body) => format!("F{}", String::from_utf8_lossy(body)),
+                Item::Bad(BadFrame::Header(_)) => "H".to_owned(),
+                Item::Bad(BadFrame::TooLarge { .. }) => "L".to_owned(),
+            })
+            .collect()
+    }
+
+    fn cases() -> Vec<(Vec<u8>, Vec<&'static str>)> {
+        let big = "b".repeat(100);
+        let long_line = "g".repeat(300);
+        let text = |text: &str| text.as_bytes().to_vec();
+        vec![
+            (text("Content-Length: 2\r\n\r\nhi"), vec!["Fhi"]),
+            (text("content-LENGTH:2\r\n\r\nhi"), vec!["Fhi"]),
+            (text("Content-Length: 2\n\nhi"), vec!["Fhi"]),
+            (text("Content-Length: 2\r\n\nhiContent-Length: 2\n\r\nho"), vec!["Fhi", "Fho"]),
+            (text("Content-Length:\t 2 \r\n\r\nhi"), vec!["Fhi"]),
+            (text("Content-Length: 0\r\n\r\nContent-Length: 2\r\n\r\nhi"), vec!["F", "Fhi"]),
+            (text("Content-Length: 0002\r\n\r\nhi"), vec!["Fhi"]),
+            // Other headers.
+            (
+                text("X-Other: 1\r\nContent-Length: 2\r\nContent-Type: application/vscode-jsonrpc; charset=utf-8\r\n\r\nhi"),
+                vec!["Fhi"],
+            ),
+            (text("Content-Type: a/b; charset=UTF-8\r\nContent-Length: 2\r\n\r\nhi"), vec!["Fhi"]),
+            (text("Content-Type: a/b;charset=\"utf8\";x=y\r\nContent-Length: 2\r\n\r\nhi"), vec!["Fhi"]),
+            (text("Content-Type: a/b\r\nContent-Length: 2\r\n\r\nhi"), vec!["Fhi"]),
+            (
+                text("Content-Type: a/b; charset=latin1\r\nContent-Length: 2\r\n\r\nhiContent-Length: 2\r\n\r\nho"),
+                vec!["H", "Fho"],
+            ),
+            (
+                text("Content-Length: 2\r\nContent-Type: a/b; charset=utf-16\r\n\r\nhiContent-Length: 2\r\n\r\nho"),
+                vec!["H", "Fho"],
+            ),
+            // Blank lines in front.
+            (text("\r\nContent-Length: 2\r\n\r\nhi\nContent-Length: 2\r\n\r\nho"), vec!["Fhi", "Fho"]),
+            (text("\r\n\r\nContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
+            (text("\n\n\n\n\nContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
+            // No usable length.
+            (text("X: y\r\n\r\n{}Content-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
+            (text("Content-Length: x\r\n\r\nContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
+            (text("Content-Length: -1\r\n\r\nContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
+            (text("Content-Length: +2\r\n\r\nhiContent-Length: 2\r\n\r\nho"), vec!["H", "Fho"]),
+            (text("Content-Length: 2.0\r\n\r\nhiContent-Length: 2\r\n\r\nho"), vec!["H", "Fho"]),
+            (text("Content-Length: 0x2\r\n\r\nhiContent-Length: 2\r\n\r\nho"), vec!["H", "Fho"]),
+            (text("Content-Length:\r\n\r\nContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
+            (text("Content-Length : 2\r\n\r\nContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
+            (text("Content-Length\r\n\r\nContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
+            (text("Content-Length: 2Content-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
+            // Each bad header has its answer.
+            (
+                text("Content-Length: x\r\n\r\nContent-Length: y\r\n\r\nContent-Length: 2\r\n\r\nhi"),
+                vec!["H", "H", "Fhi"],
+            ),
+            // Garbage: one answer, then on.
+            (text("hello\nworld\n\n\nContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
+            (text("{\"jsonrpc\":\"2.0\"}\nContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
+            (text("\"}}Content-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
+            (text("xxContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
+            (text("GET / HTTP/1.1\r\nHost: x\r\n\r\nContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
+            (b"\xff\xfe\0\0\r\n\r\nContent-Length: 2\r\n\r\nhi".to_vec(), vec!["H", "Fhi"]),
+            (b"\xef\xbb\xbfContent-Length: 2\r\n\r\nhi".to_vec(), vec!["H", "Fhi"]),
+            // A body shorter or longer than its header says.
+            (text("Content-Length: 2\r\n\r\nhixContent-Length: 2\r\n\r\nho"), vec!["Fhi", "H", "Fho"]),
+            (
+                text("Content-Length: 4\r\n\r\nhiContent-Length: 2\r\n\r\nhoContent-Length: 2\r\n\r\nha"),
+                vec!["FhiCo", "H", "Fha"],
+            ),
+            // A bad line behind the length: the body can be skipped.
+            (
+                text("Content-Length: 2\r\nrubbish\r\n\r\nhiContent-Length: 2\r\n\r\nho"),
+                vec!["H", "Fho"],
+            ),
+            (text("Content-Length: 9\r\nxxContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
+            // Twice.
+            (text("Content-Length: 2\r\nContent-Length: 2\r\n\r\nhi"), vec!["Fhi"]),
+            (text("Content-Length: 9\r\nContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
+            // Sizes.
+            (text(&format!("Content-Length: 100\r\n\r\n{big}Content-Length: 2\r\n\r\nhi")), vec!["L", "Fhi"]),
+            (text(&format!("Content-Length: 1001\r\n\r\n{big}Content-Length: 2\r\n\r\nhi")), vec!["H", "Fhi"]),
+            (text("Content-Length: 99999999999999999999999\r\n\r\nContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
+            (text(&format!("{long_line}\r\n\r\nContent-Length: 2\r\n\r\nhi")), vec!["H", "Fhi"]),
+            (text(&format!("{long_line}Content-Length: 2\r\n\r\nhi")), vec!["H", "Fhi"]),
+            (text(&format!("X: {long_line}\r\nContent-Length: 2\r\n\r\nhi")), vec!["H", "Fhi"]),
+            (
+                text(&format!("Content-Length: 2\r\nX: {long_line}\r\n\r\nhiContent-Length: 2\r\n\r\nho")),
+                vec!["H", "Fho"],
+            ),
+            (
+                text(&format!("Content-Length:{}2\r\n\r\nhiContent-Length: 2\r\n\r\nho", " ".repeat(300))),
+                vec!["H", "Fho"],
+            ),
+            // The limit falls into the name.
+            (
+                text(&format!("X: {}\r\nContent-Length: 2\r\n\r\nhi", "x".repeat(115))),
+                vec!["H", "Fhi"],
+            ),
+            // CR only is no end of line.
+            (
+                text(&format!("Content-Length: 2\r\r{}Content-Length: 2\r\n\r\nhi", "\r".repeat(200))),
+                vec!["H", "Fhi"],
+            ),
+            // The name within garbage, then the real one.
+            (text("x\nsays Content-Length: nonsense\nContent-Length: 2\r\n\r\nhi"), vec!["H", "H", "Fhi"]),
+            (text("x\nContent-Lengt"), vec!["H"]),
+            (text("Content-Length: 5\r\n\r\nhi"), vec![]),
+        ]
+    }
+
+    #[test]
+    fn every_case_cut_at_every_position() {
+        for (bytes, expected) in cases() {
+            let whole = decode(SMALL, [&bytes[..]]);
+            assert_eq!(sketch(&whole), expected, "{}", String::from_utf8_lossy(&bytes));
+            for cut in 0..=bytes.len() {
+                let (a, b) = bytes.split_at(cut);
+                assert_eq!(decode(SMALL, [a, b]), whole, "cut at {cut}: {}", String::from_utf8_lossy(&bytes));
+            }
+            assert_eq!(decode(SMALL, bytes.chunks(1)), whole, "byte by byte");
+            assert_eq!(decode(SMALL, bytes.chunks(7)), whole, "by sevens");
+        }
+    }
+
+    #[test]
+    fn header_limit_is_exact() {
+        let limits = Limits { header: 23, ..SMALL };
+        assert_eq!(sketch(&decode(limits, [&b"Content-Length: 002\r\n\r\nhi"[..]])), ["Fhi"]);
+        assert_eq!(sketch(&decode(limits, [&b"Content-Length: 0002\r\n\r\nhi"[..]])), ["H"]);
+    }
+
+    #[test]
+    fn default_limits_hold() {
+        let frame = |claim: u64, body: usize| {
+            let mut bytes = format!("Content-Length: {claim}\r\n\r\n").into_bytes();
+            bytes.resize(bytes.len() + body, b'x');
+            bytes.extend_from_slice(b"Content-Length: 2\r\n\r\nhi");
+            sketch(&decode(Limits::default(), bytes.chunks(1 << 16)))
+        };
+        let over = (32 << 20) + 1;
+        assert_eq!(frame(over as u64, over), ["L", "Fhi"]);
+        assert_eq!(frame((256 << 20) + 1, 1_000), ["H", "Fhi"]);
+        assert_eq!(frame(1_000_000_000_000, 1_000), ["H", "Fhi"]);
+        let largest = decode(Limits::default(), {
+            let mut bytes = format!("Content-Length: {}\r\n\r\n", 32 << 20).into_bytes();
+            bytes.resize(bytes.len() + (32 << 20), b'x');
+            [bytes.leak() as &[u8]]
+        });
+        assert!(matches!(&largest[..], [Item::Frame(body)] if body.len() == 32 << 20));
+    }
+
+    #[test]
+    fn claims_reserve_nothing() {
+        let mut decoder = Decoder::new(Limits::default());
+        decoder.push(b"Content-Length: 33554432\r\n\r\n");
+        assert_eq!(decoder.pop(), None);
+        assert!(decoder.spare().capacity() < 256 << 10);
+        decoder.push(&vec![b'x'; 33_554_432]);
+        assert!(decoder.pop().is_some());
+        assert!(decoder.spare().capacity() < 256 << 10, "a large buffer is given back");
+        decoder.push(b"Content-Length: 200000000\r\n\r\n");
+        assert!(matches!(decoder.pop(), Some(Item::Bad(BadFrame::TooLarge { .. }))));
+        for _ in 0..100 {
+            decoder.push(&[b'x'; 1 << 16]);
+            assert_eq!(decoder.pop(), None);
+            assert!(decoder.buffer.is_empty());
+        }
+    }
+
+    #[tokio::test]
+    async fn reads_to_the_end_of_input() {
+        let input = &b"Content-Length: 2\r\n\r\nhirubbish\nContent-Length: 2\r\n\r\nhoContent-Le"[..];
+        let mut reader = FrameReader::new(input, Limits::default());
+        let mut items = Vec::new();
+        while let Some(item) = reader.read().await.unwrap() {
+            items.push(item);
+        }
+        assert_eq!(sketch(&items), ["Fhi", "H", "Fho"]);
+    }
+
+    /// Bytes that look like headers more often than chance would have it.
+    fn noise() -> impl Strategy<Value = Vec<u8>> {
+        let word = prop_oneof![
+            Just(b"Content-Length".to_vec()),
+            Just(b"content-length: ".to_vec()),
+            Just(b"Content-Length: 3\r\n\r\n".to_vec()),
+            Just(b"\r\n".to_vec()),
+            Just(b"\n".to_vec()),
+            Just(b":".to_vec()),
+            Just(b"charset=".to_vec()),
+            (0_u32..2_000).prop_map(|n| n.to_string().into_bytes()),
+            proptest::collection::vec(any::<u8>(), 0..40),
+        ];
+        proptest::collection::vec(word, 0..40).prop_map(|words| words.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn cuts_never_matter(bytes in noise(), cuts in proptest::collection::vec(1_usize..50, 1..20)) {
+            let whole = decode(SMALL, [&bytes[..]]);
+            let mut chunks = Vec::new();
+            let (mut rest, mut cuts) = (&bytes[..], cuts.iter().cycle());
+            while !rest.is_empty() {
+                let (chunk, tail) = rest.split_at(rest.len().min(*cuts.next().unwrap()));
+                chunks.push(chunk);
+                rest = tail;
+            }
+            prop_assert_eq!(decode(SMALL, chunks), whole);
+        }
+
+        #[test]
+        fn a_valid_frame_is_found_behind_any_noise(bytes in noise()) {
+            // A claimed body may swallow up to 1,000 bytes, a header block 128.
+            let mut stream = bytes;
+            stream.extend(std::iter::repeat_n(b'.', 1_200));
+            stream.extend_from_slice(b"\r\n\r\nContent-Length: 4\r\n\r\nlast");
+            let seen = sketch(&decode(SMALL, [&stream[..]]));
+            prop_assert_eq!(seen.last().map(String::as_str), Some("Flast"));
+        }
+
+        #[test]
+        fn keeps_little(bytes in noise()) {
+            let mut decoder = Decoder::new(SMALL);
+            for chunk in bytes.chunks(16) {
+                decoder.push(chunk);
+                while decoder.pop().is_some() {}
+                prop_assert!(decoder.buffer.len() <= 128);
+            }
+        }
+    }
+}

@@ -1,0 +1,449 @@
+//! What a body is: request, notification, answer, or an error to send back (R-WIRE-4).
+//!
+//! Exactly one verdict per body, never a panic. What the peer meant as an answer is never answered, so that
+//! two sides cannot send each other errors for ever; if its id can be read, whoever waits for it gets an error.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Value, json};
+use tower_lsp::jsonrpc::{Error, ErrorCode, Id, Request, Response};
+
+use crate::domain::error::{ErrorClass, ErrorCode as Code};
+
+/// A longer id (in bytes) is refused: ids are kept while their request runs.
+pub const MAX_ID: usize = 1_024;
+
+/// A longer method name (in bytes) is refused: names are quoted in errors.
+pub const MAX_METHOD: usize = 1_024;
+
+/// The peer asks for more than we do at once; the same again may succeed.
+pub const OVERLOADED: ErrorCode = ErrorCode::ServerError(-32_000);
+
+/// A body, judged.
+#[derive(Debug, PartialEq)]
+pub enum Incoming {
+    /// A request, or a notification if it has no id.
+    Call(Request),
+    /// An answer to a request of ours.
+    Answer(Response),
+    /// To be answered with an error.
+    Refused(Response),
+    /// To be dropped, and why.
+    Ignored(&'static str),
+}
+
+/// An error with the `data` that every error of ours carries (R-WIRE-6).
+pub fn refusal(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Error {
+    let message = message.into();
+    let (name, class) = match code {
+        ErrorCode::RequestCancelled => (Code::Cancelled, ErrorClass::Terminal),
+        ErrorCode::InternalError => (Code::Internal, ErrorClass::Terminal),
+        OVERLOADED => (Code::Protocol, ErrorClass::Retryable),
+        _ => (Code::Protocol, ErrorClass::Terminal),
+    };
+    let data = json!({ "code": name.name(), "message": message, "class": class.name() });
+    Error {
+        code,
+        message,
+        data: Some(data),
+    }
+}
+
+/// A fault of ours.
+pub fn internal(message: impl Into<Cow<'static, str>>) -> Error {
+    refusal(ErrorCode::InternalError, message)
+}
+
+/// The request was cancelled and nobody answered for it.
+pub fn cancelled() -> Error {
+    refusal(ErrorCode::RequestCancelled, "request was cancelled")
+}
+
+/// Not a message that we take.
+pub fn invalid(message: impl Into<Cow<'static, str>>) -> Error {
+    refusal(ErrorCode::InvalidRequest, message)
+}
+
+/// Judges a body.
+pub fn classify(body: &[u8]) -> Incoming {
+    match std::str::from_utf8(body) {
+        Ok(text) => classify_text(text),
+        Err(_) => {
+            let why = refusal(ErrorCode::ParseError, "body is not UTF-8");
+            match serde_json::from_str(&String::from_utf8_lossy(body)) {
+                Ok(Top::Object(members)) => unusable(&members, why),
+                _ => refuse(Id::Null, why),
+            }
+        }
+    }
+}
+
+fn classify_text(text: &str) -> Incoming {
+    match serde_json::from_str::<Top<Value>>(text) {
+        Ok(Top::Object(members)) => judge(*members),
+        Ok(Top::Array) => refuse(Id::Null, invalid("batches are not supported")),
+        Ok(Top::Other) => refuse(Id::Null, invalid("a message is an object")),
+        Err(error) => match mend_surrogates(text) {
+            Some(mended) => classify_text(&mended),
+            None => diagnose(text, &error),
+        },
+    }
+}
+
+/// Tells bad JSON from good JSON that cannot be used (nested too deeply, numbers beyond all range).
+fn diagnose(text: &str, error: &serde_json::Error) -> Incoming {
+    if serde_json::from_str::<IgnoredAny>(text).is_err() {
+        // An error of serde_json names a place and a kind, never the text.
+        return refuse(Id::Null, refusal(ErrorCode::ParseError, format!("body is not JSON: {error}")));
+    }
+    let why = invalid(format!("message cannot be read: {error}"));
+    match serde_json::from_str(text) {
+        Ok(Top::Object(members)) => unusable(&members, why),
+        _ => refuse(Id::Null, why),
+    }
+}
+
+/// The verdict on a message of which only the outline can be read.
+fn unusable(members: &Members<IgnoredAny>, why: Error) -> Incoming {
+    match members.usable_id() {
+        Some(id) if members.is_answer() => Incoming::Answer(Response::from_error(id, why)),
+        None if members.is_answer() => Incoming::Ignored("an answer that cannot be read"),
+        id => refuse(id.unwrap_or_default(), why),
+    }
+}
+
+fn judge(members: Members<Value>) -> Incoming {
+    if members.is_answer() {
+        return judge_answer(members);
+    }
+    let id = members.usable_id();
+    let refused = |why: Cow<'static, str>| refuse(id.clone().unwrap_or_default(), invalid(why));
+    if let Some(name) = members.twice {
+        return refused(format!("member {name} stands twice").into());
+    }
+    if let Err(why) = members.version() {
+        return refused(why.into());
+    }
+    let method = match members.method {
+        Some(Scalar::Text(method)) if method.len() <= MAX_METHOD => method,
+        Some(Scalar::Text(_)) => return refused("method is longer than 1,024 bytes".into()),
+        Some(_) => return refused("method is not a string".into()),
+        None => return refused("neither a request nor an answer: no method, result or error".into()),
+    };
+    if members.result.is_some() || members.error.is_some() {
+        return refused("both a request and an answer".into());
+    }
+    if let (Some(given), None) = (&members.id, &id) {
+        return refused(given.why_no_id().into());
+    }
+    let mut request = Request::build(method);
+    match members.params {
+        Some(params @ (Value::Array(_) | Value::Object(_) | Value::Null)) => request = request.params(params),
+        Some(_) => return refused("params is neither an object nor an array".into()),
+        None => {}
+    }
+    if let Some(id) = id {
+        request = request.id(id);
+    }
+    Incoming::Call(request.finish())
+}
+
+fn judge_answer(members: Members<Value>) -> Incoming {
+    let Some(id) = members.usable_id() else {
+        return Incoming::Ignored("an answer without a usable id");
+    };
+    let malformed = |why: &'static str| Incoming::Answer(Response::from_error(id.clone(), invalid(why)));
+    if members.twice.is_some() {
+        return malformed("the client's answer has a member twice");
+    }
+    if members.version().is_err() {
+        return malformed("the client's answer is not JSON-RPC 2.0");
+    }
+    match (members.result, members.error) {
+        // Some peers send both, one of them null.
+        (Some(result), None | Some(Value::Null)) => Incoming::Answer(Response::from_ok(id, result)),
+        (None | Some(Value::Null), Some(error)) => match peer_error(error) {
+            Some(error) => Incoming::Answer(Response::from_error(id, error)),
+            None => malformed("the error in the client's answer has no code and message"),
+        },
+        (_, _) => malformed("the client's answer has a result and an error"),
+    }
+}
+
+/// The client's error; members that we do not know are passed over.
+fn peer_error(mut error: Value) -> Option<Error> {
+    let code = ErrorCode::from(error.get("code")?.as_i64()?);
+    let message = error.get("message")?.as_str()?.to_owned().into();
+    let data = error.get_mut("data").map(Value::take);
+    Some(Error { code, message, data })
+}
+
+fn refuse(id: Id, why: Error) -> Incoming {
+    Incoming::Refused(Response::from_error(id, why))
+}
+
+/// The top of a body.
+enum Top<V> {
+    Object(Box<Members<V>>),
+    Array,
+    Other,
+}
+
+/// The members of a message; the big ones as `V`.
+struct Members<V> {
+    jsonrpc: Option<Scalar>,
+    id: Option<Scalar>,
+    method: Option<Scalar>,
+    params: Option<V>,
+    result: Option<V>,
+    error: Option<V>,
+    /// A member that stands there more than once.
+    twice: Option<&'static str>,
+}
+
+impl<V> Members<V> {
+    fn usable_id(&self) -> Option<Id> {
+        match &self.id {
+            _ if self.twice == Some("id") => None,
+            Some(Scalar::Int(number)) => Some(Id::Number(*number)),
+            Some(Scalar::Text(text)) if text.len() <= MAX_ID => Some(Id::String(text.clone())),
+            _ => None,
+        }
+    }
+
+    fn is_answer(&self) -> bool {
+        self.method.is_none() && (self.result.is_some() || self.error.is_some())
+    }
+
+    fn version(&self) -> Result<(), &'static str> {
+        match &self.jsonrpc {
+            Some(Scalar::Text(version)) if version == "2.0" => Ok(()),
+            Some(_) => Err("jsonrpc is not \"2.0\""),
+            None => Err("no member jsonrpc: \"2.0\""),
+        }
+    }
+}
+
+/// A member that has to be a word or a whole number; anything else only by its kind.
+#[derive(Debug)]
+enum Scalar {
+    Null,
+    Int(i64),
+    Text(String),
+    OtherNumber,
+    Other,
+}
+
+impl Scalar {
+    fn why_no_id(&self) -> &'static str {
+        match self {
+            Self::Null => "id is null",
+            Self::OtherNumber => "id is not a whole number of 64 bits",
+            Self::Text(_) => "id is longer than 1,024 bytes",
+            Self::Int(_) | Self::Other => "id is neither a string nor a number",
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ScalarVisitor)
+    }
+}
+
+struct ScalarVisitor;
+
+impl<'de> Visitor<'de> for ScalarVisitor {
+    type Value = Scalar;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Scalar, E> {
+        Ok(Scalar::Null)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Scalar, E> {
+        Ok(Scalar::Other)
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Scalar, E> {
+        Ok(Scalar::Int(number))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Scalar, E> {
+        Ok(i64::try_from(number).map_or(Scalar::OtherNumber, Scalar::Int))
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Scalar, E> {
+        Ok(Scalar::OtherNumber)
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Scalar, E> {
+        Ok(Scalar::Text(text.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Scalar, A::Error> {
+        drain(items)?;
+        Ok(Scalar::Other)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Scalar, A::Error> {
+        while entries.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Scalar::Other)
+    }
+}
+
+/// Reads a sequence to its end; ignored values do not recurse, however deep they are.
+fn drain<'de, A: SeqAccess<'de>>(mut items: A) -> Result<(), A::Error> {
+    while items.next_element::<IgnoredAny>()?.is_some() {}
+    Ok(())
+}
+
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "lowercase")]
+enum Field {
+    Jsonrpc,
+    Id,
+    Method,
+    Params,
+    Result,
+    Error,
+    #[serde(other)]
+    Unknown,
+}
+
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for Top<V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TopVisitor(PhantomData))
+    }
+}
+
+struct TopVisitor<V>(PhantomData<V>);
+
+impl<'de, V: Deserialize<'de>> Visitor<'de> for TopVisitor<V> {
+    type Value = Top<V>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Top<V>, E> {
+        Ok(Top::Other)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Top<V>, E> {
+        Ok(Top::Other)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Top<V>, E> {
+        Ok(Top::Other)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Top<V>, E> {
+        Ok(Top::Other)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Top<V>, E> {
+        Ok(Top::Other)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Top<V>, E> {
+        Ok(Top::Other)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Top<V>, A::Error> {
+        drain(items)?;
+        Ok(Top::Array)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Top<V>, A::Error> {
+        let mut members = Members {
+            jsonrpc: None,
+            id: None,
+            method: None,
+            params: None,
+            result: None,
+            error: None,
+            twice: None,
+        };
+        while let Some(field) = entries.next_key::<Field>()? {
+            let twice = &mut members.twice;
+            match field {
+                Field::Jsonrpc => take(&mut entries, &mut members.jsonrpc, "jsonrpc", twice)?,
+                Field::Id => take(&mut entries, &mut members.id, "id", twice)?,
+                Field::Method => take(&mut entries, &mut members.method, "method", twice)?,
+                Field::Params => take(&mut entries, &mut members.params, "params", twice)?,
+                Field::Result => take(&mut entries, &mut members.result, "result", twice)?,
+                Field::Error => take(&mut entries, &mut members.error, "error", twice)?,
+                Field::Unknown => {
+                    entries.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(Top::Object(Box::new(members)))
+    }
+}
+
+/// Reads a member's value into its place; a second one is only noted.
+fn take<'de, A: MapAccess<'de>, T: Deserialize<'de>>(
+    entries: &mut A,
+    place: &mut Option<T>,
+    name: &'static str,
+    twice: &mut Option<&'static str>,
+) -> Result<(), A::Error> {
+    if place.is_none() {
+        *place = Some(entries.next_value()?);
+        return Ok(());
+    }
+    // A doubtful id outranks all else: nobody may be answered by it.
+    if *twice != Some("id") {
+        *twice = Some(name);
+    }
+    entries.next_value::<IgnoredAny>().map(drop)
+}
+
+/// Puts U+FFFD for each `\u` escape that is half of a pair: editors written in JavaScript send them
+/// as they stand in a document. `None` if there is none. Positions keep their meaning: one UTF-16 unit each.
+fn mend_surrogates(text: &str) -> Option<String> {
+    let mut mended = String::new();
+    let mut copied = 0;
+    let mut rest = 0;
+    while let Some(found) = memchr::memchr(b'\\', &text.as_bytes()[rest..]) {
+        let at = rest + found;
+        match unit(text, at) {
+            Some(0xd800..=0xdbff) if matches!(unit(text, at + 6), Some(0xdc00..=0xdfff)) => rest = at + 12,
+            Some(0xd800..=0xdfff) => {
+                mended.push_str(&text[copied..at]);
+                mended.push_str("\\ufffd");
+                rest = at + 6;
+                copied = rest;
+            }
+            Some(_) => rest = at + 6,
+            None => rest = (at + 2).min(text.len()),
+        }
+    }
+    if copied == 0 {
+        return None;
+    }
+    mended.push_str(&text[copied..]);
+    Some(mended)
+}
+
+/// The UTF-16 unit that a `\uXXXX` at `at` stands for.
+fn unit(text: &str, at: usize) -> Option<u32> {
+    let escape = text.as_bytes().get(at..at + 6)?;
+    let digits = escape.strip_prefix(b"\\u")?;
+    digits
+        .iter()
+        .try_fold(0, |sum, digit| Some(sum * 16 + char::from(*digit).to_digit(16)?))
+}
+
+#[cfg(test)]
+#[path = "message_tests.rs"]
+mod tests;

@@ -1,0 +1,457 @@
+//! The one way out: everything that is sent, in the order in which it was pushed (R-WIRE-1, R-WIRE-3).
+//!
+//! [`Outbox::push`] is for any thread and never waits: what can be much asks for room first
+//! (`base::flow`), and the room is given back when the bytes are written. Order and merging are `queue`'s.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tower_lsp::jsonrpc::Response;
+
+use super::queue::{Effect, Queue};
+pub use super::queue::{Item, Slot};
+use crate::base::clock::{self, Instant};
+
+/// Input is not read while so many bytes wait that nobody asked for room for: a client that sends and does
+/// not read its answers is pressed back on.
+const UNBOUNDED_LIMIT: usize = 8 << 20;
+
+/// A handle of the outbox; clones are the same outbox.
+#[derive(Clone, Debug)]
+pub struct Outbox {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Wakes a writer that sleeps on its own thread.
+    thread: Condvar,
+    /// Wakes a writer that is a task.
+    task: Notify,
+    /// Tells that the outbox is below [`UNBOUNDED_LIMIT`] again, or closed.
+    room: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    queue: Queue,
+    phase: Phase,
+    sleeper: Option<Sleeper>,
+    /// Somebody waits for room.
+    awaited: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Takes and gives.
+    Running,
+    /// Gives what it has, takes no more.
+    Finishing,
+    /// Neither.
+    Closed,
+}
+
+/// A writer with nothing to do, and what it does next by itself.
+#[derive(Clone, Copy, Debug)]
+struct Sleeper {
+    until: Option<Instant>,
+    kind: SleeperKind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum SleeperKind {
+    Thread,
+    Task,
+}
+
+/// What a writer finds.
+enum Found {
+    Slots,
+    Nothing { until: Option<Instant> },
+    End,
+}
+
+impl Outbox {
+    /// An outbox whose frames (R-WIRE-3) are `delta_frame` long; zero: no limit by rate. Until [`Self::open`]
+    /// only answers leave.
+    pub fn new(delta_frame: Duration) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                state: Mutex::new(State {
+                    queue: Queue::new(delta_frame),
+                    phase: Phase::Running,
+                    sleeper: None,
+                    awaited: false,
+                }),
+                thread: Condvar::new(),
+                task: Notify::new(),
+                room: Notify::new(),
+            }),
+        }
+    }
+
+    /// Takes an item in; never waits. After [`Self::finish`] or [`Self::close`] it is dropped.
+    pub fn push(&self, item: Item) {
+        let now = clock::now();
+        let mut state = self.lock();
+        if state.phase != Phase::Running {
+            drop(state);
+            drop(item);
+            return;
+        }
+        let effect = state.queue.push(item, now);
+        self.wake(state, effect);
+    }
+
+    /// Takes the answer to a request in.
+    pub fn push_response(&self, response: &Response, group: Option<u64>) {
+        let body = serde_json::to_vec(response).unwrap_or_else(|error| {
+            tracing::error!(%error, "answer cannot be serialised");
+            let failed = super::message::internal("answer cannot be serialised");
+            serde_json::to_vec(&Response::from_error(response.id().clone(), failed)).unwrap_or_default()
+        });
+        self.push(Item::Response { body, group });
+    }
+
+    /// Lets notifications out: the client has said `initialized`.
+    pub fn open(&self) {
+        let now = clock::now();
+        let mut state = self.lock();
+        state.queue.open(now);
+        self.wake(state, Effect::Ready);
+    }
+
+    /// Sets the length of a frame from now on.
+    pub fn set_delta_frame(&self, delta_frame: Duration) {
+        self.lock().queue.set_frame(delta_frame);
+    }
+
+    /// Takes no more; the writer ends when it has written what is here.
+    pub fn finish(&self) {
+        let mut state = self.lock();
+        if state.phase == Phase::Running {
+            state.phase = Phase::Finishing;
+            state.queue.release_all();
+        }
+        self.wake(state, Effect::Ready);
+    }
+
+    /// The pipe is gone: drops everything, and gives all room back so that nobody waits for a reader.
+    pub fn close(&self) {
+        let mut state = self.lock();
+        state.phase = Phase::Closed;
+        state.queue.clear();
+        self.wake(state, Effect::Ready);
+        self.shared.room.notify_waiters();
+    }
+
+    /// Whether [`Self::close`] was called.
+    pub fn is_closed(&self) -> bool {
+        self.lock().phase == Phase::Closed
+    }
+
+    /// Waits while too much that nobody asked room for is waiting to be written.
+    pub async fn room(&self) {
+        loop {
+            let mut freed = std::pin::pin!(self.shared.room.notified());
+            freed.as_mut().enable();
+            if self.has_room() {
+                return;
+            }
+            freed.await;
+        }
+    }
+
+    /// Whether [`Self::room`] would not wait.
+    pub fn has_room(&self) -> bool {
+        let mut state = self.lock();
+        let has_room = state.phase == Phase::Closed || state.queue.unbounded() < UNBOUNDED_LIMIT;
+        state.awaited |= !has_room;
+        has_room
+    }
+
+    /// Waits, on the calling thread, for something to write: at least one slot, and more up to `max` bytes.
+    /// False: the end. There may be one writer.
+    pub fn take_blocking(&self, batch: &mut Vec<Slot>, max: usize) -> bool {
+        let mut state = self.lock();
+        loop {
+            let now = clock::now();
+            match self.fill(&mut state, batch, max, now) {
+                Found::Slots => return true,
+                Found::End => return false,
+                Found::Nothing { until } => {
+                    state.sleeper = Some(Sleeper {
+                        until,
+                        kind: SleeperKind::Thread,
+                    });
+                    state = match until {
+                        None => self.shared.thread.wait(state).unwrap_or_else(PoisonError::into_inner),
+                        Some(until) => {
+                            let wait = until.saturating_duration_since(now);
+                            let woken = self.shared.thread.wait_timeout(state, wait);
+                            woken.unwrap_or_else(PoisonError::into_inner).0
+                        }
+                    };
+                    state.sleeper = None;
+                }
+            }
+        }
+    }
+
+    /// As [`Self::take_blocking`], for a writer that is a task.
+    pub async fn take(&self, batch: &mut Vec<Slot>, max: usize) -> bool {
+        loop {
+            let until = {
+                let mut state = self.lock();
+                match self.fill(&mut state, batch, max, clock::now()) {
+                    Found::Slots => return true,
+                    Found::End => return false,
+                    Found::Nothing { until } => {
+                        state.sleeper = Some(Sleeper {
+                            until,
+                            kind: SleeperKind::Task,
+                        });
+                        until
+                    }
+                }
+            };
+            let woken = self.shared.task.notified();
+            match until {
+                None => woken.await,
+                Some(until) => {
+                    tokio::select! {
+                        biased;
+                        () = woken => {}
+                        () = tokio::time::sleep_until(until) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    fn fill(&self, state: &mut State, batch: &mut Vec<Slot>, max: usize, now: Instant) -> Found {
+        let mut room = max;
+        while let Some(slot) = state
+            .queue
+            .pop_within(if batch.is_empty() { usize::MAX } else { room }, now)
+        {
+            room = room.saturating_sub(slot.len());
+            batch.push(slot);
+        }
+        if state.awaited && state.queue.unbounded() < UNBOUNDED_LIMIT {
+            state.awaited = false;
+            self.shared.room.notify_waiters();
+        }
+        match state.phase {
+            _ if !batch.is_empty() => Found::Slots,
+            Phase::Running => Found::Nothing {
+                until: state.queue.next_due(),
+            },
+            Phase::Finishing | Phase::Closed => Found::End,
+        }
+    }
+
+    /// Wakes the writer if it sleeps and has to know.
+    fn wake(&self, mut state: MutexGuard<'_, State>, effect: Effect) {
+        let Some(sleeper) = state.sleeper else {
+            return;
+        };
+        let knows = match effect {
+            Effect::Ready => false,
+            Effect::ReadyAt(due) => sleeper.until.is_some_and(|until| until <= due),
+            Effect::Nothing => true,
+        };
+        if knows {
+            return;
+        }
+        state.sleeper = None;
+        drop(state);
+        match sleeper.kind {
+            SleeperKind::Thread => self.shared.thread.notify_one(),
+            SleeperKind::Task => self.shared.task.notify_one(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tower_lsp::jsonrpc::Id;
+
+    use super::*;
+    use crate::base::flow::Pool;
+    use crate::base::spawn::spawn;
+
+    fn note(text: &str) -> Item {
+        Item::Notification {
+            body: text.as_bytes().to_vec(),
+            group: Some(1),
+            permit: None,
+        }
+    }
+
+    fn delta(offset: usize) -> Item {
+        Item::Mergeable {
+            key: (1, 1),
+            head: offset.to_string().into_bytes(),
+            text: b"x".to_vec(),
+            tail: b"",
+            permit: None,
+        }
+    }
+
+    fn text(batch: &mut Vec<Slot>) -> String {
+        let mut buffer = Vec::new();
+        batch.drain(..).for_each(|slot| slot.write_to(&mut buffer));
+        String::from_utf8(buffer).unwrap().replace("\r\n\r\n", " ").replace("Content-Length: ", "|")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn wakes_a_task_for_what_is_pushed_and_what_is_due() {
+        let outbox = Outbox::new(Duration::from_millis(16));
+        outbox.open();
+        let mut batch = Vec::new();
+        for offset in 0..2 {
+            outbox.push(delta(offset));
+            assert!(outbox.take(&mut batch, 1_000).await);
+        }
+        batch.clear();
+        let pusher = spawn({
+            let outbox = outbox.clone();
+            async move {
+                tokio::time::sleep(Duration::from_millis(3)).await;
+                outbox.push(delta(2));
+                outbox.push(delta(3));
+            }
+        });
+        let start = clock::now();
+        assert!(outbox.take(&mut batch, 1_000).await);
+        assert_eq!(clock::now() - start, Duration::from_millis(16));
+        assert_eq!(text(&mut batch), "|3 2xx");
+        pusher.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_batch_has_at_most_its_size() {
+        let outbox = Outbox::new(Duration::ZERO);
+        outbox.open();
+        for text in ["1", "22", "333", "a long one", "5"] {
+            outbox.push(note(text));
+        }
+        let mut batches = Vec::new();
+        let mut batch = Vec::new();
+        outbox.finish();
+        while outbox.take(&mut batch, 6).await {
+            batches.push(text(&mut batch));
+        }
+        assert_eq!(batches, ["|1 1|2 22|3 333", "|10 a long one", "|1 5"]);
+        outbox.push(note("late"));
+        assert!(!outbox.take(&mut batch, 6).await);
+    }
+
+    #[test]
+    fn finish_lets_out_what_is_held() {
+        let outbox = Outbox::new(Duration::from_secs(60));
+        outbox.open();
+        let mut batch = Vec::new();
+        for offset in 0..3 {
+            outbox.push(delta(offset));
+            if offset < 2 {
+                assert!(outbox.take_blocking(&mut batch, 1_000));
+            }
+        }
+        batch.clear();
+        outbox.finish();
+        assert!(outbox.take_blocking(&mut batch, 1_000));
+        assert_eq!(text(&mut batch), "|2 2x");
+        assert!(!outbox.take_blocking(&mut batch, 1_000));
+    }
+
+    #[tokio::test]
+    async fn close_gives_all_room_back() {
+        let pool = Pool::new(10);
+        let account = pool.account(10);
+        let outbox = Outbox::new(Duration::ZERO);
+        let full = |outbox: &Outbox| {
+            outbox.push(Item::Notification {
+                body: vec![b'x'; 10],
+                group: None,
+                permit: Some(account.take(10)),
+            });
+        };
+        full(&outbox);
+        outbox.push_response(&Response::from_ok(Id::Number(1), "x".repeat(9 << 20).into()), None);
+        assert!(!outbox.has_room());
+        let mut waiting = Box::pin(account.admit(1));
+        let mut pressed = Box::pin(outbox.room());
+        assert!(futures::poll!(&mut waiting).is_pending());
+        assert!(futures::poll!(&mut pressed).is_pending());
+        outbox.close();
+        waiting.await;
+        pressed.await;
+        full(&outbox);
+        assert_eq!(pool.used(), 0, "what comes late takes no room");
+    }
+
+    #[tokio::test]
+    async fn answers_that_nobody_reads_press_back() {
+        let outbox = Outbox::new(Duration::ZERO);
+        let answer = Response::from_ok(Id::Number(1), "x".repeat(1 << 20).into());
+        for _ in 0..9 {
+            outbox.push_response(&answer, None);
+        }
+        let mut room = Box::pin(outbox.room());
+        assert!(futures::poll!(&mut room).is_pending());
+        let mut batch = Vec::new();
+        assert!(outbox.take(&mut batch, 3 << 20).await);
+        room.await;
+    }
+
+    #[test]
+    fn many_threads_and_one_writer() {
+        const EACH: usize = 20_000;
+        let outbox = Outbox::new(Duration::from_micros(200));
+        outbox.open();
+        let seen = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let (mut batch, mut seen) = (Vec::new(), [0; 4]);
+                while outbox.take_blocking(&mut batch, 128 << 10) {
+                    let mut buffer = Vec::new();
+                    batch.drain(..).for_each(|slot| slot.write_to(&mut buffer));
+                    for byte in buffer {
+                        if let Some(at) = b"abcd".iter().position(|letter| *letter == byte) {
+                            seen[at] += 1;
+                        }
+                    }
+                }
+                seen
+            });
+            let pushers: Vec<_> = (0..4_u64)
+                .map(|group| {
+                    let outbox = outbox.clone();
+                    scope.spawn(move || {
+                        for _ in 0..EACH {
+                            outbox.push(Item::Mergeable {
+                                key: (group, group),
+                                head: b"=".to_vec(),
+                                text: vec![b"abcd"[usize::try_from(group).unwrap()]],
+                                tail: b"",
+                                permit: None,
+                            });
+                        }
+                    })
+                })
+                .collect();
+            pushers.into_iter().for_each(|pusher| pusher.join().unwrap());
+            outbox.finish();
+            writer.join().unwrap()
+        });
+        // 'e', 'n', 't' … of the headers are others' letters; none of a, b, c, d stands in "Content-Length".
+        assert_eq!(seen, [EACH; 4]);
+    }
+}

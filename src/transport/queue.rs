@@ -1,0 +1,394 @@
+//! The outbox's core, pure: what leaves next, in which order, what merges (R-WIRE-1, R-WIRE-3).
+//!
+//! One queue in the order of pushing. A delta joins the waiting delta of its stream if that is the newest of
+//! its group; above two notifications per stream and frame it is held, outside the queue, until the frame ends
+//! or something else of its group is pushed. So a group holds at most one slot, always its newest: the order
+//! of a group is the order of pushing. Knows no threads and no clock: time comes as an argument.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::time::Duration;
+
+use crate::base::clock::Instant;
+use crate::base::flow::Permit;
+
+/// A merged delta stops growing here, in bytes of its body.
+pub const MAX_MERGED: usize = 64 << 10;
+
+/// How many notifications of one stream leave in a frame.
+const PER_FRAME: u8 = 2;
+
+/// Ended groups are looked for when there are so many, and each time their number has doubled.
+const SWEEP: usize = 64;
+
+/// What is to be sent.
+#[derive(Debug)]
+pub enum Item {
+    /// The answer to a request, serialised. Leaves after all that was pushed before it: of its group, or
+    /// without one, of every group.
+    Response {
+        /// The body.
+        body: Vec<u8>,
+        /// Whose order it belongs to.
+        group: Option<u64>,
+    },
+    /// A notification or a request to the client, serialised.
+    Notification {
+        /// The body.
+        body: Vec<u8>,
+        /// Whose order it belongs to (a session); none: its own.
+        group: Option<u64>,
+        /// The room it takes until it is written.
+        permit: Option<Permit>,
+    },
+    /// An increment that may merge with the next of its stream.
+    Mergeable {
+        /// The stream (a message, an output) and its group (a session). A stream belongs to one group.
+        key: (u64, u64),
+        /// The body up to the text; carries the offset of this text.
+        head: Vec<u8>,
+        /// The text, JSON-escaped.
+        text: Vec<u8>,
+        /// The body behind the text; the same for all of a stream.
+        tail: &'static [u8],
+        /// The room it takes until it is written.
+        permit: Option<Permit>,
+    },
+}
+
+/// A body on its way out. Dropping it gives its room back: do so when its bytes are written.
+#[derive(Debug)]
+pub struct Slot {
+    body: Vec<u8>,
+    tail: &'static [u8],
+    permit: Option<Permit>,
+    stream: Option<u64>,
+}
+
+impl Slot {
+    /// Its length in bytes.
+    pub fn len(&self) -> usize {
+        self.body.len() + self.tail.len()
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Appends the frame, header and body, to `buffer`.
+    pub fn write_to(&self, buffer: &mut Vec<u8>) {
+        use std::io::Write as _;
+        // Writing to a Vec cannot fail.
+        let _ = write!(buffer, "Content-Length: {}\r\n\r\n", self.len());
+        buffer.extend_from_slice(&self.body);
+        buffer.extend_from_slice(self.tail);
+    }
+
+    fn fits(&self, stream: u64, text: &[u8]) -> bool {
+        self.stream == Some(stream) && self.len() + text.len() <= MAX_MERGED
+    }
+
+    fn merge(&mut self, text: &[u8], permit: Option<Permit>) {
+        self.body.extend_from_slice(text);
+        match (&mut self.permit, permit) {
+            (Some(mine), Some(other)) => mine.merge(other),
+            (mine @ None, other) => *mine = other,
+            (Some(_), None) => {}
+        }
+    }
+}
+
+/// How often a stream has been notified of in its current frame.
+#[derive(Debug)]
+struct Frame {
+    stream: u64,
+    start: Instant,
+    sent: u8,
+}
+
+#[derive(Debug, Default)]
+struct Group {
+    /// The number of its newest slot in the queue.
+    newest: Option<u64>,
+    /// Newer than all of its slots in the queue; leaves at the time given.
+    held: Option<(Instant, Slot)>,
+    /// Streams that are in a frame.
+    frames: Vec<Frame>,
+}
+
+/// What a push means for a writer that sleeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It has something to write.
+    Ready,
+    /// It has something to write at that time.
+    ReadyAt(Instant),
+    /// Nothing that it does not know of.
+    Nothing,
+}
+
+/// The order of what leaves.
+#[derive(Debug)]
+pub struct Queue {
+    frame: Duration,
+    ready: VecDeque<Slot>,
+    /// The number of the first of `ready`.
+    first: u64,
+    groups: HashMap<u64, Group>,
+    held: BTreeSet<(Instant, u64)>,
+    /// Notifications from before the client was ready for them.
+    unopened: Option<Vec<Item>>,
+    /// Bytes in `ready` that no permit stands for.
+    unbounded: usize,
+    sweep_at: usize,
+}
+
+impl Queue {
+    /// An empty queue; `frame` zero: nothing is held by rate.
+    pub fn new(frame: Duration) -> Self {
+        Self {
+            frame,
+            ready: VecDeque::new(),
+            first: 0,
+            groups: HashMap::new(),
+            held: BTreeSet::new(),
+            unopened: Some(Vec::new()),
+            unbounded: 0,
+            sweep_at: SWEEP,
+        }
+    }
+
+    /// Sets the length of a frame, for frames to come.
+    pub fn set_frame(&mut self, frame: Duration) {
+        self.frame = frame;
+    }
+
+    /// Lets notifications out.
+    pub fn open(&mut self, now: Instant) {
+        for item in self.unopened.take().unwrap_or_default() {
+            self.push(item, now);
+        }
+    }
+
+    /// Takes an item in.
+    pub fn push(&mut self, item: Item, now: Instant) -> Effect {
+        if let Some(waiting) = &mut self.unopened
+            && waits(waiting, &item)
+        {
+            waiting.push(item);
+            return Effect::Nothing;
+        }
+        match item {
+            Item::Response { body, group } => {
+                match group {
+                    Some(group) => self.release(group),
+                    None => self.release_all(),
+                }
+                self.enqueue(whole(body, None), group);
+                Effect::Ready
+            }
+            Item::Notification { body, group, permit } => {
+                group.into_iter().for_each(|group| self.release(group));
+                self.enqueue(whole(body, permit), group);
+                Effect::Ready
+            }
+            Item::Mergeable {
+                key: (stream, group),
+                head,
+                text,
+                tail,
+                permit,
+            } => {
+                let slot = Slot {
+                    body: head,
+                    tail,
+                    permit,
+                    stream: Some(stream),
+                };
+                self.push_delta(stream, group, slot, &text, now)
+            }
+        }
+    }
+
+    /// The next slot to be written.
+    pub fn pop(&mut self, now: Instant) -> Option<Slot> {
+        self.pop_within(usize::MAX, now)
+    }
+
+    /// The next slot to be written, if it is no longer than `room` bytes.
+    pub fn pop_within(&mut self, room: usize, now: Instant) -> Option<Slot> {
+        self.release_due(now);
+        let slot = self.ready.pop_front_if(|slot| slot.len() <= room)?;
+        self.first += 1;
+        if slot.permit.is_none() {
+            self.unbounded -= slot.len();
+        }
+        Some(slot)
+    }
+
+    /// When the next held slot leaves.
+    pub fn next_due(&self) -> Option<Instant> {
+        self.held.first().map(|(due, _)| *due)
+    }
+
+    /// Lets all that is held leave now.
+    pub fn release_all(&mut self) {
+        while let Some((_, group)) = self.held.first() {
+            self.release(*group);
+        }
+    }
+
+    /// Bytes waiting that nobody asked for room for: answers and what belongs to no session.
+    pub fn unbounded(&self) -> usize {
+        self.unbounded
+    }
+
+    /// Forgets everything, and gives all room back.
+    pub fn clear(&mut self) {
+        let frame = self.frame;
+        *self = Self::new(frame);
+    }
+
+    fn push_delta(&mut self, stream: u64, group: u64, mut slot: Slot, text: &[u8], now: Instant) -> Effect {
+        if self.groups.len() >= self.sweep_at && !self.groups.contains_key(&group) {
+            self.sweep(now);
+        }
+        let entry = self.groups.entry(group).or_default();
+        if let Some((_, held)) = &mut entry.held {
+            if held.fits(stream, text) {
+                held.merge(text, slot.permit);
+                return Effect::Nothing;
+            }
+            self.release(group);
+        }
+        let entry = self.groups.entry(group).or_default();
+        if let Some(newest) = entry.newest
+            && let Some(at) = newest.checked_sub(self.first)
+            && let Some(waiting) = usize::try_from(at).ok().and_then(|at| self.ready.get_mut(at))
+            && waiting.fits(stream, text)
+        {
+            if waiting.permit.is_none() {
+                // It is bounded from now on, or grows.
+                match slot.permit {
+                    Some(_) => self.unbounded -= waiting.len(),
+                    None => self.unbounded += text.len(),
+                }
+            }
+            waiting.merge(text, slot.permit);
+            return Effect::Nothing;
+        }
+        slot.body.extend_from_slice(text);
+        if let Some(due) = entry.due(stream, self.frame, now) {
+            entry.held = Some((due, slot));
+            self.held.insert((due, group));
+            return Effect::ReadyAt(due);
+        }
+        self.enqueue(slot, Some(group));
+        Effect::Ready
+    }
+
+    /// Puts a slot at the end of the queue.
+    fn enqueue(&mut self, slot: Slot, group: Option<u64>) {
+        if slot.permit.is_none() {
+            self.unbounded += slot.len();
+        }
+        // Groups of which no delta was ever seen need no memory: nothing can merge.
+        if let Some(group) = group
+            && let Some(group) = self.groups.get_mut(&group)
+        {
+            group.newest = Some(self.first + self.ready.len() as u64);
+        }
+        self.ready.push_back(slot);
+    }
+
+    /// Moves the held slot of a group to the end of the queue.
+    fn release(&mut self, group: u64) {
+        if let Some(entry) = self.groups.get_mut(&group)
+            && let Some((due, slot)) = entry.held.take()
+        {
+            self.held.remove(&(due, group));
+            if let Some(frame) = entry.frames.iter_mut().find(|frame| Some(frame.stream) == slot.stream) {
+                frame.sent = frame.sent.saturating_add(1);
+            }
+            self.enqueue(slot, Some(group));
+        }
+    }
+
+    fn release_due(&mut self, now: Instant) {
+        while let Some((due, group)) = self.held.first()
+            && *due <= now
+        {
+            let group = *group;
+            if let Some(entry) = self.groups.get_mut(&group)
+                && let Some((_, slot)) = &entry.held
+                && let Some(frame) = entry.frames.iter_mut().find(|frame| Some(frame.stream) == slot.stream)
+            {
+                (frame.start, frame.sent) = (now, 0);
+            }
+            self.release(group);
+        }
+    }
+
+    /// Forgets groups in which nothing is going on.
+    fn sweep(&mut self, now: Instant) {
+        let (first, frame) = (self.first, self.frame);
+        self.groups.retain(|_, group| {
+            group.held.is_some()
+                || group.newest.is_some_and(|newest| newest >= first)
+                || group.frames.iter().any(|seen| now < seen.start + frame)
+        });
+        self.sweep_at = (self.groups.len() * 2).max(SWEEP);
+    }
+}
+
+impl Group {
+    /// Counts a notification of `stream`, or tells until when it has to be held.
+    fn due(&mut self, stream: u64, length: Duration, now: Instant) -> Option<Instant> {
+        if length.is_zero() {
+            return None;
+        }
+        self.frames.retain(|frame| now < frame.start + length);
+        let Some(frame) = self.frames.iter_mut().find(|frame| frame.stream == stream) else {
+            self.frames.push(Frame {
+                stream,
+                start: now,
+                sent: 1,
+            });
+            return None;
+        };
+        if frame.sent >= PER_FRAME {
+            return Some(frame.start + length);
+        }
+        frame.sent += 1;
+        None
+    }
+}
+
+/// Whether an item has to wait for `open`: an answer only behind what its group has waiting.
+fn waits(waiting: &[Item], item: &Item) -> bool {
+    match item {
+        Item::Response { group: None, .. } => false,
+        Item::Response { group, .. } => waiting.iter().any(|earlier| group_of(earlier) == *group),
+        Item::Notification { .. } | Item::Mergeable { .. } => true,
+    }
+}
+
+fn group_of(item: &Item) -> Option<u64> {
+    match item {
+        Item::Response { group, .. } | Item::Notification { group, .. } => *group,
+        Item::Mergeable { key, .. } => Some(key.1),
+    }
+}
+
+fn whole(body: Vec<u8>, permit: Option<Permit>) -> Slot {
+    Slot {
+        body,
+        tail: b"",
+        permit,
+        stream: None,
+    }
+}
+
+#[cfg(test)]
+#[path = "queue_tests.rs"]
+mod tests;

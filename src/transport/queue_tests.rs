@@ -1,0 +1,398 @@
+//! Order, merging, rate and room of the outbox's core.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::base::clock;
+use crate::base::flow::{Account, Pool};
+
+const MS: Duration = Duration::from_millis(1);
+const FRAME: Duration = Duration::from_millis(16);
+
+fn open_queue(frame: Duration) -> (Queue, Instant) {
+    let (mut queue, now) = (Queue::new(frame), clock::now());
+    queue.open(now);
+    (queue, now)
+}
+
+fn delta(stream: u64, group: u64, offset: usize, text: &str) -> Item {
+    Item::Mergeable {
+        key: (stream, group),
+        head: format!("{stream}@{offset}:").into_bytes(),
+        text: text.as_bytes().to_vec(),
+        tail: b";",
+        permit: None,
+    }
+}
+
+fn event(group: u64, name: &str) -> Item {
+    Item::Notification {
+        body: name.as_bytes().to_vec(),
+        group: Some(group),
+        permit: None,
+    }
+}
+
+fn response(group: Option<u64>, name: &str) -> Item {
+    Item::Response {
+        body: name.as_bytes().to_vec(),
+        group,
+    }
+}
+
+fn body(slot: &Slot) -> String {
+    let body = [&slot.body[..], slot.tail].concat();
+    String::from_utf8(body).unwrap()
+}
+
+fn drain(queue: &mut Queue, now: Instant) -> Vec<String> {
+    std::iter::from_fn(|| queue.pop(now)).map(|slot| body(&slot)).collect()
+}
+
+#[test]
+fn frames_carry_their_length() {
+    let (mut queue, now) = open_queue(FRAME);
+    queue.push(delta(1, 1, 0, "é"), now);
+    queue.push(response(None, "{}"), now);
+    let mut buffer = Vec::new();
+    while let Some(slot) = queue.pop(now) {
+        slot.write_to(&mut buffer);
+    }
+    assert_eq!(buffer, "Content-Length: 7\r\n\r\n1@0:é;Content-Length: 2\r\n\r\n{}".as_bytes());
+}
+
+#[test]
+fn waiting_deltas_merge_until_something_of_their_group_follows() {
+    let (mut queue, now) = open_queue(Duration::ZERO);
+    assert_eq!(queue.push(delta(1, 1, 0, "a"), now), Effect::Ready);
+    assert_eq!(queue.push(delta(1, 1, 1, "b"), now), Effect::Nothing);
+    queue.push(event(2, "other group"), now);
+    queue.push(delta(1, 1, 2, "c"), now);
+    queue.push(event(1, "own group"), now);
+    queue.push(delta(1, 1, 3, "d"), now);
+    queue.push(delta(2, 1, 0, "x"), now);
+    queue.push(delta(1, 1, 4, "e"), now);
+    let sent = drain(&mut queue, now);
+    assert_eq!(sent, ["1@0:abc;", "other group", "own group", "1@3:d;", "2@0:x;", "1@4:e;"]);
+}
+
+#[test]
+fn what_has_left_is_not_merged_into() {
+    let (mut queue, now) = open_queue(Duration::ZERO);
+    queue.push(delta(1, 1, 0, "a"), now);
+    assert_eq!(drain(&mut queue, now), ["1@0:a;"]);
+    queue.push(event(2, "fills the same place"), now);
+    queue.push(delta(1, 1, 1, "b"), now);
+    assert_eq!(drain(&mut queue, now), ["fills the same place", "1@1:b;"]);
+}
+
+#[test]
+fn a_merged_slot_stays_under_its_limit() {
+    for frame in [Duration::ZERO, FRAME] {
+        let (mut queue, now) = open_queue(frame);
+        let text = "x".repeat(10_000);
+        for at in 0..20 {
+            queue.push(delta(1, 1, at * 10_000, &text), now);
+        }
+        let slots = drain(&mut queue, now + FRAME);
+        assert!(slots.iter().all(|slot| slot.len() <= MAX_MERGED));
+        let offsets: Vec<&str> = slots.iter().map(|slot| slot.split(':').next().unwrap()).collect();
+        assert_eq!(offsets, ["1@0", "1@60000", "1@120000", "1@180000"]);
+    }
+    let (mut queue, now) = open_queue(FRAME);
+    queue.push(delta(1, 1, 0, &"x".repeat(200_000)), now);
+    assert_eq!(drain(&mut queue, now).len(), 1, "one large delta is not cut");
+}
+
+#[test]
+fn two_notifications_a_frame_then_one_at_its_end() {
+    let (mut queue, start) = open_queue(FRAME);
+    let mut sent = Vec::new();
+    for ms in 0..100_u32 {
+        let now = start + MS * ms;
+        for part in 0..10 {
+            queue.push(delta(1, 1, (ms * 10 + part) as usize, "x"), now);
+            sent.extend(drain(&mut queue, now).into_iter().map(|text| (ms, text)));
+        }
+    }
+    // The first frame lets the first two through, each further one what was held and one more.
+    let times: Vec<u32> = sent.iter().map(|(ms, _)| *ms).collect();
+    assert_eq!(times, [0, 0, 16, 16, 32, 32, 48, 48, 64, 64, 80, 80, 96, 96]);
+    assert_eq!(sent[0].1, "1@0:x;");
+    assert_eq!(sent[1].1, "1@1:x;");
+    assert!(sent[2].1.starts_with("1@2:xxx"));
+}
+
+#[test]
+fn ordinary_speed_is_never_delayed() {
+    let (mut queue, start) = open_queue(FRAME);
+    for n in 0..200 {
+        let now = start + MS * 8 * n;
+        queue.push(delta(1, 1, n as usize, "x"), now);
+        assert_eq!(drain(&mut queue, now).len(), 1, "delta {n}");
+    }
+}
+
+#[test]
+fn a_held_delta_leaves_before_what_follows_it() {
+    let fill = |queue: &mut Queue, now| {
+        for at in 0..4 {
+            queue.push(delta(1, 1, at, "x"), now);
+            let sent = drain(queue, now);
+            assert_eq!(sent.is_empty(), at >= 2);
+        }
+    };
+    let cases: [(Item, &[&str]); 7] = [
+        (event(1, "durable"), &["1@2:xx;", "durable"]),
+        (event(2, "other group"), &["other group"]),
+        (delta(9, 1, 0, "y"), &["1@2:xx;", "9@0:y;"]),
+        (delta(9, 2, 0, "y"), &["9@0:y;"]),
+        (response(Some(1), "answer"), &["1@2:xx;", "answer"]),
+        (response(Some(2), "answer"), &["answer"]),
+        (response(None, "answer"), &["1@2:xx;", "answer"]),
+    ];
+    for (item, expected) in cases {
+        let (mut queue, now) = open_queue(FRAME);
+        fill(&mut queue, now);
+        assert_eq!(queue.next_due(), Some(now + FRAME));
+        queue.push(item, now + MS);
+        assert_eq!(drain(&mut queue, now + MS), expected);
+        let late = drain(&mut queue, now + FRAME);
+        assert_eq!(late.len(), usize::from(expected.len() == 1), "held slots leave in the end: {late:?}");
+        assert_eq!(queue.next_due(), None);
+    }
+}
+
+#[test]
+fn the_effect_tells_when_to_look() {
+    let (mut queue, now) = open_queue(FRAME);
+    let effects: Vec<Effect> = (0..4)
+        .map(|at| {
+            let effect = queue.push(delta(1, 1, at, "x"), now);
+            drain(&mut queue, now);
+            effect
+        })
+        .collect();
+    let due = Effect::ReadyAt(now + FRAME);
+    assert_eq!(effects, [Effect::Ready, Effect::Ready, due, Effect::Nothing]);
+}
+
+#[test]
+fn notifications_wait_for_the_client_and_answers_do_not() {
+    let (mut queue, now) = (Queue::new(FRAME), clock::now());
+    queue.push(event(1, "one"), now);
+    queue.push(response(None, "initialize"), now);
+    queue.push(delta(5, 1, 0, "a"), now);
+    queue.push(delta(5, 1, 1, "b"), now);
+    queue.push(response(Some(2), "other"), now);
+    queue.push(response(Some(1), "prompt"), now);
+    assert_eq!(drain(&mut queue, now), ["initialize", "other"]);
+    queue.open(now);
+    queue.push(event(1, "two"), now);
+    assert_eq!(drain(&mut queue, now), ["one", "5@0:ab;", "prompt", "two"]);
+}
+
+#[test]
+fn room_is_given_back_when_a_slot_is_dropped() {
+    let pool = Pool::new(1_000);
+    let account = pool.account(1_000);
+    let (mut queue, now) = open_queue(FRAME);
+    let push = |queue: &mut Queue, at: usize| {
+        let Item::Mergeable { key, head, text, tail, .. } = delta(1, 1, at, "x") else {
+            unreachable!()
+        };
+        let permit = Some(account.take(10));
+        queue.push(Item::Mergeable { key, head, text, tail, permit }, now);
+    };
+    push(&mut queue, 0);
+    push(&mut queue, 1);
+    let slot = queue.pop(now).unwrap();
+    assert_eq!(pool.used(), 20);
+    assert_eq!(queue.unbounded(), 0);
+    drop(slot);
+    assert_eq!(pool.used(), 0);
+    push(&mut queue, 2);
+    drain(&mut queue, now);
+    push(&mut queue, 3);
+    assert_eq!(pool.used(), 10, "held");
+    queue.clear();
+    assert_eq!(pool.used(), 0);
+}
+
+#[test]
+fn unbounded_bytes_are_counted() {
+    let (mut queue, now) = open_queue(Duration::ZERO);
+    queue.push(response(None, "12345"), now);
+    queue.push(delta(1, 1, 0, "x"), now);
+    queue.push(delta(1, 1, 1, "yz"), now);
+    assert_eq!(queue.unbounded(), 5 + 8);
+    drain(&mut queue, now);
+    assert_eq!(queue.unbounded(), 0);
+}
+
+#[test]
+fn groups_are_forgotten() {
+    let (mut queue, start) = open_queue(FRAME);
+    for group in 0..10_000 {
+        let now = start + FRAME * u32::try_from(group).unwrap();
+        queue.push(delta(group, group, 0, "x"), now);
+        drain(&mut queue, now);
+    }
+    assert!(queue.groups.len() <= 2 * SWEEP, "{}", queue.groups.len());
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Delta { group: u64, stream: u64, length: usize },
+    Event(u64),
+    Response(Option<u64>),
+    Pop(usize),
+    Wait(u64),
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let op = prop_oneof![
+        8 => (0_u64..3, 0_u64..2, prop_oneof![8 => 1_usize..6, 1 => 20_000_usize..40_000])
+            .prop_map(|(group, stream, length)| Op::Delta { group, stream: group * 10 + stream, length }),
+        2 => (0_u64..3).prop_map(Op::Event),
+        1 => proptest::option::of(0_u64..3).prop_map(Op::Response),
+        3 => (1_usize..5).prop_map(Op::Pop),
+        3 => (0_u64..20).prop_map(Op::Wait),
+    ];
+    proptest::collection::vec(op, 0..200)
+}
+
+/// What was pushed, in order; texts are numbers of pushes, so that each byte run names its push.
+#[derive(Default)]
+struct Model {
+    /// For each push: its group and the text that stands for it.
+    pushes: Vec<(Option<u64>, String)>,
+    offsets: HashMap<u64, usize>,
+    /// Pushes that are answers: nothing earlier may come after them.
+    answers: Vec<usize>,
+}
+
+impl Model {
+    fn token(&self) -> String {
+        format!("<{}>", self.pushes.len())
+    }
+}
+
+fn run(ops: &[Op], frame: Duration, open_at: usize, account: &Arc<Account>) -> (Model, Vec<String>) {
+    let (mut queue, mut now) = (Queue::new(frame), clock::now());
+    let (mut model, mut sent) = (Model::default(), Vec::new());
+    for (at, op) in ops.iter().enumerate() {
+        if at == open_at {
+            queue.open(now);
+        }
+        let token = model.token();
+        match op {
+            Op::Delta { group, stream, length } => {
+                let text = format!("{token}{}", "x".repeat(*length));
+                let offset = model.offsets.entry(*stream).or_default();
+                let Item::Mergeable { key, head, text: bytes, tail, .. } = delta(*stream, *group, *offset, &text) else {
+                    unreachable!()
+                };
+                *offset += text.len();
+                let permit = Some(account.take(text.len()));
+                queue.push(Item::Mergeable { key, head, text: bytes, tail, permit }, now);
+                model.pushes.push((Some(*group), token));
+            }
+            Op::Event(group) => {
+                queue.push(event(*group, &token), now);
+                model.pushes.push((Some(*group), token));
+            }
+            Op::Response(group) => {
+                queue.push(response(*group, &token), now);
+                if group.is_none() && at >= open_at {
+                    model.answers.push(model.pushes.len());
+                }
+                model.pushes.push((*group, token));
+            }
+            Op::Pop(count) => {
+                for _ in 0..*count {
+                    sent.extend(queue.pop(now).map(|slot| body(&slot)));
+                }
+            }
+            Op::Wait(ms) => now += MS * u32::try_from(*ms).unwrap(),
+        }
+    }
+    queue.open(now);
+    queue.release_all();
+    sent.extend(drain(&mut queue, now));
+    assert_eq!(queue.unbounded(), 0);
+    (model, sent)
+}
+
+/// The numbers of pushes in the order in which they were sent.
+fn tokens(sent: &[String]) -> Vec<usize> {
+    let all = sent.concat();
+    all.split('<').skip(1).map(|part| part.split('>').next().unwrap().parse().unwrap()).collect()
+}
+
+proptest! {
+    #[test]
+    fn order_offsets_and_text_hold(
+        ops in ops(),
+        frame in prop_oneof![Just(Duration::ZERO), Just(FRAME)],
+        open_at in 0_usize..20,
+    ) {
+        let pool = Pool::new(usize::MAX);
+        let account = pool.account(usize::MAX);
+        let (model, sent) = run(&ops, frame, open_at, &account);
+        prop_assert_eq!(pool.used(), 0, "all room is given back");
+        // Each push leaves exactly once.
+        let order = tokens(&sent);
+        let mut sorted = order.clone();
+        sorted.sort_unstable();
+        prop_assert_eq!(&sorted, &(0..model.pushes.len()).collect::<Vec<_>>());
+        // In order within each group.
+        for group in 0..3 {
+            let of_group: Vec<usize> =
+                order.iter().copied().filter(|push| model.pushes[*push].0 == Some(group)).collect();
+            prop_assert!(of_group.is_sorted(), "group {group}: {of_group:?}");
+        }
+        // An answer without a group is behind everything that was pushed before it.
+        for answer in &model.answers {
+            let place = order.iter().position(|push| push == answer).unwrap();
+            prop_assert!(order[place..].iter().all(|later| later >= answer));
+        }
+        // Offsets are where the client's text ends.
+        let mut lengths: HashMap<u64, usize> = HashMap::new();
+        for slot in sent.iter().filter(|slot| slot.ends_with(';')) {
+            let (stream, rest) = slot.split_once('@').unwrap();
+            let (offset, text) = rest.split_once(':').unwrap();
+            let length = lengths.entry(stream.parse().unwrap()).or_default();
+            prop_assert_eq!(offset.parse::<usize>().unwrap(), *length);
+            *length += text.len() - 1;
+        }
+        lengths.retain(|_, length| *length > 0);
+        prop_assert_eq!(lengths, model.offsets);
+    }
+
+    #[test]
+    fn rate_holds_without_interruption(gaps in proptest::collection::vec(0_u64..6_000, 1..300)) {
+        let (mut queue, start) = open_queue(FRAME);
+        let (mut now, mut times) = (start, Vec::new());
+        for (at, gap) in gaps.iter().enumerate() {
+            let next = now + Duration::from_micros(*gap);
+            // The writer wakes when something is due.
+            if let Some(due) = queue.next_due().filter(|due| *due <= next) {
+                times.extend(drain(&mut queue, due).iter().map(|_| due));
+            }
+            now = next;
+            queue.push(delta(1, 1, at, "x"), now);
+            times.extend(drain(&mut queue, now).iter().map(|_| now));
+        }
+        prop_assert_eq!(times[0], start + Duration::from_micros(gaps[0]), "the first is never held");
+        // Two a frame, wherever frames start: never more than four in the length of one.
+        for window in times.windows(5) {
+            prop_assert!(window[4] - window[0] >= FRAME, "{window:?}");
+        }
+        let frames = (now - start).as_millis() / 16 + 2;
+        prop_assert!(times.len() as u128 <= frames * 2);
+    }
+}

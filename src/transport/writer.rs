@@ -1,0 +1,193 @@
+//! The thread behind the outbox: takes what waits, joins it to few writes, gives room back when it is written.
+
+use std::future::Future;
+use std::io::Write;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::sync::oneshot;
+
+use super::outbox::{Outbox, Slot};
+use crate::base::CancellationToken;
+
+/// How many bytes of bodies one write joins.
+const COALESCE: usize = 128 << 10;
+
+/// A buffer that grew beyond this is given back.
+const KEEP_BUFFER: usize = 512 << 10;
+
+/// The running writer; as a future it is ready when the thread has ended. Dropping it leaves the thread alone:
+/// a write into a full pipe cannot be called off.
+#[derive(Debug)]
+pub struct Writer {
+    ended: oneshot::Receiver<()>,
+}
+
+impl Writer {
+    /// Starts a thread that writes what `outbox` gives to `output`. A failed write closes the outbox and
+    /// cancels `root`.
+    pub fn start(
+        outbox: Outbox,
+        output: impl Write + Send + 'static,
+        root: CancellationToken,
+    ) -> std::io::Result<Self> {
+        let (end, ended) = oneshot::channel();
+        std::thread::Builder::new().name("writer".to_owned()).spawn(move || {
+            let mut guard = Guard {
+                outbox,
+                root,
+                clean: false,
+                _end: end,
+            };
+            match write_all(&guard.outbox, output) {
+                Ok(()) => guard.clean = true,
+                Err(error) => tracing::warn!(%error, "output is gone"),
+            }
+        })?;
+        Ok(Self { ended })
+    }
+}
+
+impl Future for Writer {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        // Dropped without a value: that is the end.
+        Pin::new(&mut self.ended).poll(cx).map(drop)
+    }
+}
+
+/// However the thread ends, also by a panic, nothing waits for it any more.
+struct Guard {
+    outbox: Outbox,
+    root: CancellationToken,
+    clean: bool,
+    _end: oneshot::Sender<()>,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !self.clean {
+            self.outbox.close();
+            self.root.cancel();
+        }
+    }
+}
+
+fn write_all(outbox: &Outbox, mut output: impl Write) -> std::io::Result<()> {
+    let mut batch: Vec<Slot> = Vec::new();
+    let mut buffer = Vec::new();
+    while outbox.take_blocking(&mut batch, COALESCE) {
+        batch.iter().for_each(|slot| slot.write_to(&mut buffer));
+        output.write_all(&buffer)?;
+        output.flush()?;
+        // Room is given back here, not earlier.
+        batch.clear();
+        buffer.clear();
+        buffer.shrink_to(KEEP_BUFFER);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::base::flow::Pool;
+    use crate::transport::outbox::Item;
+
+    fn note(permit: Option<crate::base::flow::Permit>) -> Item {
+        Item::Notification {
+            body: b"0123456789".to_vec(),
+            group: None,
+            permit,
+        }
+    }
+
+    /// Each write waits for a word of the test, and is told to it.
+    struct Gate {
+        go: mpsc::Receiver<io::Result<()>>,
+        wrote: mpsc::Sender<usize>,
+    }
+
+    impl Write for Gate {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.wrote.send(bytes.len()).unwrap();
+            self.go.recv().unwrap().map(|()| bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    struct Bench {
+        outbox: Outbox,
+        root: CancellationToken,
+        go: mpsc::Sender<io::Result<()>>,
+        wrote: mpsc::Receiver<usize>,
+        writer: Writer,
+    }
+
+    fn bench() -> Bench {
+        let (go, gate_go) = mpsc::channel();
+        let (gate_wrote, wrote) = mpsc::channel();
+        let (outbox, root) = (Outbox::new(Duration::ZERO), CancellationToken::new());
+        outbox.open();
+        let gate = Gate {
+            go: gate_go,
+            wrote: gate_wrote,
+        };
+        let writer = Writer::start(outbox.clone(), gate, root.clone()).unwrap();
+        Bench { outbox, root, go, wrote, writer }
+    }
+
+    #[tokio::test]
+    async fn room_comes_back_after_the_write_and_what_waited_goes_in_one() {
+        let bench = bench();
+        let pool = Pool::new(1_000);
+        let account = pool.account(1_000);
+        bench.outbox.push(note(Some(account.take(10))));
+        assert_eq!(bench.wrote.recv().unwrap(), 32);
+        assert_eq!(pool.used(), 10, "not yet written");
+        for _ in 0..100 {
+            bench.outbox.push(note(Some(account.take(1))));
+        }
+        bench.go.send(Ok(())).unwrap();
+        assert_eq!(bench.wrote.recv().unwrap(), 3_200);
+        assert_eq!(pool.used(), 100);
+        bench.go.send(Ok(())).unwrap();
+        bench.outbox.finish();
+        bench.writer.await;
+        assert_eq!(pool.used(), 0);
+        assert!(!bench.root.is_cancelled());
+    }
+
+    #[tokio::test]
+    async fn a_broken_pipe_ends_everything() {
+        let bench = bench();
+        let pool = Pool::new(1_000);
+        let account = pool.account(1_000);
+        bench.outbox.push(note(Some(account.take(10))));
+        bench.wrote.recv().unwrap();
+        bench.outbox.push(note(Some(account.take(10))));
+        bench.go.send(Err(io::ErrorKind::BrokenPipe.into())).unwrap();
+        bench.root.cancelled().await;
+        bench.writer.await;
+        assert!(bench.outbox.is_closed());
+        assert_eq!(pool.used(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_end_too() {
+        let bench = bench();
+        bench.outbox.push(note(None));
+        drop(bench.go);
+        bench.root.cancelled().await;
+        bench.writer.await;
+        assert!(bench.outbox.is_closed());
+    }
+}
