@@ -99,7 +99,8 @@ pub fn from_disk(path: &Path) -> Result<TextFile, LoadError> {
     })
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use tempfile::TempDir;
 

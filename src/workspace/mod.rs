@@ -124,7 +124,8 @@ impl Workspace {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use tempfile::TempDir;
 

@@ -254,7 +254,8 @@ fn same_as_disk(path: &Path, text: &str) -> bool {
         })
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use tempfile::TempDir;
 

@@ -226,7 +226,8 @@ fn in_other_root(roots: &Roots, beside: &Path, real: &Path) -> String {
         .unwrap_or_else(|| real.to_string_lossy().into_owned())
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;

@@ -1,0 +1,143 @@
+//! A workspace in a temporary folder and a context to run tools in, for tests.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use futures::future::{BoxFuture, FutureExt};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+
+use super::{Keep, Preview, Registry, ToolContext, ToolNews, ToolOutput, builtin};
+use crate::base::{CancellationToken, uri};
+use crate::domain::{ContentRef, Effect, SessionId, ToolCallId};
+use crate::workspace::{Folder, Shared, Workspace};
+
+/// Keeps content in memory.
+#[derive(Debug, Default)]
+pub(crate) struct MemoryKeep {
+    contents: Mutex<HashMap<String, Vec<u8>>>,
+}
+
+impl Keep for MemoryKeep {
+    fn append(&self, name: &str, bytes: Vec<u8>) -> BoxFuture<'static, std::io::Result<ContentRef>> {
+        let mut contents = self.contents.lock().unwrap();
+        let content = contents.entry(name.to_owned()).or_default();
+        content.extend(bytes);
+        let kept = ContentRef {
+            name: name.to_owned(),
+            bytes: content.len() as u64,
+        };
+        async move { Ok(kept) }.boxed()
+    }
+
+    fn read(&self, name: &str, offset: u64, limit: u64) -> BoxFuture<'static, std::io::Result<Vec<u8>>> {
+        let contents = self.contents.lock().unwrap();
+        let piece = contents
+            .get(name)
+            .map(|content| {
+                content
+                    .iter()
+                    .skip(offset as usize)
+                    .take(limit as usize)
+                    .copied()
+                    .collect()
+            })
+            .ok_or_else(|| std::io::ErrorKind::NotFound.into());
+        async move { piece }.boxed()
+    }
+}
+
+/// Where tools are tried.
+pub(crate) struct Bench {
+    _dir: TempDir,
+    /// The root, links resolved.
+    pub(crate) root: PathBuf,
+    pub(crate) cx: ToolContext,
+    pub(crate) news: mpsc::Receiver<ToolNews>,
+    registry: Registry,
+}
+
+impl Bench {
+    /// One workspace folder, which is the cwd.
+    pub(crate) fn new() -> Self {
+        Self::with_folders(&[])
+    }
+
+    /// The workspace folders `names`, the first of which is the cwd; one for none.
+    pub(crate) fn with_folders(names: &[&str]) -> Self {
+        let dir = TempDir::new().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        let folders: Vec<Folder> = names
+            .iter()
+            .map(|name| Folder {
+                name: (*name).to_owned(),
+                path: base.join(name),
+            })
+            .collect();
+        for folder in &folders {
+            std::fs::create_dir_all(&folder.path).unwrap();
+        }
+        let root = folders.first().map_or(base, |folder| folder.path.clone());
+        let (sender, news) = mpsc::channel(16);
+        let cx = ToolContext {
+            session: SessionId::fresh(),
+            call: ToolCallId::fresh(),
+            cwd: root.clone(),
+            workspace: Arc::new(Workspace::new(Shared::new(&folders, None))),
+            cancel: CancellationToken::new(),
+            news: sender,
+            keep: Arc::new(MemoryKeep::default()),
+        };
+        Self {
+            _dir: dir,
+            root,
+            cx,
+            news,
+            registry: Registry::new(builtin()),
+        }
+    }
+
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    pub(crate) fn read(&self, path: &str) -> String {
+        std::fs::read_to_string(self.path(path)).unwrap()
+    }
+
+    /// The editor opens `path` with `text`.
+    pub(crate) fn open(&self, path: &str, text: &str) {
+        let uri = uri::uri_of(&self.path(path));
+        self.cx.workspace.overlay().did_open(&uri, 1, text);
+        self.cx.workspace.overlay().settle(&uri);
+    }
+
+    /// Checks the arguments and runs the tool; an error as the model reads it.
+    pub(crate) async fn call(&self, name: &str, input: Value) -> Result<ToolOutput, String> {
+        let call = self.registry.get(name).unwrap().clone().prepare(&input)?;
+        call.run(self.cx.clone()).await.map_err(|error| error.to_string())
+    }
+
+    /// The error of a call that must fail.
+    pub(crate) async fn fails(&self, name: &str, input: Value) -> String {
+        self.call(name, input).await.unwrap_err()
+    }
+
+    pub(crate) async fn preview(&self, name: &str, input: Value) -> Result<Preview, String> {
+        let call = self.registry.get(name).unwrap().clone().prepare(&input)?;
+        call.preview(&self.cx).await.map_err(|error| error.to_string())
+    }
+
+    pub(crate) fn effect(&self, name: &str, input: Value) -> Result<Effect, String> {
+        let call = self.registry.get(name).unwrap().clone().prepare(&input)?;
+        call.effect(&self.cx).map_err(|error| error.to_string())
+    }
+}
