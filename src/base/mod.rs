@@ -4,9 +4,11 @@ pub mod backoff;
 pub mod clock;
 pub mod counters;
 pub mod flow;
+pub mod position;
 pub mod random;
 pub mod secret_path;
 pub mod spawn;
 pub mod text;
+pub mod uri;
 
 pub use tokio_util::sync::CancellationToken;

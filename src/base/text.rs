@@ -45,6 +45,10 @@ pub fn one_line(text: &str, max: usize) -> String {
     let mut count = 0;
     for word in text.split_whitespace() {
         if count > 0 {
+            if count + 1 >= max {
+                line.push('…');
+                return line;
+            }
             line.push(' ');
             count += 1;
         }
@@ -150,6 +154,7 @@ mod tests {
     fn one_line_folds_and_cuts() {
         assert_eq!(one_line("a\n  b\tc", 10), "a b c");
         assert_eq!(one_line("abcdefgh", 5), "abcd…");
+        assert_eq!(one_line("abcd ef", 5), "abcd…");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use futures::future::{BoxFuture, FutureExt};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Preview, Tool, ToolContext, ToolError, ToolOutput};
+use super::{Preview, Tool, ToolContext, ToolError, ToolOutput, schema};
 use crate::domain::{Effect, ToolSpec};
 
 /// A tool of any input type.
@@ -54,22 +54,21 @@ impl<T: Tool> DynTool for T {
     }
 
     fn spec(&self) -> ToolSpec {
-        let mut schema = schemars::schema_for!(T::Input).to_value();
-        if let Some(object) = schema.as_object_mut() {
-            object.remove("$schema");
-            object.remove("title");
-        }
         ToolSpec {
             name: T::NAME.to_owned(),
             description: T::DESCRIPTION.to_owned(),
-            schema,
+            schema: schema::of::<T::Input>(),
         }
     }
 
     fn prepare(self: Arc<Self>, input: &Value) -> Result<Box<dyn PreparedCall>, String> {
         match T::Input::deserialize(input) {
             Ok(input) => Ok(Box::new(Prepared { tool: self, input })),
-            Err(error) => Err(format!("invalid arguments for {}: {error}", T::NAME)),
+            Err(error) => {
+                let problem = schema::explain(&schema::of::<T::Input>(), input);
+                let problem = problem.unwrap_or_else(|| error.to_string());
+                Err(format!("invalid arguments for {}: {problem}", T::NAME))
+            }
         }
     }
 }

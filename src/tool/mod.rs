@@ -3,13 +3,28 @@
 //! A tool is its input type, its effect and its run. Approval, the timeout, cutting of output, cancel
 //! and the result message come from `turn`; a tool never sees them, and knows no session or client.
 
+mod change;
 mod context;
+#[cfg(test)]
+mod contract_tests;
+pub mod edit_file;
 mod erased;
+mod files;
+pub mod glob;
+pub mod grep;
+pub mod list_dir;
+pub mod read_file;
 mod registry;
+pub mod schema;
+#[cfg(test)]
+pub(crate) mod testing;
+pub mod update_plan;
+mod walk;
+pub mod write_file;
 
 pub use context::{Keep, Kept, OutputClosed, ToolContext, ToolNews};
 pub use erased::{DynTool, PreparedCall};
-pub use registry::Registry;
+pub use registry::{Registry, builtin};
 
 use std::future::Future;
 use std::sync::Arc;
@@ -80,8 +95,11 @@ pub struct Preview {
 /// What a call gave.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolOutput {
-    /// For the model; cut by the caller beyond 30,000 characters.
+    /// For the model; cut by the caller beyond 30,000 characters unless `paged`.
     pub text: String,
+    /// The tool gives its text in pages of its own, of at most 64 KiB, and says how to go on: the caller
+    /// cuts it no further, or the cut would lie in the middle of a page.
+    pub paged: bool,
     /// Pictures for the model.
     pub images: Vec<ImageData>,
     /// A result that is an error to the model though the tool worked (a non-zero exit, say, is not).

@@ -1,35 +1,103 @@
-//! The tools that there are, in a stable order.
+//! The tools there are: one line each, and a session's choice of them in an order that never changes, so
+//! that providers' prompt caches hit.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::DynTool;
+use super::edit_file::EditFile;
+use super::glob::Glob;
+use super::grep::Grep;
+use super::list_dir::ListDir;
+use super::read_file::ReadFile;
+use super::update_plan::UpdatePlan;
+use super::write_file::WriteFile;
 use crate::domain::ToolSpec;
 
-/// The tools that there are.
+/// The tools that every session can have.
+pub fn builtin() -> Vec<Arc<dyn DynTool>> {
+    vec![
+        Arc::new(ReadFile),
+        Arc::new(WriteFile),
+        Arc::new(EditFile),
+        Arc::new(ListDir),
+        Arc::new(Glob),
+        Arc::new(Grep),
+        Arc::new(UpdatePlan),
+    ]
+}
+
+/// The tools of a session. Cheap to clone; never changes.
+#[derive(Clone)]
 pub struct Registry {
-    tools: Vec<Arc<dyn DynTool>>,
+    tools: Arc<[Arc<dyn DynTool>]>,
+    by_name: Arc<HashMap<String, usize>>,
     specs: Arc<[ToolSpec]>,
 }
 
 impl Registry {
-    /// A registry of `tools`, in that order.
+    /// The given tools, in this order. Of two with the same name the first stays.
     pub fn new(tools: Vec<Arc<dyn DynTool>>) -> Self {
-        let specs = tools.iter().map(|tool| tool.spec()).collect();
-        Self { tools, specs }
+        let mut by_name = HashMap::new();
+        let mut kept = Vec::with_capacity(tools.len());
+        for tool in tools {
+            if !by_name.contains_key(tool.name()) {
+                by_name.insert(tool.name().to_owned(), kept.len());
+                kept.push(tool);
+            }
+        }
+        Self {
+            specs: kept.iter().map(|tool| tool.spec()).collect(),
+            tools: kept.into(),
+            by_name: Arc::new(by_name),
+        }
+    }
+
+    /// The tools whose name `wanted` accepts, in the same order.
+    #[must_use]
+    pub fn select(&self, wanted: impl Fn(&str) -> bool) -> Self {
+        Self::new(
+            self.tools
+                .iter()
+                .filter(|tool| wanted(tool.name()))
+                .cloned()
+                .collect(),
+        )
     }
 
     /// The tool of that name.
-    pub fn get(&self, name: &str) -> Option<Arc<dyn DynTool>> {
-        self.tools.iter().find(|tool| tool.name() == name).cloned()
+    pub fn get(&self, name: &str) -> Option<&Arc<dyn DynTool>> {
+        self.tools.get(*self.by_name.get(name)?)
     }
 
-    /// All names.
+    /// All, in order.
+    pub fn list(&self) -> &[Arc<dyn DynTool>] {
+        &self.tools
+    }
+
+    /// All names, in order.
     pub fn names(&self) -> Vec<&str> {
         self.tools.iter().map(|tool| tool.name()).collect()
     }
 
-    /// All tools as a model is told of them.
-    pub fn specs(&self) -> Arc<[ToolSpec]> {
-        self.specs.clone()
+    /// What models are told of them, in order; made once.
+    pub fn specs(&self) -> &Arc<[ToolSpec]> {
+        &self.specs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_order_and_finds_by_name() {
+        let registry = Registry::new([builtin(), builtin()].concat());
+        assert_eq!(registry.list().len(), builtin().len());
+        let names: Vec<&str> = registry.specs().iter().map(|spec| spec.name.as_str()).collect();
+        assert_eq!(names[..3], ["read_file", "write_file", "edit_file"]);
+        assert!(registry.get("grep").is_some() && registry.get("nothing").is_none());
+        let some = registry.select(|name| name != "read_file");
+        assert_eq!(some.specs()[0].name, "write_file");
     }
 }

@@ -1,9 +1,157 @@
 //! Files inside the roots, unsaved buffers, edits, child processes.
 //!
-//! Knows the disk and processes; knows nothing of tools, models, sessions' histories or clients.
+//! Knows the disk and processes; knows nothing of tools, models, sessions' histories or clients. What
+//! resolves paths, reads or writes here blocks: call it off the async threads.
 
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tokio::sync::OwnedMutexGuard;
+
+pub mod diff;
+pub mod edit;
+pub mod load;
+pub mod overlay;
 pub mod process;
+mod read_log;
+pub mod resolve;
+mod roots;
+pub mod text_file;
+pub mod write;
 
-/// A session's view of files and processes.
+pub use load::{LoadError, Loaded};
+pub use overlay::{Buffer, Overlay};
+pub use read_log::{ReadLog, Seen};
+pub use resolve::{PathError, Resolved};
+pub use roots::{Folder, Root, Roots};
+pub use write::{WriteError, WriteLocks};
+
+/// What all sessions of the server share.
 #[derive(Debug, Default)]
-pub struct Workspace {}
+pub struct Shared {
+    roots: RwLock<Arc<Roots>>,
+    overlay: Overlay,
+    locks: WriteLocks,
+    home: Option<PathBuf>,
+}
+
+impl Shared {
+    /// The workspace folders, and the home folder that `~` stands for.
+    pub fn new(folders: &[Folder], home: Option<PathBuf>) -> Arc<Self> {
+        Arc::new(Self {
+            roots: RwLock::new(Arc::new(Roots::new(folders))),
+            home,
+            ..Self::default()
+        })
+    }
+
+    /// Replaces the workspace folders; what is resolved from now on follows them.
+    pub fn set_folders(&self, folders: &[Folder]) {
+        let roots = Arc::new(Roots::new(folders));
+        *self.roots.write().unwrap_or_else(PoisonError::into_inner) = roots;
+    }
+
+    /// The workspace folders now; empty when the client named none.
+    pub fn folders(&self) -> Arc<Roots> {
+        self.roots.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The editor's open documents.
+    pub fn overlay(&self) -> &Overlay {
+        &self.overlay
+    }
+}
+
+/// A session's view of files and processes. A sub-agent gets one of its own: it has read nothing yet.
+#[derive(Debug, Default)]
+pub struct Workspace {
+    shared: Arc<Shared>,
+    reads: ReadLog,
+}
+
+impl Workspace {
+    /// A view that has read nothing yet.
+    pub fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            reads: ReadLog::default(),
+        }
+    }
+
+    /// What all sessions share.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// The editor's open documents.
+    pub fn overlay(&self) -> &Overlay {
+        &self.shared.overlay
+    }
+
+    /// What the model has seen of files.
+    pub fn reads(&self) -> &ReadLog {
+        &self.reads
+    }
+
+    /// The roots of a session in `cwd`: the workspace folders, or `cwd` itself where there are none.
+    pub fn roots(&self, cwd: &Path) -> Arc<Roots> {
+        let folders = self.shared.folders();
+        match folders.is_empty() {
+            true => Arc::new(Roots::of_cwd(cwd)),
+            false => folders,
+        }
+    }
+
+    /// Resolves a path as somebody wrote it. Reads link targets only, so it is quick.
+    pub fn resolve(&self, cwd: &Path, given: &str) -> Result<Resolved, PathError> {
+        resolve::resolve(&self.roots(cwd), self.shared.home.as_deref(), cwd, given)
+    }
+
+    /// How the resolved path `real` is told to the model, so that it leads back.
+    pub fn show(&self, cwd: &Path, real: &Path) -> String {
+        let resolved = resolve::real_path(cwd);
+        let cwd = resolved.as_deref().unwrap_or(cwd);
+        resolve::for_model(&self.roots(cwd), cwd, real)
+    }
+
+    /// A file's present text: the editor's where it is not saved, else the disk's. Blocks.
+    pub fn load(&self, path: &Path) -> Result<Loaded, LoadError> {
+        load::load(&self.shared.overlay, path)
+    }
+
+    /// Waits until nobody else writes the resolved `path`; held while it is read, changed and written.
+    pub async fn lock(&self, path: &Path) -> OwnedMutexGuard<()> {
+        self.shared.locks.lock(path).await
+    }
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    #[test]
+    fn folders_are_replaced_at_run_time() {
+        let dir = TempDir::new().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        for name in ["a", "b"] {
+            std::fs::create_dir(base.join(name)).unwrap();
+        }
+        let folder = |name: &str| Folder {
+            name: name.to_owned(),
+            path: base.join(name),
+        };
+        let shared = Shared::new(&[], None);
+        let session = Workspace::new(shared.clone());
+        let inside = |given: &str| session.resolve(&base.join("a"), given).unwrap().inside;
+        // No folders: the session's cwd is the root.
+        assert_eq!((inside("x"), inside("../b/x")), (true, false));
+        shared.set_folders(&[folder("a"), folder("b")]);
+        assert_eq!((inside("x"), inside("../b/x")), (true, true));
+        shared.set_folders(&[folder("b")]);
+        assert_eq!((inside("x"), inside("../b/x")), (false, true));
+        assert_eq!(session.show(&base.join("a"), &base.join("b/x")), "b/x");
+    }
+}

@@ -1,0 +1,209 @@
+//! Positions of the Language Server Protocol: line and character to byte offset and back, and content
+//! changes applied to a text (R-WIRE-7). Lines end with `\n`, `\r\n` or `\r`; what lies beyond a line's or
+//! the text's end is clamped to it, as the protocol demands.
+
+/// What a position's `character` counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PositionEncoding {
+    /// Bytes of UTF-8.
+    Utf8,
+    /// Units of UTF-16: the protocol's default.
+    #[default]
+    Utf16,
+}
+
+/// A place between two characters; both numbers from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    /// The line.
+    pub line: u32,
+    /// The place in the line, in units of the negotiated encoding.
+    pub character: u32,
+}
+
+/// From `start` up to `end`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Range {
+    /// Where it begins.
+    pub start: Position,
+    /// Where it ends, exclusive.
+    pub end: Position,
+}
+
+/// One change of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContentChange {
+    /// What is replaced; none for the whole text.
+    pub range: Option<Range>,
+    /// By what.
+    pub text: String,
+}
+
+/// The byte offset of a position: clamped, and never inside a character or a `\r\n`.
+pub fn offset_of(text: &str, position: Position, encoding: PositionEncoding) -> usize {
+    let Some(start) = line_start(text, position.line) else {
+        return text.len();
+    };
+    let line = &text[start..];
+    let line = &line[..memchr::memchr2(b'\n', b'\r', line.as_bytes()).unwrap_or(line.len())];
+    let wanted = position.character as usize;
+    start
+        + match encoding {
+            PositionEncoding::Utf8 => line.floor_char_boundary(wanted),
+            PositionEncoding::Utf16 => {
+                let mut units = 0;
+                line.char_indices()
+                    .find(|(_, ch)| {
+                        units += ch.len_utf16();
+                        units > wanted
+                    })
+                    .map_or(line.len(), |(at, _)| at)
+            }
+        }
+}
+
+/// The position of a byte offset, clamped to the text and to the character that it lies in.
+pub fn position_of(text: &str, offset: usize, encoding: PositionEncoding) -> Position {
+    let offset = text.floor_char_boundary(offset);
+    let mut line = 0;
+    let mut start = 0;
+    while let Some(next) = next_line(text, start).filter(|next| *next <= offset) {
+        line += 1;
+        start = next;
+    }
+    // Between the two bytes of a `\r\n` is still the end of its line.
+    let before = text[start..offset].trim_end_matches('\r');
+    let character = match encoding {
+        PositionEncoding::Utf8 => before.len(),
+        PositionEncoding::Utf16 => before.encode_utf16().count(),
+    };
+    Position {
+        line,
+        character: u32::try_from(character).unwrap_or(u32::MAX),
+    }
+}
+
+/// Applies changes in order, each to the text that those before it left.
+pub fn apply_changes(text: &mut String, changes: &[ContentChange], encoding: PositionEncoding) {
+    for change in changes {
+        match change.range {
+            None => {
+                text.clear();
+                text.push_str(&change.text);
+            }
+            Some(range) => {
+                let a = offset_of(text, range.start, encoding);
+                let b = offset_of(text, range.end, encoding);
+                text.replace_range(a.min(b)..a.max(b), &change.text);
+            }
+        }
+    }
+}
+
+fn line_start(text: &str, line: u32) -> Option<usize> {
+    let mut start = 0;
+    for _ in 0..line {
+        start = next_line(text, start)?;
+    }
+    Some(start)
+}
+
+/// Where the line after the one at `start` begins.
+fn next_line(text: &str, start: usize) -> Option<usize> {
+    let bytes = &text.as_bytes()[start..];
+    let end = memchr::memchr2(b'\n', b'\r', bytes)?;
+    let both = bytes[end] == b'\r' && bytes.get(end + 1) == Some(&b'\n');
+    Some(start + end + if both { 2 } else { 1 })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::PositionEncoding::{Utf8, Utf16};
+    use super::*;
+
+    fn at(line: u32, character: u32) -> Position {
+        Position { line, character }
+    }
+
+    #[test]
+    fn offsets() {
+        // Bytes: a0 ü1-2 😀3-6 \r7 \n8 b9 \r10 c11 \n12
+        let text = "aü😀\r\nb\rc\n";
+        for (position, utf8, utf16) in [
+            (at(0, 0), 0, 0),
+            (at(0, 1), 1, 1),
+            (at(0, 2), 1, 3),
+            (at(0, 3), 3, 3),
+            (at(0, 4), 3, 7),
+            (at(0, 99), 7, 7),
+            (at(1, 1), 10, 10),
+            (at(2, 0), 11, 11),
+            (at(3, 0), 13, 13),
+            (at(3, 5), 13, 13),
+            (at(9, 0), 13, 13),
+        ] {
+            assert_eq!(offset_of(text, position, Utf8), utf8, "{position:?} as UTF-8");
+            assert_eq!(offset_of(text, position, Utf16), utf16, "{position:?} as UTF-16");
+        }
+        assert_eq!(offset_of("", at(0, 5), Utf16), 0);
+    }
+
+    #[test]
+    fn changes_apply_in_order() {
+        let mut text = String::from("one\ntwo\n");
+        let range = |a, b| Some(Range { start: a, end: b });
+        let change = |range, text: &str| ContentChange {
+            range,
+            text: text.to_owned(),
+        };
+        apply_changes(
+            &mut text,
+            &[
+                change(range(at(0, 0), at(0, 3)), "1\n1"),
+                change(range(at(2, 0), at(2, 3)), "2"),
+                change(range(at(9, 9), at(9, 9)), "end"),
+                // Start after end, as a careless client may send it.
+                change(range(at(0, 1), at(0, 0)), "x"),
+            ],
+            Utf16,
+        );
+        assert_eq!(text, "x\n1\n2\nend");
+        apply_changes(&mut text, &[change(None, "whole")], Utf16);
+        assert_eq!(text, "whole");
+    }
+
+    #[test]
+    fn inside_a_line_end_is_its_line() {
+        assert_eq!(position_of("a\r\nb", 2, Utf8), at(0, 1));
+    }
+
+    proptest! {
+        #[test]
+        fn there_and_back(text in "([a-zü😀]|\r\n|\n|\r){0,20}", pick in any::<prop::sample::Index>()) {
+            let offset = text.floor_char_boundary(pick.index(text.len() + 1));
+            for encoding in [Utf8, Utf16] {
+                let position = position_of(&text, offset, encoding);
+                let back = offset_of(&text, position, encoding);
+                let inside_crlf = offset > 0 && text[..offset].ends_with('\r') && text[offset..].starts_with('\n');
+                prop_assert_eq!(back, if inside_crlf { offset - 1 } else { offset });
+            }
+        }
+
+        #[test]
+        fn any_change_keeps_the_text_whole(
+            text in "([aü😀]|\r\n|\n){0,10}",
+            numbers in prop::array::uniform4(0u32..12),
+        ) {
+            let [a, b, c, d] = numbers;
+            let range = Range { start: at(a, b), end: at(c, d) };
+            for encoding in [Utf8, Utf16] {
+                let mut changed = text.clone();
+                let change = ContentChange { range: Some(range), text: "·".to_owned() };
+                apply_changes(&mut changed, &[change], encoding);
+                prop_assert!(changed.contains('·') && changed.len() <= text.len() + 2);
+            }
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! What every tool keeps, whatever it does (R-TOOL-1, R-TOOL-2). A new tool gets a line in [`sample`].
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::builtin;
+use super::testing::Bench;
+
+/// Right arguments for the tool.
+fn sample(name: &str) -> Value {
+    match name {
+        "read_file" => json!({"path": "a.txt"}),
+        "write_file" => json!({"path": "b.txt", "content": "new\n"}),
+        "edit_file" => json!({"path": "a.txt", "edits": [{"old_text": "one", "new_text": "two"}]}),
+        "list_dir" => json!({}),
+        "glob" => json!({"pattern": "*"}),
+        "grep" => json!({"pattern": "one"}),
+        "update_plan" => json!({"items": [{"text": "x", "status": "pending"}]}),
+        other => panic!("no sample for {other}"),
+    }
+}
+
+fn bench() -> Bench {
+    let bench = Bench::new();
+    bench.write("a.txt", "one\n");
+    bench
+}
+
+/// Why the arguments are refused.
+fn refusal(name: &str, input: &Value) -> Option<String> {
+    let tool = builtin().into_iter().find(|tool| tool.name() == name).unwrap();
+    tool.prepare(input).err()
+}
+
+#[test]
+fn schemas_are_plain_objects_that_say_what_each_field_is() {
+    fn described(schema: &Value, at: &str) {
+        if let Some(fields) = schema.get("properties").and_then(Value::as_object) {
+            assert_eq!(schema["additionalProperties"], json!(false), "{at}");
+            for (name, field) in fields {
+                let at = format!("{at}.{name}");
+                let text = field["description"].as_str().unwrap_or_default();
+                assert!(text.len() > 10, "{at} has no description");
+                assert!(
+                    field.get("type").is_some() || field.get("oneOf").is_some(),
+                    "{at}: {field}"
+                );
+                described(field, &at);
+            }
+        }
+        if let Some(items) = schema.get("items") {
+            described(items, &format!("{at}[]"));
+        }
+    }
+    for tool in builtin() {
+        let spec = tool.spec();
+        assert_eq!(spec.schema["type"], "object", "{}", spec.name);
+        assert!(
+            spec.description.len() > 50 && !spec.description.contains("  "),
+            "{}",
+            spec.name
+        );
+        described(&spec.schema, &spec.name);
+        let text = spec.schema.to_string();
+        for word in ["$ref", "$schema", "null"] {
+            assert!(!text.contains(word), "{}: {word} in {text}", spec.name);
+        }
+    }
+}
+
+#[test]
+fn wrong_arguments_are_refused_by_name_and_right_ones_are_not() {
+    for tool in builtin() {
+        let name = tool.name();
+        assert_eq!(refusal(name, &sample(name)), None);
+        let schema = tool.spec().schema;
+        let fields = schema["properties"].as_object().unwrap();
+        let required: Vec<&str> = schema["required"]
+            .as_array()
+            .map(|names| names.iter().filter_map(Value::as_str).collect())
+            .unwrap_or_default();
+
+        let mut unknown = sample(name);
+        unknown["surely_unknown"] = json!(1);
+        let text = refusal(name, &unknown).unwrap();
+        assert!(
+            text.contains(name) && text.contains("`surely_unknown`: unknown field"),
+            "{text}"
+        );
+        for field in fields.keys() {
+            let mut wrong = sample(name);
+            wrong[field] = json!({"not": "right"});
+            let text = refusal(name, &wrong).unwrap();
+            assert!(text.contains(&format!("`{field}`: expected")), "{text}");
+            // Models write null for what they leave out.
+            let mut null = sample(name);
+            null[field] = Value::Null;
+            assert_eq!(
+                refusal(name, &null).is_some(),
+                required.contains(&field.as_str()),
+                "{name}.{field}"
+            );
+        }
+        for field in required {
+            let mut missing = sample(name);
+            missing.as_object_mut().unwrap().remove(field);
+            let text = refusal(name, &missing).unwrap();
+            assert!(text.contains(&format!("`{field}`: is missing")), "{text}");
+        }
+        for wrong in [json!("text"), json!([]), json!(null), json!(3)] {
+            assert!(
+                refusal(name, &wrong).unwrap().contains("expected an object"),
+                "{name} {wrong}"
+            );
+        }
+    }
+}
+
+#[test]
+fn titles_are_one_safe_line() {
+    let evil = "a\nb\u{1b}[31m\u{202e}".repeat(50);
+    for tool in builtin() {
+        let mut input = sample(tool.name());
+        for value in input.as_object_mut().unwrap().values_mut() {
+            if value.is_string() {
+                *value = json!(evil);
+            }
+        }
+        let title = tool.prepare(&input).unwrap().title();
+        assert!(!title.is_empty() && title.chars().count() <= 120, "{title}");
+        assert!(
+            !title.chars().any(|c| c.is_control() || c == '\u{202e}'),
+            "{title:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn all_run_and_a_cancelled_one_ends_at_once() {
+    for tool in builtin() {
+        let name = tool.name();
+        bench().call(name, sample(name)).await.unwrap();
+
+        let bench = bench();
+        bench.cx.cancel.cancel();
+        let call = bench.call(name, sample(name));
+        let ended = tokio::time::timeout(Duration::from_secs(5), call).await;
+        let ended = ended.unwrap_or_else(|_| panic!("{name} does not end"));
+        // Reads may be done before they look; what changes something must not begin.
+        if let Err(error) = &ended {
+            assert_eq!(error, "cancelled", "{name}");
+        }
+        if ["write_file", "edit_file", "update_plan"].contains(&name) {
+            assert!(ended.is_err(), "{name} went on after the cancel");
+            assert_eq!(bench.read("a.txt"), "one\n");
+            assert!(!bench.path("b.txt").exists());
+        }
+    }
+}
+
+#[tokio::test]
+async fn effects_tell_what_is_outside_and_secret() {
+    let bench = bench();
+    for (name, args) in [
+        ("read_file", json!({"path": "PATH"})),
+        ("write_file", json!({"path": "PATH", "content": ""})),
+        ("edit_file", json!({"path": "PATH", "edits": []})),
+        ("list_dir", json!({"path": "PATH"})),
+        ("grep", json!({"path": "PATH", "pattern": "x"})),
+        ("glob", json!({"path": "PATH", "pattern": "x"})),
+    ] {
+        for (path, outside, secret) in [
+            ("a.txt", false, false),
+            ("../x", true, false),
+            ("sub/.env", false, true),
+        ] {
+            let args: Value = serde_json::from_str(&args.to_string().replace("PATH", path)).unwrap();
+            let effect = bench.effect(name, args).unwrap();
+            assert_eq!(
+                (effect.outside, effect.secret),
+                (outside, secret),
+                "{name} {path}"
+            );
+            assert!(
+                !effect.subject.is_empty() && effect.paths[0].is_absolute(),
+                "{name}"
+            );
+            if !outside {
+                assert_eq!(effect.subject, path, "{name}");
+            }
+        }
+    }
+}

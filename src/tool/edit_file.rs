@@ -1,0 +1,215 @@
+//! `edit_file`: exact replacements in a file, several at once, all or nothing.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::change::{self, Change};
+use super::files::{self, reported};
+use super::{Preview, Tool, ToolContext, ToolError, ToolOutput};
+use crate::domain::Effect;
+use crate::workspace::Resolved;
+use crate::workspace::edit::{self, Replacement};
+use crate::workspace::text_file::TextFile;
+
+/// Edits a file.
+pub struct EditFile;
+
+/// The arguments of `edit_file`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// The file: absolute, relative to the working directory, or `rootName/path` in another workspace
+    /// folder.
+    path: String,
+    /// The replacements, made in order, each in the text that those before it left. If one cannot be made,
+    /// none is.
+    edits: Vec<Edit>,
+}
+
+/// One replacement.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Edit {
+    /// The text to replace, exactly as it stands in the file, white space included, without line numbers.
+    /// Must occur exactly once unless replace_all is set: add lines round it to make it unique.
+    old_text: String,
+    /// The text to put there; empty to delete.
+    new_text: String,
+    /// Replace every occurrence. Default: false.
+    replace_all: Option<bool>,
+}
+
+impl Tool for EditFile {
+    type Input = Input;
+
+    const NAME: &'static str = "edit_file";
+
+    const DESCRIPTION: &'static str = "Replaces exact pieces of text in a file, several at once, all or \
+        nothing. Read the file first, so that the old text matches. Write line ends as \\n: those of the \
+        file are kept. To write a whole file use write_file.";
+
+    fn title(&self, input: &Input) -> String {
+        files::title("Edit", &input.path)
+    }
+
+    fn effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
+        change::effect(cx, &input.path)
+    }
+
+    async fn preview(&self, input: &Input, cx: &ToolContext) -> Result<Preview, ToolError> {
+        let plan = input.clone();
+        change::preview(cx, input.path.clone(), move |cx, target| plan.change(cx, target)).await
+    }
+
+    fn finishes_on_cancel(&self) -> bool {
+        true
+    }
+
+    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        change::make(&cx, input.path.clone(), move |cx, target| {
+            input.change(cx, target)
+        })
+        .await
+    }
+}
+
+impl Input {
+    fn change(self, cx: &ToolContext, target: &Resolved) -> Result<Change, ToolError> {
+        let Some(before) = change::present(cx, target)? else {
+            return reported(format!(
+                "`{}` does not exist{}; to create a file use write_file",
+                target.display,
+                files::suggestions(cx, &target.absolute)
+            ));
+        };
+        change::must_be_unchanged(cx, target, &before)?;
+        let edits: Vec<Replacement> = self.edits.into_iter().map(Replacement::from).collect();
+        let edited = edit::apply(&before.text, &edits)
+            .map_err(|error| ToolError::Reported(format!("`{}`: {error}", target.display)))?;
+        let places = match edited.places {
+            1 => String::new(),
+            places => format!(" in {places} places"),
+        };
+        Ok(Change {
+            after: TextFile {
+                text: edited.text,
+                encoding: before.encoding,
+            },
+            before: Some(before),
+            done: format!("edited {}{places}", target.display),
+        })
+    }
+}
+
+impl From<Edit> for Replacement {
+    fn from(edit: Edit) -> Self {
+        Self {
+            old: edit.old_text,
+            new: edit.new_text,
+            all: edit.replace_all.unwrap_or(false),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::testing::Bench;
+
+    fn edit(path: &str, old: &str, new: &str) -> Value {
+        json!({"path": path, "edits": [{"old_text": old, "new_text": new}]})
+    }
+
+    #[tokio::test]
+    async fn edits_and_shows_the_diff() {
+        let bench = Bench::new();
+        bench.write("a.rs", "fn a() {}\r\nfn b() {}\r\n");
+        let args = json!({"path": "a.rs", "edits": [
+            {"old_text": "fn a() {}\nfn b", "new_text": "fn a() {}\n\nfn c", "replace_all": null},
+            {"old_text": "{}", "new_text": "{ }", "replace_all": true},
+        ]});
+        let preview = bench.preview("edit_file", args.clone()).await.unwrap();
+        assert_eq!(bench.read("a.rs"), "fn a() {}\r\nfn b() {}\r\n");
+        let output = bench.call("edit_file", args).await.unwrap();
+        assert_eq!(bench.read("a.rs"), "fn a() { }\r\n\r\nfn c() { }\r\n");
+        assert_eq!(output.text, "edited a.rs in 3 places (+3 −2 lines)");
+        assert_eq!(output.diff, preview.diff);
+        assert_eq!(output.locations[0].line, Some(1));
+    }
+
+    #[tokio::test]
+    async fn refuses_and_changes_nothing() {
+        let bench = Bench::new();
+        bench.write("a.txt", "one\ntwo\n");
+        std::fs::write(bench.path("latin1"), b"\xe4\n").unwrap();
+        for (args, text) in [
+            (edit("a.txt", "three", "x"), "`a.txt`: old_text was not found"),
+            (
+                edit("A.txt", "one", "x"),
+                "does not exist. Did you mean `a.txt`?; to create",
+            ),
+            (edit("latin1", "x", "y"), "not UTF-8"),
+            (edit(".", "x", "y"), "is a folder"),
+            (json!({"path": "a.txt", "edits": []}), "no edits were given"),
+            (
+                json!({"path": "a.txt", "edits": [
+                    {"old_text": "one", "new_text": "1"}, {"old_text": "one", "new_text": "2"}]}),
+                "edit 2 of 2 (none was made)",
+            ),
+        ] {
+            let error = bench.fails("edit_file", args).await;
+            assert!(error.contains(text), "{error}");
+        }
+        assert_eq!(bench.read("a.txt"), "one\ntwo\n");
+    }
+
+    #[tokio::test]
+    async fn text_that_changed_since_it_was_read_is_refused() {
+        let bench = Bench::new();
+        bench.write("a.txt", "one\n");
+        // Never read: the exact match is proof enough.
+        bench
+            .call("edit_file", edit("a.txt", "one", "two"))
+            .await
+            .unwrap();
+        bench.write("a.txt", "two, by a person\n");
+        let refusal = bench.fails("edit_file", edit("a.txt", "two", "three")).await;
+        assert!(
+            refusal.contains("has changed since you read it") && refusal.contains("by a person"),
+            "{refusal}"
+        );
+        assert_eq!(bench.read("a.txt"), "two, by a person\n");
+        bench
+            .call("edit_file", edit("a.txt", "two", "three"))
+            .await
+            .unwrap();
+        assert_eq!(bench.read("a.txt"), "three, by a person\n");
+    }
+
+    #[tokio::test]
+    async fn edits_of_one_file_at_once_all_count() {
+        let bench = Bench::new();
+        let text: String = (0..20).map(|n| format!("<{n}>\n")).collect();
+        bench.write("a.txt", &text);
+        let edits =
+            (0..20).map(|n| bench.call("edit_file", edit("a.txt", &format!("<{n}>"), &format!("[{n}]"))));
+        for output in futures::future::join_all(edits).await {
+            output.unwrap();
+        }
+        assert_eq!(bench.read("a.txt"), text.replace('<', "[").replace('>', "]"));
+    }
+
+    #[tokio::test]
+    async fn a_cancel_while_waiting_for_the_file_changes_nothing() {
+        let bench = Bench::new();
+        bench.write("a.txt", "one\n");
+        let path = bench.path("a.txt");
+        let _held = bench.cx.workspace.lock(&path).await;
+        let mut call = Box::pin(bench.call("edit_file", edit("a.txt", "one", "two")));
+        assert!(futures::poll!(&mut call).is_pending());
+        bench.cx.cancel.cancel();
+        assert_eq!(call.await.unwrap_err(), "cancelled");
+        assert_eq!(bench.read("a.txt"), "one\n");
+    }
+}

@@ -1,0 +1,161 @@
+//! What the file tools share: resolving with an effect, running off the async threads, errors in the
+//! model's words, numbered lines.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use crate::base::spawn::panic_text;
+use crate::base::{CancellationToken, text, uri};
+use crate::domain::{Effect, EffectKind, Location};
+use crate::workspace::{LoadError, PathError, Resolved, WriteError};
+
+use super::{ToolContext, ToolError};
+
+/// Longest line that is shown, in characters.
+pub(super) const MAX_LINE: usize = 2_000;
+
+impl From<PathError> for ToolError {
+    fn from(error: PathError) -> Self {
+        Self::Reported(error.to_string())
+    }
+}
+
+impl From<LoadError> for ToolError {
+    fn from(error: LoadError) -> Self {
+        Self::Reported(error.to_string())
+    }
+}
+
+impl From<WriteError> for ToolError {
+    fn from(error: WriteError) -> Self {
+        Self::Reported(error.to_string())
+    }
+}
+
+/// A failed result with this text.
+pub(super) fn reported<T>(text: impl Into<String>) -> Result<T, ToolError> {
+    Err(ToolError::Reported(text.into()))
+}
+
+/// The effect of touching `targets`.
+pub(super) fn effect(kind: EffectKind, targets: &[Resolved]) -> Effect {
+    Effect {
+        kind,
+        paths: targets.iter().map(|target| target.absolute.clone()).collect(),
+        subject: targets
+            .first()
+            .map_or_else(String::new, |target| target.display.clone()),
+        outside: targets.iter().any(|target| !target.inside),
+        secret: targets.iter().any(|target| target.secret),
+    }
+}
+
+/// A line for people: a verb and what it acts on.
+pub(super) fn title(verb: &str, what: &str) -> String {
+    text::one_line(&format!("{verb} {}", text::neutralise(what)), 120)
+}
+
+/// A place in a resolved path.
+pub(super) fn location(path: &Path, line: Option<usize>) -> Location {
+    Location {
+        uri: uri::uri_of(path),
+        line: line.and_then(|line| u32::try_from(line).ok()),
+    }
+}
+
+/// Runs `work` where it may block. It gets a token that is cancelled with the turn and when the caller is
+/// dropped, and must look at it now and then. A panic is the call's failure (R-TOOL-5).
+pub(super) async fn blocking<T, F>(cx: &ToolContext, work: F) -> Result<T, ToolError>
+where
+    T: Send + 'static,
+    F: FnOnce(&CancellationToken) -> Result<T, ToolError> + Send + 'static,
+{
+    let stop = cx.cancel.child_token();
+    let _stops_when_dropped = stop.clone().drop_guard();
+    match tokio::task::spawn_blocking(move || work(&stop)).await {
+        Ok(result) => result,
+        Err(error) if error.is_panic() => Err(ToolError::Internal(panic_text(error.into_panic().as_ref()))),
+        Err(_) => Err(ToolError::Cancelled),
+    }
+}
+
+/// Lines of a text, numbered: the number, a tab, the line.
+#[derive(Debug, Default)]
+pub(super) struct Numbered {
+    /// The lines, each with its line feed.
+    pub(super) text: String,
+    /// The last line in `text`, from 1.
+    pub(super) last: usize,
+    /// Whether the next line had no room.
+    pub(super) full: bool,
+}
+
+impl Numbered {
+    /// Adds line `number` unless it would make the text longer than `max` bytes; the first line always
+    /// has room. `line` may be the start of one of `length` bytes.
+    pub(super) fn push(&mut self, number: usize, line: &str, length: usize, max: usize) {
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        let shown = line
+            .char_indices()
+            .nth(MAX_LINE)
+            .map_or(line, |(at, _)| &line[..at]);
+        if !self.text.is_empty() && self.text.len() + shown.len() + 10 > max {
+            self.full = true;
+            return;
+        }
+        let _ = write!(self.text, "{number}\t{shown}");
+        if shown.len() < line.len() || line.len() + 1 < length {
+            let _ = write!(self.text, " [… line cut, {length} bytes long …]");
+        }
+        self.text.push('\n');
+        self.last = number;
+    }
+}
+
+/// How many lines a text has: a final line feed begins no new one.
+pub(super) fn count_lines(text: &str) -> usize {
+    let feeds = memchr::memchr_iter(b'\n', text.as_bytes()).count();
+    feeds + usize::from(!text.is_empty() && !text.ends_with('\n'))
+}
+
+/// What `path` may have been meant to be, as a sentence to append; empty when nothing is like it. Blocks.
+pub(super) fn suggestions(cx: &ToolContext, path: &Path) -> String {
+    const MAX_ENTRIES: usize = 5_000;
+    let Some((parent, wanted)) = path.parent().zip(path.file_name()) else {
+        return String::new();
+    };
+    if !parent.is_dir() {
+        let existing = parent.ancestors().find(|ancestor| ancestor.is_dir());
+        return existing.map_or_else(String::new, |existing| {
+            format!(
+                "; nor does its folder. The nearest one that does is `{}`",
+                cx.workspace.show(&cx.cwd, existing)
+            )
+        });
+    }
+    let wanted = wanted.to_string_lossy().to_lowercase();
+    let mut near: Vec<(f64, String)> = std::fs::read_dir(parent)
+        .into_iter()
+        .flatten()
+        .take(MAX_ENTRIES)
+        .filter_map(|entry| {
+            let name = entry.ok()?.file_name().to_string_lossy().into_owned();
+            let lower = name.to_lowercase();
+            let like = match strsim::osa_distance(&lower, &wanted) {
+                0 | 1 => 1.0,
+                _ => strsim::jaro_winkler(&lower, &wanted),
+            };
+            (like > 0.8).then_some((like, name))
+        })
+        .collect();
+    near.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    let names: Vec<String> = near
+        .into_iter()
+        .take(3)
+        .map(|(_, name)| format!("`{}`", cx.workspace.show(&cx.cwd, &parent.join(name))))
+        .collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(". Did you mean {}?", names.join(" or ")),
+    }
+}

@@ -1,0 +1,260 @@
+//! `glob`: files by name.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::files::{self, reported};
+use super::walk::{self, Bound, Halt, MAX_RESULTS, MAX_TIME};
+use super::{Tool, ToolContext, ToolError, ToolOutput};
+use crate::domain::{Effect, EffectKind};
+use crate::workspace::Resolved;
+
+/// Finds files by name.
+pub struct Glob;
+
+/// The arguments of `glob`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// What the path must look like: `*` and `?` stay within a name, `**` spans folders, `{a,b}` is a
+    /// choice, `[a-z]` a range. A pattern without `/` matches names at any depth. Examples: `*.rs`,
+    /// `src/**/*.{ts,tsx}`.
+    pattern: String,
+    /// The folder to search in. Default: the working directory and all other workspace folders.
+    path: Option<String>,
+    /// Also search in hidden files and folders, whose names start with a dot. Default: false.
+    hidden: Option<bool>,
+}
+
+/// Where to walk and what to look for there.
+struct Search {
+    starts: Vec<Resolved>,
+    pattern: String,
+}
+
+impl Tool for Glob {
+    type Input = Input;
+
+    const NAME: &'static str = "glob";
+
+    const DESCRIPTION: &'static str = "Finds files whose path matches a pattern, sorted by path. What \
+        .gitignore excludes is left out, links are not followed. Gives at most 1000 files, or what it found \
+        within 10 seconds. To search in the text of files use grep.";
+
+    fn title(&self, input: &Input) -> String {
+        let place = input
+            .path
+            .as_ref()
+            .map_or_else(String::new, |path| format!(" in {path}"));
+        files::title("Find", &format!("{}{place}", input.pattern))
+    }
+
+    fn effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
+        Ok(files::effect(EffectKind::Read, &input.search(cx)?.starts))
+    }
+
+    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        let inner = cx.clone();
+        files::blocking(&cx, move |stop| {
+            find(&inner, &input, &Bound::new(stop, MAX_TIME)).map(ToolOutput::text)
+        })
+        .await
+    }
+}
+
+impl Input {
+    fn search(&self, cx: &ToolContext) -> Result<Search, ToolError> {
+        let pattern = self.pattern.strip_prefix("./").unwrap_or(&self.pattern);
+        let (folder, rest) = split(pattern);
+        if rest.is_empty() {
+            return reported(format!(
+                "`{}` names no file; to see a folder use list_dir",
+                self.pattern
+            ));
+        }
+        if rest.split('/').any(|part| part == "..") {
+            return reported(format!("`{}`: `..` cannot follow a wildcard", self.pattern));
+        }
+        let start = match (&self.path, folder) {
+            (None, "") => None,
+            (None, folder) => Some(folder.to_owned()),
+            (Some(path), "") => Some(path.clone()),
+            (Some(_), folder) if folder.starts_with(['/', '~']) => Some(folder.to_owned()),
+            (Some(path), folder) => Some(format!("{}/{folder}", path.trim_end_matches('/'))),
+        };
+        let starts = match start {
+            None => walk::everywhere(cx)?,
+            Some(start) => vec![cx.workspace.resolve(&cx.cwd, &start)?],
+        };
+        // Only a pattern that was written without any `/` matches at any depth.
+        let pattern = match pattern.contains('/') && !rest.contains('/') {
+            true => format!("./{rest}"),
+            false => rest.to_owned(),
+        };
+        Ok(Search { starts, pattern })
+    }
+}
+
+/// The folder that a pattern starts in, as far as it has no wildcards, and the rest of the pattern.
+fn split(pattern: &str) -> (&str, &str) {
+    let literal = pattern.find(['*', '?', '[', '{', '\\']).unwrap_or(pattern.len());
+    match pattern[..literal].rfind('/') {
+        Some(0) => ("/", &pattern[1..]),
+        Some(at) => (&pattern[..at], &pattern[at + 1..]),
+        None => ("", pattern),
+    }
+}
+
+fn find(cx: &ToolContext, input: &Input, bound: &Bound) -> Result<String, ToolError> {
+    let search = input.search(cx)?;
+    let (matcher, max_depth) = match search.pattern.strip_prefix("./") {
+        Some(name) => (walk::matcher(name)?, Some(1)),
+        None => (walk::matcher(&search.pattern)?, None),
+    };
+    let mut found = Vec::new();
+    let mut end = None;
+    'all: for start in &search.starts {
+        if !start.absolute.is_dir() {
+            let suggestions = files::suggestions(cx, &start.absolute);
+            return reported(format!("`{}` is not a folder{suggestions}", start.display));
+        }
+        for entry in walk::files(cx, &start.absolute, input.hidden.unwrap_or(false), max_depth) {
+            match bound.check() {
+                Some(Halt::Cancelled) => return Err(ToolError::Cancelled),
+                Some(Halt::TimeUp) => {
+                    end = Some("stopped after 10 seconds; there may be more".to_owned());
+                    break 'all;
+                }
+                None => {}
+            }
+            let below = entry.path().strip_prefix(&start.absolute).unwrap_or(entry.path());
+            if !matcher.is_match(below) {
+                continue;
+            }
+            if found.len() == MAX_RESULTS {
+                end = Some(format!(
+                    "the first {MAX_RESULTS} files; there are more: narrow the pattern or the path"
+                ));
+                break 'all;
+            }
+            found.push(cx.workspace.show(&cx.cwd, entry.path()));
+        }
+    }
+    let mut text = match (found.is_empty(), &end) {
+        (true, None) => "no files found".to_owned(),
+        _ => found.join("\n"),
+    };
+    if let Some(end) = end {
+        text.push_str(&format!("\n[{end}]"));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::{Value, json};
+
+    use super::super::testing::Bench;
+    use super::*;
+    use crate::base::CancellationToken;
+
+    async fn found(bench: &Bench, args: Value) -> Vec<String> {
+        let output = bench.call("glob", args).await.unwrap();
+        output.text.lines().map(str::to_owned).collect()
+    }
+
+    #[tokio::test]
+    async fn finds_by_pattern() {
+        let bench = Bench::with_folders(&["app", "lib"]);
+        for path in [
+            "src/a.rs",
+            "src/deep/b.rs",
+            "c.rs",
+            ".hidden/d.rs",
+            "target/e.rs",
+            "../lib/f.rs",
+            ".git/g.rs",
+        ] {
+            bench.write(path, "");
+        }
+        bench.write(".gitignore", "target/\n");
+        let lib = bench.root.parent().unwrap().join("lib");
+        for (args, expected) in [
+            (
+                json!({"pattern": "*.rs"}),
+                vec!["c.rs", "src/a.rs", "src/deep/b.rs", "lib/f.rs"],
+            ),
+            (json!({"pattern": "src/*.rs"}), vec!["src/a.rs"]),
+            (
+                json!({"pattern": "./src/**/*.rs"}),
+                vec!["src/a.rs", "src/deep/b.rs"],
+            ),
+            (
+                json!({"pattern": "*.rs", "path": "src"}),
+                vec!["src/a.rs", "src/deep/b.rs"],
+            ),
+            (
+                json!({"pattern": "deep/*", "path": "src/"}),
+                vec!["src/deep/b.rs"],
+            ),
+            (json!({"pattern": "lib/*.rs"}), vec!["lib/f.rs"]),
+            (
+                json!({"pattern": format!("{}/*", lib.display())}),
+                vec!["lib/f.rs"],
+            ),
+            (json!({"pattern": "**/a.rs"}), vec!["src/a.rs"]),
+            (json!({"pattern": "src/a.rs"}), vec!["src/a.rs"]),
+            (json!({"pattern": "d.rs"}), vec!["no files found"]),
+            (
+                json!({"pattern": "{d,g}.rs", "hidden": true}),
+                vec![".hidden/d.rs"],
+            ),
+        ] {
+            assert_eq!(found(&bench, args.clone()).await, expected, "{args}");
+        }
+        for (args, text) in [
+            (json!({"pattern": "src/"}), "names no file"),
+            (json!({"pattern": "*/../x"}), "`..` cannot follow"),
+            (json!({"pattern": "*", "path": "c.rs"}), "is not a folder"),
+            (json!({"pattern": "a/["}), "not a valid pattern"),
+        ] {
+            let error = bench.fails("glob", args).await;
+            assert!(error.contains(text), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_lies_outside_is_told() {
+        let bench = Bench::with_folders(&["app"]);
+        for (pattern, outside) in [("*.rs", false), ("../**", true), ("/etc/*", true)] {
+            let effect = bench.effect("glob", json!({"pattern": pattern})).unwrap();
+            assert_eq!(effect.outside, outside, "{pattern}");
+        }
+        #[cfg(unix)]
+        {
+            bench.write("../out/secret", "");
+            std::os::unix::fs::symlink("../out", bench.path("leak")).unwrap();
+            assert_eq!(found(&bench, json!({"pattern": "**"})).await, ["no files found"]);
+        }
+    }
+
+    #[tokio::test]
+    async fn stops_and_says_so() {
+        let bench = Bench::new();
+        for n in 0..=MAX_RESULTS {
+            bench.write(&format!("{n:04}"), "");
+        }
+        let lines = found(&bench, json!({"pattern": "*"})).await;
+        assert_eq!(lines.len(), MAX_RESULTS + 1);
+        assert!(lines[MAX_RESULTS].starts_with("[the first 1000 files; there are more"));
+        let input: Input = serde_json::from_value(json!({"pattern": "*"})).unwrap();
+        let stop = CancellationToken::new();
+        let late = find(&bench.cx, &input, &Bound::new(&stop, Duration::ZERO)).unwrap();
+        assert_eq!(late, "\n[stopped after 10 seconds; there may be more]");
+        stop.cancel();
+        let cancelled = find(&bench.cx, &input, &Bound::new(&stop, MAX_TIME));
+        assert!(matches!(cancelled, Err(ToolError::Cancelled)));
+    }
+}

@@ -1,0 +1,521 @@
+//! `grep`: lines by their text, with ripgrep's libraries. Open files are searched as the editor has them;
+//! files that usually hold secrets only when they are named (R-SEC).
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use globset::GlobMatcher;
+use grep_matcher::LineTerminator;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkFinish, SinkMatch};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::files::{self, reported};
+use super::walk::{self, Bound, Halt, MAX_RESULTS, MAX_TIME};
+use super::{Tool, ToolContext, ToolError, ToolOutput};
+use crate::base::secret_path::is_secret_like;
+use crate::domain::{Effect, EffectKind};
+use crate::workspace::{Buffer, Resolved};
+
+/// Most bytes of an answer.
+const MAX_BYTES: usize = 256 << 10;
+/// Longest line that is shown, in characters.
+const MAX_LINE: usize = 500;
+/// Longest line that is searched, in bytes; a file with a longer one is not searched to its end.
+const MAX_HEAP: usize = 32 << 20;
+const MAX_CONTEXT: usize = 10;
+
+/// Searches in files.
+pub struct Grep;
+
+/// The arguments of `grep`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// What to look for: a regular expression in Rust's syntax, matched within one line.
+    pattern: String,
+    /// The folder or file to search in. Default: the working directory and all other workspace folders.
+    path: Option<String>,
+    /// Only files whose path matches, like `*.rs` or `src/**/*.ts`, relative to the folder searched.
+    glob: Option<String>,
+    /// Take capitals and small letters as the same. Default: false.
+    ignore_case: Option<bool>,
+    /// Take the pattern as plain text. Default: false.
+    literal: Option<bool>,
+    /// Also search in hidden files and folders, whose names start with a dot. Default: false.
+    hidden: Option<bool>,
+    /// How many lines to show before and after each match. Default: 0.
+    #[schemars(range(min = 0, max = 10))]
+    context: Option<usize>,
+    /// Give only the paths of the files with a match. Default: false.
+    files_only: Option<bool>,
+}
+
+impl Tool for Grep {
+    type Input = Input;
+
+    const NAME: &'static str = "grep";
+
+    const DESCRIPTION: &'static str = "Searches the text of files for a regular expression and gives the \
+        matching lines as path:line:text (lines of context as path-line-text). What .gitignore excludes, \
+        binary files and files that usually hold secrets are left out. Gives at most 1000 lines, or what it \
+        found within 10 seconds. Files open in the editor are searched with their unsaved changes.";
+
+    fn title(&self, input: &Input) -> String {
+        let place = input
+            .path
+            .as_ref()
+            .map_or_else(String::new, |path| format!(" in {path}"));
+        files::title("Search", &format!("{}{place}", input.pattern))
+    }
+
+    fn effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
+        Ok(files::effect(EffectKind::Read, &input.starts(cx)?))
+    }
+
+    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        let inner = cx.clone();
+        files::blocking(&cx, move |stop| {
+            let bound = Bound::new(stop, MAX_TIME);
+            Search::new(&inner, &input, bound)?
+                .run(&input)
+                .map(ToolOutput::text)
+        })
+        .await
+    }
+}
+
+impl Input {
+    fn starts(&self, cx: &ToolContext) -> Result<Vec<Resolved>, ToolError> {
+        match &self.path {
+            Some(path) => Ok(vec![cx.workspace.resolve(&cx.cwd, path)?]),
+            None => walk::everywhere(cx),
+        }
+    }
+
+    fn matcher(&self) -> Result<RegexMatcher, ToolError> {
+        RegexMatcherBuilder::new()
+            .case_insensitive(self.ignore_case.unwrap_or(false))
+            .fixed_strings(self.literal.unwrap_or(false))
+            .line_terminator(Some(b'\n'))
+            .crlf(true)
+            .build(&self.pattern)
+            .map_err(|error| {
+                ToolError::Reported(format!(
+                    "pattern: {error} (a match cannot span lines; set literal for plain text)"
+                ))
+            })
+    }
+}
+
+/// One search under way.
+struct Search<'a> {
+    cx: &'a ToolContext,
+    matcher: RegexMatcher,
+    searcher: Searcher,
+    glob: Option<GlobMatcher>,
+    bound: Bound,
+    out: Out,
+    secrets: usize,
+    unreadable: usize,
+}
+
+/// What was found.
+struct Out {
+    text: String,
+    /// Matching lines, or files where only those are asked for.
+    results: usize,
+    files_only: bool,
+    full: bool,
+}
+
+impl<'a> Search<'a> {
+    fn new(cx: &'a ToolContext, input: &Input, bound: Bound) -> Result<Self, ToolError> {
+        let files_only = input.files_only.unwrap_or(false);
+        let context = match files_only {
+            true => 0,
+            false => input.context.unwrap_or(0).min(MAX_CONTEXT),
+        };
+        Ok(Self {
+            cx,
+            matcher: input.matcher()?,
+            searcher: SearcherBuilder::new()
+                .line_terminator(LineTerminator::crlf())
+                .line_number(true)
+                .before_context(context)
+                .after_context(context)
+                .binary_detection(BinaryDetection::quit(0))
+                .heap_limit(Some(MAX_HEAP))
+                .build(),
+            glob: input.glob.as_deref().map(walk::matcher).transpose()?,
+            bound,
+            out: Out {
+                text: String::new(),
+                results: 0,
+                files_only,
+                full: false,
+            },
+            secrets: 0,
+            unreadable: 0,
+        })
+    }
+
+    fn run(mut self, input: &Input) -> Result<String, ToolError> {
+        let mut halt = None;
+        'all: for start in input.starts(self.cx)? {
+            let path = &start.absolute;
+            if !path.is_dir() {
+                // A file that is named is searched, whatever it is called.
+                if self.cx.workspace.overlay().look(path) == Buffer::Saved && !path.is_file() {
+                    let suggestions = files::suggestions(self.cx, path);
+                    return reported(format!(
+                        "`{}` is not a file or folder{suggestions}",
+                        start.display
+                    ));
+                }
+                halt = self.file(path);
+                break 'all;
+            }
+            for entry in walk::files(self.cx, path, input.hidden.unwrap_or(false), None) {
+                halt = self.bound.check();
+                if halt.is_none() {
+                    halt = self.entry(path, entry.path());
+                }
+                if halt.is_some() || self.out.full {
+                    break 'all;
+                }
+            }
+        }
+        match halt {
+            Some(Halt::Cancelled) => Err(ToolError::Cancelled),
+            Some(Halt::TimeUp) => Ok(self.finish(Some("stopped after 10 seconds; narrow the search"))),
+            None => Ok(self.finish(None)),
+        }
+    }
+
+    fn entry(&mut self, start: &Path, path: &Path) -> Option<Halt> {
+        let below = path.strip_prefix(start).unwrap_or(path);
+        if self.glob.as_ref().is_some_and(|glob| !glob.is_match(below)) {
+            return None;
+        }
+        if is_secret_like(path) {
+            self.secrets += 1;
+            return None;
+        }
+        self.file(path)
+    }
+
+    fn file(&mut self, path: &Path) -> Option<Halt> {
+        let shown = self.cx.workspace.show(&self.cx.cwd, path);
+        let before = (self.out.text.len(), self.out.results);
+        let mut hits = Hits {
+            out: &mut self.out,
+            path: &shown,
+            before,
+            any: false,
+        };
+        let searched = match self.cx.workspace.overlay().look(path) {
+            Buffer::Unsaved(document) => {
+                self.searcher
+                    .search_slice(&self.matcher, document.text.as_bytes(), &mut hits)
+            }
+            Buffer::Saved | Buffer::Unknown => File::open(path).and_then(|file| {
+                let bound = &self.bound;
+                self.searcher
+                    .search_reader(&self.matcher, Watched { file, bound }, &mut hits)
+            }),
+        };
+        if searched.is_err() {
+            if let Some(halt) = self.bound.check() {
+                return Some(halt);
+            }
+            self.unreadable += 1;
+        }
+        None
+    }
+
+    fn finish(self, halted: Option<&str>) -> String {
+        let mut text = self.out.text;
+        if text.is_empty() && halted.is_none() {
+            text.push_str("no matches\n");
+        }
+        if self.out.full {
+            let _ = writeln!(
+                text,
+                "[stopped after {} results; there may be more: narrow the search]",
+                self.out.results
+            );
+        }
+        if let Some(halted) = halted {
+            let _ = writeln!(text, "[{halted}]");
+        }
+        if self.secrets > 0 {
+            let _ = writeln!(
+                text,
+                "[{} files that look like they hold secrets were not searched; name one as path to search it]",
+                self.secrets
+            );
+        }
+        if self.unreadable > 0 {
+            let _ = writeln!(text, "[{} files could not be read to the end]", self.unreadable);
+        }
+        text
+    }
+}
+
+/// A file whose reading ends when the search has to.
+struct Watched<'a> {
+    file: File,
+    bound: &'a Bound,
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.bound.check() {
+            Some(_) => Err(io::Error::other("stopped")),
+            None => self.file.read(buffer),
+        }
+    }
+}
+
+/// Takes the finds in one file.
+struct Hits<'a> {
+    out: &'a mut Out,
+    path: &'a str,
+    /// Bytes and results before this file, to go back to.
+    before: (usize, usize),
+    any: bool,
+}
+
+impl Hits<'_> {
+    fn line(&mut self, sign: char, number: Option<u64>, bytes: &[u8]) {
+        let text = String::from_utf8_lossy(bytes);
+        let text = text.trim_end_matches(['\n', '\r']);
+        let shown = text
+            .char_indices()
+            .nth(MAX_LINE)
+            .map_or(text, |(at, _)| &text[..at]);
+        let cut = if shown.len() < text.len() {
+            " [… cut …]"
+        } else {
+            ""
+        };
+        let number = number.unwrap_or_default();
+        let _ = writeln!(self.out.text, "{}{sign}{number}{sign}{shown}{cut}", self.path);
+        self.out.full |= self.out.text.len() > MAX_BYTES;
+    }
+}
+
+impl Sink for Hits<'_> {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+        if self.out.results == MAX_RESULTS {
+            self.out.full = true;
+            return Ok(false);
+        }
+        self.out.results += 1;
+        if self.out.files_only {
+            let _ = writeln!(self.out.text, "{}", self.path);
+            self.out.full |= self.out.text.len() > MAX_BYTES;
+            return Ok(false);
+        }
+        self.separate(false);
+        self.line(':', found.line_number(), found.bytes());
+        Ok(!self.out.full)
+    }
+
+    fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
+        if self.out.results == MAX_RESULTS && *context.kind() == grep_searcher::SinkContextKind::Before {
+            self.out.full = true;
+            return Ok(false);
+        }
+        self.separate(true);
+        self.line('-', context.line_number(), context.bytes());
+        Ok(!self.out.full)
+    }
+
+    fn context_break(&mut self, _: &Searcher) -> io::Result<bool> {
+        self.out.text.push_str("--\n");
+        Ok(true)
+    }
+
+    fn finish(&mut self, _: &Searcher, end: &SinkFinish) -> io::Result<()> {
+        // What was found before the first NUL is not text either.
+        if end.binary_byte_offset().is_some() {
+            self.out.text.truncate(self.before.0);
+            self.out.results = self.before.1;
+        }
+        Ok(())
+    }
+}
+
+impl Hits<'_> {
+    /// Between files with context, a line of its own.
+    fn separate(&mut self, context: bool) {
+        if context && !self.any && self.before.0 > 0 {
+            self.out.text.push_str("--\n");
+        }
+        self.any = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::{Value, json};
+
+    use super::super::testing::Bench;
+    use super::*;
+    use crate::base::CancellationToken;
+
+    async fn found(bench: &Bench, args: Value) -> String {
+        bench.call("grep", args).await.unwrap().text
+    }
+
+    #[tokio::test]
+    async fn finds_lines() {
+        let bench = Bench::with_folders(&["app", "lib"]);
+        bench.write("src/a.rs", "fn one() {}\r\nfn two() {}\r\nlast");
+        bench.write("src/b.txt", "FN one\n");
+        bench.write("../lib/c.rs", "fn one\n");
+        bench.write("target/x.rs", "fn one\n");
+        bench.write(".gitignore", "/target\n");
+        bench.write(".hidden", "fn one\n");
+        std::fs::write(bench.path("bin"), b"fn one\n\0").unwrap();
+        for (args, expected) in [
+            (
+                json!({"pattern": r"fn \w+e\b"}),
+                "src/a.rs:1:fn one() {}\nlib/c.rs:1:fn one\n",
+            ),
+            (
+                json!({"pattern": r"\{\}$"}),
+                "src/a.rs:1:fn one() {}\nsrc/a.rs:2:fn two() {}\n",
+            ),
+            (
+                json!({"pattern": "() {", "literal": true, "path": "src"}),
+                "src/a.rs:1:fn one() {}\nsrc/a.rs:2:fn two() {}\n",
+            ),
+            (
+                json!({"pattern": "fn one", "ignore_case": true, "glob": "*.txt"}),
+                "src/b.txt:1:FN one\n",
+            ),
+            (
+                json!({"pattern": "fn one", "glob": "src/*.rs"}),
+                "src/a.rs:1:fn one() {}\n",
+            ),
+            (
+                json!({"pattern": "two", "context": 1}),
+                "src/a.rs-1-fn one() {}\nsrc/a.rs:2:fn two() {}\nsrc/a.rs-3-last\n",
+            ),
+            (
+                json!({"pattern": "fn", "files_only": true}),
+                "src/a.rs\nlib/c.rs\n",
+            ),
+            (
+                json!({"pattern": "fn one", "path": "target/x.rs"}),
+                "target/x.rs:1:fn one\n",
+            ),
+            (
+                json!({"pattern": "fn one", "hidden": true, "glob": ".*"}),
+                ".hidden:1:fn one\n",
+            ),
+            (json!({"pattern": "nothing"}), "no matches\n"),
+        ] {
+            assert_eq!(found(&bench, args.clone()).await, expected, "{args}");
+        }
+        for (args, text) in [
+            (json!({"pattern": "("}), "unclosed group"),
+            (json!({"pattern": "a\\nb"}), "cannot span lines"),
+            (
+                json!({"pattern": "x", "path": "scr"}),
+                "`scr` is not a file or folder. Did you mean `src`?",
+            ),
+        ] {
+            let error = bench.fails("grep", args).await;
+            assert!(error.contains(text), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn groups_with_context_are_set_apart() {
+        let bench = Bench::new();
+        bench.write("a", "x\n1\n2\n3\nx\n");
+        bench.write("b", "0\nx\n");
+        let text = found(&bench, json!({"pattern": "x", "context": 1})).await;
+        assert_eq!(text, "a:1:x\na-2-1\n--\na-4-3\na:5:x\n--\nb-1-0\nb:2:x\n");
+    }
+
+    #[tokio::test]
+    async fn secrets_are_searched_only_when_named() {
+        let bench = Bench::new();
+        bench.write("key.pem", "needle\n");
+        bench.write("a.txt", "needle\n");
+        let text = found(&bench, json!({"pattern": "needle"})).await;
+        assert!(
+            text.starts_with("a.txt:1:needle\n[1 files that look like they hold secrets"),
+            "{text}"
+        );
+        let args = json!({"pattern": "needle", "path": "key.pem"});
+        assert!(bench.effect("grep", args.clone()).unwrap().secret);
+        assert_eq!(found(&bench, args).await, "key.pem:1:needle\n");
+    }
+
+    #[tokio::test]
+    async fn unsaved_text_is_searched_in_place_of_the_disk() {
+        let bench = Bench::new();
+        bench.write("a.txt", "on disk\n");
+        bench.open("a.txt", "in the buffer\n");
+        assert_eq!(
+            found(&bench, json!({"pattern": "disk|buffer"})).await,
+            "a.txt:1:in the buffer\n"
+        );
+    }
+
+    #[tokio::test]
+    async fn limits_are_stated() {
+        let bench = Bench::new();
+        bench.write("many.txt", &"x\n".repeat(MAX_RESULTS + 1));
+        bench.write("more.txt", "x\n");
+        let text = found(&bench, json!({"pattern": "x"})).await;
+        assert_eq!(text.lines().count(), MAX_RESULTS + 1);
+        assert!(text.ends_with("[stopped after 1000 results; there may be more: narrow the search]\n"));
+        bench.write("long.txt", &format!("y{}\n", "z".repeat(1_000)));
+        assert!(
+            found(&bench, json!({"pattern": "y"}))
+                .await
+                .ends_with("zz [… cut …]\n")
+        );
+        let input: Input = serde_json::from_value(json!({"pattern": "x"})).unwrap();
+        let run = |stop: &CancellationToken, time| {
+            Search::new(&bench.cx, &input, Bound::new(stop, time)).and_then(|search| search.run(&input))
+        };
+        let stop = CancellationToken::new();
+        assert_eq!(
+            run(&stop, Duration::ZERO).unwrap(),
+            "[stopped after 10 seconds; narrow the search]\n"
+        );
+        stop.cancel();
+        assert!(matches!(run(&stop, MAX_TIME), Err(ToolError::Cancelled)));
+    }
+
+    /// A cancel reaches into the middle of a file.
+    #[tokio::test]
+    async fn a_cancel_ends_a_search_within_a_file() {
+        let stop = CancellationToken::new();
+        let bound = Bound::new(&stop, MAX_TIME);
+        let bench = Bench::new();
+        bench.write("a", "text");
+        let mut watched = Watched {
+            file: File::open(bench.path("a")).unwrap(),
+            bound: &bound,
+        };
+        assert_eq!(watched.read(&mut [0; 2]).unwrap(), 2);
+        stop.cancel();
+        assert!(watched.read(&mut [0; 2]).is_err());
+    }
+}

@@ -1,0 +1,202 @@
+//! `list_dir`: what is in a folder.
+
+use std::fmt::Write as _;
+use std::fs::{self, DirEntry};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::files::{self, reported};
+use super::walk::{Bound, Halt, MAX_RESULTS, MAX_TIME};
+use super::{Tool, ToolContext, ToolError, ToolOutput};
+use crate::domain::{Effect, EffectKind};
+
+/// Most entries of a folder that are looked at.
+const MAX_ENTRIES: usize = 100_000;
+
+/// Lists a folder.
+pub struct ListDir;
+
+/// The arguments of `list_dir`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// The folder. Default: the working directory.
+    path: Option<String>,
+}
+
+impl Input {
+    fn path(&self) -> &str {
+        self.path.as_deref().unwrap_or(".")
+    }
+}
+
+impl Tool for ListDir {
+    type Input = Input;
+
+    const NAME: &'static str = "list_dir";
+
+    const DESCRIPTION: &'static str = "Lists what is in a folder, hidden and ignored entries included: \
+        folders first and with a slash, files with their size in bytes, links with their target. Gives at \
+        most 1000 entries. To find files in folders below use glob.";
+
+    fn title(&self, input: &Input) -> String {
+        files::title("List", input.path())
+    }
+
+    fn effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
+        let target = cx.workspace.resolve(&cx.cwd, input.path())?;
+        Ok(files::effect(EffectKind::Read, &[target]))
+    }
+
+    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        let inner = cx.clone();
+        files::blocking(&cx, move |stop| {
+            list(&inner, &input, &Bound::new(stop, MAX_TIME)).map(ToolOutput::text)
+        })
+        .await
+    }
+}
+
+fn list(cx: &ToolContext, input: &Input, bound: &Bound) -> Result<String, ToolError> {
+    let target = cx.workspace.resolve(&cx.cwd, input.path())?;
+    let path = &target.absolute;
+    if path.is_file() {
+        return reported(format!("`{}` is a file; use read_file", target.display));
+    }
+    if !path.exists() {
+        let suggestions = files::suggestions(cx, path);
+        return reported(format!("`{}` does not exist{suggestions}", target.display));
+    }
+    let failed = |error| ToolError::Reported(format!("cannot list `{}`: {error}", target.display));
+    let mut entries = Vec::new();
+    let mut end = None;
+    for entry in fs::read_dir(path).map_err(failed)? {
+        match bound.check() {
+            Some(Halt::Cancelled) => return Err(ToolError::Cancelled),
+            Some(Halt::TimeUp) => {
+                end = Some("stopped after 10 seconds; there may be more".to_owned());
+                break;
+            }
+            None => {}
+        }
+        if entries.len() == MAX_ENTRIES {
+            end = Some(format!(
+                "only {MAX_ENTRIES} entries were looked at; there are more"
+            ));
+            break;
+        }
+        let entry = entry.map_err(failed)?;
+        let is_file = !entry.file_type().is_ok_and(|kind| kind.is_dir());
+        entries.push((is_file, entry.file_name(), entry));
+    }
+    entries.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+    if entries.len() > MAX_RESULTS {
+        end.get_or_insert_with(|| {
+            format!(
+                "the first {MAX_RESULTS} of {} entries; use glob to narrow",
+                entries.len()
+            )
+        });
+    }
+    let mut text = String::new();
+    for (_, _, entry) in entries.iter().take(MAX_RESULTS) {
+        let _ = writeln!(text, "{}", describe(entry));
+    }
+    if text.is_empty() && end.is_none() {
+        text.push_str("[the folder is empty]\n");
+    }
+    if let Some(end) = end {
+        let _ = writeln!(text, "[{end}]");
+    }
+    if input.path.is_none() {
+        text.push_str(&other_folders(cx));
+    }
+    Ok(text)
+}
+
+fn describe(entry: &DirEntry) -> String {
+    // A name with a line feed must not look like two entries.
+    let name = entry.file_name().to_string_lossy().replace('\n', "\u{fffd}");
+    match entry.metadata() {
+        Ok(meta) if meta.is_dir() => format!("{name}/"),
+        Ok(meta) if meta.is_symlink() => {
+            let target = fs::read_link(entry.path()).unwrap_or_default();
+            format!("{name} -> {}", target.display())
+        }
+        Ok(meta) if meta.is_file() => format!("{name} ({})", meta.len()),
+        _ => format!("{name} (special)"),
+    }
+}
+
+fn other_folders(cx: &ToolContext) -> String {
+    let names: Vec<String> = cx
+        .workspace
+        .roots(&cx.cwd)
+        .iter()
+        .filter(|root| !cx.cwd.starts_with(root.path()))
+        .map(|root| format!("{}/", cx.workspace.show(&cx.cwd, root.path())))
+        .collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!("[other workspace folders: {}]\n", names.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::Bench;
+    use super::*;
+
+    #[tokio::test]
+    async fn lists_folders_first() {
+        let bench = Bench::with_folders(&["app", "lib"]);
+        bench.write("z/x", "");
+        bench.write(".hidden", "12345");
+        bench.write("a.txt", "");
+        #[cfg(unix)]
+        std::os::unix::fs::symlink("z", bench.path("link")).unwrap();
+        let text = bench.call("list_dir", json!({})).await.unwrap().text;
+        assert_eq!(
+            text,
+            "z/\n.hidden (5)\na.txt (0)\nlink -> z\n[other workspace folders: lib/]\n"
+        );
+        assert_eq!(
+            bench.call("list_dir", json!({"path": "lib"})).await.unwrap().text,
+            "[the folder is empty]\n"
+        );
+        assert_eq!(
+            bench
+                .call("list_dir", json!({"path": "link"}))
+                .await
+                .unwrap()
+                .text,
+            "x (0)\n"
+        );
+        assert!(
+            bench
+                .fails("list_dir", json!({"path": "a.txt"}))
+                .await
+                .contains("use read_file")
+        );
+        assert!(
+            bench
+                .fails("list_dir", json!({"path": "lin"}))
+                .await
+                .contains("Did you mean `link`?")
+        );
+        assert!(bench.effect("list_dir", json!({"path": ".."})).unwrap().outside);
+    }
+
+    #[tokio::test]
+    async fn long_lists_are_cut_and_say_so() {
+        let bench = Bench::new();
+        for n in 0..=MAX_RESULTS {
+            bench.write(&n.to_string(), "");
+        }
+        let text = bench.call("list_dir", json!({})).await.unwrap().text;
+        assert!(text.ends_with("[the first 1000 of 1001 entries; use glob to narrow]\n"));
+    }
+}

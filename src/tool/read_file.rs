@@ -1,0 +1,476 @@
+//! `read_file`: a text file's lines with numbers, or a picture.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::files::{self, Numbered, count_lines, location, reported};
+use super::{Tool, ToolContext, ToolError, ToolOutput};
+use crate::base::CancellationToken;
+use crate::domain::{Effect, EffectKind, ImageData};
+use crate::workspace::text_file::{NotText, is_binary};
+use crate::workspace::{Buffer, LoadError, load};
+
+/// Most lines at a time.
+const MAX_LINES: usize = 2_000;
+/// Most bytes at a time.
+const MAX_BYTES: usize = 64 << 10;
+/// Largest picture: 5 MiB as base64, which is what the APIs take.
+const MAX_IMAGE: u64 = 15 << 18;
+/// How much of a file tells what it is.
+const HEAD: usize = 8 << 10;
+
+/// Reads a file.
+pub struct ReadFile;
+
+/// The arguments of `read_file`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// The file: absolute, relative to the working directory, or `rootName/path` in another workspace
+    /// folder.
+    path: String,
+    /// The first line to read, counted from 1. Default: 1.
+    #[schemars(range(min = 1))]
+    offset: Option<usize>,
+    /// How many lines to read. Default and maximum: 2000.
+    #[schemars(range(min = 1))]
+    limit: Option<usize>,
+}
+
+impl Input {
+    fn first(&self) -> usize {
+        self.offset.unwrap_or(1).max(1)
+    }
+
+    fn lines(&self) -> usize {
+        self.limit.unwrap_or(MAX_LINES).clamp(1, MAX_LINES)
+    }
+}
+
+impl Tool for ReadFile {
+    type Input = Input;
+
+    const NAME: &'static str = "read_file";
+
+    const DESCRIPTION: &'static str = "Reads a file and gives its lines, each after its number and a tab \
+        (the number and the tab are not part of the file). At most 2000 lines or 64 KiB at a time; the last \
+        line of the answer says how to go on. A file that is open in the editor is read with its unsaved \
+        changes. Pictures (PNG, JPEG, GIF, WebP) are shown to you. Folders: use list_dir. To find text in \
+        many files use grep.";
+
+    fn title(&self, input: &Input) -> String {
+        let lines = match (input.offset, input.limit) {
+            (None, None) => String::new(),
+            (_, None) => format!(" from line {}", input.first()),
+            (_, Some(_)) => format!(
+                " lines {}–{}",
+                input.first(),
+                input.first().saturating_add(input.lines() - 1)
+            ),
+        };
+        files::title("Read", &format!("{}{lines}", input.path))
+    }
+
+    fn effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
+        let target = cx.workspace.resolve(&cx.cwd, &input.path)?;
+        Ok(files::effect(EffectKind::Read, &[target]))
+    }
+
+    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        let inner = cx.clone();
+        files::blocking(&cx, move |stop| read(&inner, &input, stop)).await
+    }
+}
+
+fn read(cx: &ToolContext, input: &Input, stop: &CancellationToken) -> Result<ToolOutput, ToolError> {
+    let path = cx.workspace.resolve(&cx.cwd, &input.path)?.absolute;
+    let mut output = match cx.workspace.overlay().look(&path) {
+        Buffer::Unsaved(_) => read_text(cx, input, &path).map_err(ToolError::from),
+        Buffer::Saved | Buffer::Unknown => read_disk(cx, input, &path, stop),
+    }?;
+    output.locations = vec![location(&path, input.offset)];
+    output.paged = true;
+    Ok(output)
+}
+
+fn read_disk(
+    cx: &ToolContext,
+    input: &Input,
+    path: &Path,
+    stop: &CancellationToken,
+) -> Result<ToolOutput, ToolError> {
+    let length = match load::regular_file(path) {
+        Ok(meta) => meta.len(),
+        Err(LoadError::Folder(_)) => return reported(format!("`{}` is a folder; use list_dir", input.path)),
+        Err(LoadError::Missing(_)) => {
+            let suggestions = files::suggestions(cx, path);
+            return reported(format!("`{}` does not exist{suggestions}", input.path));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let failed = |error: io::Error| ToolError::Reported(format!("cannot read `{}`: {error}", input.path));
+    let mut head = Vec::with_capacity(HEAD);
+    let mut file = File::open(path).map_err(failed)?;
+    file.by_ref()
+        .take(HEAD as u64)
+        .read_to_end(&mut head)
+        .map_err(failed)?;
+    if let Some(media_type) = image_type(&head) {
+        return read_image(input, path, length, media_type);
+    }
+    match read_text(cx, input, path) {
+        Ok(output) => Ok(output),
+        Err(_)
+            if is_binary(&head) && !head.starts_with(&[0xff, 0xfe]) && !head.starts_with(&[0xfe, 0xff]) =>
+        {
+            reported(format!(
+                "`{}` is a binary file of {length} bytes; it cannot be read as text",
+                input.path
+            ))
+        }
+        // Too large to hold, or of another code page: still worth a look, but not to be edited.
+        Err(Failure::Load(LoadError::TooLarge { .. })) => {
+            let start = io::Cursor::new(head).chain(file);
+            read_stream(
+                input,
+                BufReader::new(start),
+                stop,
+                "large file; edit_file does not take it",
+            )
+        }
+        Err(Failure::Load(LoadError::NotText {
+            source: NotText::NotUtf8 { .. },
+            ..
+        })) => {
+            let start = io::Cursor::new(head).chain(file);
+            read_stream(
+                input,
+                BufReader::new(start),
+                stop,
+                "not UTF-8: bytes that are not are shown as \u{fffd}; edit_file does not take it",
+            )
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+enum Failure {
+    Load(LoadError),
+    Tool(ToolError),
+}
+
+impl From<Failure> for ToolError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Load(error) => error.into(),
+            Failure::Tool(error) => error,
+        }
+    }
+}
+
+fn read_text(cx: &ToolContext, input: &Input, path: &Path) -> Result<ToolOutput, Failure> {
+    let loaded = cx.workspace.load(path).map_err(Failure::Load)?;
+    let text = &loaded.file.text;
+    let mut output = window(input, text).map_err(Failure::Tool)?;
+    let note = match loaded.buffer {
+        Buffer::Saved => "",
+        Buffer::Unsaved(_) => "[the text of the editor, not saved yet]\n",
+        Buffer::Unknown => "[the text on the disk; the editor may hold unsaved changes]\n",
+    };
+    output.text.insert_str(0, note);
+    cx.workspace.reads().note(path, text);
+    Ok(output)
+}
+
+fn window(input: &Input, text: &str) -> Result<ToolOutput, ToolError> {
+    if text.is_empty() {
+        return Ok(ToolOutput::text("[the file is empty]"));
+    }
+    let (first, total) = (input.first(), count_lines(text));
+    if first > total {
+        return reported(format!(
+            "`{}` has only {total} lines; line {first} is beyond its end",
+            input.path
+        ));
+    }
+    let mut shown = Numbered::default();
+    let lines = text.split_inclusive('\n').skip(first - 1).take(input.lines());
+    for (number, line) in (first..).zip(lines) {
+        let bare = line.strip_suffix('\n').unwrap_or(line);
+        shown.push(number, bare, bare.len(), MAX_BYTES);
+        if shown.full {
+            break;
+        }
+    }
+    let last = shown.last;
+    let mut output = shown.text;
+    if last < total {
+        output.push_str(&format!(
+            "[lines {first} to {last} of {total}; go on with offset {}]",
+            last + 1
+        ));
+    } else if first > 1 {
+        output.push_str(&format!(
+            "[lines {first} to {last} of {total}: the end of the file]"
+        ));
+    }
+    Ok(ToolOutput::text(output))
+}
+
+/// Reads the lines without holding the rest of the file.
+fn read_stream(
+    input: &Input,
+    mut reader: impl BufRead,
+    stop: &CancellationToken,
+    why: &str,
+) -> Result<ToolOutput, ToolError> {
+    let first = input.first();
+    let mut shown = Numbered::default();
+    let mut line = Vec::new();
+    let mut number = 0;
+    let more = loop {
+        if stop.is_cancelled() {
+            return Err(ToolError::Cancelled);
+        }
+        let length = next_line(&mut reader, &mut line, stop)
+            .map_err(|error| ToolError::Reported(format!("cannot read `{}`: {error}", input.path)))?;
+        if length == 0 {
+            break false;
+        }
+        number += 1;
+        if number < first {
+            continue;
+        }
+        if number >= first + input.lines() {
+            break true;
+        }
+        let text = String::from_utf8_lossy(&line);
+        let text = text.strip_suffix('\n').unwrap_or(&text);
+        shown.push(number, text, length, MAX_BYTES);
+        if shown.full {
+            break true;
+        }
+    };
+    if number < first {
+        return reported(format!(
+            "`{}` has only {number} lines; line {first} is beyond its end",
+            input.path
+        ));
+    }
+    let last = shown.last;
+    let rest = match more {
+        true => format!("; go on with offset {}", last + 1),
+        false => ": the end of the file".to_owned(),
+    };
+    Ok(ToolOutput::text(format!(
+        "[{why}]\n{}[lines {first} to {last}{rest}]",
+        shown.text
+    )))
+}
+
+/// Reads a line, keeping at most its start; gives its whole length with the line feed, 0 at the end.
+fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>, stop: &CancellationToken) -> io::Result<usize> {
+    const KEEP: usize = 4 * files::MAX_LINE;
+    line.clear();
+    let mut length = 0;
+    loop {
+        let chunk = reader.fill_buf()?;
+        let end = memchr::memchr(b'\n', chunk).map(|at| at + 1);
+        let taken = end.unwrap_or(chunk.len());
+        line.extend_from_slice(&chunk[..taken.min(KEEP.saturating_sub(line.len()))]);
+        reader.consume(taken);
+        length += taken;
+        if taken == 0 || end.is_some() || stop.is_cancelled() {
+            return Ok(length);
+        }
+    }
+}
+
+fn read_image(input: &Input, path: &Path, length: u64, media_type: &str) -> Result<ToolOutput, ToolError> {
+    if length > MAX_IMAGE {
+        return reported(format!(
+            "`{}` is a picture of {length} bytes; at most {MAX_IMAGE} can be shown",
+            input.path
+        ));
+    }
+    let bytes = std::fs::read(path)
+        .map_err(|error| ToolError::Reported(format!("cannot read `{}`: {error}", input.path)))?;
+    Ok(ToolOutput {
+        text: format!("[a picture, {media_type}, {} bytes]", bytes.len()),
+        images: vec![ImageData {
+            media_type: media_type.to_owned(),
+            data: STANDARD.encode(&bytes).into(),
+        }],
+        ..ToolOutput::default()
+    })
+}
+
+fn image_type(head: &[u8]) -> Option<&'static str> {
+    match head {
+        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::Bench;
+    use super::*;
+
+    #[tokio::test]
+    async fn numbers_lines_and_says_how_to_go_on() {
+        let bench = Bench::new();
+        let text: String = (1..=2_500).map(|n| format!("line {n}\r\n")).collect();
+        bench.write("a.txt", &text);
+        let read = async |args| bench.call("read_file", args).await.unwrap().text;
+        let start = read(json!({"path": "a.txt"})).await;
+        assert!(start.starts_with("1\tline 1\n2\tline 2\n"));
+        assert!(
+            start.ends_with("2000\tline 2000\n[lines 1 to 2000 of 2500; go on with offset 2001]"),
+            "{start}"
+        );
+        let part = read(json!({"path": "a.txt", "offset": 2, "limit": 2})).await;
+        assert_eq!(
+            part,
+            "2\tline 2\n3\tline 3\n[lines 2 to 3 of 2500; go on with offset 4]"
+        );
+        let end = read(json!({"path": "a.txt", "offset": 2_500})).await;
+        assert_eq!(
+            end,
+            "2500\tline 2500\n[lines 2500 to 2500 of 2500: the end of the file]"
+        );
+        assert!(
+            bench
+                .fails("read_file", json!({"path": "a.txt", "offset": 2501}))
+                .await
+                .contains("only 2500 lines")
+        );
+    }
+
+    #[tokio::test]
+    async fn bytes_are_bounded_too() {
+        let bench = Bench::new();
+        bench.write("wide.txt", &format!("{}\n", "x".repeat(1_500)).repeat(200));
+        bench.write("line.txt", &"é".repeat(100_000));
+        let wide = bench
+            .call("read_file", json!({"path": "wide.txt"}))
+            .await
+            .unwrap();
+        assert!(wide.text.len() <= MAX_BYTES + 100 && wide.paged);
+        assert!(
+            wide.text.contains("of 200; go on with offset 44]"),
+            "{}",
+            &wide.text[wide.text.len() - 80..]
+        );
+        let line = bench
+            .call("read_file", json!({"path": "line.txt"}))
+            .await
+            .unwrap()
+            .text;
+        assert!(line.ends_with("é [… line cut, 200000 bytes long …]\n"));
+        bench.write("empty", "");
+        assert_eq!(
+            bench
+                .call("read_file", json!({"path": "empty"}))
+                .await
+                .unwrap()
+                .text,
+            "[the file is empty]"
+        );
+    }
+
+    #[tokio::test]
+    async fn what_is_no_text() {
+        let bench = Bench::new();
+        std::fs::write(bench.path("bin"), b"\x7fELF\0\0").unwrap();
+        std::fs::write(bench.path("latin1"), b"\xe4rger\nok\n").unwrap();
+        std::fs::write(bench.path("a.png"), b"\x89PNG\r\n\x1a\n....").unwrap();
+        std::fs::File::create(bench.path("big.png"))
+            .unwrap()
+            .set_len(MAX_IMAGE + 1)
+            .unwrap();
+        let mut big = b"GIF89a".to_vec();
+        big.resize(MAX_IMAGE as usize + 1, 0);
+        std::fs::write(bench.path("big.gif"), big).unwrap();
+        std::fs::create_dir(bench.path("folder")).unwrap();
+        bench.write("src/main.rs", "");
+        for (path, text) in [
+            ("bin", "`bin` is a binary file of 6 bytes"),
+            ("folder", "is a folder; use list_dir"),
+            ("latin", "does not exist. Did you mean `latin1`?"),
+            ("SRC/x", "nor does its folder. The nearest one that does is `.`"),
+            ("src/Main.rs", "Did you mean `src/main.rs`?"),
+            ("big.gif", "at most 3932160 can be shown"),
+        ] {
+            let error = bench.fails("read_file", json!({"path": path})).await;
+            assert!(error.contains(text), "{path}: {error}");
+        }
+        let latin1 = bench
+            .call("read_file", json!({"path": "latin1"}))
+            .await
+            .unwrap()
+            .text;
+        assert!(
+            latin1.contains("not UTF-8") && latin1.contains("1\t\u{fffd}rger\n2\tok\n[lines 1 to 2: the end"),
+            "{latin1}"
+        );
+        let picture = bench.call("read_file", json!({"path": "a.png"})).await.unwrap();
+        assert_eq!(picture.images[0].media_type, "image/png");
+        assert_eq!(&*picture.images[0].data, "iVBORw0KGgouLi4u");
+    }
+
+    #[tokio::test]
+    async fn large_files_are_streamed() {
+        let bench = Bench::new();
+        let line = format!("{}\n", "y".repeat(99));
+        std::fs::write(bench.path("log"), line.repeat(400_000)).unwrap();
+        let part = bench
+            .call("read_file", json!({"path": "log", "offset": 390_000, "limit": 2}))
+            .await
+            .unwrap()
+            .text;
+        assert!(
+            part.starts_with("[large file; edit_file does not take it]\n390000\tyyy"),
+            "{part}"
+        );
+        assert!(part.ends_with("[lines 390000 to 390001; go on with offset 390002]"));
+        let error = bench
+            .fails("read_file", json!({"path": "log", "offset": 400_001}))
+            .await;
+        assert!(error.contains("only 400000 lines"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn unsaved_text_is_read() {
+        let bench = Bench::new();
+        bench.write("a.txt", "disk\n");
+        bench.open("a.txt", "buffer\n");
+        let text = bench
+            .call("read_file", json!({"path": "a.txt"}))
+            .await
+            .unwrap()
+            .text;
+        assert_eq!(text, "[the text of the editor, not saved yet]\n1\tbuffer\n");
+        // A file that exists in the editor only.
+        bench.open("new.txt", "fresh");
+        assert!(
+            bench
+                .call("read_file", json!({"path": "new.txt"}))
+                .await
+                .unwrap()
+                .text
+                .ends_with("1\tfresh\n")
+        );
+    }
+}

@@ -1,0 +1,301 @@
+//! The JSON Schema of a tool's arguments: made from the input type for the model, and used to say in plain
+//! words what is wrong with arguments that do not fit (R-TOOL-2).
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value};
+
+/// The schema of `T` as models are told it: whole in itself, optional fields simply not required.
+pub fn of<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    simplify(&mut schema);
+    schema
+}
+
+/// Takes out what says nothing to a model and what some APIs refuse: titles, integer formats, `null`.
+fn simplify(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            object.remove("format");
+            if object.get("title").is_some_and(Value::is_string) {
+                object.remove("title");
+            }
+            if object.get("default").is_some_and(Value::is_null) {
+                object.remove("default");
+            }
+            if let Some(Value::Array(types)) = object.get_mut("type") {
+                types.retain(|name| name != "null");
+                if let [only] = types.as_slice() {
+                    let only = only.clone();
+                    object.insert("type".to_owned(), only);
+                }
+            }
+            if let Some(Value::Array(choices)) = object.get_mut("anyOf") {
+                choices.retain(|choice| choice.get("type") != Some(&Value::from("null")));
+                if let [Value::Object(only)] = choices.as_mut_slice() {
+                    let only = std::mem::take(only);
+                    object.remove("anyOf");
+                    // What is said of the field wins over what is said of its type.
+                    for (key, value) in only {
+                        object.entry(key).or_insert(value);
+                    }
+                }
+            }
+            object.values_mut().for_each(simplify);
+        }
+        Value::Array(items) => items.iter_mut().for_each(simplify),
+        _ => {}
+    }
+}
+
+/// The first thing in `input` that does not fit the schema, in words that name the field.
+/// `None` when all that is understood here fits.
+pub fn explain(schema: &Value, input: &Value) -> Option<String> {
+    check(schema, input, "")
+}
+
+fn check(schema: &Value, value: &Value, at: &str) -> Option<String> {
+    if let Some(names) = choices(schema) {
+        let known = value.as_str().is_some_and(|value| names.contains(&value));
+        return (!known).then(|| {
+            format!(
+                "{}: expected one of {}, got {}",
+                name(at),
+                names.join(", "),
+                say(value)
+            )
+        });
+    }
+    match schema.get("type").and_then(Value::as_str)? {
+        "object" => match value {
+            Value::Object(fields) => check_fields(schema, fields, at),
+            _ => Some(expected(at, "an object", value)),
+        },
+        "array" => match value {
+            Value::Array(items) => {
+                let schema = schema.get("items")?;
+                (0..)
+                    .zip(items)
+                    .find_map(|(index, item): (usize, _)| check(schema, item, &format!("{at}[{index}]")))
+            }
+            _ => Some(expected(at, "a list", value)),
+        },
+        "string" => (!value.is_string()).then(|| expected(at, "a string", value)),
+        "boolean" => (!value.is_boolean()).then(|| expected(at, "true or false", value)),
+        "number" => (!value.is_number()).then(|| expected(at, "a number", value)),
+        "integer" => check_integer(schema, value, at),
+        _ => None,
+    }
+}
+
+fn check_integer(schema: &Value, value: &Value, at: &str) -> Option<String> {
+    let Some(number) = value.as_i64() else {
+        return Some(expected(at, "a whole number", value));
+    };
+    let bound = |key: &str| schema.get(key).and_then(Value::as_i64);
+    match (bound("minimum"), bound("maximum")) {
+        (Some(min), _) if number < min => Some(format!("{}: must be at least {min}, got {number}", name(at))),
+        (_, Some(max)) if number > max => Some(format!("{}: must be at most {max}, got {number}", name(at))),
+        _ => None,
+    }
+}
+
+fn check_fields(schema: &Value, fields: &Map<String, Value>, at: &str) -> Option<String> {
+    let empty = Map::new();
+    let known = schema
+        .get("properties")
+        .and_then(Value::as_object)
+        .unwrap_or(&empty);
+    let required: Vec<&str> = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .map(|names| names.iter().filter_map(Value::as_str).collect())
+        .unwrap_or_default();
+    let inner = |field: &str| match at {
+        "" => field.to_owned(),
+        at => format!("{at}.{field}"),
+    };
+    if schema.get("additionalProperties") == Some(&Value::Bool(false))
+        && let Some(stray) = fields.keys().find(|field| !known.contains_key(*field))
+    {
+        let names: Vec<&str> = known.keys().map(String::as_str).collect();
+        let near =
+            nearest(stray, &names).map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+        return Some(format!(
+            "{}: unknown field{near} (known: {})",
+            name(&inner(stray)),
+            names.join(", ")
+        ));
+    }
+    if let Some(missing) = required.iter().find(|field| !fields.contains_key(**field)) {
+        return Some(format!("{}: is missing", name(&inner(missing))));
+    }
+    fields.iter().find_map(|(field, value)| {
+        if value.is_null() && !required.contains(&field.as_str()) {
+            return None;
+        }
+        check(known.get(field)?, value, &inner(field))
+    })
+}
+
+/// The words that an enumeration allows.
+fn choices(schema: &Value) -> Option<Vec<&str>> {
+    if let Some(Value::Array(names)) = schema.get("enum") {
+        return names.iter().map(Value::as_str).collect();
+    }
+    let Value::Array(kinds) = schema.get("oneOf")? else {
+        return None;
+    };
+    let mut names = Vec::new();
+    for kind in kinds {
+        match (kind.get("const"), kind.get("enum")) {
+            (Some(Value::String(name)), _) => names.push(name.as_str()),
+            (None, Some(Value::Array(some))) => names.extend(some.iter().filter_map(Value::as_str)),
+            _ => return None,
+        }
+    }
+    Some(names)
+}
+
+fn nearest<'a>(word: &str, names: &[&'a str]) -> Option<&'a str> {
+    names
+        .iter()
+        .map(|name| (strsim::jaro_winkler(&word.to_lowercase(), name), *name))
+        .filter(|(like, _)| *like > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}
+
+fn expected(at: &str, what: &str, got: &Value) -> String {
+    format!("{}: expected {what}, got {}", name(at), say(got))
+}
+
+fn name(at: &str) -> String {
+    match at {
+        "" => "the arguments".to_owned(),
+        at => format!("`{at}`"),
+    }
+}
+
+fn say(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(value) => value.to_string(),
+        Value::Number(number) => format!("the number {number}"),
+        Value::String(text) => format!("the string \"{}\"", crate::base::text::one_line(text, 40)),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use schemars::JsonSchema;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(JsonSchema)]
+    #[serde(deny_unknown_fields, rename_all = "snake_case")]
+    #[expect(dead_code, reason = "only its schema is looked at")]
+    enum Kind {
+        /// The one.
+        First,
+        /// The other.
+        Second,
+    }
+
+    #[derive(JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only its schema is looked at")]
+    struct Inner {
+        /// A word.
+        old_text: String,
+        /// A kind.
+        kind: Option<Kind>,
+    }
+
+    #[derive(JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only its schema is looked at")]
+    struct Outer {
+        /// Several.
+        edits: Vec<Inner>,
+        /// How many.
+        #[schemars(range(min = 1, max = 9))]
+        limit: Option<u32>,
+        /// Whether.
+        flag: Option<bool>,
+    }
+
+    #[test]
+    fn the_schema_is_plain() {
+        let schema = of::<Outer>();
+        assert_eq!(schema["required"], json!(["edits"]));
+        assert_eq!(schema["additionalProperties"], json!(false));
+        assert_eq!(
+            schema["properties"]["limit"],
+            json!({"type": "integer", "description": "How many.", "minimum": 1, "maximum": 9})
+        );
+        let text = schema.to_string();
+        for word in ["$ref", "$defs", "$schema", "null", "title", "format"] {
+            assert!(!text.contains(word), "{word} in {text}");
+        }
+    }
+
+    #[test]
+    fn errors_name_the_field() {
+        let schema = of::<Outer>();
+        for (input, expected) in [
+            (
+                json!("x"),
+                "the arguments: expected an object, got the string \"x\"",
+            ),
+            (json!({}), "`edits`: is missing"),
+            (json!({"edits": 1}), "`edits`: expected a list, got the number 1"),
+            (
+                json!({"edits": [{"old_text": 3}]}),
+                "`edits[0].old_text`: expected a string, got the number 3",
+            ),
+            (
+                json!({"edits": [{"oldText": "a", "old_text": "a"}]}),
+                "`edits[0].oldText`: unknown field; did you mean `old_text`? (known: old_text, kind)",
+            ),
+            (
+                json!({"edits": [{"old_text": "a", "kind": "third"}]}),
+                "`edits[0].kind`: expected one of first, second, got the string \"third\"",
+            ),
+            (
+                json!({"edits": [], "limit": "5"}),
+                "`limit`: expected a whole number, got the string \"5\"",
+            ),
+            (
+                json!({"edits": [], "limit": 0}),
+                "`limit`: must be at least 1, got 0",
+            ),
+            (
+                json!({"edits": [], "flag": []}),
+                "`flag`: expected true or false, got a list",
+            ),
+        ] {
+            let text = explain(&schema, &input).unwrap();
+            let sorted = |text: &str| {
+                let mut chars: Vec<char> = text.chars().collect();
+                chars.sort_unstable();
+                chars
+            };
+            // The order of known names depends on how JSON maps are built.
+            assert_eq!(sorted(&text), sorted(expected), "{text}");
+        }
+        for fits in [
+            json!({"edits": [], "limit": null}),
+            json!({"edits": [{"old_text": "", "kind": "first"}]}),
+        ] {
+            assert_eq!(explain(&schema, &fits), None);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! A workspace in a temporary folder and a context to run tools in, for tests.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+
+use super::{Keep, Kept, Preview, Registry, ToolContext, ToolNews, ToolOutput, builtin};
+use crate::base::{CancellationToken, uri};
+use crate::domain::{ContentRef, Effect, SessionId, ToolCallId};
+use crate::workspace::{Folder, Shared, Workspace};
+
+/// Keeps content in memory.
+#[derive(Debug, Default)]
+pub(crate) struct MemoryKeep {
+    contents: Arc<Mutex<HashMap<String, String>>>,
+}
+
+struct MemoryKept {
+    contents: Arc<Mutex<HashMap<String, String>>>,
+    name: String,
+    text: String,
+}
+
+impl Keep for MemoryKeep {
+    fn begin(&self, name: &str) -> Result<Box<dyn Kept>, String> {
+        Ok(Box::new(MemoryKept {
+            contents: self.contents.clone(),
+            name: name.to_owned(),
+            text: String::new(),
+        }))
+    }
+}
+
+impl Kept for MemoryKept {
+    fn append(&mut self, text: &str) -> Result<(), String> {
+        self.text.push_str(text);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<ContentRef, String> {
+        let bytes = self.text.len() as u64;
+        self.contents.lock().unwrap().insert(self.name.clone(), self.text);
+        Ok(ContentRef { name: self.name, bytes })
+    }
+}
+
+/// Where tools are tried.
+pub(crate) struct Bench {
+    _dir: TempDir,
+    /// The root, links resolved.
+    pub(crate) root: PathBuf,
+    pub(crate) cx: ToolContext,
+    pub(crate) news: mpsc::Receiver<ToolNews>,
+    registry: Registry,
+}
+
+impl Bench {
+    /// One workspace folder, which is the cwd.
+    pub(crate) fn new() -> Self {
+        Self::with_folders(&[])
+    }
+
+    /// The workspace folders `names`, the first of which is the cwd; one for none.
+    pub(crate) fn with_folders(names: &[&str]) -> Self {
+        let dir = TempDir::new().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        let folders: Vec<Folder> = names
+            .iter()
+            .map(|name| Folder {
+                name: (*name).to_owned(),
+                path: base.join(name),
+            })
+            .collect();
+        for folder in &folders {
+            std::fs::create_dir_all(&folder.path).unwrap();
+        }
+        let root = folders.first().map_or(base, |folder| folder.path.clone());
+        let (sender, news) = mpsc::channel(16);
+        let cx = ToolContext {
+            session: SessionId::fresh(),
+            call: ToolCallId::fresh(),
+            cwd: root.clone(),
+            workspace: Arc::new(Workspace::new(Shared::new(&folders, None))),
+            cancel: CancellationToken::new(),
+            hurry: CancellationToken::new(),
+            time_limit: None,
+            news: sender,
+            keep: Arc::new(MemoryKeep::default()),
+        };
+        Self {
+            _dir: dir,
+            root,
+            cx,
+            news,
+            registry: Registry::new(builtin()),
+        }
+    }
+
+    pub(crate) fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    pub(crate) fn read(&self, path: &str) -> String {
+        std::fs::read_to_string(self.path(path)).unwrap()
+    }
+
+    /// The editor opens `path` with `text`.
+    pub(crate) fn open(&self, path: &str, text: &str) {
+        let uri = uri::uri_of(&self.path(path));
+        self.cx.workspace.overlay().did_open(&uri, 1, text);
+        self.cx.workspace.overlay().settle(&uri);
+    }
+
+    /// Checks the arguments and runs the tool; an error as the model reads it.
+    pub(crate) async fn call(&self, name: &str, input: Value) -> Result<ToolOutput, String> {
+        let call = self.registry.get(name).unwrap().clone().prepare(&input)?;
+        call.run(self.cx.clone()).await.map_err(|error| error.to_string())
+    }
+
+    /// The error of a call that must fail.
+    pub(crate) async fn fails(&self, name: &str, input: Value) -> String {
+        self.call(name, input).await.unwrap_err()
+    }
+
+    pub(crate) async fn preview(&self, name: &str, input: Value) -> Result<Preview, String> {
+        let call = self.registry.get(name).unwrap().clone().prepare(&input)?;
+        call.preview(&self.cx).await.map_err(|error| error.to_string())
+    }
+
+    pub(crate) fn effect(&self, name: &str, input: Value) -> Result<Effect, String> {
+        let call = self.registry.get(name).unwrap().clone().prepare(&input)?;
+        call.effect(&self.cx).map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,141 @@
+//! `update_plan`: the plan, whole, for the person to follow.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::files::reported;
+use super::{Tool, ToolContext, ToolError, ToolNews, ToolOutput};
+use crate::base::text::one_line;
+use crate::domain::{Effect, PlanItem, PlanStatus};
+
+const MAX_ITEMS: usize = 100;
+/// Longest text of an item, in characters.
+const MAX_TEXT: usize = 500;
+
+/// Shows the plan.
+pub struct UpdatePlan;
+
+/// The arguments of `update_plan`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// The whole plan in order; it replaces the one before.
+    items: Vec<Item>,
+}
+
+/// One item of the plan.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Item {
+    /// What is to be done, in one short line.
+    text: String,
+    /// How far it is.
+    status: Status,
+}
+
+/// How far an item is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Not begun.
+    Pending,
+    /// Being worked on; usually only one is.
+    InProgress,
+    /// Done.
+    Completed,
+}
+
+impl Tool for UpdatePlan {
+    type Input = Input;
+
+    const NAME: &'static str = "update_plan";
+
+    const DESCRIPTION: &'static str = "Shows the person your plan for work of several steps, and how far it \
+        is. Give the whole plan each time; call it again when an item is begun or done. Not needed for \
+        simple tasks.";
+
+    fn title(&self, input: &Input) -> String {
+        let done = input
+            .items
+            .iter()
+            .filter(|item| item.status == Status::Completed)
+            .count();
+        format!("Plan: {done} of {} done", input.items.len())
+    }
+
+    fn effect(&self, _: &Input, _: &ToolContext) -> Result<Effect, ToolError> {
+        Ok(Effect::none())
+    }
+
+    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        if input.items.len() > MAX_ITEMS {
+            return reported(format!(
+                "a plan has at most {MAX_ITEMS} items, got {}",
+                input.items.len()
+            ));
+        }
+        let plan = input.items.into_iter().map(PlanItem::from).collect();
+        let told = tokio::select! {
+            biased;
+            () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
+            told = cx.tell(ToolNews::Plan(plan)) => told,
+        };
+        told.map_err(|_| ToolError::Cancelled)?;
+        Ok(ToolOutput::text("the plan is shown"))
+    }
+}
+
+impl From<Item> for PlanItem {
+    fn from(item: Item) -> Self {
+        Self {
+            text: one_line(&item.text, MAX_TEXT),
+            status: match item.status {
+                Status::Pending => PlanStatus::Pending,
+                Status::InProgress => PlanStatus::InProgress,
+                Status::Completed => PlanStatus::Completed,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::Bench;
+    use super::*;
+
+    #[tokio::test]
+    async fn tells_the_whole_plan() {
+        let mut bench = Bench::new();
+        let items = json!({"items": [
+            {"text": "look\nround", "status": "completed"}, {"text": "act", "status": "in_progress"}]});
+        bench.call("update_plan", items).await.unwrap();
+        let item = |text: &str, status| PlanItem {
+            text: text.to_owned(),
+            status,
+        };
+        assert_eq!(
+            bench.news.try_recv().unwrap(),
+            ToolNews::Plan(vec![
+                item("look round", PlanStatus::Completed),
+                item("act", PlanStatus::InProgress)
+            ])
+        );
+        let many: Vec<_> = (0..=MAX_ITEMS)
+            .map(|_| json!({"text": "x", "status": "pending"}))
+            .collect();
+        assert!(
+            bench
+                .fails("update_plan", json!({"items": many}))
+                .await
+                .contains("at most 100 items")
+        );
+        // After the turn's end nobody listens.
+        bench.news.close();
+        assert_eq!(
+            bench.fails("update_plan", json!({"items": []})).await,
+            "cancelled"
+        );
+    }
+}

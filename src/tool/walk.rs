@@ -1,0 +1,197 @@
+//! Walking through the workspace for `glob` and `grep`: where to start, what to pass over, when to stop.
+//!
+//! Links are not followed, so a walk that starts inside stays inside (I12). Names come in a fixed order.
+
+use std::path::Path;
+use std::time::Duration;
+
+use globset::{GlobBuilder, GlobMatcher};
+use ignore::{DirEntry, WalkBuilder};
+
+use super::{ToolContext, ToolError};
+use crate::base::CancellationToken;
+use crate::base::clock::{self, Instant};
+use crate::workspace::{Resolved, resolve};
+
+/// Most results of a search.
+pub(super) const MAX_RESULTS: usize = 1_000;
+/// Longest search.
+pub(super) const MAX_TIME: Duration = Duration::from_secs(10);
+
+/// When a search has to end early.
+#[derive(Clone)]
+pub(super) struct Bound {
+    stop: CancellationToken,
+    until: Instant,
+}
+
+/// Why a search ended early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Halt {
+    Cancelled,
+    TimeUp,
+}
+
+impl Bound {
+    pub(super) fn new(stop: &CancellationToken, time: Duration) -> Self {
+        Self {
+            stop: stop.clone(),
+            until: clock::now() + time,
+        }
+    }
+
+    /// Whether to end now.
+    pub(super) fn check(&self) -> Option<Halt> {
+        if self.stop.is_cancelled() {
+            return Some(Halt::Cancelled);
+        }
+        (clock::now() >= self.until).then_some(Halt::TimeUp)
+    }
+}
+
+/// Where a search without a path starts: in the working directory and in every other workspace folder.
+pub(super) fn everywhere(cx: &ToolContext) -> Result<Vec<Resolved>, ToolError> {
+    let cwd = resolve::real_path(&cx.cwd)?;
+    let roots = cx.workspace.roots(&cx.cwd);
+    let resolved = |path: &Path| Resolved {
+        absolute: path.to_owned(),
+        display: resolve::display(&roots, &cwd, path),
+        inside: true,
+        secret: false,
+    };
+    let mut starts = Vec::new();
+    if roots.containing(&cwd).is_some() {
+        starts.push(resolved(&cwd));
+    }
+    for root in roots.iter() {
+        let within_other = starts
+            .iter()
+            .any(|start: &Resolved| root.path().starts_with(&start.absolute));
+        if !cwd.starts_with(root.path()) && !within_other {
+            starts.push(resolved(root.path()));
+        }
+    }
+    Ok(starts)
+}
+
+/// All regular files below the folder `start`, in order, without what `.gitignore` and its like exclude,
+/// what lies in version control's own folders, and hidden ones unless `hidden`.
+pub(super) fn files(
+    cx: &ToolContext,
+    start: &Path,
+    hidden: bool,
+    max_depth: Option<usize>,
+) -> impl Iterator<Item = DirEntry> + use<> {
+    // In a repository the ignore files above `start` count up to its top (the crate sees that only when it
+    // requires git). Without one they would count up to the home folder, where a `.gitignore` that
+    // excludes everything is not rare.
+    let is_root = cx
+        .workspace
+        .roots(&cx.cwd)
+        .iter()
+        .any(|root| root.path() == start);
+    let in_repository = start.ancestors().any(|folder| folder.join(".git").exists());
+    WalkBuilder::new(start)
+        .parents(in_repository || !is_root)
+        .hidden(!hidden)
+        .require_git(in_repository)
+        .follow_links(false)
+        .max_depth(max_depth)
+        .filter_entry(|entry| {
+            let name = entry.file_name();
+            entry.depth() == 0 || ![".git", ".hg", ".jj", ".svn"].iter().any(|own| name == *own)
+        })
+        .sort_by_file_name(std::ffi::OsStr::cmp)
+        .build()
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()))
+}
+
+/// The matcher of a pattern for paths relative to where a walk started; one without `/` matches names at
+/// any depth.
+pub(super) fn matcher(pattern: &str) -> Result<GlobMatcher, ToolError> {
+    let deep = match pattern.contains('/') {
+        true => pattern.to_owned(),
+        false => format!("**/{pattern}"),
+    };
+    GlobBuilder::new(&deep)
+        .literal_separator(true)
+        .build()
+        .map(|glob| glob.compile_matcher())
+        .map_err(|error| ToolError::Reported(format!("`{pattern}` is not a valid pattern: {}", error.kind())))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::Bench;
+    use super::*;
+
+    #[test]
+    fn a_bound_ends_in_time_and_on_cancel() {
+        let stop = CancellationToken::new();
+        assert_eq!(Bound::new(&stop, Duration::from_secs(60)).check(), None);
+        assert_eq!(Bound::new(&stop, Duration::ZERO).check(), Some(Halt::TimeUp));
+        stop.cancel();
+        assert_eq!(Bound::new(&stop, Duration::ZERO).check(), Some(Halt::Cancelled));
+    }
+
+    #[test]
+    fn patterns_without_a_separator_match_at_any_depth() {
+        for (pattern, path, matches) in [
+            ("*.rs", "a/b.rs", true),
+            ("a/*.rs", "a/b.rs", true),
+            ("a/*.rs", "a/b/c.rs", false),
+            ("**/c.rs", "a/b/c.rs", true),
+            ("*.{rs,toml}", "Cargo.toml", true),
+        ] {
+            assert_eq!(
+                matcher(pattern).unwrap().is_match(path),
+                matches,
+                "{pattern} {path}"
+            );
+        }
+        assert!(
+            matcher("a[")
+                .unwrap_err()
+                .to_string()
+                .contains("not a valid pattern")
+        );
+    }
+
+    #[tokio::test]
+    async fn ignore_files_count_from_the_root_on() {
+        let bench = Bench::with_folders(&["app"]);
+        bench.write("../.gitignore", "*\n");
+        bench.write(".gitignore", "/sub/out.txt\n");
+        bench.write("sub/out.txt", "needle\n");
+        bench.write("sub/in.txt", "needle\n");
+        let found = bench
+            .call("grep", json!({"pattern": "needle"}))
+            .await
+            .unwrap()
+            .text;
+        assert_eq!(found, "sub/in.txt:1:needle\n");
+        bench.write(".git/HEAD", "");
+        for args in [
+            json!({"pattern": "needle", "path": "sub"}),
+            json!({"pattern": "needle"}),
+        ] {
+            let found = bench.call("grep", args).await.unwrap().text;
+            assert_eq!(found, "sub/in.txt:1:needle\n");
+        }
+    }
+
+    #[tokio::test]
+    async fn nested_folders_are_walked_once() {
+        let bench = Bench::with_folders(&["app", "app/inner", "lib"]);
+        bench.write("inner/x", "needle\n");
+        let found = bench
+            .call("grep", json!({"pattern": "needle"}))
+            .await
+            .unwrap()
+            .text;
+        assert_eq!(found, "inner/x:1:needle\n");
+    }
+}

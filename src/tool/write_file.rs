@@ -1,0 +1,229 @@
+//! `write_file`: a whole file, new or replaced.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::change::{self, Change};
+use super::files::{self, reported};
+use super::{Preview, Tool, ToolContext, ToolError, ToolOutput};
+use crate::domain::Effect;
+use crate::workspace::text_file::{MAX_TEXT, TextFile, unix_lines, with_line_ends_of};
+use crate::workspace::{Resolved, Seen};
+
+/// Writes a whole file.
+pub struct WriteFile;
+
+/// The arguments of `write_file`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// The file: absolute, relative to the working directory, or `rootName/path` in another workspace
+    /// folder. Missing folders are created.
+    path: String,
+    /// The whole content of the file. Usually ends with a line feed.
+    content: String,
+}
+
+impl Tool for WriteFile {
+    type Input = Input;
+
+    const NAME: &'static str = "write_file";
+
+    const DESCRIPTION: &'static str = "Writes a whole file: a new one, or in place of one that you have \
+        read before. Folders on the way are created. To change parts of a file use edit_file. Line ends and \
+        encoding of a file that is replaced are kept.";
+
+    fn title(&self, input: &Input) -> String {
+        files::title("Write", &input.path)
+    }
+
+    fn effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
+        change::effect(cx, &input.path)
+    }
+
+    async fn preview(&self, input: &Input, cx: &ToolContext) -> Result<Preview, ToolError> {
+        let plan = input.clone();
+        change::preview(cx, input.path.clone(), move |cx, target| plan.change(cx, target)).await
+    }
+
+    fn finishes_on_cancel(&self) -> bool {
+        true
+    }
+
+    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        change::make(&cx, input.path.clone(), move |cx, target| {
+            input.change(cx, target)
+        })
+        .await
+    }
+}
+
+impl Input {
+    fn change(self, cx: &ToolContext, target: &Resolved) -> Result<Change, ToolError> {
+        if self.content.len() > MAX_TEXT {
+            return reported(format!("content is larger than {} MiB", MAX_TEXT >> 20));
+        }
+        let Some(before) = change::present(cx, target)? else {
+            return Ok(Change {
+                before: None,
+                after: TextFile {
+                    text: self.content,
+                    ..TextFile::default()
+                },
+                done: format!("created {}", target.display),
+            });
+        };
+        let same = unix_lines(&before.text) == unix_lines(&self.content);
+        let seen = change::must_be_unchanged(cx, target, &before)?;
+        if seen == Seen::Never && !before.text.is_empty() && !same {
+            return reported(format!(
+                "`{}` exists and you have not read it; read it first with read_file",
+                target.display
+            ));
+        }
+        let after = TextFile {
+            text: match same {
+                true => before.text.clone(),
+                false => with_line_ends_of(&self.content, &before.text),
+            },
+            encoding: before.encoding,
+        };
+        Ok(Change {
+            before: Some(before),
+            after,
+            done: format!("wrote {}", target.display),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::Bench;
+
+    #[tokio::test]
+    async fn creates_files_with_their_folders() {
+        let bench = Bench::new();
+        let args = json!({"path": "new/dir/a.txt", "content": "one\ntwo\n"});
+        let preview = bench.preview("write_file", args.clone()).await.unwrap();
+        let output = bench.call("write_file", args).await.unwrap();
+        assert_eq!(bench.read("new/dir/a.txt"), "one\ntwo\n");
+        assert_eq!(output.text, "created new/dir/a.txt (+2 −0 lines)");
+        assert_eq!(output.diff, preview.diff);
+        assert_eq!(
+            output.diff.as_deref(),
+            Some("--- /dev/null\n+++ b/new/dir/a.txt\n@@ -0,0 +1,2 @@\n+one\n+two\n")
+        );
+        // What the model wrote, it knows.
+        bench
+            .call(
+                "write_file",
+                json!({"path": "new/dir/a.txt", "content": "three\n"}),
+            )
+            .await
+            .unwrap();
+        assert_eq!(bench.read("new/dir/a.txt"), "three\n");
+    }
+
+    #[tokio::test]
+    async fn an_unread_file_is_not_overwritten() {
+        let bench = Bench::new();
+        bench.write("a.txt", "precious\n");
+        let args = json!({"path": "a.txt", "content": "new\n"});
+        assert!(
+            bench
+                .fails("write_file", args.clone())
+                .await
+                .contains("read it first")
+        );
+        bench.call("read_file", json!({"path": "a.txt"})).await.unwrap();
+        bench.write("a.txt", "changed\n");
+        let refusal = bench.fails("write_file", args.clone()).await;
+        assert!(
+            refusal.contains("changed since you read it") && refusal.contains("1\tchanged\n"),
+            "{refusal}"
+        );
+        assert_eq!(bench.read("a.txt"), "changed\n");
+        // It has now seen the present text.
+        assert_eq!(
+            bench.call("write_file", args).await.unwrap().text,
+            "wrote a.txt (+1 −1 lines)"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_long_changed_file_must_be_read_again() {
+        let bench = Bench::new();
+        bench.write("a.txt", "x\n");
+        bench.call("read_file", json!({"path": "a.txt"})).await.unwrap();
+        bench.write("a.txt", &"long line\n".repeat(5_000));
+        let args = json!({"path": "a.txt", "content": "new\n"});
+        for _ in 0..2 {
+            let refusal = bench.fails("write_file", args.clone()).await;
+            assert!(refusal.contains("of 5000; read the rest") && refusal.len() < 20_000);
+        }
+    }
+
+    #[tokio::test]
+    async fn form_is_kept() {
+        let bench = Bench::new();
+        std::fs::write(bench.path("a.txt"), b"\xef\xbb\xbfa\r\nb\r\n").unwrap();
+        bench.call("read_file", json!({"path": "a.txt"})).await.unwrap();
+        bench
+            .call("write_file", json!({"path": "a.txt", "content": "x\ny"}))
+            .await
+            .unwrap();
+        assert_eq!(std::fs::read(bench.path("a.txt")).unwrap(), b"\xef\xbb\xbfx\r\ny");
+        let again = bench
+            .call("write_file", json!({"path": "a.txt", "content": "x\ny"}))
+            .await
+            .unwrap();
+        assert_eq!(
+            (again.text.as_str(), again.diff),
+            ("a.txt already has this text", None)
+        );
+    }
+
+    #[tokio::test]
+    async fn unsaved_text_is_not_written_over() {
+        let bench = Bench::new();
+        bench.write("a.txt", "disk\n");
+        bench.open("a.txt", "buffer\n");
+        bench.call("read_file", json!({"path": "a.txt"})).await.unwrap();
+        let args = json!({"path": "a.txt", "content": "new\n"});
+        for refusal in [
+            bench.fails("write_file", args.clone()).await,
+            bench.preview("write_file", args.clone()).await.unwrap_err(),
+        ] {
+            assert!(
+                refusal.contains("has unsaved changes in the editor") && refusal.contains("save"),
+                "{refusal}"
+            );
+        }
+        bench.open("a.txt", "disk\n");
+        bench.call("read_file", json!({"path": "a.txt"})).await.unwrap();
+        bench.call("write_file", args).await.unwrap();
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_link_stays_and_its_target_changes() {
+        let bench = Bench::new();
+        bench.write("target", "old\n");
+        std::os::unix::fs::symlink("target", bench.path("link")).unwrap();
+        bench.call("read_file", json!({"path": "link"})).await.unwrap();
+        bench
+            .call("write_file", json!({"path": "link", "content": "new\n"}))
+            .await
+            .unwrap();
+        assert_eq!(bench.read("target"), "new\n");
+        assert!(bench.path("link").symlink_metadata().unwrap().is_symlink());
+        // A link out of the workspace is a write outside.
+        std::os::unix::fs::symlink("/nowhere/else", bench.path("out")).unwrap();
+        let effect = bench
+            .effect("write_file", json!({"path": "out", "content": ""}))
+            .unwrap();
+        assert!(effect.outside && effect.paths == [std::path::Path::new("/nowhere/else")]);
+    }
+}

@@ -1,0 +1,199 @@
+//! Unified diffs for people: bounded in time and in size, whatever the texts are.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use similar::{ChangeTag, TextDiff};
+
+use crate::base::text;
+
+/// Lines round a change.
+const CONTEXT: usize = 3;
+/// After this long the diff is no longer the shortest one.
+const TIME: Duration = Duration::from_millis(300);
+/// Longer texts (both together, in bytes) are not compared.
+const MAX_INPUT: usize = 16 << 20;
+/// Longer diffs are cut here, in bytes.
+const MAX_OUTPUT: usize = 256 << 10;
+
+/// What has changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Diff {
+    /// A unified diff; empty when nothing has changed. A cut is stated in its last line.
+    pub text: String,
+    /// Lines that came.
+    pub added: usize,
+    /// Lines that went.
+    pub removed: usize,
+}
+
+/// Which sides of a diff exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sides {
+    /// The file was there and stays.
+    Both,
+    /// The file is new.
+    OnlyNew,
+    /// The file goes.
+    OnlyOld,
+}
+
+/// The unified diff of a file's texts. `path` is shown in the header, as `a/path` and `b/path`.
+pub fn unified(path: &str, sides: Sides, old: &str, new: &str) -> Diff {
+    if old == new {
+        return Diff::default();
+    }
+    let mut out = header(path, sides);
+    if old.len() + new.len() > MAX_INPUT {
+        let _ = writeln!(
+            out,
+            "[… too large to compare: {} bytes became {} …]",
+            old.len(),
+            new.len()
+        );
+        return Diff {
+            text: out,
+            ..Diff::default()
+        };
+    }
+    let old_lines: Vec<&str> = old.split_inclusive('\n').collect();
+    let new_lines: Vec<&str> = new.split_inclusive('\n').collect();
+    let compared = TextDiff::configure()
+        .timeout(TIME)
+        .diff_slices(&old_lines, &new_lines);
+    let mut diff = Diff::default();
+    let mut unshown = 0;
+    for hunk in compared.unified_diff().context_radius(CONTEXT).iter_hunks() {
+        if unshown == 0 {
+            let _ = writeln!(out, "{}", hunk.header());
+        }
+        for change in hunk.iter_changes() {
+            match change.tag() {
+                ChangeTag::Insert => diff.added += 1,
+                ChangeTag::Delete => diff.removed += 1,
+                ChangeTag::Equal => {}
+            }
+            let line = change.value();
+            if unshown > 0 || out.len() + line.len() > MAX_OUTPUT {
+                unshown += 1;
+                continue;
+            }
+            let _ = write!(out, "{}{line}", change.tag());
+            if !line.ends_with('\n') {
+                out.push_str("\n\\ No newline at end of file\n");
+            }
+        }
+    }
+    if unshown > 0 {
+        let _ = writeln!(out, "[… {unshown} more lines of this diff are not shown …]");
+    }
+    diff.text = out;
+    diff
+}
+
+fn header(path: &str, sides: Sides) -> String {
+    // A line feed in a name must not forge a line of the diff.
+    let path = text::neutralise(path).replace(['\n', '\t'], "?");
+    let path = path.trim_start_matches('/');
+    match sides {
+        Sides::Both => format!("--- a/{path}\n+++ b/{path}\n"),
+        Sides::OnlyNew => format!("--- /dev/null\n+++ b/{path}\n"),
+        Sides::OnlyOld => format!("--- a/{path}\n+++ /dev/null\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn reads_like_any_unified_diff() {
+        let old = "1\n2\n3\n4\n5\n6\n7\n8\n9\n";
+        let new = "1\n2\n3\n4\nfive\n6\n7\n8\n9";
+        let diff = unified("src/a.rs", Sides::Both, old, new);
+        assert_eq!(
+            diff.text,
+            "--- a/src/a.rs\n+++ b/src/a.rs\n@@ -2,8 +2,8 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8\n-9\n+9\n\
+             \\ No newline at end of file\n"
+        );
+        assert_eq!((diff.added, diff.removed), (2, 2));
+        assert_eq!(
+            unified("n", Sides::OnlyNew, "", "x\n").text,
+            "--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+x\n"
+        );
+        assert_eq!(unified("n", Sides::Both, "x", "x"), Diff::default());
+    }
+
+    #[test]
+    fn a_name_forges_nothing() {
+        let diff = unified("a\n+++ b/evil\u{1b}[2J", Sides::Both, "x\n", "y\n");
+        assert!(
+            diff.text.starts_with("--- a/a?+++ b/evil\n+++ b/a?+++ b/evil\n"),
+            "{}",
+            diff.text
+        );
+    }
+
+    #[test]
+    fn large_texts_are_cut_and_bounded() {
+        let old: String = (0..200_000).map(|n| format!("{}\n", n * 7 % 1_000)).collect();
+        let new: String = (0..200_000).map(|n| format!("{}\n", n * 11 % 1_000)).collect();
+        let diff = unified("big", Sides::Both, &old, &new);
+        assert!(diff.text.len() < MAX_OUTPUT + 200);
+        assert!(diff.text.ends_with("more lines of this diff are not shown …]\n"));
+        let huge = "x".repeat(MAX_INPUT);
+        assert!(
+            unified("huge", Sides::Both, &huge, "y")
+                .text
+                .contains("too large to compare")
+        );
+    }
+
+    /// Applies a diff of ours the way `patch` does.
+    fn patch(old: &str, diff: &str) -> String {
+        let old: Vec<&str> = old.split_inclusive('\n').collect();
+        let mut new = String::new();
+        let mut at = 0;
+        let mut lines = diff.split_inclusive('\n').skip(2).peekable();
+        while let Some(line) = lines.next() {
+            let ends = lines.peek().is_some_and(|next| next.starts_with('\\'));
+            let body = || {
+                if ends {
+                    line[1..].trim_end_matches('\n')
+                } else {
+                    &line[1..]
+                }
+            };
+            match line.as_bytes()[0] {
+                b'@' => {
+                    let range = line[4..].split_once(' ').unwrap().0;
+                    let (start, count) = range.split_once(',').unwrap_or((range, "1"));
+                    let start: usize = start.parse().unwrap();
+                    let first = if count == "0" { start } else { start - 1 };
+                    new.extend(old[at..first].iter().copied());
+                    at = first;
+                }
+                b' ' => {
+                    new.push_str(body());
+                    at += 1;
+                }
+                b'-' => at += 1,
+                b'+' => new.push_str(body()),
+                _ => {}
+            }
+        }
+        new.extend(old[at..].iter().copied());
+        new
+    }
+
+    proptest! {
+        #[test]
+        fn patching_gives_the_new_text(old in "([abc]\r?\n){0,14}[ab]?", new in "([abc]\r?\n){0,14}[ab]?") {
+            let diff = unified("f", Sides::Both, &old, &new);
+            let patched = if diff.text.is_empty() { old.clone() } else { patch(&old, &diff.text) };
+            prop_assert_eq!(patched, new);
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! Exact replacements in a text: several at once, all or nothing. Pure.
+//!
+//! A model writes `\n` whatever the file has: both sides are compared with `\r\n` read as `\n`, and only
+//! what differs between old and new text is replaced, with the line ends of the place it goes to. All
+//! other bytes stay as they are, mixed line ends and a missing final line feed included.
+
+use std::fmt::Write as _;
+
+use super::text_file::{MAX_TEXT, unix_lines};
+
+/// One replacement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replacement {
+    /// What is there.
+    pub old: String,
+    /// What shall be there.
+    pub new: String,
+    /// Wherever it occurs, instead of in the one place.
+    pub all: bool,
+}
+
+/// What the replacements gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edited {
+    /// The whole new text.
+    pub text: String,
+    /// In how many places it changed.
+    pub places: usize,
+}
+
+/// Which replacement cannot be made, and why. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{problem}", self.place())]
+pub struct EditError {
+    /// Which one, from 1.
+    pub number: usize,
+    /// Of how many.
+    pub of: usize,
+    /// Why.
+    pub problem: Problem,
+}
+
+/// Why a replacement cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// There is nothing to replace.
+    #[error("no edits were given")]
+    Nothing,
+    /// An empty old text is everywhere.
+    #[error("old_text is empty; give the text to replace, or use write_file to write a whole file")]
+    Empty,
+    /// Nothing would change.
+    #[error("old_text and new_text are the same (line ends are kept as they are in the file)")]
+    Identical,
+    /// The old text does not occur; with a guess why.
+    #[error("old_text was not found; it must match the file exactly, white space included{hint}")]
+    NotFound {
+        /// A sentence that helps, or empty.
+        hint: String,
+    },
+    /// It occurs more than once.
+    #[error(
+        "old_text was found {count} times (lines {lines}); add lines round it until it is unique, or set replace_all"
+    )]
+    Ambiguous {
+        /// How often.
+        count: usize,
+        /// In which lines, the first few.
+        lines: String,
+    },
+    /// The result would be longer than a text that we edit.
+    #[error("the result would be larger than {} MiB", MAX_TEXT >> 20)]
+    TooLarge,
+}
+
+impl EditError {
+    fn place(&self) -> String {
+        match self.of {
+            0 | 1 => String::new(),
+            of => format!("edit {} of {of} (none was made): ", self.number),
+        }
+    }
+}
+
+/// Applies all replacements in order, each to what those before it left; or none.
+pub fn apply(text: &str, edits: &[Replacement]) -> Result<Edited, EditError> {
+    let failed = |number, problem| EditError {
+        number,
+        of: edits.len(),
+        problem,
+    };
+    if edits.is_empty() {
+        return Err(failed(0, Problem::Nothing));
+    }
+    let mut edited = Edited {
+        text: text.to_owned(),
+        places: 0,
+    };
+    for (number, edit) in (1..).zip(edits) {
+        let (text, places) = apply_one(&edited.text, edit).map_err(|problem| failed(number, problem))?;
+        edited.text = text;
+        edited.places += places;
+    }
+    Ok(edited)
+}
+
+fn apply_one(text: &str, edit: &Replacement) -> Result<(String, usize), Problem> {
+    let (old, new) = (unix_lines(&edit.old), unix_lines(&edit.new));
+    if old.is_empty() {
+        return Err(Problem::Empty);
+    }
+    if old == new {
+        return Err(Problem::Identical);
+    }
+    let unix = UnixText::of(text);
+    let found: Vec<usize> = unix.text.match_indices(&old).map(|(at, _)| at).collect();
+    let Some(&first) = found.first() else {
+        return Err(Problem::NotFound {
+            hint: hint(&unix.text, &old),
+        });
+    };
+    if !edit.all && occurs_again(&unix.text, &old, first) {
+        let lines: Vec<String> = found
+            .iter()
+            .take(5)
+            .map(|at| line_number(&unix.text, *at).to_string())
+            .collect();
+        return Err(Problem::Ambiguous {
+            // Overlapping finds count as two.
+            count: found.len().max(2),
+            lines: lines.join(", ") + if found.len() > 5 { ", …" } else { "" },
+        });
+    }
+    // Twice, for the line feeds that may become `\r\n`.
+    if text.len() + found.len().saturating_mul(2 * new.len()) > 2 * MAX_TEXT {
+        return Err(Problem::TooLarge);
+    }
+    let (head, tail) = common_ends(&old, &new);
+    let mut result = String::with_capacity(text.len() + new.len());
+    let mut done = 0;
+    for at in &found {
+        let (from, to) = (unix.original(at + head), unix.original(at + old.len() - tail));
+        let fresh = &new[head..new.len() - tail];
+        result.push_str(&text[done..from]);
+        match crlf_at(text, from, to) {
+            true => result.push_str(&fresh.replace('\n', "\r\n")),
+            false => result.push_str(fresh),
+        }
+        done = to;
+    }
+    result.push_str(&text[done..]);
+    Ok((result, found.len()))
+}
+
+/// A text with `\r\n` as `\n`, and the way back to the original's offsets.
+struct UnixText {
+    text: String,
+    /// Offsets here of the `\n` that were `\r\n`.
+    crlf: Vec<usize>,
+}
+
+impl UnixText {
+    fn of(original: &str) -> Self {
+        let crlf = original
+            .match_indices("\r\n")
+            .enumerate()
+            .map(|(nth, (at, _))| at - nth)
+            .collect();
+        Self {
+            text: unix_lines(original),
+            crlf,
+        }
+    }
+
+    fn original(&self, offset: usize) -> usize {
+        offset + self.crlf.partition_point(|at| *at < offset)
+    }
+}
+
+fn occurs_again(text: &str, old: &str, first: usize) -> bool {
+    let step = text[first..].chars().next().map_or(1, char::len_utf8);
+    text[first + step..].contains(old)
+}
+
+/// How many bytes the two texts have in common at the start and at the end, not overlapping.
+fn common_ends(a: &str, b: &str) -> (usize, usize) {
+    let same = |pair: &(char, char)| pair.0 == pair.1;
+    let len = |pair: (char, char)| pair.0.len_utf8();
+    let head: usize = a.chars().zip(b.chars()).take_while(same).map(len).sum();
+    let rest = a[head..].chars().rev().zip(b[head..].chars().rev());
+    (head, rest.take_while(same).map(len).sum())
+}
+
+/// Whether a line end put in place of `from..to` is to be `\r\n`: as the one replaced, else as the
+/// line's own, else as the line before.
+fn crlf_at(text: &str, from: usize, to: usize) -> bool {
+    let ends_crlf = |at: usize| text[..at].ends_with('\r');
+    let (before, within) = (&text[..from], &text[from..to]);
+    if let Some(at) = within.find('\n') {
+        return ends_crlf(from + at);
+    }
+    if let Some(at) = text[to..].find('\n') {
+        return ends_crlf(to + at);
+    }
+    before.rfind('\n').is_some_and(ends_crlf)
+}
+
+fn line_number(text: &str, at: usize) -> usize {
+    memchr::memchr_iter(b'\n', &text.as_bytes()[..at]).count() + 1
+}
+
+/// A guess why `old` is not in `text`, as the end of a sentence.
+fn hint(text: &str, old: &str) -> String {
+    let wanted: Vec<&str> = old.lines().collect();
+    let numbered = |line: &&str| {
+        line.split_once('\t')
+            .is_some_and(|(n, _)| !n.trim().is_empty() && n.trim().bytes().all(|b| b.is_ascii_digit()))
+    };
+    if wanted.iter().filter(|line| !line.trim().is_empty()).all(numbered) {
+        return ". Leave out the line numbers that read_file puts before each line".to_owned();
+    }
+    let lines: Vec<&str> = text.lines().collect();
+    if let Some(at) = find_but_for_spaces(&lines, &wanted) {
+        let last = at + wanted.len();
+        let mut hint = format!(". Lines {} to {last} differ from it in white space only:", at + 1);
+        for line in lines[at..last].iter().take(20) {
+            let _ = write!(hint, "\n{line}");
+        }
+        return hint;
+    }
+    match nearest_line(&lines, &wanted) {
+        Some((number, line)) => format!(". The nearest line is {number}: {line}"),
+        None => String::new(),
+    }
+}
+
+fn find_but_for_spaces(lines: &[&str], wanted: &[&str]) -> Option<usize> {
+    let squeezed = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let wanted: Vec<String> = wanted.iter().copied().map(squeezed).collect();
+    if wanted.iter().all(String::is_empty) {
+        return None;
+    }
+    let lines: Vec<String> = lines.iter().copied().map(squeezed).collect();
+    lines.windows(wanted.len()).position(|window| window == wanted)
+}
+
+/// The line most like the first line that is wanted; within a bound of work.
+fn nearest_line<'a>(lines: &[&'a str], wanted: &[&str]) -> Option<(usize, &'a str)> {
+    const WORK: usize = 20_000_000;
+    const MAX_LINE: usize = 300;
+    const LIKE: f64 = 0.6;
+    let wanted = wanted
+        .iter()
+        .map(|line| line.trim())
+        .find(|line| !line.is_empty())?;
+    if wanted.len() > MAX_LINE {
+        return None;
+    }
+    let mut work = 0;
+    let mut best = (LIKE, None);
+    for (number, line) in (1..).zip(lines) {
+        let trimmed = line.trim();
+        if trimmed.is_empty() || trimmed.len() > MAX_LINE {
+            continue;
+        }
+        work += trimmed.len() * wanted.len();
+        if work > WORK {
+            break;
+        }
+        let like = strsim::normalized_levenshtein(trimmed, wanted);
+        if like > best.0 {
+            best = (like, Some((number, *line)));
+        }
+    }
+    best.1
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn edit(old: &str, new: &str) -> Replacement {
+        Replacement {
+            old: old.to_owned(),
+            new: new.to_owned(),
+            all: false,
+        }
+    }
+
+    fn all(old: &str, new: &str) -> Replacement {
+        Replacement {
+            all: true,
+            ..edit(old, new)
+        }
+    }
+
+    #[test]
+    fn replaces_and_keeps_line_ends() {
+        for (text, edits, expected) in [
+            ("a b c", vec![edit("b", "B")], "a B c"),
+            ("a b", vec![edit("a", "x"), edit("x b", "y")], "y"),
+            ("a a", vec![all("a", "bb")], "bb bb"),
+            ("a\r\nb\r\n", vec![edit("a\nb", "a\nx\nb")], "a\r\nx\r\nb\r\n"),
+            ("a\r\nb\r\n", vec![edit("a\r\nb", "c")], "c\r\n"),
+            ("a\r\nb", vec![edit("b", "b\nc")], "a\r\nb\r\nc"),
+            ("a\nb\n", vec![edit("a", "1\r\n2")], "1\n2\nb\n"),
+            // Mixed: the untouched ends stay, a new one is like its neighbour.
+            ("a\nb\r\nc\n", vec![edit("a\nb\nc", "a\nB\nc")], "a\nB\r\nc\n"),
+            ("a\nb\r\nc\n", vec![edit("b", "b\nb")], "a\nb\r\nb\r\nc\n"),
+            ("a\r\nb\r\n", vec![edit("a\n", "")], "b\r\n"),
+            ("no end", vec![edit("end", "END")], "no END"),
+        ] {
+            assert_eq!(apply(text, &edits).unwrap().text, expected, "{text:?}");
+        }
+        assert_eq!(apply("a a a", &[all("a", "b")]).unwrap().places, 3);
+    }
+
+    #[test]
+    fn says_what_is_wrong() {
+        let error = |text: &str, edits: &[Replacement]| apply(text, edits).unwrap_err().to_string();
+        assert!(error("a", &[]).contains("no edits"));
+        assert!(error("a", &[edit("", "x")]).contains("old_text is empty"));
+        assert!(error("a", &[edit("a\n", "a\r\n")]).contains("are the same"));
+        let twice = error("x\ny\nx\n", &[edit("x", "z")]);
+        assert!(
+            twice.contains("found 2 times (lines 1, 3)") && twice.contains("replace_all"),
+            "{twice}"
+        );
+        assert!(error("aaa", &[edit("aa", "b")]).contains("found 2 times"));
+        assert!(error(&"a".repeat(9_000), &[all("a", &"b".repeat(9_000))]).contains("larger than"));
+        let second = error("a b", &[edit("a", "c"), edit("zzz", "d")]);
+        assert!(
+            second.starts_with("edit 2 of 2 (none was made): old_text was not found"),
+            "{second}"
+        );
+    }
+
+    #[test]
+    fn guesses_why_it_was_not_found() {
+        let text = "fn main() {\n    let answer = 42;\n}\n";
+        let hint = |old: &str| apply(text, &[edit(old, "x")]).unwrap_err().to_string();
+        let spaces = hint("fn main() {\n\tlet answer = 42;");
+        assert!(spaces.ends_with(
+            "Lines 1 to 2 differ from it in white space only:\nfn main() {\n    let answer = 42;"
+        ));
+        assert!(hint("let anwser = 42;").ends_with("The nearest line is 2:     let answer = 42;"));
+        assert!(hint("2\t    let answer = 42;").contains("Leave out the line numbers"));
+        assert!(hint("nothing of the kind at all").ends_with("white space included"));
+    }
+
+    proptest! {
+        /// Read with `\n`, the result is what a plain replacement gives; what is outside stays.
+        #[test]
+        fn like_a_plain_replacement(text in "([ab]|\r\n|\n){0,20}", old in "([ab]|\n){1,3}", new in "([abc]|\n){0,3}") {
+            match apply(&text, &[all(&old, &new)]) {
+                Ok(edited) => prop_assert_eq!(unix_lines(&edited.text), unix_lines(&text).replace(&old, &new)),
+                Err(error) => match error.problem {
+                    Problem::NotFound { .. } => prop_assert!(!unix_lines(&text).contains(&old)),
+                    other => prop_assert_eq!(other, Problem::Identical),
+                },
+            }
+        }
+
+        /// A file of one kind of line end stays of that kind.
+        #[test]
+        fn line_ends_stay_pure(text in "([ab]{0,2}\r\n){1,6}", old in "([ab]|\n){1,3}", new in "([abc]|\n){0,3}") {
+            if let Ok(edited) = apply(&text, &[all(&old, &new)]) {
+                prop_assert_eq!(edited.text.matches('\n').count(), edited.text.matches("\r\n").count());
+            }
+        }
+
+        /// All or nothing, and an edit can be taken back by its opposite.
+        #[test]
+        fn the_opposite_takes_it_back(text in "([abü]|\r\n|\n){0,16}", old in "[abü]{1,2}", new in "[c-e]{1,3}") {
+            if let Ok(edited) = apply(&text, &[all(&old, &new)]) {
+                prop_assert_eq!(apply(&edited.text, &[all(&new, &old)]).unwrap().text, text);
+            }
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! The editor's open documents: what a person sees is what is read (R-TOOL-3). One for the whole server.
+//!
+//! Notifications only touch memory, in the order they come. Whether a document differs from the disk is
+//! found out by comparing, at [`Overlay::settle`] (to be called off the async threads after open and save)
+//! and whenever somebody asks: an editor tells neither that it has reloaded a file nor that an undo led
+//! back to the saved text. Of a document found equal to the disk the text is dropped (R-SESS-6).
+//!
+//! The server should ask for **full** document sync. With incremental sync the first change of a clean
+//! document needs the text before it, which is then read back from the disk; if the disk has changed
+//! meanwhile (a command ran a formatter, the editor reloaded the file), the text is unknown until it is
+//! saved, opened again or sent whole.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::read_log::TextHash;
+use super::resolve::real_path;
+use super::text_file::{TextFile, unix_lines};
+use crate::base::position::{ContentChange, PositionEncoding, apply_changes};
+use crate::base::uri;
+
+/// What the editor holds of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Buffer {
+    /// Nothing that is not on the disk too.
+    Saved,
+    /// Text that is not saved.
+    Unsaved(Document),
+    /// Changes that we could not follow; it may differ from the disk.
+    Unknown,
+}
+
+/// An open document with unsaved text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    /// Its URI, as the client writes it.
+    pub uri: String,
+    /// Its version.
+    pub version: i32,
+    /// Its text.
+    pub text: Arc<str>,
+}
+
+/// All open documents. Documents that are no local files are passed over.
+#[derive(Debug, Default)]
+pub struct Overlay {
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    encoding: PositionEncoding,
+    by_uri: HashMap<String, Entry>,
+    /// Several URIs may lead to one file.
+    by_path: HashMap<PathBuf, Vec<String>>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    path: PathBuf,
+    version: i32,
+    body: Body,
+}
+
+#[derive(Debug)]
+enum Body {
+    /// Found equal to the disk; the text's hash, to know it again.
+    Clean(TextHash),
+    /// Not known to be equal.
+    Held(Arc<str>),
+    Lost,
+}
+
+impl Overlay {
+    /// Sets what characters of positions count; before the first change.
+    pub fn set_encoding(&self, encoding: PositionEncoding) {
+        self.lock().encoding = encoding;
+    }
+
+    /// The editor opened a document.
+    pub fn did_open(&self, uri: &str, version: i32, text: &str) {
+        let Some(path) = uri::path_of(uri).ok().and_then(|path| real_path(&path).ok()) else {
+            return;
+        };
+        self.did_close(uri);
+        let mut open = self.lock();
+        open.by_path.entry(path.clone()).or_default().push(uri.to_owned());
+        let body = Body::Held(text.into());
+        open.by_uri.insert(uri.to_owned(), Entry { path, version, body });
+    }
+
+    /// The editor changed a document. See the module about incremental changes.
+    pub fn did_change(&self, uri: &str, version: i32, changes: &[ContentChange]) {
+        let mut open = self.lock();
+        let encoding = open.encoding;
+        let Some(entry) = open.by_uri.get_mut(uri) else {
+            return;
+        };
+        entry.version = version;
+        // What comes before the last whole text does not matter.
+        let whole = changes.iter().rposition(|change| change.range.is_none());
+        let (base, changes) = match whole {
+            Some(at) => (Some(changes[at].text.clone()), &changes[at + 1..]),
+            None => (entry.base(), changes),
+        };
+        entry.body = match base {
+            Some(mut text) => {
+                apply_changes(&mut text, changes, encoding);
+                Body::Held(text.into())
+            }
+            None => Body::Lost,
+        };
+    }
+
+    /// The editor saved a document; `text` where the client sends it along.
+    pub fn did_save(&self, uri: &str, text: Option<&str>) {
+        if let Some(entry) = self.lock().by_uri.get_mut(uri) {
+            match text {
+                Some(text) => entry.body = Body::Held(text.into()),
+                // What was saved is on the disk now, whatever it is.
+                None if matches!(entry.body, Body::Lost) => {
+                    if let Some(text) = on_disk(&entry.path) {
+                        entry.body = Body::Held(text.into());
+                    }
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// The editor closed a document; what was not saved is gone.
+    pub fn did_close(&self, uri: &str) {
+        let mut open = self.lock();
+        let Some(entry) = open.by_uri.remove(uri) else {
+            return;
+        };
+        if let Some(uris) = open.by_path.get_mut(&entry.path) {
+            uris.retain(|other| other != uri);
+            if uris.is_empty() {
+                open.by_path.remove(&entry.path);
+            }
+        }
+    }
+
+    /// Compares a document with the disk and forgets its text if they are equal. Blocks.
+    pub fn settle(&self, uri: &str) {
+        let held = self.lock().held(uri);
+        if let Some((path, document)) = held
+            && same_as_disk(&path, &document.text)
+        {
+            self.mark_clean(&document);
+        }
+    }
+
+    /// What the editor holds of the resolved `path`. Blocks: it compares with the disk.
+    pub fn look(&self, path: &Path) -> Buffer {
+        let (held, lost) = {
+            let open = self.lock();
+            let uris = open.by_path.get(path).map_or(&[][..], Vec::as_slice);
+            let held: Vec<Document> = uris.iter().filter_map(|uri| Some(open.held(uri)?.1)).collect();
+            let lost = |uri: &String| matches!(open.by_uri.get(uri), Some(entry) if matches!(entry.body, Body::Lost));
+            (held, uris.iter().any(lost))
+        };
+        for document in held {
+            if !same_as_disk(path, &document.text) {
+                return Buffer::Unsaved(document);
+            }
+            self.mark_clean(&document);
+        }
+        match lost {
+            true => Buffer::Unknown,
+            false => Buffer::Saved,
+        }
+    }
+
+    /// Whether the editor holds anything of `path` that is not on the disk. Blocks.
+    pub fn is_dirty(&self, path: &Path) -> bool {
+        self.look(path) != Buffer::Saved
+    }
+
+    /// The URI and version of the document that is open for `path`, as the client writes them.
+    pub fn open_document(&self, path: &Path) -> Option<(String, i32)> {
+        let open = self.lock();
+        let uri = open.by_path.get(path)?.first()?;
+        Some((uri.clone(), open.by_uri.get(uri)?.version))
+    }
+
+    /// How many texts are kept, and their bytes.
+    pub fn kept(&self) -> (usize, usize) {
+        let open = self.lock();
+        open.by_uri
+            .values()
+            .fold((0, 0), |(count, bytes), entry| match &entry.body {
+                Body::Held(text) => (count + 1, bytes + text.len()),
+                Body::Clean(_) | Body::Lost => (count, bytes),
+            })
+    }
+
+    fn mark_clean(&self, compared: &Document) {
+        let mut open = self.lock();
+        // Only what was compared: a change may have come meanwhile.
+        if let Some(entry) = open.by_uri.get_mut(&compared.uri)
+            && matches!(&entry.body, Body::Held(text) if Arc::ptr_eq(text, &compared.text))
+        {
+            entry.body = Body::Clean(TextHash::of(&compared.text));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open {
+    fn held(&self, uri: &str) -> Option<(PathBuf, Document)> {
+        let entry = self.by_uri.get(uri)?;
+        let Body::Held(text) = &entry.body else {
+            return None;
+        };
+        let document = Document {
+            uri: uri.to_owned(),
+            version: entry.version,
+            text: text.clone(),
+        };
+        Some((entry.path.clone(), document))
+    }
+}
+
+impl Entry {
+    /// The text that the next change applies to.
+    fn base(&self) -> Option<String> {
+        match &self.body {
+            Body::Held(text) => Some(text.to_string()),
+            Body::Clean(hash) => on_disk(&self.path).filter(|text| TextHash::of(text) == *hash),
+            Body::Lost => None,
+        }
+    }
+}
+
+fn on_disk(path: &Path) -> Option<String> {
+    Some(TextFile::decode(fs::read(path).ok()?).ok()?.text)
+}
+
+/// Line ends do not count: editors show a file of mixed ones as if it had one kind.
+fn same_as_disk(path: &Path, text: &str) -> bool {
+    // No encoding of ours makes more than four bytes of one; spares reading what cannot be equal.
+    let plausible = |meta: fs::Metadata| meta.is_file() && meta.len() <= 4 * text.len() as u64 + 16;
+    fs::metadata(path).is_ok_and(plausible)
+        && on_disk(path).is_some_and(|disk| {
+            let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+            unix_lines(&disk) == unix_lines(text)
+        })
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::base::position::{Position, Range};
+
+    struct Place {
+        _dir: TempDir,
+        path: PathBuf,
+        uri: String,
+        overlay: Overlay,
+    }
+
+    fn place(disk: &str) -> Place {
+        let dir = TempDir::new().unwrap();
+        let path = dir.path().canonicalize().unwrap().join("a b.txt");
+        fs::write(&path, disk).unwrap();
+        Place {
+            uri: uri::uri_of(&path),
+            overlay: Overlay::default(),
+            path,
+            _dir: dir,
+        }
+    }
+
+    fn whole(text: &str) -> Vec<ContentChange> {
+        vec![ContentChange {
+            range: None,
+            text: text.to_owned(),
+        }]
+    }
+
+    fn insert(line: u32, text: &str) -> Vec<ContentChange> {
+        let at = Position { line, character: 0 };
+        vec![ContentChange {
+            range: Some(Range { start: at, end: at }),
+            text: text.to_owned(),
+        }]
+    }
+
+    impl Place {
+        fn text(&self) -> Option<String> {
+            match self.overlay.look(&self.path) {
+                Buffer::Unsaved(document) => Some(document.text.to_string()),
+                Buffer::Saved => None,
+                Buffer::Unknown => Some("?".to_owned()),
+            }
+        }
+    }
+
+    #[test]
+    fn unsaved_text_is_seen_and_saved_text_is_dropped() {
+        let p = place("one\n");
+        p.overlay.did_open(&p.uri, 1, "one\n");
+        assert_eq!(p.overlay.kept(), (1, 4));
+        p.overlay.settle(&p.uri);
+        assert_eq!((p.overlay.kept(), p.text()), ((0, 0), None));
+        p.overlay.did_change(&p.uri, 2, &whole("two\n"));
+        assert_eq!(p.text().as_deref(), Some("two\n"));
+        assert!(p.overlay.is_dirty(&p.path));
+        assert_eq!(p.overlay.open_document(&p.path), Some((p.uri.clone(), 2)));
+        fs::write(&p.path, "two\n").unwrap();
+        p.overlay.did_save(&p.uri, None);
+        p.overlay.settle(&p.uri);
+        assert_eq!((p.overlay.kept(), p.text()), ((0, 0), None));
+    }
+
+    #[test]
+    fn an_undo_or_a_reload_is_clean_again() {
+        let p = place("one\n");
+        p.overlay.did_open(&p.uri, 1, "one\n");
+        p.overlay.did_change(&p.uri, 2, &whole("two\n"));
+        p.overlay.did_change(&p.uri, 3, &whole("one\n"));
+        assert_eq!((p.text(), p.overlay.kept()), (None, (0, 0)));
+        fs::write(&p.path, "formatted\n").unwrap();
+        p.overlay.did_change(&p.uri, 4, &whole("formatted\n"));
+        assert_eq!(p.text(), None);
+    }
+
+    #[test]
+    fn line_ends_and_marks_do_not_make_it_dirty() {
+        let p = place("\u{feff}a\r\nb\nc");
+        p.overlay.did_open(&p.uri, 1, "a\nb\nc");
+        assert_eq!(p.text(), None);
+    }
+
+    #[test]
+    fn incremental_changes_start_from_the_disk() {
+        let p = place("one\r\ntwo\r\n");
+        p.overlay.did_open(&p.uri, 1, "one\r\ntwo\r\n");
+        p.overlay.settle(&p.uri);
+        p.overlay.did_change(&p.uri, 2, &insert(1, "x"));
+        p.overlay.did_change(&p.uri, 3, &insert(0, "y"));
+        assert_eq!(p.text().as_deref(), Some("yone\r\nxtwo\r\n"));
+    }
+
+    #[test]
+    fn a_text_that_could_not_be_followed_is_unknown_until_it_is_told() {
+        let p = place("one\n");
+        p.overlay.did_open(&p.uri, 1, "one\n");
+        p.overlay.settle(&p.uri);
+        fs::write(&p.path, "other\n").unwrap();
+        p.overlay.did_change(&p.uri, 2, &insert(0, "x"));
+        assert_eq!(p.overlay.look(&p.path), Buffer::Unknown);
+        assert!(p.overlay.is_dirty(&p.path));
+        p.overlay.did_change(&p.uri, 3, &whole("told\n"));
+        assert_eq!(p.text().as_deref(), Some("told\n"));
+        fs::write(&p.path, "told\n").unwrap();
+        p.overlay.settle(&p.uri);
+        fs::write(&p.path, "other\n").unwrap();
+        p.overlay.did_change(&p.uri, 4, &insert(0, "x"));
+        p.overlay.did_save(&p.uri, None);
+        assert_eq!(p.text(), None);
+    }
+
+    #[test]
+    fn closing_forgets_and_links_lead_to_the_same() {
+        let p = place("one\n");
+        let link = p.path.with_file_name("link");
+        std::os::unix::fs::symlink(&p.path, &link).unwrap();
+        let other = uri::uri_of(&link);
+        p.overlay.did_open(&p.uri, 1, "one\n");
+        p.overlay.did_open(&other, 1, "through the link\n");
+        assert_eq!(p.text().as_deref(), Some("through the link\n"));
+        p.overlay.did_close(&other);
+        assert_eq!(p.text(), None);
+        p.overlay.did_change(&other, 2, &whole("late"));
+        assert_eq!(p.text(), None);
+        p.overlay.did_open("untitled:x", 1, "text");
+        assert_eq!(p.overlay.kept(), (0, 0));
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_yet_is_unsaved() {
+        let p = place("");
+        fs::remove_file(&p.path).unwrap();
+        p.overlay.did_open(&p.uri, 1, "");
+        assert_eq!(p.text().as_deref(), Some(""));
+    }
+}

@@ -1,0 +1,80 @@
+//! What the model has seen of files (R-TOOL-3): the hash of each file's text when it last read or wrote
+//! it. One log per session and sub-agent; it dies with them, after which all files count as unread.
+//!
+//! Hashes alone decide. Time stamps do not: every edit reads the file anyway, and a stamp misses a change
+//! within its resolution.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use super::text_file::unix_lines;
+
+/// A fingerprint of a text, line ends not regarded (an editor may tell others than the file has); equal
+/// only by chance (1 in 2^64) for different ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TextHash(u64);
+
+impl TextHash {
+    /// The fingerprint of `text`.
+    pub(super) fn of(text: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        unix_lines(text).hash(&mut hasher);
+        Self(hasher.finish())
+    }
+}
+
+/// How a file's text relates to what the model knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// The model has never read it.
+    Never,
+    /// It is as the model last saw it.
+    Same,
+    /// It is not what the model saw.
+    Changed,
+}
+
+/// The texts that the model knows, by resolved path.
+#[derive(Debug, Default)]
+pub struct ReadLog {
+    seen: Mutex<HashMap<PathBuf, TextHash>>,
+}
+
+impl ReadLog {
+    /// The model now knows `text` as the text of `path`: it read it, or it wrote it.
+    pub fn note(&self, path: &Path, text: &str) {
+        self.lock().insert(path.to_owned(), TextHash::of(text));
+    }
+
+    /// Compares the present `text` of `path` with what the model knows.
+    pub fn compare(&self, path: &Path, text: &str) -> Seen {
+        match self.lock().get(path) {
+            None => Seen::Never,
+            Some(hash) if *hash == TextHash::of(text) => Seen::Same,
+            Some(_) => Seen::Changed,
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<PathBuf, TextHash>> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_what_was_seen() {
+        let log = ReadLog::default();
+        let path = Path::new("/a");
+        assert_eq!(log.compare(path, "x"), Seen::Never);
+        log.note(path, "x");
+        assert_eq!(log.compare(path, "x"), Seen::Same);
+        assert_eq!(log.compare(path, "y"), Seen::Changed);
+        log.note(path, "a\r\nb");
+        assert_eq!(log.compare(path, "a\nb"), Seen::Same);
+    }
+}

@@ -1,0 +1,415 @@
+//! From a path as somebody wrote it to the place that it really means, and whether that lies inside the
+//! workspace folders (I12). Every link on the way is followed before anything is decided; what does not
+//! exist yet is judged by its nearest existing ancestor. Reads link targets, never contents.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use super::roots::Roots;
+use crate::base::secret_path::is_secret_like;
+use crate::base::uri;
+
+/// Longest path that is looked at, in bytes.
+pub const MAX_PATH: usize = 4096;
+/// As many links as Linux follows.
+const MAX_LINKS: usize = 40;
+
+/// A path with its links resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resolved {
+    /// Where it really is. The file need not exist.
+    pub absolute: PathBuf,
+    /// For people and rules: relative to its root, `rootName/path` in another root than the session's,
+    /// absolute outside.
+    pub display: String,
+    /// Whether it lies in a workspace folder.
+    pub inside: bool,
+    /// Whether it, or the name that it was asked by, usually holds secrets.
+    pub secret: bool,
+}
+
+/// Why a path means nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum PathError {
+    /// No text at all.
+    #[error("the path is empty")]
+    Empty,
+    /// No file system takes it.
+    #[error("the path holds a NUL character")]
+    Nul,
+    /// Longer than [`MAX_PATH`], or than the file system takes.
+    #[error("the path is too long ({0} bytes)")]
+    TooLong(usize),
+    /// `~` where no home folder is known, or another user's.
+    #[error("`{0}`: only ~ and ~/… are understood, and only where the home folder is known")]
+    NoHome(String),
+    /// A URI that names no local file.
+    #[error(transparent)]
+    Uri(#[from] uri::UriError),
+    /// A file where a folder should be.
+    #[error("`{0}` is a file, not a folder")]
+    NotAFolder(PathBuf),
+    /// Links that lead round in a circle.
+    #[error("`{0}`: too many symbolic links")]
+    TooManyLinks(PathBuf),
+    /// The disk said no.
+    #[error("cannot look at `{path}`: {source}")]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+/// Resolves `given`, which may be absolute, relative to `cwd`, `rootName/…`, `~/…` or a file URI.
+///
+/// A relative path whose first part does not exist in `cwd` but is a root's name means that root.
+pub fn resolve(roots: &Roots, home: Option<&Path>, cwd: &Path, given: &str) -> Result<Resolved, PathError> {
+    let cwd = real_path(cwd)?;
+    let asked = locate(roots, home, &cwd, given)?;
+    let absolute = real_path(&asked)?;
+    Ok(Resolved {
+        display: display(roots, &cwd, &absolute),
+        inside: roots.containing(&absolute).is_some(),
+        secret: is_secret_like(&asked) || is_secret_like(&absolute),
+        absolute,
+    })
+}
+
+/// How a resolved path is told to people and matched by rules. See [`Resolved::display`].
+pub fn display(roots: &Roots, cwd: &Path, real: &Path) -> String {
+    let home = roots.home(cwd).map(|root| root.path());
+    if let Some(relative) = home.and_then(|home| relative(home, real)) {
+        return relative;
+    }
+    in_other_root(roots, home.unwrap_or(cwd), real)
+}
+
+/// How a resolved path is told to the model: the shortest form that [`resolve`] with the same resolved
+/// `cwd` leads back to it.
+pub fn for_model(roots: &Roots, cwd: &Path, real: &Path) -> String {
+    if let Some(relative) = relative(cwd, real) {
+        return relative;
+    }
+    if roots
+        .containing(cwd)
+        .is_some_and(|home| real.starts_with(home.path()))
+    {
+        return real.to_string_lossy().into_owned();
+    }
+    in_other_root(roots, cwd, real)
+}
+
+/// Resolves every link of an absolute path, `..` after the link before it, as the kernel does. What does
+/// not exist is taken as written.
+pub fn real_path(path: &Path) -> Result<PathBuf, PathError> {
+    let mut pending = VecDeque::new();
+    prepend(&mut pending, path);
+    let mut real = PathBuf::new();
+    let mut links = 0;
+    while let Some(part) = pending.pop_front() {
+        match part {
+            Part::Root(root) => real.push(root),
+            Part::Up => {
+                real.pop();
+            }
+            Part::Name(name) => {
+                real.push(name);
+                match real.symlink_metadata() {
+                    Ok(meta) if meta.is_symlink() => {
+                        links += 1;
+                        if links > MAX_LINKS {
+                            return Err(PathError::TooManyLinks(path.to_owned()));
+                        }
+                        let target = real.read_link().map_err(|source| failed(&real, source))?;
+                        real.pop();
+                        prepend(&mut pending, &target);
+                    }
+                    Ok(meta) if !meta.is_dir() && !pending.is_empty() => {
+                        return Err(PathError::NotAFolder(real));
+                    }
+                    Ok(_) => {}
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(source) => return Err(failed(&real, source)),
+                }
+            }
+        }
+    }
+    Ok(real)
+}
+
+enum Part {
+    Root(OsString),
+    Up,
+    Name(OsString),
+}
+
+fn prepend(pending: &mut VecDeque<Part>, path: &Path) {
+    for component in path.components().rev() {
+        pending.push_front(match component {
+            Component::Prefix(_) | Component::RootDir => Part::Root(component.as_os_str().to_owned()),
+            Component::CurDir => continue,
+            Component::ParentDir => Part::Up,
+            Component::Normal(name) => Part::Name(name.to_owned()),
+        });
+    }
+}
+
+fn failed(path: &Path, source: io::Error) -> PathError {
+    match source.kind() {
+        io::ErrorKind::NotADirectory => PathError::NotAFolder(path.to_owned()),
+        io::ErrorKind::InvalidFilename => PathError::TooLong(path.as_os_str().len()),
+        _ => PathError::Io {
+            path: path.to_owned(),
+            source,
+        },
+    }
+}
+
+fn locate(roots: &Roots, home: Option<&Path>, cwd: &Path, given: &str) -> Result<PathBuf, PathError> {
+    if given.trim().is_empty() {
+        return Err(PathError::Empty);
+    }
+    if given.contains('\0') {
+        return Err(PathError::Nul);
+    }
+    if given.len() > MAX_PATH {
+        return Err(PathError::TooLong(given.len()));
+    }
+    if given.starts_with("file:/") {
+        return Ok(uri::path_of(given)?);
+    }
+    if let Some(rest) = given.strip_prefix('~') {
+        // A file may well be named `~x`; only a name that exists nowhere else is a user's.
+        if rest.is_empty() || rest.starts_with('/') {
+            let home = home.ok_or_else(|| PathError::NoHome(given.to_owned()))?;
+            return Ok(home.join(rest.trim_start_matches('/')));
+        }
+    }
+    let path = Path::new(given);
+    if path.is_relative()
+        && let Some(Component::Normal(first)) = path.components().next()
+        && let Some(root) = first.to_str().and_then(|name| roots.named(name))
+        && !exists(&cwd.join(first))
+    {
+        return Ok(root.path().join(path.components().skip(1).collect::<PathBuf>()));
+    }
+    Ok(cwd.join(path))
+}
+
+fn exists(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+fn relative(base: &Path, real: &Path) -> Option<String> {
+    let relative = real.strip_prefix(base).ok()?;
+    Some(match relative.as_os_str().is_empty() {
+        true => ".".to_owned(),
+        false => relative.to_string_lossy().into_owned(),
+    })
+}
+
+/// `rootName/path`, unless `beside` holds something of that name: then it would be read as that.
+fn in_other_root(roots: &Roots, beside: &Path, real: &Path) -> String {
+    roots
+        .containing(real)
+        .filter(|root| !exists(&beside.join(root.name())))
+        .and_then(|root| {
+            Some(match relative(root.path(), real)?.as_str() {
+                "." => root.name().to_owned(),
+                relative => format!("{}/{relative}", root.name()),
+            })
+        })
+        .unwrap_or_else(|| real.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use proptest::prelude::*;
+    use tempfile::TempDir;
+
+    use super::super::roots::Folder;
+    use super::*;
+
+    struct Place {
+        _dir: TempDir,
+        base: PathBuf,
+        roots: Roots,
+    }
+
+    /// `base/one` (the session's root), `base/two`, and `base/out` outside both.
+    fn place() -> Place {
+        let dir = TempDir::new().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        for sub in ["one/src", "one/deep/er", "two/lib", "out/secret"] {
+            fs::create_dir_all(base.join(sub)).unwrap();
+        }
+        fs::write(base.join("one/src/a.rs"), "a").unwrap();
+        fs::write(base.join("out/file"), "o").unwrap();
+        symlink(base.join("out"), base.join("one/leak")).unwrap();
+        symlink("../../two", base.join("one/src/two")).unwrap();
+        symlink("src/a.rs", base.join("one/link.rs")).unwrap();
+        symlink("../out/new", base.join("one/dangling")).unwrap();
+        symlink("loop", base.join("one/loop")).unwrap();
+        let folder = |name: &str| Folder {
+            name: name.to_owned(),
+            path: base.join(name),
+        };
+        let roots = Roots::new(&[folder("one"), folder("two")]);
+        Place {
+            _dir: dir,
+            base,
+            roots,
+        }
+    }
+
+    impl Place {
+        fn resolve(&self, given: &str) -> Result<Resolved, PathError> {
+            resolve(
+                &self.roots,
+                Some(&self.base.join("out")),
+                &self.base.join("one"),
+                given,
+            )
+        }
+    }
+
+    #[test]
+    fn paths_lead_where_the_kernel_leads() {
+        let place = place();
+        for (given, real, display, inside) in [
+            ("src/a.rs", "one/src/a.rs", "src/a.rs", true),
+            (".", "one", ".", true),
+            ("./src/../src/a.rs", "one/src/a.rs", "src/a.rs", true),
+            ("link.rs", "one/src/a.rs", "src/a.rs", true),
+            ("new/dir/file", "one/new/dir/file", "new/dir/file", true),
+            ("two/lib", "two/lib", "two/lib", true),
+            ("two", "two", "two", true),
+            ("one/src/a.rs", "one/src/a.rs", "src/a.rs", true),
+            ("src/two/lib/x", "two/lib/x", "two/lib/x", true),
+            // `..` after a link leaves the link's target, not its name.
+            ("src/two/../out/file", "out/file", "", false),
+            ("leak/file", "out/file", "", false),
+            ("leak/new", "out/new", "", false),
+            ("dangling", "out/new", "", false),
+            ("missing/../leak/file", "out/file", "", false),
+            ("../out/file", "out/file", "", false),
+            ("~/file", "out/file", "", false),
+        ] {
+            let resolved = place.resolve(given).unwrap();
+            assert_eq!(resolved.absolute, place.base.join(real), "{given}");
+            assert_eq!(resolved.inside, inside, "{given}");
+            let shown = match display {
+                "" => place.base.join(real).to_str().unwrap().to_owned(),
+                shown => shown.to_owned(),
+            };
+            assert_eq!(resolved.display, shown, "{given}");
+        }
+        let absolute = place.base.join("one/src/a.rs");
+        for given in [absolute.to_str().unwrap(), &uri::uri_of(&absolute)] {
+            assert_eq!(place.resolve(given).unwrap().display, "src/a.rs");
+        }
+    }
+
+    #[test]
+    fn senseless_paths_are_refused() {
+        let place = place();
+        let error = |given: &str| place.resolve(given).unwrap_err().to_string();
+        assert_eq!(error(""), "the path is empty");
+        assert_eq!(error("a\0b"), "the path holds a NUL character");
+        assert_eq!(error(&"x/".repeat(3000)), "the path is too long (6000 bytes)");
+        assert!(
+            error(&"x".repeat(300)).contains("too long"),
+            "{}",
+            error(&"x".repeat(300))
+        );
+        assert!(error("loop").contains("too many symbolic links"));
+        assert!(error("src/a.rs/x").ends_with("is a file, not a folder"));
+        assert!(error("file://elsewhere/x").contains("another host"));
+        let nowhere = resolve(&place.roots, None, &place.base.join("one"), "~/x").unwrap_err();
+        assert!(nowhere.to_string().contains("home folder"), "{nowhere}");
+    }
+
+    #[test]
+    fn secrets_are_known_by_either_name() {
+        let place = place();
+        fs::write(place.base.join("one/.env"), "").unwrap();
+        symlink(".env", place.base.join("one/notes")).unwrap();
+        symlink("src/a.rs", place.base.join("one/key.pem")).unwrap();
+        for (given, secret) in [
+            (".env", true),
+            ("notes", true),
+            ("key.pem", true),
+            ("link.rs", false),
+        ] {
+            assert_eq!(place.resolve(given).unwrap().secret, secret, "{given}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_taken_is_not_used_for_a_root() {
+        let place = place();
+        fs::create_dir(place.base.join("one/two")).unwrap();
+        let other = place.base.join("two/lib");
+        let resolved = place.resolve(other.to_str().unwrap()).unwrap();
+        assert_eq!(resolved.display, other.to_str().unwrap());
+        assert_eq!(place.resolve("two").unwrap().absolute, place.base.join("one/two"));
+    }
+
+    #[test]
+    fn what_the_model_is_told_leads_back() {
+        let place = place();
+        for cwd in ["one", "one/src", "two", "out"] {
+            let cwd = place.base.join(cwd);
+            for real in ["one", "one/src/a.rs", "one/deep", "two/lib", "out/file"] {
+                let real = place.base.join(real);
+                let told = for_model(&place.roots, &cwd, &real);
+                let back = resolve(&place.roots, None, &cwd, &told).unwrap();
+                assert_eq!(back.absolute, real, "{told} from {}", cwd.display());
+            }
+        }
+    }
+
+    fn paths() -> impl Strategy<Value = String> {
+        let name = prop::sample::select(vec![
+            "..", ".", "src", "two", "one", "out", "leak", "lib", "a.rs", "link.rs", "dangling", "deep",
+            "er", "new", "file", "s1", "s2",
+        ]);
+        prop::collection::vec(name, 1..8).prop_map(|names| names.join("/"))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+        /// I12: what is said to be inside is inside for the kernel too, whatever links there are.
+        #[test]
+        fn inside_is_inside(targets in prop::array::uniform2(paths()), given in prop::collection::vec(paths(), 24)) {
+            let place = place();
+            for (link, target) in ["one/s1", "one/src/s2"].into_iter().zip(&targets) {
+                symlink(target, place.base.join(link)).unwrap();
+            }
+            for given in given {
+                let Ok(resolved) = place.resolve(&given) else { continue };
+                prop_assert!(!resolved.absolute.components().any(|c| c == Component::ParentDir));
+                let inside = |real: &Path| place.roots.iter().any(|root| real.starts_with(root.path()));
+                let nearest = resolved.absolute.ancestors().find_map(|a| a.canonicalize().ok().map(|c| (a, c)));
+                let (ancestor, canonical) = nearest.unwrap();
+                prop_assert_eq!(ancestor, &canonical, "a link is left in {:?}", resolved.absolute);
+                if resolved.inside {
+                    prop_assert!(inside(&resolved.absolute));
+                    prop_assert!(inside(&canonical));
+                }
+                if let Ok(kernel) = place.base.join("one").join(&given).canonicalize() {
+                    prop_assert_eq!(&kernel, &resolved.absolute, "{}", given);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Bytes of a file to text and back, losing nothing: byte order mark, UTF-16, line endings and the final
+//! line feed come out as they went in. What is neither UTF-8 nor marked UTF-16 is not guessed at.
+
+/// Longer texts are not edited, in bytes.
+pub const MAX_TEXT: usize = 32 << 20;
+
+/// How a file's text is written as bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encoding {
+    /// UTF-8, as nearly all is.
+    #[default]
+    Utf8,
+    /// UTF-8 with a byte order mark.
+    Utf8Bom,
+    /// UTF-16, little end first, with its mark.
+    Utf16Le,
+    /// UTF-16, big end first, with its mark.
+    Utf16Be,
+}
+
+/// Why bytes are no text that could be written back unharmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotText {
+    /// A NUL byte.
+    #[error("it is a binary file")]
+    Binary,
+    /// Another code page.
+    #[error("it is not UTF-8 (line {line}); changing it would damage the rest")]
+    NotUtf8 {
+        /// The first line with a wrong byte, from 1.
+        line: usize,
+    },
+    /// A mark of UTF-16 before something else.
+    #[error("it is marked as UTF-16 but is not valid UTF-16; changing it would damage the rest")]
+    NotUtf16,
+}
+
+/// A file's text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TextFile {
+    /// The text, without a byte order mark, line endings as in the file.
+    pub text: String,
+    /// How it is written.
+    pub encoding: Encoding,
+}
+
+const BOM: &str = "\u{feff}";
+
+impl TextFile {
+    /// Reads bytes as text.
+    pub fn decode(bytes: Vec<u8>) -> Result<Self, NotText> {
+        let (text, encoding) = match bytes.as_slice() {
+            // FF FE 00 00 would be UTF-32.
+            [0xff, 0xfe, rest @ ..] if !rest.starts_with(&[0, 0]) => {
+                (utf16(rest, u16::from_le_bytes)?, Encoding::Utf16Le)
+            }
+            [0xfe, 0xff, rest @ ..] => (utf16(rest, u16::from_be_bytes)?, Encoding::Utf16Be),
+            bytes if is_binary(bytes) => return Err(NotText::Binary),
+            [0xef, 0xbb, 0xbf, rest @ ..] => (utf8(rest.to_vec())?, Encoding::Utf8Bom),
+            _ => (utf8(bytes)?, Encoding::Utf8),
+        };
+        Ok(Self { text, encoding })
+    }
+
+    /// The bytes of `text` in this file's encoding.
+    pub fn encode(&self) -> Vec<u8> {
+        match self.encoding {
+            Encoding::Utf8 => self.text.clone().into_bytes(),
+            Encoding::Utf8Bom => [BOM, &self.text].concat().into_bytes(),
+            Encoding::Utf16Le => self.units().flat_map(u16::to_le_bytes).collect(),
+            Encoding::Utf16Be => self.units().flat_map(u16::to_be_bytes).collect(),
+        }
+    }
+
+    fn units(&self) -> impl Iterator<Item = u16> {
+        BOM.encode_utf16().chain(self.text.encode_utf16())
+    }
+}
+
+/// Whether the bytes hold a NUL, which no text does (UTF-16 is told by its mark).
+pub fn is_binary(bytes: &[u8]) -> bool {
+    memchr::memchr(0, bytes).is_some()
+}
+
+/// `text` with `\r\n` as `\n`: the form in which a model reads and writes.
+pub fn unix_lines(text: &str) -> String {
+    text.replace("\r\n", "\n")
+}
+
+/// Whether most line ends of `text` are `\r\n`.
+pub fn mostly_crlf(text: &str) -> bool {
+    let all = memchr::memchr_iter(b'\n', text.as_bytes()).count();
+    let crlf = text.matches("\r\n").count();
+    crlf * 2 > all
+}
+
+/// `text`, all its line ends as `\r\n` if `like` mostly has them, else as they are.
+pub fn with_line_ends_of(text: &str, like: &str) -> String {
+    match mostly_crlf(like) {
+        true => unix_lines(text).replace('\n', "\r\n"),
+        false => text.to_owned(),
+    }
+}
+
+fn utf8(bytes: Vec<u8>) -> Result<String, NotText> {
+    String::from_utf8(bytes).map_err(|error| {
+        let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        NotText::NotUtf8 {
+            line: memchr::memchr_iter(b'\n', good).count() + 1,
+        }
+    })
+}
+
+fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Result<String, NotText> {
+    let (pairs, []) = bytes.as_chunks::<2>() else {
+        return Err(NotText::NotUtf16);
+    };
+    let text: Result<String, _> = char::decode_utf16(pairs.iter().copied().map(unit)).collect();
+    text.map_err(|_| NotText::NotUtf16)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn knows_encodings() {
+        for (bytes, encoding) in [
+            (b"a\r\nb".as_slice(), Encoding::Utf8),
+            (b"\xef\xbb\xbfa", Encoding::Utf8Bom),
+            (b"\xff\xfea\0\n\0", Encoding::Utf16Le),
+            (b"\xfe\xff\0a\0\n", Encoding::Utf16Be),
+            (b"", Encoding::Utf8),
+        ] {
+            let file = TextFile::decode(bytes.to_vec()).unwrap();
+            assert_eq!(file.encoding, encoding, "{bytes:?}");
+            assert!(!file.text.starts_with(BOM));
+            assert_eq!(file.encode(), bytes);
+        }
+        for (bytes, error) in [
+            (b"a\0b".as_slice(), NotText::Binary),
+            (b"ok\n\xe4rger", NotText::NotUtf8 { line: 2 }),
+            (b"\xff\xfea", NotText::NotUtf16),
+            (b"\xff\xfe\0\xd8", NotText::NotUtf16),
+            (b"\xff\xfe\0\0a\0\0\0", NotText::Binary),
+        ] {
+            assert_eq!(TextFile::decode(bytes.to_vec()), Err(error), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn line_ends_follow_the_majority() {
+        assert_eq!(with_line_ends_of("a\nb\r\nc", "x\r\n"), "a\r\nb\r\nc");
+        assert_eq!(with_line_ends_of("a\nb", "x\r\ny\nz\n"), "a\nb");
+        assert_eq!(with_line_ends_of("a\nb", ""), "a\nb");
+    }
+
+    proptest! {
+        #[test]
+        fn what_decodes_encodes_to_the_same_bytes(
+            mark in prop::sample::select(vec![b"".as_slice(), b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"]),
+            rest in prop::collection::vec(any::<u8>(), 0..24),
+        ) {
+            let bytes = [mark, &rest].concat();
+            if let Ok(file) = TextFile::decode(bytes.clone()) {
+                prop_assert_eq!(file.encode(), bytes);
+            }
+        }
+
+        #[test]
+        fn text_survives_every_encoding(text in "[^\0\u{feff}]{0,20}") {
+            for encoding in [Encoding::Utf8, Encoding::Utf8Bom, Encoding::Utf16Le, Encoding::Utf16Be] {
+                let file = TextFile { text: text.clone(), encoding };
+                prop_assert_eq!(TextFile::decode(file.encode()).unwrap(), file);
+            }
+        }
+    }
+}
