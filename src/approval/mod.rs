@@ -1,1 +1,21 @@
 //! May this effect happen: modes, rules, grants and shell parsing, all pure.
+//!
+//! [`judge`] is the whole of it: a [`Policy`] (mode, rules of the config, grants of the person), a
+//! tool's name and its `domain::Effect` give a [`Verdict`]. Nothing here reads a file, asks anybody or
+//! remembers anything; grants are kept by `store` and loaded by `session`.
+//!
+//! - [`rule`]: a rule's text, and what it matches.
+//! - `shell`: a command line taken apart into simple commands.
+//! - `command`: what is known of commands: wrappers, interpreters, what "always" may offer.
+//! - [`secret`]: which files look like secrets.
+//! - [`policy`]: the verdict.
+
+mod command;
+pub mod policy;
+pub mod rule;
+pub mod secret;
+mod shell;
+
+pub use policy::{Policy, Verdict, judge};
+pub use rule::{Rule, RuleError};
+pub use secret::is_secret_like;

@@ -1,0 +1,627 @@
+//! The verdict over an effect (R-APPR-1, R-SEC): modes, rules and grants in their order. Pure: takes
+//! values, asks nobody, keeps nothing. Invariant I9 starts here: what is not `Allow` must not run.
+//!
+//! The order, from the strongest:
+//!
+//! 1. a `deny` rule, in every mode. Where it cannot be told whether one matches (`$x -rf /`), a person
+//!    is asked, also in `full`;
+//! 2. an effect on nothing is allowed;
+//! 3. `plan` denies writing, commands and the network;
+//! 4. `require_approval` asks, also in `full`; only a person's grant overrides it, not an `allow` rule;
+//! 5. `full` allows;
+//! 6. secret-like files, what lies outside the workspace, folders that steer other programs (`.git`,
+//!    `.agentls`, …) and, after foreign content (R-TOOL-7), the network and writes outside ask, unless a rule speaks of them in so many
+//!    words (`read_file(.env)`, `edit_file(/tmp/**)`, `edit_file(.git/**)`);
+//! 7. what the mode leaves free is allowed: reads, and in `autoEdit` writes;
+//! 8. a grant or an `allow` rule allows;
+//! 9. everything else asks.
+//!
+//! A command line is allowed only if each simple command in it is, by a rule of its own, and nothing in
+//! it is hidden. A command with a variable, a substitution or a redirection that writes a file is allowed
+//! only by a rule without a pattern (`bash`, `*`).
+
+use std::path::{Path, PathBuf};
+
+use super::command::{self, Seen};
+use super::rule::Rule;
+use super::secret;
+use super::shell::{self, Line, Part};
+use crate::base::text::one_line;
+use crate::domain::{Effect, EffectKind, Mode, Risk};
+
+/// What stands for an approval: the mode, the config's rules, the person's grants.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// The mode.
+    pub mode: Mode,
+    /// The config's `require_approval`.
+    pub require_approval: Vec<Rule>,
+    /// The config's `allow`.
+    pub allow: Vec<Rule>,
+    /// The config's `deny`.
+    pub deny: Vec<Rule>,
+    /// What the person has granted, for the session or the workspace folder.
+    pub grants: Vec<Rule>,
+    /// Foreign content has reached the model (R-TOOL-7): the network and writes outside the workspace ask
+    /// again, whatever was allowed, but in `full`.
+    pub tainted: bool,
+}
+
+/// What is to be done with an effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may happen.
+    Allow {
+        /// By what, for logs.
+        by: String,
+    },
+    /// A person must be asked first.
+    Ask {
+        /// Why it is asked, for people.
+        why: String,
+        /// How grave it is.
+        risk: Risk,
+        /// The rules that "always" would store, as `Rule::parse_list` reads them; none where no rule
+        /// could be stored or would be too broad.
+        rule: Option<String>,
+    },
+    /// It must not happen.
+    Deny {
+        /// Why, for the model and people.
+        why: String,
+    },
+}
+
+/// Folders in which a written file is later run or obeyed by something else.
+const STEERING_FOLDERS: &[&str] = &[".git", ".hg", ".jj", ".svn", ".agentls", ".vscode", ".idea"];
+
+/// The most rules that one "always" stores.
+const MAX_OFFERED: usize = 5;
+
+/// Judges what a tool call would do.
+///
+/// `tool` is the name that rules use (`bash`, `edit_file`, `mcp:server/tool`). `effect.subject` is the
+/// whole command line for [`EffectKind::Execute`], but for MCP tools.
+pub fn judge(policy: &Policy, tool: &str, effect: &Effect) -> Verdict {
+    let call = Call { policy, tool, effect };
+    match effect.kind {
+        EffectKind::Execute if !call.is_foreign() => call.judge_command(),
+        EffectKind::None
+        | EffectKind::Read
+        | EffectKind::Write
+        | EffectKind::Execute
+        | EffectKind::Network => call.judge_plain(),
+    }
+}
+
+struct Call<'a> {
+    policy: &'a Policy,
+    tool: &'a str,
+    effect: &'a Effect,
+}
+
+/// Whether a rule speaks of a call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hit {
+    No,
+    Maybe,
+    Yes,
+}
+
+impl<'a> Call<'a> {
+    /// A tool of an MCP server: we do not know what it does.
+    fn is_foreign(&self) -> bool {
+        self.tool.starts_with("mcp:")
+    }
+
+    fn about<'r>(&self, rules: &'r [Rule]) -> impl Iterator<Item = &'r Rule> + use<'r, 'a> {
+        let tool = self.tool;
+        rules.iter().filter(move |rule| rule.matches_tool(tool))
+    }
+
+    fn denied(rule: &Rule) -> Verdict {
+        Verdict::Deny {
+            why: format!("denied by the rule `{rule}`; do not try it in another way"),
+        }
+    }
+
+    fn plan_denies(&self) -> bool {
+        self.policy.mode == Mode::Plan
+            && match self.effect.kind {
+                EffectKind::Write | EffectKind::Execute | EffectKind::Network => true,
+                EffectKind::None | EffectKind::Read => false,
+            }
+    }
+
+    fn denied_by_plan() -> Verdict {
+        Verdict::Deny {
+            why: "plan mode is read only: no writes, commands or network; say in the plan what you would do"
+                .to_owned(),
+        }
+    }
+
+    // ---- commands ----
+
+    fn judge_command(&self) -> Verdict {
+        let line = shell::parse(&self.effect.subject);
+        let seen = command::look_through(&self.effect.subject, &line);
+        let mut doubt = None;
+        for rule in self.about(&self.policy.deny) {
+            match hits_command(rule, &seen) {
+                Hit::Yes => return Self::denied(rule),
+                Hit::Maybe => doubt = doubt.or(Some(rule)),
+                Hit::No => {}
+            }
+        }
+        if self.plan_denies() {
+            return Self::denied_by_plan();
+        }
+        let forced = self
+            .about(&self.policy.require_approval)
+            .find(|rule| hits_command(rule, &seen) != Hit::No);
+        if self.policy.mode == Mode::Full && doubt.is_none() && forced.is_none() {
+            return allowed_by_mode(self.policy.mode);
+        }
+        let rules: Vec<&Rule> = self.rules_that_count(forced).collect();
+        let covered = self.cover_line(&line, &seen, &rules);
+        if doubt.is_none()
+            && let Ok(by) = &covered
+        {
+            return Verdict::Allow { by: by.clone() };
+        }
+        let why = match (doubt, forced, covered) {
+            (Some(rule), ..) => format!("runs a command that the rule `{rule}` may deny"),
+            (None, _, Err(why)) if why != RUNS => why,
+            (None, Some(rule), _) => format!("runs a command; `{rule}` always asks"),
+            (None, None, _) => RUNS.to_owned(),
+        };
+        let rule = if doubt.is_some() {
+            None
+        } else {
+            self.offer_for_line(&line, &seen, &rules)
+        };
+        Verdict::Ask {
+            why,
+            risk: Risk::High,
+            rule,
+        }
+    }
+
+    /// Grants, and the config's rules unless it must be asked.
+    fn rules_that_count(&self, forced: Option<&Rule>) -> impl Iterator<Item = &'a Rule> + use<'a> {
+        let allow: &[Rule] = if forced.is_some() { &[] } else { &self.policy.allow };
+        let tool = self.tool;
+        self.policy
+            .grants
+            .iter()
+            .chain(allow)
+            .filter(move |rule| rule.matches_tool(tool))
+    }
+
+    /// By what the whole line is allowed, or why it is not.
+    fn cover_line(&self, line: &Line, seen: &Seen, rules: &[&Rule]) -> Result<String, String> {
+        if self.effect.outside {
+            return Err("runs a command outside the workspace".to_owned());
+        }
+        for (index, secret) in &seen.secrets {
+            let named = index.and_then(|index| line.parts.get(index)).is_some_and(|part| {
+                rules
+                    .iter()
+                    .any(|rule| rule.names_secret() && covers_part(rule, part))
+            });
+            if !named {
+                return Err(format!(
+                    "runs a command that names a file that looks like a secret: {}",
+                    one_line(secret, 60)
+                ));
+            }
+        }
+        if let Some(rule) = rules.iter().find(|rule| rule.is_bare()) {
+            return Ok(format!("rule `{rule}`"));
+        }
+        if let Some(why) = line.hidden {
+            return Err(format!(
+                "runs a command that cannot be judged by its parts: {why}"
+            ));
+        }
+        if line.defines {
+            return Err("runs a command that defines a function".to_owned());
+        }
+        let mut by: Option<&Rule> = None;
+        for part in &line.parts {
+            match rules.iter().find(|rule| covers_part(rule, part)) {
+                Some(rule) => by = by.or(Some(rule)),
+                None if is_empty(part) => {}
+                None => return Err(why_not(part, line.parts.len())),
+            }
+        }
+        by.map(|rule| format!("rule `{rule}`"))
+            .ok_or_else(|| RUNS.to_owned())
+    }
+
+    fn offer_for_line(&self, line: &Line, seen: &Seen, rules: &[&Rule]) -> Option<String> {
+        if line.hidden.is_some() || line.defines || self.effect.outside {
+            return None;
+        }
+        let mut offered: Vec<String> = Vec::new();
+        for (index, part) in line.parts.iter().enumerate() {
+            let secret = seen.secrets.iter().any(|(at, _)| *at == Some(index));
+            let covered = rules
+                .iter()
+                .any(|rule| covers_part(rule, part) && (!secret || rule.names_secret()));
+            if covered || is_empty(part) {
+                continue;
+            }
+            let rule = command::offer(self.tool, part)?;
+            if !covers_part(&rule, part) || (secret && !rule.names_secret()) {
+                return None;
+            }
+            let rule = rule.to_string();
+            if !offered.contains(&rule) {
+                offered.push(rule);
+            }
+        }
+        (!offered.is_empty() && offered.len() <= MAX_OFFERED).then(|| offered.join(", "))
+    }
+
+    // ---- files, network, MCP ----
+
+    fn judge_plain(&self) -> Verdict {
+        for rule in self.about(&self.policy.deny) {
+            if self.hits_any(rule) {
+                return Self::denied(rule);
+            }
+        }
+        if self.effect.kind == EffectKind::None && !self.is_foreign() {
+            return Verdict::Allow {
+                by: "nothing to approve".to_owned(),
+            };
+        }
+        if self.plan_denies() {
+            return Self::denied_by_plan();
+        }
+        let forced = self
+            .about(&self.policy.require_approval)
+            .find(|rule| self.hits_any(rule));
+        let mode = self.policy.mode;
+        if mode == Mode::Full && forced.is_none() {
+            return allowed_by_mode(mode);
+        }
+        let care = self.care();
+        if care.is_none() && forced.is_none() && self.is_free() {
+            return allowed_by_mode(mode);
+        }
+        let full = mode == Mode::Full;
+        if (full || !self.asks_again())
+            && let Some(rule) = self
+                .rules_that_count(forced)
+                .find(|rule| self.hits_all(rule) && (full || self.care_is_met(rule)))
+        {
+            return Verdict::Allow {
+                by: format!("rule `{rule}`"),
+            };
+        }
+        let why = match (care, forced) {
+            (Some(care), _) => care,
+            (None, Some(rule)) => format!("{}; `{rule}` always asks", self.what()),
+            (None, None) => self.what(),
+        };
+        Verdict::Ask {
+            why,
+            risk: self.risk(),
+            rule: self.offer(),
+        }
+    }
+
+    fn is_free(&self) -> bool {
+        !self.is_foreign()
+            && match self.effect.kind {
+                EffectKind::None | EffectKind::Read => true,
+                EffectKind::Write => self.policy.mode == Mode::AutoEdit,
+                EffectKind::Execute | EffectKind::Network => false,
+            }
+    }
+
+    fn is_on_files(&self) -> bool {
+        !self.is_foreign() && matches!(self.effect.kind, EffectKind::Read | EffectKind::Write)
+    }
+
+    /// R-TOOL-7: no rule and no grant holds for these.
+    fn asks_again(&self) -> bool {
+        self.policy.tainted
+            && match self.effect.kind {
+                EffectKind::Network => true,
+                EffectKind::Write => self.effect.outside,
+                EffectKind::None | EffectKind::Read | EffectKind::Execute => false,
+            }
+    }
+
+    /// The first file, for people.
+    fn file(&self) -> String {
+        let file = match self.effect.paths.first() {
+            Some(path) if self.effect.outside => path.display().to_string(),
+            Some(_) | None => self.effect.subject.clone(),
+        };
+        one_line(&file, 120)
+    }
+
+    fn secret(&self) -> Option<String> {
+        if !self.is_on_files() {
+            return self.effect.secret.then(|| self.file());
+        }
+        let named = self.effect.paths.iter().find(|path| secret::is_secret_like(path));
+        if named.is_some() || self.effect.secret || secret::is_secret_like(&self.effect.subject) {
+            return Some(self.file());
+        }
+        None
+    }
+
+    /// The folder that steers other programs, if one is written in.
+    fn steering(&self) -> Option<&'static str> {
+        if self.effect.kind != EffectKind::Write || self.is_foreign() {
+            return None;
+        }
+        let inside = |path: &Path, folder: &str| path.components().any(|part| part.as_os_str() == folder);
+        STEERING_FOLDERS.iter().copied().find(|folder| {
+            inside(Path::new(&self.effect.subject), folder)
+                || self.effect.paths.iter().any(|path| inside(path, folder))
+        })
+    }
+
+    /// Why this asks even where its kind is free.
+    fn care(&self) -> Option<String> {
+        let verb = if self.effect.kind == EffectKind::Write {
+            "writes"
+        } else {
+            "reads"
+        };
+        if self.secret().is_some() {
+            return Some(format!("{verb} a file that looks like a secret: {}", self.file()));
+        }
+        if self.effect.outside {
+            return Some(format!("{verb} outside the workspace: {}", self.file()));
+        }
+        let folder = self.steering()?;
+        Some(format!(
+            "writes in {folder}, which steers other programs: {}",
+            self.file()
+        ))
+    }
+
+    /// Whether a rule speaks of what needs care in so many words.
+    fn care_is_met(&self, rule: &Rule) -> bool {
+        (self.secret().is_none() || rule.names_secret())
+            && (!self.effect.outside || !self.is_on_files() || rule.is_absolute())
+            && self.steering().is_none_or(|folder| rule.spells_folder(folder))
+    }
+
+    fn what(&self) -> String {
+        if self.is_foreign() {
+            return format!("calls a tool of an MCP server: {}", self.tool);
+        }
+        match self.effect.kind {
+            EffectKind::None => "does nothing outside the session".to_owned(),
+            EffectKind::Read => format!("reads {}", self.file()),
+            EffectKind::Write => format!("writes {}", self.file()),
+            EffectKind::Execute => RUNS.to_owned(),
+            EffectKind::Network => format!("talks to the network: {}", one_line(&self.effect.subject, 120)),
+        }
+    }
+
+    fn risk(&self) -> Risk {
+        if self.secret().is_some() || self.effect.outside || self.steering().is_some() {
+            return Risk::High;
+        }
+        match self.effect.kind {
+            EffectKind::None | EffectKind::Read => Risk::Low,
+            EffectKind::Write => Risk::Medium,
+            EffectKind::Execute | EffectKind::Network => Risk::High,
+        }
+    }
+
+    /// Whether a rule speaks of anything that is touched: for `deny` and `require_approval`.
+    fn hits_any(&self, rule: &Rule) -> bool {
+        let subject = self.effect.subject.as_str();
+        if rule.is_bare() {
+            return true;
+        }
+        if self.is_on_files() {
+            return rule.matches_path(Path::new(plain(subject)))
+                || self.effect.paths.iter().any(|path| {
+                    rule.matches_path(path)
+                        || (!rule.is_absolute() && self.relatives(path).any(|part| rule.matches_path(&part)))
+                });
+        }
+        rule.matches_text(subject)
+            || (self.effect.kind == EffectKind::Network && !self.is_foreign() && rule.matches_url(subject))
+    }
+
+    /// Whether a rule speaks of all that is touched: for `allow` and grants.
+    fn hits_all(&self, rule: &Rule) -> bool {
+        let subject = self.effect.subject.as_str();
+        if rule.is_bare() {
+            return true;
+        }
+        if !self.is_on_files() {
+            return if self.effect.kind == EffectKind::Network && !self.is_foreign() {
+                rule.matches_url(subject)
+            } else {
+                rule.matches_text(subject)
+            };
+        }
+        let paths = &self.effect.paths;
+        let climbs = |path: &Path| {
+            path.components()
+                .any(|part| part == std::path::Component::ParentDir)
+        };
+        if climbs(Path::new(subject)) || paths.iter().any(|path| climbs(path)) {
+            return false;
+        }
+        if rule.is_absolute() {
+            return !paths.is_empty() && paths.iter().all(|path| rule.matches_path(path));
+        }
+        if self.effect.outside || !rule.matches_path(Path::new(plain(subject))) {
+            return false;
+        }
+        match self.root() {
+            Some(root) => paths
+                .iter()
+                .all(|path| path.strip_prefix(root).is_ok_and(|path| rule.matches_path(path))),
+            None => paths.is_empty(),
+        }
+    }
+
+    /// The workspace folder, as the subject and the paths tell it.
+    fn root(&self) -> Option<&'a Path> {
+        let subject = Path::new(plain(&self.effect.subject));
+        let depth = subject.components().count();
+        let path = self.effect.paths.iter().find(|path| path.ends_with(subject))?;
+        path.ancestors().nth(depth)
+    }
+
+    /// What `path` may be called relative to its folder: all of its endings, where the folder is unknown.
+    fn relatives(&self, path: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+        let known = self
+            .root()
+            .and_then(|root| path.strip_prefix(root).ok())
+            .map(Path::to_path_buf);
+        let parts: Vec<PathBuf> = match known {
+            Some(relative) => vec![relative],
+            None => {
+                let names: Vec<_> = path.components().collect();
+                (0..names.len())
+                    .map(|from| names[from..].iter().collect())
+                    .collect()
+            }
+        };
+        parts.into_iter()
+    }
+
+    /// The rule that "always" would store.
+    fn offer(&self) -> Option<String> {
+        if self.asks_again() {
+            return None;
+        }
+        let subject = plain(&self.effect.subject);
+        let rule = if self.is_foreign() {
+            Rule::parse(self.tool).ok()?
+        } else {
+            match self.effect.kind {
+                EffectKind::Read | EffectKind::Write => self.offer_for_file(subject)?,
+                EffectKind::Network => {
+                    let host_end = subject.find("://")? + 3;
+                    let end = subject[host_end..]
+                        .find(['/', '?', '#'])
+                        .map(|at| host_end + at)?;
+                    Rule::parse(&format!(
+                        "{}({}/*)",
+                        self.tool,
+                        super::rule::escape(&subject[..end])
+                    ))
+                    .ok()?
+                }
+                EffectKind::None | EffectKind::Execute => return None,
+            }
+        };
+        (self.hits_all(&rule) && self.care_is_met(&rule)).then(|| rule.to_string())
+    }
+
+    /// The folder it lies in; the file itself where care is needed or it lies at the top.
+    fn offer_for_file(&self, subject: &str) -> Option<Rule> {
+        let [path] = self.effect.paths.as_slice() else {
+            return None;
+        };
+        if self.effect.outside {
+            return Rule::exact(self.tool, path.to_str()?);
+        }
+        let folder = Path::new(subject)
+            .parent()
+            .and_then(Path::to_str)
+            .filter(|folder| !folder.is_empty());
+        match folder {
+            Some(folder) if self.care().is_none() => {
+                Rule::parse(&format!("{}({}/**)", self.tool, super::rule::escape(folder))).ok()
+            }
+            _ => Rule::exact(self.tool, subject),
+        }
+    }
+}
+
+const RUNS: &str = "runs a command";
+
+fn allowed_by_mode(mode: Mode) -> Verdict {
+    Verdict::Allow {
+        by: format!("mode `{mode}`"),
+    }
+}
+
+fn plain(subject: &str) -> &str {
+    subject.strip_prefix("./").unwrap_or(subject)
+}
+
+/// Whether a rule speaks of anything that a command line runs.
+fn hits_command(rule: &Rule, seen: &Seen) -> Hit {
+    if rule.is_bare() {
+        return Hit::Yes;
+    }
+    let mut hit = if seen.blind { Hit::Maybe } else { Hit::No };
+    for candidate in &seen.candidates {
+        for text in &candidate.texts {
+            if rule.matches_text(text) {
+                if candidate.certain {
+                    return Hit::Yes;
+                }
+                hit = Hit::Maybe;
+            } else if let Some(end) = text.find('\0')
+                && rule.may_match_text(&text[..end])
+            {
+                hit = Hit::Maybe;
+            }
+        }
+    }
+    hit
+}
+
+/// Whether a rule alone allows a part.
+fn covers_part(rule: &Rule, part: &Part) -> bool {
+    if rule.is_bare() {
+        return true;
+    }
+    if part.dynamic().is_some() || part.writes().is_some() {
+        return false;
+    }
+    part.text().is_some_and(|text| {
+        !text.is_empty()
+            && rule.matches_text(&text)
+            && command::demands(part).iter().all(|demand| demand.met_by(rule))
+    })
+}
+
+/// Nothing but a redirection that reads.
+fn is_empty(part: &Part) -> bool {
+    part.words.is_empty()
+        && part.assignments.is_empty()
+        && part.dynamic().is_none()
+        && part.writes().is_none()
+}
+
+/// Why no rule with a pattern allows this part.
+fn why_not(part: &Part, parts: usize) -> String {
+    if let Some(target) = part.writes() {
+        let target = target.shown().unwrap_or_else(|| "…".to_owned());
+        return format!("runs a command that writes a file: {}", one_line(&target, 60));
+    }
+    if let Some(what) = part.dynamic() {
+        return format!("runs a command with a part that is not known before: {what}");
+    }
+    match part.text() {
+        Some(text) if parts > 1 => format!(
+            "runs a command with a part that no rule allows: {}",
+            one_line(&text, 60)
+        ),
+        Some(_) | None => RUNS.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

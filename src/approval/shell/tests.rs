@@ -1,0 +1,274 @@
+//! Tables and properties of the shell parser.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// The parts as texts; a dynamic word is `…`, a write `>target`, a read `<target`.
+fn taken_apart(command: &str) -> Vec<String> {
+    let show = |word: &Word| word.shown().unwrap_or_else(|| "…".to_owned());
+    parse(command)
+        .parts
+        .iter()
+        .map(|part| {
+            let mut words: Vec<String> = part.assignments.iter().chain(&part.words).map(show).collect();
+            for redirect in &part.redirects {
+                let sign = if redirect.writes { '>' } else { '<' };
+                words.push(format!("{sign}{}", show(&redirect.target)));
+            }
+            words.join(" ")
+        })
+        .collect()
+}
+
+#[test]
+fn parts() {
+    let table: &[(&str, &[&str])] = &[
+        ("", &[]),
+        ("# nothing", &[]),
+        ("git status", &["git status"]),
+        ("  git   status\t-s ", &["git status -s"]),
+        ("g\"\"it sta'tus'", &["git status"]),
+        ("\\git status", &["git status"]),
+        ("git \\\n status", &["git status"]),
+        ("echo \"a b\" 'c d' e\\ f", &["echo 'a b' 'c d' 'e f'"]),
+        ("echo \"a\\\"b\" 'it'\\''s'", &["echo 'a\"b' 'it'\\''s'"]),
+        ("echo \"a\\\nb\"", &["echo ab"]),
+        ("echo \"a\nb\"", &["echo 'a\nb'"]),
+        ("echo '' \"\"", &["echo '' ''"]),
+        ("'git status'", &["'git status'"]),
+        ("a; b && c || d | e & f\ng", &["a", "b", "c", "d", "e", "f", "g"]),
+        ("! a |& b", &["a", "b >…"]),
+        ("time -p a", &["a"]),
+        ("(a; b) && { c; }", &["a", "b", "c"]),
+        (
+            "if a; then b; elif c; then d; else e; fi",
+            &["a", "b", "c", "d", "e"],
+        ),
+        ("while a; do b; done; until c; do d; done", &["a", "b", "c", "d"]),
+        ("for x in 1 2; do a $x; done", &["a …"]),
+        ("for PATH in /x; do a; done", &["PATH=", "a"]),
+        ("for x in $(b); do a; done", &["b", "x= …", "a"]),
+        ("case $(x) in a) b;; *) c;; esac", &["x", "b", "c"]),
+        ("f() { a; }; f", &["a", "f"]),
+        ("coproc a", &["a"]),
+        ("echo $(a; b) `c` \"$(d)\"", &["a", "b", "c", "d", "echo … … …"]),
+        ("diff <(a) <(b)", &["a", "b", "diff … …"]),
+        ("tee >(a) > out", &["a", "tee … >out"]),
+        (
+            "a > f 2>> g 2>&1 >/dev/null < h &> i >| j >& k <> l",
+            &["a >f >g <h >i >j >k >l"],
+        ),
+        ("> f", &[">f"]),
+        ("{ a; } > f", &["a", ">f"]),
+        ("a >&2 2>&- <&3", &["a"]),
+        ("A=1 B=\"x y\" c", &["A=1 'B=x y' c"]),
+        ("A=$(b) c", &["b", "… c"]),
+        ("PATH=/x", &["PATH=/x"]),
+        ("export A=1", &["export A=1"]),
+        ("A=(1 2) b", &["… b"]),
+        ("a {b,c} x{1..3} HEAD@{0} {}", &["a … … HEAD@{0} {}"]),
+        ("a *.rs ~/x '~/x' ~u/y", &["a *.rs ~/x '~/x' ~u/y"]),
+        ("* a", &["… a"]),
+        ("a $'x' $'\\x41' $\"t\"", &["a x … …"]),
+        ("$a b", &["… b"]),
+        ("[[ -f x ]] && a", &["[[ …", "a"]),
+        ("((x++)); a", &["(( …", "a"]),
+        ("cat <<E\nplain\nE\na", &["cat", "a"]),
+        ("cat <<E\n$(b)\nE\na", &["b", "cat", "a"]),
+        ("cat <<'E'\n$(b)\nE\na", &["cat", "a"]),
+        ("cat <<< \"$(b)\"", &["b", "cat"]),
+        ("a # b; c", &["a"]),
+        ("a#b", &["a#b"]),
+        ("a '#b'", &["a '#b'"]),
+    ];
+    for (command, expected) in table {
+        assert_eq!(taken_apart(command), *expected, "{command:?}");
+        assert_eq!(parse(command).hidden, None, "{command:?}");
+    }
+}
+
+#[test]
+fn what_is_not_understood_says_so() {
+    let long = format!("echo {}", "x".repeat(MAX_BYTES));
+    let deep = format!("{}a{}", "(".repeat(100), ")".repeat(100));
+    let quoted = format!("echo '{}'", "((".repeat(10));
+    let many = "a;".repeat(MAX_PARTS + 1);
+    for command in [
+        "echo 'unfinished",
+        "echo \"unfinished",
+        "echo $(unfinished",
+        "if a; then",
+        "a )",
+        "a\r\nb",
+        "a\0b",
+        "a\u{a0}b",
+        "a\u{2028}b",
+        "echo ${x:-$(rm)}",
+        "echo $((a[$(rm)]))",
+        "[[ $(rm) ]]",
+        "(( a[$(rm)] ))",
+        "A=($(rm))",
+        "echo `a \\`rm\\``",
+        "for ((a[$(rm)];;)); do x; done",
+        long.as_str(),
+        deep.as_str(),
+        quoted.as_str(),
+        many.as_str(),
+    ] {
+        assert!(
+            parse(command).hidden.is_some(),
+            "{:?}",
+            crate::base::text::prefix(command, 60)
+        );
+    }
+    assert!(parse("f() { a; }").defines);
+}
+
+/// Pieces that a hostile command line could be made of.
+const PIECES: &[&str] = &[
+    "a",
+    "rm",
+    "-rf",
+    "/",
+    "git status",
+    " ",
+    "\n",
+    ";",
+    ";;",
+    "&&",
+    "||",
+    "|",
+    "|&",
+    "&",
+    "(",
+    ")",
+    "{",
+    "}",
+    "((",
+    "))",
+    "[[",
+    "]]",
+    "$(",
+    "${",
+    "$((",
+    "`",
+    "\"",
+    "'",
+    "\\",
+    "$'",
+    "$\"",
+    "$x",
+    "<",
+    ">",
+    "<<",
+    "<<E",
+    "\nE\n",
+    "<<<",
+    "<(",
+    ">&",
+    "&>",
+    "2>&1",
+    "if ",
+    "then ",
+    "fi",
+    "for ",
+    "in ",
+    "do ",
+    "done",
+    "case ",
+    "esac",
+    "while ",
+    "function ",
+    "coproc ",
+    "! ",
+    "time ",
+    "#",
+    "~",
+    "*",
+    "{a,b}",
+    "=",
+    "x=",
+    "x=(",
+    "eval ",
+    "é",
+    "-",
+    "!",
+    "?",
+    "[",
+];
+
+/// The stack of the server's workers: what would overflow there must overflow here.
+fn on_a_small_stack(command: String) -> Line {
+    std::thread::Builder::new()
+        .stack_size(2 * 1024 * 1024)
+        .spawn(move || parse(&command))
+        .unwrap()
+        .join()
+        .unwrap()
+}
+
+#[test]
+fn repeated_pieces_end_soon_and_do_not_overflow() {
+    for piece in PIECES {
+        for tail in ["", " ", "a", " a; "] {
+            let unit = format!("{piece}{tail}");
+            for times in [3, MAX_OPENERS, MAX_BYTES / unit.len()] {
+                on_a_small_stack(unit.repeat(times));
+            }
+        }
+    }
+    for (open, close) in [
+        ("{ ", "; }"),
+        ("if ", "; then x; fi"),
+        ("${a:-", "}"),
+        ("\"$(", ")\""),
+        ("while ", "; do x; done"),
+        ("case x in x) ", ";; esac"),
+        ("coproc { ", "; }"),
+        ("for((", ";;)); do x; done"),
+        ("$((", "))"),
+        ("for x in ", "; do x; done"),
+        ("f() { ", "; }"),
+        ("<(", ")"),
+        ("x=(", ")"),
+        ("[[ ( ", " ) ]]"),
+        ("[[ ! ", " ]]"),
+    ] {
+        for times in [4, 16, 32, 64] {
+            on_a_small_stack(format!("{}x{}", open.repeat(times), close.repeat(times)));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_taken_apart(text in any::<String>()) {
+        parse(&text);
+    }
+
+    #[test]
+    fn bash_like_text_is_taken_apart(pieces in prop::collection::vec(prop::sample::select(PIECES), 0..40)) {
+        on_a_small_stack(pieces.concat());
+    }
+
+    /// What is put in single quotes reaches the program as it is.
+    #[test]
+    fn quoted_words_come_back(words in prop::collection::vec("[ -~]{0,12}", 1..5)) {
+        let quoted: Vec<String> = words.iter().map(|w| format!("'{}'", w.replace('\'', "'\\''"))).collect();
+        let line = parse(&format!("x {}", quoted.join(" ")));
+        prop_assume!(line.hidden.is_none());
+        let back: Vec<&str> = line.parts[0].words[1..].iter().map(|w| w.literal().unwrap()).collect();
+        prop_assert_eq!(back, words);
+    }
+
+    /// Parts are found whatever stands between them.
+    #[test]
+    fn both_parts_of_a_compound_are_found(
+        between in prop::sample::select(&[";", "&&", "||", "|", "&", "\n", " ; ", "|&", " <(x) ;"][..]),
+    ) {
+        let texts = taken_apart(&format!("git status{between}rm -rf /"));
+        prop_assert!(texts.iter().any(|text| text.starts_with("git status")));
+        prop_assert!(texts.iter().any(|text| text == "rm -rf /"));
+    }
+}
