@@ -6,7 +6,7 @@ use std::process::exit;
 use agentls::cli::{Arguments, Command, Shared};
 use agentls::config::{ConfigSource, Env, Flags, Places, Redactor};
 use agentls::server::{self, ServeOptions};
-use agentls::transport::Stdio;
+use agentls::transport;
 use agentls::workspace::process::{EXEC_COMMAND, exec_main};
 use agentls::observe;
 use clap::Parser;
@@ -30,7 +30,8 @@ fn main() {
 
 /// Serves an editor. Stdout is moved aside before anything could print to it.
 fn serve(shared: &Shared) -> std::io::Result<i32> {
-    let stdio = Stdio::take()?;
+    let stdio = transport::claim().map_err(std::io::Error::other)?;
+    transport::raise_open_files();
     let source = source(shared);
     let Some(places) = source.places.clone() else {
         return Err(std::io::Error::other("no home folder: set HOME, or XDG_DATA_HOME and XDG_CONFIG_HOME"));

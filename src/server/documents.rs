@@ -67,13 +67,13 @@ fn read(state: &State, pending: PendingReference) -> Result<Reference> {
         .map_err(|error| bad("prompt", format!("{}: {error}", path.display())))?;
     let wanted = match lines {
         Some((from, to)) => loaded
-            .text
+            .file.text
             .lines()
             .skip(from.saturating_sub(1) as usize)
             .take((to + 1).saturating_sub(from) as usize)
             .collect::<Vec<_>>()
             .join("\n"),
-        None => loaded.text,
+        None => loaded.file.text,
     };
     let mut shown = text::prefix(&wanted, MAX_REFERENCE).to_owned();
     if shown.len() < wanted.len() {

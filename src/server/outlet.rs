@@ -29,8 +29,8 @@ impl Groups {
 }
 
 impl WireOutlet {
-    pub(super) fn new(outbox: Outbox, groups: Groups) -> Self {
-        Self { outbox, groups }
+    pub(super) fn new(outbox: Outbox) -> Self {
+        Self { outbox, groups: Groups::default() }
     }
 }
 

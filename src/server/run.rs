@@ -4,25 +4,29 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::outlet::{Groups, WireOutlet};
+use super::outlet::WireOutlet;
 use super::service;
 use super::state::{Client, State};
 use super::to_wire;
 use crate::base::CancellationToken;
 use crate::base::counters::Totals;
 use crate::base::flow::Pool;
+use crate::base::spawn::spawn;
 use crate::config::{ConfigSource, Redactor};
 use crate::protocol::table::method;
 use crate::protocol::{ServerState, StatusNotification};
+use crate::provider::CallSlots;
 use crate::session::{Activity, Configured, House, Sessions};
 use crate::store::Store;
 use crate::tool;
 use crate::transport::outbox::{Item, Outbox};
-use crate::transport::{self, End, Stdio};
+use crate::transport::{self, Connection, Stdio, Writer};
 use crate::workspace::Shared;
 
 /// At most this much is on its way to the client (architecture §3).
 const PIPE_BYTES: usize = 1 << 20;
+/// How long the store's thread may take to close the database.
+const LAST_COMMIT: Duration = Duration::from_millis(100);
 /// R-SESS-6.
 const IDLE: Duration = Duration::from_secs(30 * 60);
 
@@ -40,15 +44,14 @@ pub struct ServeOptions {
     pub home: Option<PathBuf>,
     /// Stdin and stdout, already moved aside.
     pub stdio: Stdio,
-    /// The process that started the server, as the system says it; ends with it.
+    /// How long deltas of one message are collected before they leave (R-WIRE-3).
     pub delta_frame: Duration,
 }
 
 /// Serves until the client goes or says `exit`; the process's exit code.
 pub async fn serve(options: ServeOptions) -> std::io::Result<i32> {
     let outbox = Outbox::new(options.delta_frame);
-    let groups = Groups::default();
-    let outlet = WireOutlet::new(outbox.clone(), groups.clone());
+    let outlet = WireOutlet::new(outbox.clone());
     let (store, store_thread) = Store::start(options.data, Box::new(outlet))?;
     let workspace = Shared::new(&[], options.home);
     let tools = Arc::new(tool::Registry::new(tool::builtin()));
@@ -59,7 +62,7 @@ pub async fn serve(options: ServeOptions) -> std::io::Result<i32> {
     let house = Arc::new(House {
         store,
         profiles: configured.clone(),
-        slots: Arc::default(),
+        slots: Arc::new(CallSlots::default()),
         tools,
         totals: Arc::new(Totals::default()),
         pool: Pool::new(PIPE_BYTES),
@@ -72,51 +75,64 @@ pub async fn serve(options: ServeOptions) -> std::io::Result<i32> {
         sessions: Sessions::new(house),
         configured,
         workspace,
-        outbox: outbox.clone(),
-        groups,
         cwd: options.cwd,
         client,
-        parent: Mutex::new(Some(Box::new({
-            let root = root.clone();
-            move |pid| transport::watch_parent(pid, root)
-        }))),
         ending: ending.clone(),
     });
-    let status = crate::base::spawn::spawn(tell_status(state.sessions.activity(), outbox.clone()));
+    let status = spawn(tell_status(state.sessions.activity(), outbox.clone()));
+    let signals = spawn(end_on_signal(root.clone()));
     let (service, socket) = service::build(state.clone());
-    let at_end = {
-        let state = state.clone();
-        async move {
-            ending.cancel();
-            state.sessions.end().await;
-            // Every lock is free and every end is stored; what was stored has been passed on.
-            if state.sessions.house().store.writes.barrier().await.is_err() {
-                tracing::warn!("the store ended before the server");
-            }
+    let (requests, answers) = socket.split();
+    let connection = Connection {
+        input: options.stdio.input,
+        service,
+        requests,
+        answers,
+        written: Writer::start(outbox.clone(), options.stdio.output, root.clone())?,
+        outbox,
+        root,
+        options: transport::Options {
+            exempt: &[method::PROMPT, method::RESUME_TURN],
+            ..transport::Options::default()
+        },
+    };
+    let at_end = |_| async {
+        // From here on a cancelled request is not a person's cancel.
+        ending.cancel();
+        state.sessions.end().await;
+        // Every lock is free and every end is stored; what was stored has been passed on.
+        if state.sessions.house().store.writes.barrier().await.is_err() {
+            tracing::warn!("the store ended before the server");
         }
     };
-    let serving = transport::Serving {
-        outbox,
-        exempt: &[method::PROMPT, method::RESUME_TURN],
-        root,
-        at_end,
-    };
-    let end = transport::serve(options.stdio, service, socket, serving).await;
-    drop(status);
-    drop(state);
-    if tokio::time::timeout(Duration::from_millis(200), store_thread.ended()).await.is_err() {
+    let ended = connection.serve(at_end).await;
+    drop((status, signals, state));
+    if tokio::time::timeout(LAST_COMMIT, store_thread.ended()).await.is_err() {
         tracing::debug!("the store's thread is left to the system");
     }
-    tracing::info!(?end, "served");
-    Ok(exit_code(&end))
+    tracing::info!(end = ?ended.end, "served");
+    Ok(i32::from(ended.exit_code()))
 }
 
 fn client_name(client: Arc<Mutex<Client>>) -> Arc<dyn Fn() -> String + Send + Sync> {
     Arc::new(move || client.lock().unwrap_or_else(PoisonError::into_inner).name.clone())
 }
 
-fn exit_code(end: &End) -> i32 {
-    end.exit_code()
+/// SIGTERM ends the server in order, SIGINT and SIGHUP too.
+async fn end_on_signal(root: CancellationToken) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let listen = |kind| signal(kind).inspect_err(|error| tracing::warn!(%error, "a signal is not listened to"));
+    let (Ok(mut term), Ok(mut int), Ok(mut hup)) =
+        (listen(SignalKind::terminate()), listen(SignalKind::interrupt()), listen(SignalKind::hangup()))
+    else {
+        return;
+    };
+    tokio::select! { biased;
+        _ = term.recv() => {}
+        _ = int.recv() => {}
+        _ = hup.recv() => {}
+    }
+    root.cancel();
 }
 
 /// Keeps the client's status bar right.

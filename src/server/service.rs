@@ -56,12 +56,13 @@ pub(super) fn build(state: Arc<State>) -> (LspService<Service>, ClientSocket) {
 impl LanguageServer for Service {
     async fn initialize(&self, params: InitializeParams) -> Result<InitializeResult> {
         let utf8 = prefers_utf8(&params);
+        let root = params.root_uri_compat();
         let options: InitializationOptions = match params.initialization_options {
             Some(options) => serde_json::from_value(options)
                 .map_err(|error| bad("initializationOptions", error.to_string()))?,
             None => InitializationOptions::default(),
         };
-        let folders = folders(params.workspace_folders, params.root_uri_compat());
+        let folders = folders(params.workspace_folders, root);
         self.state.workspace.set_folders(&folders);
         self.state.workspace.overlay().set_encoding(match utf8 {
             true => PositionEncoding::Utf8,
@@ -76,9 +77,6 @@ impl LanguageServer for Service {
         }
         let settings = (!options.settings.is_empty()).then(|| options.settings.into());
         self.state.configured.set_options(settings);
-        if let Some(pid) = params.process_id {
-            self.state.watch_parent(pid);
-        }
         Ok(InitializeResult {
             server_info: Some(ServerInfo {
                 name: env!("CARGO_PKG_NAME").to_owned(),
@@ -89,9 +87,7 @@ impl LanguageServer for Service {
         })
     }
 
-    async fn initialized(&self, _: InitializedParams) {
-        self.state.outbox.open();
-    }
+    async fn initialized(&self, _: InitializedParams) {}
 
     async fn shutdown(&self) -> Result<()> {
         Ok(())
@@ -153,7 +149,9 @@ fn capabilities(utf8: bool) -> ServerCapabilities {
         }),
         text_document_sync: Some(TextDocumentSyncCapability::Options(TextDocumentSyncOptions {
             open_close: Some(true),
-            change: Some(TextDocumentSyncKind::INCREMENTAL),
+            // Whole texts: a clean buffer that the editor reads again after a command changed its file is then
+            // known as it is, whatever we had of it.
+            change: Some(TextDocumentSyncKind::FULL),
             save: Some(TextDocumentSyncSaveOptions::SaveOptions(SaveOptions { include_text: Some(false) })),
             ..TextDocumentSyncOptions::default()
         })),

@@ -6,12 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tower_lsp::jsonrpc;
 
 use super::error::RequestError;
-use super::outlet::Groups;
 use crate::base::CancellationToken;
 use crate::base::uri;
 use crate::domain::SessionId;
 use crate::session::{Configured, Sessions};
-use crate::transport::outbox::Outbox;
 use crate::workspace::{Folder, Shared};
 
 /// What the handlers share.
@@ -19,13 +17,9 @@ pub(super) struct State {
     pub(super) sessions: Sessions,
     pub(super) configured: Arc<Configured>,
     pub(super) workspace: Arc<Shared>,
-    pub(super) outbox: Outbox,
-    pub(super) groups: Groups,
     /// The folder the server was started in: for clients that name none.
     pub(super) cwd: PathBuf,
     pub(super) client: Arc<Mutex<Client>>,
-    /// Told the client's process, once.
-    pub(super) parent: Mutex<Option<Box<dyn FnOnce(u32) + Send>>>,
     /// The server ends: cancels of requests are not a person's any more.
     pub(super) ending: CancellationToken,
 }
@@ -62,14 +56,6 @@ impl State {
             .max_by_key(|folder| folder.components().count())
             .cloned()
             .unwrap_or_else(|| cwd.to_path_buf())
-    }
-
-    /// Ends the server when the client's process does.
-    pub(super) fn watch_parent(&self, pid: u32) {
-        let watch = self.parent.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(watch) = watch {
-            watch(pid);
-        }
     }
 
     /// Makes what the store knows of a folder's trust known, before its settings are read.

@@ -121,7 +121,7 @@ impl Profiles for Configured {
         let limits = Limits { max_steps: agent.max_steps };
         let tools = settings.tools.clone();
         Profile {
-            models: folder.models.clone(),
+            models: Arc::new(folder.models.clone()),
             system,
             limits,
             rules: Rules {

@@ -21,7 +21,7 @@ pub use command::{
     TurnOutcome,
 };
 pub use configured::{Configured, Folder};
-pub use models::{Health, Listed, ListedModel, ListedProvider, Models};
+pub use models::{Listed, ListedModel, ListedProvider, Models};
 pub use house::{House, Profile, Profiles, Rules};
 pub use sessions::{Activity, Sessions};
 pub use state::SessionState;

@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
+use secrecy::ExposeSecret;
 
 use crate::config::{
-    DefaultChoice, Env, ProviderKind, ProviderSettings, RetryProfile, Settings, select_for,
+    DefaultChoice, Env, ModelSettings, ProviderKind, ProviderSettings, RetryProfile, Settings, select_for,
 };
 use crate::domain::{AgentError, ErrorCode};
 use crate::provider::{
-    self, Effort, Kind, ModelInfo, NetworkSpec, Provider, ProviderSpec, RetryPolicy, TimeLimits,
+    self, CallLimits, Effort, Health, Kind, ModelInfo, ModelOverride, ProviderSpec, RetryPolicy, Watched,
 };
 use crate::turn::{ModelChoice, ModelSource, ResolvedModel};
 
@@ -28,7 +29,7 @@ without any key: `agentls demo`";
 pub struct Models {
     settings: Arc<Settings>,
     env: Env,
-    built: Mutex<HashMap<String, Arc<dyn Provider>>>,
+    built: Mutex<HashMap<String, Arc<Watched>>>,
     told_why: AtomicBool,
 }
 
@@ -58,23 +59,10 @@ pub struct ListedProvider {
     pub name: String,
     /// Which API it speaks.
     pub kind: String,
-    /// How it fares.
-    pub health: Health,
+    /// How it fares; none when it cannot be called.
+    pub health: Option<Health>,
     /// What is missing.
     pub message: Option<String>,
-}
-
-/// How a provider fares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Health {
-    /// Not asked yet.
-    Unknown,
-    /// Its last call succeeded.
-    Ok,
-    /// Its last call failed.
-    Failing,
-    /// It cannot be called.
-    NotConfigured,
 }
 
 impl Models {
@@ -95,7 +83,7 @@ impl Models {
         for settings in self.settings.providers.values().filter(|p| p.configured || p.api_key.is_some()) {
             providers.push(self.listed(settings));
             let mut names: Vec<String> = settings.model.iter().cloned().collect();
-            names.extend(provider::usual_models(&settings.name).iter().map(|name| (*name).to_owned()));
+            names.extend(provider::models::usual(&settings.name).iter().map(|name| (*name).to_owned()));
             if let Some((provider, model)) = &in_use
                 && *provider == settings.name
             {
@@ -104,7 +92,7 @@ impl Models {
             let mut seen = std::collections::BTreeSet::new();
             for name in names.into_iter().filter(|name| seen.insert(name.clone())) {
                 let current = in_use.as_ref() == Some(&(settings.name.clone(), name.clone()));
-                let info = provider::known_model(&name).map(|_| self.info(settings, &name));
+                let info = Some(self.spec(settings).model_info(&name));
                 models.push(ListedModel { provider: settings.name.clone(), model: name, current, info });
             }
         }
@@ -112,7 +100,7 @@ impl Models {
             providers.push(ListedProvider {
                 name: name.clone(),
                 kind: String::new(),
-                health: Health::NotConfigured,
+                health: None,
                 message: Some(why.clone()),
             });
         }
@@ -121,16 +109,11 @@ impl Models {
 
     fn listed(&self, settings: &ProviderSettings) -> ListedProvider {
         let missing = settings.needs_key && settings.api_key.is_none();
-        let health = match self.lock().get(&settings.name).and_then(|built| built.last_call_ok()) {
-            _ if missing => Health::NotConfigured,
-            None => Health::Unknown,
-            Some(true) => Health::Ok,
-            Some(false) => Health::Failing,
-        };
+        let health = self.lock().get(&settings.name).map_or(Health::Unknown, |built| built.health());
         ListedProvider {
             name: settings.name.clone(),
-            kind: kind_name(settings.kind).to_owned(),
-            health,
+            kind: kind(settings.kind).name().to_owned(),
+            health: (!missing).then_some(health),
             message: missing.then(|| "an API key is missing".to_owned()),
         }
     }
@@ -184,7 +167,7 @@ impl Models {
         }
     }
 
-    fn provider(&self, settings: &ProviderSettings) -> Result<Arc<dyn Provider>, AgentError> {
+    fn provider(&self, settings: &ProviderSettings) -> Result<Arc<Watched>, AgentError> {
         if settings.needs_key && settings.api_key.is_none() {
             return Err(not_configured(format!("the provider {:?} has no API key", settings.name)));
         }
@@ -192,53 +175,44 @@ impl Models {
         if let Some(known) = built.get(&settings.name) {
             return Ok(known.clone());
         }
-        let made = provider::build(self.spec(settings)).map_err(|error| error.to_agent_error())?;
+        let made = provider::build(&self.spec(settings)).map_err(|error| error.to_agent_error())?;
+        let made = Arc::new(Watched::new(made));
         built.insert(settings.name.clone(), made.clone());
         Ok(made)
     }
 
     fn spec(&self, settings: &ProviderSettings) -> ProviderSpec {
         let network = &self.settings.network;
+        let proxy = match settings.base_url.starts_with("https:") {
+            true => network.https_proxy.as_ref(),
+            false => network.http_proxy.as_ref(),
+        };
+        let retry = settings.retry;
         ProviderSpec {
-            name: settings.name.clone(),
-            kind: match settings.kind {
-                ProviderKind::Anthropic => Kind::Anthropic,
-                ProviderKind::OpenAi => Kind::OpenAi,
-                ProviderKind::Script => Kind::Script,
-            },
-            base_url: settings.base_url.clone(),
+            base_url: (!settings.base_url.is_empty()).then(|| settings.base_url.clone()),
             api_key: settings.api_key.clone(),
             headers: settings.headers.clone(),
-            limits: TimeLimits {
-                connect: settings.limits.connect,
+            model: settings.model.clone(),
+            retry: RetryPolicy {
+                max_retries: retry.max_retries,
+                backoff: retry.backoff,
+                max_retry_after: retry.max_retry_after,
+                patient: retry.profile == RetryProfile::Patient,
+            },
+            limits: CallLimits {
+                connect: Some(settings.limits.connect),
                 first_event: settings.limits.first_event,
-                event_gap: settings.limits.event_gap,
-                local: settings.local,
+                gap: settings.limits.event_gap,
             },
-            network: NetworkSpec {
-                https_proxy: network.https_proxy.clone(),
-                http_proxy: network.http_proxy.clone(),
-                no_proxy: network.no_proxy.clone(),
-                ca_file: network.ca_file.clone(),
-            },
+            ca_file: network.ca_file.clone(),
+            proxy: proxy.map(|proxy| proxy.expose_secret().to_owned()),
+            models: self.settings.models.iter().map(|(name, told)| (name.clone(), better(told))).collect(),
             cassette: settings.cassette.clone(),
+            ..ProviderSpec::new(&settings.name, kind(settings.kind))
         }
     }
 
-    fn info(&self, settings: &ProviderSettings, model: &str) -> ModelInfo {
-        let local = settings.local || settings.kind == ProviderKind::Script;
-        let mut info = provider::model_info(model, local);
-        if let Some(told) = self.settings.models.get(model) {
-            info.price = told.price.or(info.price);
-            info.window = told.context_window.unwrap_or(info.window);
-            if let Some(limit) = told.max_output_tokens {
-                info.max_output = u32::try_from(limit).unwrap_or(u32::MAX);
-            }
-        }
-        info
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<dyn Provider>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Watched>>> {
         // Whole after every statement: a panic elsewhere does not spoil it.
         self.built.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -260,14 +234,9 @@ impl Models {
         let configured = agent.reasoning_effort.and_then(|effort| Effort::from_name(effort.name()));
         Ok(ResolvedModel {
             provider: self.provider(settings)?,
-            info: self.info(settings, &model),
+            info: self.spec(settings).model_info(&model),
             model,
-            retry: RetryPolicy {
-                max_retries: settings.retry.max_retries,
-                backoff: settings.retry.backoff,
-                max_retry_after: settings.retry.max_retry_after,
-                patient: settings.retry.profile == RetryProfile::Patient,
-            },
+            retry: self.spec(settings).retry,
             effort: choice.effort.or(configured),
             why: why.filter(|_| !self.told_why.swap(true, Ordering::Relaxed)),
         })
@@ -298,7 +267,7 @@ impl ModelSource for Arc<Models> {
 impl Models {
     async fn probe(&self, wanted: Option<String>) -> Result<Chosen, AgentError> {
         let ollama = self.settings.providers.get("ollama").ok_or_else(nothing_found)?;
-        let found = provider::probe_ollama(&ollama.base_url, PROBE).await.ok_or_else(nothing_found)?;
+        let found = provider::list_models("ollama", &ollama.base_url, PROBE).await.ok_or_else(nothing_found)?;
         let model = wanted.or_else(|| found.first().cloned()).ok_or_else(|| {
             not_configured("Ollama is running but has no model".to_owned())
                 .action("get one: `ollama pull qwen3`")
@@ -316,10 +285,19 @@ fn not_configured(message: String) -> AgentError {
     AgentError::new(ErrorCode::Config, message).action(WAYS)
 }
 
-fn kind_name(kind: ProviderKind) -> &'static str {
+fn kind(kind: ProviderKind) -> Kind {
     match kind {
-        ProviderKind::Anthropic => "anthropic",
-        ProviderKind::OpenAi => "openai",
-        ProviderKind::Script => "script",
+        ProviderKind::Anthropic => Kind::Anthropic,
+        ProviderKind::OpenAi => Kind::OpenAi,
+        ProviderKind::Script => Kind::Script,
+    }
+}
+
+fn better(told: &ModelSettings) -> ModelOverride {
+    ModelOverride {
+        window: told.context_window,
+        max_output: told.max_output_tokens.map(|limit| u32::try_from(limit).unwrap_or(u32::MAX)),
+        price: told.price,
+        ..ModelOverride::default()
     }
 }

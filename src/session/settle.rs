@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::actor::{Actor, Running};
 use super::command::{Partial, TurnOutcome};
-use crate::base::clock;
 use crate::base::spawn::TaskError;
 use crate::context::OpenCall;
 use crate::domain::{

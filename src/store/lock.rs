@@ -77,6 +77,12 @@ impl Holder {
     }
 }
 
+impl std::fmt::Display for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}, process {}", self.name(), self.pid)
+    }
+}
+
 impl Locks {
     pub(super) fn new(folder: Folder) -> Self {
         Self { folder }

@@ -101,7 +101,7 @@ fn prepare(cx: &TurnContext, call: &mut Call) -> Result<Box<dyn PreparedCall>, S
         return Err(format!("there is no tool named {:?}; the tools are: {known}", call.name));
     };
     let input = call.input.as_ref().map_err(Clone::clone)?;
-    let prepared = tool.prepare(input)?;
+    let prepared = tool.clone().prepare(input)?;
     call.title = text::one_line(&prepared.title(), 200);
     Ok(prepared)
 }

@@ -45,7 +45,7 @@ pub(super) async fn step(
         model: model.model.clone(),
         system: cx.system.clone(),
         messages: cx.port.begin_step().await?,
-        tools: cx.tools.specs(),
+        tools: cx.tools.specs().clone(),
         max_output_tokens: output_limit(model),
         effort: model.effort,
     });
@@ -140,9 +140,9 @@ async fn call(
                         cx.totals.retries.add(1);
                         pause(cx, delay).await?;
                     }
-                    Verdict::GiveUp { attempts } => {
+                    Verdict::GiveUp { .. } => {
                         let mut error = error.to_agent_error();
-                        error.attempts = Some(attempts);
+                        error.attempts = Some(retry.attempts());
                         return Ok(Err(error));
                     }
                 }
@@ -191,7 +191,7 @@ async fn wait_for_slot(cx: &TurnContext) -> Result<crate::provider::CallSlot, St
     if let Some(slot) = cx.slots.try_acquire() {
         return Ok(slot);
     }
-    let why = format!("{} model calls are running; waiting for a place", cx.slots.limit());
+    let why = "as many model calls are running as the server allows; waiting for a place".to_owned();
     cx.port.emit(Event::Wait { why, until: None }).await?;
     tokio::select! { biased;
         () = cx.cancel.cancelled() => Err(Stopped),

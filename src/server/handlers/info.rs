@@ -126,15 +126,15 @@ fn model_to_wire(model: crate::session::ListedModel) -> wire::ModelInfo {
 }
 
 fn provider_to_wire(provider: crate::session::ListedProvider) -> wire::ProviderInfo {
-    use crate::session::Health;
+    use crate::provider::Health;
     wire::ProviderInfo {
         provider: provider.name,
         kind: provider.kind,
         health: match provider.health {
-            Health::Unknown => ProviderHealth::Unknown,
-            Health::Ok => ProviderHealth::Ok,
-            Health::Failing => ProviderHealth::Failing,
-            Health::NotConfigured => ProviderHealth::NotConfigured,
+            Some(Health::Unknown) => ProviderHealth::Unknown,
+            Some(Health::Ok) => ProviderHealth::Ok,
+            Some(Health::Failing) => ProviderHealth::Failing,
+            None => ProviderHealth::NotConfigured,
         },
         message: provider.message,
     }

@@ -1,0 +1,64 @@
+//! A provider that remembers how its last call went, for lists of models and status bars.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::StreamExt;
+
+use super::{EventStream, Provider, ProviderError, Request};
+
+/// How a provider fares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// Not asked yet.
+    Unknown,
+    /// Its last call succeeded, as far as it has got.
+    Ok,
+    /// Its last call failed.
+    Failing,
+}
+
+/// Wraps a provider.
+pub struct Watched {
+    inner: Arc<dyn Provider>,
+    last: Arc<AtomicU8>,
+}
+
+impl Watched {
+    /// Nothing was asked yet.
+    pub fn new(inner: Arc<dyn Provider>) -> Self {
+        Self { inner, last: Arc::default() }
+    }
+
+    /// How the last call went.
+    pub fn health(&self) -> Health {
+        match self.last.load(Ordering::Relaxed) {
+            0 => Health::Unknown,
+            1 => Health::Ok,
+            _ => Health::Failing,
+        }
+    }
+}
+
+impl Provider for Watched {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+        let last = self.last.clone();
+        let opened = self.inner.stream(request);
+        async move {
+            let opened = opened.await;
+            note(&last, opened.is_ok());
+            let events = opened?.inspect(move |event| note(&last, event.is_ok()));
+            Ok(events.boxed())
+        }
+        .boxed()
+    }
+}
+
+fn note(last: &AtomicU8, ok: bool) {
+    last.store(if ok { 1 } else { 2 }, Ordering::Relaxed);
+}
