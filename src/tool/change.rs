@@ -171,3 +171,35 @@ fn first_changed_line(before: &str, after: &str) -> usize {
         .count();
     (same + 1).min(count_lines(after).max(1))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Bench;
+    use super::*;
+
+    #[tokio::test]
+    async fn a_cancel_before_the_write_leaves_the_file() {
+        let bench = Bench::new();
+        bench.write("a.txt", "one\n");
+        let made = make(&bench.cx, "a.txt".to_owned(), |cx, target| {
+            cx.cancel.cancel();
+            Ok(Change {
+                before: present(cx, target)?,
+                after: TextFile::default(),
+                done: String::new(),
+            })
+        });
+        assert!(matches!(made.await, Err(ToolError::Cancelled)));
+        assert_eq!(bench.read("a.txt"), "one\n");
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_this_calls_failure() {
+        let bench = Bench::new();
+        let plan = |_: &ToolContext, _: &Resolved| -> Result<Change, ToolError> { panic!("a bug") };
+        let error = make(&bench.cx, "a.txt".to_owned(), plan).await.unwrap_err();
+        assert_eq!(error.to_string(), "internal error: a bug");
+        // Its lock is free again.
+        drop(bench.cx.workspace.lock(&bench.path("a.txt")).await);
+    }
+}

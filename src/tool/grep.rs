@@ -129,6 +129,8 @@ struct Out {
     /// Matching lines, or files where only those are asked for.
     results: usize,
     files_only: bool,
+    /// Whether lines of context are shown.
+    context: bool,
     full: bool,
 }
 
@@ -156,6 +158,7 @@ impl<'a> Search<'a> {
                 text: String::new(),
                 results: 0,
                 files_only,
+                context: context > 0,
                 full: false,
             },
             secrets: 0,
@@ -209,13 +212,13 @@ impl<'a> Search<'a> {
     }
 
     fn file(&mut self, path: &Path) -> Option<Halt> {
-        let shown = self.cx.workspace.show(&self.cx.cwd, path);
         let before = (self.out.text.len(), self.out.results);
         let mut hits = Hits {
             out: &mut self.out,
-            path: &shown,
+            cx: self.cx,
+            path,
+            shown: None,
             before,
-            any: false,
         };
         let searched = match self.cx.workspace.overlay().look(path) {
             Buffer::Unsaved(document) => {
@@ -284,13 +287,24 @@ impl Read for Watched<'_> {
 /// Takes the finds in one file.
 struct Hits<'a> {
     out: &'a mut Out,
-    path: &'a str,
+    cx: &'a ToolContext,
+    path: &'a Path,
+    /// The path as the model is told it; none before the first line.
+    shown: Option<String>,
     /// Bytes and results before this file, to go back to.
     before: (usize, usize),
-    any: bool,
 }
 
 impl Hits<'_> {
+    /// The path as the model is told it; the first time in a file, with what sets the file apart.
+    fn path(&mut self) -> String {
+        if self.shown.is_none() && self.out.context && self.before.0 > 0 {
+            self.out.text.push_str("--\n");
+        }
+        let shown = || self.cx.workspace.show(&self.cx.cwd, self.path);
+        self.shown.get_or_insert_with(shown).clone()
+    }
+
     fn line(&mut self, sign: char, number: Option<u64>, bytes: &[u8]) {
         let text = String::from_utf8_lossy(bytes);
         let text = text.trim_end_matches(['\n', '\r']);
@@ -304,7 +318,8 @@ impl Hits<'_> {
             ""
         };
         let number = number.unwrap_or_default();
-        let _ = writeln!(self.out.text, "{}{sign}{number}{sign}{shown}{cut}", self.path);
+        let path = self.path();
+        let _ = writeln!(self.out.text, "{path}{sign}{number}{sign}{shown}{cut}");
         self.out.full |= self.out.text.len() > MAX_BYTES;
     }
 }
@@ -319,11 +334,11 @@ impl Sink for Hits<'_> {
         }
         self.out.results += 1;
         if self.out.files_only {
-            let _ = writeln!(self.out.text, "{}", self.path);
+            let path = self.path();
+            let _ = writeln!(self.out.text, "{path}");
             self.out.full |= self.out.text.len() > MAX_BYTES;
             return Ok(false);
         }
-        self.separate(false);
         self.line(':', found.line_number(), found.bytes());
         Ok(!self.out.full)
     }
@@ -333,7 +348,6 @@ impl Sink for Hits<'_> {
             self.out.full = true;
             return Ok(false);
         }
-        self.separate(true);
         self.line('-', context.line_number(), context.bytes());
         Ok(!self.out.full)
     }
@@ -350,16 +364,6 @@ impl Sink for Hits<'_> {
             self.out.results = self.before.1;
         }
         Ok(())
-    }
-}
-
-impl Hits<'_> {
-    /// Between files with context, a line of its own.
-    fn separate(&mut self, context: bool) {
-        if context && !self.any && self.before.0 > 0 {
-            self.out.text.push_str("--\n");
-        }
-        self.any = true;
     }
 }
 
@@ -445,9 +449,9 @@ mod tests {
     async fn groups_with_context_are_set_apart() {
         let bench = Bench::new();
         bench.write("a", "x\n1\n2\n3\nx\n");
-        bench.write("b", "0\nx\n");
+        bench.write("b", "x\n0\n");
         let text = found(&bench, json!({"pattern": "x", "context": 1})).await;
-        assert_eq!(text, "a:1:x\na-2-1\n--\na-4-3\na:5:x\n--\nb-1-0\nb:2:x\n");
+        assert_eq!(text, "a:1:x\na-2-1\n--\na-4-3\na:5:x\n--\nb:1:x\nb-2-0\n");
     }
 
     #[tokio::test]

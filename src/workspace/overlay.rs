@@ -336,6 +336,16 @@ mod tests {
     }
 
     #[test]
+    fn a_change_during_the_comparison_is_kept() {
+        let p = place("one\n");
+        p.overlay.did_open(&p.uri, 1, "one\n");
+        let compared = p.overlay.lock().held(&p.uri).unwrap().1;
+        p.overlay.did_change(&p.uri, 2, &whole("two\n"));
+        p.overlay.mark_clean(&compared);
+        assert_eq!(p.text().as_deref(), Some("two\n"));
+    }
+
+    #[test]
     fn line_ends_and_marks_do_not_make_it_dirty() {
         let p = place("\u{feff}a\r\nb\nc");
         p.overlay.did_open(&p.uri, 1, "a\nb\nc");
