@@ -244,6 +244,18 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_was_removed_or_replaced_meanwhile_is_no_lock() {
+        let (folder, _) = locks();
+        let path = folder.path().join("x");
+        let file = File::create(&path).unwrap();
+        assert!(is_same(&file, &path).unwrap());
+        fs::remove_file(&path).unwrap();
+        assert!(!is_same(&file, &path).unwrap());
+        File::create(&path).unwrap();
+        assert!(!is_same(&file, &path).unwrap());
+    }
+
+    #[test]
     fn many_takers_never_hold_it_together() {
         use std::sync::atomic::{AtomicUsize, Ordering};
         let (_folder, locks) = locks();

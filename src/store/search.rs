@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use super::apply::{event_id, event_ids, seq_of};
 use super::error::StoreError;
 use super::reader::{SESSION, session_row, stored_event};
-use super::rows::{Found, SessionHit, SessionPage, SessionQuery};
+use super::rows::{Found, SessionHit, SessionPage, SessionQuery, StoredEvent};
 use crate::base::text;
 use crate::domain::Event;
 
@@ -123,12 +123,13 @@ fn find(
             .prepare_cached("SELECT id, turn, at_ms, kind, json FROM events WHERE id = ?")?
             .query_row([id], |row| Ok(stored_event(row)))
             .optional()?;
+        // One that cannot be read any more is found all the same, and shows nothing.
         let whole = match event {
-            Some(Ok(event)) => match event.event {
-                Event::Message(message) => message.text(),
-                _ => String::new(),
-            },
-            Some(Err(_)) | None => String::new(),
+            Some(Ok(StoredEvent {
+                event: Event::Message(message),
+                ..
+            })) => message.text(),
+            Some(_) | None => String::new(),
         };
         (Some(seq_of(id)), whole)
     };

@@ -361,10 +361,7 @@ impl Writer {
             return;
         }
         self.retry_at = Some(clock::now() + RETRY);
-        let patient = match error {
-            StoreError::Sqlite(error) => schema::is_busy(error),
-            _ => false,
-        };
+        let patient = matches!(error, StoreError::Sqlite(error) if schema::is_busy(error));
         if !patient {
             // The file may have been replaced or the disk come back: look at it anew.
             self.connection = None;
