@@ -5,10 +5,10 @@ use std::process::exit;
 
 use agentls::cli::{Arguments, Command, Shared};
 use agentls::config::{ConfigSource, Env, Flags, Places, Redactor};
+use agentls::observe;
 use agentls::server::{self, ServeOptions};
 use agentls::transport;
 use agentls::workspace::process::{EXEC_COMMAND, exec_main};
-use agentls::observe;
 use clap::Parser;
 
 fn main() {
@@ -34,7 +34,9 @@ fn serve(shared: &Shared) -> std::io::Result<i32> {
     transport::raise_open_files();
     let source = source(shared);
     let Some(places) = source.places.clone() else {
-        return Err(std::io::Error::other("no home folder: set HOME, or XDG_DATA_HOME and XDG_CONFIG_HOME"));
+        return Err(std::io::Error::other(
+            "no home folder: set HOME, or XDG_DATA_HOME and XDG_CONFIG_HOME",
+        ));
     };
     let redactor = Redactor::default();
     let settings = source.load(None, &Default::default()).settings;
@@ -44,7 +46,10 @@ fn serve(shared: &Shared) -> std::io::Result<i32> {
     if let Err(error) = &logging {
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("agentls: {error}\n"));
     }
-    #[expect(clippy::disallowed_methods, reason = "main reads it once; everyone else is told")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "main reads it once; everyone else is told"
+    )]
     let cwd = std::env::current_dir()?;
     let options = ServeOptions {
         home: source.env.home().map(ToOwned::to_owned),

@@ -19,21 +19,50 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("approval", &["config"]),
     ("tool", &["workspace", "config"]),
     ("context", &["provider", "workspace", "config"]),
-    ("turn", &["context", "provider", "tool", "approval", "workspace", "config"]),
+    (
+        "turn",
+        &["context", "provider", "tool", "approval", "workspace", "config"],
+    ),
     (
         "session",
-        &["turn", "context", "store", "provider", "tool", "approval", "workspace", "config"],
+        &[
+            "turn",
+            "context",
+            "store",
+            "provider",
+            "tool",
+            "approval",
+            "workspace",
+            "config",
+        ],
     ),
     // The edge converts what sessions and the store hold; it calls no provider.
     (
         "server",
-        &["session", "store", "provider", "tool", "transport", "protocol", "workspace", "config"],
+        &[
+            "session",
+            "store",
+            "provider",
+            "tool",
+            "transport",
+            "protocol",
+            "workspace",
+            "config",
+        ],
     ),
     ("cli", &["protocol", "transport", "config", "provider"]),
     (
         "sim",
         &[
-            "approval", "config", "context", "provider", "session", "store", "tool", "turn", "workspace",
+            "approval",
+            "config",
+            "context",
+            "provider",
+            "session",
+            "store",
+            "tool",
+            "turn",
+            "workspace",
         ],
     ),
 ];
@@ -76,13 +105,18 @@ fn module_of(path: &Path) -> String {
 
 fn is_test_file(path: &Path) -> bool {
     let name = path.file_stem().unwrap().to_str().unwrap();
-    name == "tests" || name.ends_with("_tests") || name == "testing" || path.iter().any(|part| part == "tests")
+    name == "tests"
+        || name.ends_with("_tests")
+        || name == "testing"
+        || path.iter().any(|part| part == "tests")
 }
 
 #[test]
 fn imports_go_one_way() {
-    let allowed: BTreeMap<&str, BTreeSet<&str>> =
-        MAY_IMPORT.iter().map(|(module, may)| (*module, may.iter().copied().collect())).collect();
+    let allowed: BTreeMap<&str, BTreeSet<&str>> = MAY_IMPORT
+        .iter()
+        .map(|(module, may)| (*module, may.iter().copied().collect()))
+        .collect();
     let mut wrong = Vec::new();
     for (path, text) in files() {
         let module = module_of(&path);
@@ -92,19 +126,33 @@ fn imports_go_one_way() {
         for (number, line) in shipped(&text).lines().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
             for target in code.split("crate::").skip(1) {
-                let target: String =
-                    target.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
-                let free = matches!(target.as_str(), "base" | "domain") || target == module || target.is_empty();
+                let target: String = target
+                    .chars()
+                    .take_while(|c| c.is_ascii_alphanumeric() || *c == '_')
+                    .collect();
+                let free =
+                    matches!(target.as_str(), "base" | "domain") || target == module || target.is_empty();
                 // `base` knows nothing; `domain` knows `base`.
-                let bound = module == "base" && target != "base" || module == "domain" && target == "protocol";
-                let listed = allowed.get(module.as_str()).is_some_and(|may| may.contains(target.as_str()));
+                let bound =
+                    module == "base" && target != "base" || module == "domain" && target == "protocol";
+                let listed = allowed
+                    .get(module.as_str())
+                    .is_some_and(|may| may.contains(target.as_str()));
                 if bound || !(free || listed) {
-                    wrong.push(format!("{}:{}: {module} imports {target}", path.display(), number + 1));
+                    wrong.push(format!(
+                        "{}:{}: {module} imports {target}",
+                        path.display(),
+                        number + 1
+                    ));
                 }
             }
         }
     }
-    assert!(wrong.is_empty(), "imports that the table does not allow:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "imports that the table does not allow:\n{}",
+        wrong.join("\n")
+    );
 }
 
 #[test]
@@ -116,7 +164,11 @@ fn files_are_short_enough() {
         .filter(|(_, lines)| *lines > MAX_LINES)
         .map(|(path, lines)| format!("{}: {lines} lines", path.display()))
         .collect();
-    assert!(long.is_empty(), "files with more than one purpose?\n{}", long.join("\n"));
+    assert!(
+        long.is_empty(),
+        "files with more than one purpose?\n{}",
+        long.join("\n")
+    );
 }
 
 #[test]
@@ -136,5 +188,9 @@ fn domain_values_are_not_serialised() {
         .filter(|(path, text)| path.starts_with("domain") && shipped(text).contains("Serialize"))
         .map(|(path, _)| path.display().to_string())
         .collect();
-    assert!(derived.is_empty(), "wire and disk shapes live elsewhere: {}", derived.join(", "));
+    assert!(
+        derived.is_empty(),
+        "wire and disk shapes live elsewhere: {}",
+        derived.join(", ")
+    );
 }

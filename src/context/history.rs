@@ -81,7 +81,11 @@ impl History {
         match message.role {
             Role::User => {
                 let item = Item::new(Message::clone(message));
-                if self.open.is_empty() { self.items.push(item) } else { self.waiting.push(item) }
+                if self.open.is_empty() {
+                    self.items.push(item)
+                } else {
+                    self.waiting.push(item)
+                }
             }
             Role::Assistant => {
                 // A message cannot follow open calls; if one does, what is open is settled first.
@@ -115,12 +119,19 @@ impl History {
     }
 
     fn tool_call(&mut self, update: &ToolCallUpdate) {
-        let Some(call) = self.open.iter_mut().find(|call| call.id == update.id) else { return };
+        let Some(call) = self.open.iter_mut().find(|call| call.id == update.id) else {
+            return;
+        };
         if let Some(input) = &update.input {
             call.input = input.clone();
         }
         if update.status.is_final() && call.result.is_none() {
-            call.result = Some(update.result.clone().unwrap_or_else(|| Arc::new(missing(update.status))));
+            call.result = Some(
+                update
+                    .result
+                    .clone()
+                    .unwrap_or_else(|| Arc::new(missing(update.status))),
+            );
         }
         if self.open.iter().all(|call| call.result.is_some()) {
             self.close();
@@ -151,10 +162,19 @@ fn results(calls: &[OpenCall]) -> Message {
         .iter()
         .map(|call| Block::ToolResult {
             id: call.id.clone(),
-            result: call.result.clone().unwrap_or_else(|| Arc::new(missing(ToolCallStatus::Cancelled))),
+            result: call
+                .result
+                .clone()
+                .unwrap_or_else(|| Arc::new(missing(ToolCallStatus::Cancelled))),
         })
         .collect();
-    Message { id: MessageId::fresh(), role: Role::Tool, content, incomplete: false, hidden: false }
+    Message {
+        id: MessageId::fresh(),
+        role: Role::Tool,
+        content,
+        incomplete: false,
+        hidden: false,
+    }
 }
 
 /// The result of a call that ended without one.
@@ -238,8 +258,13 @@ mod tests {
 
     #[test]
     fn results_follow_in_call_order_whatever_order_they_came_in() {
-        let history =
-            fold(&[user("go"), assistant("", &["a", "b"]), result("b", "2"), user("steer"), result("a", "1")]);
+        let history = fold(&[
+            user("go"),
+            assistant("", &["a", "b"]),
+            result("b", "2"),
+            user("steer"),
+            result("a", "1"),
+        ]);
         let messages = history.messages();
         assert_valid(&messages);
         assert_eq!(messages.len(), 4);
@@ -250,14 +275,24 @@ mod tests {
     fn open_calls_are_answered_when_sent() {
         let history = fold(&[user("go"), assistant("", &["a", "b"]), result("a", "1")]);
         assert_valid(&history.messages());
-        assert_eq!(history.open_calls().map(|call| call.id.as_str()).collect::<Vec<_>>(), ["b"]);
+        assert_eq!(
+            history
+                .open_calls()
+                .map(|call| call.id.as_str())
+                .collect::<Vec<_>>(),
+            ["b"]
+        );
     }
 
     #[test]
     fn reasoning_alone_is_left_out() {
         let empty = Message {
             role: Role::Assistant,
-            content: vec![Block::Reasoning { text: "hm".into(), signature: None, redacted: false }],
+            content: vec![Block::Reasoning {
+                text: "hm".into(),
+                signature: None,
+                redacted: false,
+            }],
             ..Message::user_text("")
         };
         let history = fold(&[user("go"), Event::Message(Arc::new(empty))]);

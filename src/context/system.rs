@@ -33,7 +33,12 @@ what you saw, in a few sentences, with file names.
 
 /// The system prompt of a session.
 pub fn system_prompt(inputs: &SystemInputs) -> Arc<str> {
-    let mut prompt = inputs.agent_prompt.as_deref().unwrap_or(BASE).trim_end().to_owned();
+    let mut prompt = inputs
+        .agent_prompt
+        .as_deref()
+        .unwrap_or(BASE)
+        .trim_end()
+        .to_owned();
     prompt.push_str("\n\nEnvironment:\n");
     prompt.push_str(&format!("- working directory: {}\n", inputs.cwd.display()));
     for (name, path) in &inputs.roots {

@@ -106,9 +106,17 @@ pub fn lookup_local(model: &str) -> ModelInfo {
 /// Models worth offering of a provider known by name, the usual one first.
 pub fn usual(provider: &str) -> &'static [&'static str] {
     match provider {
-        "anthropic" => &["claude-sonnet-4-20250514", "claude-opus-4-20250514", "claude-3-5-haiku-20241022"],
+        "anthropic" => &[
+            "claude-sonnet-4-20250514",
+            "claude-opus-4-20250514",
+            "claude-3-5-haiku-20241022",
+        ],
         "openai" => &["gpt-4o", "gpt-4o-mini"],
-        "openrouter" => &["anthropic/claude-sonnet-4", "openai/gpt-4o", "deepseek/deepseek-chat"],
+        "openrouter" => &[
+            "anthropic/claude-sonnet-4",
+            "openai/gpt-4o",
+            "deepseek/deepseek-chat",
+        ],
         "deepseek" => &["deepseek-chat", "deepseek-reasoner"],
         _ => &[],
     }

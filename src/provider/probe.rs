@@ -14,9 +14,17 @@ const MAX_LIST: usize = 1 << 20;
 pub async fn list_models(name: &str, base_url: &str, limit: Duration) -> Option<Vec<String>> {
     let base = url::Url::parse(base_url).ok()?;
     let address = super::address(&base, "models");
-    let account =
-        Account { name: name.to_owned(), kind: Kind::OpenAi, base, secrets: Vec::new() };
-    let settings = HttpSettings { ca_file: None, proxy: None, connect: limit };
+    let account = Account {
+        name: name.to_owned(),
+        kind: Kind::OpenAi,
+        base,
+        secrets: Vec::new(),
+    };
+    let settings = HttpSettings {
+        ca_file: None,
+        proxy: None,
+        connect: limit,
+    };
     let http = Http::new(account.into(), settings);
     tokio::time::timeout(limit, ask(&http, address)).await.ok()?
 }
@@ -33,5 +41,10 @@ async fn ask(http: &Http, address: url::Url) -> Option<Vec<String>> {
     }
     let list: serde_json::Value = serde_json::from_slice(&body).ok()?;
     let models = list.get("data")?.as_array()?;
-    Some(models.iter().filter_map(|model| model.get("id")?.as_str().map(str::to_owned)).collect())
+    Some(
+        models
+            .iter()
+            .filter_map(|model| model.get("id")?.as_str().map(str::to_owned))
+            .collect(),
+    )
 }

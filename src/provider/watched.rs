@@ -28,7 +28,10 @@ pub struct Watched {
 impl Watched {
     /// Nothing was asked yet.
     pub fn new(inner: Arc<dyn Provider>) -> Self {
-        Self { inner, last: Arc::default() }
+        Self {
+            inner,
+            last: Arc::default(),
+        }
     }
 
     /// How the last call went.

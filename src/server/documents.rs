@@ -18,29 +18,47 @@ const MAX_REFERENCE: usize = 64 << 10;
 
 pub(super) fn did_open(state: &State, params: DidOpenTextDocumentParams) {
     let document = params.text_document;
-    state.workspace.overlay().did_open(document.uri.as_str(), document.version, &document.text);
+    state
+        .workspace
+        .overlay()
+        .did_open(document.uri.as_str(), document.version, &document.text);
 }
 
 pub(super) fn did_change(state: &State, params: DidChangeTextDocumentParams) {
-    let place = |at: tower_lsp::ls_types::Position| Position { line: at.line, character: at.character };
+    let place = |at: tower_lsp::ls_types::Position| Position {
+        line: at.line,
+        character: at.character,
+    };
     let changes: Vec<ContentChange> = params
         .content_changes
         .into_iter()
         .map(|change| ContentChange {
-            range: change.range.map(|range| Range { start: place(range.start), end: place(range.end) }),
+            range: change.range.map(|range| Range {
+                start: place(range.start),
+                end: place(range.end),
+            }),
             text: change.text,
         })
         .collect();
     let document = params.text_document;
-    state.workspace.overlay().did_change(document.uri.as_str(), document.version, &changes);
+    state
+        .workspace
+        .overlay()
+        .did_change(document.uri.as_str(), document.version, &changes);
 }
 
 pub(super) fn did_save(state: &State, params: DidSaveTextDocumentParams) {
-    state.workspace.overlay().did_save(params.text_document.uri.as_str(), params.text.as_deref());
+    state
+        .workspace
+        .overlay()
+        .did_save(params.text_document.uri.as_str(), params.text.as_deref());
 }
 
 pub(super) fn did_close(state: &State, params: DidCloseTextDocumentParams) {
-    state.workspace.overlay().did_close(params.text_document.uri.as_str());
+    state
+        .workspace
+        .overlay()
+        .did_close(params.text_document.uri.as_str());
 }
 
 /// A prompt's content, with the text of what it refers to. Reads files: short, and before the first await,
@@ -57,17 +75,28 @@ pub(super) fn content(state: &State, prompt: PromptContent) -> Result<Vec<Block>
 }
 
 fn read(state: &State, pending: PendingReference) -> Result<Reference> {
-    let PendingReference { kind, uri, span, text } = pending;
+    let PendingReference {
+        kind,
+        uri,
+        span,
+        text,
+    } = pending;
     let path = uri::path_of(&uri).map_err(|error| bad("prompt", error.to_string()))?;
     let lines = span.map(|span| (span.first, span.last));
     if let Some(text) = text {
-        return Ok(Reference { kind, path: path.display().to_string(), lines, text });
+        return Ok(Reference {
+            kind,
+            path: path.display().to_string(),
+            lines,
+            text,
+        });
     }
     let loaded = crate::workspace::load::load(state.workspace.overlay(), &path)
         .map_err(|error| bad("prompt", format!("{}: {error}", path.display())))?;
     let wanted = match lines {
         Some((from, to)) => loaded
-            .file.text
+            .file
+            .text
             .lines()
             .skip(from.saturating_sub(1) as usize)
             .take((to + 1).saturating_sub(from) as usize)
@@ -79,5 +108,10 @@ fn read(state: &State, pending: PendingReference) -> Result<Reference> {
     if shown.len() < wanted.len() {
         shown.push_str("\n[… cut; read the file for the rest …]");
     }
-    Ok(Reference { kind, path: path.display().to_string(), lines, text: shown })
+    Ok(Reference {
+        kind,
+        path: path.display().to_string(),
+        lines,
+        text: shown,
+    })
 }

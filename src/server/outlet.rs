@@ -30,7 +30,10 @@ impl Groups {
 
 impl WireOutlet {
     pub(super) fn new(outbox: Outbox) -> Self {
-        Self { outbox, groups: Groups::default() }
+        Self {
+            outbox,
+            groups: Groups::default(),
+        }
     }
 }
 
@@ -51,11 +54,19 @@ impl Outlet for WireOutlet {
             return;
         }
         let body = to_wire::frame(&to_wire::notification(&envelope));
-        self.outbox.push(Item::Notification { body, group: Some(group), permit });
+        self.outbox.push(Item::Notification {
+            body,
+            group: Some(group),
+            permit,
+        });
     }
 
     fn warn(&mut self, code: &str, message: &str) {
         let body = to_wire::frame(&to_wire::server_warning(code, message));
-        self.outbox.push(Item::Notification { body, group: None, permit: None });
+        self.outbox.push(Item::Notification {
+            body,
+            group: None,
+            permit: None,
+        });
     }
 }

@@ -107,7 +107,10 @@ pub async fn serve(options: ServeOptions) -> std::io::Result<i32> {
     };
     let ended = connection.serve(at_end).await;
     drop((status, signals, state));
-    if tokio::time::timeout(LAST_COMMIT, store_thread.ended()).await.is_err() {
+    if tokio::time::timeout(LAST_COMMIT, store_thread.ended())
+        .await
+        .is_err()
+    {
         tracing::debug!("the store's thread is left to the system");
     }
     tracing::info!(end = ?ended.end, "served");
@@ -121,10 +124,13 @@ fn client_name(client: Arc<Mutex<Client>>) -> Arc<dyn Fn() -> String + Send + Sy
 /// SIGTERM ends the server in order, SIGINT and SIGHUP too.
 async fn end_on_signal(root: CancellationToken) {
     use tokio::signal::unix::{SignalKind, signal};
-    let listen = |kind| signal(kind).inspect_err(|error| tracing::warn!(%error, "a signal is not listened to"));
-    let (Ok(mut term), Ok(mut int), Ok(mut hup)) =
-        (listen(SignalKind::terminate()), listen(SignalKind::interrupt()), listen(SignalKind::hangup()))
-    else {
+    let listen =
+        |kind| signal(kind).inspect_err(|error| tracing::warn!(%error, "a signal is not listened to"));
+    let (Ok(mut term), Ok(mut int), Ok(mut hup)) = (
+        listen(SignalKind::terminate()),
+        listen(SignalKind::interrupt()),
+        listen(SignalKind::hangup()),
+    ) else {
         return;
     };
     tokio::select! { biased;
@@ -140,13 +146,21 @@ async fn tell_status(mut activity: tokio::sync::watch::Receiver<Activity>, outbo
     while activity.changed().await.is_ok() {
         let now = *activity.borrow_and_update();
         let status = StatusNotification {
-            state: if now.turns > 0 { ServerState::Busy } else { ServerState::Idle },
+            state: if now.turns > 0 {
+                ServerState::Busy
+            } else {
+                ServerState::Idle
+            },
             running_turns: u32::try_from(now.turns).unwrap_or(u32::MAX),
             open_approvals: u32::try_from(now.approvals).unwrap_or(u32::MAX),
             line: None,
             warnings: Vec::new(),
         };
         let body = to_wire::frame(&status.into());
-        outbox.push(Item::Notification { body, group: None, permit: None });
+        outbox.push(Item::Notification {
+            body,
+            group: None,
+            permit: None,
+        });
     }
 }

@@ -126,7 +126,9 @@ impl LanguageServer for Service {
         let added = folders(Some(params.event.added), None);
         let now = {
             let mut client = self.state.client();
-            client.folders.retain(|folder| removed.iter().all(|gone| gone.path != folder.path));
+            client
+                .folders
+                .retain(|folder| removed.iter().all(|gone| gone.path != folder.path));
             client.folders.extend(added);
             client.folders.clone()
         };
@@ -152,7 +154,9 @@ fn capabilities(utf8: bool) -> ServerCapabilities {
             // Whole texts: a clean buffer that the editor reads again after a command changed its file is then
             // known as it is, whatever we had of it.
             change: Some(TextDocumentSyncKind::FULL),
-            save: Some(TextDocumentSyncSaveOptions::SaveOptions(SaveOptions { include_text: Some(false) })),
+            save: Some(TextDocumentSyncSaveOptions::SaveOptions(SaveOptions {
+                include_text: Some(false),
+            })),
             ..TextDocumentSyncOptions::default()
         })),
         workspace: Some(WorkspaceServerCapabilities {
@@ -174,10 +178,17 @@ fn folders(named: Option<Vec<WorkspaceFolder>>, root: Option<Folder>) -> Vec<Fol
         .into_iter()
         .filter_map(|folder| {
             let path = uri::path_of(folder.uri.as_str()).ok()?;
-            Some(Folder { name: folder.name, path })
+            Some(Folder {
+                name: folder.name,
+                path,
+            })
         })
         .collect();
-    if folders.is_empty() { root.into_iter().collect() } else { folders }
+    if folders.is_empty() {
+        root.into_iter().collect()
+    } else {
+        folders
+    }
 }
 
 /// Older clients name one root only.
@@ -189,6 +200,9 @@ impl RootUri for InitializeParams {
     #[expect(deprecated, reason = "older clients send nothing else")]
     fn root_uri_compat(&self) -> Option<Folder> {
         let path = uri::path_of(self.root_uri.as_ref()?.as_str()).ok()?;
-        Some(Folder { name: String::new(), path })
+        Some(Folder {
+            name: String::new(),
+            path,
+        })
     }
 }

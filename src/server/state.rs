@@ -42,8 +42,17 @@ impl State {
 
     /// The workspace folders' paths; the start folder where there is none.
     pub(super) fn folders(&self) -> Vec<PathBuf> {
-        let folders: Vec<PathBuf> = self.client().folders.iter().map(|folder| folder.path.clone()).collect();
-        if folders.is_empty() { vec![self.cwd.clone()] } else { folders }
+        let folders: Vec<PathBuf> = self
+            .client()
+            .folders
+            .iter()
+            .map(|folder| folder.path.clone())
+            .collect();
+        if folders.is_empty() {
+            vec![self.cwd.clone()]
+        } else {
+            folders
+        }
     }
 
     /// The workspace folder that `cwd` is in, whose settings, grants and trust hold there; else itself.
@@ -64,7 +73,13 @@ impl State {
         let trusted = match said {
             Some(trusted) => Some(trusted),
             None => {
-                let asked = self.sessions.house().store.reader.trust(&folder.display().to_string()).await;
+                let asked = self
+                    .sessions
+                    .house()
+                    .store
+                    .reader
+                    .trust(&folder.display().to_string())
+                    .await;
                 asked.unwrap_or_else(|error| {
                     tracing::warn!(%error, "trust was not read");
                     None
@@ -85,7 +100,10 @@ pub(super) fn path_param(field: &'static str, text: &str) -> Result<PathBuf, jso
     };
     match path.is_absolute() {
         true => Ok(path),
-        false => Err(bad(field, format!("{text:?} is neither a file URI nor an absolute path"))),
+        false => Err(bad(
+            field,
+            format!("{text:?} is neither a file URI nor an absolute path"),
+        )),
     }
 }
 

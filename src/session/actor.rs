@@ -136,7 +136,10 @@ impl Actor {
         stage: Stage,
     ) -> Self {
         let account = house.pool.account(SESSION_BYTES);
-        let metrics = SessionMetrics { started_at: clock::wall_ms(), ..SessionMetrics::default() };
+        let metrics = SessionMetrics {
+            started_at: clock::wall_ms(),
+            ..SessionMetrics::default()
+        };
         Self {
             info,
             house,
@@ -205,8 +208,11 @@ impl Actor {
         health: &mut tokio::sync::watch::Receiver<Health>,
     ) -> Wake {
         let approval_deadline = self.approval_deadline();
-        let stop_limit =
-            self.turn.as_ref().and_then(|turn| turn.stopping).map(|(_, since)| since + STOP_LIMIT);
+        let stop_limit = self
+            .turn
+            .as_ref()
+            .and_then(|turn| turn.stopping)
+            .map(|(_, since)| since + STOP_LIMIT);
         let idle_at = self.idle_at();
         let room_waits = room.is_some();
         let can_stop = self.turn.as_ref().is_some_and(|turn| turn.stopping.is_none());
@@ -280,7 +286,12 @@ impl Actor {
             event,
             permit,
         };
-        self.out.push_back(Write::Append { envelope, drops, puts, done });
+        self.out.push_back(Write::Append {
+            envelope,
+            drops,
+            puts,
+            done,
+        });
     }
 
     fn row(&self) -> SessionRow {
@@ -338,12 +349,21 @@ impl Actor {
     /// When the session is unloaded: after half an hour, or at once if it was only looked at, or for.
     fn idle_at(&self) -> Option<Instant> {
         let quiet = self.turn.is_none() && self.out.is_empty();
-        let patience = if self.stage == Stage::Stored { Duration::ZERO } else { self.house.idle };
+        let patience = if self.stage == Stage::Stored {
+            Duration::ZERO
+        } else {
+            self.house.idle
+        };
         quiet.then(|| self.last_used + patience)
     }
 
     fn approval_deadline(&self) -> Option<Instant> {
-        self.turn.as_ref()?.asks.values().filter_map(|asked| asked.deadline).min()
+        self.turn
+            .as_ref()?
+            .asks
+            .values()
+            .filter_map(|asked| asked.deadline)
+            .min()
     }
 
     /// Refuses with `error` unless the session can be written.

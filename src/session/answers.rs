@@ -26,9 +26,17 @@ impl Actor {
         match command {
             Command::Prompt { content, reply } => self.prompt(content, reply).await,
             Command::Resume { reply } => self.resume(reply).await,
-            Command::Steer { content, expected, reply } => self.steer(content, expected, reply),
+            Command::Steer {
+                content,
+                expected,
+                reply,
+            } => self.steer(content, expected, reply),
             Command::Cancel { turn } => self.cancel(turn),
-            Command::Decide { approval, decision, reply } => {
+            Command::Decide {
+                approval,
+                decision,
+                reply,
+            } => {
                 let decided = self.decide(approval, decision).await;
                 let _ = reply.send(decided);
             }
@@ -44,7 +52,12 @@ impl Actor {
             }
             Command::SetModel { model, effort, reply } => {
                 let effort = effort.map(|effort| effort.name().to_owned());
-                let set = self.update(Event::SessionUpdated { title: None, mode: None, model, effort });
+                let set = self.update(Event::SessionUpdated {
+                    title: None,
+                    mode: None,
+                    model,
+                    effort,
+                });
                 let _ = reply.send(set.await);
             }
             Command::Rename { title, reply } => {
@@ -84,12 +97,19 @@ impl Actor {
             let _ = reply.send(Err(refused));
             return;
         }
-        let title = (self.state.title.is_none()).then(|| title_of(&content)).filter(|t| !t.is_empty());
+        let title = (self.state.title.is_none())
+            .then(|| title_of(&content))
+            .filter(|t| !t.is_empty());
         let handle = self.start_turn(Vec::new(), |actor| {
             actor.record(Event::TurnStarted { resumes: None });
             actor.deny_carried();
             if let Some(title) = title {
-                actor.record(Event::SessionUpdated { title: Some(title), mode: None, model: None, effort: None });
+                actor.record(Event::SessionUpdated {
+                    title: Some(title),
+                    mode: None,
+                    model: None,
+                    effort: None,
+                });
             }
             actor.record(Event::Message(user_message(content).into()));
         });
@@ -110,11 +130,21 @@ impl Actor {
         };
         let carried = self.carried();
         let model_spoke_last = carried.is_empty()
-            && self.state.history.messages().last().is_some_and(|i| i.message.role == Role::Assistant);
+            && self
+                .state
+                .history
+                .messages()
+                .last()
+                .is_some_and(|i| i.message.role == Role::Assistant);
         let handle = self.start_turn(carried, |actor| {
-            actor.record(Event::TurnStarted { resumes: Some(resumes) });
+            actor.record(Event::TurnStarted {
+                resumes: Some(resumes),
+            });
             if model_spoke_last {
-                let nudge = Message { hidden: true, ..Message::user_text(GO_ON) };
+                let nudge = Message {
+                    hidden: true,
+                    ..Message::user_text(GO_ON)
+                };
                 actor.record(Event::Message(nudge.into()));
             }
         });
@@ -150,12 +180,19 @@ impl Actor {
     /// Calls that an interrupted turn left open, with their approvals.
     fn carried(&self) -> Vec<Carried> {
         let asked = |call: &crate::context::OpenCall| {
-            self.state.approvals.iter().find(|open| open.tool_call == call.id).map(|open| open.id.clone())
+            self.state
+                .approvals
+                .iter()
+                .find(|open| open.tool_call == call.id)
+                .map(|open| open.id.clone())
         };
         self.state
             .history
             .open_calls()
-            .map(|call| Carried { call: call.clone(), approval: asked(call) })
+            .map(|call| Carried {
+                call: call.clone(),
+                approval: asked(call),
+            })
             .collect()
     }
 
@@ -197,9 +234,16 @@ impl Actor {
             return;
         }
         let key = random::token(12);
-        let pending =
-            Pending::Steer { key: key.clone(), turn: Some(running.clone()), content: content.clone() };
-        self.out.push_back(Write::Put { session: self.info.id.clone(), pending, done: None });
+        let pending = Pending::Steer {
+            key: key.clone(),
+            turn: Some(running.clone()),
+            content: content.clone(),
+        };
+        self.out.push_back(Write::Put {
+            session: self.info.id.clone(),
+            pending,
+            done: None,
+        });
         self.steers.push_back((key, content));
         let _ = reply.send(Ok(running));
     }
@@ -217,7 +261,9 @@ impl Actor {
             self.open().await?;
         }
         let approval = self.state.approvals.iter().find(|open| open.id == id);
-        let approval = approval.ok_or_else(|| Refused::UnknownApproval(id.clone()))?.clone();
+        let approval = approval
+            .ok_or_else(|| Refused::UnknownApproval(id.clone()))?
+            .clone();
         let decision = with_rule(decision, approval.rule.as_deref())?;
         if self.decisions.contains_key(&id) {
             return Err(Refused::UnknownApproval(id));
@@ -229,29 +275,51 @@ impl Actor {
         } else {
             // The turn that asked is interrupted: kept until it is resumed.
             self.decisions.insert(id.clone(), decision.clone());
-            let pending = Pending::Decision { approval: id, decision };
-            self.out.push_back(Write::Put { session: self.info.id.clone(), pending, done: None });
+            let pending = Pending::Decision {
+                approval: id,
+                decision,
+            };
+            self.out.push_back(Write::Put {
+                session: self.info.id.clone(),
+                pending,
+                done: None,
+            });
         }
         Ok(())
     }
 
     /// Acts upon a decision: the grant, the event, the answer to the waiting call.
     pub(super) fn resolve(&mut self, id: &ApprovalId, decision: Decision, by: Settler) {
-        let Some(approval) = self.state.approvals.iter().find(|open| open.id == *id).cloned() else { return };
+        let Some(approval) = self.state.approvals.iter().find(|open| open.id == *id).cloned() else {
+            return;
+        };
         let answer = match decision.kind {
-            DecisionKind::Allow => Answer::Allow { input: decision.input.clone() },
+            DecisionKind::Allow => Answer::Allow {
+                input: decision.input.clone(),
+            },
             DecisionKind::AllowSession => {
                 self.grant(&decision, GrantScope::Session);
-                Answer::Allow { input: decision.input.clone() }
+                Answer::Allow {
+                    input: decision.input.clone(),
+                }
             }
             DecisionKind::AllowAlways => {
                 self.grant(&decision, GrantScope::Workspace);
-                Answer::Allow { input: decision.input.clone() }
+                Answer::Allow {
+                    input: decision.input.clone(),
+                }
             }
-            DecisionKind::Deny => Answer::Deny { feedback: decision.feedback.clone() },
+            DecisionKind::Deny => Answer::Deny {
+                feedback: decision.feedback.clone(),
+            },
         };
         self.record_with(
-            Event::ApprovalResolved { approval: id.clone(), tool_call: approval.tool_call, decision, by },
+            Event::ApprovalResolved {
+                approval: id.clone(),
+                tool_call: approval.tool_call,
+                decision,
+                by,
+            },
             None,
             vec![PendingKey::decision(id)],
             Vec::new(),
@@ -280,8 +348,11 @@ impl Actor {
     /// Rules have changed: open questions that they answer now are answered.
     fn judge_again(&mut self) {
         let Some(turn) = &self.turn else { return };
-        let asks: Vec<_> =
-            turn.asks.iter().map(|(id, asked)| (id.clone(), asked.tool.clone(), asked.effect.clone())).collect();
+        let asks: Vec<_> = turn
+            .asks
+            .iter()
+            .map(|(id, asked)| (id.clone(), asked.tool.clone(), asked.effect.clone()))
+            .collect();
         let mut allowed: Vec<_> = asks
             .into_iter()
             .filter(|(_, tool, effect)| self.judge(tool, effect) == Judgement::Allow)
@@ -324,7 +395,11 @@ impl Actor {
     }
 
     async fn load(&mut self, read_only: bool, reply: Reply<LoadReply>) {
-        let ready = if read_only { self.look().await } else { self.open().await };
+        let ready = if read_only {
+            self.look().await
+        } else {
+            self.open().await
+        };
         if let Err(refused) = ready {
             let _ = reply.send(Err(refused));
             return;
@@ -352,7 +427,12 @@ impl Actor {
             turn: self.turn.as_ref().map(|turn| turn.id.clone()),
             resumable: self.resumable().ok().filter(|_| self.turn.is_none()),
             approvals: self.state.approvals.clone(),
-            grants: self.grants.iter().filter(|g| g.scope == GrantScope::Session).cloned().collect(),
+            grants: self
+                .grants
+                .iter()
+                .filter(|g| g.scope == GrantScope::Session)
+                .cloned()
+                .collect(),
             metrics,
         }
     }
@@ -380,7 +460,10 @@ impl Actor {
 
 /// What the person says, as a message.
 pub(super) fn user_message(content: Vec<Block>) -> Message {
-    Message { content, ..Message::user_text("") }
+    Message {
+        content,
+        ..Message::user_text("")
+    }
 }
 
 fn title_of(content: &[Block]) -> String {
@@ -399,7 +482,11 @@ fn with_rule(mut decision: Decision, offered: Option<&str>) -> Result<Decision, 
     match decision.kind {
         DecisionKind::Allow | DecisionKind::Deny => decision.rule = None,
         DecisionKind::AllowSession | DecisionKind::AllowAlways => {
-            let rule = decision.rule.take().or_else(|| offered.map(str::to_owned)).ok_or(Refused::NoRule)?;
+            let rule = decision
+                .rule
+                .take()
+                .or_else(|| offered.map(str::to_owned))
+                .ok_or(Refused::NoRule)?;
             Rule::parse_list(&rule).map_err(|error| Refused::BadRule(error.to_string()))?;
             decision.rule = Some(rule);
         }

@@ -101,10 +101,10 @@ pub enum Command {
 }
 
 /// Where a command's answer goes.
-pub type Reply<T> = oneshot::Sender<Result<T, Refused>>;
+pub(super) type Reply<T> = oneshot::Sender<Result<T, Refused>>;
 
 /// Where a started turn is told.
-pub type PromptReply = Reply<TurnHandle>;
+pub(super) type PromptReply = Reply<TurnHandle>;
 
 /// A turn that was started.
 #[derive(Debug)]

@@ -39,8 +39,16 @@ pub struct Folder {
 impl Configured {
     /// Nothing is read before it is needed. Secrets that are read are told to `redactor`.
     pub fn new(source: ConfigSource, shared: Arc<Shared>, redactor: Redactor) -> Self {
-        let state = State { source, trusted: BTreeSet::new(), loaded: HashMap::new() };
-        Self { shared, redactor, state: Mutex::new(state) }
+        let state = State {
+            source,
+            trusted: BTreeSet::new(),
+            loaded: HashMap::new(),
+        };
+        Self {
+            shared,
+            redactor,
+            state: Mutex::new(state),
+        }
     }
 
     /// Sets `initializationOptions`; what was loaded is loaded again when needed.
@@ -85,7 +93,12 @@ impl Configured {
         let loaded = state.source.load(Some(folder), &state.trusted);
         self.redactor.learn_all(&loaded.settings);
         for problem in &loaded.diagnostics {
-            tracing::warn!(file = problem.file, line = problem.line, "configuration: {}", problem.message);
+            tracing::warn!(
+                file = problem.file,
+                line = problem.line,
+                "configuration: {}",
+                problem.message
+            );
         }
         let models = Arc::new(Models::new(loaded.settings.clone(), state.source.env.clone()));
         let made = Arc::new(Folder { loaded, models });
@@ -95,7 +108,10 @@ impl Configured {
 
     fn roots(&self) -> Vec<(String, PathBuf)> {
         let folders = self.shared.folders();
-        folders.iter().map(|root| (root.name().to_owned(), root.path().to_path_buf())).collect()
+        folders
+            .iter()
+            .map(|root| (root.name().to_owned(), root.path().to_path_buf()))
+            .collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -105,7 +121,8 @@ impl Configured {
 }
 
 fn agent<'a>(settings: &'a Settings, name: Option<&str>) -> &'a AgentSettings {
-    name.and_then(|name| settings.agent(name)).unwrap_or_else(|| settings.default_agent())
+    name.and_then(|name| settings.agent(name))
+        .unwrap_or_else(|| settings.default_agent())
 }
 
 impl Profiles for Configured {
@@ -118,7 +135,9 @@ impl Profiles for Configured {
             cwd: session.cwd.clone(),
             roots: self.roots(),
         });
-        let limits = Limits { max_steps: agent.max_steps };
+        let limits = Limits {
+            max_steps: agent.max_steps,
+        };
         let tools = settings.tools.clone();
         Profile {
             models: Arc::new(folder.models.clone()),

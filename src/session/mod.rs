@@ -11,8 +11,8 @@ mod configured;
 mod house;
 mod models;
 mod opening;
-mod settle;
 mod sessions;
+mod settle;
 mod state;
 mod turn_side;
 
@@ -21,7 +21,7 @@ pub use command::{
     TurnOutcome,
 };
 pub use configured::{Configured, Folder};
-pub use models::{Listed, ListedModel, ListedProvider, Models};
 pub use house::{House, Profile, Profiles, Rules};
+pub use models::{Listed, ListedModel, ListedProvider, Models};
 pub use sessions::{Activity, Sessions};
 pub use state::SessionState;

@@ -68,22 +68,40 @@ pub struct ListedProvider {
 impl Models {
     /// Nothing is built before it is asked for.
     pub fn new(settings: Arc<Settings>, env: Env) -> Self {
-        Self { settings, env, built: Mutex::default(), told_why: AtomicBool::new(false) }
+        Self {
+            settings,
+            env,
+            built: Mutex::default(),
+            told_why: AtomicBool::new(false),
+        }
     }
 
     /// What can be chosen, and what is in use.
     pub async fn list(&self, agent: Option<&str>, current: Option<&str>) -> Listed {
         let chosen = self.choose(agent, current);
         let in_use = match &chosen {
-            Ok(Chosen::Known { provider, model: Some(model), .. }) => Some((provider.clone(), model.clone())),
+            Ok(Chosen::Known {
+                provider,
+                model: Some(model),
+                ..
+            }) => Some((provider.clone(), model.clone())),
             _ => None,
         };
         let mut models = Vec::new();
         let mut providers = Vec::new();
-        for settings in self.settings.providers.values().filter(|p| p.configured || p.api_key.is_some()) {
+        for settings in self
+            .settings
+            .providers
+            .values()
+            .filter(|p| p.configured || p.api_key.is_some())
+        {
             providers.push(self.listed(settings));
             let mut names: Vec<String> = settings.model.iter().cloned().collect();
-            names.extend(provider::models::usual(&settings.name).iter().map(|name| (*name).to_owned()));
+            names.extend(
+                provider::models::usual(&settings.name)
+                    .iter()
+                    .map(|name| (*name).to_owned()),
+            );
             if let Some((provider, model)) = &in_use
                 && *provider == settings.name
             {
@@ -93,7 +111,12 @@ impl Models {
             for name in names.into_iter().filter(|name| seen.insert(name.clone())) {
                 let current = in_use.as_ref() == Some(&(settings.name.clone(), name.clone()));
                 let info = Some(self.spec(settings).model_info(&name));
-                models.push(ListedModel { provider: settings.name.clone(), model: name, current, info });
+                models.push(ListedModel {
+                    provider: settings.name.clone(),
+                    model: name,
+                    current,
+                    info,
+                });
             }
         }
         for (name, why) in &self.settings.broken_providers {
@@ -109,7 +132,10 @@ impl Models {
 
     fn listed(&self, settings: &ProviderSettings) -> ListedProvider {
         let missing = settings.needs_key && settings.api_key.is_none();
-        let health = self.lock().get(&settings.name).map_or(Health::Unknown, |built| built.health());
+        let health = self
+            .lock()
+            .get(&settings.name)
+            .map_or(Health::Unknown, |built| built.health());
         ListedProvider {
             name: settings.name.clone(),
             kind: kind(settings.kind).name().to_owned(),
@@ -127,10 +153,16 @@ impl Models {
             return self.named(named, agent);
         }
         match select_for(&self.settings, agent, &self.env) {
-            DefaultChoice::Configured { provider, model } => Ok(Chosen::Known { provider, model, why: None }),
-            DefaultChoice::FromEnv { provider, model, why } => {
-                Ok(Chosen::Known { provider, model: Some(model), why: Some(why) })
-            }
+            DefaultChoice::Configured { provider, model } => Ok(Chosen::Known {
+                provider,
+                model,
+                why: None,
+            }),
+            DefaultChoice::FromEnv { provider, model, why } => Ok(Chosen::Known {
+                provider,
+                model: Some(model),
+                why: Some(why),
+            }),
             DefaultChoice::ProbeOllama { model } => Ok(Chosen::Probe { model }),
             DefaultChoice::NotConfigured { why } => Err(not_configured(why)),
         }
@@ -152,24 +184,35 @@ impl Models {
             own.provider = Some(provider.name.clone());
             own.model = None;
             return match select_for(&self.settings, &own, &self.env) {
-                DefaultChoice::Configured { provider, model } => {
-                    Ok(Chosen::Known { provider, model, why: None })
-                }
+                DefaultChoice::Configured { provider, model } => Ok(Chosen::Known {
+                    provider,
+                    model,
+                    why: None,
+                }),
                 _ => Err(not_configured(format!("the provider {named:?} cannot be used"))),
             };
         }
         match select_for(&self.settings, agent, &self.env) {
             DefaultChoice::Configured { provider, .. } | DefaultChoice::FromEnv { provider, .. } => {
-                Ok(Chosen::Known { provider, model: Some(named.to_owned()), why: None })
+                Ok(Chosen::Known {
+                    provider,
+                    model: Some(named.to_owned()),
+                    why: None,
+                })
             }
-            DefaultChoice::ProbeOllama { .. } => Ok(Chosen::Probe { model: Some(named.to_owned()) }),
+            DefaultChoice::ProbeOllama { .. } => Ok(Chosen::Probe {
+                model: Some(named.to_owned()),
+            }),
             DefaultChoice::NotConfigured { why } => Err(not_configured(why)),
         }
     }
 
     fn provider(&self, settings: &ProviderSettings) -> Result<Arc<Watched>, AgentError> {
         if settings.needs_key && settings.api_key.is_none() {
-            return Err(not_configured(format!("the provider {:?} has no API key", settings.name)));
+            return Err(not_configured(format!(
+                "the provider {:?} has no API key",
+                settings.name
+            )));
         }
         let mut built = self.lock();
         if let Some(known) = built.get(&settings.name) {
@@ -206,7 +249,12 @@ impl Models {
             },
             ca_file: network.ca_file.clone(),
             proxy: proxy.map(|proxy| proxy.expose_secret().to_owned()),
-            models: self.settings.models.iter().map(|(name, told)| (name.clone(), better(told))).collect(),
+            models: self
+                .settings
+                .models
+                .iter()
+                .map(|(name, told)| (name.clone(), better(told)))
+                .collect(),
             cassette: settings.cassette.clone(),
             ..ProviderSpec::new(&settings.name, kind(settings.kind))
         }
@@ -218,7 +266,12 @@ impl Models {
     }
 
     fn resolved(&self, chosen: Chosen, choice: &ModelChoice) -> Result<ResolvedModel, AgentError> {
-        let Chosen::Known { provider: name, model, why } = chosen else {
+        let Chosen::Known {
+            provider: name,
+            model,
+            why,
+        } = chosen
+        else {
             return Err(nothing_found());
         };
         let settings = self.settings.providers.get(&name).ok_or_else(|| {
@@ -226,12 +279,18 @@ impl Models {
             not_configured(why.unwrap_or_else(|| format!("the provider {name:?} is not configured")))
         })?;
         let model = model.ok_or_else(|| {
-            not_configured(format!("no model is set for the provider {name:?}"))
-                .action(format!("set `model` under [provider.{name}], or choose one with agent/setModel"))
+            not_configured(format!("no model is set for the provider {name:?}")).action(format!(
+                "set `model` under [provider.{name}], or choose one with agent/setModel"
+            ))
         })?;
-        let agent = choice.agent.as_deref().and_then(|agent| self.settings.agent(agent));
+        let agent = choice
+            .agent
+            .as_deref()
+            .and_then(|agent| self.settings.agent(agent));
         let agent = agent.unwrap_or_else(|| self.settings.default_agent());
-        let configured = agent.reasoning_effort.and_then(|effort| Effort::from_name(effort.name()));
+        let configured = agent
+            .reasoning_effort
+            .and_then(|effort| Effort::from_name(effort.name()));
         Ok(ResolvedModel {
             provider: self.provider(settings)?,
             info: self.spec(settings).model_info(&model),
@@ -245,8 +304,14 @@ impl Models {
 
 /// A choice that may need a look at the network.
 enum Chosen {
-    Known { provider: String, model: Option<String>, why: Option<String> },
-    Probe { model: Option<String> },
+    Known {
+        provider: String,
+        model: Option<String>,
+        why: Option<String>,
+    },
+    Probe {
+        model: Option<String>,
+    },
 }
 
 impl ModelSource for Arc<Models> {
@@ -267,13 +332,19 @@ impl ModelSource for Arc<Models> {
 impl Models {
     async fn probe(&self, wanted: Option<String>) -> Result<Chosen, AgentError> {
         let ollama = self.settings.providers.get("ollama").ok_or_else(nothing_found)?;
-        let found = provider::list_models("ollama", &ollama.base_url, PROBE).await.ok_or_else(nothing_found)?;
+        let found = provider::list_models("ollama", &ollama.base_url, PROBE)
+            .await
+            .ok_or_else(nothing_found)?;
         let model = wanted.or_else(|| found.first().cloned()).ok_or_else(|| {
             not_configured("Ollama is running but has no model".to_owned())
                 .action("get one: `ollama pull qwen3`")
         })?;
         let why = format!("using ollama with {model}, because no API key is set and Ollama is running here");
-        Ok(Chosen::Known { provider: "ollama".to_owned(), model: Some(model), why: Some(why) })
+        Ok(Chosen::Known {
+            provider: "ollama".to_owned(),
+            model: Some(model),
+            why: Some(why),
+        })
     }
 }
 
@@ -296,7 +367,9 @@ fn kind(kind: ProviderKind) -> Kind {
 fn better(told: &ModelSettings) -> ModelOverride {
     ModelOverride {
         window: told.context_window,
-        max_output: told.max_output_tokens.map(|limit| u32::try_from(limit).unwrap_or(u32::MAX)),
+        max_output: told
+            .max_output_tokens
+            .map(|limit| u32::try_from(limit).unwrap_or(u32::MAX)),
         price: told.price,
         ..ModelOverride::default()
     }

@@ -19,7 +19,11 @@ impl Actor {
         if self.lock.is_none() {
             let holder = Holder::me((self.house.client_name)());
             // Nobody else can know a session that was just made.
-            let wait = if self.stage == Stage::Stored { LOCK_WAIT } else { Duration::ZERO };
+            let wait = if self.stage == Stage::Stored {
+                LOCK_WAIT
+            } else {
+                Duration::ZERO
+            };
             let lock = self.house.store.locks.acquire(&self.info.id, &holder, wait).await;
             self.lock = Some(lock.map_err(|error| self.lock_refused(error))?);
         }
@@ -40,11 +44,23 @@ impl Actor {
         if self.stage != Stage::Stored {
             return Ok(());
         }
-        let row = self.house.store.reader.session(&self.info.id).await.map_err(failed)?;
+        let row = self
+            .house
+            .store
+            .reader
+            .session(&self.info.id)
+            .await
+            .map_err(failed)?;
         let row = row.ok_or_else(|| Refused::UnknownSession(self.info.id.clone()))?;
         self.take_row(&row);
         self.seq = row.last_seq;
-        let (pending, _) = self.house.store.reader.pending(&self.info.id).await.map_err(failed)?;
+        let (pending, _) = self
+            .house
+            .store
+            .reader
+            .pending(&self.info.id)
+            .await
+            .map_err(failed)?;
         self.state.approvals = approvals(&pending);
         Ok(())
     }
@@ -89,7 +105,10 @@ impl Actor {
         skipped.extend(torn);
         self.state.approvals = approvals(&pending);
         let folder = self.info.folder.display().to_string();
-        self.grants = reader.grants(&folder, Some(&self.info.id)).await.map_err(failed)?;
+        self.grants = reader
+            .grants(&folder, Some(&self.info.id))
+            .await
+            .map_err(failed)?;
         self.stage = Stage::Open;
         for approval in &self.state.approvals {
             self.roll.asked(&approval.id, Some(&self.info.id));
@@ -97,7 +116,10 @@ impl Actor {
         let partials = self.take_pending(pending);
         self.mend(partials);
         if let Some(message) = Skipped::warning(&skipped) {
-            self.record(Event::Warning { code: "store_record_skipped".to_owned(), message });
+            self.record(Event::Warning {
+                code: "store_record_skipped".to_owned(),
+                message,
+            });
         }
         Ok(())
     }
@@ -106,8 +128,17 @@ impl Actor {
         let mut partials = Vec::new();
         for row in pending {
             match row {
-                Pending::Partial { message, text, reasoning, .. } => {
-                    partials.push(Partial { message, text, reasoning });
+                Pending::Partial {
+                    message,
+                    text,
+                    reasoning,
+                    ..
+                } => {
+                    partials.push(Partial {
+                        message,
+                        text,
+                        reasoning,
+                    });
                 }
                 Pending::Steer { key, content, .. } => self.steers.push_back((key, content)),
                 Pending::Decision { approval, decision } => {
@@ -130,7 +161,10 @@ impl Actor {
 
     fn lock_refused(&self, error: LockError) -> Refused {
         match error {
-            LockError::Held { holder } => Refused::Locked { session: self.info.id.clone(), holder },
+            LockError::Held { holder } => Refused::Locked {
+                session: self.info.id.clone(),
+                holder,
+            },
             LockError::Store(StoreError::BadName(_)) => Refused::UnknownSession(self.info.id.clone()),
             LockError::Store(error) => failed(error),
         }
@@ -138,7 +172,10 @@ impl Actor {
 
     /// Where this session's long outputs are kept.
     pub(super) fn keep(&self) -> Arc<dyn Keep> {
-        Arc::new(SessionKeep { content: self.house.store.content.clone(), session: self.info.id.clone() })
+        Arc::new(SessionKeep {
+            content: self.house.store.content.clone(),
+            session: self.info.id.clone(),
+        })
     }
 }
 

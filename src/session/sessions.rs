@@ -48,7 +48,10 @@ struct Live {
 impl Sessions {
     /// No session is live yet.
     pub fn new(house: Arc<House>) -> Self {
-        Self { house, roll: Arc::default() }
+        Self {
+            house,
+            roll: Arc::default(),
+        }
     }
 
     /// What the sessions share.
@@ -58,8 +61,11 @@ impl Sessions {
 
     /// A new session. The store learns of it when something happens in it.
     pub fn create(&self, info: SessionInfo, mode: Option<Mode>, model: Option<String>) -> (SessionId, Mode) {
-        let mode =
-            mode.unwrap_or_else(|| self.house.profiles.default_mode(&info.folder, info.agent.as_deref()));
+        let mode = mode.unwrap_or_else(|| {
+            self.house
+                .profiles
+                .default_mode(&info.folder, info.agent.as_deref())
+        });
         let id = info.id.clone();
         let mut roll = self.roll.lock();
         let live = self.start(info, Stage::New, |actor| {
@@ -141,7 +147,16 @@ impl Sessions {
         let mut had = false;
         for id in ids {
             let (reply, answer) = oneshot::channel();
-            if self.post(&id, Command::RevokeGrant { id: grant.to_owned(), reply }).is_ok() {
+            if self
+                .post(
+                    &id,
+                    Command::RevokeGrant {
+                        id: grant.to_owned(),
+                        reply,
+                    },
+                )
+                .is_ok()
+            {
                 had |= answer.await.unwrap_or(false);
             }
         }
@@ -171,7 +186,10 @@ impl Sessions {
         let (commands, mailbox) = mpsc::channel(MAILBOX);
         let mut actor = Actor::new(info, self.house.clone(), self.roll.clone(), mailbox, stage);
         prepare(&mut actor);
-        Live { commands, task: spawn(actor.run()) }
+        Live {
+            commands,
+            task: spawn(actor.run()),
+        }
     }
 }
 
@@ -188,9 +206,8 @@ impl Roll {
             None => asked.remove(approval),
         };
         let approvals = asked.len();
-        self.activity.send_if_modified(|activity| {
-            std::mem::replace(&mut activity.approvals, approvals) != approvals
-        });
+        self.activity
+            .send_if_modified(|activity| std::mem::replace(&mut activity.approvals, approvals) != approvals);
     }
 
     /// A session's turn runs, or has ended.

@@ -81,7 +81,9 @@ impl Actor {
 
     /// What was shown of the message in progress is kept, marked incomplete.
     fn keep_partial(&mut self) {
-        let Some(partial) = self.partial.take() else { return };
+        let Some(partial) = self.partial.take() else {
+            return;
+        };
         let text = partial.text.clone();
         if let Some(message) = incomplete_message(partial) {
             if let Some(turn) = self.turn.as_mut() {
@@ -102,7 +104,12 @@ impl Actor {
         };
         let open: Vec<OpenCall> = self.state.history.open_calls().cloned().collect();
         for call in open {
-            let asked = self.state.approvals.iter().find(|open| open.tool_call == call.id).cloned();
+            let asked = self
+                .state
+                .approvals
+                .iter()
+                .find(|open| open.tool_call == call.id)
+                .cloned();
             match asked {
                 Some(_) if stays_open => continue,
                 Some(approval) => self.deny(&approval, Settler::Cancel),
@@ -124,7 +131,11 @@ impl Actor {
 
     /// Gives a call that will not run (any more) its one result.
     pub(super) fn answer_call(&mut self, call: &OpenCall, status: ToolCallStatus, text: &str) {
-        let title = self.state.calls.get(&call.id).map_or_else(|| call.name.clone(), |c| c.title.clone());
+        let title = self
+            .state
+            .calls
+            .get(&call.id)
+            .map_or_else(|| call.name.clone(), |c| c.title.clone());
         self.record(Event::ToolCall(ToolCallUpdate {
             id: call.id.clone(),
             name: call.name.clone(),
@@ -141,11 +152,25 @@ impl Actor {
 
     /// A turn that a crash has cut gets its end (R-CANCEL): the unfinished message, the results, the end.
     pub(super) fn mend(&mut self, partials: Vec<Partial>) {
-        let Some(turn) = self.state.open_turn.clone() else { return };
+        let Some(turn) = self.state.open_turn.clone() else {
+            return;
+        };
         for message in partials.into_iter().filter_map(incomplete_message) {
-            self.record_of(Some(turn.clone()), Event::Message(Arc::new(message)), None, vec![], vec![], None);
+            self.record_of(
+                Some(turn.clone()),
+                Event::Message(Arc::new(message)),
+                None,
+                vec![],
+                vec![],
+                None,
+            );
         }
-        let asked: Vec<_> = self.state.approvals.iter().map(|open| open.tool_call.clone()).collect();
+        let asked: Vec<_> = self
+            .state
+            .approvals
+            .iter()
+            .map(|open| open.tool_call.clone())
+            .collect();
         let open: Vec<OpenCall> = self.state.history.open_calls().cloned().collect();
         for call in open.iter().filter(|call| !asked.contains(&call.id)) {
             self.mend_call(&turn, call);
@@ -164,7 +189,11 @@ impl Actor {
     }
 
     fn mend_call(&mut self, turn: &crate::domain::TurnId, call: &OpenCall) {
-        let title = self.state.calls.get(&call.id).map_or_else(|| call.name.clone(), |c| c.title.clone());
+        let title = self
+            .state
+            .calls
+            .get(&call.id)
+            .map_or_else(|| call.name.clone(), |c| c.title.clone());
         let update = ToolCallUpdate {
             id: call.id.clone(),
             name: call.name.clone(),
@@ -177,21 +206,36 @@ impl Actor {
             duration_ms: None,
             parent: None,
         };
-        self.record_of(Some(turn.clone()), Event::ToolCall(update), None, vec![], vec![], None);
+        self.record_of(
+            Some(turn.clone()),
+            Event::ToolCall(update),
+            None,
+            vec![],
+            vec![],
+            None,
+        );
     }
 }
 
 fn tell(turn: Running, end: TurnEnd) {
     if let Some(waiter) = turn.waiter {
         // Whoever asked may be gone; the event has told everyone else.
-        let _ = waiter.send(TurnOutcome { turn: turn.id, end, text: turn.text });
+        let _ = waiter.send(TurnOutcome {
+            turn: turn.id,
+            end,
+            text: turn.text,
+        });
     }
 }
 
 fn incomplete_message(partial: Partial) -> Option<Message> {
     let mut content = Vec::new();
     if !partial.reasoning.is_empty() {
-        content.push(Block::Reasoning { text: partial.reasoning, signature: None, redacted: false });
+        content.push(Block::Reasoning {
+            text: partial.reasoning,
+            signature: None,
+            redacted: false,
+        });
     }
     if !partial.text.is_empty() {
         content.push(Block::Text(partial.text));
@@ -223,5 +267,9 @@ fn stop_error(reason: TerminalReason) -> Option<AgentError> {
 
 /// Why a cancel ends the turn, by what it met.
 pub(super) fn cancel_reason(in_tools: bool) -> TerminalReason {
-    if in_tools { TerminalReason::AbortedTools } else { TerminalReason::AbortedStreaming }
+    if in_tools {
+        TerminalReason::AbortedTools
+    } else {
+        TerminalReason::AbortedStreaming
+    }
 }

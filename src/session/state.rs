@@ -56,11 +56,25 @@ impl SessionState {
             }
             Event::ApprovalResolved { approval, .. } => self.approvals.retain(|open| open.id != *approval),
             Event::Plan(items) => self.plan.clone_from(items),
-            Event::Usage { step, session, session_cost, .. } => {
-                self.usage = if *session == Usage::default() { self.usage + *step } else { *session };
+            Event::Usage {
+                step,
+                session,
+                session_cost,
+                ..
+            } => {
+                self.usage = if *session == Usage::default() {
+                    self.usage + *step
+                } else {
+                    *session
+                };
                 self.cost = session_cost.or(self.cost);
             }
-            Event::SessionUpdated { title, mode, model, effort } => {
+            Event::SessionUpdated {
+                title,
+                mode,
+                model,
+                effort,
+            } => {
                 if title.is_some() {
                     self.title.clone_from(title);
                 }

@@ -11,9 +11,7 @@ use crate::base::CancellationToken;
 use crate::base::clock;
 use crate::base::flow::Permit;
 use crate::base::spawn::spawn;
-use crate::domain::{
-    Approval, ApprovalId, Block, Delta, Effect, Event, Role, TerminalReason, TurnId,
-};
+use crate::domain::{Approval, ApprovalId, Block, Delta, Effect, Event, Role, TerminalReason, TurnId};
 use crate::store::{Pending, PendingKey, Write};
 use crate::turn::{
     Answer, Body, Carried, Judgement, Message, ModelChoice, Port, Question, TurnContext, run_turn,
@@ -24,18 +22,17 @@ const TURN_QUEUE: usize = 64;
 
 impl Actor {
     /// Starts a turn's task; its `TurnStarted` and what it begins with are recorded by `begin`.
-    pub(super) fn start_turn(
-        &mut self,
-        carried: Vec<Carried>,
-        begin: impl FnOnce(&mut Self),
-    ) -> TurnHandle {
+    pub(super) fn start_turn(&mut self, carried: Vec<Carried>, begin: impl FnOnce(&mut Self)) -> TurnHandle {
         let id = TurnId::fresh();
         let (messages, inbox) = mpsc::channel(TURN_QUEUE);
         let (cancel, hurry) = (CancellationToken::new(), CancellationToken::new());
         let profile = self.house.profiles.profile(&self.info);
         let workspace = match &self.workspace {
             Some(workspace) => workspace.clone(),
-            None => self.workspace.insert(self.house.profiles.workspace(&self.info)).clone(),
+            None => self
+                .workspace
+                .insert(self.house.profiles.workspace(&self.info))
+                .clone(),
         };
         let context = TurnContext {
             session: self.info.id.clone(),
@@ -80,7 +77,11 @@ impl Actor {
         });
         self.roll.running(&self.info.id, true);
         begin(self);
-        TurnHandle { turn: id, ended, passed }
+        TurnHandle {
+            turn: id,
+            ended,
+            passed,
+        }
     }
 
     /// Stops the running turn from outside; its end is settled when its task has returned.
@@ -141,9 +142,12 @@ impl Actor {
             }
             Event::MessageRetracted { .. } => self.drop_partial(),
             Event::Retry { .. } => self.metrics.retries += 1,
-            Event::SessionUpdated { title: None, mode: None, model: Some(model), effort: None }
-                if self.state.model.as_ref() == Some(model) =>
-            {
+            Event::SessionUpdated {
+                title: None,
+                mode: None,
+                model: Some(model),
+                effort: None,
+            } if self.state.model.as_ref() == Some(model) => {
                 return;
             }
             _ => {}
@@ -154,7 +158,16 @@ impl Actor {
 
     /// The turn knows its own usage; the session's sums are added here.
     fn with_session_sums(&mut self, mut event: Event) -> Event {
-        let Event::Usage { step, turn, session, step_cost, turn_cost, session_cost, .. } = &mut event else {
+        let Event::Usage {
+            step,
+            turn,
+            session,
+            step_cost,
+            turn_cost,
+            session_cost,
+            ..
+        } = &mut event
+        else {
             if let Event::ToolCall(update) = &event
                 && update.status == crate::domain::ToolCallStatus::Running
             {
@@ -176,7 +189,10 @@ impl Actor {
     }
 
     fn partial_of(&mut self, message: &crate::domain::MessageId) -> &mut Partial {
-        let same = self.partial.as_ref().is_some_and(|partial| partial.message == *message);
+        let same = self
+            .partial
+            .as_ref()
+            .is_some_and(|partial| partial.message == *message);
         if !same {
             self.partial = None;
         }
@@ -202,7 +218,11 @@ impl Actor {
             text: partial.text.clone(),
             reasoning: partial.reasoning.clone(),
         };
-        self.out.push_back(Write::Put { session: self.info.id.clone(), pending, done: None });
+        self.out.push_back(Write::Put {
+            session: self.info.id.clone(),
+            pending,
+            done: None,
+        });
     }
 
     /// Waiting steers become messages of the history.
@@ -220,14 +240,22 @@ impl Actor {
 
     /// What rules, grants and the mode say now.
     pub(super) fn judge(&self, tool: &str, effect: &Effect) -> Judgement {
-        let Some(turn) = &self.turn else { return Judgement::Deny("the turn has ended".to_owned()) };
+        let Some(turn) = &self.turn else {
+            return Judgement::Deny("the turn has ended".to_owned());
+        };
         let rules = &turn.profile.rules;
         let policy = Policy {
             mode: self.state.mode,
             require_approval: rules.require_approval.clone(),
             allow: rules.allow.clone(),
             deny: rules.deny.clone(),
-            grants: self.grants.iter().flat_map(|grant| Rule::parse_list(&grant.rule)).flatten().collect(),
+            tainted: false,
+            grants: self
+                .grants
+                .iter()
+                .flat_map(|grant| Rule::parse_list(&grant.rule))
+                .flatten()
+                .collect(),
         };
         match judge(&policy, tool, effect) {
             Verdict::Allow { .. } => Judgement::Allow,
@@ -240,7 +268,12 @@ impl Actor {
         let Some(turn) = self.turn.as_mut() else { return };
         let id = question.approval.unwrap_or_else(ApprovalId::fresh);
         let deadline = turn.profile.approval_timeout.map(|limit| clock::now() + limit);
-        let asked = Asked { reply, tool: question.name.clone(), effect: question.effect, deadline };
+        let asked = Asked {
+            reply,
+            tool: question.name.clone(),
+            effect: question.effect,
+            deadline,
+        };
         turn.asks.insert(id.clone(), asked);
         let approval = Approval {
             id: id.clone(),
@@ -274,6 +307,9 @@ impl Actor {
 
     /// What the person has said before, in this turn, that no model has seen.
     pub(super) fn take_unused_steers(&mut self) -> (Vec<PendingKey>, Vec<Vec<Block>>) {
-        self.steers.drain(..).map(|(key, content)| (PendingKey::steer(&key), content)).unzip()
+        self.steers
+            .drain(..)
+            .map(|(key, content)| (PendingKey::steer(&key), content))
+            .unzip()
     }
 }

@@ -44,7 +44,10 @@ impl Kept for MemoryKept {
     fn finish(self: Box<Self>) -> Result<ContentRef, String> {
         let bytes = self.text.len() as u64;
         self.contents.lock().unwrap().insert(self.name.clone(), self.text);
-        Ok(ContentRef { name: self.name, bytes })
+        Ok(ContentRef {
+            name: self.name,
+            bytes,
+        })
     }
 }
 

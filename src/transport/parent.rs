@@ -27,10 +27,16 @@ impl Parent {
     /// Watches the process `pid`. `None`, with a log line, if there is none here: the editor may run in
     /// another container. Needs a runtime.
     pub fn watch(pid: i64) -> Option<Self> {
-        let known = i32::try_from(pid).ok().filter(|pid| *pid > 0).and_then(Pid::from_raw);
+        let known = i32::try_from(pid)
+            .ok()
+            .filter(|pid| *pid > 0)
+            .and_then(Pid::from_raw);
         let how = known.map(|pid| (pid, How::of(pid)));
         let Some((pid, Ok(how))) = how else {
-            tracing::info!(pid, "the client's process is not to be seen from here, so its end is not watched");
+            tracing::info!(
+                pid,
+                "the client's process is not to be seen from here, so its end is not watched"
+            );
             return None;
         };
         Some(Self { pid, how })
@@ -92,7 +98,11 @@ mod tests {
 
     #[expect(clippy::disallowed_methods, reason = "a test needs a process to watch")]
     fn cat() -> Child {
-        Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
+        Command::new("cat")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap()
     }
 
     #[tokio::test]
@@ -112,7 +122,10 @@ mod tests {
     async fn looks_where_it_is_not_told() {
         let mut child = cat();
         let pid = Pid::from_child(&child);
-        let parent = Parent { pid, how: How::of(pid).and(How::looking(pid)).unwrap() };
+        let parent = Parent {
+            pid,
+            how: How::of(pid).and(How::looking(pid)).unwrap(),
+        };
         let mut gone = Box::pin(parent.gone());
         assert!(futures::poll!(&mut gone).is_pending());
         child.kill().unwrap();

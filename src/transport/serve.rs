@@ -364,11 +364,13 @@ where
     }
 
     fn cancel(&self, params: Option<&Value>) {
-        let id = params.and_then(|params| params.get("id")).and_then(|id| match id {
-            Value::String(text) => Some(Id::String(text.clone())),
-            Value::Number(number) => number.as_i64().map(Id::Number),
-            _ => None,
-        });
+        let id = params
+            .and_then(|params| params.get("id"))
+            .and_then(|id| match id {
+                Value::String(text) => Some(Id::String(text.clone())),
+                Value::Number(number) => number.as_i64().map(Id::Number),
+                _ => None,
+            });
         match id.and_then(|id| self.live.get(&id)) {
             Some(call) => call.token.cancel(),
             None => tracing::debug!("a cancel of no live request"),
@@ -377,7 +379,10 @@ where
 
     async fn dispatch_notification(&mut self, request: Request) {
         if self.running.len() >= self.options.in_flight + NOTIFICATIONS {
-            tracing::warn!(method = one_line(request.method(), 80), "too much at once: notification dropped");
+            tracing::warn!(
+                method = one_line(request.method(), 80),
+                "too much at once: notification dropped"
+            );
             return;
         }
         let mut handler = self.handler(request, None, CancellationToken::new());
@@ -402,7 +407,9 @@ where
         self.after_shutdown |= method == "shutdown";
         let initialize = method == "initialize";
         if initialize && self.parent.is_none() {
-            let pid = request.params().and_then(|params| params.get("processId")?.as_i64());
+            let pid = request
+                .params()
+                .and_then(|params| params.get("processId")?.as_i64());
             self.parent = pid.and_then(Parent::watch);
         }
         let token = CancellationToken::new();
@@ -440,7 +447,9 @@ where
             id.map(|id| Response::from_error(id, internal(why)))
         };
         let service = &mut self.service;
-        let called = CANCEL.sync_scope(token.clone(), || catch_unwind(AssertUnwindSafe(|| service.call(request))));
+        let called = CANCEL.sync_scope(token.clone(), || {
+            catch_unwind(AssertUnwindSafe(|| service.call(request)))
+        });
         let future = match called {
             Ok(future) => CANCEL.scope(token, AssertUnwindSafe(future).catch_unwind()),
             Err(payload) => return futures::future::ready(failed(PANICKED, &text_of(payload))).boxed(),
@@ -588,9 +597,10 @@ fn with_data(response: Response) -> Response {
     let complete = match (error.code, &error.data) {
         (_, None) => refusal(error.code, error.message.clone()),
         // The library puts the name of the method there.
-        (ErrorCode::MethodNotFound, Some(Value::String(method))) => {
-            refusal(ErrorCode::MethodNotFound, format!("no method {}", one_line(method, 80)))
-        }
+        (ErrorCode::MethodNotFound, Some(Value::String(method))) => refusal(
+            ErrorCode::MethodNotFound,
+            format!("no method {}", one_line(method, 80)),
+        ),
         (_, Some(_)) => return response,
     };
     Response::from_error(response.id().clone(), complete)

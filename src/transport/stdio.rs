@@ -53,7 +53,12 @@ pub struct Stdio {
 /// Moves stdin and stdout aside, before anything else runs: from then on a stray print goes to stderr, and no
 /// child can reach the client's pipes or read its messages.
 pub fn claim() -> Result<Stdio, StdioError> {
-    let unusable = |stream| move |error: Errno| StdioError::Unusable { stream, error: error.into() };
+    let unusable = |stream| {
+        move |error: Errno| StdioError::Unusable {
+            stream,
+            error: error.into(),
+        }
+    };
     let input = move_aside(rustix::stdio::stdin()).map_err(unusable("stdin"))?;
     let output = move_aside(rustix::stdio::stdout()).map_err(unusable("stdout"))?;
     let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, rustix::fs::Mode::empty());
@@ -122,7 +127,11 @@ impl Input {
 }
 
 impl AsyncRead for Input {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         if self.current.is_empty() {
             match std::task::ready!(self.chunks.poll_recv(cx)) {
                 Some(chunk) => self.current = chunk?,
@@ -220,7 +229,11 @@ mod tests {
 
     async fn read_to_end(fd: impl Into<OwnedFd>) -> Vec<u8> {
         let mut all = Vec::new();
-        Input::new(fd.into()).unwrap().read_to_end(&mut all).await.unwrap();
+        Input::new(fd.into())
+            .unwrap()
+            .read_to_end(&mut all)
+            .await
+            .unwrap();
         all
     }
 
@@ -253,7 +266,11 @@ mod tests {
     async fn a_directory_is_an_error_and_no_hang() {
         let folder = File::open("/").unwrap();
         let mut all = Vec::new();
-        let error = Input::new(folder.into()).unwrap().read_to_end(&mut all).await.unwrap_err();
+        let error = Input::new(folder.into())
+            .unwrap()
+            .read_to_end(&mut all)
+            .await
+            .unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
     }
 
@@ -299,7 +316,10 @@ mod tests {
         let mut stray = Vec::new();
         std::io::stdin().read_to_end(&mut stray).unwrap();
         assert!(stray.is_empty(), "fd 0 is empty now");
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         let mut input = String::new();
         runtime.block_on(stdio.input.read_to_string(&mut input)).unwrap();
         stdio.output.write_all(format!("<{input}>").as_bytes()).unwrap();
@@ -307,9 +327,17 @@ mod tests {
 
     #[test]
     fn a_claimed_stdout_is_out_of_reach() {
-        #[expect(clippy::disallowed_methods, reason = "a test needs a process whose streams it may move")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a test needs a process whose streams it may move"
+        )]
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "--nocapture", "transport::stdio::tests::claims_the_standard_streams"])
+            .args([
+                "--ignored",
+                "--exact",
+                "--nocapture",
+                "transport::stdio::tests::claims_the_standard_streams",
+            ])
             .stdin(ChildStdio::piped())
             .stdout(ChildStdio::piped())
             .stderr(ChildStdio::piped())
@@ -317,8 +345,14 @@ mod tests {
             .unwrap();
         child.stdin.take().unwrap().write_all(b"from the client").unwrap();
         let output = child.wait_with_output().unwrap();
-        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let (out, err) = (
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr),
+        );
         assert!(out.ends_with("<from the client>"), "{out} / {err}");
-        assert!(err.contains("stray print") && !out.contains("stray print"), "{out} / {err}");
+        assert!(
+            err.contains("stray print") && !out.contains("stray print"),
+            "{out} / {err}"
+        );
     }
 }

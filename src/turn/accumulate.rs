@@ -29,8 +29,17 @@ pub(super) struct Accumulator {
 #[derive(Debug)]
 enum Draft {
     Text(String),
-    Reasoning { text: String, signature: Option<String>, redacted: bool },
-    Tool { id: ToolCallId, name: String, json: String, complete: bool },
+    Reasoning {
+        text: String,
+        signature: Option<String>,
+        redacted: bool,
+    },
+    Tool {
+        id: ToolCallId,
+        name: String,
+        json: String,
+        complete: bool,
+    },
 }
 
 /// What a stream event asks the driver to do.
@@ -113,7 +122,11 @@ impl Accumulator {
             StreamEvent::Reasoning(text) => self.reasoning(text),
             StreamEvent::ReasoningSignature(proof) => {
                 match self.blocks.last_mut() {
-                    Some(Draft::Reasoning { signature: signature @ None, redacted: false, .. }) => {
+                    Some(Draft::Reasoning {
+                        signature: signature @ None,
+                        redacted: false,
+                        ..
+                    }) => {
                         *signature = Some(proof);
                     }
                     _ => self.blocks.push(Draft::Reasoning {
@@ -143,7 +156,12 @@ impl Accumulator {
                     text: String::new(),
                 };
                 self.tools.insert(index, self.blocks.len());
-                self.blocks.push(Draft::Tool { id, name, json: String::new(), complete: false });
+                self.blocks.push(Draft::Tool {
+                    id,
+                    name,
+                    json: String::new(),
+                    complete: false,
+                });
                 Progressed::Show(delta)
             }
             StreamEvent::ToolInput { index, json } => self.tool_input(index, json),
@@ -172,7 +190,11 @@ impl Accumulator {
             Some(Draft::Text(block)) => block.push_str(&text),
             _ => self.blocks.push(Draft::Text(text.clone())),
         }
-        Progressed::Show(Delta::Text { message: self.id.clone(), offset, text })
+        Progressed::Show(Delta::Text {
+            message: self.id.clone(),
+            offset,
+            text,
+        })
     }
 
     fn reasoning(&mut self, text: String) -> Progressed {
@@ -180,7 +202,11 @@ impl Accumulator {
         let offset = self.reasoning_bytes;
         self.reasoning_bytes += text.len() as u64;
         match self.blocks.last_mut() {
-            Some(Draft::Reasoning { text: block, signature: None, redacted: false }) => {
+            Some(Draft::Reasoning {
+                text: block,
+                signature: None,
+                redacted: false,
+            }) => {
                 block.push_str(&text);
             }
             _ => self.blocks.push(Draft::Reasoning {
@@ -189,7 +215,11 @@ impl Accumulator {
                 redacted: false,
             }),
         }
-        Progressed::Show(Delta::Reasoning { message: self.id.clone(), offset, text })
+        Progressed::Show(Delta::Reasoning {
+            message: self.id.clone(),
+            offset,
+            text,
+        })
     }
 
     fn tool_input(&mut self, index: u32, piece: String) -> Progressed {
@@ -232,17 +262,32 @@ impl Accumulator {
             match draft {
                 Draft::Text(text) if text.trim().is_empty() => {}
                 Draft::Text(text) => content.push(Block::Text(text)),
-                Draft::Reasoning { text, signature, redacted } => {
-                    content.push(Block::Reasoning { text, signature, redacted });
+                Draft::Reasoning {
+                    text,
+                    signature,
+                    redacted,
+                } => {
+                    content.push(Block::Reasoning {
+                        text,
+                        signature,
+                        redacted,
+                    });
                 }
                 Draft::Tool { .. } if cut => {}
                 Draft::Tool { complete: false, .. } => {}
-                Draft::Tool { id, name, json, complete: true } => {
+                Draft::Tool {
+                    id,
+                    name,
+                    json,
+                    complete: true,
+                } => {
                     let input = parse_input(&json);
                     content.push(Block::ToolUse {
                         id: id.clone(),
                         name: name.clone(),
-                        input: input.clone().unwrap_or_else(|_| Arc::new(Value::Object(Default::default()))),
+                        input: input
+                            .clone()
+                            .unwrap_or_else(|_| Arc::new(Value::Object(Default::default()))),
                     });
                     wanted.push(Wanted { id, name, input });
                 }
@@ -296,9 +341,18 @@ mod tests {
                 StreamEvent::ReasoningSignature("proof".into()),
                 StreamEvent::Text("I will ".into()),
                 StreamEvent::Text("look".into()),
-                StreamEvent::ToolUseStarted { index: 3, name: "grep".into() },
-                StreamEvent::ToolInput { index: 3, json: r#"{"pattern":"#.into() },
-                StreamEvent::ToolInput { index: 3, json: r#""x"}"#.into() },
+                StreamEvent::ToolUseStarted {
+                    index: 3,
+                    name: "grep".into(),
+                },
+                StreamEvent::ToolInput {
+                    index: 3,
+                    json: r#"{"pattern":"#.into(),
+                },
+                StreamEvent::ToolInput {
+                    index: 3,
+                    json: r#""x"}"#.into(),
+                },
                 StreamEvent::ToolUseCompleted { index: 3 },
             ],
             false,
@@ -306,14 +360,20 @@ mod tests {
         let message = answer.message.unwrap();
         assert_eq!(message.text(), "I will look");
         assert_eq!(message.content.len(), 3);
-        assert_eq!(*answer.wanted[0].input.clone().unwrap(), serde_json::json!({"pattern": "x"}));
+        assert_eq!(
+            *answer.wanted[0].input.clone().unwrap(),
+            serde_json::json!({"pattern": "x"})
+        );
     }
 
     #[test]
     fn a_cut_message_asks_for_nothing() {
         let events = vec![
             StreamEvent::Text("so".into()),
-            StreamEvent::ToolUseStarted { index: 0, name: "bash".into() },
+            StreamEvent::ToolUseStarted {
+                index: 0,
+                name: "bash".into(),
+            },
             StreamEvent::ToolUseCompleted { index: 0 },
         ];
         let (_, answer) = run(events, true);
@@ -328,8 +388,14 @@ mod tests {
         for bad in ["[1]", "{\"a\":", "nul"] {
             let (_, answer) = run(
                 vec![
-                    StreamEvent::ToolUseStarted { index: 0, name: "bash".into() },
-                    StreamEvent::ToolInput { index: 0, json: bad.into() },
+                    StreamEvent::ToolUseStarted {
+                        index: 0,
+                        name: "bash".into(),
+                    },
+                    StreamEvent::ToolInput {
+                        index: 0,
+                        json: bad.into(),
+                    },
                     StreamEvent::ToolUseCompleted { index: 0 },
                 ],
                 false,
@@ -343,12 +409,18 @@ mod tests {
         let mut accumulator = Accumulator::new(MessageId::from("m"));
         let piece = "x".repeat(1 << 20);
         for _ in 0..8 {
-            assert!(matches!(accumulator.push(StreamEvent::Text(piece.clone())), Progressed::Show(_)));
+            assert!(matches!(
+                accumulator.push(StreamEvent::Text(piece.clone())),
+                Progressed::Show(_)
+            ));
         }
         assert!(!accumulator.is_full());
         accumulator.push(StreamEvent::Text("y".into()));
         assert!(accumulator.is_full());
-        assert_eq!(accumulator.finish(true).message.unwrap().text().len(), MAX_MESSAGE_BYTES);
+        assert_eq!(
+            accumulator.finish(true).message.unwrap().text().len(),
+            MAX_MESSAGE_BYTES
+        );
     }
 
     proptest! {

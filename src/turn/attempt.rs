@@ -18,9 +18,17 @@ const BATCH_BYTES: usize = 16 << 10;
 /// How a call ended.
 pub(super) enum Attempt {
     /// With a message.
-    Answered { answer: Answer, stop: StopReason, spent: Spent },
+    Answered {
+        answer: Answer,
+        stop: StopReason,
+        spent: Spent,
+    },
     /// With an error; what was shown is void or stays as an incomplete message.
-    Failed { error: ProviderError, shown: Option<Shown>, spent: Spent },
+    Failed {
+        error: ProviderError,
+        shown: Option<Shown>,
+        spent: Spent,
+    },
 }
 
 /// What a broken call had shown.
@@ -103,24 +111,31 @@ fn push(accumulator: &mut Accumulator, batch: &mut Batch, piece: StreamEvent) ->
     accumulator.is_full().then_some(StopReason::MaxTokens)
 }
 
-
 fn answered(accumulator: Accumulator, stop: StopReason, model: &ResolvedModel) -> Attempt {
     let spent = spent(&accumulator, model);
     let cut = matches!(stop, StopReason::MaxTokens | StopReason::WindowFull);
-    Attempt::Answered { answer: accumulator.finish(cut), stop, spent }
+    Attempt::Answered {
+        answer: accumulator.finish(cut),
+        stop,
+        spent,
+    }
 }
 
 fn failed(accumulator: Accumulator, error: ProviderError, model: &ResolvedModel) -> Attempt {
     let spent = spent(&accumulator, model);
-    let shown = accumulator
-        .has_shown()
-        .then(|| Shown { message: accumulator.id().clone(), tool_calls: accumulator.begun_calls() });
+    let shown = accumulator.has_shown().then(|| Shown {
+        message: accumulator.id().clone(),
+        tool_calls: accumulator.begun_calls(),
+    });
     Attempt::Failed { error, shown, spent }
 }
 
 fn spent(accumulator: &Accumulator, model: &ResolvedModel) -> Spent {
     let (usage, told) = accumulator.usage();
-    Spent { usage, cost: told.or_else(|| model.info.price.map(|price| price.cost(&usage))) }
+    Spent {
+        usage,
+        cost: told.or_else(|| model.info.price.map(|price| price.cost(&usage))),
+    }
 }
 
 /// A stream that ended without a stop event: the provider layer never does so, a wrong one might.
@@ -155,7 +170,11 @@ impl Batch {
             }
             (
                 Some(Delta::ToolInput { tool_call, text, .. }),
-                Delta::ToolInput { tool_call: same, text: more, .. },
+                Delta::ToolInput {
+                    tool_call: same,
+                    text: more,
+                    ..
+                },
             ) if tool_call == same => {
                 text.push_str(more);
                 true

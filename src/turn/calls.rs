@@ -43,7 +43,14 @@ pub(super) struct Call {
 impl Call {
     pub(super) fn new(wanted: Wanted) -> Self {
         let title = wanted.name.clone();
-        Self { id: wanted.id, name: wanted.name, input: wanted.input, title, carried: false, approval: None }
+        Self {
+            id: wanted.id,
+            name: wanted.name,
+            input: wanted.input,
+            title,
+            carried: false,
+            approval: None,
+        }
     }
 
     pub(super) fn carried(carried: Carried) -> Self {
@@ -85,8 +92,10 @@ pub(super) async fn run_calls(cx: &TurnContext, calls: Vec<Call>) -> Result<(), 
         }
         ready.push((call, prepared));
     }
-    let mut running: FuturesUnordered<_> =
-        ready.into_iter().map(|(call, prepared)| run_call(cx, call, prepared)).collect();
+    let mut running: FuturesUnordered<_> = ready
+        .into_iter()
+        .map(|(call, prepared)| run_call(cx, call, prepared))
+        .collect();
     let mut stopped = false;
     while let Some(ended) = running.next().await {
         stopped |= ended.is_err();
@@ -98,7 +107,10 @@ pub(super) async fn run_calls(cx: &TurnContext, calls: Vec<Call>) -> Result<(), 
 fn prepare(cx: &TurnContext, call: &mut Call) -> Result<Box<dyn PreparedCall>, String> {
     let Some(tool) = cx.tools.get(&call.name) else {
         let known = cx.tools.names().join(", ");
-        return Err(format!("there is no tool named {:?}; the tools are: {known}", call.name));
+        return Err(format!(
+            "there is no tool named {:?}; the tools are: {known}",
+            call.name
+        ));
     };
     let input = call.input.as_ref().map_err(Clone::clone)?;
     let prepared = tool.clone().prepare(input)?;
@@ -223,7 +235,10 @@ async fn execute(cx: &TurnContext, call: &Call, prepared: Box<dyn PreparedCall>)
     let (news, mut told) = mpsc::channel(NEWS_QUEUE);
     let patient = prepared.finishes_on_cancel();
     let limit = time_limit(cx, call, prepared.timeout());
-    let mut run = std::pin::pin!(within(limit, guarded(prepared.run(tool_context(cx, call, Some(news))))));
+    let mut run = std::pin::pin!(within(
+        limit,
+        guarded(prepared.run(tool_context(cx, call, Some(news))))
+    ));
     let result = loop {
         tokio::select! { biased;
             () = cx.cancel.cancelled() => {
@@ -257,15 +272,26 @@ fn verdict(
     call: &Call,
     result: Result<ToolOutput, ToolError>,
 ) -> (ToolCallStatus, ToolOutput) {
-    let failed = |text: String| ToolOutput { text, is_error: true, ..ToolOutput::default() };
+    let failed = |text: String| ToolOutput {
+        text,
+        is_error: true,
+        ..ToolOutput::default()
+    };
     match result {
         Ok(output) if output.is_error => (ToolCallStatus::Failed, output),
         Ok(output) => (ToolCallStatus::Completed, output),
         Err(ToolError::Reported(why)) => (ToolCallStatus::Failed, failed(why)),
-        Err(ToolError::Cancelled) => (ToolCallStatus::Cancelled, failed("cancelled by the user".to_owned())),
-        Err(ToolError::CutShort(output)) => {
-            (ToolCallStatus::Cancelled, ToolOutput { is_error: true, ..*output })
-        }
+        Err(ToolError::Cancelled) => (
+            ToolCallStatus::Cancelled,
+            failed("cancelled by the user".to_owned()),
+        ),
+        Err(ToolError::CutShort(output)) => (
+            ToolCallStatus::Cancelled,
+            ToolOutput {
+                is_error: true,
+                ..*output
+            },
+        ),
         Err(ToolError::Internal(why)) => {
             cx.totals.errors.add(1);
             tracing::error!(tool = call.name, error = why, "tool failed");
@@ -283,7 +309,9 @@ fn for_the_model(cx: &TurnContext, call: &Call, output: &ToolOutput) -> ToolResu
         is_error: output.is_error,
         full: output.full.clone(),
     };
-    if let Some(cut) = text::cut_middle(&output.text, MODEL_CHARS) {
+    if !output.paged
+        && let Some(cut) = text::cut_middle(&output.text, MODEL_CHARS)
+    {
         if result.full.is_none() {
             match keep(cx, call, &output.text) {
                 Ok(kept) => result.full = Some(kept),
@@ -308,7 +336,10 @@ async fn tell(cx: &TurnContext, call: &Call, news: ToolNews) -> Result<(), Stopp
     let event = match news {
         ToolNews::Output(raw) => {
             let text = text::neutralise(&raw).into_owned();
-            Event::Delta(Delta::ToolOutput { tool_call: call.id.clone(), text })
+            Event::Delta(Delta::ToolOutput {
+                tool_call: call.id.clone(),
+                text,
+            })
         }
         ToolNews::Plan(items) => Event::Plan(items),
     };
@@ -337,7 +368,10 @@ async fn within(
 ) -> Result<ToolOutput, ToolError> {
     let Some(limit) = limit else { return run.await };
     tokio::time::timeout(limit, run).await.unwrap_or_else(|_| {
-        Err(ToolError::Reported(format!("timed out after {} s", limit.as_secs_f64())))
+        Err(ToolError::Reported(format!(
+            "timed out after {} s",
+            limit.as_secs_f64()
+        )))
     })
 }
 

@@ -120,7 +120,11 @@ pub struct Port {
 impl Port {
     /// A port that sends to `messages`, takes room from `account`, and stops at `cancel`.
     pub fn new(messages: mpsc::Sender<Message>, account: Arc<Account>, cancel: CancellationToken) -> Self {
-        Self { messages, account, cancel }
+        Self {
+            messages,
+            account,
+            cancel,
+        }
     }
 
     /// Tells an event; waits while the client is slow or the store is behind.
@@ -128,7 +132,12 @@ impl Port {
         let weight = event.weight();
         let sent = async {
             let permit = self.account.admit(weight).await;
-            self.messages.send(Message { body: Body::Event(event), permit: Some(permit) }).await
+            self.messages
+                .send(Message {
+                    body: Body::Event(event),
+                    permit: Some(permit),
+                })
+                .await
         };
         tokio::select! { biased;
             () = self.cancel.cancelled() => Err(Stopped),
@@ -139,7 +148,13 @@ impl Port {
     /// Tells an event even when the turn is being stopped: results of tools that were let finish.
     pub async fn emit_late(&self, event: Event) -> Result<(), Stopped> {
         let permit = Some(self.account.take(event.weight()));
-        self.messages.send(Message { body: Body::Event(event), permit }).await.map_err(|_| Stopped)
+        self.messages
+            .send(Message {
+                body: Body::Event(event),
+                permit,
+            })
+            .await
+            .map_err(|_| Stopped)
     }
 
     /// Lets waiting steers join, and gives the history for the next request.
@@ -154,17 +169,29 @@ impl Port {
 
     /// Asks rules and grants.
     pub async fn judge(&self, tool: &str, effect: Effect) -> Result<Judgement, Stopped> {
-        self.ask(|reply| Body::Judge { tool: tool.to_owned(), effect, reply }).await
+        self.ask(|reply| Body::Judge {
+            tool: tool.to_owned(),
+            effect,
+            reply,
+        })
+        .await
     }
 
     /// Asks a person, however long it takes.
     pub async fn question(&self, question: Question) -> Result<Answer, Stopped> {
-        self.ask(|reply| Body::Ask { question: Box::new(question), reply }).await
+        self.ask(|reply| Body::Ask {
+            question: Box::new(question),
+            reply,
+        })
+        .await
     }
 
     async fn ask<T>(&self, body: impl FnOnce(oneshot::Sender<T>) -> Body) -> Result<T, Stopped> {
         let (reply, answer) = oneshot::channel();
-        let message = Message { body: body(reply), permit: None };
+        let message = Message {
+            body: body(reply),
+            permit: None,
+        };
         let asked = async {
             self.messages.send(message).await.map_err(|_| Stopped)?;
             answer.await.map_err(|_| Stopped)

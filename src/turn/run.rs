@@ -19,7 +19,11 @@ pub async fn run_turn(cx: &TurnContext) -> Result<Finish, Stopped> {
                 ErrorCode::Config => Outcome::NotConfigured,
                 _ => Outcome::ProviderFailed,
             };
-            let end = StepEnd { outcome, detail: Some(error.to_string()), error: Some(error) };
+            let end = StepEnd {
+                outcome,
+                detail: Some(error.to_string()),
+                error: Some(error),
+            };
             let next = decide(cx, &Progress::default(), &end).await?;
             return Ok(finish(cx, next, end));
         }
@@ -50,7 +54,10 @@ async fn resolve(cx: &TurnContext) -> Result<Result<ResolvedModel, AgentError>, 
         };
         cx.port.emit(model_changed).await?;
         if let Some(why) = &model.why {
-            let chosen = Event::Warning { code: "model_chosen".to_owned(), message: why.clone() };
+            let chosen = Event::Warning {
+                code: "model_chosen".to_owned(),
+                message: why.clone(),
+            };
             cx.port.emit(chosen).await?;
         }
     }
@@ -61,7 +68,12 @@ async fn resolve(cx: &TurnContext) -> Result<Result<ResolvedModel, AgentError>, 
 async fn decide(cx: &TurnContext, progress: &Progress, end: &StepEnd) -> Result<Transition, Stopped> {
     let steer_waits = end.outcome == Outcome::Answered && !cx.port.may_end().await?;
     let next = transition(progress, &cx.limits, end.outcome, steer_waits);
-    cx.port.emit(Event::Transition { transition: next, detail: end.detail.clone() }).await?;
+    cx.port
+        .emit(Event::Transition {
+            transition: next,
+            detail: end.detail.clone(),
+        })
+        .await?;
     Ok(next)
 }
 

@@ -30,7 +30,11 @@ pub(super) struct StepEnd {
 
 impl StepEnd {
     fn of(outcome: Outcome) -> Self {
-        Self { outcome, error: None, detail: None }
+        Self {
+            outcome,
+            error: None,
+            detail: None,
+        }
     }
 }
 
@@ -54,7 +58,11 @@ pub(super) async fn step(
         Err(error) => {
             cx.totals.errors.add(1);
             let detail = Some(error.to_string());
-            return Ok(StepEnd { outcome: Outcome::ProviderFailed, error: Some(error), detail });
+            return Ok(StepEnd {
+                outcome: Outcome::ProviderFailed,
+                error: Some(error),
+                detail,
+            });
         }
     };
     let end = conclude(cx, model, answer, stop).await?;
@@ -86,7 +94,11 @@ async fn conclude(
     }
     if answer.wanted.is_empty() {
         let nothing = !said;
-        return Ok(if nothing { empty(model) } else { StepEnd::of(Outcome::Answered) });
+        return Ok(if nothing {
+            empty(model)
+        } else {
+            StepEnd::of(Outcome::Answered)
+        });
     }
     run_calls(cx, answer.wanted.into_iter().map(Call::new).collect()).await?;
     Ok(StepEnd::of(Outcome::ToolsRan))
@@ -97,14 +109,22 @@ fn refused(model: &ResolvedModel, words: Option<String>) -> StepEnd {
         .action("rephrase the request, or choose another model");
     error.cause = words;
     about(&mut error, model);
-    StepEnd { outcome: Outcome::Refused, detail: error.cause.clone(), error: Some(error) }
+    StepEnd {
+        outcome: Outcome::Refused,
+        detail: error.cause.clone(),
+        error: Some(error),
+    }
 }
 
 fn empty(model: &ResolvedModel) -> StepEnd {
     let mut error = AgentError::new(ErrorCode::EmptyResponse, "the model answered with nothing")
         .action("send the prompt again, or choose another model");
     about(&mut error, model);
-    StepEnd { outcome: Outcome::Empty, error: Some(error), detail: None }
+    StepEnd {
+        outcome: Outcome::Empty,
+        error: Some(error),
+        detail: None,
+    }
 }
 
 fn about(error: &mut AgentError, model: &ResolvedModel) {
@@ -134,7 +154,11 @@ async fn call(
                     charge(cx, model, used, spent).await?;
                 }
                 match retry.next(&error, random::unit()) {
-                    Verdict::Retry { attempt, delay, max_retries } => {
+                    Verdict::Retry {
+                        attempt,
+                        delay,
+                        max_retries,
+                    } => {
                         retract(cx, shown).await?;
                         tell_retry(cx, model, &error, attempt, max_retries, delay).await?;
                         cx.totals.retries.add(1);
@@ -153,7 +177,12 @@ async fn call(
 
 async fn retract(cx: &TurnContext, shown: Option<Shown>) -> Result<(), Stopped> {
     let Some(shown) = shown else { return Ok(()) };
-    cx.port.emit(Event::MessageRetracted { message: shown.message, tool_calls: shown.tool_calls }).await
+    cx.port
+        .emit(Event::MessageRetracted {
+            message: shown.message,
+            tool_calls: shown.tool_calls,
+        })
+        .await
 }
 
 async fn tell_retry(

@@ -84,7 +84,9 @@ mod tests {
     fn the_table() {
         let names = |steer| -> Vec<&str> {
             let progress = Progress { steps: 1 };
-            ALL.iter().map(|o| transition(&progress, &Limits::default(), *o, steer).reason()).collect()
+            ALL.iter()
+                .map(|o| transition(&progress, &Limits::default(), *o, steer).reason())
+                .collect()
         };
         assert_eq!(
             names(false),

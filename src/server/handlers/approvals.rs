@@ -23,7 +23,12 @@ impl Service {
         let (approval, decision) = from_wire::decision(params)?;
         let asked_by = self.state.sessions.asked_by(&approval);
         let session = asked_by.ok_or_else(|| RequestError::UnknownApproval(approval.clone()))?;
-        self.ask(&session, |reply| Command::Decide { approval, decision, reply }).await?;
+        self.ask(&session, |reply| Command::Decide {
+            approval,
+            decision,
+            reply,
+        })
+        .await?;
         Ok(EmptyResult {})
     }
 
@@ -49,7 +54,10 @@ impl Service {
                 let session = session_param(&session);
                 let snapshot = self.ask(&session, |reply| Command::Inspect { reply }).await?;
                 let folder = snapshot.info.folder.display().to_string();
-                grants = reader.grants(&folder, Some(&session)).await.map_err(store_failed)?;
+                grants = reader
+                    .grants(&folder, Some(&session))
+                    .await
+                    .map_err(store_failed)?;
             }
             None => {
                 for folder in self.state.folders() {
@@ -59,19 +67,27 @@ impl Service {
             }
         }
         grants.sort_by_key(|grant| std::cmp::Reverse(grant.at_ms));
-        Ok(ListGrantsResult { grants: grants.iter().map(to_wire::grant).collect() })
+        Ok(ListGrantsResult {
+            grants: grants.iter().map(to_wire::grant).collect(),
+        })
     }
 
     pub(in crate::server) async fn revoke_grant(&self, params: Value) -> Result<EmptyResult> {
         let params: RevokeGrantParams = from_wire::params(params)?;
         let listed = self.list_grants(Value::Null).await?;
-        let mut known = listed.grants.iter().any(|grant| grant.grant_id == params.grant_id);
+        let mut known = listed
+            .grants
+            .iter()
+            .any(|grant| grant.grant_id == params.grant_id);
         known |= self.state.sessions.revoke(&params.grant_id).await;
         if !known {
             return Err(RequestError::UnknownGrant(params.grant_id).into());
         }
         let writes = &self.state.sessions.house().store.writes;
-        writes.send(Write::RevokeGrant { id: params.grant_id }).await.map_err(store_failed)?;
+        writes
+            .send(Write::RevokeGrant { id: params.grant_id })
+            .await
+            .map_err(store_failed)?;
         writes.barrier().await.map_err(store_failed)?;
         Ok(EmptyResult {})
     }

@@ -38,7 +38,9 @@ impl Service {
     pub(in crate::server) async fn list_tools(&self, params: Value) -> Result<ListToolsResult> {
         let _: ListToolsParams = from_wire::params(params)?;
         let tools = self.state.sessions.house().tools.specs();
-        Ok(ListToolsResult { tools: tools.iter().map(to_wire::tool_info).collect() })
+        Ok(ListToolsResult {
+            tools: tools.iter().map(to_wire::tool_info).collect(),
+        })
     }
 
     pub(in crate::server) async fn read_content(&self, params: Value) -> Result<ReadContentResult> {
@@ -55,7 +57,10 @@ impl Service {
                 Ok(piece(&whole, params.offset, limit))
             }
             ContentPointer::Kept(name) => {
-                let kept = store.content.read(&session, &name, params.offset, limit as usize).await;
+                let kept = store
+                    .content
+                    .read(&session, &name, params.offset, limit as usize)
+                    .await;
                 let kept = kept.map_err(store_failed)?.ok_or_else(unknown)?;
                 Ok(ReadContentResult {
                     text: crate::base::text::neutralise(&kept.text).into_owned(),
@@ -82,7 +87,9 @@ impl Service {
     pub(in crate::server) async fn reload_config(&self, params: Value) -> Result<ReloadConfigResult> {
         let _: ReloadConfigParams = from_wire::params(params)?;
         let problems = self.state.configured.reload(&self.state.folders());
-        Ok(ReloadConfigResult { problems: problems.iter().map(problem_to_wire).collect() })
+        Ok(ReloadConfigResult {
+            problems: problems.iter().map(problem_to_wire).collect(),
+        })
     }
 }
 

@@ -33,16 +33,18 @@ fn request_error(session: &SessionId, refused: Refused) -> RequestError {
         Refused::UnknownSession(session) => RequestError::UnknownSession(session),
         Refused::TurnRunning(turn) => RequestError::TurnRunning { session, turn },
         Refused::NoTurn => RequestError::NoTurn(session),
-        Refused::OtherTurn { expected, running } => {
-            RequestError::StaleTurn { expected: expected.to_string(), running }
-        }
+        Refused::OtherTurn { expected, running } => RequestError::StaleTurn {
+            expected: expected.to_string(),
+            running,
+        },
         Refused::NothingToResume => RequestError::NothingToResume(session),
         Refused::UnknownApproval(approval) => RequestError::UnknownApproval(approval),
         Refused::NoRule => RequestError::bad("decision", refused.to_string()),
         Refused::BadRule(_) => RequestError::bad("rule", refused.to_string()),
-        Refused::Locked { session, holder } => {
-            RequestError::SessionLocked { session, holder: holder.to_string() }
-        }
+        Refused::Locked { session, holder } => RequestError::SessionLocked {
+            session,
+            holder: holder.to_string(),
+        },
         Refused::Ending => RequestError::ShuttingDown,
         Refused::Store(_) => AgentError::new(ErrorCode::Store, refused.to_string()).into(),
         Refused::Busy | Refused::NotWhileRunning => {

@@ -39,7 +39,12 @@ impl Service {
                 return Err(RequestError::UnknownAgent(agent.clone()).into());
             }
         }
-        let info = session::SessionInfo { id: SessionId::fresh(), folder, cwd, agent: params.agent };
+        let info = session::SessionInfo {
+            id: SessionId::fresh(),
+            folder,
+            cwd,
+            agent: params.agent,
+        };
         let mode = params.mode.map(Mode::from);
         let (id, mode) = self.state.sessions.create(info, mode, params.model.clone());
         Ok(NewSessionResult {
@@ -52,7 +57,11 @@ impl Service {
 
     pub(in crate::server) async fn list_sessions(&self, params: Value) -> Result<ListSessionsResult> {
         let params: ListSessionsParams = from_wire::params(params)?;
-        let cwd = params.cwd.as_deref().map(|cwd| path_param("cwd", cwd)).transpose()?;
+        let cwd = params
+            .cwd
+            .as_deref()
+            .map(|cwd| path_param("cwd", cwd))
+            .transpose()?;
         let limit = from_wire::session_limit(&params)? as usize;
         let query = SessionQuery {
             cwd: cwd.map(|cwd| cwd.display().to_string()),
@@ -128,7 +137,12 @@ impl Service {
         }
         let effort = params.effort.map(Effort::from);
         let id = session_param(&params.session_id);
-        self.ask(&id, |reply| Command::SetModel { model: Some(model), effort, reply }).await?;
+        self.ask(&id, |reply| Command::SetModel {
+            model: Some(model),
+            effort,
+            reply,
+        })
+        .await?;
         Ok(EmptyResult {})
     }
 
@@ -157,7 +171,10 @@ async fn page(
     if wanted.tail == 0 {
         return Ok(EventPage::default());
     }
-    let mut page = reader.events(id, window, wanted.tail as usize).await.map_err(store_failed)?;
+    let mut page = reader
+        .events(id, window, wanted.tail as usize)
+        .await
+        .map_err(store_failed)?;
     let older = page.events.partition_point(|stored| stored.seq <= wanted.after);
     page.events.drain(..older);
     page.more_before &= older == 0;

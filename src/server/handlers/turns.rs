@@ -4,9 +4,9 @@ use serde_json::Value;
 use tower_lsp::jsonrpc::Result;
 
 use super::super::documents;
+use super::super::error::RequestError;
 use super::super::service::Service;
 use super::super::state::session_param;
-use super::super::error::RequestError;
 use super::super::{from_wire, to_wire};
 use crate::domain::{SessionId, TurnId};
 use crate::protocol::{
@@ -20,7 +20,9 @@ impl Service {
         let params: PromptParams = from_wire::params(params)?;
         let session = session_param(&params.session_id);
         let content = documents::content(&self.state, params.prompt)?;
-        let handle = self.ask(&session, |reply| Command::Prompt { content, reply }).await?;
+        let handle = self
+            .ask(&session, |reply| Command::Prompt { content, reply })
+            .await?;
         self.follow(session, handle).await
     }
 
@@ -36,8 +38,16 @@ impl Service {
         let session = session_param(&params.session_id);
         let content = documents::content(&self.state, params.prompt)?;
         let expected = params.expected_turn_id.map(TurnId::from);
-        let turn = self.ask(&session, |reply| Command::Steer { content, expected, reply }).await?;
-        Ok(SteerResult { turn_id: turn.to_string() })
+        let turn = self
+            .ask(&session, |reply| Command::Steer {
+                content,
+                expected,
+                reply,
+            })
+            .await?;
+        Ok(SteerResult {
+            turn_id: turn.to_string(),
+        })
     }
 
     pub(in crate::server) async fn cancel(&self, params: Value) {
@@ -48,7 +58,9 @@ impl Service {
         };
         let session = session_param(&params.session_id);
         let turn = params.turn_id.map(TurnId::from);
-        self.state.sessions.post_if_live(&session, Command::Cancel { turn });
+        self.state
+            .sessions
+            .post_if_live(&session, Command::Cancel { turn });
     }
 
     /// Follows a turn to its end; `$/cancelRequest` cancels it and is answered with its result (R-WIRE).
@@ -63,7 +75,9 @@ impl Service {
         if self.state.ending.is_cancelled() {
             return Ok(result(outcome.await)?);
         }
-        self.state.sessions.post_if_live(&session, Command::Cancel { turn: Some(turn) });
+        self.state
+            .sessions
+            .post_if_live(&session, Command::Cancel { turn: Some(turn) });
         Err(RequestError::Cancelled(Box::new(result(outcome.await)?)).into())
     }
 }
