@@ -17,8 +17,7 @@ mod state;
 mod turn_side;
 
 pub use command::{
-    Command, LoadReply, Partial, PromptReply, Refused, SessionInfo, SessionMetrics, Snapshot, TurnHandle,
-    TurnOutcome,
+    Command, LoadReply, Partial, Refused, SessionInfo, SessionMetrics, Snapshot, TurnHandle, TurnOutcome,
 };
 pub use configured::{Configured, Folder};
 pub use house::{House, Profile, Profiles, Rules};
