@@ -280,7 +280,11 @@ mod tests {
             assert!(seen.insert(entry.method), "{} stands twice", entry.method);
             let name = entry.method.strip_prefix("agent/").unwrap();
             let pascal = name[..1].to_uppercase() + &name[1..];
-            let suffix = if entry.kind == Kind::Request { "Params" } else { "Notification" };
+            let suffix = if entry.kind == Kind::Request {
+                "Params"
+            } else {
+                "Notification"
+            };
             assert_eq!(entry.params.name, pascal.clone() + suffix);
             if let Some(result) = &entry.result {
                 let own = pascal + "Result";
@@ -299,7 +303,12 @@ mod tests {
         let examples = examples();
         for entry in SERVER_NOTIFICATIONS {
             let params = &examples[entry.method]["params"];
-            assert_eq!(params.get("seq").is_some(), entry.kind == Kind::Durable, "{}", entry.method);
+            assert_eq!(
+                params.get("seq").is_some(),
+                entry.kind == Kind::Durable,
+                "{}",
+                entry.method
+            );
         }
     }
 
@@ -309,7 +318,9 @@ mod tests {
         assert!(serde_json::from_value::<PromptParams>(params).is_ok());
         assert!(ServerNotification::parse("agent/later", Value::Null).is_none());
         let status = examples()["agent/status"]["params"].clone();
-        let parsed = ServerNotification::parse(method::STATUS, status.clone()).unwrap().unwrap();
+        let parsed = ServerNotification::parse(method::STATUS, status.clone())
+            .unwrap()
+            .unwrap();
         assert_eq!(parsed.method(), method::STATUS);
         assert_eq!(serde_json::to_value(parsed).unwrap(), status);
     }
@@ -317,12 +328,20 @@ mod tests {
     #[test]
     fn a_wrong_prompt_is_explained() {
         for (prompt, says) in [
-            (serde_json::json!(7), "a string or a list of content blocks in `prompt`"),
-            (serde_json::json!([{"type": "txt"}]), "unknown variant `txt`, expected one of `text`"),
+            (
+                serde_json::json!(7),
+                "a string or a list of content blocks in `prompt`",
+            ),
+            (
+                serde_json::json!([{"type": "txt"}]),
+                "unknown variant `txt`, expected one of `text`",
+            ),
             (serde_json::json!([{"type": "text"}]), "missing field `text`"),
         ] {
             let params = serde_json::json!({"sessionId": "s", "prompt": prompt});
-            let error = serde_json::from_value::<PromptParams>(params).unwrap_err().to_string();
+            let error = serde_json::from_value::<PromptParams>(params)
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(says), "{error}");
         }
     }

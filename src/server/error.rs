@@ -1,0 +1,316 @@
+//! The one table from what goes wrong to JSON-RPC codes and `data` (R-WIRE-6).
+//!
+//! A JSON-RPC error means that a request was not accepted; what fails later is told by `agent/turnEnded`.
+//! The one exception is -32800, whose `data` is the result of the cancelled turn.
+
+use tower_lsp::jsonrpc;
+
+use super::to_wire::error_data;
+use crate::domain::{AgentError, ApprovalId, ErrorClass, ErrorCode, SessionId, TurnId};
+use crate::protocol::{ErrorData, PromptResult, Refusal};
+
+/// LSP's `ServerNotInitialized`.
+const NOT_INITIALIZED: i64 = -32002;
+
+/// LSP's `RequestFailed`: well formed, but the state does not allow it.
+const REQUEST_FAILED: i64 = -32803;
+
+/// Why a request was not accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// `initialize` and `initialized` come first.
+    #[error("the server is not initialized: send initialize and initialized first")]
+    NotInitialized,
+    /// `shutdown` was asked for.
+    #[error("the server is shutting down and takes no more requests")]
+    ShuttingDown,
+    /// A parameter is missing or wrong.
+    #[error("{field}: {problem}")]
+    BadParams {
+        /// The parameter, as a path: `prompt[2].mediaType`.
+        field: String,
+        /// What is wrong and what would be right.
+        problem: String,
+    },
+    /// There is no such session.
+    #[error("unknown session {0}: agent/listSessions tells which there are")]
+    UnknownSession(SessionId),
+    /// The session is live in another server.
+    #[error(
+        "session {session} is open in another server ({holder}): close it there, or load it with readOnly"
+    )]
+    SessionLocked {
+        /// The session.
+        session: SessionId,
+        /// Who has it.
+        holder: String,
+    },
+    /// The session was loaded to look only.
+    #[error("session {0} is loaded readOnly: load it without to work in it")]
+    SessionReadOnly(SessionId),
+    /// A turn is running.
+    #[error("turn {turn} is running in session {session}: talk to it with agent/steer, or cancel it first")]
+    TurnRunning {
+        /// The session.
+        session: SessionId,
+        /// The turn.
+        turn: TurnId,
+    },
+    /// No turn is running.
+    #[error("no turn is running in session {0}: start one with agent/prompt")]
+    NoTurn(SessionId),
+    /// Another turn is running than the request expects.
+    #[error("turn {expected} is not running: {running} is")]
+    StaleTurn {
+        /// What the request expects.
+        expected: String,
+        /// What is running.
+        running: TurnId,
+    },
+    /// The last turn has nothing to go on with.
+    #[error(
+        "the last turn of session {0} was neither interrupted nor cancelled: start one with agent/prompt"
+    )]
+    NothingToResume(SessionId),
+    /// There is no such open approval.
+    #[error("approval {0} is unknown or settled: agent/listApprovals tells which are open")]
+    UnknownApproval(ApprovalId),
+    /// There is no such grant.
+    #[error("unknown grant {0}: agent/listGrants tells which there are")]
+    UnknownGrant(String),
+    /// There is no such model.
+    #[error("unknown model {0}: agent/listModels tells which there are")]
+    UnknownModel(String),
+    /// There is no such agent.
+    #[error("unknown agent {0}: the configuration has no [agent.{0}]")]
+    UnknownAgent(String),
+    /// There is no content of that name.
+    #[error("unknown ref {0}: take it from `more` of a notification of this session")]
+    UnknownContent(String),
+    /// The client cancelled the request; the turn has ended so.
+    #[error("the request was cancelled")]
+    Cancelled(Box<PromptResult>),
+    /// Something that has its own words: the store, the configuration.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+}
+
+impl RequestError {
+    /// A parameter that is wrong.
+    pub fn bad(field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::BadParams {
+            field: field.into(),
+            problem: problem.into(),
+        }
+    }
+
+    /// The JSON-RPC code, and the word for programs.
+    fn refusal(&self) -> (i64, ErrorCode, Option<Refusal>) {
+        use jsonrpc::ErrorCode as Rpc;
+        let params = Rpc::InvalidParams.code();
+        match self {
+            Self::NotInitialized => (
+                NOT_INITIALIZED,
+                ErrorCode::Protocol,
+                Some(Refusal::NotInitialized),
+            ),
+            Self::ShuttingDown => (
+                Rpc::InvalidRequest.code(),
+                ErrorCode::Protocol,
+                Some(Refusal::ShuttingDown),
+            ),
+            Self::BadParams { .. } => (params, ErrorCode::Protocol, Some(Refusal::BadParams)),
+            Self::UnknownSession(_) => (params, ErrorCode::Session, Some(Refusal::UnknownSession)),
+            Self::UnknownApproval(_) => (params, ErrorCode::Session, Some(Refusal::UnknownApproval)),
+            Self::UnknownGrant(_) => (params, ErrorCode::Session, Some(Refusal::UnknownGrant)),
+            Self::UnknownContent(_) => (params, ErrorCode::Session, Some(Refusal::UnknownContent)),
+            Self::UnknownModel(_) => (params, ErrorCode::Config, Some(Refusal::UnknownModel)),
+            Self::UnknownAgent(_) => (params, ErrorCode::Config, Some(Refusal::UnknownAgent)),
+            Self::SessionLocked { .. } => (REQUEST_FAILED, ErrorCode::Session, Some(Refusal::SessionLocked)),
+            Self::SessionReadOnly(_) => (REQUEST_FAILED, ErrorCode::Session, Some(Refusal::SessionReadOnly)),
+            Self::TurnRunning { .. } => (REQUEST_FAILED, ErrorCode::Session, Some(Refusal::TurnRunning)),
+            Self::NoTurn(_) => (REQUEST_FAILED, ErrorCode::Session, Some(Refusal::NoTurn)),
+            Self::StaleTurn { .. } => (REQUEST_FAILED, ErrorCode::Session, Some(Refusal::StaleTurn)),
+            Self::NothingToResume(_) => (REQUEST_FAILED, ErrorCode::Session, Some(Refusal::NothingToResume)),
+            Self::Cancelled(_) => (Rpc::RequestCancelled.code(), ErrorCode::Cancelled, None),
+            Self::Agent(error) => (rpc_code(error.code), error.code, None),
+        }
+    }
+
+    fn class(&self) -> ErrorClass {
+        match self {
+            Self::Agent(error) => error.class,
+            // They go as soon as the other turn or server is done.
+            Self::SessionLocked { .. } | Self::TurnRunning { .. } => ErrorClass::Retryable,
+            Self::NotInitialized
+            | Self::ShuttingDown
+            | Self::BadParams { .. }
+            | Self::UnknownSession(_)
+            | Self::SessionReadOnly(_)
+            | Self::NoTurn(_)
+            | Self::StaleTurn { .. }
+            | Self::NothingToResume(_)
+            | Self::UnknownApproval(_)
+            | Self::UnknownGrant(_)
+            | Self::UnknownModel(_)
+            | Self::UnknownAgent(_)
+            | Self::UnknownContent(_)
+            | Self::Cancelled(_) => ErrorClass::Terminal,
+        }
+    }
+
+    fn data(&self, code: ErrorCode, refusal: Option<Refusal>) -> ErrorData {
+        let plain = AgentError {
+            class: self.class(),
+            ..AgentError::new(code, self.to_string())
+        };
+        let data = error_data(match self {
+            Self::Agent(error) => error,
+            _ => &plain,
+        });
+        ErrorData {
+            refusal,
+            field: match self {
+                Self::BadParams { field, .. } => Some(field.clone()),
+                _ => None,
+            },
+            holder: match self {
+                Self::SessionLocked { holder, .. } => Some(holder.clone()),
+                _ => None,
+            },
+            ..data
+        }
+    }
+}
+
+/// The JSON-RPC code of an error with its own words.
+fn rpc_code(code: ErrorCode) -> i64 {
+    match code {
+        ErrorCode::Protocol => jsonrpc::ErrorCode::InvalidRequest.code(),
+        ErrorCode::Internal => jsonrpc::ErrorCode::InternalError.code(),
+        ErrorCode::MaxIterations
+        | ErrorCode::ProviderError
+        | ErrorCode::ToolExecution
+        | ErrorCode::ContextLimit
+        | ErrorCode::BudgetExceeded
+        | ErrorCode::Cancelled
+        | ErrorCode::CircuitOpen
+        | ErrorCode::QuotaExhausted
+        | ErrorCode::EmptyResponse
+        | ErrorCode::ToolCallsExceeded
+        | ErrorCode::WallTimeExceeded
+        | ErrorCode::Config
+        | ErrorCode::Session
+        | ErrorCode::Store => REQUEST_FAILED,
+    }
+}
+
+impl From<RequestError> for jsonrpc::Error {
+    fn from(error: RequestError) -> Self {
+        let (rpc, code, refusal) = error.refusal();
+        let message = error.to_string();
+        let data = match &error {
+            RequestError::Cancelled(result) => serde_json::to_value(result),
+            _ => serde_json::to_value(error.data(code, refusal)),
+        };
+        Self {
+            code: rpc.into(),
+            message: message.into(),
+            data: data.ok(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_name_the_thing_and_say_what_to_do() {
+        let session = || SessionId::from("ses_1");
+        for (error, code, refusal, says) in [
+            (
+                RequestError::TurnRunning {
+                    session: session(),
+                    turn: TurnId::from("turn_1"),
+                },
+                -32803,
+                "turnRunning",
+                "agent/steer",
+            ),
+            (
+                RequestError::UnknownSession(session()),
+                -32602,
+                "unknownSession",
+                "ses_1",
+            ),
+            (
+                RequestError::NotInitialized,
+                -32002,
+                "notInitialized",
+                "initialize",
+            ),
+            (
+                RequestError::UnknownApproval(ApprovalId::from("appr_1")),
+                -32602,
+                "unknownApproval",
+                "settled",
+            ),
+        ] {
+            let error = jsonrpc::Error::from(error);
+            assert_eq!(error.code.code(), code);
+            assert!(error.message.contains(says), "{}", error.message);
+            let data = error.data.unwrap();
+            assert_eq!(data["refusal"], refusal);
+            assert_eq!(data["message"], *error.message);
+        }
+    }
+
+    #[test]
+    fn data_carries_the_field_and_the_holder() {
+        let error = jsonrpc::Error::from(RequestError::bad("tail", "must be at most 1000"));
+        assert_eq!(error.message, "tail: must be at most 1000");
+        assert_eq!(error.data.unwrap()["field"], "tail");
+        let error = jsonrpc::Error::from(RequestError::SessionLocked {
+            session: SessionId::from("ses_1"),
+            holder: "process 7".to_owned(),
+        });
+        let data = error.data.unwrap();
+        assert_eq!(
+            (&data["holder"], &data["class"]),
+            (&"process 7".into(), &"retryable".into())
+        );
+    }
+
+    #[test]
+    fn an_errors_own_words_are_kept() {
+        let error = AgentError::new(ErrorCode::Store, "the store cannot be read").cause("disk I/O error");
+        let error = jsonrpc::Error::from(RequestError::from(error));
+        assert_eq!(error.code.code(), -32803);
+        let data = error.data.unwrap();
+        assert_eq!(
+            (&data["code"], &data["message"], &data["cause"]),
+            (
+                &"store".into(),
+                &"the store cannot be read".into(),
+                &"disk I/O error".into()
+            )
+        );
+    }
+
+    #[test]
+    fn a_cancelled_request_carries_its_result() {
+        let result = PromptResult {
+            turn_id: "turn_1".to_owned(),
+            reason: crate::protocol::TerminalReason::AbortedTools,
+            state: crate::protocol::TurnState::Cancelled,
+            text: String::new(),
+            usage: crate::protocol::TokenUsage::default(),
+            cost_usd: None,
+            error: None,
+        };
+        let error = jsonrpc::Error::from(RequestError::Cancelled(Box::new(result)));
+        assert_eq!(error.code.code(), -32800);
+        assert_eq!(error.data.unwrap()["state"], "cancelled");
+    }
+}

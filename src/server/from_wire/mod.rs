@@ -1,0 +1,281 @@
+//! From the wire to the domain: every value is checked here, once, and an error names the parameter and
+//! says what would be right. No file is read here: what a prompt points at is read by whoever has the
+//! workspace.
+
+mod prompt;
+
+pub use prompt::{PendingReference, PromptPart, Span, prompt};
+
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::error::RequestError;
+use super::to_wire::content::{ContentPointer, DEFAULT_LIMIT, MAX_LIMIT};
+use crate::domain::{ApprovalId, Decision, DecisionKind};
+use crate::protocol as wire;
+
+/// The longest title, in characters.
+const MAX_TITLE: usize = 200;
+
+/// How many events `agent/loadSession` gives when the client has none, and at most.
+const DEFAULT_TAIL: u32 = 200;
+const MAX_TAIL: u32 = 1_000;
+
+/// How many sessions `agent/listSessions` gives when the client does not say, and at most.
+const DEFAULT_SESSIONS: u32 = 50;
+const MAX_SESSIONS: u32 = 200;
+
+/// Reads params; for those methods whose params are all optional, none at all are as good as `{}`.
+pub fn params<T: DeserializeOwned>(value: Value) -> Result<T, RequestError> {
+    let value = match value {
+        Value::Null => Value::Object(serde_json::Map::new()),
+        value => value,
+    };
+    serde_json::from_value(value).map_err(|error| {
+        let problem = error.to_string();
+        // serde quotes the field first in "missing field `x`", "unknown variant `x`" and the like.
+        let field = problem
+            .strip_prefix("missing field `")
+            .and_then(|rest| rest.split('`').next())
+            .unwrap_or("params")
+            .to_owned();
+        RequestError::BadParams { field, problem }
+    })
+}
+
+/// A person's answer to an approval.
+pub fn decision(params: wire::ApprovalRespondParams) -> Result<(ApprovalId, Decision), RequestError> {
+    let wire::ApprovalRespondParams {
+        approval_id,
+        decision,
+        feedback,
+        input,
+        rule,
+    } = params;
+    let kind = DecisionKind::from(decision);
+    let (denies, keeps) = match kind {
+        DecisionKind::Deny => (true, false),
+        DecisionKind::Allow => (false, false),
+        DecisionKind::AllowSession | DecisionKind::AllowAlways => (false, true),
+    };
+    if feedback.is_some() && !denies {
+        return Err(RequestError::bad("feedback", "goes with decision deny only"));
+    }
+    match &input {
+        Some(_) if denies => {
+            return Err(RequestError::bad("input", "does not go with decision deny"));
+        }
+        Some(input) if !input.is_object() => {
+            return Err(RequestError::bad(
+                "input",
+                "must be an object: the call's arguments, whole",
+            ));
+        }
+        Some(_) | None => {}
+    }
+    match rule.as_deref() {
+        Some(_) if !keeps => {
+            return Err(RequestError::bad(
+                "rule",
+                "goes with decision allowSession or allowAlways only",
+            ));
+        }
+        Some(rule) if rule.trim().is_empty() => {
+            return Err(RequestError::bad("rule", "must not be empty"));
+        }
+        Some(_) | None => {}
+    }
+    let decision = Decision {
+        kind,
+        feedback: feedback.filter(|text| !text.trim().is_empty()),
+        input: input.map(Arc::new),
+        rule: rule.map(|rule| rule.trim().to_owned()),
+    };
+    Ok((ApprovalId::from(approval_id), decision))
+}
+
+/// A new title: one line.
+pub fn title(params: &wire::RenameSessionParams) -> Result<String, RequestError> {
+    let title = params.title.trim();
+    if title.is_empty() {
+        return Err(RequestError::bad("title", "must not be empty"));
+    }
+    if title.contains(char::is_control) {
+        return Err(RequestError::bad("title", "must be one line of plain text"));
+    }
+    if title.chars().count() > MAX_TITLE {
+        return Err(RequestError::bad(
+            "title",
+            format!("must be at most {MAX_TITLE} characters long"),
+        ));
+    }
+    Ok(title.to_owned())
+}
+
+/// Which events of a session are wanted: the last `tail` of those after `after` and before `before`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Only events after this number; 0 for all.
+    pub after: u64,
+    /// Only events before this number; none for all.
+    pub before: Option<u64>,
+    /// How many at most, the last ones.
+    pub tail: u32,
+}
+
+/// The page that `agent/loadSession` asks for.
+pub fn page(params: &wire::LoadSessionParams) -> Result<Page, RequestError> {
+    let default = match params.after_seq {
+        Some(_) => MAX_TAIL,
+        None => DEFAULT_TAIL,
+    };
+    let tail = params.tail.unwrap_or(default);
+    if tail > MAX_TAIL {
+        return Err(RequestError::bad("tail", format!("must be at most {MAX_TAIL}")));
+    }
+    Ok(Page {
+        after: params.after_seq.unwrap_or(0),
+        before: params.before_seq,
+        tail,
+    })
+}
+
+/// How many sessions `agent/listSessions` gives at most.
+pub fn session_limit(params: &wire::ListSessionsParams) -> Result<u32, RequestError> {
+    match params.limit {
+        None => Ok(DEFAULT_SESSIONS),
+        Some(limit @ 1..=MAX_SESSIONS) => Ok(limit),
+        Some(_) => Err(RequestError::bad(
+            "limit",
+            format!("must be from 1 to {MAX_SESSIONS}"),
+        )),
+    }
+}
+
+/// What `agent/readContent` asks for: where, and how many bytes at most.
+pub fn content(params: &wire::ReadContentParams) -> Result<(ContentPointer, u64), RequestError> {
+    let limit = params.limit.unwrap_or(DEFAULT_LIMIT);
+    if !(1..=MAX_LIMIT).contains(&limit) {
+        return Err(RequestError::bad(
+            "limit",
+            format!("must be from 1 to {MAX_LIMIT}"),
+        ));
+    }
+    let pointer = ContentPointer::parse(&params.reference)
+        .ok_or_else(|| RequestError::UnknownContent(params.reference.clone()))?;
+    Ok((pointer, limit))
+}
+
+/// The name of an effort, as the domain keeps it.
+pub fn effort(effort: wire::Effort) -> &'static str {
+    match effort {
+        wire::Effort::Low => "low",
+        wire::Effort::Medium => "medium",
+        wire::Effort::High => "high",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn respond(value: Value) -> Result<(ApprovalId, Decision), RequestError> {
+        decision(params(value).unwrap())
+    }
+
+    #[test]
+    fn decisions_carry_only_what_goes_with_them() {
+        let (id, decision) = respond(json!({
+            "approvalId": "appr_1", "decision": "allowAlways", "rule": " bash(ls*) ", "input": {"command": "ls"}
+        }))
+        .unwrap();
+        assert_eq!(id.as_str(), "appr_1");
+        assert_eq!(decision.kind, DecisionKind::AllowAlways);
+        assert_eq!(decision.rule.as_deref(), Some("bash(ls*)"));
+        for (value, says) in [
+            (
+                json!({"decision": "allow", "feedback": "x"}),
+                "feedback: goes with decision deny",
+            ),
+            (
+                json!({"decision": "deny", "input": {}}),
+                "input: does not go with",
+            ),
+            (
+                json!({"decision": "allow", "input": "ls"}),
+                "input: must be an object",
+            ),
+            (
+                json!({"decision": "allow", "rule": "x"}),
+                "rule: goes with decision allowSession",
+            ),
+            (
+                json!({"decision": "allowAlways", "rule": " "}),
+                "rule: must not be empty",
+            ),
+        ] {
+            let mut value = value;
+            value["approvalId"] = "appr_1".into();
+            let error = respond(value).unwrap_err().to_string();
+            assert!(error.starts_with(says), "{error}");
+        }
+    }
+
+    #[test]
+    fn missing_params_are_named() {
+        let error = params::<wire::PromptParams>(json!({"prompt": "hi"})).unwrap_err();
+        let RequestError::BadParams { field, .. } = &error else {
+            panic!("{error}");
+        };
+        assert_eq!(field, "sessionId");
+        let error = params::<wire::SetModeParams>(json!({"sessionId": "s", "mode": "yolo"})).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("expected one of `plan`, `ask`, `autoEdit`, `full`")
+        );
+        assert!(params::<wire::ListApprovalsParams>(Value::Null).is_ok());
+    }
+
+    #[test]
+    fn pages_have_limits() {
+        let page_of = |value: Value| page(&params(value).unwrap());
+        assert_eq!(page_of(json!({"sessionId": "s"})).unwrap().tail, 200);
+        assert_eq!(
+            page_of(json!({"sessionId": "s", "afterSeq": 7})).unwrap(),
+            Page {
+                after: 7,
+                before: None,
+                tail: 1_000
+            }
+        );
+        assert!(page_of(json!({"sessionId": "s", "tail": 1001})).is_err());
+    }
+
+    #[test]
+    fn titles_are_one_line() {
+        let title_of = |text: &str| {
+            title(&wire::RenameSessionParams {
+                session_id: "s".to_owned(),
+                title: text.to_owned(),
+            })
+        };
+        assert_eq!(title_of(" basket ").unwrap(), "basket");
+        for wrong in ["", " \n", "a\nb", &"x".repeat(201)] {
+            assert!(title_of(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn content_is_read_within_limits() {
+        let content_of = |value: Value| content(&params(value).unwrap());
+        let (pointer, limit) = content_of(json!({"sessionId": "s", "ref": "c:out"})).unwrap();
+        assert_eq!((pointer, limit), (ContentPointer::Kept("out".to_owned()), 65_536));
+        assert!(content_of(json!({"sessionId": "s", "ref": "c:out", "limit": 0})).is_err());
+        assert!(content_of(json!({"sessionId": "s", "ref": "out"})).is_err());
+    }
+}

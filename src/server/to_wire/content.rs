@@ -1,0 +1,266 @@
+//! References to what was cut, and finding it again for `agent/readContent`.
+//!
+//! `e:<seq>:<path>` is a field of an event, `c:<name>` is content that a session keeps aside. The texts
+//! are the ones that are shown, so that offsets are those of the field that was cut.
+
+use std::borrow::Cow;
+
+use super::cut::Cutter;
+use super::{message, to_json, values};
+use crate::base::text::neutralise;
+use crate::domain::{Block, Event, PlanItem};
+use crate::protocol::ReadContentResult;
+
+/// How much is read when the client does not say, in bytes.
+pub const DEFAULT_LIMIT: u64 = 64 * 1024;
+
+/// How much is read at most, in bytes.
+pub const MAX_LIMIT: u64 = 1024 * 1024;
+
+/// What a reference points at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ContentPointer {
+    /// A field of an event; [`field`] reads it.
+    Event {
+        /// The event's number.
+        seq: u64,
+        /// The field's path.
+        path: String,
+    },
+    /// Content kept aside under this name; [`kept_piece`] shows what was read.
+    Kept(String),
+}
+
+impl ContentPointer {
+    /// Reads a reference; none when it is not one of ours.
+    pub fn parse(reference: &str) -> Option<Self> {
+        if let Some(name) = reference.strip_prefix("c:") {
+            return Some(Self::Kept(name.to_owned()));
+        }
+        let (seq, path) = reference.strip_prefix("e:")?.split_once(':')?;
+        Some(Self::Event {
+            seq: seq.parse().ok()?,
+            path: path.to_owned(),
+        })
+    }
+}
+
+/// The whole of a field that was cut; none when the event has no such field.
+pub fn field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
+    match event {
+        Event::TurnEnded(end) => match split(path) {
+            ("unusedSteers", None) => Some(steers(&end.unused_steers).into()),
+            ("unusedSteers", Some(rest)) => {
+                let (index, rest) = rest.split_once('/')?;
+                block_field(end.unused_steers.get(index.parse::<usize>().ok()?)?, rest)
+            }
+            _ => None,
+        },
+        Event::Message(message) => match split(path) {
+            ("content", None) => Some(to_json(&message::blocks(&message.content)).into()),
+            ("content", Some(rest)) => block_field(&message.content, rest),
+            _ => None,
+        },
+        Event::ToolCall(update) => match split(path) {
+            ("output", None) => update.result.as_ref().map(|result| shown(&result.text)),
+            ("diff", None) => update.diff.as_ref().map(|diff| shown(diff)),
+            ("input", None) => update.input.as_ref().map(|input| to_json(&**input).into()),
+            ("images", Some(rest)) => {
+                let (index, rest) = rest.split_once('/')?;
+                let image = update.result.as_ref()?.images.get(index.parse::<usize>().ok()?)?;
+                (rest == "data").then_some(Cow::Borrowed(&*image.data))
+            }
+            _ => None,
+        },
+        Event::ApprovalRequested(approval) => match path {
+            "diff" => approval.diff.as_ref().map(|diff| shown(diff)),
+            "input" => Some(to_json(&*approval.input).into()),
+            _ => None,
+        },
+        Event::ApprovalResolved { decision, .. } => match path {
+            "feedback" => decision.feedback.as_deref().map(Cow::Borrowed),
+            "input" => decision.input.as_ref().map(|input| to_json(&**input).into()),
+            _ => None,
+        },
+        Event::Plan(items) => (path == "items").then(|| plan(items).into()),
+        Event::TurnStarted { .. }
+        | Event::MessageRetracted { .. }
+        | Event::Transition { .. }
+        | Event::Retry { .. }
+        | Event::Wait { .. }
+        | Event::Usage { .. }
+        | Event::Warning { .. }
+        | Event::SessionUpdated { .. }
+        | Event::Delta(_) => None,
+    }
+}
+
+/// A piece of a text: at most `limit` bytes from `offset` on, moved to whole characters.
+pub fn piece(whole: &str, offset: u64, limit: u64) -> ReadContentResult {
+    let start = whole.floor_char_boundary(usize::try_from(offset).unwrap_or(usize::MAX));
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    // A limit below one character's length must still get on.
+    let mut end = whole.floor_char_boundary(start.saturating_add(limit));
+    if end == start {
+        end = whole.ceil_char_boundary(start.saturating_add(1).min(whole.len()));
+    }
+    ReadContentResult {
+        text: whole[start..end].to_owned(),
+        next_offset: (end < whole.len()).then_some(end as u64),
+        bytes: whole.len() as u64,
+    }
+}
+
+/// A piece of content kept aside: `raw` was read from `offset` on, of `bytes` in all. Bytes that are no
+/// UTF-8 are replaced, and what a terminal would obey is taken out.
+pub fn kept_piece(raw: &[u8], offset: u64, bytes: u64) -> ReadContentResult {
+    let at_end = offset + raw.len() as u64 >= bytes;
+    let mut used = raw.len();
+    if !at_end && let Some(open) = open_character(raw) {
+        used -= open;
+    }
+    let text = String::from_utf8_lossy(&raw[..used]);
+    ReadContentResult {
+        text: neutralise(&text).into_owned(),
+        next_offset: (!at_end && used > 0).then_some(offset + used as u64),
+        bytes,
+    }
+}
+
+/// How many bytes at the end begin a character that does not end there.
+fn open_character(raw: &[u8]) -> Option<usize> {
+    let (back, first) = raw
+        .iter()
+        .rev()
+        .take(3)
+        .enumerate()
+        .find(|(_, byte)| !(0x80..0xc0).contains(*byte))?;
+    let length = match first {
+        0xc0..0xe0 => 2,
+        0xe0..0xf0 => 3,
+        0xf0.. => 4,
+        _ => 1,
+    };
+    // A read of nothing but the open character gives it up as broken rather than standing still.
+    (back + 1 < length && back + 1 < raw.len()).then_some(back + 1)
+}
+
+/// Text from a tool as it is shown.
+pub(super) fn shown(text: &str) -> Cow<'_, str> {
+    neutralise(text)
+}
+
+pub(super) fn event_reference(seq: u64, path: &str) -> String {
+    format!("e:{seq}:{path}")
+}
+
+pub(super) fn kept_reference(name: &str) -> String {
+    format!("c:{name}")
+}
+
+/// The path of the field `name` of the object at `parent`.
+pub(super) fn path(parent: &str, name: &str) -> String {
+    if parent.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{parent}/{name}")
+    }
+}
+
+/// All unused steers, as a JSON array.
+pub(super) fn steers(steers: &[Vec<Block>]) -> String {
+    let steers: Vec<_> = steers.iter().map(|steer| message::blocks(steer)).collect();
+    to_json(&steers)
+}
+
+/// The whole plan, as a JSON array.
+pub(super) fn plan(items: &[PlanItem]) -> String {
+    let mut cutter = Cutter::unlimited();
+    let items: Vec<_> = items
+        .iter()
+        .map(|item| values::plan_item(&mut cutter, item))
+        .collect();
+    to_json(&items)
+}
+
+fn split(path: &str) -> (&str, Option<&str>) {
+    match path.split_once('/') {
+        Some((first, rest)) => (first, Some(rest)),
+        None => (path, None),
+    }
+}
+
+fn block_field<'a>(blocks: &'a [Block], path: &str) -> Option<Cow<'a, str>> {
+    let (index, name) = path.split_once('/')?;
+    match (blocks.get(index.parse::<usize>().ok()?)?, name) {
+        (Block::Text(text), "text") | (Block::Reasoning { text, .. }, "text") => Some(text.into()),
+        (Block::Reference(reference), "text") => Some((&reference.text).into()),
+        (Block::ToolUse { input, .. }, "input") => Some(to_json(&**input).into()),
+        (Block::Image(image), "data") => Some(Cow::Borrowed(&*image.data)),
+        (
+            Block::Text(_)
+            | Block::Reasoning { .. }
+            | Block::Reference(_)
+            | Block::ToolUse { .. }
+            | Block::ToolResult { .. }
+            | Block::Image(_),
+            _,
+        ) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_are_read_back() {
+        assert_eq!(
+            ContentPointer::parse("e:12:content/0/text"),
+            Some(ContentPointer::Event {
+                seq: 12,
+                path: "content/0/text".to_owned()
+            })
+        );
+        assert_eq!(
+            ContentPointer::parse("c:out:1"),
+            Some(ContentPointer::Kept("out:1".to_owned()))
+        );
+        for wrong in ["", "e:", "e:x:text", "x:1"] {
+            assert_eq!(ContentPointer::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn pieces_join_to_the_whole() {
+        let whole = "aé€😀".repeat(7);
+        for limit in 1..9 {
+            let (mut joined, mut offset) = (String::new(), Some(0));
+            while let Some(at) = offset {
+                let piece = piece(&whole, at, limit);
+                joined += &piece.text;
+                offset = piece.next_offset;
+            }
+            assert_eq!(joined, whole, "limit {limit}");
+        }
+        assert_eq!(piece("abc", 99, 5).text, "");
+        assert_eq!(piece("abc", 99, 5).next_offset, None);
+    }
+
+    #[test]
+    fn kept_pieces_join_to_the_whole() {
+        let whole = "aé€😀".repeat(7).into_bytes();
+        for limit in 1..9 {
+            let (mut joined, mut offset) = (String::new(), Some(0));
+            while let Some(at) = offset {
+                let start = at as usize;
+                let end = (start + limit.max(4)).min(whole.len());
+                let piece = kept_piece(&whole[start..end], at, whole.len() as u64);
+                joined += &piece.text;
+                offset = piece.next_offset;
+            }
+            assert_eq!(joined.as_bytes(), whole, "limit {limit}");
+        }
+        assert_eq!(kept_piece(b"\x1b[31mred\xff", 0, 9).text, "red\u{fffd}");
+    }
+}

@@ -1,0 +1,119 @@
+//! Messages, their blocks, and the question of an approval.
+
+use super::content;
+use super::cut::Cutter;
+use crate::domain::{Approval, Block, ImageData, Message};
+use crate::protocol::{
+    ApprovalRequestedNotification, EventHeader, Image, MessageBlock, MessageNotification, MoreFields,
+};
+
+/// Blocks, whole.
+pub fn blocks(blocks: &[Block]) -> Vec<MessageBlock> {
+    let mut cutter = Cutter::unlimited();
+    blocks
+        .iter()
+        .map(|block| self::block(block, "", &mut cutter))
+        .collect()
+}
+
+/// The question of an approval as it is asked; also for `agent/listApprovals` and `agent/loadSession`.
+pub fn approval_requested(header: EventHeader, approval: &Approval) -> ApprovalRequestedNotification {
+    let mut cutter = Cutter::new(header.seq);
+    let mut more = MoreFields::new();
+    ApprovalRequestedNotification {
+        header,
+        approval_id: approval.id.to_string(),
+        tool_call_id: approval.tool_call.to_string(),
+        name: cutter.line(&approval.name),
+        title: cutter.title(&approval.title),
+        cwd: cutter.line(&approval.cwd),
+        risk: approval.risk.into(),
+        why: cutter.line(&approval.why),
+        rule: approval.rule.as_ref().map(|rule| cutter.line(rule)),
+        input: cutter.json("", "input", &approval.input, &mut more),
+        diff: approval
+            .diff
+            .as_ref()
+            .map(|diff| cutter.text("", "diff", &content::shown(diff), &mut more)),
+        more,
+    }
+}
+
+pub(super) fn message(header: EventHeader, message: &Message, cutter: &mut Cutter) -> MessageNotification {
+    let content = cut_blocks(&message.content, "content", cutter);
+    let mut more = MoreFields::new();
+    if content.len() < message.content.len() {
+        let whole = super::to_json(&blocks(&message.content)).len();
+        cutter.whole("content", whole, &mut more);
+    }
+    MessageNotification {
+        header,
+        message_id: message.id.to_string(),
+        role: message.role.into(),
+        content,
+        incomplete: message.incomplete,
+        hidden: message.hidden,
+        more,
+    }
+}
+
+/// As many blocks as there is room for, each cut; `path` is that of the list.
+pub(super) fn cut_blocks(blocks: &[Block], path: &str, cutter: &mut Cutter) -> Vec<MessageBlock> {
+    cutter.list(blocks, |cutter, index, block| {
+        self::block(block, &format!("{path}/{index}"), cutter)
+    })
+}
+
+pub(super) fn image(image: &ImageData, path: &str, cutter: &mut Cutter) -> Image {
+    let mut more = MoreFields::new();
+    let whole = cutter.take_whole(image.data.len());
+    if !whole {
+        more.insert(
+            "data".to_owned(),
+            cutter.more(&content::path(path, "data"), image.data.len()),
+        );
+    }
+    Image {
+        media_type: cutter.line(&image.media_type),
+        data: whole.then(|| image.data.to_string()),
+        more,
+    }
+}
+
+fn block(block: &Block, path: &str, cutter: &mut Cutter) -> MessageBlock {
+    let mut more = MoreFields::new();
+    match block {
+        Block::Text(text) => MessageBlock::Text {
+            text: cutter.text(path, "text", text, &mut more),
+            more,
+        },
+        // Opaque reasoning and signatures are for the provider alone.
+        Block::Reasoning { redacted: true, .. } => MessageBlock::Reasoning {
+            text: String::new(),
+            more,
+        },
+        Block::Reasoning { text, .. } => MessageBlock::Reasoning {
+            text: cutter.text(path, "text", text, &mut more),
+            more,
+        },
+        Block::ToolUse { id, name, input } => MessageBlock::ToolUse {
+            tool_call_id: id.to_string(),
+            name: cutter.line(name),
+            input: cutter.json(path, "input", input, &mut more),
+            more,
+        },
+        Block::ToolResult { id, result } => MessageBlock::ToolResult {
+            tool_call_id: id.to_string(),
+            is_error: result.is_error,
+        },
+        Block::Image(data) => MessageBlock::Image(image(data, path, cutter)),
+        Block::Reference(reference) => MessageBlock::Reference {
+            kind: reference.kind.into(),
+            path: cutter.line(&reference.path),
+            start_line: reference.lines.map(|(first, _)| first),
+            end_line: reference.lines.map(|(_, last)| last),
+            text: cutter.text(path, "text", &reference.text, &mut more),
+            more,
+        },
+    }
+}

@@ -1,0 +1,354 @@
+//! From the domain to the wire: exhaustive matches, so that a new event or variant does not compile until
+//! its wire shape is decided.
+//!
+//! Long fields are cut here and nowhere else (R-WIRE-3): [`cut`] shortens and writes the reference,
+//! [`content`] finds the whole again for that reference. Deltas have a second form in [`delta`], bytes
+//! that the outbox merges by appending.
+
+pub mod content;
+mod cut;
+pub mod delta;
+mod message;
+mod names;
+mod values;
+
+pub use message::{approval_requested, blocks};
+pub use names::effort;
+pub use values::{error_data, grant, metrics, prompt_result, spent, tool_info, usage};
+
+use serde::Serialize;
+
+use self::cut::Cutter;
+use crate::domain::{Delta, Envelope, Event, ToolCallUpdate, Transition, TurnEnd};
+use crate::protocol::{self as wire, EventHeader, MoreFields, ServerNotification};
+
+/// An event as its notification.
+pub fn notification(envelope: &Envelope) -> ServerNotification {
+    let header = header(envelope);
+    let mut cutter = Cutter::new(header.seq);
+    match &envelope.event {
+        Event::TurnStarted { resumes } => wire::TurnStartedNotification {
+            header,
+            resumes: resumes.as_ref().map(ToString::to_string),
+        }
+        .into(),
+        Event::TurnEnded(end) => turn_ended(header, end, &mut cutter).into(),
+        Event::Message(message) => message::message(header, message, &mut cutter).into(),
+        Event::MessageRetracted { message, tool_calls } => wire::MessageRetractedNotification {
+            header,
+            message_id: message.to_string(),
+            tool_call_ids: cutter.list(tool_calls, |cutter, _, id| cutter.line(id.as_str())),
+        }
+        .into(),
+        Event::ToolCall(update) => tool_call(header, update, &mut cutter).into(),
+        Event::ApprovalRequested(approval) => approval_requested(header, approval).into(),
+        Event::ApprovalResolved {
+            approval,
+            tool_call,
+            decision,
+            by,
+        } => {
+            let mut more = MoreFields::new();
+            wire::ApprovalResolvedNotification {
+                header,
+                approval_id: approval.to_string(),
+                tool_call_id: tool_call.to_string(),
+                decision: decision.kind.into(),
+                by: (*by).into(),
+                feedback: decision
+                    .feedback
+                    .as_ref()
+                    .map(|text| cutter.text("", "feedback", text, &mut more)),
+                input: decision
+                    .input
+                    .as_ref()
+                    .map(|input| cutter.json("", "input", input, &mut more)),
+                rule: decision.rule.as_ref().map(|rule| cutter.line(rule)),
+                more,
+            }
+            .into()
+        }
+        Event::Plan(items) => {
+            let shown = cutter.list(items, |cutter, _, item| values::plan_item(cutter, item));
+            let mut more = MoreFields::new();
+            if shown.len() < items.len() {
+                cutter.whole("items", content::plan(items).len(), &mut more);
+            }
+            wire::PlanNotification {
+                header,
+                items: shown,
+                more,
+            }
+            .into()
+        }
+        Event::Transition { transition, detail } => {
+            let (kind, reason) = match *transition {
+                Transition::Continue(reason) => (
+                    wire::TransitionKind::Continue,
+                    wire::TransitionReason::Continue(reason.into()),
+                ),
+                Transition::Terminal(reason) => (
+                    wire::TransitionKind::Terminal,
+                    wire::TransitionReason::Terminal(reason.into()),
+                ),
+            };
+            wire::TransitionNotification {
+                header,
+                kind,
+                reason,
+                detail: detail.as_ref().map(|detail| cutter.line(detail)),
+            }
+            .into()
+        }
+        Event::Retry {
+            provider,
+            model,
+            attempt,
+            max_retries,
+            delay_ms,
+            resume_at,
+            error,
+            next,
+        } => wire::RetryNotification {
+            header,
+            provider: cutter.line(provider),
+            model: cutter.line(model),
+            attempt: *attempt,
+            max_retries: *max_retries,
+            delay_ms: *delay_ms,
+            resume_at: *resume_at,
+            error: error_data(error),
+            next: cutter.line(next),
+        }
+        .into(),
+        Event::Wait { why, until } => wire::WaitNotification {
+            header,
+            why: cutter.line(why),
+            until: *until,
+        }
+        .into(),
+        Event::Usage {
+            step,
+            turn,
+            session,
+            step_cost,
+            turn_cost,
+            session_cost,
+            context_used,
+            window,
+        } => wire::UsageNotification {
+            header,
+            step: spent(step, *step_cost),
+            turn: spent(turn, *turn_cost),
+            session: spent(session, *session_cost),
+            context_used: *context_used,
+            context_window: *window,
+        }
+        .into(),
+        Event::Warning { code, message } => wire::WarningNotification {
+            session_id: Some(header.session_id),
+            seq: Some(header.seq),
+            turn_id: header.turn_id,
+            at: Some(header.at),
+            code: cutter.line(code),
+            message: cutter.line(message),
+        }
+        .into(),
+        Event::SessionUpdated {
+            title,
+            mode,
+            model,
+            effort,
+        } => wire::SessionUpdatedNotification {
+            header,
+            title: title.as_ref().map(|title| cutter.line(title)),
+            mode: mode.map(Into::into),
+            model: model.as_ref().map(|model| cutter.line(model)),
+            effort: effort.as_deref().and_then(names::effort),
+        }
+        .into(),
+        Event::Delta(delta) => delta_notification(header, delta),
+    }
+}
+
+/// A warning that concerns the server as a whole.
+pub fn server_warning(code: &str, message: &str) -> ServerNotification {
+    let mut cutter = Cutter::new(0);
+    wire::WarningNotification {
+        session_id: None,
+        seq: None,
+        turn_id: None,
+        at: None,
+        code: cutter.line(code),
+        message: cutter.line(message),
+    }
+    .into()
+}
+
+/// A stored event, for `agent/loadSession`.
+pub fn event_record(envelope: &Envelope) -> wire::EventRecord {
+    let notification = notification(envelope);
+    wire::EventRecord {
+        method: notification.method().to_owned(),
+        params: to_value(&notification),
+    }
+}
+
+/// The head of an event.
+pub fn header(envelope: &Envelope) -> EventHeader {
+    EventHeader {
+        session_id: envelope.session.to_string(),
+        seq: envelope.seq.unwrap_or_default(),
+        turn_id: envelope.turn.as_ref().map(ToString::to_string),
+        at: envelope.at_ms,
+    }
+}
+
+/// A notification as the body of a JSON-RPC frame.
+pub fn frame(notification: &ServerNotification) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Body<'a> {
+        jsonrpc: &'static str,
+        method: &'static str,
+        params: &'a ServerNotification,
+    }
+    let body = Body {
+        jsonrpc: "2.0",
+        method: notification.method(),
+        params: notification,
+    };
+    #[expect(clippy::expect_used, reason = "wire types have string keys and derived impls")]
+    serde_json::to_vec(&body).expect("wire types serialise")
+}
+
+fn to_value<T: Serialize>(value: &T) -> serde_json::Value {
+    #[expect(clippy::expect_used, reason = "wire types have string keys and derived impls")]
+    serde_json::to_value(value).expect("wire types serialise")
+}
+
+fn to_json<T: Serialize + ?Sized>(value: &T) -> String {
+    #[expect(clippy::expect_used, reason = "wire types have string keys and derived impls")]
+    serde_json::to_string(value).expect("wire types serialise")
+}
+
+fn turn_ended(header: EventHeader, end: &TurnEnd, cutter: &mut Cutter) -> wire::TurnEndedNotification {
+    let unused_steers = cutter.list(&end.unused_steers, |cutter, index, steer| {
+        message::cut_blocks(steer, &format!("unusedSteers/{index}"), cutter)
+    });
+    let mut more = MoreFields::new();
+    let kept: usize = unused_steers.iter().map(Vec::len).sum();
+    if kept < end.unused_steers.iter().map(Vec::len).sum() {
+        let whole = content::steers(&end.unused_steers).len();
+        cutter.whole("unusedSteers", whole, &mut more);
+    }
+    wire::TurnEndedNotification {
+        header,
+        reason: end.reason.into(),
+        state: end.state.into(),
+        usage: usage(&end.usage),
+        cost_usd: end.cost.map(crate::domain::Cost::usd),
+        error: end.error.as_ref().map(error_data),
+        unused_steers,
+        more,
+    }
+}
+
+fn tool_call(
+    header: EventHeader,
+    update: &ToolCallUpdate,
+    cutter: &mut Cutter,
+) -> wire::ToolCallNotification {
+    let mut more = MoreFields::new();
+    wire::ToolCallNotification {
+        header,
+        tool_call_id: update.id.to_string(),
+        name: cutter.line(&update.name),
+        title: cutter.title(&update.title),
+        status: update.status.into(),
+        locations: update
+            .locations
+            .iter()
+            .take(values::MAX_LOCATIONS)
+            .map(|location| values::location(cutter, location))
+            .collect(),
+        output: update
+            .result
+            .as_ref()
+            .map(|result| cutter.output(result, &mut more)),
+        diff: update
+            .diff
+            .as_ref()
+            .map(|diff| cutter.text("", "diff", &content::shown(diff), &mut more)),
+        input: update
+            .input
+            .as_ref()
+            .map(|input| cutter.json("", "input", input, &mut more)),
+        images: update
+            .result
+            .as_ref()
+            .map(|result| {
+                cutter.list(&result.images, |cutter, index, image| {
+                    message::image(image, &format!("images/{index}"), cutter)
+                })
+            })
+            .unwrap_or_default(),
+        duration_ms: update.duration_ms,
+        parent_tool_call_id: update.parent.as_ref().map(ToString::to_string),
+        more,
+    }
+}
+
+fn delta_notification(header: EventHeader, delta: &Delta) -> ServerNotification {
+    let session_id = header.session_id;
+    let turn_id = header.turn_id.unwrap_or_default();
+    match delta {
+        Delta::Text {
+            message,
+            offset,
+            text,
+        } => wire::TextDeltaNotification {
+            session_id,
+            turn_id,
+            message_id: message.to_string(),
+            offset: *offset,
+            text: text.clone(),
+        }
+        .into(),
+        Delta::Reasoning {
+            message,
+            offset,
+            text,
+        } => wire::ReasoningDeltaNotification {
+            session_id,
+            turn_id,
+            message_id: message.to_string(),
+            offset: *offset,
+            text: text.clone(),
+        }
+        .into(),
+        Delta::ToolInput {
+            message,
+            tool_call,
+            name,
+            text,
+        } => wire::ToolInputDeltaNotification {
+            session_id,
+            turn_id,
+            message_id: message.to_string(),
+            tool_call_id: tool_call.to_string(),
+            name: name.clone(),
+            text: text.clone(),
+        }
+        .into(),
+        Delta::ToolOutput { tool_call, text } => wire::ToolOutputDeltaNotification {
+            session_id,
+            turn_id,
+            tool_call_id: tool_call.to_string(),
+            text: text.clone(),
+        }
+        .into(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

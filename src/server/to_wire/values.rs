@@ -1,0 +1,179 @@
+//! Small values: errors, usage, grants, tools, metrics, the answer to a prompt.
+
+use super::cut::Cutter;
+use crate::base::counters::{BUCKETS_US, HistogramSnapshot, Totals};
+use crate::base::text::prefix;
+use crate::domain::{AgentError, Cost, Grant, Location, PlanItem, ToolSpec, TurnEnd, TurnId, Usage};
+use crate::protocol as wire;
+
+/// How many locations of a tool call are told.
+pub(super) const MAX_LOCATIONS: usize = 100;
+
+/// The longest text of an error, in bytes: texts come from providers too, who may send a whole page.
+const ERROR_TEXT: usize = 2 * 1024;
+
+/// An error as clients see it.
+pub fn error_data(error: &AgentError) -> wire::ErrorData {
+    let AgentError {
+        code,
+        class,
+        message,
+        cause,
+        provider,
+        model,
+        status,
+        request_id,
+        retry_after_ms,
+        reset_at,
+        user_action,
+        attempts,
+    } = error;
+    let short = |text: &Option<String>| text.as_deref().map(clip);
+    wire::ErrorData {
+        code: (*code).into(),
+        message: clip(message),
+        class: (*class).into(),
+        cause: short(cause),
+        provider: short(provider),
+        model: short(model),
+        status: *status,
+        request_id: short(request_id),
+        retry_after_ms: *retry_after_ms,
+        reset_at: *reset_at,
+        user_action: short(user_action),
+        attempts: *attempts,
+        refusal: None,
+        field: None,
+        holder: None,
+    }
+}
+
+/// The answer to `agent/prompt` and `agent/resumeTurn`. `text` is the final answer, empty without one.
+pub fn prompt_result(turn: &TurnId, end: &TurnEnd, text: String) -> wire::PromptResult {
+    wire::PromptResult {
+        turn_id: turn.to_string(),
+        reason: end.reason.into(),
+        state: end.state.into(),
+        text,
+        usage: usage(&end.usage),
+        cost_usd: end.cost.map(Cost::usd),
+        error: end.error.as_ref().map(error_data),
+    }
+}
+
+/// Tokens.
+pub fn usage(usage: &Usage) -> wire::TokenUsage {
+    let Usage {
+        input,
+        output,
+        cache_read,
+        cache_write,
+    } = *usage;
+    wire::TokenUsage {
+        input_tokens: input,
+        output_tokens: output,
+        cache_read_tokens: cache_read,
+        cache_write_tokens: cache_write,
+    }
+}
+
+/// Tokens with their cost.
+pub fn spent(tokens: &Usage, cost: Option<Cost>) -> wire::Spent {
+    wire::Spent {
+        tokens: usage(tokens),
+        cost_usd: cost.map(Cost::usd),
+    }
+}
+
+/// Something that was allowed beyond one call.
+pub fn grant(grant: &Grant) -> wire::Grant {
+    let Grant {
+        id,
+        rule,
+        scope,
+        folder,
+        at_ms,
+    } = grant;
+    wire::Grant {
+        grant_id: id.clone(),
+        rule: rule.clone(),
+        scope: (*scope).into(),
+        folder: folder.clone(),
+        granted_at: *at_ms,
+    }
+}
+
+/// A tool.
+pub fn tool_info(spec: &ToolSpec) -> wire::ToolInfo {
+    let ToolSpec {
+        name,
+        description,
+        schema,
+    } = spec;
+    wire::ToolInfo {
+        name: name.clone(),
+        description: description.clone(),
+        input_schema: schema.clone(),
+    }
+}
+
+/// What the server has counted, with the session's part if one was asked for.
+pub fn metrics(totals: &Totals, session: Option<wire::SessionMetrics>) -> wire::MetricsResult {
+    wire::MetricsResult {
+        totals: wire::Counts {
+            input_tokens: totals.input_tokens.get(),
+            output_tokens: totals.output_tokens.get(),
+            requests: totals.requests.get(),
+            errors: totals.errors.get(),
+            tool_calls: totals.tool_calls.get(),
+            retries: totals.retries.get(),
+            compactions: totals.compactions.get(),
+            cancels: totals.cancels.get(),
+        },
+        latencies: wire::Latencies {
+            first_token: histogram(totals.first_token.snapshot()),
+            step: histogram(totals.step.snapshot()),
+            tool: histogram(totals.tool.snapshot()),
+            cancel: histogram(totals.cancel.snapshot()),
+        },
+        session,
+    }
+}
+
+pub(super) fn location(cutter: &mut Cutter, location: &Location) -> wire::Location {
+    wire::Location {
+        uri: cutter.line(&location.uri),
+        line: location.line,
+    }
+}
+
+pub(super) fn plan_item(cutter: &mut Cutter, item: &PlanItem) -> wire::PlanItem {
+    wire::PlanItem {
+        text: cutter.line(&item.text),
+        status: item.status.into(),
+    }
+}
+
+fn histogram(snapshot: HistogramSnapshot) -> wire::Histogram {
+    let HistogramSnapshot {
+        buckets,
+        sum_us,
+        count,
+    } = snapshot;
+    wire::Histogram {
+        bounds_us: BUCKETS_US.to_vec(),
+        counts: buckets,
+        sum_us,
+        count,
+    }
+}
+
+fn clip(text: &str) -> String {
+    let clean = crate::base::text::neutralise(text);
+    let head = prefix(&clean, ERROR_TEXT);
+    if head.len() < clean.len() {
+        format!("{head}…")
+    } else {
+        head.to_owned()
+    }
+}
