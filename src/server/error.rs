@@ -92,7 +92,13 @@ pub enum RequestError {
     Cancelled(Box<PromptResult>),
     /// Something that has its own words: the store, the configuration.
     #[error(transparent)]
-    Agent(#[from] AgentError),
+    Agent(Box<AgentError>),
+}
+
+impl From<AgentError> for RequestError {
+    fn from(error: AgentError) -> Self {
+        Self::Agent(Box::new(error))
+    }
 }
 
 impl RequestError {

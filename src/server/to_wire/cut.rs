@@ -110,10 +110,11 @@ impl Cutter {
 
     /// A line for people; a too long one is cut without a reference.
     pub(super) fn line(&mut self, text: &str) -> String {
-        let clean = neutralise(text);
+        let begin = prefix(text, 2 * LINE);
+        let clean = neutralise(begin);
         let head = fitting_prefix(&clean, LINE, self.left);
         self.left -= escaped_len(head);
-        if head.len() < clean.len() {
+        if head.len() < clean.len() || begin.len() < text.len() {
             format!("{head}…")
         } else {
             head.to_owned()
@@ -122,7 +123,7 @@ impl Cutter {
 
     /// A title: one line.
     pub(super) fn title(&mut self, text: &str) -> String {
-        self.line(&one_line(&neutralise(text), TITLE))
+        self.line(&one_line(&neutralise(prefix(text, 2 * LINE)), TITLE))
     }
 
     /// As many elements of a list as there is room for. What is left out is the caller's to tell.

@@ -2,7 +2,7 @@
 
 use super::cut::Cutter;
 use crate::base::counters::{BUCKETS_US, HistogramSnapshot, Totals};
-use crate::base::text::prefix;
+use crate::base::text::{neutralise, prefix};
 use crate::domain::{AgentError, Cost, Grant, Location, PlanItem, ToolSpec, TurnEnd, TurnId, Usage};
 use crate::protocol as wire;
 
@@ -169,11 +169,11 @@ fn histogram(snapshot: HistogramSnapshot) -> wire::Histogram {
 }
 
 fn clip(text: &str) -> String {
-    let clean = crate::base::text::neutralise(text);
-    let head = prefix(&clean, ERROR_TEXT);
-    if head.len() < clean.len() {
+    let begin = prefix(text, ERROR_TEXT);
+    let head = neutralise(begin);
+    if begin.len() < text.len() {
         format!("{head}…")
     } else {
-        head.to_owned()
+        head.into_owned()
     }
 }
