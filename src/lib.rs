@@ -14,7 +14,7 @@
 //! - [`tool`]: what the model can do.
 //! - [`turn`]: the agent loop.
 //! - [`session`]: one actor per session.
-//! - [`store`]: SQLite.
+//! - [`mod@store`]: SQLite.
 //! - [`server`]: the edge to editors.
 //! - [`cli`]: the terminal clients of the same server.
 //! - [`observe`]: logging set-up.
