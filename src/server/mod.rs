@@ -1,5 +1,17 @@
 //! The edge: the tower-lsp service, the method table, thin handlers, converters.
+//!
+//! A handler converts its params, posts one command to a session, waits, and converts back. It touches no
+//! provider, tool or disk but to read what a prompt refers to. What must change in the order of arrival
+//! (document sync, cancel, prompt) is posted before the first await.
 
+mod documents;
 pub mod error;
 pub mod from_wire;
+mod handlers;
+mod outlet;
+mod run;
+mod service;
+mod state;
 pub mod to_wire;
+
+pub use run::{ServeOptions, serve};
