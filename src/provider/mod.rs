@@ -1,19 +1,48 @@
 //! LLM APIs as one typed stream; what may go wrong with them, and the arithmetic of trying again.
 //!
 //! Knows HTTP and the APIs' shapes; knows nothing of turns, tools' meaning, sessions or clients.
-//! A provider never retries by itself: a failed call is one [`ProviderError`], and `turn` decides.
+//! A provider never retries by itself: a failed call is one [`ProviderError`], and `turn` decides with
+//! the help of [`retry`]. What wraps providers (route, circuit, pacing) stands beside [`registry`].
+//!
+//! In reading order: `request`, `stream` and `error` are the contract; [`registry`] builds a provider
+//! from its settings; `call` makes one call over `http`, with its time limits from `patience`; `sse` and
+//! `decode` turn bytes into events, one folder per API writes and reads its shape; `classify` is the
+//! only place that judges what a provider says when it fails; `script` is a provider without a network.
+//! No secret leaves this module (I15): see `account`.
 
+mod account;
+mod anthropic;
+mod body;
+mod call;
+mod classify;
+#[cfg(test)]
+mod contract_tests;
+mod decode;
 mod error;
+mod http;
+mod issuer;
+pub mod models;
+mod openai;
+mod patience;
+pub mod registry;
 mod request;
+pub mod retry;
+mod script;
+mod sse;
 mod stream;
 
 pub use error::{Disposition, Fault, Phase, ProviderError};
+pub use models::{ModelInfo, ModelOverride};
+pub use registry::{CallSlots, Kind, ProviderSpec, build};
 pub use request::{Effort, Item, Request, Shape};
+pub use retry::{GiveUp, RetryPolicy, RetryState, Verdict};
+pub use script::Script;
 pub use stream::{EventStream, StopReason, StreamEvent};
 
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use url::Url;
 
 /// An LLM API with an account. One streaming call; dropping the future or the stream closes the
 /// connection at once (R-PROV-8).
@@ -24,4 +53,69 @@ pub trait Provider: Send + Sync + 'static {
     /// Makes the call. The stream yields events, then ends after exactly one [`StreamEvent::Stop`], or
     /// yields exactly one error and ends.
     fn stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>>;
+}
+
+/// Where a call goes: `base` with `path` behind it, as far as it does not end with it already. A query
+/// (Azure's `api-version`) stays.
+fn address(base: &Url, path: &str) -> Url {
+    let given = base.path().trim_end_matches('/').to_owned();
+    let (first, rest) = path.split_once('/').unwrap_or((path, ""));
+    let full = if given.ends_with(&format!("/{path}")) {
+        given
+    } else if given.ends_with(&format!("/{first}")) {
+        format!("{given}/{rest}")
+    } else {
+        format!("{given}/{path}")
+    };
+    let mut url = base.clone();
+    url.set_path(&full);
+    url
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_joined_once() {
+        for (base, path, expected) in [
+            (
+                "https://api.anthropic.com",
+                "v1/messages",
+                "https://api.anthropic.com/v1/messages",
+            ),
+            (
+                "https://api.anthropic.com/",
+                "v1/messages",
+                "https://api.anthropic.com/v1/messages",
+            ),
+            (
+                "https://x.example/v1",
+                "v1/messages",
+                "https://x.example/v1/messages",
+            ),
+            (
+                "https://x.example/a/v1/messages",
+                "v1/messages",
+                "https://x.example/a/v1/messages",
+            ),
+            (
+                "https://x.example/v1",
+                "chat/completions",
+                "https://x.example/v1/chat/completions",
+            ),
+            (
+                "https://x.example/chat/completions",
+                "chat/completions",
+                "https://x.example/chat/completions",
+            ),
+            (
+                "https://x.example/v1?api-version=2",
+                "chat/completions",
+                "https://x.example/v1/chat/completions?api-version=2",
+            ),
+        ] {
+            assert_eq!(address(&Url::parse(base).unwrap(), path).as_str(), expected);
+        }
+    }
 }

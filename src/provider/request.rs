@@ -50,13 +50,31 @@ impl Effort {
     }
 }
 
-/// The APIs' shapes, each with its own way to write a message.
+/// The APIs' shapes, each with its own way to write a message. A dialect is a shape of its own, because
+/// a session may hop between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shape {
     /// Anthropic's Messages API.
     Anthropic,
     /// Chat Completions.
     OpenAi,
+    /// Chat Completions with Mistral's short ids.
+    Mistral,
+    /// Chat Completions with the reasoning given back.
+    DeepSeek,
+}
+
+impl Shape {
+    const COUNT: usize = 4;
+
+    fn slot(self) -> usize {
+        match self {
+            Self::Anthropic => 0,
+            Self::OpenAi => 1,
+            Self::Mistral => 2,
+            Self::DeepSeek => 3,
+        }
+    }
 }
 
 /// A message of the history with its serialised forms, made once and kept (R-CTX-5).
@@ -64,7 +82,7 @@ pub enum Shape {
 pub struct Item {
     /// The message.
     pub message: Message,
-    encoded: [OnceLock<Bytes>; 2],
+    encoded: [OnceLock<Bytes>; Shape::COUNT],
 }
 
 impl Item {
@@ -78,10 +96,158 @@ impl Item {
 
     /// The message in `shape`, made by `encode` at the first call.
     pub fn encoded(&self, shape: Shape, encode: impl FnOnce(&Message) -> Bytes) -> Bytes {
-        let slot = match shape {
-            Shape::Anthropic => &self.encoded[0],
-            Shape::OpenAi => &self.encoded[1],
+        self.encoded[shape.slot()]
+            .get_or_init(|| encode(&self.message))
+            .clone()
+    }
+}
+
+/// A tool's name as every API takes it: models invent names that would make the history invalid.
+pub(crate) fn safe_name(name: &str) -> String {
+    let safe: String = name
+        .chars()
+        .take(64)
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect();
+    if safe.is_empty() {
+        "unknown".to_owned()
+    } else {
+        safe
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::domain::{Block, ImageData, MessageId, Reference, ReferenceKind, Role, ToolResult};
+    use serde_json::json;
+
+    pub(crate) fn message(role: Role, content: Vec<Block>) -> Message {
+        Message {
+            id: MessageId::from("msg_1"),
+            role,
+            content,
+            incomplete: false,
+            hidden: false,
+        }
+    }
+
+    fn picture() -> ImageData {
+        ImageData {
+            media_type: "image/png".into(),
+            data: "iVBO".into(),
+        }
+    }
+
+    /// A history with every kind of block.
+    pub(crate) fn every_block() -> Vec<Message> {
+        let reference = Reference {
+            kind: ReferenceKind::Selection,
+            path: "src/a.rs".into(),
+            lines: Some((3, 4)),
+            text: "fn a() {}".into(),
         };
-        slot.get_or_init(|| encode(&self.message)).clone()
+        let signed = Block::Reasoning {
+            text: "think".into(),
+            signature: Some("sig".into()),
+            redacted: false,
+        };
+        let foreign = Block::Reasoning {
+            text: "foreign".into(),
+            signature: None,
+            redacted: false,
+        };
+        let hidden = Block::Reasoning {
+            text: "opaque".into(),
+            signature: None,
+            redacted: true,
+        };
+        let call = |id: &str, name: &str, input| Block::ToolUse {
+            id: id.into(),
+            name: name.into(),
+            input: Arc::new(input),
+        };
+        let result = |id: &str, result| Block::ToolResult {
+            id: id.into(),
+            result: Arc::new(result),
+        };
+        let shown = ToolResult {
+            images: vec![picture()],
+            ..ToolResult::ok("a picture")
+        };
+        vec![
+            message(
+                Role::User,
+                vec![
+                    Block::Text("look".into()),
+                    Block::Reference(reference),
+                    Block::Image(picture()),
+                ],
+            ),
+            message(
+                Role::Assistant,
+                vec![
+                    signed,
+                    foreign,
+                    hidden,
+                    Block::Text("I look.".into()),
+                    call("call_a", "read_file", json!({"path": "a"})),
+                    call("call_b", "made up.name", json!("not an object")),
+                ],
+            ),
+            message(
+                Role::Tool,
+                vec![
+                    result("call_a", shown),
+                    result("call_b", ToolResult::error("unknown tool")),
+                ],
+            ),
+            message(
+                Role::User,
+                vec![Block::Text(" ".into()), Block::Text("and now?".into())],
+            ),
+        ]
+    }
+
+    pub(crate) fn request(model: &str, messages: Vec<Message>) -> Request {
+        Request {
+            model: model.into(),
+            system: "Be brief.".into(),
+            messages: messages.into_iter().map(Item::new).collect(),
+            tools: Arc::new([ToolSpec {
+                name: "read_file".into(),
+                description: "Reads a file.".into(),
+                schema: json!({"type": "object", "properties": {"path": {"type": "string"}}}),
+            }]),
+            max_output_tokens: 4_096,
+            effort: None,
+        }
+    }
+
+    #[test]
+    fn names_are_made_safe() {
+        for (name, safe) in [
+            ("read_file", "read_file"),
+            ("a.b c", "a_b_c"),
+            ("", "unknown"),
+            ("é", "_"),
+        ] {
+            assert_eq!(safe_name(name), safe);
+        }
+        assert_eq!(safe_name(&"x".repeat(100)).len(), 64);
+    }
+
+    #[test]
+    fn a_message_is_encoded_once_for_each_shape() {
+        let item = Item::new(Message::user_text("a"));
+        let first = item.encoded(Shape::OpenAi, |_| Bytes::from_static(b"1"));
+        assert_eq!(item.encoded(Shape::OpenAi, |_| Bytes::from_static(b"2")), first);
+        assert_eq!(item.encoded(Shape::Mistral, |_| Bytes::from_static(b"3")), "3");
     }
 }

@@ -1,0 +1,200 @@
+//! Whom a call goes to: what failures are called, and what must never be said in one.
+
+use secrecy::{ExposeSecret, SecretString};
+use url::Url;
+
+use super::classify::Failure;
+use super::error::ProviderError;
+use super::registry::Kind;
+use crate::base::text;
+
+/// A provider's account, as far as messages and limits need to know it.
+#[derive(Debug)]
+pub(crate) struct Account {
+    /// The configured name.
+    pub(crate) name: String,
+    /// The API it speaks.
+    pub(crate) kind: Kind,
+    /// Where the API is.
+    pub(crate) base: Url,
+    /// What must never be shown: the key, and the values of extra headers.
+    pub(crate) secrets: Vec<SecretString>,
+}
+
+/// The longest message that is passed on, in characters.
+const MESSAGE: usize = 2_000;
+
+/// Shorter values are no secrets, and would turn every message into dashes.
+const SECRET: usize = 6;
+
+impl Account {
+    /// The failure as an error of this account; secrets are taken out of its texts.
+    pub(crate) fn error(&self, model: &str, failure: Failure) -> ProviderError {
+        ProviderError {
+            fault: failure.fault,
+            provider: self.name.clone(),
+            model: model.to_owned(),
+            message: self.redact(&failure.message),
+            status: failure.status,
+            request_id: failure.request_id,
+            retry_after: failure.retry_after,
+            user_action: failure.user_action.map(|action| self.redact(&action)),
+        }
+    }
+
+    /// The host on this machine or in the local network?
+    pub(crate) fn is_local(&self) -> bool {
+        is_local(&self.base)
+    }
+
+    /// The host and port, without path, user and query.
+    pub(crate) fn host(&self) -> String {
+        let host = self.base.host_str().unwrap_or("?");
+        match self.base.port() {
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        }
+    }
+
+    /// Ollama, as far as the address or the name tells.
+    pub(crate) fn is_ollama(&self) -> bool {
+        self.name.eq_ignore_ascii_case("ollama") || self.base.port() == Some(11_434)
+    }
+
+    /// What to check when the key is refused.
+    pub(crate) fn key_hint(&self) -> String {
+        let host = self.base.host_str().unwrap_or_default();
+        let variable = match self.kind {
+            Kind::Anthropic if host.ends_with("anthropic.com") => Some("ANTHROPIC_API_KEY"),
+            Kind::OpenAi if host.ends_with("openrouter.ai") => Some("OPENROUTER_API_KEY"),
+            Kind::OpenAi if host.ends_with("openai.com") => Some("OPENAI_API_KEY"),
+            Kind::Anthropic | Kind::OpenAi | Kind::Script => None,
+        };
+        let setting = format!("[provider.{}] api_key", self.name);
+        match variable {
+            Some(variable) => format!("check the key in {variable} or {setting}"),
+            None => format!("check the key in {setting}"),
+        }
+    }
+
+    fn redact(&self, message: &str) -> String {
+        let mut clean = text::neutralise(message).into_owned();
+        for secret in &self.secrets {
+            let secret = secret.expose_secret();
+            if secret.len() >= SECRET {
+                clean = clean.replace(secret, "[redacted]");
+            }
+        }
+        text::one_line(&redact_key_shapes(&clean), MESSAGE)
+    }
+}
+
+/// Providers repeat a refused key, sometimes starred out: no word that begins like a key stays.
+fn redact_key_shapes(text: &str) -> String {
+    const SHAPES: [&str; 6] = ["sk-", "sk_", "gsk_", "xai-", "AIza", "pk-"];
+    if !SHAPES.iter().any(|shape| text.contains(shape)) {
+        return text.to_owned();
+    }
+    let word_end = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | ')' | '`');
+    text.split_inclusive(word_end)
+        .map(|word| {
+            let bare = word.trim_start_matches(['"', '\'', '(', '`']);
+            match SHAPES.iter().find(|shape| bare.starts_with(**shape)) {
+                Some(shape) => {
+                    let opening = &word[..word.len() - bare.len()];
+                    let closing = &bare[bare.trim_end_matches(word_end).len()..];
+                    format!("{opening}{shape}[redacted]{closing}")
+                }
+                None => word.to_owned(),
+            }
+        })
+        .collect()
+}
+
+/// On this machine or in the local network, where models are slow to load and connections quick.
+pub(crate) fn is_local(url: &Url) -> bool {
+    match url.host() {
+        Some(url::Host::Domain(name)) => {
+            let name = name.trim_end_matches('.');
+            name == "localhost"
+                || name.ends_with(".localhost")
+                || name.ends_with(".local")
+                || name.ends_with(".lan")
+                || name == "host.docker.internal"
+                || !name.contains('.')
+        }
+        Some(url::Host::Ipv4(ip)) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),
+        Some(url::Host::Ipv6(ip)) => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),
+        None => false,
+    }
+}
+
+/// On this machine: no proxy may stand between.
+pub(crate) fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::provider::error::Fault;
+
+    pub(crate) fn account(name: &str, kind: Kind, base: &str) -> Account {
+        Account {
+            name: name.into(),
+            kind,
+            base: Url::parse(base).unwrap(),
+            secrets: vec!["s3cret-canary".to_owned().into()],
+        }
+    }
+
+    #[test]
+    fn secrets_are_taken_out_of_messages() {
+        let account = account("work", Kind::OpenAi, "https://user:pass@llm.example.com/v1");
+        let message = "bad key 's3cret-canary' (sk-abc***xyz), \"sk-proj-1\" \u{1b}[31m";
+        let failure = Failure::new(Fault::Unauthorized, message).action("see s3cret-canary");
+        let error = account.error("m", failure);
+        assert_eq!(
+            error.message,
+            "bad key '[redacted]' (sk-[redacted]), \"sk-[redacted]\""
+        );
+        assert_eq!(error.user_action.as_deref(), Some("see [redacted]"));
+        assert_eq!(account.host(), "llm.example.com");
+    }
+
+    #[test]
+    fn local_addresses_are_known() {
+        for (url, local, loopback) in [
+            ("http://localhost:11434/v1", true, true),
+            ("http://127.0.0.1:1/v1", true, true),
+            ("http://[::1]:1/v1", true, true),
+            ("http://192.168.1.5/v1", true, false),
+            ("http://gpu-box:8000", true, false),
+            ("http://gpu.local", true, false),
+            ("https://api.openai.com/v1", false, false),
+            ("https://8.8.8.8/v1", false, false),
+        ] {
+            let url = Url::parse(url).unwrap();
+            assert_eq!((is_local(&url), is_loopback(&url)), (local, loopback), "{url}");
+        }
+    }
+
+    #[test]
+    fn the_hint_names_the_variable() {
+        let hint = |kind, base| account("p", kind, base).key_hint();
+        let anthropic = hint(Kind::Anthropic, "https://api.anthropic.com");
+        assert_eq!(
+            anthropic,
+            "check the key in ANTHROPIC_API_KEY or [provider.p] api_key"
+        );
+        assert_eq!(
+            hint(Kind::OpenAi, "https://x.example"),
+            "check the key in [provider.p] api_key"
+        );
+    }
+}

@@ -1,0 +1,410 @@
+//! A request as the Messages API reads it.
+//!
+//! Prompt caches: what comes first never changes from step to step (tools, system, old messages), and
+//! three breakpoints tell the API where to cut: after the system prompt, and after the last two stretches
+//! of the user's side. A breakpoint is written into a copy of the message's end; the kept encoding stays.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use crate::domain::{Block, Message, Role, ToolResult};
+use crate::provider::body::Body;
+use crate::provider::models::claude_version;
+use crate::provider::request::{Effort, Item, Request, Shape, safe_name};
+
+const BREAKPOINT: &str = r#","cache_control":{"type":"ephemeral"}"#;
+
+/// How an encoded message ends: the last block, the list of blocks, the message.
+const END: &str = "}]}";
+
+/// The least thinking budget that the API takes.
+const LEAST_BUDGET: u32 = 1_024;
+
+/// The whole request.
+pub(super) fn body(request: &Request) -> Body {
+    let mut body = Body::default();
+    body.raw("{\"model\":");
+    body.json(&request.model);
+    body.raw(",\"stream\":true,\"max_tokens\":");
+    body.json(&request.max_output_tokens);
+    for (key, value) in thinking(request) {
+        body.raw(&format!(",\"{key}\":{value}"));
+    }
+    let has_system = !request.system.trim().is_empty();
+    if !request.tools.is_empty() {
+        body.raw(",\"tools\":[");
+        for (at, tool) in request.tools.iter().enumerate() {
+            let mut text =
+                json!({"name": tool.name, "description": tool.description, "input_schema": tool.schema})
+                    .to_string();
+            if !has_system && at + 1 == request.tools.len() {
+                text.insert_str(text.len() - 1, BREAKPOINT);
+            }
+            body.raw(if at > 0 { "," } else { "" });
+            body.raw(&text);
+        }
+        body.raw("]");
+    }
+    if has_system {
+        body.raw(",\"system\":[{\"type\":\"text\",\"text\":");
+        body.json(&&*request.system);
+        body.raw(BREAKPOINT);
+        body.raw("}]");
+    }
+    body.raw(",\"messages\":[");
+    messages(request, &mut body);
+    body.raw("]}");
+    body
+}
+
+fn messages(request: &Request, body: &mut Body) {
+    let written: Vec<(&Item, Bytes)> = request
+        .messages
+        .iter()
+        .map(|item| (&**item, item.encoded(Shape::Anthropic, encode)))
+        .filter(|(_, bytes)| !bytes.is_empty())
+        .collect();
+    let marked = breakpoints(
+        &written
+            .iter()
+            .map(|(item, _)| item.message.role)
+            .collect::<Vec<_>>(),
+    );
+    for (at, (_, bytes)) in written.iter().enumerate() {
+        if at > 0 {
+            body.raw(",");
+        }
+        if marked.contains(&at) {
+            body.push(bytes.slice(..bytes.len() - END.len()));
+            body.raw(BREAKPOINT);
+            body.raw(END);
+        } else {
+            body.push(bytes.clone());
+        }
+    }
+}
+
+/// The ends of the last two stretches of the user's side.
+fn breakpoints(roles: &[Role]) -> Vec<usize> {
+    let is_user = |at: usize| matches!(roles.get(at), Some(Role::User | Role::Tool));
+    (0..roles.len())
+        .rev()
+        .filter(|at| is_user(*at) && !is_user(at + 1))
+        .take(2)
+        .collect()
+}
+
+/// The parameters that make the model think, by what its version understands.
+fn thinking(request: &Request) -> Vec<(&'static str, Value)> {
+    let version = claude_version(&request.model);
+    let adaptive = version.is_some_and(|version| version >= (4, 6));
+    let effort = request
+        .effort
+        .map(|effort| ("output_config", json!({"effort": effort.name()})));
+    match (request.effort, version) {
+        // They think by themselves; without this, what they think and say between tools stays hidden.
+        (_, Some((5.., _))) => {
+            let thinking = ("thinking", json!({"type": "adaptive", "display": "summarized"}));
+            std::iter::once(thinking).chain(effort).collect()
+        }
+        (None, _) => Vec::new(),
+        (Some(_), Some(version)) if adaptive => {
+            let mut thinking = json!({"type": "adaptive"});
+            if version >= (4, 7) {
+                thinking["display"] = json!("summarized");
+            }
+            std::iter::once(("thinking", thinking)).chain(effort).collect()
+        }
+        (Some(_), Some(version)) if version < (3, 7) => Vec::new(),
+        (Some(effort), _) => match budget(effort, request.max_output_tokens) {
+            Some(budget) if may_think(&request.messages) => {
+                vec![("thinking", json!({"type": "enabled", "budget_tokens": budget}))]
+            }
+            _ => Vec::new(),
+        },
+    }
+}
+
+/// Tokens to think with: at most half of the answer.
+fn budget(effort: Effort, max_output: u32) -> Option<u32> {
+    let wanted = match effort {
+        Effort::Low => 4_096,
+        Effort::Medium => 10_240,
+        Effort::High => 24_576,
+    };
+    Some(wanted.min(max_output / 2)).filter(|budget| *budget >= LEAST_BUDGET)
+}
+
+/// With a thinking budget, an answer that asked for tools must begin with its reasoning when it is sent
+/// back. Where that is lost (another provider gave it), this tool loop goes on without thinking.
+fn may_think(messages: &[std::sync::Arc<Item>]) -> bool {
+    let last = messages.iter().rev().map(|item| &item.message);
+    let mut open = last.take_while(|message| message.role != Role::User);
+    open.all(|message| {
+        let asks = message.tool_uses().next().is_some();
+        !asks
+            || message
+                .content
+                .first()
+                .is_some_and(|block| reasoning(block).is_some())
+    })
+}
+
+/// A message; empty when nothing of it can be said to this API.
+fn encode(message: &Message) -> Bytes {
+    let blocks: Vec<Value> = message.content.iter().filter_map(block).collect();
+    // Reasoning alone is no message.
+    let says = blocks
+        .iter()
+        .any(|block| !matches!(block["type"].as_str(), Some("thinking" | "redacted_thinking")));
+    if !says {
+        return Bytes::new();
+    }
+    let role = match message.role {
+        Role::User | Role::Tool => "user",
+        Role::Assistant => "assistant",
+    };
+    // Written by hand, so that the message ends with its last block whatever the order of keys.
+    let content = Value::Array(blocks);
+    Bytes::from(format!("{{\"role\":\"{role}\",\"content\":{content}}}"))
+}
+
+fn block(block: &Block) -> Option<Value> {
+    match block {
+        Block::Text(said) => text(said),
+        Block::Reasoning { .. } => reasoning(block),
+        Block::ToolUse { id, name, input } => {
+            let input = match input.is_object() {
+                true => (**input).clone(),
+                false => json!({"input": **input}),
+            };
+            Some(json!({"type": "tool_use", "id": id.as_str(), "name": safe_name(name), "input": input}))
+        }
+        Block::ToolResult { id, result } => {
+            let mut value =
+                json!({"type": "tool_result", "tool_use_id": id.as_str(), "content": result_content(result)});
+            if result.is_error {
+                value["is_error"] = json!(true);
+            }
+            Some(value)
+        }
+        Block::Image(data) => Some(image(&data.media_type, &data.data)),
+        Block::Reference(reference) => text(&reference.render()),
+    }
+}
+
+fn text(text: &str) -> Option<Value> {
+    (!text.trim().is_empty()).then(|| json!({"type": "text", "text": text}))
+}
+
+fn reasoning(block: &Block) -> Option<Value> {
+    match block {
+        Block::Reasoning {
+            text, redacted: true, ..
+        } => Some(json!({"type": "redacted_thinking", "data": text})),
+        Block::Reasoning {
+            text,
+            signature: Some(signature),
+            ..
+        } => Some(json!({"type": "thinking", "thinking": text, "signature": signature})),
+        _ => None,
+    }
+}
+
+fn result_content(result: &ToolResult) -> Vec<Value> {
+    let mut content: Vec<Value> = text(&result.text).into_iter().collect();
+    content.extend(
+        result
+            .images
+            .iter()
+            .map(|data| image(&data.media_type, &data.data)),
+    );
+    if content.is_empty() {
+        content.push(json!({"type": "text", "text": "(no output)"}));
+    }
+    content
+}
+
+fn image(media_type: &str, data: &str) -> Value {
+    json!({"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::request::tests::{every_block, request};
+    use std::sync::Arc;
+
+    fn json_of(request: &Request) -> Value {
+        serde_json::from_str(&body(request).text()).unwrap()
+    }
+
+    #[test]
+    fn writes_every_kind_of_block() {
+        let body = json_of(&request("claude-sonnet-4-20250514", every_block()));
+        insta::assert_snapshot!(serde_json::to_string_pretty(&body).unwrap());
+    }
+
+    #[test]
+    fn marks_system_and_the_last_two_user_stretches() {
+        let body = json_of(&request("claude-sonnet-4-20250514", every_block()));
+        assert!(body["system"][0]["cache_control"].is_object());
+        let marked: Vec<usize> = body["messages"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .enumerate()
+            .filter(|(_, message)| message.to_string().contains("cache_control"))
+            .map(|(at, _)| at)
+            .collect();
+        assert_eq!(marked, [0, 3]);
+        assert_eq!(breakpoints(&[Role::User]), [0]);
+        let run = [
+            Role::User,
+            Role::Assistant,
+            Role::Tool,
+            Role::User,
+            Role::Assistant,
+            Role::User,
+        ];
+        assert_eq!(breakpoints(&run), [5, 3]);
+    }
+
+    #[test]
+    fn marks_the_tools_when_there_is_no_system_prompt() {
+        let mut request = request("claude-sonnet-4", every_block());
+        request.system = " ".into();
+        let body = json_of(&request);
+        assert!(body["system"].is_null());
+        assert!(body["tools"][0]["cache_control"].is_object());
+    }
+
+    #[test]
+    fn kept_encodings_stay_as_they_are() {
+        let request = request("claude-sonnet-4", every_block());
+        let _ = body(&request);
+        for item in &request.messages {
+            let kept = item.encoded(Shape::Anthropic, |_| unreachable!("made once"));
+            assert!(!String::from_utf8_lossy(&kept).contains("cache_control"));
+        }
+    }
+
+    #[test]
+    fn thinks_as_the_model_understands_it() {
+        let thinking_of = |model: &str, effort, max_output| {
+            let mut request = request(model, vec![Message::user_text("hello")]);
+            request.effort = effort;
+            request.max_output_tokens = max_output;
+            let body = json_of(&request);
+            (body["thinking"].clone(), body["output_config"]["effort"].clone())
+        };
+        let high = Some(Effort::High);
+        let budget = |n: u32| json!({"type": "enabled", "budget_tokens": n});
+        let adaptive = json!({"type": "adaptive", "display": "summarized"});
+        for (model, effort, max_output, expected) in [
+            (
+                "claude-sonnet-4-20250514",
+                None,
+                32_000,
+                (Value::Null, Value::Null),
+            ),
+            (
+                "claude-sonnet-4-20250514",
+                high,
+                64_000,
+                (budget(24_576), Value::Null),
+            ),
+            (
+                "claude-sonnet-4-20250514",
+                Some(Effort::Low),
+                64_000,
+                (budget(4_096), Value::Null),
+            ),
+            (
+                "claude-sonnet-4-20250514",
+                high,
+                8_192,
+                (budget(4_096), Value::Null),
+            ),
+            (
+                "claude-sonnet-4-20250514",
+                high,
+                2_000,
+                (Value::Null, Value::Null),
+            ),
+            (
+                "claude-3-5-haiku-20241022",
+                high,
+                8_192,
+                (Value::Null, Value::Null),
+            ),
+            (
+                "claude-opus-4-6",
+                high,
+                8_192,
+                (json!({"type": "adaptive"}), json!("high")),
+            ),
+            ("claude-opus-4-8", high, 8_192, (adaptive.clone(), json!("high"))),
+            ("claude-opus-5-5", None, 8_192, (adaptive.clone(), Value::Null)),
+            (
+                "claude-sonnet-5",
+                Some(Effort::Low),
+                8_192,
+                (adaptive, json!("low")),
+            ),
+            ("glm-4.6", high, 64_000, (budget(24_576), Value::Null)),
+        ] {
+            assert_eq!(
+                thinking_of(model, effort, max_output),
+                expected,
+                "{model} {effort:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_tool_loop_without_its_reasoning_goes_on_without_thinking() {
+        let mut request = request("claude-sonnet-4", every_block());
+        request.effort = Some(Effort::High);
+        request.max_output_tokens = 32_000;
+        assert!(json_of(&request)["thinking"].is_object());
+        // Foreign reasoning is unsigned, so it is left out, and the tool loop is still open.
+        let mut foreign = every_block();
+        foreign.truncate(3);
+        foreign[1]
+            .content
+            .retain(|block| !matches!(block, Block::Reasoning { .. }));
+        request.messages = foreign.into_iter().map(Item::new).collect();
+        assert!(json_of(&request)["thinking"].is_null());
+    }
+
+    #[test]
+    fn what_cannot_be_said_is_left_out() {
+        let mut silent = Message::user_text(" ");
+        silent.role = Role::Assistant;
+        silent.content.push(Block::Reasoning {
+            text: "x".into(),
+            signature: None,
+            redacted: false,
+        });
+        let messages = vec![Message::user_text("a"), silent, Message::user_text("b")];
+        let body = json_of(&request("claude-sonnet-4", messages));
+        assert_eq!(body["messages"].as_array().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn long_messages_are_not_copied() {
+        let item = Item::new(Message::user_text("x".repeat(100_000)));
+        let mut long = request("claude-sonnet-4", vec![]);
+        let answer = Item::new(Message {
+            role: Role::Assistant,
+            ..Message::user_text("ok")
+        });
+        let last = Item::new(Message::user_text("go on"));
+        long.messages = vec![item.clone(), answer, last];
+        let kept = item.encoded(Shape::Anthropic, encode);
+        let again = item.encoded(Shape::Anthropic, encode);
+        assert_eq!(kept.as_ptr(), again.as_ptr());
+        assert!(Arc::strong_count(&item) == 2 && body(&long).len() > 100_000);
+    }
+}

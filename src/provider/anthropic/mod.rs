@@ -1,0 +1,69 @@
+//! Anthropic's Messages API, streaming.
+
+mod decode;
+mod encode;
+
+pub(crate) use decode::MessagesDecoder;
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+
+use super::account::Account;
+use super::call::{Call, open};
+use super::decode::Decoder;
+use super::error::ProviderError;
+use super::http::Http;
+use super::registry::CallLimits;
+use super::request::Request;
+use super::stream::EventStream;
+use super::{Provider, address};
+
+/// The version of the API that we speak.
+const VERSION: &str = "2023-06-01";
+
+/// An account at Anthropic, or at whoever speaks its API.
+pub(crate) struct Anthropic {
+    pub(crate) account: Arc<Account>,
+    pub(crate) http: Arc<Http>,
+    pub(crate) headers: HeaderMap,
+    pub(crate) limits: CallLimits,
+}
+
+impl Anthropic {
+    /// The headers of every call. Extra ones of the configuration win.
+    pub(crate) fn headers(key: Option<HeaderValue>, extra: HeaderMap) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert("content-type", HeaderValue::from_static("application/json"));
+        headers.insert("accept", HeaderValue::from_static("text/event-stream"));
+        headers.insert("anthropic-version", HeaderValue::from_static(VERSION));
+        if let Some(key) = key {
+            headers.insert(HeaderName::from_static("x-api-key"), key);
+        }
+        headers.extend(extra);
+        headers
+    }
+}
+
+impl Provider for Anthropic {
+    fn name(&self) -> &str {
+        &self.account.name
+    }
+
+    fn stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+        let call = Call {
+            url: address(&self.account.base, "v1/messages"),
+            headers: self.headers.clone(),
+            body: encode::body(&request),
+            decoder: Decoder::new(MessagesDecoder::default()),
+            // This API streams its reasoning, so silence is never thought.
+            limits: self
+                .limits
+                .for_call(self.account.is_local(), request.effort.is_some(), false),
+            model: request.model.clone(),
+        };
+        open(self.account.clone(), self.http.clone(), call).boxed()
+    }
+}

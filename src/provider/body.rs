@@ -1,0 +1,90 @@
+//! A request's body out of pieces that were serialised before: long ones are passed on as they are, so
+//! that a long history is neither serialised nor copied at every step (R-CTX-5).
+
+use std::convert::Infallible;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde::Serialize;
+
+/// Shorter pieces are copied together: a write each would cost more.
+const COPIED: usize = 4 * 1024;
+
+/// The pieces of a body.
+#[derive(Debug, Default)]
+pub(crate) struct Body {
+    pieces: Vec<Bytes>,
+    tail: BytesMut,
+    len: usize,
+}
+
+impl Body {
+    /// Adds bytes.
+    pub(crate) fn push(&mut self, piece: Bytes) {
+        self.len += piece.len();
+        if piece.len() < COPIED {
+            self.tail.extend_from_slice(&piece);
+        } else {
+            self.flush();
+            self.pieces.push(piece);
+        }
+    }
+
+    /// Adds text that is JSON already.
+    pub(crate) fn raw(&mut self, text: &str) {
+        self.len += text.len();
+        self.tail.extend_from_slice(text.as_bytes());
+    }
+
+    /// Adds a value as JSON.
+    pub(crate) fn json(&mut self, value: &impl Serialize) {
+        let before = self.tail.len();
+        let written = serde_json::to_writer((&mut self.tail).writer(), value);
+        debug_assert!(written.is_ok(), "values of ours can always be written");
+        self.len += self.tail.len() - before;
+    }
+
+    /// Its length in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The body for the client, which sends it with the length that [`Body::len`] told.
+    pub(crate) fn into_stream(mut self) -> reqwest::Body {
+        self.flush();
+        reqwest::Body::wrap_stream(futures::stream::iter(
+            self.pieces.into_iter().map(Ok::<_, Infallible>),
+        ))
+    }
+
+    /// All of it in one piece.
+    #[cfg(test)]
+    pub(crate) fn text(mut self) -> String {
+        self.flush();
+        String::from_utf8(self.pieces.concat()).unwrap()
+    }
+
+    fn flush(&mut self) {
+        if !self.tail.is_empty() {
+            self.pieces.push(self.tail.split().freeze());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_order_and_length_and_does_not_copy_what_is_long() {
+        let long = Bytes::from("x".repeat(COPIED));
+        let mut body = Body::default();
+        body.raw("[");
+        body.push(Bytes::from_static(b"1"));
+        body.raw(",");
+        body.push(long.clone());
+        body.json(&"a\"b");
+        assert_eq!(body.len(), 3 + COPIED + 6);
+        assert_eq!(body.pieces[1].as_ptr(), long.as_ptr());
+        assert_eq!(body.text(), format!("[1,{}\"a\\\"b\"", "x".repeat(COPIED)));
+    }
+}

@@ -1,0 +1,240 @@
+//! One streaming call over HTTP: send, judge the response, decode the body under the time limits of
+//! R-PROV-2, and end with exactly one stop or one error.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::{Stream, StreamExt};
+use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
+use url::Url;
+
+use super::account::Account;
+use super::body::Body;
+use super::classify::{self, Failure, Refusal};
+use super::decode::{Decoder, Out, Progress, Wrong};
+use super::error::{Fault, Phase, ProviderError};
+use super::http::{BodyStream, Http, innermost, no_response};
+use super::patience::Patience;
+use super::stream::{EventStream, StreamEvent};
+
+/// Of a response that is not a stream, this much is read, for this long.
+const ERROR_BODY: usize = 256 * 1024;
+const ERROR_BODY_TIME: Duration = Duration::from_secs(10);
+
+/// All was said, but the server neither ends the body nor says that it is done.
+const FORMALITY: Duration = Duration::from_secs(5);
+
+/// The time limits of one call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub(crate) connect: Duration,
+    pub(crate) first_event: Duration,
+    pub(crate) gap: Duration,
+}
+
+/// One call, ready to be made.
+pub(crate) struct Call {
+    pub(crate) url: Url,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Body,
+    pub(crate) decoder: Decoder,
+    pub(crate) limits: Limits,
+    pub(crate) model: String,
+}
+
+/// Makes the call. Resolves when the response's head is there.
+pub(crate) async fn open(
+    account: Arc<Account>,
+    http: Arc<Http>,
+    call: Call,
+) -> Result<EventStream, ProviderError> {
+    let model = call.model.clone();
+    match start(&account, http, call).await {
+        Ok(events) => Ok(events.boxed()),
+        Err(failure) => Err(account.error(&model, failure)),
+    }
+}
+
+async fn start(account: &Arc<Account>, http: Arc<Http>, call: Call) -> Result<Events, Failure> {
+    let Call {
+        url,
+        mut headers,
+        body,
+        decoder,
+        limits,
+        model,
+    } = call;
+    let client = http.client().await?;
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    let request = client.post(url).headers(headers).body(body.into_stream());
+    let mut patience = Patience::new(limits.first_event);
+    let Some(sent) = patience.wait(request.send()).await else {
+        return Err(timed_out(account, Phase::FirstEvent, limits.first_event));
+    };
+    let response = sent.map_err(|error| no_response(account, limits.connect, &error))?;
+    let status = response.status().as_u16();
+    if !response.status().is_success() || !is_event_stream(response.headers()) {
+        return Err(refused(account, &model, status, response).await);
+    }
+    let request_id = classify::request_id(response.headers());
+    Ok(Events {
+        body: Some(response.bytes_stream().boxed()),
+        decoder,
+        out: Out::default(),
+        wrong: None,
+        waiting_for: Phase::FirstEvent,
+        patience,
+        limits,
+        account: account.clone(),
+        http,
+        model,
+        request_id,
+    })
+}
+
+/// A response without a type is taken at its word: some servers forget it.
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    let Some(kind) = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()) else {
+        return true;
+    };
+    kind.trim_start()
+        .to_ascii_lowercase()
+        .starts_with("text/event-stream")
+}
+
+async fn refused(account: &Account, model: &str, status: u16, response: reqwest::Response) -> Failure {
+    let headers = response.headers().clone();
+    let mut body = Vec::new();
+    let mut stream = response.bytes_stream();
+    let read = async {
+        while let Some(Ok(chunk)) = stream.next().await {
+            body.extend_from_slice(&chunk);
+            if body.len() >= ERROR_BODY {
+                return;
+            }
+        }
+    };
+    // What has come by then must do.
+    let _ = tokio::time::timeout(ERROR_BODY_TIME, read).await;
+    let body = String::from_utf8_lossy(&body);
+    classify::response(&Refusal {
+        account,
+        model,
+        status,
+        headers: &headers,
+        body: &body,
+    })
+}
+
+fn timed_out(account: &Account, phase: Phase, limit: Duration) -> Failure {
+    let (host, limit) = (account.host(), limit.as_secs_f64());
+    let message = match phase {
+        Phase::Connect => format!("connecting to {host} took longer than {limit} s"),
+        Phase::FirstEvent => format!("{host} sent nothing for {limit} s"),
+        Phase::Gap => format!("{host} stalled: nothing new for {limit} s"),
+    };
+    Failure::new(Fault::TimedOut(phase), message)
+}
+
+/// The answer's events. Dropping it drops the body, which closes the connection.
+struct Events {
+    /// None after the end.
+    body: Option<BodyStream>,
+    decoder: Decoder,
+    out: Out,
+    /// Told after the events that came before it.
+    wrong: Option<Wrong>,
+    waiting_for: Phase,
+    patience: Patience,
+    limits: Limits,
+    account: Arc<Account>,
+    http: Arc<Http>,
+    model: String,
+    request_id: Option<String>,
+}
+
+impl Stream for Events {
+    type Item = Result<StreamEvent, ProviderError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        loop {
+            if let Some(event) = this.out.take() {
+                if matches!(event, StreamEvent::Stop(_))
+                    && let Some(body) = this.body.take()
+                {
+                    this.http.read_on(body);
+                }
+                return Poll::Ready(Some(Ok(event)));
+            }
+            if let Some(wrong) = this.wrong.take() {
+                this.body = None;
+                return Poll::Ready(Some(Err(this.error(wrong))));
+            }
+            let Some(body) = &mut this.body else {
+                return Poll::Ready(None);
+            };
+            match body.poll_next_unpin(cx) {
+                Poll::Ready(next) => this.take(next),
+                Poll::Pending => {
+                    std::task::ready!(this.patience.poll_spent(cx));
+                    this.lose_patience();
+                }
+            }
+        }
+    }
+}
+
+impl Events {
+    fn take(&mut self, next: Option<reqwest::Result<bytes::Bytes>>) {
+        self.patience.pause();
+        let result = match next {
+            Some(Ok(chunk)) => self
+                .decoder
+                .push(&chunk, &mut self.out)
+                .map(|progress| self.note(progress)),
+            None => self.decoder.end(&mut self.out),
+            Some(Err(_)) if self.decoder.may_end() => self.decoder.end(&mut self.out),
+            Some(Err(error)) => {
+                let what = innermost(&error);
+                Err(Wrong::broken(format!(
+                    "the connection broke in the middle of the answer: {what}"
+                )))
+            }
+        };
+        self.wrong = result.err();
+    }
+
+    fn note(&mut self, progress: Progress) {
+        let counts = match self.waiting_for {
+            Phase::FirstEvent | Phase::Connect => progress >= Progress::Event,
+            Phase::Gap => progress == Progress::Content,
+        };
+        if self.decoder.may_end() && !self.decoder.has_stopped() {
+            self.patience.restart(FORMALITY.min(self.limits.gap));
+        } else if counts {
+            self.waiting_for = Phase::Gap;
+            self.patience.restart(self.limits.gap);
+        }
+    }
+
+    fn lose_patience(&mut self) {
+        if self.decoder.may_end() {
+            self.wrong = self.decoder.end(&mut self.out).err();
+            return;
+        }
+        let failure = timed_out(&self.account, self.waiting_for, self.patience.limit());
+        self.wrong = Some(Wrong::Failed(failure.fault, failure.message));
+    }
+
+    fn error(&self, wrong: Wrong) -> ProviderError {
+        let mut failure = match wrong {
+            Wrong::Told(data) => classify::event(&self.account, &self.model, &data),
+            Wrong::Failed(fault, message) => Failure::new(fault, message),
+        };
+        failure.request_id = failure.request_id.or_else(|| self.request_id.clone());
+        self.account.error(&self.model, failure)
+    }
+}

@@ -1,0 +1,526 @@
+//! The one place that looks at what providers say when something failed: status, headers and body in,
+//! a [`Failure`] out. Nothing else decides on a message's text.
+//!
+//! Texts are those that the APIs and servers are known to send; matching is on lower-case words, and
+//! the order of the questions matters: what names the length of the prompt is asked first, because its
+//! status differs from server to server.
+
+mod retry_after;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use retry_after::retry_after;
+
+use std::time::Duration;
+
+use reqwest::header::HeaderMap;
+use serde_json::Value;
+
+use super::account::Account;
+use super::error::Fault;
+use crate::base::{clock, text};
+
+/// A failed call, before it is known whose it was. May hold secrets: see [`Account::error`].
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Failure {
+    pub(crate) fault: Fault,
+    pub(crate) message: String,
+    pub(crate) status: Option<u16>,
+    pub(crate) request_id: Option<String>,
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) user_action: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(fault: Fault, message: impl Into<String>) -> Self {
+        Self {
+            fault,
+            message: message.into(),
+            status: None,
+            request_id: None,
+            retry_after: None,
+            user_action: None,
+        }
+    }
+
+    /// The stream is not what it should be, or ended before its stop event.
+    pub(crate) fn broken(message: impl Into<String>) -> Self {
+        Self::new(Fault::BrokenStream, message)
+    }
+
+    /// Adds what the person can do.
+    pub(crate) fn action(mut self, action: impl Into<String>) -> Self {
+        self.user_action = Some(action.into());
+        self
+    }
+}
+
+/// A response that is not the answer that was asked for.
+pub(crate) struct Refusal<'a> {
+    pub(crate) account: &'a Account,
+    pub(crate) model: &'a str,
+    pub(crate) status: u16,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) body: &'a str,
+}
+
+/// The provider's id of a request.
+pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
+    [
+        "request-id",
+        "x-request-id",
+        "x-amzn-requestid",
+        "x-generation-id",
+        "cf-ray",
+    ]
+    .iter()
+    .find_map(|name| headers.get(*name)?.to_str().ok())
+    .map(str::to_owned)
+}
+
+/// What a response with an error status, or a body that is not a stream, means.
+pub(crate) fn response(refusal: &Refusal<'_>) -> Failure {
+    let told = Told::read(refusal.body);
+    let after = retry_after(refusal.headers, clock::wall_ms());
+    let fault = match refusal.status {
+        200..300 if told.is_error => fault_of(None, &told, refusal.headers),
+        200..400 => Fault::NotTheApi,
+        status => fault_of(Some(status), &told, refusal.headers),
+    };
+    let message = match (&fault, told.message.is_empty()) {
+        (Fault::NotTheApi, _) => not_the_api(refusal),
+        (_, false) => told.message.clone(),
+        (_, true) => format!("status {} without a message", refusal.status),
+    };
+    Failure {
+        user_action: remedy(&fault, refusal.account, refusal.model, &told),
+        request_id: request_id(refusal.headers).or(told.request_id),
+        status: Some(refusal.status),
+        retry_after: after.or(told.retry_after),
+        message,
+        fault,
+    }
+}
+
+/// What an error inside a stream means; `data` is the whole event.
+pub(crate) fn event(account: &Account, model: &str, data: &str) -> Failure {
+    let told = Told::read(data);
+    let fault = fault_of(told.status, &told, &HeaderMap::new());
+    let message = match told.message.is_empty() {
+        true => "the provider sent an error without a message".to_owned(),
+        false => told.message.clone(),
+    };
+    Failure {
+        user_action: remedy(&fault, account, model, &told),
+        status: told.status,
+        request_id: told.request_id,
+        retry_after: told.retry_after,
+        message,
+        fault,
+    }
+}
+
+fn not_the_api(refusal: &Refusal<'_>) -> String {
+    let host = refusal.account.host();
+    let header = |name: &str| refusal.headers.get(name).and_then(|value| value.to_str().ok());
+    match (refusal.status, header("location"), header("content-type")) {
+        (300..400, Some(to), _) => {
+            let to = to.split(['?', '#']).next().unwrap_or(to);
+            format!("{host} redirects to {to} instead of answering")
+        }
+        (_, _, Some(kind)) => format!("{host} answered with {kind} instead of an event stream"),
+        _ => format!("{host} did not answer with an event stream"),
+    }
+}
+
+/// What a body tells, in whichever of the usual forms.
+#[derive(Debug, Default)]
+struct Told {
+    is_error: bool,
+    /// The code and the type, in lower case, with a space between.
+    code: String,
+    message: String,
+    /// The message and what a gateway passes on from behind it, in lower case.
+    text: String,
+    /// A status inside the body.
+    status: Option<u16>,
+    /// A window in a field of its own (llama.cpp).
+    window: Option<u64>,
+    /// What is used up is filled again within a minute (Google says "quota" of that too).
+    per_minute: bool,
+    /// A wait in the body (Google).
+    retry_after: Option<Duration>,
+    request_id: Option<String>,
+}
+
+impl Told {
+    fn read(body: &str) -> Self {
+        let Ok(value) = serde_json::from_str::<Value>(body) else {
+            return Self::plain(body);
+        };
+        let value = match value {
+            // Google's compatible API wraps its error into a list.
+            Value::Array(mut items) if !items.is_empty() => items.swap_remove(0),
+            value => value,
+        };
+        let error = &value["error"];
+        let nested = match error {
+            Value::Object(_) => error,
+            Value::String(_) => &Value::Null,
+            _ => &value,
+        };
+        let message = error
+            .as_str()
+            .map(str::to_owned)
+            .or_else(|| words(&nested["message"]))
+            .or_else(|| words(&nested["detail"]))
+            .or_else(|| words(&value["message"]))
+            .or_else(|| words(&value["detail"]))
+            .unwrap_or_default();
+        let behind = words(&nested["metadata"]["raw"]).unwrap_or_default();
+        let reasons = words(&nested["metadata"]["reasons"]).unwrap_or_default();
+        let code = ["code", "type", "status"]
+            .iter()
+            .filter_map(|key| match &nested[*key] {
+                Value::String(word) => Some(word.to_ascii_lowercase()),
+                _ => None,
+            })
+            .collect::<Vec<_>>()
+            .join(" ");
+        let known = |value: &Value| value.as_u64().and_then(|n| u16::try_from(n).ok());
+        let status = known(&nested["code"]).or_else(|| known(&nested["status"]));
+        let is_error = !error.is_null() || value["object"] == "error" || value["type"] == "error";
+        // "Provider returned error" says nothing: what it passes on does.
+        let message = match message.to_ascii_lowercase().contains("returned error") && !behind.is_empty() {
+            true => format!("{message}: {}", text::one_line(&behind, 500)),
+            false => message,
+        };
+        Self {
+            is_error,
+            code,
+            text: format!("{message} {behind} {reasons}").to_ascii_lowercase(),
+            message,
+            status: status.filter(|status| (400..600).contains(status)),
+            window: nested["n_ctx"].as_u64(),
+            per_minute: body.contains("PerMinute"),
+            retry_after: retry_after::delay_in(body),
+            request_id: value["request_id"].as_str().map(str::to_owned),
+        }
+    }
+
+    fn plain(body: &str) -> Self {
+        let trimmed = body.trim_start();
+        let message = match trimmed.starts_with('<') {
+            true => page_title(trimmed).unwrap_or_default(),
+            false => text::one_line(trimmed, 500),
+        };
+        Self {
+            text: message.to_ascii_lowercase(),
+            message,
+            ..Self::default()
+        }
+    }
+
+    fn has(&self, any: &[&str]) -> bool {
+        any.iter()
+            .any(|words| self.text.contains(words) || self.code.contains(words))
+    }
+}
+
+/// The title of a web page.
+fn page_title(page: &str) -> Option<String> {
+    let lower = page.to_ascii_lowercase();
+    let from = lower.find("<title>")? + "<title>".len();
+    let to = from + lower[from..].find("</title>")?;
+    Some(text::one_line(page.get(from..to)?, 200))
+}
+
+/// A text in whatever shape: a string, or strings somewhere in a list (FastAPI).
+fn words(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) if !text.trim().is_empty() => Some(text.clone()),
+        Value::Array(items) => {
+            let parts: Vec<String> = items
+                .iter()
+                .filter_map(|item| words(item).or_else(|| words(&item["msg"])))
+                .collect();
+            (!parts.is_empty()).then(|| parts.join("; "))
+        }
+        Value::Object(map) => map.get("message").and_then(words),
+        _ => None,
+    }
+}
+
+fn fault_of(status: Option<u16>, told: &Told, headers: &HeaderMap) -> Fault {
+    let throttled = status == Some(429);
+    if too_long(told, throttled) {
+        return Fault::PromptTooLong {
+            limit: told.window.or_else(|| limit_in(&told.text)),
+        };
+    }
+    if quota_exhausted(status, told) {
+        return Fault::QuotaExhausted {
+            reset_at: reset_at(&told.text, headers),
+        };
+    }
+    if image_refused(status, told) {
+        return Fault::ImageRefused;
+    }
+    if content_policy(status, told) {
+        return Fault::ContentPolicy;
+    }
+    if status == Some(413) {
+        return Fault::PromptTooLong { limit: None };
+    }
+    if told.has(&[
+        "overloaded",
+        "server_is_overloaded",
+        "insufficient_system_resource",
+    ]) || status == Some(529)
+    {
+        return Fault::Overloaded;
+    }
+    match status {
+        Some(401 | 403) => Fault::Unauthorized,
+        Some(404 | 405 | 410) => Fault::NotFound,
+        Some(408 | 429) => Fault::Throttled,
+        Some(500..600) => Fault::Server,
+        Some(_) => Fault::InvalidRequest,
+        None => fault_of_code(&told.code),
+    }
+}
+
+/// Errors inside a stream have no status, but a code.
+fn fault_of_code(code: &str) -> Fault {
+    let has = |any: &[&str]| any.iter().any(|word| code.contains(word));
+    if has(&["rate_limit", "too_many_requests", "resource_exhausted", "throttl"]) {
+        Fault::Throttled
+    } else if has(&["authentication", "permission", "invalid_api_key", "unauthorized"]) {
+        Fault::Unauthorized
+    } else if has(&["not_found"]) {
+        Fault::NotFound
+    } else if has(&["api_error", "server_error", "internal", "unavailable", "timeout"]) {
+        Fault::Server
+    } else if has(&["invalid_request"]) {
+        Fault::InvalidRequest
+    } else {
+        Fault::ErrorEvent
+    }
+}
+
+fn too_long(told: &Told, throttled: bool) -> bool {
+    const CODES: [&str; 4] = [
+        "context_length_exceeded",
+        "exceed_context_size",
+        "request_too_large",
+        "string_above_max_length",
+    ];
+    const TEXTS: [&str; 27] = [
+        "prompt is too long",
+        "prompt too long",
+        "input is too long",
+        "input too long",
+        "exceed context limit",
+        "exceeds context limit",
+        "maximum context length",
+        "maximum model length",
+        "maximum prompt length",
+        "exceeds the context window",
+        "exceeds the available context size",
+        "exceed the context window",
+        "exceeds the model's context",
+        "exceeds the model's maximum context",
+        "exceeds maximum context",
+        "exceeds the context length",
+        "longer than the model's context length",
+        "longer than the context length",
+        "greater than the context length",
+        "exceeds the maximum number of tokens allowed",
+        "input tokens exceed the configured limit",
+        "reduce the length of the messages",
+        "too large for model with",
+        "request too large for",
+        "prompt token count of",
+        "context the overflows",
+        "exceeded model token limit",
+    ];
+    // What throttles speaks of tokens too; only the texts above tell that no wait would help.
+    let by_code = !throttled && CODES.iter().any(|code| told.code.contains(code));
+    by_code || TEXTS.iter().any(|words| told.text.contains(words)) || hugging_face(&told.text)
+}
+
+/// `inputs tokens + max_new_tokens must be <= 4097`.
+fn hugging_face(text: &str) -> bool {
+    text.contains("tokens") && text.contains("must be <=")
+}
+
+/// The window that an overflow's text names.
+fn limit_in(text: &str) -> Option<u64> {
+    const BEFORE: [&str; 19] = [
+        "maximum context length is",
+        "maximum context length of",
+        "maximum model length of",
+        "maximum prompt length is",
+        "maximum prompt length of",
+        "context length of only",
+        "context length is",
+        "context length of",
+        "context length (",
+        "context size (",
+        "context window of",
+        "context window (",
+        "configured limit of",
+        "tokens allowed",
+        "exceeds the limit of",
+        "token limit:",
+        "too large for model with",
+        "must be <=",
+        "limit ",
+    ];
+    // Anthropic: "… 208310 tokens > 200000 maximum", "198000 + 8192 > 200000".
+    let compared = text.split(" > ").nth(1).and_then(leading_number);
+    compared.or_else(|| {
+        BEFORE.iter().find_map(|words| {
+            let at = text.find(words)?;
+            leading_number(&text[at + words.len()..])
+        })
+    })
+}
+
+/// The number that `text` begins with, after at most a few signs that are no digits.
+fn leading_number(text: &str) -> Option<u64> {
+    let start = text.bytes().take(4).position(|b| b.is_ascii_digit())?;
+    let digits: String = text[start..]
+        .chars()
+        .take_while(|c| c.is_ascii_digit() || matches!(c, ',' | '_'))
+        .filter(char::is_ascii_digit)
+        .collect();
+    digits
+        .parse()
+        .ok()
+        .filter(|limit| (256..1_000_000_000).contains(limit))
+}
+
+fn quota_exhausted(status: Option<u16>, told: &Told) -> bool {
+    const TEXTS: [&str; 22] = [
+        "insufficient_quota",
+        "exceeded your current quota",
+        "credit balance is too low",
+        "insufficient credits",
+        "insufficient balance",
+        "insufficient funds",
+        "requires more credits",
+        "out of credits",
+        "no credits",
+        "specified api usage limits",
+        "usage limit reached",
+        "reached your usage limit",
+        "hourly usage limit",
+        "weekly usage limit",
+        "monthly usage limit",
+        "spending limit",
+        "billing_hard_limit",
+        "billing hard limit",
+        "key limit exceeded",
+        "free-models-per-day",
+        "quota exceeded for the day",
+        "payment required",
+    ];
+    match status {
+        Some(402) => true,
+        None | Some(400 | 403 | 429) => told.has(&TEXTS) && !told.per_minute,
+        Some(_) => false,
+    }
+}
+
+/// When a quota is filled again: `… regain access on 2026-12-01 at 00:00 UTC`, or a header.
+fn reset_at(text: &str, headers: &HeaderMap) -> Option<i64> {
+    retry_after::date_in(text).or_else(|| {
+        let header = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<i64>().ok();
+        let reset = header("x-ratelimit-reset")?;
+        // Seconds and milliseconds since the epoch are both in use; small numbers are neither.
+        match reset {
+            1_000_000_000..=9_999_999_999 => Some(reset * 1_000),
+            1_000_000_000_000.. => Some(reset),
+            _ => None,
+        }
+    })
+}
+
+fn image_refused(status: Option<u16>, told: &Told) -> bool {
+    const TEXTS: [&str; 15] = [
+        "could not process image",
+        "image exceeds",
+        "image dimensions exceed",
+        "image size exceeds",
+        "image is too large",
+        "image too large",
+        "invalid image",
+        "unable to process input image",
+        "unsupported image",
+        "does not support image",
+        "support image input",
+        "image input is not supported",
+        "image_url is only supported",
+        "not a multimodal model",
+        "image_parse_error",
+    ];
+    let possible = status.is_none_or(|status| matches!(status, 400 | 404 | 413 | 415 | 422 | 500));
+    possible
+        && (told.has(&TEXTS)
+            || told.has(&["image_url"]) && told.has(&["invalid content type", "unknown variant"]))
+}
+
+fn content_policy(status: Option<u16>, told: &Told) -> bool {
+    const TEXTS: [&str; 11] = [
+        "content_policy_violation",
+        "content filtering policy",
+        "content management policy",
+        "content_filter",
+        "responsibleaipolicyviolation",
+        "usage policy",
+        "usage policies",
+        "requires moderation",
+        "flagged",
+        "data_inspection_failed",
+        "prohibited_content",
+    ];
+    status.is_none_or(|status| matches!(status, 400 | 403 | 422)) && told.has(&TEXTS)
+}
+
+/// What the person can do.
+fn remedy(fault: &Fault, account: &Account, model: &str, told: &Told) -> Option<String> {
+    let name = &account.name;
+    match fault {
+        Fault::Unauthorized => Some(account.key_hint()),
+        Fault::QuotaExhausted { .. } => Some(format!(
+            "add credit at {}, or choose another provider",
+            account.host()
+        )),
+        Fault::NotFound if account.is_ollama() => Some(format!("run `ollama pull {model}`")),
+        Fault::NotFound if told.has(&["model"]) => Some(format!(
+            "choose another model than {model}, or set [provider.{name}] model"
+        )),
+        Fault::NotFound | Fault::NotTheApi => Some(format!("check [provider.{name}] base_url")),
+        Fault::InvalidRequest if told.has(&["does not support tools", "support tool use"]) => {
+            Some(format!("choose a model that can call tools: {model} cannot"))
+        }
+        Fault::ImageRefused => Some(format!(
+            "choose a model that can see pictures, or leave them out for {model}"
+        )),
+        Fault::ContentPolicy => Some("say it in other words, or choose another model".to_owned()),
+        Fault::PromptTooLong { .. } => {
+            Some("compact the session, or choose a model with a larger window".to_owned())
+        }
+        Fault::Throttled
+        | Fault::Overloaded
+        | Fault::Server
+        | Fault::TimedOut(_)
+        | Fault::Connection
+        | Fault::Tls
+        | Fault::BrokenStream
+        | Fault::ErrorEvent
+        | Fault::InvalidRequest
+        | Fault::Local => None,
+    }
+}

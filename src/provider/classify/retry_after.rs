@@ -1,0 +1,157 @@
+//! Times that providers name: `Retry-After`, `retry-after-ms`, and dates in texts.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use reqwest::header::HeaderMap;
+
+/// Longer waits are taken for nonsense (R-PROV-1).
+const LONGEST: Duration = Duration::from_secs(30 * 86_400);
+
+/// How long the provider asks to wait. `now_ms` is the wall time. What is past, negative, unreadable or
+/// over 30 days counts as absent.
+pub(crate) fn retry_after(headers: &HeaderMap, now_ms: i64) -> Option<Duration> {
+    let header = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    let ms = header("retry-after-ms").and_then(|text| number(text, 1.0));
+    let wait = ms.or_else(|| {
+        let text = header("retry-after")?;
+        number(text, 1_000.0).or_else(|| until(text, now_ms))
+    })?;
+    (wait <= LONGEST).then_some(wait)
+}
+
+fn number(text: &str, ms_each: f64) -> Option<Duration> {
+    let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let ms = text.parse::<f64>().ok().filter(|_| plain)? * ms_each;
+    (ms <= LONGEST.as_millis() as f64).then(|| Duration::from_millis(ms.round() as u64))
+}
+
+fn until(date: &str, now_ms: i64) -> Option<Duration> {
+    let at = httpdate::parse_http_date(date).ok()?;
+    let at_ms = i64::try_from(at.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()?;
+    let wait = u64::try_from(at_ms.checked_sub(now_ms)?)
+        .ok()
+        .filter(|wait| *wait > 0)?;
+    Some(Duration::from_millis(wait))
+}
+
+/// The wait that Google's errors name: `"retryDelay": "32s"`.
+pub(super) fn delay_in(body: &str) -> Option<Duration> {
+    let after = body.split("\"retryDelay\"").nth(1)?;
+    let value = after.trim_start_matches([' ', ':', '"']);
+    number(value.split('s').next()?, 1_000.0)
+}
+
+/// A UTC date (and time of day) in a text, in ms since the epoch: `2026-12-01 at 00:00 utc`,
+/// `2026-12-01t00:00:00z`. The text is in lower case.
+pub(super) fn date_in(text: &str) -> Option<i64> {
+    let at = text.as_bytes().windows(10).position(is_date)?;
+    let part = |from: usize, to: usize| text[at + from..at + to].parse::<i64>().ok();
+    let days = days_since_epoch(part(0, 4)?, part(5, 7)?, part(8, 10)?)?;
+    let rest = text[at + 10..].trim_start_matches([' ', 't', 'a', ',']);
+    let clock = rest
+        .as_bytes()
+        .get(..5)
+        .filter(|clock| clock[2] == b':' && [0, 1, 3, 4].iter().all(|i| clock[*i].is_ascii_digit()));
+    let minutes = clock.map_or(0, |clock| {
+        let digit = |i: usize| i64::from(clock[i] - b'0');
+        (digit(0) * 10 + digit(1)) * 60 + digit(3) * 10 + digit(4)
+    });
+    Some((days * 1_440 + minutes) * 60_000)
+}
+
+fn is_date(window: &[u8]) -> bool {
+    window.iter().enumerate().all(|(i, b)| match i {
+        4 | 7 => *b == b'-',
+        _ => b.is_ascii_digit(),
+    })
+}
+
+/// Days from 1970-01-01 to a day of the Gregorian calendar.
+fn days_since_epoch(year: i64, month: i64, day: i64) -> Option<i64> {
+    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    // Years are counted from March, so that the leap day comes last.
+    let shifted = if month <= 2 { year - 1 } else { year };
+    let month = (month + 9) % 12;
+    let day_of_year = (153 * month + 2) / 5 + day - 1;
+    let leaps = shifted / 4 - shifted / 100 + shifted / 400;
+    Some(shifted * 365 + leaps + day_of_year - 719_468)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-11-21 00:00:00 UTC.
+    const NOW: i64 = 1_795_219_200_000;
+
+    #[test]
+    fn reads_what_is_sane_and_nothing_else() {
+        for (name, value, expected) in [
+            ("retry-after", "7", Some(7_000)),
+            ("retry-after", " 7 ", Some(7_000)),
+            ("retry-after", "0", Some(0)),
+            ("retry-after", "1.5", Some(1_500)),
+            ("retry-after", "2592000", Some(2_592_000_000)),
+            ("retry-after", "2592001", None),
+            ("retry-after", "-1", None),
+            ("retry-after", "soon", None),
+            ("retry-after", "", None),
+            ("retry-after", "1e3", None),
+            ("retry-after", "inf", None),
+            ("retry-after", "NaN", None),
+            ("retry-after", "99999999999999999999999", None),
+            ("retry-after", "Sat, 21 Nov 2026 00:00:30 GMT", Some(30_000)),
+            ("retry-after", "Fri, 20 Nov 2026 23:59:59 GMT", None),
+            ("retry-after", "Sat, 21 Nov 2026 00:00:00 GMT", None),
+            ("retry-after", "Sat, 21 Nov 2036 00:00:00 GMT", None),
+            ("retry-after-ms", "250", Some(250)),
+            ("retry-after-ms", "-250", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().unwrap());
+            let wait = retry_after(&headers, NOW).map(|wait| wait.as_millis() as i64);
+            assert_eq!(wait, expected, "{name}: {value}");
+        }
+    }
+
+    #[test]
+    fn milliseconds_win_when_they_are_readable() {
+        let mut headers = HeaderMap::new();
+        headers.insert("retry-after", "7".parse().unwrap());
+        headers.insert("retry-after-ms", "1234".parse().unwrap());
+        assert_eq!(retry_after(&headers, NOW), Some(Duration::from_millis(1234)));
+        headers.insert("retry-after-ms", "x".parse().unwrap());
+        assert_eq!(retry_after(&headers, NOW), Some(Duration::from_secs(7)));
+    }
+
+    #[test]
+    fn googles_delay_is_read() {
+        assert_eq!(
+            delay_in(r#"{"retryDelay": "32s"}"#),
+            Some(Duration::from_secs(32))
+        );
+        assert_eq!(
+            delay_in(r#"{"retryDelay":"0.5s"}"#),
+            Some(Duration::from_millis(500))
+        );
+        assert_eq!(delay_in("{}"), None);
+    }
+
+    #[test]
+    fn dates_in_texts_are_found() {
+        let midnight = 1_796_083_200_000;
+        for (text, expected) in [
+            ("regain access on 2026-12-01 at 00:00 utc.", Some(midnight)),
+            ("resets 2026-12-01t00:30:00z", Some(midnight + 30 * 60_000)),
+            ("until 2026-12-01", Some(midnight)),
+            ("on 1970-01-01", Some(0)),
+            ("on 2024-02-29", Some(1_709_164_800_000)),
+            ("on 2026-13-01", None),
+            ("no date", None),
+        ] {
+            assert_eq!(date_in(text), expected, "{text}");
+        }
+    }
+}

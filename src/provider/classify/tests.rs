@@ -1,0 +1,369 @@
+//! Bodies as the APIs send them, and what they mean.
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+
+use super::*;
+use crate::provider::account::tests::account;
+use crate::provider::registry::Kind;
+
+fn classify(status: u16, body: &str) -> Failure {
+    classify_at("https://api.example.com/v1", status, &[], body)
+}
+
+fn classify_at(base: &str, status: u16, headers: &[(&str, &str)], body: &str) -> Failure {
+    let account = account("work", Kind::OpenAi, base);
+    let headers: HeaderMap = headers
+        .iter()
+        .map(|(name, value)| {
+            (
+                name.parse::<HeaderName>().unwrap(),
+                value.parse::<HeaderValue>().unwrap(),
+            )
+        })
+        .collect();
+    response(&Refusal {
+        account: &account,
+        model: "the-model",
+        status,
+        headers: &headers,
+        body,
+    })
+}
+
+fn openai(message: &str, code: &str) -> String {
+    serde_json::json!({"error": {"message": message, "type": "invalid_request_error", "code": code}})
+        .to_string()
+}
+
+fn anthropic(kind: &str, message: &str) -> String {
+    serde_json::json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"})
+        .to_string()
+}
+
+#[test]
+fn prompts_too_long_and_their_limits() {
+    let ollama = r#"{"error":"input length exceeds the context length"}"#.to_owned();
+    let llama = r#"{"error":{"code":400,"message":"the request exceeds the available context size, try increasing it","type":"exceed_context_size_error","n_prompt_tokens":5000,"n_ctx":4096}}"#;
+    let openrouter = r#"{"error":{"message":"Provider returned error","code":400,"metadata":{"raw":"{\"error\":{\"message\":\"This endpoint's maximum context length is 131,072 tokens. However, you requested about 140000 tokens\"}}","provider_name":"X"}}}"#;
+    let vllm = r#"{"object":"error","message":"This model's maximum context length is 4096 tokens. However, you requested 5000 tokens (4500 in the messages, 500 in the completion).","type":"BadRequestError","code":400}"#;
+    let gemini = r#"[{"error":{"code":400,"message":"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).","status":"INVALID_ARGUMENT"}}]"#;
+    for (status, body, limit) in [
+        (400, anthropic("invalid_request_error", "prompt is too long: 208310 tokens > 200000 maximum"), Some(200_000)),
+        (
+            400,
+            anthropic(
+                "invalid_request_error",
+                "input length and `max_tokens` exceed context limit: 198000 + 8192 > 200000, decrease input length or `max_tokens` and try again",
+            ),
+            Some(200_000),
+        ),
+        (413, anthropic("request_too_large", "Request exceeds the maximum size"), None),
+        (
+            400,
+            openai(
+                "This model's maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens.",
+                "context_length_exceeded",
+            ),
+            Some(128_000),
+        ),
+        (400, openai("Your input exceeds the context window of this model.", "context_length_exceeded"), None),
+        (
+            400,
+            openai("Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300000.", "x"),
+            Some(272_000),
+        ),
+        (429, openai("Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 41000.", "rate_limit_exceeded"), Some(30_000)),
+        (400, ollama, None),
+        (400, llama.to_owned(), Some(4_096)),
+        (500, openai("request (5000 tokens) exceeds the available context size (4096 tokens)", "x"), Some(4_096)),
+        (400, openrouter.to_owned(), Some(131_072)),
+        (400, vllm.to_owned(), Some(4_096)),
+        (400, openai("The decoder prompt (length 5000) is longer than the maximum model length of 4096.", "x"), Some(4_096)),
+        (400, gemini.to_owned(), Some(1_048_576)),
+        (400, r#"{"message":"Input is too long for requested model."}"#.to_owned(), None),
+        (
+            400,
+            r#"{"object":"error","message":"Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length","type":"invalid_request_error"}"#.to_owned(),
+            Some(32_768),
+        ),
+        (
+            400,
+            openai("This model's maximum prompt length is 131072 but the request contains 537812 tokens.", "x"),
+            Some(131_072),
+        ),
+        (422, r#"{"error":"Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4097. Given: 5000"}"#.to_owned(), Some(4_097)),
+        (400, r#"{"error":"Trying to keep the first 5000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens"}"#.to_owned(), Some(4_096)),
+        (400, openai("prompt token count of 140000 exceeds the limit of 128000", "model_max_prompt_tokens_exceeded"), Some(128_000)),
+        (400, openai("Invalid request: Your request exceeded model token limit: 262144", "x"), Some(262_144)),
+        (413, String::new(), None),
+    ] {
+        let failure = classify(status, &body);
+        assert_eq!(failure.fault, Fault::PromptTooLong { limit }, "{body}");
+        assert!(!failure.message.is_empty());
+    }
+}
+
+#[test]
+fn throttled_is_not_too_long() {
+    for body in [
+        openai("Rate limit reached for gpt-4o on tokens per min (TPM): Limit 30000, Used 29000, Requested 2000.", "rate_limit_exceeded"),
+        r#"{"message":"Too many tokens, please wait before trying again."}"#.to_owned(),
+        anthropic("rate_limit_error", "This request would exceed your organization's rate limit of 40,000 input tokens per minute"),
+        openai("Rate limit exceeded: free-models-per-min.", "429"),
+        r#"[{"error":{"code":429,"message":"You exceeded your current quota, please check your plan and billing details.","status":"RESOURCE_EXHAUSTED","details":[{"quotaId":"GenerateRequestsPerMinutePerProject"},{"retryDelay":"32s"}]}}]"#.to_owned(),
+    ] {
+        let failure = classify(429, &body);
+        assert_eq!(failure.fault, Fault::Throttled, "{body}");
+        let google = body.contains("retryDelay");
+        assert_eq!(failure.retry_after, google.then(|| Duration::from_secs(32)));
+    }
+}
+
+#[test]
+fn used_up_quotas_and_their_reset() {
+    let december = Some(1_796_083_200_000);
+    for (status, body, reset_at) in [
+        (
+            429,
+            openai(
+                "You exceeded your current quota, please check your plan.",
+                "insufficient_quota",
+            ),
+            None,
+        ),
+        (
+            400,
+            anthropic(
+                "invalid_request_error",
+                "Your credit balance is too low to access the Anthropic API.",
+            ),
+            None,
+        ),
+        (
+            400,
+            anthropic(
+                "invalid_request_error",
+                "You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC.",
+            ),
+            december,
+        ),
+        (
+            402,
+            r#"{"error":{"message":"Insufficient credits. Add more.","code":402}}"#.to_owned(),
+            None,
+        ),
+        (402, openai("Insufficient Balance", "invalid_request_error"), None),
+        (402, String::new(), None),
+        (
+            403,
+            r#"{"error":{"message":"Key limit exceeded","code":403}}"#.to_owned(),
+            None,
+        ),
+        (
+            429,
+            r#"{"error":{"message":"Rate limit exceeded: free-models-per-day","code":429}}"#.to_owned(),
+            None,
+        ),
+        (
+            429,
+            r#"{"error":"you've reached your hourly usage limit, please upgrade to continue"}"#.to_owned(),
+            None,
+        ),
+    ] {
+        let failure = classify(status, &body);
+        assert_eq!(failure.fault, Fault::QuotaExhausted { reset_at }, "{body}");
+        assert!(failure.user_action.unwrap().contains("add credit"));
+    }
+    let body = r#"{"error":{"message":"Rate limit exceeded: free-models-per-day","code":429}}"#;
+    for (header, expected) in [
+        ("1796083200000", december),
+        ("1796083200", december),
+        ("60", None),
+    ] {
+        let failure = classify_at("https://x.example", 429, &[("x-ratelimit-reset", header)], body);
+        assert_eq!(
+            failure.fault,
+            Fault::QuotaExhausted { reset_at: expected },
+            "{header}"
+        );
+    }
+}
+
+#[test]
+fn statuses_mean_what_they_say() {
+    for (status, fault) in [
+        (400, Fault::InvalidRequest),
+        (401, Fault::Unauthorized),
+        (403, Fault::Unauthorized),
+        (404, Fault::NotFound),
+        (405, Fault::NotFound),
+        (408, Fault::Throttled),
+        (409, Fault::InvalidRequest),
+        (422, Fault::InvalidRequest),
+        (429, Fault::Throttled),
+        (500, Fault::Server),
+        (502, Fault::Server),
+        (503, Fault::Server),
+        (504, Fault::Server),
+        (524, Fault::Server),
+        (529, Fault::Overloaded),
+        (302, Fault::NotTheApi),
+    ] {
+        let failure = classify(status, r#"{"error":{"message":"no"}}"#);
+        assert_eq!((failure.fault, failure.status), (fault, Some(status)));
+    }
+}
+
+#[test]
+fn overload_refused_images_and_policies() {
+    for (status, body, fault) in [
+        (529, anthropic("overloaded_error", "Overloaded"), Fault::Overloaded),
+        (503, r#"{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}"#.to_owned(), Fault::Overloaded),
+        (400, anthropic("invalid_request_error", "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum: 6000000 bytes"), Fault::ImageRefused),
+        (400, anthropic("invalid_request_error", "Could not process image"), Fault::ImageRefused),
+        (404, r#"{"error":{"message":"No endpoints found that support image input","code":404}}"#.to_owned(), Fault::ImageRefused),
+        (500, openai("image input is not supported - hint: if this is unexpected, you may need to provide the mmproj", "x"), Fault::ImageRefused),
+        (400, openai("Invalid content type. image_url is only supported by certain models.", "x"), Fault::ImageRefused),
+        (400, anthropic("invalid_request_error", "Output blocked by content filtering policy"), Fault::ContentPolicy),
+        (400, openai("The response was filtered", "content_filter"), Fault::ContentPolicy),
+        (403, r#"{"error":{"message":"X requires moderation on Y. Your input was flagged","code":403,"metadata":{"reasons":["violence"]}}}"#.to_owned(), Fault::ContentPolicy),
+        (400, openai("Invalid prompt: your prompt was flagged as potentially violating our usage policy.", "invalid_prompt"), Fault::ContentPolicy),
+    ] {
+        assert_eq!(classify(status, &body).fault, fault, "{body}");
+    }
+}
+
+#[test]
+fn messages_are_found_in_every_form() {
+    for (body, message) in [
+        (openai("one", "c"), "one"),
+        (anthropic("x", "two"), "two"),
+        (r#"{"error":"three"}"#.to_owned(), "three"),
+        (r#"{"message":"four"}"#.to_owned(), "four"),
+        (r#"{"detail":"five"}"#.to_owned(), "five"),
+        (
+            r#"{"detail":[{"msg":"six","loc":["body"]},{"msg":"seven"}]}"#.to_owned(),
+            "six; seven",
+        ),
+        (r#"[{"error":{"message":"eight"}}]"#.to_owned(), "eight"),
+        ("plain  nine\n".to_owned(), "plain nine"),
+        (
+            "<html><head><TITLE>502 Bad Gateway</TITLE></head></html>".to_owned(),
+            "502 Bad Gateway",
+        ),
+        (String::new(), "status 502 without a message"),
+        ("{}".to_owned(), "status 502 without a message"),
+        ("null".to_owned(), "status 502 without a message"),
+        (
+            r#"{"error":{"message":"Provider returned error","metadata":{"raw":"down"}}}"#.to_owned(),
+            "Provider returned error: down",
+        ),
+    ] {
+        assert_eq!(classify(502, &body).message, message, "{body}");
+    }
+}
+
+#[test]
+fn what_is_not_the_api_says_what_it_is() {
+    let page = [("content-type", "text/html")];
+    let failure = classify_at(
+        "https://x.example/v1",
+        200,
+        &page,
+        "<html><title>Login</title></html>",
+    );
+    assert_eq!(failure.fault, Fault::NotTheApi);
+    assert_eq!(
+        failure.message,
+        "x.example answered with text/html instead of an event stream"
+    );
+    assert_eq!(
+        failure.user_action.as_deref(),
+        Some("check [provider.work] base_url")
+    );
+    let moved = [("location", "https://login.example/?token=secret")];
+    let failure = classify_at("https://x.example/v1", 302, &moved, "");
+    assert_eq!(
+        failure.message,
+        "x.example redirects to https://login.example/ instead of answering"
+    );
+    let json = [("content-type", "application/json")];
+    let failure = classify_at(
+        "https://x.example/v1",
+        200,
+        &json,
+        r#"{"error":{"message":"Overloaded","code":503}}"#,
+    );
+    assert_eq!(failure.fault, Fault::Overloaded);
+}
+
+#[test]
+fn remedies_name_what_to_change() {
+    let action =
+        |base: &str, status: u16, body: &str| classify_at(base, status, &[], body).user_action.unwrap();
+    let model = r#"{"error":{"message":"model not found"}}"#;
+    assert_eq!(
+        action("http://localhost:11434/v1", 404, model),
+        "run `ollama pull the-model`"
+    );
+    let other = action("https://x.example/v1", 404, model);
+    assert_eq!(
+        other,
+        "choose another model than the-model, or set [provider.work] model"
+    );
+    assert_eq!(
+        action("https://x.example/v1", 404, "nope"),
+        "check [provider.work] base_url"
+    );
+    let openrouter = action("https://openrouter.ai/api/v1", 401, "");
+    assert_eq!(
+        openrouter,
+        "check the key in OPENROUTER_API_KEY or [provider.work] api_key"
+    );
+    let tools = action(
+        "http://localhost:11434/v1",
+        400,
+        r#"{"error":"gemma does not support tools"}"#,
+    );
+    assert!(tools.contains("call tools"), "{tools}");
+}
+
+#[test]
+fn events_inside_a_stream() {
+    let account = account("work", Kind::Anthropic, "https://api.example.com");
+    for (data, fault) in [
+        (anthropic("overloaded_error", "Overloaded"), Fault::Overloaded),
+        (anthropic("api_error", "Internal server error"), Fault::Server),
+        (anthropic("rate_limit_error", "slow down"), Fault::Throttled),
+        (anthropic("authentication_error", "no"), Fault::Unauthorized),
+        (
+            anthropic(
+                "invalid_request_error",
+                "prompt is too long: 300000 tokens > 200000 maximum",
+            ),
+            Fault::PromptTooLong { limit: Some(200_000) },
+        ),
+        (anthropic("invalid_request_error", "bad"), Fault::InvalidRequest),
+        (anthropic("mystery", "?"), Fault::ErrorEvent),
+        (
+            r#"{"error":{"code":502,"message":"Provider disconnected"}}"#.to_owned(),
+            Fault::Server,
+        ),
+        (
+            r#"{"error":"model runner has unexpectedly stopped"}"#.to_owned(),
+            Fault::ErrorEvent,
+        ),
+    ] {
+        assert_eq!(event(&account, "m", &data).fault, fault, "{data}");
+    }
+}
+
+#[test]
+fn the_request_id_is_kept() {
+    let failure = classify_at("https://x.example", 500, &[("x-request-id", "r-7")], "");
+    assert_eq!(failure.request_id.as_deref(), Some("r-7"));
+    assert_eq!(
+        classify(500, &anthropic("api_error", "x")).request_id.as_deref(),
+        Some("req_1")
+    );
+}

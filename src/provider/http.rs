@@ -1,0 +1,221 @@
+//! The HTTP client of one provider account: TLS, proxy, pooled connections, built at the first call.
+//!
+//! HTTP/1.1 only: a call has its connection to itself, so that dropping it closes it (R-PROV-8), a
+//! reader that stops presses back on its own stream alone, and no dead shared connection holds up others.
+//! Redirects are not followed: an API does not redirect, and a key must not go elsewhere.
+
+use std::error::Error;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{FutureExt, Stream, StreamExt};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use tokio::sync::OnceCell;
+
+use super::account::{Account, is_loopback};
+use super::classify::Failure;
+use super::error::{Fault, Phase};
+use super::issuer::NamingVerifier;
+use crate::base::spawn::{Task, spawn};
+
+/// A response's body.
+pub(crate) type BodyStream = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
+
+/// How long a finished answer is read on so that its connection can be used again.
+const READ_ON: Duration = Duration::from_millis(50);
+
+/// Finished answers that are read on at once.
+const READERS: usize = 32;
+
+/// How to reach a provider.
+#[derive(Clone, Debug)]
+pub(crate) struct HttpSettings {
+    /// A PEM file with further roots.
+    pub(crate) ca_file: Option<PathBuf>,
+    /// The proxy; none takes `HTTPS_PROXY` and `NO_PROXY`. Never used for this machine.
+    pub(crate) proxy: Option<String>,
+    /// The time limit on connecting.
+    pub(crate) connect: Duration,
+}
+
+/// A client that is built when it is first needed.
+#[derive(Debug)]
+pub(crate) struct Http {
+    account: Arc<Account>,
+    settings: HttpSettings,
+    client: OnceCell<reqwest::Client>,
+    reading_on: Mutex<Vec<Task<()>>>,
+}
+
+impl Http {
+    pub(crate) fn new(account: Arc<Account>, settings: HttpSettings) -> Arc<Self> {
+        Arc::new(Self {
+            account,
+            settings,
+            client: OnceCell::new(),
+            reading_on: Mutex::default(),
+        })
+    }
+
+    /// The client. Reading the system's roots takes some milliseconds, so it happens once and aside.
+    pub(crate) async fn client(&self) -> Result<reqwest::Client, Failure> {
+        let build = async {
+            let (account, settings) = (self.account.clone(), self.settings.clone());
+            if account.base.scheme() == "http" && settings.proxy.is_none() {
+                return build(&account, &settings);
+            }
+            let built = tokio::task::spawn_blocking(move || build(&account, &settings)).await;
+            built.unwrap_or_else(|error| Err(Failure::new(Fault::Local, error.to_string())))
+        };
+        self.client.get_or_try_init(|| build).await.cloned()
+    }
+
+    /// Reads the rest of a finished answer for a moment, so that its connection goes back to the pool
+    /// instead of being closed. The reader ends with this client at the latest.
+    pub(crate) fn read_on(&self, mut body: BodyStream) {
+        let mut rest = Box::pin(async move { while let Some(Ok(_)) = body.next().await {} });
+        if (&mut rest).now_or_never().is_some() {
+            return;
+        }
+        let mut readers = self.reading_on.lock().unwrap_or_else(PoisonError::into_inner);
+        readers.retain(|reader| !reader.is_finished());
+        if readers.len() < READERS {
+            readers.push(spawn(async move {
+                let _ = tokio::time::timeout(READ_ON, rest).await;
+            }));
+        }
+    }
+}
+
+fn build(account: &Account, settings: &HttpSettings) -> Result<reqwest::Client, Failure> {
+    let config = tls(account, settings)?;
+    let mut builder = reqwest::Client::builder()
+        .tls_backend_preconfigured(config)
+        .http1_only()
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        .connect_timeout(settings.connect)
+        .tcp_keepalive(Duration::from_secs(30))
+        .pool_idle_timeout(Duration::from_secs(90))
+        .pool_max_idle_per_host(READERS)
+        .user_agent(concat!("agentls/", env!("CARGO_PKG_VERSION")));
+    if is_loopback(&account.base) {
+        builder = builder.no_proxy();
+    } else if let Some(proxy) = &settings.proxy {
+        let proxy = reqwest::Proxy::all(proxy).map_err(|error| {
+            Failure::new(
+                Fault::Local,
+                format!("proxy is not usable: {}", error.without_url()),
+            )
+            .action("check [network] proxy")
+        })?;
+        builder = builder.proxy(proxy.no_proxy(reqwest::NoProxy::from_env()));
+    }
+    builder
+        .build()
+        .map_err(|error| Failure::new(Fault::Local, format!("no HTTP client: {}", innermost(&error))))
+}
+
+fn tls(account: &Account, settings: &HttpSettings) -> Result<rustls::ClientConfig, Failure> {
+    let local = |what: String| Failure::new(Fault::Local, what);
+    // Loses against a provider that is already there, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider.clone())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| local(format!("TLS: {error}")))?;
+    if account.base.scheme() == "http" && settings.proxy.is_none() {
+        // Nothing will be encrypted: the roots need not be read.
+        return Ok(builder
+            .with_root_certificates(rustls::RootCertStore::empty())
+            .with_no_client_auth());
+    }
+    let extra = match &settings.ca_file {
+        Some(path) => read_roots(path)?,
+        None => Vec::new(),
+    };
+    let verifier = rustls_platform_verifier::Verifier::new_with_extra_roots(extra, provider)
+        .map_err(|error| local(format!("the system's certificates cannot be used: {error}")))?;
+    let verifier = Arc::new(NamingVerifier::new(Arc::new(verifier)));
+    let mut config = builder
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+fn read_roots(path: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
+    let wrong = |what: String| {
+        let message = format!("ca_file {} cannot be used: {what}", path.display());
+        Failure::new(Fault::Local, message).action("set ca_file to a PEM file with certificates")
+    };
+    let roots = CertificateDer::pem_file_iter(path)
+        .and_then(|certificates| certificates.collect::<Result<Vec<_>, _>>())
+        .map_err(|error| wrong(error.to_string()))?;
+    match roots.is_empty() {
+        true => Err(wrong("it holds no certificate".to_owned())),
+        false => Ok(roots),
+    }
+}
+
+/// What it means that a request got no response.
+pub(crate) fn no_response(account: &Account, settings_connect: Duration, error: &reqwest::Error) -> Failure {
+    let host = account.host();
+    if let Some(tls) = find::<rustls::Error>(error) {
+        let message = format!("the TLS connection to {host} was not accepted: {tls}");
+        return Failure::new(Fault::Tls, message)
+            .action("if your network inspects traffic, set ca_file to the PEM file of its root certificate");
+    }
+    if error.is_timeout() {
+        let limit = settings_connect.as_secs_f64();
+        let message = format!("connecting to {host} took longer than {limit} s");
+        return Failure::new(Fault::TimedOut(Phase::Connect), message);
+    }
+    let refused = find::<io::Error>(error).is_some_and(|e| e.kind() == io::ErrorKind::ConnectionRefused);
+    let failure = match refused {
+        true => Failure::new(Fault::Connection, format!("{host} refused the connection")),
+        false => Failure::new(
+            Fault::Connection,
+            format!("no answer from {host}: {}", innermost(error)),
+        ),
+    };
+    match (account.is_ollama(), account.is_local()) {
+        (true, _) => failure.action("is Ollama running? start it with `ollama serve`"),
+        (false, true) => failure.action(format!("is the server at {host} running?")),
+        (false, false) => failure.action(format!(
+            "check the network and [provider.{}] base_url",
+            account.name
+        )),
+    }
+}
+
+/// The first error of type `E` behind `error`. An `io::Error` hides what it wraps from `source`.
+fn find<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e E> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref::<E>() {
+            return Some(found);
+        }
+        let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        next = match wrapped {
+            Some(wrapped) => Some(wrapped),
+            None => error.source(),
+        };
+    }
+    None
+}
+
+/// What lies behind all: the text that says something.
+pub(crate) fn innermost(error: &(dyn Error + 'static)) -> String {
+    let mut last = error;
+    while let Some(next) = last.source() {
+        last = next;
+    }
+    last.to_string()
+}

@@ -1,0 +1,176 @@
+//! Certificates that are not accepted are named by their issuer (R-PROV-8): "who signs this traffic" is
+//! the first question behind a company's proxy, and rustls does not say.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{DigitallySignedStruct, SignatureScheme};
+
+/// A verifier that adds the issuer's name to the refusals of another one.
+#[derive(Debug)]
+pub(crate) struct NamingVerifier {
+    inner: Arc<dyn ServerCertVerifier>,
+}
+
+impl NamingVerifier {
+    pub(crate) fn new(inner: Arc<dyn ServerCertVerifier>) -> Self {
+        Self { inner }
+    }
+}
+
+impl ServerCertVerifier for NamingVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let verified =
+            self.inner
+                .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        verified.map_err(|error| match issuer(end_entity) {
+            Some(issuer) => rustls::Error::General(format!("{error} (issued by {issuer})")),
+            None => error,
+        })
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.inner.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.inner.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.inner.supported_verify_schemes()
+    }
+}
+
+const SEQUENCE: u8 = 0x30;
+const SET: u8 = 0x31;
+const VERSION: u8 = 0xa0;
+const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
+const ORGANISATION: [u8; 3] = [0x55, 0x04, 0x0a];
+
+/// The common name and organisation of a certificate's issuer.
+pub(crate) fn issuer(certificate: &[u8]) -> Option<String> {
+    let (_, certificate, _) = element(certificate)?;
+    let (_, mut fields, _) = element(certificate)?;
+    if fields.first() == Some(&VERSION) {
+        fields = element(fields)?.2;
+    }
+    let (_, _, after_serial) = element(fields)?;
+    let (_, _, after_algorithm) = element(after_serial)?;
+    let (tag, mut names, _) = element(after_algorithm)?;
+    if tag != SEQUENCE {
+        return None;
+    }
+    let (mut common, mut organisation) = (None, None);
+    while let Some((SET, set, rest)) = element(names) {
+        names = rest;
+        let (_, pair, _) = element(set)?;
+        let (_, oid, value) = element(pair)?;
+        let (_, text, _) = element(value)?;
+        let text = String::from_utf8_lossy(text).into_owned();
+        if oid == COMMON_NAME {
+            common = Some(text);
+        } else if oid == ORGANISATION {
+            organisation = Some(text);
+        }
+    }
+    match (common, organisation) {
+        (Some(common), Some(organisation)) => Some(format!("{common}, {organisation}")),
+        (common, organisation) => common.or(organisation),
+    }
+}
+
+/// The tag, content and rest of a DER encoding.
+fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (&tag, rest) = der.split_first()?;
+    let (&first, mut rest) = rest.split_first()?;
+    let mut length = usize::from(first);
+    if first & 0x80 != 0 {
+        let count = usize::from(first & 0x7f);
+        if count > 4 || count > rest.len() {
+            return None;
+        }
+        length = rest[..count]
+            .iter()
+            .fold(0, |sum, byte| sum << 8 | usize::from(*byte));
+        rest = &rest[count..];
+    }
+    (rest.len() >= length).then(|| (tag, &rest[..length], &rest[length..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn der(tag: u8, content: &[u8]) -> Vec<u8> {
+        let mut out = vec![tag];
+        match content.len() {
+            short @ 0..128 => out.push(short as u8),
+            long => out.extend_from_slice(&[0x82, (long >> 8) as u8, long as u8]),
+        }
+        out.extend_from_slice(content);
+        out
+    }
+
+    fn name(oid: [u8; 3], text: &str) -> Vec<u8> {
+        der(
+            SET,
+            &der(SEQUENCE, &[der(6, &oid), der(12, text.as_bytes())].concat()),
+        )
+    }
+
+    fn certificate(version: bool) -> Vec<u8> {
+        let issuer = [
+            name(COMMON_NAME, "Proxy Root"),
+            name(ORGANISATION, &"Corp".repeat(40)),
+        ]
+        .concat();
+        let mut fields = Vec::new();
+        if version {
+            fields.extend(der(VERSION, &der(2, &[2])));
+        }
+        fields.extend(der(2, &[7]));
+        fields.extend(der(SEQUENCE, &[]));
+        fields.extend(der(SEQUENCE, &issuer));
+        fields.extend(der(SEQUENCE, b"the rest"));
+        der(SEQUENCE, &[der(SEQUENCE, &fields), der(SEQUENCE, &[])].concat())
+    }
+
+    #[test]
+    fn finds_the_issuer() {
+        let expected = format!("Proxy Root, {}", "Corp".repeat(40));
+        assert_eq!(issuer(&certificate(true)), Some(expected.clone()));
+        assert_eq!(issuer(&certificate(false)), Some(expected));
+    }
+
+    #[test]
+    fn survives_garbage() {
+        let whole = certificate(true);
+        for end in 0..whole.len() {
+            let _ = issuer(&whole[..end]);
+        }
+        for at in 0..whole.len() {
+            let mut bent = whole.clone();
+            bent[at] ^= 0xff;
+            let _ = issuer(&bent);
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! A request as Chat Completions reads it, in the dialect of whoever listens.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::Flavour;
+use crate::domain::{Block, ImageData, Message, Role, ToolCallId, ToolResult};
+use crate::provider::body::Body;
+use crate::provider::request::{Request, Shape, safe_name};
+
+/// The whole request.
+pub(super) fn body(request: &Request, flavour: Flavour) -> Body {
+    let mut body = Body::default();
+    body.raw("{\"model\":");
+    body.json(&request.model);
+    body.raw(",\"stream\":true");
+    for (key, value) in options(request, flavour) {
+        body.raw(&format!(",\"{key}\":{value}"));
+    }
+    if !request.tools.is_empty() {
+        body.raw(",\"tools\":[");
+        for (at, tool) in request.tools.iter().enumerate() {
+            body.raw(if at > 0 { "," } else { "" });
+            body.json(&json!({"type": "function", "function": {
+                "name": tool.name, "description": tool.description, "parameters": tool.schema,
+            }}));
+        }
+        body.raw("]");
+    }
+    body.raw(",\"messages\":[");
+    messages(request, flavour, &mut body);
+    body.raw("]}");
+    body
+}
+
+fn options(request: &Request, flavour: Flavour) -> Vec<(&'static str, Value)> {
+    let limit = match flavour {
+        Flavour::OpenAi => "max_completion_tokens",
+        Flavour::OpenRouter | Flavour::Mistral | Flavour::ReasoningBack | Flavour::Other => "max_tokens",
+    };
+    let mut options = vec![(limit, json!(request.max_output_tokens))];
+    // Mistral sends the usage unasked, and refuses fields that it does not know.
+    if flavour != Flavour::Mistral {
+        options.push(("stream_options", json!({"include_usage": true})));
+    }
+    if flavour == Flavour::OpenRouter {
+        options.push(("usage", json!({"include": true})));
+    }
+    if let Some(effort) = request.effort {
+        match flavour {
+            Flavour::OpenAi | Flavour::Other => options.push(("reasoning_effort", json!(effort.name()))),
+            Flavour::OpenRouter => options.push(("reasoning", json!({"effort": effort.name()}))),
+            Flavour::Mistral | Flavour::ReasoningBack => {}
+        }
+    }
+    options
+}
+
+fn messages(request: &Request, flavour: Flavour, body: &mut Body) {
+    let mut first = true;
+    let mut comma = |body: &mut Body| body.raw(if std::mem::take(&mut first) { "" } else { "," });
+    if !request.system.trim().is_empty() {
+        comma(body);
+        body.json(&json!({"role": "system", "content": &*request.system}));
+    }
+    let (shape, dialect) = match flavour {
+        Flavour::OpenAi | Flavour::OpenRouter | Flavour::Other => (Shape::OpenAi, Dialect::Plain),
+        Flavour::Mistral => (Shape::Mistral, Dialect::ShortIds),
+        Flavour::ReasoningBack => (Shape::DeepSeek, Dialect::ReasoningBack),
+    };
+    let mut before = None;
+    for item in &request.messages {
+        let bytes = item.encoded(shape, |message| encode(message, dialect));
+        if bytes.is_empty() {
+            continue;
+        }
+        let role = item.message.role;
+        // Mistral lets no user speak directly after a tool.
+        if (flavour, before, role) == (Flavour::Mistral, Some(Role::Tool), Role::User) {
+            comma(body);
+            body.json(&understood());
+        }
+        comma(body);
+        body.push(bytes);
+        before = Some(role);
+    }
+}
+
+fn understood() -> Value {
+    json!({"role": "assistant", "content": "Understood."})
+}
+
+/// What a message's encoding depends on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Dialect {
+    Plain,
+    ShortIds,
+    ReasoningBack,
+}
+
+/// A message as one or several of the API's, with commas between; empty when nothing of it can be said.
+fn encode(message: &Message, dialect: Dialect) -> Bytes {
+    let values = match message.role {
+        Role::User => user(message),
+        Role::Assistant => assistant(message, dialect),
+        Role::Tool => tools(message, dialect),
+    };
+    Bytes::from(values.iter().map(Value::to_string).collect::<Vec<_>>().join(","))
+}
+
+fn user(message: &Message) -> Vec<Value> {
+    let texts: Vec<String> = message
+        .content
+        .iter()
+        .filter_map(|block| match block {
+            Block::Text(text) => Some(text.clone()),
+            Block::Reference(reference) => Some(reference.render()),
+            Block::Reasoning { .. } | Block::ToolUse { .. } | Block::ToolResult { .. } | Block::Image(_) => {
+                None
+            }
+        })
+        .filter(|text| !text.trim().is_empty())
+        .collect();
+    let images: Vec<Value> = message
+        .content
+        .iter()
+        .filter_map(|block| match block {
+            Block::Image(data) => Some(image(data)),
+            _ => None,
+        })
+        .collect();
+    with_images(texts.join("\n\n"), images).into_iter().collect()
+}
+
+/// A user message; one plain string where there are no pictures, because small servers know no more.
+fn with_images(text: String, images: Vec<Value>) -> Option<Value> {
+    if images.is_empty() {
+        return (!text.is_empty()).then(|| json!({"role": "user", "content": text}));
+    }
+    let said = (!text.is_empty()).then(|| json!({"type": "text", "text": text}));
+    let content: Vec<Value> = said.into_iter().chain(images).collect();
+    Some(json!({"role": "user", "content": content}))
+}
+
+fn image(data: &ImageData) -> Value {
+    let url = format!("data:{};base64,{}", data.media_type, data.data);
+    json!({"type": "image_url", "image_url": {"url": url}})
+}
+
+fn assistant(message: &Message, dialect: Dialect) -> Vec<Value> {
+    let text = message.text();
+    let calls: Vec<Value> = message
+        .tool_uses()
+        .map(|(id, name, input)| {
+            json!({"id": call_id(id, dialect), "type": "function",
+                "function": {"name": safe_name(name), "arguments": input.to_string()}})
+        })
+        .collect();
+    if text.trim().is_empty() && calls.is_empty() {
+        return Vec::new();
+    }
+    let content = if text.trim().is_empty() {
+        Value::Null
+    } else {
+        json!(text)
+    };
+    let mut value = json!({"role": "assistant", "content": content});
+    if !calls.is_empty() {
+        if dialect == Dialect::ReasoningBack
+            && let Some(thought) = own_reasoning(message)
+        {
+            value["reasoning_content"] = json!(thought);
+        }
+        value["tool_calls"] = json!(calls);
+    }
+    vec![value]
+}
+
+/// Reasoning of an API like this one: open and unsigned.
+fn own_reasoning(message: &Message) -> Option<String> {
+    let thought: String = message
+        .content
+        .iter()
+        .filter_map(|block| match block {
+            Block::Reasoning {
+                text,
+                signature: None,
+                redacted: false,
+            } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    (!thought.is_empty()).then_some(thought)
+}
+
+/// Results, then what they show: tools cannot hand over pictures here, so the user does.
+fn tools(message: &Message, dialect: Dialect) -> Vec<Value> {
+    let mut values = Vec::new();
+    let mut images = Vec::new();
+    for block in &message.content {
+        if let Block::ToolResult { id, result } = block {
+            let content = result_text(result);
+            values.push(json!({"role": "tool", "tool_call_id": call_id(id, dialect), "content": content}));
+            images.extend(result.images.iter().map(image));
+        }
+    }
+    if !images.is_empty() {
+        if dialect == Dialect::ShortIds {
+            values.push(understood());
+        }
+        values.extend(with_images("What the tools show:".to_owned(), images));
+    }
+    values
+}
+
+fn result_text(result: &ToolResult) -> String {
+    let text = match (result.text.trim().is_empty(), result.images.is_empty()) {
+        (false, _) => result.text.as_str(),
+        (true, true) => "(no output)",
+        (true, false) => "(see the picture)",
+    };
+    let says_so = text
+        .get(..5)
+        .is_some_and(|start| start.eq_ignore_ascii_case("error"));
+    match result.is_error && !says_so {
+        true => format!("Error: {text}"),
+        false => text.to_owned(),
+    }
+}
+
+fn call_id(id: &ToolCallId, dialect: Dialect) -> String {
+    match dialect {
+        Dialect::Plain | Dialect::ReasoningBack => id.as_str().to_owned(),
+        Dialect::ShortIds => short_id(id.as_str()),
+    }
+}
+
+/// Nine letters and digits that stand for `id`, always the same (FNV-1a).
+fn short_id(id: &str) -> String {
+    const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let mut hash = id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    (0..9)
+        .map(|_| {
+            let digit = ALPHABET[(hash % 62) as usize];
+            hash /= 62;
+            digit as char
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::request::Effort;
+    use crate::provider::request::tests::{every_block, request};
+
+    fn json_of(request: &Request, flavour: Flavour) -> Value {
+        serde_json::from_str(&body(request, flavour).text()).unwrap()
+    }
+
+    #[test]
+    fn writes_every_kind_of_block() {
+        let body = json_of(&request("gpt-4o", every_block()), Flavour::OpenAi);
+        insta::assert_snapshot!(serde_json::to_string_pretty(&body).unwrap());
+    }
+
+    #[test]
+    fn speaks_mistrals_dialect() {
+        let mut asked = request("mistral-large", every_block());
+        asked.effort = Some(Effort::High);
+        let body = json_of(&asked, Flavour::Mistral);
+        assert!(body["stream_options"].is_null() && body["reasoning_effort"].is_null());
+        let messages = body["messages"].as_array().unwrap();
+        let call = messages
+            .iter()
+            .find(|message| message["tool_calls"].is_array())
+            .unwrap();
+        let id = call["tool_calls"][0]["id"].as_str().unwrap();
+        assert!(
+            id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()),
+            "{id}"
+        );
+        let result = messages.iter().find(|message| message["role"] == "tool").unwrap();
+        assert_eq!(result["tool_call_id"], id);
+        for pair in messages.windows(2) {
+            assert!(
+                !(pair[0]["role"] == "tool" && pair[1]["role"] == "user"),
+                "{pair:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn gives_reasoning_back_only_where_it_is_wanted() {
+        let mut thinking = every_block();
+        let open = Block::Reasoning {
+            text: "hm".into(),
+            signature: None,
+            redacted: false,
+        };
+        thinking[1].content.insert(0, open);
+        for (flavour, expected) in [
+            (Flavour::ReasoningBack, json!("hmforeign")),
+            (Flavour::Other, Value::Null),
+            (Flavour::OpenAi, Value::Null),
+        ] {
+            let body = json_of(&request("m", thinking.clone()), flavour);
+            assert_eq!(body["messages"][2]["reasoning_content"], expected);
+        }
+    }
+
+    #[test]
+    fn options_depend_on_who_listens() {
+        let mut asked = request("m", vec![Message::user_text("hello")]);
+        asked.effort = Some(Effort::Low);
+        let openai = json_of(&asked, Flavour::OpenAi);
+        assert_eq!(openai["max_completion_tokens"], asked.max_output_tokens);
+        assert_eq!(openai["reasoning_effort"], "low");
+        assert_eq!(openai["stream_options"]["include_usage"], true);
+        let router = json_of(&asked, Flavour::OpenRouter);
+        assert_eq!(router["reasoning"]["effort"], "low");
+        assert_eq!(router["usage"]["include"], true);
+        assert_eq!(router["max_tokens"], asked.max_output_tokens);
+    }
+
+    #[test]
+    fn the_same_message_can_be_sent_in_every_dialect() {
+        let request = request("m", every_block());
+        let mistral = json_of(&request, Flavour::Mistral);
+        let plain = json_of(&request, Flavour::Other);
+        assert_ne!(mistral["messages"], plain["messages"]);
+        assert_eq!(json_of(&request, Flavour::Mistral), mistral);
+    }
+
+    #[test]
+    fn errors_say_so_once() {
+        assert_eq!(
+            result_text(&ToolResult::error("no such file")),
+            "Error: no such file"
+        );
+        assert_eq!(result_text(&ToolResult::error("error: x")), "error: x");
+        assert_eq!(result_text(&ToolResult::ok(" ")), "(no output)");
+        assert_eq!(result_text(&ToolResult::error("é")), "Error: é");
+    }
+}

@@ -1,0 +1,126 @@
+//! Chat Completions, streaming: OpenAI and the many that speak its API.
+
+mod decode;
+mod encode;
+
+pub(crate) use decode::ChatDecoder;
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+
+use super::account::Account;
+use super::call::{Call, open};
+use super::decode::Decoder;
+use super::error::ProviderError;
+use super::http::Http;
+use super::models::lookup;
+use super::registry::CallLimits;
+use super::request::Request;
+use super::stream::EventStream;
+use super::{Provider, address};
+
+/// Who is behind the API, as far as that changes what may be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flavour {
+    /// OpenAI itself, also on Azure.
+    OpenAi,
+    OpenRouter,
+    /// Ids of nine characters, and no fields that it does not know.
+    Mistral,
+    /// Wants its reasoning back within a tool loop (DeepSeek, Moonshot).
+    ReasoningBack,
+    Other,
+}
+
+impl Flavour {
+    pub(crate) fn of(account: &Account) -> Self {
+        let host = account.base.host_str().unwrap_or_default().to_ascii_lowercase();
+        let is = |name: &str, hosts: &[&str]| {
+            account.name.eq_ignore_ascii_case(name) || hosts.iter().any(|end| host.ends_with(end))
+        };
+        if is("mistral", &["mistral.ai"]) {
+            Self::Mistral
+        } else if is("deepseek", &["deepseek.com"]) || is("moonshot", &["moonshot.ai", "moonshot.cn"]) {
+            Self::ReasoningBack
+        } else if host.ends_with("openrouter.ai") {
+            Self::OpenRouter
+        } else if host.ends_with("openai.com") || host.ends_with("openai.azure.com") {
+            Self::OpenAi
+        } else {
+            Self::Other
+        }
+    }
+}
+
+/// An account at an API of this kind.
+pub(crate) struct OpenAi {
+    pub(crate) account: Arc<Account>,
+    pub(crate) http: Arc<Http>,
+    pub(crate) headers: HeaderMap,
+    pub(crate) limits: CallLimits,
+    pub(crate) flavour: Flavour,
+}
+
+impl OpenAi {
+    /// The headers of every call. Extra ones of the configuration win.
+    pub(crate) fn headers(bearer: Option<HeaderValue>, extra: HeaderMap) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert("content-type", HeaderValue::from_static("application/json"));
+        headers.insert("accept", HeaderValue::from_static("text/event-stream"));
+        if let Some(bearer) = bearer {
+            headers.insert(AUTHORIZATION, bearer);
+        }
+        headers.extend(extra);
+        headers
+    }
+}
+
+impl Provider for OpenAi {
+    fn name(&self) -> &str {
+        &self.account.name
+    }
+
+    fn stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+        let thinks = request.effort.is_some() || lookup(&request.model).reasoning;
+        // OpenAI keeps what its models think to itself: they may be silent for long.
+        let silent = thinks && self.flavour == Flavour::OpenAi;
+        let call = Call {
+            url: address(&self.account.base, "chat/completions"),
+            headers: self.headers.clone(),
+            body: encode::body(&request, self.flavour),
+            decoder: Decoder::new(ChatDecoder::default()),
+            limits: self.limits.for_call(self.account.is_local(), thinks, silent),
+            model: request.model.clone(),
+        };
+        open(self.account.clone(), self.http.clone(), call).boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::account::tests::account;
+    use crate::provider::registry::Kind;
+
+    #[test]
+    fn flavours_are_known_by_host_or_name() {
+        for (name, base, flavour) in [
+            ("openai", "https://api.openai.com/v1", Flavour::OpenAi),
+            ("azure", "https://me.openai.azure.com/openai/v1", Flavour::OpenAi),
+            ("openrouter", "https://openrouter.ai/api/v1", Flavour::OpenRouter),
+            ("mistral", "http://127.0.0.1:1/v1", Flavour::Mistral),
+            ("m", "https://api.mistral.ai/v1", Flavour::Mistral),
+            ("d", "https://api.deepseek.com", Flavour::ReasoningBack),
+            ("ollama", "http://localhost:11434/v1", Flavour::Other),
+        ] {
+            assert_eq!(
+                Flavour::of(&account(name, Kind::OpenAi, base)),
+                flavour,
+                "{name} {base}"
+            );
+        }
+    }
+}

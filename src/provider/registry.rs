@@ -1,0 +1,406 @@
+//! From settings to providers, and the house limit on calls at once.
+//!
+//! One provider is one account: its connections, and later its pacer and circuit, are shared by all that
+//! use it. What wraps a provider implements [`Provider`] too and is put round it in [`build`].
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use secrecy::{ExposeSecret, SecretString};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use url::Url;
+
+use super::account::{Account, is_local};
+use super::anthropic::Anthropic;
+use super::call::Limits;
+use super::error::{Fault, ProviderError};
+use super::http::{Http, HttpSettings};
+use super::models::{ModelInfo, ModelOverride, lookup, lookup_local};
+use super::openai::{Flavour, OpenAi};
+use super::retry::RetryPolicy;
+use super::script::Script;
+use super::{Provider, classify::Failure};
+
+/// Calls at once over all providers.
+pub const HOUSE_LIMIT: usize = 256;
+
+/// Which API a provider speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Anthropic's Messages API.
+    Anthropic,
+    /// Chat Completions.
+    OpenAi,
+    /// A cassette, replayed in-process.
+    Script,
+}
+
+impl Kind {
+    /// Its name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::OpenAi => "openai",
+            Self::Script => "script",
+        }
+    }
+
+    /// The kind of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Anthropic, Self::OpenAi, Self::Script]
+            .into_iter()
+            .find(|kind| kind.name() == name)
+    }
+}
+
+/// Everything about a provider that the configuration says.
+#[derive(Clone, Debug)]
+pub struct ProviderSpec {
+    /// Its name: `[provider.NAME]`.
+    pub name: String,
+    /// The API it speaks.
+    pub kind: Kind,
+    /// Where it is; none for the vendor's own address.
+    pub base_url: Option<String>,
+    /// The key; local servers need none.
+    pub api_key: Option<SecretString>,
+    /// Further headers of every call; they win over ours.
+    pub headers: BTreeMap<String, SecretString>,
+    /// The model when nobody says another.
+    pub model: Option<String>,
+    /// How calls are made again.
+    pub retry: RetryPolicy,
+    /// The time limits.
+    pub limits: CallLimits,
+    /// A PEM file with further roots.
+    pub ca_file: Option<PathBuf>,
+    /// The proxy; none takes that of the environment.
+    pub proxy: Option<String>,
+    /// What is known better of models, by their full names.
+    pub models: BTreeMap<String, ModelOverride>,
+    /// The file of a [`Kind::Script`].
+    pub cassette: Option<PathBuf>,
+}
+
+/// Time limits (R-PROV-2); what is not set follows the circumstances.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallLimits {
+    /// Connecting. Default 10 s.
+    pub connect: Option<Duration>,
+    /// The response's head and the first event. Default 60 s; 300 s for local addresses and with reasoning.
+    pub first_event: Option<Duration>,
+    /// From one content event to the next. Default 90 s; 300 s where the API streams no reasoning.
+    pub gap: Option<Duration>,
+}
+
+impl CallLimits {
+    pub(crate) fn for_call(self, local: bool, thinks: bool, silent: bool) -> Limits {
+        let (short, long) = (Duration::from_secs(60), Duration::from_secs(300));
+        let gap = if silent { long } else { Duration::from_secs(90) };
+        Limits {
+            connect: self.connect_or_default(),
+            first_event: self
+                .first_event
+                .unwrap_or(if local || thinks { long } else { short }),
+            gap: self.gap.unwrap_or(gap),
+        }
+    }
+
+    fn connect_or_default(self) -> Duration {
+        self.connect.unwrap_or(Duration::from_secs(10))
+    }
+}
+
+impl ProviderSpec {
+    /// A provider of which only name and kind are known.
+    pub fn new(name: impl Into<String>, kind: Kind) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+            base_url: None,
+            api_key: None,
+            headers: BTreeMap::new(),
+            model: None,
+            retry: RetryPolicy::default(),
+            limits: CallLimits::default(),
+            ca_file: None,
+            proxy: None,
+            models: BTreeMap::new(),
+            cassette: None,
+        }
+    }
+
+    /// What is known of `model` here. Models on the person's own machines cost nothing.
+    pub fn model_info(&self, model: &str) -> ModelInfo {
+        let local = match self.kind {
+            Kind::Script => true,
+            Kind::Anthropic | Kind::OpenAi => self.address().is_ok_and(|url| is_local(&url)),
+        };
+        let known = if local { lookup_local(model) } else { lookup(model) };
+        self.models.get(model).map_or(known, |better| better.apply(known))
+    }
+
+    fn address(&self) -> Result<Url, Failure> {
+        let default = match self.kind {
+            Kind::Anthropic => "https://api.anthropic.com",
+            Kind::OpenAi => "https://api.openai.com/v1",
+            Kind::Script => "script:",
+        };
+        let text = self.base_url.as_deref().unwrap_or(default);
+        let wrong = |what: String| {
+            Failure::new(Fault::Local, format!("base_url of provider {} {what}", self.name)).action(format!(
+                "set [provider.{}] base_url to an http or https address",
+                self.name
+            ))
+        };
+        let url = Url::parse(text).map_err(|error| wrong(format!("is not an address: {error}")))?;
+        match (self.kind, url.scheme()) {
+            (Kind::Script, _) | (_, "http" | "https") => Ok(url),
+            _ => Err(wrong("is neither http nor https".to_owned())),
+        }
+    }
+
+    fn extra_headers(&self) -> Result<HeaderMap, Failure> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in &self.headers {
+            let wrong = || {
+                Failure::new(
+                    Fault::Local,
+                    format!("header {name} of provider {} is not valid", self.name),
+                )
+                .action(format!("check [provider.{}] headers", self.name))
+            };
+            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
+            headers.insert(name, sensitive(value.expose_secret()).ok_or_else(wrong)?);
+        }
+        Ok(headers)
+    }
+
+    fn key(&self, prefix: &str) -> Result<Option<HeaderValue>, Failure> {
+        let Some(key) = &self.api_key else { return Ok(None) };
+        let value = sensitive(&format!("{prefix}{}", key.expose_secret().trim()));
+        value.map(Some).ok_or_else(|| {
+            Failure::new(
+                Fault::Local,
+                format!("the key of provider {} has signs that no key has", self.name),
+            )
+            .action(format!("check [provider.{}] api_key", self.name))
+        })
+    }
+}
+
+fn sensitive(text: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+/// Makes the provider. Connects to nothing: settings that cannot be used are the only errors.
+pub fn build(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
+    let model = spec.model.clone().unwrap_or_default();
+    let nobody = |failure: Failure| unusable(spec, &model, failure);
+    if spec.kind == Kind::Script {
+        let Some(path) = &spec.cassette else {
+            let failure = Failure::new(Fault::Local, format!("provider {} has no cassette", spec.name));
+            return Err(nobody(
+                failure.action(format!("set [provider.{}] cassette to a file", spec.name)),
+            ));
+        };
+        return Ok(Arc::new(Script::read(&spec.name, path).map_err(nobody)?));
+    }
+    let account = Arc::new(Account {
+        name: spec.name.clone(),
+        kind: spec.kind,
+        base: spec.address().map_err(nobody)?,
+        secrets: spec
+            .api_key
+            .iter()
+            .chain(spec.headers.values())
+            .cloned()
+            .collect(),
+    });
+    let with_account = |failure: Failure| account.error(&model, failure);
+    let extra = spec.extra_headers().map_err(with_account)?;
+    let settings = HttpSettings {
+        ca_file: spec.ca_file.clone(),
+        proxy: spec.proxy.clone(),
+        connect: spec.limits.connect_or_default(),
+    };
+    let http = Http::new(account.clone(), settings);
+    let limits = spec.limits;
+    Ok(match spec.kind {
+        Kind::Anthropic => {
+            let headers = Anthropic::headers(spec.key("").map_err(with_account)?, extra);
+            Arc::new(Anthropic {
+                account,
+                http,
+                headers,
+                limits,
+            })
+        }
+        Kind::OpenAi | Kind::Script => {
+            let headers = OpenAi::headers(spec.key("Bearer ").map_err(with_account)?, extra);
+            let flavour = Flavour::of(&account);
+            Arc::new(OpenAi {
+                account,
+                http,
+                headers,
+                limits,
+                flavour,
+            })
+        }
+    })
+}
+
+fn unusable(spec: &ProviderSpec, model: &str, failure: Failure) -> ProviderError {
+    ProviderError {
+        fault: failure.fault,
+        provider: spec.name.clone(),
+        model: model.to_owned(),
+        message: failure.message,
+        status: None,
+        request_id: None,
+        retry_after: None,
+        user_action: failure.user_action,
+    }
+}
+
+/// The places for calls at once. A call takes a place only while it is being made, so places are always
+/// given back and nobody can wait for oneself.
+#[derive(Clone, Debug)]
+pub struct CallSlots {
+    slots: Arc<Semaphore>,
+}
+
+/// A place; dropping it gives it back.
+#[derive(Debug)]
+pub struct CallSlot {
+    _permit: OwnedSemaphorePermit,
+}
+
+impl CallSlots {
+    /// `limit` places; the house has [`HOUSE_LIMIT`].
+    pub fn new(limit: usize) -> Self {
+        Self {
+            slots: Arc::new(Semaphore::new(limit)),
+        }
+    }
+
+    /// A place, if one is free.
+    pub fn try_acquire(&self) -> Option<CallSlot> {
+        let permit = self.slots.clone().try_acquire_owned().ok()?;
+        Some(CallSlot { _permit: permit })
+    }
+
+    /// A place, in the order of asking.
+    pub async fn acquire(&self) -> CallSlot {
+        let permit = self.slots.clone().acquire_owned().await;
+        #[expect(clippy::expect_used, reason = "the semaphore is never closed")]
+        let permit = permit.expect("an open semaphore");
+        CallSlot { _permit: permit }
+    }
+
+    /// Places that are free now.
+    pub fn free(&self) -> usize {
+        self.slots.available_permits()
+    }
+}
+
+impl Default for CallSlots {
+    fn default() -> Self {
+        Self::new(HOUSE_LIMIT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(spec: &ProviderSpec) -> ProviderError {
+        build(spec).err().expect("settings that cannot be used")
+    }
+
+    #[test]
+    fn settings_that_cannot_be_used_say_so_and_keep_secrets() {
+        let good = ProviderSpec::new("work", Kind::OpenAi);
+        assert_eq!(build(&good).unwrap().name(), "work");
+        let bad_url = ProviderSpec {
+            base_url: Some("ftp://x".into()),
+            ..good.clone()
+        };
+        assert_eq!(
+            refused(&bad_url).message,
+            "base_url of provider work is neither http nor https"
+        );
+        let bad_key = ProviderSpec {
+            api_key: Some("canary\nkey".to_owned().into()),
+            ..good.clone()
+        };
+        let error = refused(&bad_key);
+        assert!(error.fault == Fault::Local && !format!("{error:?}").contains("canary"));
+        let headers = BTreeMap::from([("bad name".to_owned(), "canary".to_owned().into())]);
+        let error = refused(&ProviderSpec { headers, ..good });
+        assert_eq!(error.message, "header bad name of provider work is not valid");
+        let error = refused(&ProviderSpec::new("demo", Kind::Script));
+        assert_eq!(error.message, "provider demo has no cassette");
+    }
+
+    #[test]
+    fn a_spec_shows_no_secret() {
+        let mut spec = ProviderSpec::new("work", Kind::OpenAi);
+        spec.api_key = Some("canary".to_owned().into());
+        spec.headers.insert("x".into(), "canary".to_owned().into());
+        assert!(!format!("{spec:?}").contains("canary"));
+    }
+
+    #[test]
+    fn models_are_known_by_place_and_settings() {
+        let mut spec = ProviderSpec::new("work", Kind::OpenAi);
+        assert_eq!(spec.model_info("made-up").price, None);
+        spec.models.insert(
+            "made-up".into(),
+            ModelOverride {
+                window: Some(9),
+                ..Default::default()
+            },
+        );
+        assert_eq!(spec.model_info("made-up").window, 9);
+        spec.base_url = Some("http://localhost:11434/v1".into());
+        assert_eq!(
+            spec.model_info("made-up").price.map(|price| price.output),
+            Some(0.0)
+        );
+    }
+
+    #[test]
+    fn limits_follow_the_circumstances() {
+        let seconds = |local, thinks, silent| {
+            let limits = CallLimits::default().for_call(local, thinks, silent);
+            [limits.connect, limits.first_event, limits.gap].map(|limit| limit.as_secs())
+        };
+        assert_eq!(seconds(false, false, false), [10, 60, 90]);
+        assert_eq!(seconds(true, false, false), [10, 300, 90]);
+        assert_eq!(seconds(false, true, false), [10, 300, 90]);
+        assert_eq!(seconds(false, true, true), [10, 300, 300]);
+        let set = CallLimits {
+            gap: Some(Duration::from_secs(1)),
+            ..Default::default()
+        };
+        assert_eq!(set.for_call(true, true, true).gap.as_secs(), 1);
+    }
+
+    #[tokio::test]
+    async fn places_are_bounded_and_given_back() {
+        let slots = CallSlots::new(1);
+        let held = slots.try_acquire().unwrap();
+        assert!(slots.try_acquire().is_none());
+        let mut waiting = Box::pin(slots.acquire());
+        assert!(futures::poll!(&mut waiting).is_pending());
+        drop(held);
+        drop(waiting.await);
+        assert_eq!(slots.free(), 1);
+    }
+}

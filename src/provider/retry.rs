@@ -1,0 +1,316 @@
+//! The arithmetic of trying a call again (R-PROV-1, R-PROV-2): pure, no clock, no randomness of its own.
+//!
+//! One [`RetryState`] lives as long as a step asks for one answer from one provider; `turn` shows the
+//! wait, waits, and makes the call.
+
+use std::time::Duration;
+
+use super::error::{Disposition, ProviderError};
+use crate::base::backoff::Backoff;
+
+/// Added at most to a wait that the provider asked for.
+const RETRY_AFTER_JITTER: Duration = Duration::from_millis(250);
+
+/// How often and after which waits a provider's calls are made again.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RetryPolicy {
+    /// Retries after the first try.
+    pub max_retries: u32,
+    /// The waits where the provider names none.
+    pub backoff: Backoff,
+    /// The longest wait asked for by the provider that is waited without `patient`. Default 60 s.
+    pub max_retry_after: Duration,
+    /// Waits as long as the provider asks for.
+    pub patient: bool,
+}
+
+impl RetryPolicy {
+    /// 3 retries, 1 s, ×2, at most 30 s: someone sits in front of it. The default.
+    pub fn interactive() -> Self {
+        Self::new(3, 1_000, 30_000)
+    }
+
+    /// 10 retries, 0.5 s, ×2, at most 32 s.
+    pub fn persistent() -> Self {
+        Self::new(10, 500, 32_000)
+    }
+
+    /// As persistent, and waits as long as the provider asks for.
+    pub fn patient() -> Self {
+        Self {
+            patient: true,
+            ..Self::persistent()
+        }
+    }
+
+    /// The profile of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "interactive" => Some(Self::interactive()),
+            "persistent" => Some(Self::persistent()),
+            "patient" => Some(Self::patient()),
+            _ => None,
+        }
+    }
+
+    fn new(max_retries: u32, initial_ms: u64, max_ms: u64) -> Self {
+        Self {
+            max_retries,
+            backoff: Backoff {
+                initial: Duration::from_millis(initial_ms),
+                factor: 2.0,
+                max: Duration::from_millis(max_ms),
+            },
+            max_retry_after: Duration::from_secs(60),
+            patient: false,
+        }
+    }
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self::interactive()
+    }
+}
+
+/// What to do about a failed call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Wait, then make it again.
+    Retry {
+        /// The attempt that failed, from 1.
+        attempt: u32,
+        /// The wait.
+        delay: Duration,
+        /// How many retries there are in all.
+        max_retries: u32,
+    },
+    /// Do not make it again.
+    GiveUp {
+        /// Why.
+        why: GiveUp,
+    },
+}
+
+/// Why a call is not made again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GiveUp {
+    /// The same call would fail the same way.
+    NotRetryable(Disposition),
+    /// All retries are used up.
+    Exhausted,
+    /// It ran into a time limit a second time.
+    TimedOutAgain,
+    /// The provider asks for a longer wait than is waited; the error keeps it.
+    WaitTooLong(Duration),
+}
+
+/// The retries of one call so far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RetryState {
+    policy: RetryPolicy,
+    failed: u32,
+    timed_out: bool,
+}
+
+impl RetryState {
+    /// No call was made yet.
+    pub fn new(policy: RetryPolicy) -> Self {
+        Self {
+            policy,
+            failed: 0,
+            timed_out: false,
+        }
+    }
+
+    /// Attempts that have failed.
+    pub fn attempts(&self) -> u32 {
+        self.failed
+    }
+
+    /// Counts a failed attempt and says what to do. `unit` in `0.0..1.0` is the jitter's draw.
+    pub fn next(&mut self, error: &ProviderError, unit: f64) -> Verdict {
+        self.failed = self.failed.saturating_add(1);
+        match self.delay(error, unit) {
+            Ok(delay) => Verdict::Retry {
+                attempt: self.failed,
+                delay,
+                max_retries: self.policy.max_retries,
+            },
+            Err(why) => Verdict::GiveUp { why },
+        }
+    }
+
+    fn delay(&mut self, error: &ProviderError, unit: f64) -> Result<Duration, GiveUp> {
+        match error.disposition() {
+            Disposition::Retry => {}
+            Disposition::RetryOnce if self.timed_out => return Err(GiveUp::TimedOutAgain),
+            Disposition::RetryOnce => self.timed_out = true,
+            other @ (Disposition::Compact
+            | Disposition::ShrinkImage
+            | Disposition::NextOnRoute
+            | Disposition::Fail) => return Err(GiveUp::NotRetryable(other)),
+        }
+        if self.failed > self.policy.max_retries {
+            return Err(GiveUp::Exhausted);
+        }
+        match error.retry_after {
+            Some(wait) if wait > self.policy.max_retry_after && !self.policy.patient => {
+                Err(GiveUp::WaitTooLong(wait))
+            }
+            Some(wait) => Ok(wait + RETRY_AFTER_JITTER.mul_f64(unit.clamp(0.0, 1.0))),
+            None => Ok(self.policy.backoff.delay(self.failed, unit)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::error::{Fault, Phase};
+
+    fn error(fault: Fault, retry_after_ms: Option<u64>) -> ProviderError {
+        ProviderError {
+            fault,
+            provider: "p".into(),
+            model: "m".into(),
+            message: "x".into(),
+            status: None,
+            request_id: None,
+            retry_after: retry_after_ms.map(Duration::from_millis),
+            user_action: None,
+        }
+    }
+
+    fn delays(policy: RetryPolicy, unit: f64, tries: usize) -> Vec<Option<u64>> {
+        let mut state = RetryState::new(policy);
+        let failure = error(Fault::Server, None);
+        (0..tries)
+            .map(|_| match state.next(&failure, unit) {
+                Verdict::Retry { delay, .. } => Some(delay.as_millis() as u64),
+                Verdict::GiveUp { .. } => None,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn profiles_wait_as_specified() {
+        let interactive = RetryPolicy::interactive();
+        assert_eq!(
+            delays(interactive, 0.0, 4),
+            [Some(1000), Some(2000), Some(4000), None]
+        );
+        assert_eq!(
+            delays(interactive, 1.0, 4),
+            [Some(1250), Some(2500), Some(5000), None]
+        );
+        let persistent = delays(RetryPolicy::persistent(), 0.0, 11);
+        let expected = [500, 1000, 2000, 4000, 8000, 16000, 32000, 32000, 32000, 32000];
+        assert_eq!(persistent[..10], expected.map(Some));
+        assert_eq!(persistent[10], None);
+    }
+
+    #[test]
+    fn attempts_count_from_one() {
+        let mut state = RetryState::new(RetryPolicy::interactive());
+        let verdict = state.next(&error(Fault::Overloaded, None), 0.0);
+        let expected = Verdict::Retry {
+            attempt: 1,
+            delay: Duration::from_secs(1),
+            max_retries: 3,
+        };
+        assert_eq!(verdict, expected);
+        assert_eq!(state.attempts(), 1);
+    }
+
+    #[test]
+    fn the_providers_wait_wins() {
+        let cases = [
+            // (asked for, patient, jitter, expected ms)
+            (7_000, false, 0.0, Some(7_000)),
+            (7_000, false, 1.0, Some(7_250)),
+            (1, false, 0.5, Some(126)),
+            (0, false, 0.0, Some(0)),
+            (60_000, false, 0.0, Some(60_000)),
+            (60_001, false, 0.0, None),
+            (60_001, true, 0.0, Some(60_001)),
+            (86_400_000, true, 0.0, Some(86_400_000)),
+        ];
+        for (asked, patient, unit, expected) in cases {
+            let mut state = RetryState::new(RetryPolicy {
+                patient,
+                ..RetryPolicy::interactive()
+            });
+            let verdict = state.next(&error(Fault::Throttled, Some(asked)), unit);
+            match (verdict, expected) {
+                (Verdict::Retry { delay, .. }, Some(ms)) => assert_eq!(delay, Duration::from_millis(ms)),
+                (
+                    Verdict::GiveUp {
+                        why: GiveUp::WaitTooLong(wait),
+                    },
+                    None,
+                ) => {
+                    assert_eq!(wait, Duration::from_millis(asked));
+                }
+                (verdict, expected) => panic!("{asked}: {verdict:?}, expected {expected:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn time_limits_are_retried_once() {
+        let mut state = RetryState::new(RetryPolicy::persistent());
+        assert!(matches!(
+            state.next(&error(Fault::TimedOut(Phase::Gap), None), 0.0),
+            Verdict::Retry { .. }
+        ));
+        assert!(matches!(
+            state.next(&error(Fault::Server, None), 0.0),
+            Verdict::Retry { .. }
+        ));
+        let verdict = state.next(&error(Fault::TimedOut(Phase::Connect), None), 0.0);
+        assert_eq!(
+            verdict,
+            Verdict::GiveUp {
+                why: GiveUp::TimedOutAgain
+            }
+        );
+    }
+
+    #[test]
+    fn what_cannot_mend_is_not_retried() {
+        for (fault, disposition) in [
+            (Fault::PromptTooLong { limit: None }, Disposition::Compact),
+            (Fault::ImageRefused, Disposition::ShrinkImage),
+            (Fault::QuotaExhausted { reset_at: None }, Disposition::NextOnRoute),
+            (Fault::Unauthorized, Disposition::Fail),
+            (Fault::NotFound, Disposition::Fail),
+            (Fault::Tls, Disposition::Fail),
+            (Fault::NotTheApi, Disposition::Fail),
+        ] {
+            let mut state = RetryState::new(RetryPolicy::persistent());
+            let verdict = state.next(&error(fault, Some(1)), 0.0);
+            assert_eq!(
+                verdict,
+                Verdict::GiveUp {
+                    why: GiveUp::NotRetryable(disposition)
+                }
+            );
+        }
+    }
+
+    #[test]
+    fn no_retries_means_none() {
+        let policy = RetryPolicy {
+            max_retries: 0,
+            ..RetryPolicy::interactive()
+        };
+        let verdict = RetryState::new(policy).next(&error(Fault::Server, Some(1)), 0.0);
+        assert_eq!(
+            verdict,
+            Verdict::GiveUp {
+                why: GiveUp::Exhausted
+            }
+        );
+    }
+}

@@ -1,0 +1,227 @@
+//! Server-sent events, decoded from bytes as they come.
+//!
+//! Works on bytes, in linear time however the input is cut; knows nothing of any API. A line and the
+//! data of an event together are bounded, so that no server can make us buffer without limit.
+
+use memchr::memchr2;
+
+/// Bytes that a line and the data before it may have.
+pub(crate) const LIMIT: usize = 16 * 1024 * 1024;
+
+/// An event with data. Comments, ids and retry times are of no use to us and left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SseEvent {
+    /// The event's name; empty when it has none.
+    pub(crate) name: String,
+    /// Its data lines, joined by line feeds.
+    pub(crate) data: String,
+}
+
+/// An event is larger than [`LIMIT`].
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an event of the stream is larger than {LIMIT} bytes")]
+pub(crate) struct TooLarge;
+
+/// The decoder's state between two chunks.
+#[derive(Debug, Default)]
+pub(crate) struct SseDecoder {
+    line: Vec<u8>,
+    event: SseEvent,
+    has_data: bool,
+    after_cr: bool,
+    begun: bool,
+}
+
+impl SseDecoder {
+    /// Decodes the next chunk, handing each complete event to `each`.
+    pub(crate) fn push(&mut self, chunk: &[u8], mut each: impl FnMut(SseEvent)) -> Result<(), TooLarge> {
+        let mut rest = chunk;
+        while !rest.is_empty() {
+            if std::mem::take(&mut self.after_cr) && rest[0] == b'\n' {
+                rest = &rest[1..];
+                continue;
+            }
+            let Some(end) = memchr2(b'\n', b'\r', rest) else {
+                self.line.extend_from_slice(rest);
+                return self.check_limit();
+            };
+            self.after_cr = rest[end] == b'\r';
+            if self.line.is_empty() {
+                self.take_line(&rest[..end], &mut each);
+            } else {
+                self.line.extend_from_slice(&rest[..end]);
+                let line = std::mem::take(&mut self.line);
+                self.take_line(&line, &mut each);
+                self.line = line;
+                self.line.clear();
+            }
+            self.check_limit()?;
+            rest = &rest[end + 1..];
+        }
+        Ok(())
+    }
+
+    /// The stream has ended: what stands there unfinished is taken as it is, because servers forget
+    /// the blank line after their last event.
+    pub(crate) fn finish(&mut self, mut each: impl FnMut(SseEvent)) {
+        let line = std::mem::take(&mut self.line);
+        self.take_line(&line, &mut each);
+        self.dispatch(&mut each);
+    }
+
+    fn check_limit(&self) -> Result<(), TooLarge> {
+        match self.line.len() + self.event.data.len() > LIMIT {
+            true => Err(TooLarge),
+            false => Ok(()),
+        }
+    }
+
+    fn take_line(&mut self, line: &[u8], each: &mut impl FnMut(SseEvent)) {
+        let line = match std::mem::replace(&mut self.begun, true) {
+            true => line,
+            false => line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line),
+        };
+        if line.is_empty() {
+            return self.dispatch(each);
+        }
+        let colon = memchr::memchr(b':', line);
+        let (field, value) = match colon {
+            Some(at) => (&line[..at], &line[at + 1..]),
+            None => (line, &line[line.len()..]),
+        };
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match field {
+            b"data" => {
+                if std::mem::replace(&mut self.has_data, true) {
+                    self.event.data.push('\n');
+                }
+                // One bad character must not cost the answer: it becomes U+FFFD, as in browsers.
+                self.event.data.push_str(&String::from_utf8_lossy(value));
+            }
+            b"event" => self.event.name = String::from_utf8_lossy(value).into_owned(),
+            _ => {}
+        }
+    }
+
+    fn dispatch(&mut self, each: &mut impl FnMut(SseEvent)) {
+        let event = std::mem::take(&mut self.event);
+        if std::mem::take(&mut self.has_data) {
+            each(event);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<(String, String)> {
+        let mut decoder = SseDecoder::default();
+        let mut events = Vec::new();
+        for chunk in chunks {
+            decoder
+                .push(chunk, |event| events.push((event.name, event.data)))
+                .unwrap();
+        }
+        decoder.finish(|event| events.push((event.name, event.data)));
+        events
+    }
+
+    const CASES: &[(&str, &[u8], &[(&str, &str)])] = &[
+        ("LF", b"data: a\n\ndata: b\n\n", &[("", "a"), ("", "b")]),
+        ("CRLF", b"data: a\r\n\r\ndata: b\r\n\r\n", &[("", "a"), ("", "b")]),
+        ("CR", b"data: a\r\rdata: b\r\r", &[("", "a"), ("", "b")]),
+        (
+            "mixed",
+            b"data: a\r\n\ndata: b\n\rdata: c\r\r\n",
+            &[("", "a"), ("", "b"), ("", "c")],
+        ),
+        ("BOM", b"\xef\xbb\xbfdata: a\n\n", &[("", "a")]),
+        (
+            "a second BOM is content",
+            b"\xef\xbb\xbf\xef\xbb\xbfdata: a\n\n",
+            &[],
+        ),
+        (
+            "a BOM later is content",
+            b"data: \xef\xbb\xbf\n\n",
+            &[("", "\u{feff}")],
+        ),
+        ("comments", b": hello\ndata: a\n: between\n\n:\n\n", &[("", "a")]),
+        (
+            "names",
+            b"event: x\ndata: a\n\ndata: b\n\n",
+            &[("x", "a"), ("", "b")],
+        ),
+        ("a name without data", b"event: x\n\ndata: b\n\n", &[("", "b")]),
+        (
+            "several lines",
+            b"data: a\ndata: b\ndata\ndata:\n\n",
+            &[("", "a\nb\n\n")],
+        ),
+        ("no space", b"data:a\n\n", &[("", "a")]),
+        ("two spaces", b"data:  a\n\n", &[("", " a")]),
+        ("empty data", b"data\n\n", &[("", "")]),
+        ("UTF-8", "data: grüße 😀\n\n".as_bytes(), &[("", "grüße 😀")]),
+        (
+            "bad UTF-8",
+            b"data: a\xffb\n\ndata: c\n\n",
+            &[("", "a\u{fffd}b"), ("", "c")],
+        ),
+        (
+            "NUL id and retry",
+            b"id: a\0b\nretry: 10\ndata: a\n\n",
+            &[("", "a")],
+        ),
+        ("colons in data", b"data: {\"a\": 1}\n\n", &[("", "{\"a\": 1}")]),
+        (
+            "no blank line at the end",
+            b"data: a\n\ndata: b\n",
+            &[("", "a"), ("", "b")],
+        ),
+        (
+            "no line end at the end",
+            b"data: a\n\ndata: [DONE]",
+            &[("", "a"), ("", "[DONE]")],
+        ),
+        ("unknown fields", b"x: y\nDATA: no\ndata: a\n\n", &[("", "a")]),
+        ("CR CR at the end", b"data: a\r\r", &[("", "a")]),
+        ("nothing", b"", &[]),
+        ("only line ends", b"\n\r\n\r\n\n", &[]),
+    ];
+
+    #[test]
+    fn decodes_every_input_cut_at_every_byte() {
+        for (name, input, expected) in CASES {
+            let expected: Vec<_> = expected
+                .iter()
+                .map(|(n, d)| ((*n).to_owned(), (*d).to_owned()))
+                .collect();
+            assert_eq!(decode([*input]), expected, "{name}");
+            assert_eq!(decode(input.chunks(1)), expected, "{name}, byte by byte");
+            for cut in 0..input.len() {
+                assert_eq!(
+                    decode([&input[..cut], &input[cut..]]),
+                    expected,
+                    "{name}, cut at {cut}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_endless_line_is_an_error() {
+        let mut decoder = SseDecoder::default();
+        let chunk = vec![b'x'; 1 << 20];
+        let failed = (0..32).find(|_| decoder.push(&chunk, |_| {}).is_err());
+        assert_eq!(failed, Some(16));
+    }
+
+    #[test]
+    fn endless_data_is_an_error() {
+        let mut decoder = SseDecoder::default();
+        let chunk = [b"data: ".as_slice(), &vec![b'x'; 1 << 20], b"\n"].concat();
+        let failed = (0..32).find(|_| decoder.push(&chunk, |_| {}).is_err());
+        assert_eq!(failed, Some(15));
+    }
+}
