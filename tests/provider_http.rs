@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use agentls::base::clock;
 use agentls::domain::{Block, Message, MessageId, Role, ToolResult, ToolSpec, Usage};
-use agentls::provider::registry::CallLimits;
 use agentls::provider::{
-    Disposition, EventStream, Fault, Item, Kind, Phase, Provider, ProviderError, ProviderSpec, Request,
-    StopReason, StreamEvent, build,
+    CallLimits, Disposition, EventStream, Fault, Item, Kind, Phase, Provider, ProviderError, ProviderSpec,
+    Request, StopReason, StreamEvent, build,
 };
 use futures::StreamExt;
 use rustls::pki_types::pem::PemObject;

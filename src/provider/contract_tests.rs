@@ -159,6 +159,8 @@ data: {"type":"message_start","message":{"id":"msg_1","type":"message","role":"a
 
 "#;
 
+const AGAIN: &str = "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":0}}}\n\n";
+
 fn anthropic(events: &str) -> String {
     format!("{MESSAGE_START}{events}")
 }
@@ -280,7 +282,7 @@ fn messages_end_in_many_ways() {
         );
         // Some gateways begin twice, and some end with OpenAI's word.
         anthropic(&format!(
-            "{MESSAGE_START}{block}{end}data: {{\"type\":\"message_stop\"}}\n\ndata: [DONE]\n\n"
+            "{AGAIN}{block}{end}data: {{\"type\":\"message_stop\"}}\n\ndata: [DONE]\n\n"
         ))
     };
     for (delta, reason) in [

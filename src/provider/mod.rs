@@ -33,7 +33,7 @@ mod stream;
 
 pub use error::{Disposition, Fault, Phase, ProviderError};
 pub use models::{ModelInfo, ModelOverride};
-pub use registry::{CallSlots, Kind, ProviderSpec, build};
+pub use registry::{CallLimits, CallSlot, CallSlots, Kind, ProviderSpec, build};
 pub use request::{Effort, Item, Request, Shape};
 pub use retry::{GiveUp, RetryPolicy, RetryState, Verdict};
 pub use script::Script;

@@ -137,6 +137,11 @@ mod tests {
     const CASES: &[Case] = &[
         ("LF", b"data: a\n\ndata: b\n\n", &[("", "a"), ("", "b")]),
         ("CRLF", b"data: a\r\n\r\ndata: b\r\n\r\n", &[("", "a"), ("", "b")]),
+        (
+            "CRLF within an event",
+            b"event: x\r\ndata: a\r\ndata: b\r\n\r\n",
+            &[("x", "a\nb")],
+        ),
         ("CR", b"data: a\r\rdata: b\r\r", &[("", "a"), ("", "b")]),
         (
             "mixed",
