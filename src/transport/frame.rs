@@ -171,7 +171,11 @@ impl Decoder {
             }
             // Within a block the name may stand here cut off: let the hunt find it, however it comes in.
             let why = "no end of header within 4 KiB";
-            return if block.used == 0 { self.fail(why) } else { self.lose(why) };
+            return if block.used == 0 {
+                self.fail(why)
+            } else {
+                self.lose(why)
+            };
         };
         let end = self.scanned + end;
         let line = &self.buffer[..end];
@@ -454,56 +458,128 @@ mod tests {
             (text("Content-Length: 2\r\n\r\nhi"), vec!["Fhi"]),
             (text("content-LENGTH:2\r\n\r\nhi"), vec!["Fhi"]),
             (text("Content-Length: 2\n\nhi"), vec!["Fhi"]),
-            (text("Content-Length: 2\r\n\nhiContent-Length: 2\n\r\nho"), vec!["Fhi", "Fho"]),
+            (
+                text("Content-Length: 2\r\n\nhiContent-Length: 2\n\r\nho"),
+                vec!["Fhi", "Fho"],
+            ),
             (text("Content-Length:\t 2 \r\n\r\nhi"), vec!["Fhi"]),
-            (text("Content-Length: 0\r\n\r\nContent-Length: 2\r\n\r\nhi"), vec!["F", "Fhi"]),
+            (
+                text("Content-Length: 0\r\n\r\nContent-Length: 2\r\n\r\nhi"),
+                vec!["F", "Fhi"],
+            ),
             (text("Content-Length: 0002\r\n\r\nhi"), vec!["Fhi"]),
             // Other headers.
             (
-                text("X-Other: 1\r\nContent-Length: 2\r\nContent-Type: application/vscode-jsonrpc; charset=utf-8\r\n\r\nhi"),
+                text(
+                    "X-Other: 1\r\nContent-Length: 2\r\nContent-Type: application/vscode-jsonrpc; charset=utf-8\r\n\r\nhi",
+                ),
                 vec!["Fhi"],
             ),
-            (text("Content-Type: a/b; charset=UTF-8\r\nContent-Length: 2\r\n\r\nhi"), vec!["Fhi"]),
-            (text("Content-Type: a/b;charset=\"utf8\";x=y\r\nContent-Length: 2\r\n\r\nhi"), vec!["Fhi"]),
-            (text("Content-Type: a/b\r\nContent-Length: 2\r\n\r\nhi"), vec!["Fhi"]),
             (
-                text("Content-Type: a/b; charset=latin1\r\nContent-Length: 2\r\n\r\nhiContent-Length: 2\r\n\r\nho"),
+                text("Content-Type: a/b; charset=UTF-8\r\nContent-Length: 2\r\n\r\nhi"),
+                vec!["Fhi"],
+            ),
+            (
+                text("Content-Type: a/b;charset=\"utf8\";x=y\r\nContent-Length: 2\r\n\r\nhi"),
+                vec!["Fhi"],
+            ),
+            (
+                text("Content-Type: a/b\r\nContent-Length: 2\r\n\r\nhi"),
+                vec!["Fhi"],
+            ),
+            (
+                text(
+                    "Content-Type: a/b; charset=latin1\r\nContent-Length: 2\r\n\r\nhiContent-Length: 2\r\n\r\nho",
+                ),
                 vec!["H", "Fho"],
             ),
             (
-                text("Content-Length: 2\r\nContent-Type: a/b; charset=utf-16\r\n\r\nhiContent-Length: 2\r\n\r\nho"),
+                text(
+                    "Content-Length: 2\r\nContent-Type: a/b; charset=utf-16\r\n\r\nhiContent-Length: 2\r\n\r\nho",
+                ),
                 vec!["H", "Fho"],
             ),
             // Blank lines in front.
-            (text("\r\nContent-Length: 2\r\n\r\nhi\nContent-Length: 2\r\n\r\nho"), vec!["Fhi", "Fho"]),
+            (
+                text("\r\nContent-Length: 2\r\n\r\nhi\nContent-Length: 2\r\n\r\nho"),
+                vec!["Fhi", "Fho"],
+            ),
             (text("\r\n\r\nContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
             (text("\n\n\n\n\nContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
             // No usable length.
-            (text("X: y\r\n\r\n{}Content-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
-            (text("Content-Length: x\r\n\r\nContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
-            (text("Content-Length: -1\r\n\r\nContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
-            (text("Content-Length: +2\r\n\r\nhiContent-Length: 2\r\n\r\nho"), vec!["H", "Fho"]),
-            (text("Content-Length: 2.0\r\n\r\nhiContent-Length: 2\r\n\r\nho"), vec!["H", "Fho"]),
-            (text("Content-Length: 0x2\r\n\r\nhiContent-Length: 2\r\n\r\nho"), vec!["H", "Fho"]),
-            (text("Content-Length:\r\n\r\nContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
-            (text("Content-Length : 2\r\n\r\nContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
-            (text("Content-Length\r\n\r\nContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
-            (text("Content-Length: 2Content-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
+            (
+                text("X: y\r\n\r\n{}Content-Length: 2\r\n\r\nhi"),
+                vec!["H", "Fhi"],
+            ),
+            (
+                text("Content-Length: x\r\n\r\nContent-Length: 2\r\n\r\nhi"),
+                vec!["H", "Fhi"],
+            ),
+            (
+                text("Content-Length: -1\r\n\r\nContent-Length: 2\r\n\r\nhi"),
+                vec!["H", "Fhi"],
+            ),
+            (
+                text("Content-Length: +2\r\n\r\nhiContent-Length: 2\r\n\r\nho"),
+                vec!["H", "Fho"],
+            ),
+            (
+                text("Content-Length: 2.0\r\n\r\nhiContent-Length: 2\r\n\r\nho"),
+                vec!["H", "Fho"],
+            ),
+            (
+                text("Content-Length: 0x2\r\n\r\nhiContent-Length: 2\r\n\r\nho"),
+                vec!["H", "Fho"],
+            ),
+            (
+                text("Content-Length:\r\n\r\nContent-Length: 2\r\n\r\nhi"),
+                vec!["H", "Fhi"],
+            ),
+            (
+                text("Content-Length : 2\r\n\r\nContent-Length: 2\r\n\r\nhi"),
+                vec!["H", "Fhi"],
+            ),
+            (
+                text("Content-Length\r\n\r\nContent-Length: 2\r\n\r\nhi"),
+                vec!["H", "Fhi"],
+            ),
+            (
+                text("Content-Length: 2Content-Length: 2\r\n\r\nhi"),
+                vec!["H", "Fhi"],
+            ),
             // Each bad header has its answer.
             (
                 text("Content-Length: x\r\n\r\nContent-Length: y\r\n\r\nContent-Length: 2\r\n\r\nhi"),
                 vec!["H", "H", "Fhi"],
             ),
             // Garbage: one answer, then on.
-            (text("hello\nworld\n\n\nContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
-            (text("{\"jsonrpc\":\"2.0\"}\nContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
+            (
+                text("hello\nworld\n\n\nContent-Length: 2\r\n\r\nhi"),
+                vec!["H", "Fhi"],
+            ),
+            (
+                text("{\"jsonrpc\":\"2.0\"}\nContent-Length: 2\r\n\r\nhi"),
+                vec!["H", "Fhi"],
+            ),
             (text("\"}}Content-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
             (text("xxContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
-            (text("GET / HTTP/1.1\r\nHost: x\r\n\r\nContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
-            (b"\xff\xfe\0\0\r\n\r\nContent-Length: 2\r\n\r\nhi".to_vec(), vec!["H", "Fhi"]),
-            (b"\xef\xbb\xbfContent-Length: 2\r\n\r\nhi".to_vec(), vec!["H", "Fhi"]),
+            (
+                text("GET / HTTP/1.1\r\nHost: x\r\n\r\nContent-Length: 2\r\n\r\nhi"),
+                vec!["H", "Fhi"],
+            ),
+            (
+                b"\xff\xfe\0\0\r\n\r\nContent-Length: 2\r\n\r\nhi".to_vec(),
+                vec!["H", "Fhi"],
+            ),
+            (
+                b"\xef\xbb\xbfContent-Length: 2\r\n\r\nhi".to_vec(),
+                vec!["H", "Fhi"],
+            ),
             // A body shorter or longer than its header says.
-            (text("Content-Length: 2\r\n\r\nhixContent-Length: 2\r\n\r\nho"), vec!["Fhi", "H", "Fho"]),
+            (
+                text("Content-Length: 2\r\n\r\nhixContent-Length: 2\r\n\r\nho"),
+                vec!["Fhi", "H", "Fho"],
+            ),
             (
                 text("Content-Length: 4\r\n\r\nhiContent-Length: 2\r\n\r\nhoContent-Length: 2\r\n\r\nha"),
                 vec!["FhiCo", "H", "Fha"],
@@ -513,23 +589,59 @@ mod tests {
                 text("Content-Length: 2\r\nrubbish\r\n\r\nhiContent-Length: 2\r\n\r\nho"),
                 vec!["H", "Fho"],
             ),
-            (text("Content-Length: 9\r\nxxContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
-            // Twice.
-            (text("Content-Length: 2\r\nContent-Length: 2\r\n\r\nhi"), vec!["Fhi"]),
-            (text("Content-Length: 9\r\nContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
-            // Sizes.
-            (text(&format!("Content-Length: 100\r\n\r\n{big}Content-Length: 2\r\n\r\nhi")), vec!["L", "Fhi"]),
-            (text(&format!("Content-Length: 1001\r\n\r\n{big}Content-Length: 2\r\n\r\nhi")), vec!["H", "Fhi"]),
-            (text("Content-Length: 99999999999999999999999\r\n\r\nContent-Length: 2\r\n\r\nhi"), vec!["H", "Fhi"]),
-            (text(&format!("{long_line}\r\n\r\nContent-Length: 2\r\n\r\nhi")), vec!["H", "Fhi"]),
-            (text(&format!("{long_line}Content-Length: 2\r\n\r\nhi")), vec!["H", "Fhi"]),
-            (text(&format!("X: {long_line}\r\nContent-Length: 2\r\n\r\nhi")), vec!["H", "Fhi"]),
             (
-                text(&format!("Content-Length: 2\r\nX: {long_line}\r\n\r\nhiContent-Length: 2\r\n\r\nho")),
+                text("Content-Length: 9\r\nxxContent-Length: 2\r\n\r\nhi"),
+                vec!["H", "Fhi"],
+            ),
+            // Twice.
+            (
+                text("Content-Length: 2\r\nContent-Length: 2\r\n\r\nhi"),
+                vec!["Fhi"],
+            ),
+            (
+                text("Content-Length: 9\r\nContent-Length: 2\r\n\r\nhi"),
+                vec!["H", "Fhi"],
+            ),
+            // Sizes.
+            (
+                text(&format!(
+                    "Content-Length: 100\r\n\r\n{big}Content-Length: 2\r\n\r\nhi"
+                )),
+                vec!["L", "Fhi"],
+            ),
+            (
+                text(&format!(
+                    "Content-Length: 1001\r\n\r\n{big}Content-Length: 2\r\n\r\nhi"
+                )),
+                vec!["H", "Fhi"],
+            ),
+            (
+                text("Content-Length: 99999999999999999999999\r\n\r\nContent-Length: 2\r\n\r\nhi"),
+                vec!["H", "Fhi"],
+            ),
+            (
+                text(&format!("{long_line}\r\n\r\nContent-Length: 2\r\n\r\nhi")),
+                vec!["H", "Fhi"],
+            ),
+            (
+                text(&format!("{long_line}Content-Length: 2\r\n\r\nhi")),
+                vec!["H", "Fhi"],
+            ),
+            (
+                text(&format!("X: {long_line}\r\nContent-Length: 2\r\n\r\nhi")),
+                vec!["H", "Fhi"],
+            ),
+            (
+                text(&format!(
+                    "Content-Length: 2\r\nX: {long_line}\r\n\r\nhiContent-Length: 2\r\n\r\nho"
+                )),
                 vec!["H", "Fho"],
             ),
             (
-                text(&format!("Content-Length:{}2\r\n\r\nhiContent-Length: 2\r\n\r\nho", " ".repeat(300))),
+                text(&format!(
+                    "Content-Length:{}2\r\n\r\nhiContent-Length: 2\r\n\r\nho",
+                    " ".repeat(300)
+                )),
                 vec!["H", "Fho"],
             ),
             // The limit falls into the name.
@@ -539,11 +651,17 @@ mod tests {
             ),
             // CR only is no end of line.
             (
-                text(&format!("Content-Length: 2\r\r{}Content-Length: 2\r\n\r\nhi", "\r".repeat(200))),
+                text(&format!(
+                    "Content-Length: 2\r\r{}Content-Length: 2\r\n\r\nhi",
+                    "\r".repeat(200)
+                )),
                 vec!["H", "Fhi"],
             ),
             // The name within garbage, then the real one.
-            (text("x\nsays Content-Length: nonsense\nContent-Length: 2\r\n\r\nhi"), vec!["H", "H", "Fhi"]),
+            (
+                text("x\nsays Content-Length: nonsense\nContent-Length: 2\r\n\r\nhi"),
+                vec!["H", "H", "Fhi"],
+            ),
             (text("x\nContent-Lengt"), vec!["H"]),
             (text("Content-Length: 5\r\n\r\nhi"), vec![]),
         ]
@@ -556,7 +674,12 @@ mod tests {
             assert_eq!(sketch(&whole), expected, "{}", String::from_utf8_lossy(&bytes));
             for cut in 0..=bytes.len() {
                 let (a, b) = bytes.split_at(cut);
-                assert_eq!(decode(SMALL, [a, b]), whole, "cut at {cut}: {}", String::from_utf8_lossy(&bytes));
+                assert_eq!(
+                    decode(SMALL, [a, b]),
+                    whole,
+                    "cut at {cut}: {}",
+                    String::from_utf8_lossy(&bytes)
+                );
             }
             assert_eq!(decode(SMALL, bytes.chunks(1)), whole, "byte by byte");
             assert_eq!(decode(SMALL, bytes.chunks(7)), whole, "by sevens");
@@ -566,8 +689,14 @@ mod tests {
     #[test]
     fn header_limit_is_exact() {
         let limits = Limits { header: 23, ..SMALL };
-        assert_eq!(sketch(&decode(limits, [&b"Content-Length: 002\r\n\r\nhi"[..]])), ["Fhi"]);
-        assert_eq!(sketch(&decode(limits, [&b"Content-Length: 0002\r\n\r\nhi"[..]])), ["H"]);
+        assert_eq!(
+            sketch(&decode(limits, [&b"Content-Length: 002\r\n\r\nhi"[..]])),
+            ["Fhi"]
+        );
+        assert_eq!(
+            sketch(&decode(limits, [&b"Content-Length: 0002\r\n\r\nhi"[..]])),
+            ["H"]
+        );
     }
 
     #[test]
@@ -598,9 +727,15 @@ mod tests {
         assert!(decoder.spare().capacity() < 256 << 10);
         decoder.push(&vec![b'x'; 33_554_432]);
         assert!(decoder.pop().is_some());
-        assert!(decoder.spare().capacity() < 256 << 10, "a large buffer is given back");
+        assert!(
+            decoder.spare().capacity() < 256 << 10,
+            "a large buffer is given back"
+        );
         decoder.push(b"Content-Length: 200000000\r\n\r\n");
-        assert!(matches!(decoder.pop(), Some(Item::Bad(BadFrame::TooLarge { .. }))));
+        assert!(matches!(
+            decoder.pop(),
+            Some(Item::Bad(BadFrame::TooLarge { .. }))
+        ));
         for _ in 0..100 {
             decoder.push(&[b'x'; 1 << 16]);
             assert_eq!(decoder.pop(), None);

@@ -98,7 +98,10 @@ fn classify_text(text: &str) -> Incoming {
 fn diagnose(text: &str, error: &serde_json::Error) -> Incoming {
     if serde_json::from_str::<IgnoredAny>(text).is_err() {
         // An error of serde_json names a place and a kind, never the text.
-        return refuse(Id::Null, refusal(ErrorCode::ParseError, format!("body is not JSON: {error}")));
+        return refuse(
+            Id::Null,
+            refusal(ErrorCode::ParseError, format!("body is not JSON: {error}")),
+        );
     }
     let why = invalid(format!("message cannot be read: {error}"));
     match serde_json::from_str(text) {

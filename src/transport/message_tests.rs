@@ -102,12 +102,13 @@ fn is_text(kind: &str) -> bool {
 }
 
 fn is_structured(kind: &str) -> bool {
-    ["array", "object", "twice", "deep"].iter().any(|part| kind.contains(part))
+    ["array", "object", "twice", "deep"]
+        .iter()
+        .any(|part| kind.contains(part))
 }
 
 fn as_id(kind: &str, text: &str) -> Option<Value> {
-    let usable = matches!(kind, "int" | "negative" | "i64")
-        || (is_text(kind) && kind != "long string");
+    let usable = matches!(kind, "int" | "negative" | "i64") || (is_text(kind) && kind != "long string");
     usable.then(|| {
         let text = mend_surrogates(text).unwrap_or_else(|| text.to_owned());
         serde_json::from_str(&text).unwrap()
@@ -118,7 +119,8 @@ type Table = Vec<(String, Vec<u8>, Verdict)>;
 
 fn member_table() -> Table {
     let mut table = Table::new();
-    let mut add = |name: String, body: String, verdict: Verdict| table.push((name, body.into_bytes(), verdict));
+    let mut add =
+        |name: String, body: String, verdict: Verdict| table.push((name, body.into_bytes(), verdict));
     for (kind, text) in values() {
         // jsonrpc
         let body = format!(r#"{{"jsonrpc":{text},"id":1,"method":"m"}}"#);
@@ -127,11 +129,23 @@ fn member_table() -> Table {
         for (id, expected) in [(r#","id":"a""#, json!("a")), ("", Value::Null)] {
             let body = format!(r#"{{"jsonrpc":"2.0","method":{text}{id}}}"#);
             let expect = match kind {
-                _ if !is_text(kind) || kind == "long string" => Refused(INVALID, if breaks_scalar(kind) { Value::Null } else { expected }),
+                _ if !is_text(kind) || kind == "long string" => Refused(
+                    INVALID,
+                    if breaks_scalar(kind) {
+                        Value::Null
+                    } else {
+                        expected
+                    },
+                ),
                 _ => {
-                    let method: String = serde_json::from_str(&mend_surrogates(&text).unwrap_or(text.clone())).unwrap();
+                    let method: String =
+                        serde_json::from_str(&mend_surrogates(&text).unwrap_or(text.clone())).unwrap();
                     let method: &'static str = method.leak();
-                    if id.is_empty() { Notification(method) } else { Verdict::Request(method, expected) }
+                    if id.is_empty() {
+                        Notification(method)
+                    } else {
+                        Verdict::Request(method, expected)
+                    }
                 }
             };
             add(format!("method {kind}{id}"), body, expect);
@@ -139,7 +153,9 @@ fn member_table() -> Table {
         // id, of a request and of an answer
         let known = as_id(kind, &text);
         let body = format!(r#"{{"jsonrpc":"2.0","id":{text},"method":"m","params":{{}}}}"#);
-        let expect = known.clone().map_or(Refused(INVALID, Value::Null), |id| Verdict::Request("m", id));
+        let expect = known
+            .clone()
+            .map_or(Refused(INVALID, Value::Null), |id| Verdict::Request("m", id));
         add(format!("id {kind}"), body, expect);
         let body = format!(r#"{{"jsonrpc":"2.0","id":{text},"result":0}}"#);
         let expect = match &known {
@@ -164,7 +180,11 @@ fn member_table() -> Table {
         let body = format!(r#"{{"jsonrpc":"2.0","id":4,"result":{text}}}"#);
         add(format!("result {kind}"), body, Answer(json!(4), !unusable(kind)));
         let body = format!(r#"{{"jsonrpc":"2.0","id":4,"error":{{"code":1,"message":""}},"result":{text}}}"#);
-        add(format!("result {kind} beside an error"), body, Answer(json!(4), false));
+        add(
+            format!("result {kind} beside an error"),
+            body,
+            Answer(json!(4), false),
+        );
         // error
         let body = format!(r#"{{"jsonrpc":"2.0","id":5,"error":{text}}}"#);
         add(format!("error {kind}"), body, Answer(json!(5), false));
@@ -176,7 +196,11 @@ fn member_table() -> Table {
         add(format!("batch of {kind}"), format!("[{text}]"), expect);
         // an unknown member
         let body = format!(r#"{{"x":{text},"jsonrpc":"2.0","id":6,"method":"m"}}"#);
-        add(format!("unknown member {kind}"), body, Verdict::Request("m", json!(6)));
+        add(
+            format!("unknown member {kind}"),
+            body,
+            Verdict::Request("m", json!(6)),
+        );
     }
     table
 }
@@ -187,7 +211,11 @@ fn breaks_scalar(kind: &str) -> bool {
 }
 
 fn scalar_id(kind: &str) -> Value {
-    if breaks_scalar(kind) { Value::Null } else { json!(1) }
+    if breaks_scalar(kind) {
+        Value::Null
+    } else {
+        json!(1)
+    }
 }
 
 fn duplicates_table() -> Table {
@@ -203,11 +231,19 @@ fn duplicates_table() -> Table {
         let id = if name == "id" { Value::Null } else { json!(1) };
         table.push((format!("{name} twice"), body.into_bytes(), Refused(INVALID, id)));
         let body = format!(r#"{{"jsonrpc":"2.0","id":1,"id":1,"method":"m","params":[],"{name}":{value}}}"#);
-        table.push((format!("id and {name} twice"), body.into_bytes(), Refused(INVALID, Value::Null)));
+        table.push((
+            format!("id and {name} twice"),
+            body.into_bytes(),
+            Refused(INVALID, Value::Null),
+        ));
     }
     for (name, value) in [("jsonrpc", r#""2.0""#), ("result", "1")] {
         let body = format!(r#"{{"jsonrpc":"2.0","id":1,"result":1,"{name}":{value}}}"#);
-        table.push((format!("answer with {name} twice"), body.into_bytes(), Answer(json!(1), false)));
+        table.push((
+            format!("answer with {name} twice"),
+            body.into_bytes(),
+            Answer(json!(1), false),
+        ));
     }
     table
 }
@@ -242,7 +278,11 @@ fn presence_table() -> Table {
                 (true, false) if has("jsonrpc") => Notification("m"),
                 _ => Refused(INVALID, id),
             };
-            (format!("members {set:06b}"), format!("{{{}}}", body.join(",")).into_bytes(), verdict)
+            (
+                format!("members {set:06b}"),
+                format!("{{{}}}", body.join(",")).into_bytes(),
+                verdict,
+            )
         })
         .collect()
 }
@@ -252,13 +292,20 @@ fn syntax_table() -> Table {
     let mut table = Table::new();
     let mut add = |name: &str, body: Vec<u8>, verdict: Verdict| table.push((name.to_owned(), body, verdict));
     for cut in 0..whole.len() {
-        add(&format!("cut at {cut}"), whole[..cut].to_vec(), Refused(PARSE, Value::Null));
+        add(
+            &format!("cut at {cut}"),
+            whole[..cut].to_vec(),
+            Refused(PARSE, Value::Null),
+        );
     }
     for (name, body) in [
         ("spaces", "  \r\n\t "),
         ("word", "hello"),
         ("trailing comma", r#"{"jsonrpc":"2.0","id":1,"method":"m",}"#),
-        ("two messages", r#"{"jsonrpc":"2.0","method":"m"}{"jsonrpc":"2.0","method":"m"}"#),
+        (
+            "two messages",
+            r#"{"jsonrpc":"2.0","method":"m"}{"jsonrpc":"2.0","method":"m"}"#,
+        ),
         ("trailing rubbish", r#"{"jsonrpc":"2.0","method":"m"} x"#),
         ("single quotes", "{'jsonrpc':'2.0'}"),
         ("comment", r#"{"jsonrpc":"2.0",/*x*/"method":"m"}"#),
@@ -268,7 +315,10 @@ fn syntax_table() -> Table {
         ("leading zero", r#"{"jsonrpc":"2.0","method":"m","params":[01]}"#),
         ("bare point", r#"{"jsonrpc":"2.0","method":"m","params":[1.]}"#),
         ("bad escape", r#"{"jsonrpc":"2.0","method":"m","params":["\q"]}"#),
-        ("short escape", r#"{"jsonrpc":"2.0","method":"m","params":["\u12"]}"#),
+        (
+            "short escape",
+            r#"{"jsonrpc":"2.0","method":"m","params":["\u12"]}"#,
+        ),
         ("lone backslash", "\\"),
         ("raw line feed", "{\"jsonrpc\":\"2.0\",\"method\":\"a\nb\"}"),
         ("open array, deep", &"[".repeat(100_000)),
@@ -289,30 +339,55 @@ fn syntax_table() -> Table {
         let with = |before: &str, after: &str| [before.as_bytes(), bad, after.as_bytes()].concat();
         let body = with(r#"{"jsonrpc":"2.0","id":8,"method":"m","params":[""#, r#""]}"#);
         add(name, body, Refused(PARSE, json!(8)));
-        add(name, with(r#"{"jsonrpc":"2.0","method":""#, r#""}"#), Refused(PARSE, Value::Null));
-        add(name, with(r#"{"jsonrpc":"2.0","id":8,"result":""#, r#""}"#), Answer(json!(8), false));
+        add(
+            name,
+            with(r#"{"jsonrpc":"2.0","method":""#, r#""}"#),
+            Refused(PARSE, Value::Null),
+        );
+        add(
+            name,
+            with(r#"{"jsonrpc":"2.0","id":8,"result":""#, r#""}"#),
+            Answer(json!(8), false),
+        );
         add(name, with(r#"{"jsonrpc":"2.0","result":""#, r#""}"#), Ignored);
         add(name, with("", ""), Refused(PARSE, Value::Null));
     }
     for (name, batch) in [
         ("empty batch", "[]"),
-        ("batch", r#"[{"jsonrpc":"2.0","id":1,"method":"m"},{"jsonrpc":"2.0","method":"n"}]"#),
+        (
+            "batch",
+            r#"[{"jsonrpc":"2.0","id":1,"method":"m"},{"jsonrpc":"2.0","method":"n"}]"#,
+        ),
         ("batch of answers", r#"[{"jsonrpc":"2.0","id":1,"result":1}]"#),
     ] {
         add(name, batch.as_bytes().to_vec(), Refused(INVALID, Value::Null));
     }
-    add("spaces round it", b" \n{\"jsonrpc\":\"2.0\",\"method\":\"m\"}\r\n".to_vec(), Notification("m"));
+    add(
+        "spaces round it",
+        b" \n{\"jsonrpc\":\"2.0\",\"method\":\"m\"}\r\n".to_vec(),
+        Notification("m"),
+    );
     table
 }
 
 #[test]
 fn every_body_has_one_verdict() {
-    let tables = [member_table(), duplicates_table(), presence_table(), syntax_table()];
+    let tables = [
+        member_table(),
+        duplicates_table(),
+        presence_table(),
+        syntax_table(),
+    ];
     let mut count = 0;
     for (name, body, expected) in tables.into_iter().flatten() {
         count += 1;
         let seen = verdict(&body);
-        assert_eq!(seen, expected, "{name}: {}", crate::base::text::prefix(&String::from_utf8_lossy(&body), 200));
+        assert_eq!(
+            seen,
+            expected,
+            "{name}: {}",
+            crate::base::text::prefix(&String::from_utf8_lossy(&body), 200)
+        );
     }
     assert!(count >= 500, "{count} bodies");
 }
@@ -323,12 +398,24 @@ fn messages_say_what_is_wrong() {
         ("[]", "batches are not supported"),
         ("3", "a message is an object"),
         ("{}", "no member jsonrpc: \"2.0\""),
-        (r#"{"jsonrpc":"2.0"}"#, "neither a request nor an answer: no method, result or error"),
+        (
+            r#"{"jsonrpc":"2.0"}"#,
+            "neither a request nor an answer: no method, result or error",
+        ),
         (r#"{"jsonrpc":"1.0","method":"m"}"#, "jsonrpc is not \"2.0\""),
         (r#"{"jsonrpc":"2.0","method":"m","id":null}"#, "id is null"),
-        (r#"{"jsonrpc":"2.0","method":"m","id":1.5}"#, "id is not a whole number of 64 bits"),
-        (r#"{"jsonrpc":"2.0","method":"m","id":[]}"#, "id is neither a string nor a number"),
-        (r#"{"jsonrpc":"2.0","method":"m","method":"m"}"#, "member method stands twice"),
+        (
+            r#"{"jsonrpc":"2.0","method":"m","id":1.5}"#,
+            "id is not a whole number of 64 bits",
+        ),
+        (
+            r#"{"jsonrpc":"2.0","method":"m","id":[]}"#,
+            "id is neither a string nor a number",
+        ),
+        (
+            r#"{"jsonrpc":"2.0","method":"m","method":"m"}"#,
+            "member method stands twice",
+        ),
     ] {
         let Incoming::Refused(response) = classify(body.as_bytes()) else {
             panic!("{body}");
@@ -339,16 +426,21 @@ fn messages_say_what_is_wrong() {
 
 #[test]
 fn parts_arrive_whole() {
-    let Incoming::Call(call) = classify(br#"{"id":-1,"params":{"a":[1.5,"\ud800x\ud83d\ude00"]},"method":"a/b","jsonrpc":"2.0"}"#)
+    let Incoming::Call(call) =
+        classify(br#"{"id":-1,"params":{"a":[1.5,"\ud800x\ud83d\ude00"]},"method":"a/b","jsonrpc":"2.0"}"#)
     else {
         panic!("a request");
     };
     assert_eq!((call.method(), call.id()), ("a/b", Some(&Id::Number(-1))));
     assert_eq!(call.params(), Some(&json!({"a": [1.5, "\u{fffd}x😀"]})));
-    let answer = classify(br#"{"jsonrpc":"2.0","id":1,"error":{"code":-5,"message":"no","data":[1],"more":2}}"#);
+    let answer =
+        classify(br#"{"jsonrpc":"2.0","id":1,"error":{"code":-5,"message":"no","data":[1],"more":2}}"#);
     let mut error = refusal(ErrorCode::ServerError(-5), "no");
     error.data = Some(json!([1]));
-    assert_eq!(answer, Incoming::Answer(Response::from_error(Id::Number(1), error)));
+    assert_eq!(
+        answer,
+        Incoming::Answer(Response::from_error(Id::Number(1), error))
+    );
 }
 
 #[test]

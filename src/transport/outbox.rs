@@ -187,7 +187,11 @@ impl Outbox {
                         kind: SleeperKind::Thread,
                     });
                     state = match until {
-                        None => self.shared.thread.wait(state).unwrap_or_else(PoisonError::into_inner),
+                        None => self
+                            .shared
+                            .thread
+                            .wait(state)
+                            .unwrap_or_else(PoisonError::into_inner),
                         Some(until) => {
                             let wait = until.saturating_duration_since(now);
                             let woken = self.shared.thread.wait_timeout(state, wait);
@@ -308,7 +312,10 @@ mod tests {
     fn text(batch: &mut Vec<Slot>) -> String {
         let mut buffer = Vec::new();
         batch.drain(..).for_each(|slot| slot.write_to(&mut buffer));
-        String::from_utf8(buffer).unwrap().replace("\r\n\r\n", " ").replace("Content-Length: ", "|")
+        String::from_utf8(buffer)
+            .unwrap()
+            .replace("\r\n\r\n", " ")
+            .replace("Content-Length: ", "|")
     }
 
     #[tokio::test(start_paused = true)]
@@ -385,7 +392,10 @@ mod tests {
             });
         };
         full(&outbox);
-        outbox.push_response(&Response::from_ok(Id::Number(1), "x".repeat(9 << 20).into()), None);
+        outbox.push_response(
+            &Response::from_ok(Id::Number(1), "x".repeat(9 << 20).into()),
+            None,
+        );
         assert!(!outbox.has_room());
         let mut waiting = Box::pin(account.admit(1));
         let mut pressed = Box::pin(outbox.room());

@@ -307,7 +307,11 @@ impl Queue {
             && let Some((due, slot)) = entry.held.take()
         {
             self.held.remove(&(due, group));
-            if let Some(frame) = entry.frames.iter_mut().find(|frame| Some(frame.stream) == slot.stream) {
+            if let Some(frame) = entry
+                .frames
+                .iter_mut()
+                .find(|frame| Some(frame.stream) == slot.stream)
+            {
                 frame.sent = frame.sent.saturating_add(1);
             }
             self.enqueue(slot, Some(group));
@@ -321,7 +325,10 @@ impl Queue {
             let group = *group;
             if let Some(entry) = self.groups.get_mut(&group)
                 && let Some((_, slot)) = &entry.held
-                && let Some(frame) = entry.frames.iter_mut().find(|frame| Some(frame.stream) == slot.stream)
+                && let Some(frame) = entry
+                    .frames
+                    .iter_mut()
+                    .find(|frame| Some(frame.stream) == slot.stream)
             {
                 (frame.start, frame.sent) = (now, 0);
             }

@@ -49,7 +49,9 @@ fn body(slot: &Slot) -> String {
 }
 
 fn drain(queue: &mut Queue, now: Instant) -> Vec<String> {
-    std::iter::from_fn(|| queue.pop(now)).map(|slot| body(&slot)).collect()
+    std::iter::from_fn(|| queue.pop(now))
+        .map(|slot| body(&slot))
+        .collect()
 }
 
 #[test]
@@ -61,7 +63,10 @@ fn frames_carry_their_length() {
     while let Some(slot) = queue.pop(now) {
         slot.write_to(&mut buffer);
     }
-    assert_eq!(buffer, "Content-Length: 7\r\n\r\n1@0:é;Content-Length: 2\r\n\r\n{}".as_bytes());
+    assert_eq!(
+        buffer,
+        "Content-Length: 7\r\n\r\n1@0:é;Content-Length: 2\r\n\r\n{}".as_bytes()
+    );
 }
 
 #[test]
@@ -76,7 +81,17 @@ fn waiting_deltas_merge_until_something_of_their_group_follows() {
     queue.push(delta(2, 1, 0, "x"), now);
     queue.push(delta(1, 1, 4, "e"), now);
     let sent = drain(&mut queue, now);
-    assert_eq!(sent, ["1@0:abc;", "other group", "own group", "1@3:d;", "2@0:x;", "1@4:e;"]);
+    assert_eq!(
+        sent,
+        [
+            "1@0:abc;",
+            "other group",
+            "own group",
+            "1@3:d;",
+            "2@0:x;",
+            "1@4:e;"
+        ]
+    );
 }
 
 #[test]
@@ -161,7 +176,11 @@ fn a_held_delta_leaves_before_what_follows_it() {
         queue.push(item, now + MS);
         assert_eq!(drain(&mut queue, now + MS), expected);
         let late = drain(&mut queue, now + FRAME);
-        assert_eq!(late.len(), usize::from(expected.len() == 1), "held slots leave in the end: {late:?}");
+        assert_eq!(
+            late.len(),
+            usize::from(expected.len() == 1),
+            "held slots leave in the end: {late:?}"
+        );
         assert_eq!(queue.next_due(), None);
     }
 }
@@ -201,11 +220,27 @@ fn room_is_given_back_when_a_slot_is_dropped() {
     let account = pool.account(1_000);
     let (mut queue, now) = open_queue(FRAME);
     let push = |queue: &mut Queue, at: usize| {
-        let Item::Mergeable { key, head, text, tail, .. } = delta(1, 1, at, "x") else {
+        let Item::Mergeable {
+            key,
+            head,
+            text,
+            tail,
+            ..
+        } = delta(1, 1, at, "x")
+        else {
             unreachable!()
         };
         let permit = Some(account.take(10));
-        queue.push(Item::Mergeable { key, head, text, tail, permit }, now);
+        queue.push(
+            Item::Mergeable {
+                key,
+                head,
+                text,
+                tail,
+                permit,
+            },
+            now,
+        );
     };
     push(&mut queue, 0);
     push(&mut queue, 1);
@@ -290,15 +325,35 @@ fn run(ops: &[Op], frame: Duration, open_at: usize, account: &Arc<Account>) -> (
         }
         let token = model.token();
         match op {
-            Op::Delta { group, stream, length } => {
+            Op::Delta {
+                group,
+                stream,
+                length,
+            } => {
                 let text = format!("{token}{}", "x".repeat(*length));
                 let offset = model.offsets.entry(*stream).or_default();
-                let Item::Mergeable { key, head, text: bytes, tail, .. } = delta(*stream, *group, *offset, &text) else {
+                let Item::Mergeable {
+                    key,
+                    head,
+                    text: bytes,
+                    tail,
+                    ..
+                } = delta(*stream, *group, *offset, &text)
+                else {
                     unreachable!()
                 };
                 *offset += text.len();
                 let permit = Some(account.take(text.len()));
-                queue.push(Item::Mergeable { key, head, text: bytes, tail, permit }, now);
+                queue.push(
+                    Item::Mergeable {
+                        key,
+                        head,
+                        text: bytes,
+                        tail,
+                        permit,
+                    },
+                    now,
+                );
                 model.pushes.push((Some(*group), token));
             }
             Op::Event(group) => {
@@ -330,7 +385,10 @@ fn run(ops: &[Op], frame: Duration, open_at: usize, account: &Arc<Account>) -> (
 /// The numbers of pushes in the order in which they were sent.
 fn tokens(sent: &[String]) -> Vec<usize> {
     let all = sent.concat();
-    all.split('<').skip(1).map(|part| part.split('>').next().unwrap().parse().unwrap()).collect()
+    all.split('<')
+        .skip(1)
+        .map(|part| part.split('>').next().unwrap().parse().unwrap())
+        .collect()
 }
 
 proptest! {

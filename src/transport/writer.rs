@@ -32,18 +32,20 @@ impl Writer {
         root: CancellationToken,
     ) -> std::io::Result<Self> {
         let (end, ended) = oneshot::channel();
-        std::thread::Builder::new().name("writer".to_owned()).spawn(move || {
-            let mut guard = Guard {
-                outbox,
-                root,
-                clean: false,
-                _end: end,
-            };
-            match write_all(&guard.outbox, output) {
-                Ok(()) => guard.clean = true,
-                Err(error) => tracing::warn!(%error, "output is gone"),
-            }
-        })?;
+        std::thread::Builder::new()
+            .name("writer".to_owned())
+            .spawn(move || {
+                let mut guard = Guard {
+                    outbox,
+                    root,
+                    clean: false,
+                    _end: end,
+                };
+                match write_all(&guard.outbox, output) {
+                    Ok(()) => guard.clean = true,
+                    Err(error) => tracing::warn!(%error, "output is gone"),
+                }
+            })?;
         Ok(Self { ended })
     }
 }
@@ -142,7 +144,13 @@ mod tests {
             wrote: gate_wrote,
         };
         let writer = Writer::start(outbox.clone(), gate, root.clone()).unwrap();
-        Bench { outbox, root, go, wrote, writer }
+        Bench {
+            outbox,
+            root,
+            go,
+            wrote,
+            writer,
+        }
     }
 
     #[tokio::test]

@@ -1,0 +1,149 @@
+//! Watching the process that started us: when it goes, so do we.
+
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::Pid;
+
+/// How often a process is looked for where the system cannot tell of its end.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A watched process.
+#[derive(Debug)]
+pub struct Parent {
+    pid: Pid,
+    how: How,
+}
+
+#[derive(Debug)]
+enum How {
+    /// Readable when the process has ended.
+    #[cfg(target_os = "linux")]
+    Told(tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>),
+    Looking,
+}
+
+impl Parent {
+    /// Watches the process `pid`. `None`, with a log line, if there is none here: the editor may run in
+    /// another container. Needs a runtime.
+    pub fn watch(pid: i64) -> Option<Self> {
+        let known = i32::try_from(pid)
+            .ok()
+            .filter(|pid| *pid > 0)
+            .and_then(Pid::from_raw);
+        let how = known.map(|pid| (pid, How::of(pid)));
+        let Some((pid, Ok(how))) = how else {
+            tracing::info!(
+                pid,
+                "the client's process is not to be seen from here, so its end is not watched"
+            );
+            return None;
+        };
+        Some(Self { pid, how })
+    }
+
+    /// Waits for its end.
+    pub async fn gone(&self) {
+        match &self.how {
+            #[cfg(target_os = "linux")]
+            How::Told(fd) => {
+                if fd.readable().await.is_ok() {
+                    return;
+                }
+                self.look().await;
+            }
+            How::Looking => self.look().await,
+        }
+    }
+
+    async fn look(&self) {
+        while exists(self.pid) {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+impl How {
+    #[cfg(target_os = "linux")]
+    fn of(pid: Pid) -> Result<Self, Errno> {
+        use tokio::io::{Interest, unix::AsyncFd};
+        match rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
+            Ok(fd) => {
+                #[expect(
+                    deprecated,
+                    reason = "its successor is unsafe; a descriptor that we alone own is sound"
+                )]
+                let told = AsyncFd::with_interest(fd, Interest::READABLE);
+                Ok(told.map_or(Self::Looking, Self::Told))
+            }
+            Err(Errno::SRCH) => Err(Errno::SRCH),
+            // An old kernel, or a sandbox that forbids it.
+            Err(_) => Self::looking(pid),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn of(pid: Pid) -> Result<Self, Errno> {
+        Self::looking(pid)
+    }
+
+    fn looking(pid: Pid) -> Result<Self, Errno> {
+        exists(pid).then_some(Self::Looking).ok_or(Errno::SRCH)
+    }
+}
+
+/// A process of somebody else exists too: only "no such process" says that it does not.
+fn exists(pid: Pid) -> bool {
+    rustix::process::test_kill_process(pid) != Err(Errno::SRCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+
+    #[expect(clippy::disallowed_methods, reason = "a test needs a process to watch")]
+    fn cat() -> Child {
+        Command::new("cat")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap()
+    }
+
+    #[tokio::test]
+    async fn tells_of_the_end() {
+        let mut child = cat();
+        let pid = i64::from(child.id());
+        let parent = Parent::watch(pid).unwrap();
+        let mut gone = Box::pin(parent.gone());
+        assert!(futures::poll!(&mut gone).is_pending());
+        child.kill().unwrap();
+        gone.await;
+        child.wait().unwrap();
+        assert!(Parent::watch(pid).is_none(), "nothing to watch any more");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn looks_where_it_is_not_told() {
+        let mut child = cat();
+        let pid = Pid::from_child(&child);
+        let parent = Parent {
+            pid,
+            how: How::of(pid).and(How::looking(pid)).unwrap(),
+        };
+        let mut gone = Box::pin(parent.gone());
+        assert!(futures::poll!(&mut gone).is_pending());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        gone.await;
+    }
+
+    #[tokio::test]
+    async fn what_is_no_process_is_ignored() {
+        for pid in [0, -1, i64::from(i32::MAX), i64::MAX, i64::MIN] {
+            assert!(Parent::watch(pid).is_none(), "{pid}");
+        }
+    }
+}

@@ -1,0 +1,626 @@
+//! The loop between the pipes and a JSON-RPC service (architecture §3, I1, R-WIRE-4, R-CANCEL).
+//!
+//! Every handler is polled once in the order of the wire and spawned if it is not done; all answers come back
+//! to the loop, which alone knows which requests are live. Nothing here waits without a bound but for input.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, Stream, StreamExt};
+use futures::{FutureExt, Sink, SinkExt};
+use serde_json::Value;
+use tokio::io::AsyncRead;
+use tower_lsp::jsonrpc::{ErrorCode, Id, Request, Response};
+use tower_service::Service;
+
+use super::frame::{BadFrame, FrameReader, Item as FrameItem, Limits};
+use super::message::{Incoming, OVERLOADED, cancelled, classify, internal, invalid, refusal};
+use super::outbox::{Item, Outbox};
+use super::parent::Parent;
+use crate::base::CancellationToken;
+use crate::base::clock::{self, Instant};
+use crate::base::spawn::{Task, TaskError, panic_text, spawn};
+use crate::base::text::one_line;
+
+/// After so many events that are no input, input goes first once.
+const STREAK: u32 = 64;
+
+/// How many requests to the client are passed on at once before an answer.
+const TO_CLIENT: usize = 64;
+
+/// Notifications whose handlers are still running, beyond the limit of requests.
+const NOTIFICATIONS: usize = 1_024;
+
+/// What handlers have to answer, once what `on_end` does is done.
+const LAST_WORDS: Duration = Duration::from_millis(250);
+
+/// What the writer has to write the rest, after all else.
+const LAST_WRITE: Duration = Duration::from_millis(150);
+
+tokio::task_local! {
+    static CANCEL: CancellationToken;
+}
+
+/// The cancel token of the request whose handler this runs in: cancelled by `$/cancelRequest` and at the end.
+/// Outside of a handler, and in handlers of notifications, one that is never cancelled.
+pub fn cancel_token() -> CancellationToken {
+    CANCEL.try_with(Clone::clone).unwrap_or_default()
+}
+
+/// How to serve.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Sizes of what comes in.
+    pub limits: Limits,
+    /// Requests at once; one more is refused with -32000.
+    pub in_flight: usize,
+    /// How long a cancelled request may take before it is answered with -32800 and its handler dropped.
+    pub grace: Duration,
+    /// Methods that are given all the time they need when cancelled; at the end `on_end` sees to them.
+    pub exempt: &'static [&'static str],
+    /// How long the end may take, without the last write of at most 150 ms.
+    pub end: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            in_flight: 4_096,
+            grace: Duration::from_millis(1_500),
+            exempt: &[],
+            end: Duration::from_millis(1_800),
+        }
+    }
+}
+
+/// Why serving ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The client closed its pipe.
+    EndOfInput,
+    /// The client's pipe cannot be read.
+    InputFailed,
+    /// The client said `exit`.
+    Exit,
+    /// The client no longer reads.
+    PipeBroken,
+    /// The client's process is gone.
+    ParentGone,
+    /// The root token was cancelled (a signal).
+    Cancelled,
+}
+
+/// How serving ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Why.
+    pub end: End,
+    /// Whether the client had asked for `shutdown`.
+    pub after_shutdown: bool,
+}
+
+impl Ended {
+    /// The exit code that LSP wants: 0 after `shutdown`, else 1.
+    pub fn exit_code(self) -> u8 {
+        u8::from(!self.after_shutdown)
+    }
+}
+
+/// All that serving needs.
+#[derive(Debug)]
+pub struct Connection<R, S, Q, A, W> {
+    /// Where frames come from.
+    pub input: R,
+    /// Who answers requests. It has to be ready at all times, as the library's service is.
+    pub service: S,
+    /// The service's own requests and notifications to the client (`ClientSocket::split`).
+    pub requests: Q,
+    /// Where the client's answers go (`ClientSocket::split`).
+    pub answers: A,
+    /// Where everything leaves; opened here when the client has said `initialized`.
+    pub outbox: Outbox,
+    /// Ready when the outbox, finished, has been written ([`super::Writer`]).
+    pub written: W,
+    /// Cancelled from outside to end, and by the writer when the pipe breaks.
+    pub root: CancellationToken,
+    /// How.
+    pub options: Options,
+}
+
+impl<R, S, Q, A, W> Connection<R, S, Q, A, W>
+where
+    R: AsyncRead + Unpin,
+    S: Service<Request, Response = Option<Response>>,
+    S::Error: Display + Send,
+    S::Future: Send + 'static,
+    Q: Stream<Item = Request> + Unpin,
+    A: Sink<Response> + Unpin,
+    W: Future<Output = ()> + Unpin,
+{
+    /// Serves until the end, whatever it is.
+    ///
+    /// `on_end` runs after the last input and before the writer is closed, for at most [`Options::end`]: it
+    /// interrupts what runs, so that the handlers of exempt methods answer; what it and they send still leaves.
+    pub async fn serve<F: Future<Output = ()>>(self, on_end: impl FnOnce(End) -> F) -> Ended {
+        let mut frames = FrameReader::new(self.input, self.options.limits);
+        let mut serving = Serving {
+            service: self.service,
+            requests: Some(self.requests),
+            answers: self.answers,
+            outbox: self.outbox,
+            root: self.root,
+            options: self.options,
+            live: HashMap::new(),
+            running: FuturesUnordered::new(),
+            handshake: Handshake::default(),
+            after_shutdown: false,
+            parent: None,
+        };
+        let end = serving.run(&mut frames).await;
+        drop(frames);
+        tracing::info!(?end, live = serving.live.len(), "serving ends");
+        let after_shutdown = serving.after_shutdown;
+        let start = clock::now();
+        serving.end(on_end(end), start + serving.options.end).await;
+        let last = start + serving.options.end + LAST_WRITE;
+        serving.outbox.finish();
+        if tokio::time::timeout_at(last, self.written).await.is_err() {
+            tracing::warn!("the client did not read what was left");
+        }
+        Ended { end, after_shutdown }
+    }
+}
+
+struct Serving<S, Q, A> {
+    service: S,
+    /// None: ended.
+    requests: Option<Q>,
+    answers: A,
+    outbox: Outbox,
+    root: CancellationToken,
+    options: Options,
+    /// Requests that were taken and not yet answered.
+    live: HashMap<Id, Call>,
+    /// Handlers that were not done at their first poll.
+    running: FuturesUnordered<Running>,
+    handshake: Handshake,
+    after_shutdown: bool,
+    parent: Option<Parent>,
+}
+
+/// A request that is being handled.
+struct Call {
+    token: CancellationToken,
+    exempt: bool,
+    initialize: bool,
+}
+
+/// `initialize` answered and `initialized` said, in whatever order they get here: then notifications leave.
+#[derive(Default)]
+struct Handshake {
+    answered: bool,
+    said: bool,
+}
+
+/// What can happen.
+enum Happened {
+    End(End),
+    Answered(Answered),
+    ToClient(Option<Request>),
+    Input(std::io::Result<Option<FrameItem>>),
+}
+
+/// What a handler came to.
+struct Answered {
+    id: Option<Id>,
+    outcome: Result<Option<Response>, TaskError>,
+}
+
+/// A spawned handler.
+struct Running {
+    id: Option<Id>,
+    task: Task<Option<Response>>,
+}
+
+impl Future for Running {
+    type Output = Answered;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answered> {
+        let outcome = std::task::ready!(Pin::new(&mut self.task).poll(cx));
+        let id = self.id.take();
+        Poll::Ready(Answered { id, outcome })
+    }
+}
+
+impl<S, Q, A> Serving<S, Q, A>
+where
+    S: Service<Request, Response = Option<Response>>,
+    S::Error: Display + Send,
+    S::Future: Send + 'static,
+    Q: Stream<Item = Request> + Unpin,
+    A: Sink<Response> + Unpin,
+{
+    async fn run<R: AsyncRead + Unpin>(&mut self, frames: &mut FrameReader<R>) -> End {
+        let mut streak = 0;
+        loop {
+            let happened = match self.input_first(&mut streak, frames) {
+                Some(input) => Happened::Input(input),
+                None => self.next(frames).await,
+            };
+            let end = match happened {
+                Happened::End(end) => Some(end),
+                Happened::Answered(answered) => {
+                    self.answered(answered);
+                    None
+                }
+                Happened::ToClient(request) => {
+                    self.to_client(request);
+                    None
+                }
+                Happened::Input(input) => {
+                    streak = 0;
+                    self.input(input).await
+                }
+            };
+            if let Some(end) = end {
+                return end;
+            }
+        }
+    }
+
+    /// So that neither a flood of answers nor of requests to the client keeps a cancel waiting.
+    fn input_first<R: AsyncRead + Unpin>(
+        &self,
+        streak: &mut u32,
+        frames: &mut FrameReader<R>,
+    ) -> Option<std::io::Result<Option<FrameItem>>> {
+        *streak += 1;
+        if *streak < STREAK {
+            return None;
+        }
+        *streak = 0;
+        if self.root.is_cancelled() || !self.outbox.has_room() {
+            return None;
+        }
+        frames.read().now_or_never()
+    }
+
+    async fn next<R: AsyncRead + Unpin>(&mut self, frames: &mut FrameReader<R>) -> Happened {
+        let outbox = &self.outbox;
+        tokio::select! {
+            biased;
+            () = self.root.cancelled() => Happened::End(match outbox.is_closed() {
+                true => End::PipeBroken,
+                false => End::Cancelled,
+            }),
+            () = gone(self.parent.as_ref()) => Happened::End(End::ParentGone),
+            Some(answered) = self.running.next(), if !self.running.is_empty() => Happened::Answered(answered),
+            request = next_of(&mut self.requests) => Happened::ToClient(request),
+            // A client that does not read its answers is not read either.
+            input = async { outbox.room().await; frames.read().await } => Happened::Input(input),
+        }
+    }
+
+    async fn input(&mut self, input: std::io::Result<Option<FrameItem>>) -> Option<End> {
+        let body = match input {
+            Ok(Some(FrameItem::Frame(body))) => body,
+            Ok(Some(FrameItem::Bad(bad))) => {
+                let code = match bad {
+                    BadFrame::Header(_) => ErrorCode::ParseError,
+                    BadFrame::TooLarge { .. } => ErrorCode::InvalidRequest,
+                };
+                self.respond(Response::from_error(Id::Null, refusal(code, bad.to_string())));
+                return None;
+            }
+            Ok(None) => return Some(End::EndOfInput),
+            Err(error) => {
+                tracing::warn!(%error, "input cannot be read");
+                return Some(End::InputFailed);
+            }
+        };
+        let verdict = classify(&body);
+        drop(body);
+        match verdict {
+            Incoming::Call(request) => return self.call(request).await,
+            Incoming::Answer(answer) => {
+                // The library's sink is always ready; another must not hold up the loop.
+                if !matches!(self.answers.send(answer).now_or_never(), Some(Ok(()))) {
+                    tracing::warn!("an answer of the client was dropped");
+                }
+            }
+            Incoming::Refused(response) => self.respond(response),
+            Incoming::Ignored(why) => tracing::debug!(why, "a message was ignored"),
+        }
+        None
+    }
+
+    /// Handles a request or a notification as far as the loop itself is concerned with it.
+    async fn call(&mut self, request: Request) -> Option<End> {
+        let id = request.id().cloned();
+        match (request.method(), id) {
+            ("exit", None) => return Some(End::Exit),
+            ("$/cancelRequest", None) => self.cancel(request.params()),
+            ("initialized", None) => {
+                self.handshake.said = true;
+                self.dispatch_notification(request).await;
+                self.open();
+            }
+            (_, None) => self.dispatch_notification(request).await,
+            (method @ ("exit" | "$/cancelRequest"), Some(id)) => {
+                let why = invalid(format!("{method} is a notification: it has no id"));
+                self.respond(Response::from_error(id, why));
+            }
+            (_, Some(id)) => self.dispatch_request(id, request).await,
+        }
+        None
+    }
+
+    fn cancel(&self, params: Option<&Value>) {
+        let id = params
+            .and_then(|params| params.get("id"))
+            .and_then(|id| match id {
+                Value::String(text) => Some(Id::String(text.clone())),
+                Value::Number(number) => number.as_i64().map(Id::Number),
+                _ => None,
+            });
+        match id.and_then(|id| self.live.get(&id)) {
+            Some(call) => call.token.cancel(),
+            None => tracing::debug!("a cancel of no live request"),
+        }
+    }
+
+    async fn dispatch_notification(&mut self, request: Request) {
+        if self.running.len() >= self.options.in_flight + NOTIFICATIONS {
+            tracing::warn!(
+                method = one_line(request.method(), 80),
+                "too much at once: notification dropped"
+            );
+            return;
+        }
+        let mut handler = self.handler(request, None, CancellationToken::new());
+        if first_poll(&mut handler).await.is_pending() {
+            self.running.push(Running {
+                id: None,
+                task: spawn(handler),
+            });
+        }
+    }
+
+    async fn dispatch_request(&mut self, id: Id, request: Request) {
+        let method = request.method();
+        if self.live.contains_key(&id) {
+            let why = invalid("id is that of a running request");
+            return self.respond(Response::from_error(id, why));
+        }
+        if self.live.len() >= self.options.in_flight {
+            let why = refusal(OVERLOADED, format!("{} requests are running", self.live.len()));
+            return self.respond(Response::from_error(id, why));
+        }
+        self.after_shutdown |= method == "shutdown";
+        let initialize = method == "initialize";
+        if initialize && self.parent.is_none() {
+            let pid = request
+                .params()
+                .and_then(|params| params.get("processId")?.as_i64());
+            self.parent = pid.and_then(Parent::watch);
+        }
+        let token = CancellationToken::new();
+        let exempt = self.options.exempt.contains(&method);
+        let call = Call {
+            token: token.clone(),
+            exempt,
+            initialize,
+        };
+        self.live.insert(id.clone(), call);
+        let mut handler = self.handler(request, Some(id.clone()), token.clone());
+        match first_poll(&mut handler).await {
+            Poll::Ready(response) => self.answered(Answered {
+                id: Some(id),
+                outcome: Ok(response),
+            }),
+            Poll::Pending => {
+                let grace = (!exempt).then_some(self.options.grace);
+                let task = spawn(bounded(id.clone(), handler, token, grace));
+                self.running.push(Running { id: Some(id), task });
+            }
+        }
+    }
+
+    /// The service's future for a request, in its scope, with panics and the service's own errors as answers.
+    fn handler(
+        &mut self,
+        request: Request,
+        id: Option<Id>,
+        token: CancellationToken,
+    ) -> BoxFuture<'static, Option<Response>> {
+        let method = one_line(request.method(), 80);
+        let failed = move |why: &'static str, detail: &str| {
+            tracing::error!(method, detail, "{why}");
+            id.map(|id| Response::from_error(id, internal(why)))
+        };
+        let service = &mut self.service;
+        let called = CANCEL.sync_scope(token.clone(), || {
+            catch_unwind(AssertUnwindSafe(|| service.call(request)))
+        });
+        let future = match called {
+            Ok(future) => CANCEL.scope(token, AssertUnwindSafe(future).catch_unwind()),
+            Err(payload) => return futures::future::ready(failed(PANICKED, &text_of(payload))).boxed(),
+        };
+        async move {
+            match future.await {
+                Ok(Ok(response)) => response,
+                Ok(Err(error)) => failed("the service has ended", &error.to_string()),
+                Err(payload) => failed(PANICKED, &text_of(payload)),
+            }
+        }
+        .boxed()
+    }
+
+    /// A handler is done: whatever it came to, its request gets its one answer.
+    fn answered(&mut self, answered: Answered) {
+        let Some(id) = answered.id else {
+            return;
+        };
+        let Some(call) = self.live.remove(&id) else {
+            return;
+        };
+        let response = match answered.outcome {
+            Ok(Some(response)) => with_data(response),
+            // The library is silent about unknown methods in "$/".
+            Ok(None) => Response::from_error(id, refusal(ErrorCode::MethodNotFound, "no such method")),
+            Err(error) => {
+                tracing::error!(%error, "a handler did not end well");
+                Response::from_error(id, internal(PANICKED))
+            }
+        };
+        self.handshake.answered |= call.initialize && response.is_ok();
+        self.pass_on_requests();
+        self.respond(response);
+        self.open();
+    }
+
+    /// What a handler sent through the library's client before it answered leaves before its answer.
+    fn pass_on_requests(&mut self) {
+        for _ in 0..TO_CLIENT {
+            match next_of(&mut self.requests).now_or_never() {
+                Some(request) => self.to_client(request),
+                None => return,
+            }
+        }
+    }
+
+    fn to_client(&mut self, request: Option<Request>) {
+        let Some(request) = request else {
+            self.requests = None;
+            return;
+        };
+        match serde_json::to_vec(&request) {
+            Ok(body) => self.outbox.push(Item::Notification {
+                body,
+                group: None,
+                permit: None,
+            }),
+            Err(error) => tracing::error!(%error, "a request to the client cannot be serialised"),
+        }
+    }
+
+    fn respond(&self, response: Response) {
+        self.outbox.push_response(&response, None);
+    }
+
+    fn open(&mut self) {
+        if self.handshake.answered && self.handshake.said {
+            self.handshake.said = false;
+            self.outbox.open();
+        }
+    }
+
+    /// Waits, at most until `deadline`, for `on_end` and then for the handlers' last answers.
+    async fn end(&mut self, on_end: impl Future<Output = ()>, deadline: Instant) {
+        for call in self.live.values().filter(|call| !call.exempt) {
+            call.token.cancel();
+        }
+        let hook = AssertUnwindSafe(tokio::time::timeout_at(deadline, on_end)).catch_unwind();
+        let mut hook = std::pin::pin!(hook);
+        let mut last_words = None;
+        while last_words.is_none() || !self.running.is_empty() {
+            tokio::select! {
+                biased;
+                done = &mut hook, if last_words.is_none() => {
+                    match done {
+                        Ok(Ok(())) => {}
+                        Ok(Err(_)) => tracing::warn!("the end took too long"),
+                        Err(payload) => tracing::error!(detail = text_of(payload), "the end panicked"),
+                    }
+                    last_words = Some(deadline.min(clock::now() + LAST_WORDS));
+                }
+                Some(answered) = self.running.next(), if !self.running.is_empty() => self.answered(answered),
+                request = next_of(&mut self.requests) => self.to_client(request),
+                () = tokio::time::sleep_until(last_words.unwrap_or(deadline)), if last_words.is_some() => break,
+            }
+        }
+        // Dropping a task aborts it; who was not answered is told so (I1).
+        self.running.clear();
+        for (id, call) in std::mem::take(&mut self.live) {
+            call.token.cancel();
+            self.respond(Response::from_error(id, internal("the server is stopping")));
+        }
+    }
+}
+
+const PANICKED: &str = "the handler panicked";
+
+fn text_of(payload: Box<dyn Any + Send>) -> String {
+    panic_text(payload.as_ref())
+}
+
+/// Polls a handler for the first time: what it does before it first waits happens in the order of the wire.
+/// Not subject to the runtime's budget, which would make a handler wait where it need not.
+async fn first_poll(handler: &mut BoxFuture<'static, Option<Response>>) -> Poll<Option<Response>> {
+    futures::poll!(tokio::task::coop::unconstrained(handler))
+}
+
+/// A handler that has `grace` to end once it is cancelled.
+async fn bounded(
+    id: Id,
+    mut handler: BoxFuture<'static, Option<Response>>,
+    token: CancellationToken,
+    grace: Option<Duration>,
+) -> Option<Response> {
+    let Some(grace) = grace else {
+        return handler.await;
+    };
+    let over = async {
+        token.cancelled().await;
+        tokio::time::sleep(grace).await;
+    };
+    tokio::select! {
+        biased;
+        response = &mut handler => response,
+        () = over => Some(Response::from_error(id, cancelled())),
+    }
+}
+
+/// Adds what every error of ours carries to one of the library's. A handler's own `data` stays.
+fn with_data(response: Response) -> Response {
+    let Some(error) = response.error() else {
+        return response;
+    };
+    let complete = match (error.code, &error.data) {
+        (_, None) => refusal(error.code, error.message.clone()),
+        // The library puts the name of the method there.
+        (ErrorCode::MethodNotFound, Some(Value::String(method))) => refusal(
+            ErrorCode::MethodNotFound,
+            format!("no method {}", one_line(method, 80)),
+        ),
+        (_, Some(_)) => return response,
+    };
+    Response::from_error(response.id().clone(), complete)
+}
+
+async fn gone(parent: Option<&Parent>) {
+    match parent {
+        Some(parent) => parent.gone().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The next of a stream that may have ended; never ready after that.
+async fn next_of<Q: Stream + Unpin>(stream: &mut Option<Q>) -> Option<Q::Item> {
+    match stream {
+        Some(stream) => stream.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+#[path = "serve_tests.rs"]
+mod tests;
