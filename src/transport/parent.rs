@@ -65,17 +65,14 @@ impl Parent {
 
 impl How {
     #[cfg(target_os = "linux")]
+    #[expect(
+        deprecated,
+        reason = "the descriptor is owned and moves in; its successor is an unsafe function"
+    )]
     fn of(pid: Pid) -> Result<Self, Errno> {
         use tokio::io::{Interest, unix::AsyncFd};
         match rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
-            Ok(fd) => {
-                #[expect(
-                    deprecated,
-                    reason = "its successor is unsafe; a descriptor that we alone own is sound"
-                )]
-                let told = AsyncFd::with_interest(fd, Interest::READABLE);
-                Ok(told.map_or(Self::Looking, Self::Told))
-            }
+            Ok(fd) => Ok(AsyncFd::with_interest(fd, Interest::READABLE).map_or(Self::Looking, Self::Told)),
             Err(Errno::SRCH) => Err(Errno::SRCH),
             // An old kernel, or a sandbox that forbids it.
             Err(_) => Self::looking(pid),

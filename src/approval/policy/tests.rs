@@ -934,7 +934,8 @@ proptest! {
         prop_assume!(matches!(judge(&alone, tool, &effect), Verdict::Deny { .. }));
         let mut policy = policy;
         policy.deny.push(Rule::parse(deny).unwrap());
-        prop_assert!(matches!(judge(&policy, tool, &effect), Verdict::Deny { .. }));
+        let denied = matches!(judge(&policy, tool, &effect), Verdict::Deny { .. });
+        prop_assert!(denied);
     }
 
     /// More denials, more questions, a stricter mode: never more freedom. More grants: never less.
