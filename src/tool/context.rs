@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
 use crate::base::CancellationToken;
@@ -23,6 +23,10 @@ pub struct ToolContext {
     pub workspace: Arc<Workspace>,
     /// Cancelled when the turn is.
     pub cancel: CancellationToken,
+    /// Cancelled when the person asks a second time, or the server ends: no more patience.
+    pub hurry: CancellationToken,
+    /// The configured time limit of this tool, for one that keeps its own time.
+    pub time_limit: Option<Duration>,
     /// Where live output and plans go; closed once the turn has ended (the fence of R-CANCEL).
     pub news: mpsc::Sender<ToolNews>,
     /// Where long output is kept for reading back.
@@ -50,11 +54,17 @@ impl ToolContext {
     }
 }
 
-/// Keeps content of a session aside, to be read back in pieces.
+/// Keeps long output of a session aside, to be read back in pieces by clients.
 pub trait Keep: Send + Sync {
-    /// Appends to the content `name`, which need not exist yet, and tells its reference.
-    fn append(&self, name: &str, bytes: Vec<u8>) -> BoxFuture<'static, std::io::Result<ContentRef>>;
+    /// Begins the content `name`. Blocks for a moment.
+    fn begin(&self, name: &str) -> Result<Box<dyn Kept>, String>;
+}
 
-    /// Reads `limit` bytes from `offset`; fewer at the end.
-    fn read(&self, name: &str, offset: u64, limit: u64) -> BoxFuture<'static, std::io::Result<Vec<u8>>>;
+/// Content being kept.
+pub trait Kept: Send {
+    /// Adds text; beyond its bound what comes is dropped and the end says so. Blocks as a write does.
+    fn append(&mut self, text: &str) -> Result<(), String>;
+
+    /// Ends it, and tells its reference.
+    fn finish(self: Box<Self>) -> Result<ContentRef, String>;
 }

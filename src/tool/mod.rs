@@ -5,9 +5,11 @@
 
 mod context;
 mod erased;
+mod registry;
 
-pub use context::{Keep, OutputClosed, ToolContext, ToolNews};
+pub use context::{Keep, Kept, OutputClosed, ToolContext, ToolNews};
 pub use erased::{DynTool, PreparedCall};
+pub use registry::Registry;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -44,7 +46,7 @@ pub trait Tool: Send + Sync + 'static {
         async { Ok(Preview::default()) }
     }
 
-    /// How long it may run; none when it keeps its own time.
+    /// How long it may run; none when it keeps its own time (see [`ToolContext::time_limit`]).
     fn timeout(&self, _input: &Self::Input) -> Option<Duration> {
         Some(DEFAULT_TIMEOUT)
     }
@@ -111,6 +113,9 @@ pub enum ToolError {
     /// The cancel came first.
     #[error("cancelled")]
     Cancelled,
+    /// The cancel came while it ran; what it gave until then.
+    #[error("cancelled while it ran")]
+    CutShort(Box<ToolOutput>),
     /// A bug of ours; the model is told that the tool failed.
     #[error("internal error: {0}")]
     Internal(String),

@@ -12,6 +12,7 @@ pub mod diff;
 pub mod edit;
 pub mod load;
 pub mod overlay;
+pub mod process;
 mod read_log;
 pub mod resolve;
 mod roots;

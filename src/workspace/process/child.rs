@@ -1,0 +1,332 @@
+//! A running command: wait for it, stop it in stages, collect what it writes.
+//!
+//! Dropping a [`Process`] kills the command and all that descends from it (I8).
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::net::{SendFlags, Shutdown, send, shutdown};
+use tokio::net::{UnixStream, unix::pipe};
+use tokio::sync::watch;
+
+use crate::base::CancellationToken;
+use crate::base::clock::{self, Instant};
+use crate::base::spawn::{Task, spawn};
+use crate::workspace::process::output::{Output, Stream};
+use crate::workspace::process::wire::{Report, Stage};
+
+/// From SIGINT to SIGTERM, and from SIGTERM to SIGKILL (R-CANCEL).
+const STEP: Duration = Duration::from_secs(1);
+/// How long `finish` lets a command go on (R-CANCEL).
+const FINISH: Duration = Duration::from_secs(5);
+/// How long to wait for all to be gone after SIGKILL: so a stop takes 2.5 s or 7.5 s at the most.
+const AFTER_KILL: Duration = Duration::from_millis(500);
+/// The longest line that the helper may send.
+const LINE_LIMIT: usize = 64 << 10;
+
+/// A running command. Take it apart to read, write and wait at the same time.
+#[derive(Debug)]
+pub struct Child {
+    /// Waits for it and stops it; dropping this kills everything.
+    pub process: Process,
+    /// Its output. Unread output makes the command wait.
+    pub output: Output,
+    /// Its input, for [`Stdin::Piped`](crate::workspace::process::Stdin::Piped); dropping this is its end of file.
+    pub stdin: Option<pipe::Sender>,
+}
+
+/// The handle on a command and all that descends from it.
+#[derive(Debug)]
+pub struct Process {
+    pid: u32,
+    control: Arc<UnixStream>,
+    state: watch::Receiver<State>,
+    _watcher: Task<()>,
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitStatus {
+    /// It exited with this code.
+    Code(i32),
+    /// This signal ended it.
+    Signal(i32),
+    /// Nobody knows: the helper was killed from outside, or the command could not be.
+    Unknown,
+}
+
+impl ExitStatus {
+    /// Whether it exited with 0.
+    pub fn success(self) -> bool {
+        self == Self::Code(0)
+    }
+}
+
+/// How a command and its descendants ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// The command's own end.
+    pub status: ExitStatus,
+    /// No process of it is left. False only for what the kernel does not let us kill.
+    pub gone: bool,
+}
+
+/// How to stop a command (R-CANCEL).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// SIGINT, SIGTERM after 1 s, SIGKILL after 2 s.
+    Interrupt,
+    /// Let it finish for 5 s, then as [`Stop::Interrupt`].
+    Finish,
+    /// The server ends: SIGTERM, SIGKILL after 1 s.
+    ServerEnd,
+}
+
+/// Everything a command wrote, up to a limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collected {
+    /// The command's end.
+    pub status: ExitStatus,
+    /// Standard output (and error where merged).
+    pub stdout: Vec<u8>,
+    /// Standard error.
+    pub stderr: Vec<u8>,
+    /// More came than the limit; the rest was read and thrown away.
+    pub cut: bool,
+}
+
+/// What is known of a command.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum State {
+    Running,
+    Ended(ExitStatus),
+    Gone {
+        status: ExitStatus,
+        left: u32,
+        at: Instant,
+    },
+}
+
+impl State {
+    pub(super) fn gone_at(&self) -> Option<Instant> {
+        match self {
+            Self::Gone { at, .. } => Some(*at),
+            Self::Running | Self::Ended(_) => None,
+        }
+    }
+
+    fn status(&self) -> Option<ExitStatus> {
+        match self {
+            Self::Running => None,
+            Self::Ended(status) | Self::Gone { status, .. } => Some(*status),
+        }
+    }
+}
+
+/// The helper's lines.
+pub(super) struct Reports {
+    control: Arc<UnixStream>,
+    buffer: Vec<u8>,
+}
+
+impl Reports {
+    pub(super) fn new(control: Arc<UnixStream>) -> Self {
+        Self {
+            control,
+            buffer: Vec::new(),
+        }
+    }
+
+    /// The next report; `None` at the end, or after something that is none.
+    pub(super) async fn next(&mut self) -> Option<Report> {
+        loop {
+            if let Some(end) = memchr::memchr(b'\n', &self.buffer) {
+                let line: Vec<u8> = self.buffer.drain(..=end).collect();
+                return Report::parse(std::str::from_utf8(&line[..end]).ok()?);
+            }
+            if self.buffer.len() > LINE_LIMIT {
+                return None;
+            }
+            self.control.readable().await.ok()?;
+            match self.control.try_read_buf(&mut self.buffer) {
+                Ok(0) => return None,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+/// Follows the helper's reports to its end, which is when no process is left.
+async fn watch_over(mut helper: tokio::process::Child, mut reports: Reports, state: watch::Sender<State>) {
+    let mut status = None;
+    let mut left = None;
+    while let Some(report) = reports.next().await {
+        match report {
+            Report::Exited(code) => status = Some(ExitStatus::Code(code)),
+            Report::Signalled(signal) => status = Some(ExitStatus::Signal(signal)),
+            Report::Gone(count) => left = Some(count),
+            Report::Started(_) | Report::Refused(..) => {}
+        }
+        if let (Some(status), None) = (status, left) {
+            state.send_replace(State::Ended(status));
+        }
+    }
+    if left.is_none() {
+        // The helper died without a word (SIGKILL): its session is all that we know. It was not
+        // waited for yet, so its number is still its own.
+        #[cfg(target_os = "linux")]
+        if let Some(session) = helper.id().and_then(|id| i32::try_from(id).ok()) {
+            let sweep = tokio::task::spawn_blocking(move || super::family::kill_session(session));
+            let _ = sweep.await;
+        }
+    }
+    let _ = helper.wait().await;
+    state.send_replace(State::Gone {
+        status: status.unwrap_or(ExitStatus::Unknown),
+        left: left.unwrap_or(0),
+        at: clock::now(),
+    });
+}
+
+impl Process {
+    /// The handle on a started command; `reports` are what comes after the start.
+    pub(super) fn new(pid: u32, helper: tokio::process::Child, reports: Reports) -> Self {
+        let (sender, state) = watch::channel(State::Running);
+        Self {
+            pid,
+            control: reports.control.clone(),
+            state,
+            _watcher: spawn(watch_over(helper, reports, sender)),
+        }
+    }
+
+    /// What is known of the command, as it changes.
+    pub(super) fn state(&self) -> watch::Receiver<State> {
+        self.state.clone()
+    }
+
+    /// The command's process id, which is also its group's.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Waits for the command itself. Its descendants are being killed then; see [`Process::gone`].
+    pub async fn wait(&self) -> ExitStatus {
+        let mut state = self.state.clone();
+        match state.wait_for(|state| state.status().is_some()).await {
+            Ok(state) => state.status().unwrap_or(ExitStatus::Unknown),
+            Err(_) => ExitStatus::Unknown,
+        }
+    }
+
+    /// Waits until the command and all that descends from it are gone.
+    pub async fn gone(&self) -> Ending {
+        let mut state = self.state.clone();
+        match state.wait_for(|state| state.gone_at().is_some()).await.as_deref() {
+            Ok(State::Gone { status, left, .. }) => Ending {
+                status: *status,
+                gone: *left == 0,
+            },
+            Ok(_) | Err(_) => Ending {
+                status: ExitStatus::Unknown,
+                gone: false,
+            },
+        }
+    }
+
+    /// SIGINT to the command's group and every descendant.
+    pub fn interrupt(&self) {
+        self.stage(Stage::Interrupt);
+    }
+
+    /// SIGTERM to the command's group and every descendant, also to stopped ones.
+    pub fn terminate(&self) {
+        self.stage(Stage::Terminate);
+    }
+
+    /// SIGKILL to every descendant until none is left; see [`Process::gone`].
+    pub fn kill(&self) {
+        self.stage(Stage::Kill);
+    }
+
+    fn stage(&self, stage: Stage) {
+        // A full socket is impossible with so few bytes, a closed one means that all is over.
+        let _ = send(&*self.control, &[stage.byte()], SendFlags::DONTWAIT);
+    }
+
+    /// Stops the command in stages and returns when nobody is left; `hurry` (a second cancel) kills
+    /// at once. Takes at most 2.5 s, with [`Stop::Finish`] 7.5 s. The output should be read or
+    /// dropped meanwhile, else a command that writes cannot finish.
+    pub async fn stop(&self, how: Stop, hurry: &CancellationToken) -> Ending {
+        let stages: &[(Option<Stage>, Duration)] = match how {
+            Stop::Interrupt => &[(Some(Stage::Interrupt), STEP), (Some(Stage::Terminate), STEP)],
+            Stop::Finish => &[
+                (None, FINISH),
+                (Some(Stage::Interrupt), STEP),
+                (Some(Stage::Terminate), STEP),
+            ],
+            Stop::ServerEnd => &[(Some(Stage::Terminate), STEP)],
+        };
+        for (stage, limit) in stages {
+            if let Some(stage) = stage
+                && !hurry.is_cancelled()
+            {
+                self.stage(*stage);
+            }
+            tokio::select! {
+                biased;
+                ending = self.gone() => return ending,
+                () = hurry.cancelled() => break,
+                () = tokio::time::sleep(*limit) => {}
+            }
+        }
+        self.kill();
+        match tokio::time::timeout(AFTER_KILL, self.gone()).await {
+            Ok(ending) => ending,
+            Err(_) => {
+                let status = self.state.borrow().status().unwrap_or(ExitStatus::Unknown);
+                Ending { status, gone: false }
+            }
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Not only closed: the aborted watcher may hold its half for a while yet.
+        let _ = shutdown(&*self.control, Shutdown::Both);
+    }
+}
+
+impl Child {
+    /// Runs the command to its end and keeps up to `limit` bytes of each stream. Dropping the future
+    /// kills the command.
+    pub async fn collect(self, limit: usize) -> Collected {
+        let Self {
+            process,
+            mut output,
+            stdin,
+        } = self;
+        drop(stdin);
+        let (mut stdout, mut stderr, mut cut) = (Vec::new(), Vec::new(), false);
+        while let Some(chunk) = output.next().await {
+            let kept = match chunk.stream {
+                Stream::Stdout => &mut stdout,
+                Stream::Stderr => &mut stderr,
+            };
+            let room = chunk.bytes.len().min(limit - kept.len());
+            kept.extend_from_slice(&chunk.bytes[..room]);
+            cut |= room < chunk.bytes.len();
+        }
+        let Ending { status, .. } = process.gone().await;
+        Collected {
+            status,
+            stdout,
+            stderr,
+            cut,
+        }
+    }
+}

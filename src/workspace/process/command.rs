@@ -1,0 +1,108 @@
+//! What to start, said by the caller; plain values.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+
+/// A command to start. Its environment is ours, less what the launcher strips, with the additions.
+#[derive(Clone)]
+pub struct Command {
+    pub(super) argv: Vec<OsString>,
+    /// Starts `sh` where there is no `bash`.
+    pub(super) shell: bool,
+    pub(super) cwd: PathBuf,
+    pub(super) env: BTreeMap<OsString, Option<OsString>>,
+    pub(super) stdin: Stdin,
+    pub(super) merge: bool,
+}
+
+/// What a command reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Stdin {
+    /// Nothing.
+    #[default]
+    Null,
+    /// These bytes.
+    Bytes(Vec<u8>),
+    /// What is written to [`Child::stdin`](crate::workspace::process::Child::stdin).
+    Piped,
+}
+
+impl Command {
+    /// A program (looked for in PATH) and its arguments, or a whole `argv`, in the directory `/`.
+    pub fn argv<I>(argv: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<OsString>,
+    {
+        Self {
+            argv: argv.into_iter().map(Into::into).collect(),
+            shell: false,
+            cwd: PathBuf::from("/"),
+            env: BTreeMap::new(),
+            stdin: Stdin::Null,
+            merge: false,
+        }
+    }
+
+    /// A script for `bash -c`, or `sh -c` where there is no bash.
+    pub fn shell(script: impl Into<OsString>) -> Self {
+        Self {
+            shell: true,
+            ..Self::argv([OsString::from("bash"), "-c".into(), script.into()])
+        }
+    }
+
+    /// Runs it in this directory (default `/`).
+    #[must_use]
+    pub fn cwd(mut self, cwd: impl Into<PathBuf>) -> Self {
+        self.cwd = cwd.into();
+        self
+    }
+
+    /// Adds a variable; wins over what the launcher strips.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.env.insert(name.into(), Some(value.into()));
+        self
+    }
+
+    /// Does not pass a variable on.
+    #[must_use]
+    pub fn env_remove(mut self, name: impl Into<OsString>) -> Self {
+        self.env.insert(name.into(), None);
+        self
+    }
+
+    /// What it reads (default nothing).
+    #[must_use]
+    pub fn stdin(mut self, stdin: Stdin) -> Self {
+        self.stdin = stdin;
+        self
+    }
+
+    /// Sends its standard error where its standard output goes, in the order written (default: separate).
+    #[must_use]
+    pub fn merge_stderr(mut self) -> Self {
+        self.merge = true;
+        self
+    }
+
+    /// The program's name, for messages.
+    pub(super) fn program(&self) -> String {
+        self.argv
+            .first()
+            .map_or_else(String::new, |program| program.to_string_lossy().into_owned())
+    }
+}
+
+/// Without arguments, input and variables: they may hold what no log should.
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Command")
+            .field("program", &self.program())
+            .field("cwd", &self.cwd)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,377 @@
+//! The helper `agentls __exec`: runs one command, and leaves nobody behind.
+//!
+//! No runtime, no logging, no settings: one `poll` loop over the socket to the server (its stdin),
+//! deaths of children, and signals to itself. What it signals: the command's group and every
+//! descendant. It ends when `wait` says that there is no child any more (I8); since it is a child
+//! subreaper, that includes those who left their group, their session or their parent.
+
+use std::ffi::OsString;
+use std::io::{IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use std::{fmt, io};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, setsid, wait};
+use signal_hook::consts::signal as signals;
+
+use crate::base::clock;
+use crate::workspace::process::family::Family;
+use crate::workspace::process::wire::{REQUEST_LIMIT, Refusal, Report, Request, Stage};
+
+/// How long the helper goes on killing what does not die (sleeping in the kernel, another user's).
+const SWEEP_LIMIT: Duration = Duration::from_secs(5);
+/// How long one look at the process table is trusted while children are dying.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Waits between two looks when nothing dies: first and last.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
+
+/// Runs the helper; `args` are those after `__exec` (none). Returns the exit code of the process:
+/// 0 when it did its work, whatever the command did; 2 when it was not started by a server.
+pub fn exec_main(mut args: impl Iterator<Item = OsString>) -> i32 {
+    let outcome = match args.next() {
+        Some(_) => Err(io::Error::other("takes no arguments")),
+        None => run(),
+    };
+    match outcome {
+        Ok(()) => 0,
+        Err(error) => {
+            let _ = writeln!(
+                io::stderr(),
+                "agentls __exec is started by agentls itself: {error}"
+            );
+            2
+        }
+    }
+}
+
+fn run() -> io::Result<()> {
+    // Away from any terminal, and sole owner of every process group that comes to be below us.
+    setsid()?;
+    let server = Server {
+        fd: rustix::stdio::stdin(),
+    };
+    let (request, stdio) = server.receive()?;
+    let inbox = Inbox::new()?;
+    #[cfg(target_os = "linux")]
+    rustix::process::set_child_subreaper(Some(getpid()))?;
+
+    match start(&request, stdio) {
+        Ok(main) => {
+            server.report(&Report::Started(main.as_raw_nonzero().get().unsigned_abs()));
+            let root = getpid();
+            let left = Keeper {
+                server,
+                inbox,
+                family: Family { root, main },
+                main_alive: true,
+            }
+            .keep();
+            server.report(&Report::Gone(left));
+        }
+        Err((why, text)) => server.report(&Report::Refused(why, text)),
+    }
+    Ok(())
+}
+
+/// Starts the command in a group of its own. Our copies of its descriptors end here, so that
+/// readers see the end of its output.
+fn start(request: &Request, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Result<Pid, (Refusal, String)> {
+    if let Err(error) = std::fs::read_dir(&request.cwd) {
+        // A directory that may be entered but not listed is fine.
+        if error.kind() != io::ErrorKind::PermissionDenied {
+            return Err((Refusal::Directory, error.to_string()));
+        }
+    }
+    let (program, args) = request
+        .argv
+        .split_first()
+        .ok_or((Refusal::Other, "no program".to_owned()))?;
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is the one place where commands start"
+    )]
+    let child = Command::new(program)
+        .args(args)
+        .current_dir(&request.cwd)
+        .stdin(Stdio::from(stdin))
+        .stdout(Stdio::from(stdout))
+        .stderr(Stdio::from(stderr))
+        .process_group(0)
+        .spawn();
+    match child {
+        Ok(child) => i32::try_from(child.id())
+            .ok()
+            .and_then(Pid::from_raw)
+            .ok_or((Refusal::Other, "no process id".to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err((Refusal::Missing, error.to_string())),
+        Err(error) => Err((Refusal::Other, error.to_string())),
+    }
+}
+
+/// The other end of the socket.
+#[derive(Clone, Copy)]
+struct Server {
+    fd: BorrowedFd<'static>,
+}
+
+impl Server {
+    /// The request and the command's stdin, stdout, stderr.
+    fn receive(&self) -> io::Result<(Request, [OwnedFd; 3])> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut len = [0; 4];
+        // Close-on-exec where the system can say so; elsewhere nothing else is started meanwhile
+        // but the command, whose copies std makes.
+        #[cfg(target_os = "linux")]
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::WAITALL;
+        #[cfg(not(target_os = "linux"))]
+        let flags = RecvFlags::WAITALL;
+        let received = recvmsg(self.fd, &mut [IoSliceMut::new(&mut len)], &mut ancillary, flags)?;
+        if received.bytes != len.len() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut fds = Vec::new();
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                fds.extend(rights);
+            }
+        }
+        let stdio = fds.try_into().map_err(|_| invalid("not three descriptors"))?;
+
+        let len = u32::from_le_bytes(len) as usize;
+        if len > REQUEST_LIMIT {
+            return Err(invalid("too long a request"));
+        }
+        let mut body = vec![0; len];
+        let mut filled = 0;
+        while filled < len {
+            match rustix::io::read(self.fd, &mut body[filled..]) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => filled += count,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let request = Request::decode(&body).ok_or_else(|| invalid("not a request"))?;
+        Ok((request, stdio))
+    }
+
+    /// Tells the server, if there still is one. Never waits: a server that does not read must not
+    /// keep its children alive.
+    fn report(&self, report: &Report) {
+        let _ = send(self.fd, report.line().as_bytes(), SendFlags::DONTWAIT);
+    }
+
+    /// The next stage, read after `poll` said so. No server is the last stage.
+    fn stage(&self) -> Option<Stage> {
+        let mut byte = [0];
+        match rustix::io::read(self.fd, &mut byte) {
+            Ok(1) => Some(Stage::from_byte(byte[0])),
+            Err(Errno::INTR | Errno::AGAIN) => None,
+            Ok(_) | Err(_) => Some(Stage::Kill),
+        }
+    }
+}
+
+fn invalid(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+/// Signals to the helper, as readable sockets.
+struct Inbox {
+    /// SIGCHLD.
+    deaths: UnixStream,
+    /// Someone asks the helper to end.
+    ends: UnixStream,
+}
+
+impl Inbox {
+    fn new() -> io::Result<Self> {
+        let deaths = Self::listen(&[signals::SIGCHLD])?;
+        let ends = Self::listen(&[
+            signals::SIGTERM,
+            signals::SIGINT,
+            signals::SIGHUP,
+            signals::SIGQUIT,
+        ])?;
+        // These would end us too; they have no meaning here. Handlers, unlike ignored signals, are
+        // not inherited by the command.
+        let unheard = Arc::new(AtomicBool::new(false));
+        for signal in [
+            signals::SIGUSR1,
+            signals::SIGUSR2,
+            signals::SIGALRM,
+            signals::SIGVTALRM,
+            signals::SIGPROF,
+            signals::SIGIO,
+            signals::SIGXCPU,
+            signals::SIGXFSZ,
+            signals::SIGTSTP,
+            signals::SIGTTIN,
+            signals::SIGTTOU,
+        ] {
+            signal_hook::flag::register(signal, unheard.clone())?;
+        }
+        Ok(Self { deaths, ends })
+    }
+
+    fn listen(which: &[i32]) -> io::Result<UnixStream> {
+        let (read, write) = UnixStream::pair()?;
+        read.set_nonblocking(true)?;
+        for &signal in which {
+            signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
+        }
+        Ok(read)
+    }
+
+    /// Takes what is there; many signals may have become one.
+    fn drain(mut stream: &UnixStream) {
+        let mut bytes = [0; 256];
+        while matches!(stream.read(&mut bytes), Ok(count) if count == bytes.len()) {}
+    }
+
+    /// Waits for a death; whether there was one.
+    fn death_within(&self, limit: Duration) -> bool {
+        let happened = ready(&mut [PollFd::new(&self.deaths, PollFlags::IN)], Some(limit));
+        Self::drain(&self.deaths);
+        happened
+    }
+}
+
+/// Waits until one of `fds` is ready, or `limit` is over; an interrupted wait counts as ready.
+fn ready(fds: &mut [PollFd<'_>], limit: Option<Duration>) -> bool {
+    let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+    match poll(fds, limit.as_ref()) {
+        Ok(count) => count > 0,
+        Err(_) => true,
+    }
+}
+
+/// Whether anyone is left to wait for.
+#[derive(PartialEq, Eq)]
+enum Kin {
+    Some,
+    None,
+}
+
+/// Watches over a started command.
+struct Keeper {
+    server: Server,
+    inbox: Inbox,
+    family: Family,
+    /// The command itself was not reaped yet.
+    main_alive: bool,
+}
+
+impl fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keeper")
+            .field("family", &self.family)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Keeper {
+    /// Obeys until the command has ended or is to be killed, then sweeps. How many are left (0, but
+    /// for what the kernel does not let us kill).
+    fn keep(&mut self) -> u32 {
+        loop {
+            let (fd, deaths, ends) = (self.server.fd, self.inbox.deaths.as_fd(), self.inbox.ends.as_fd());
+            let mut fds = [fd, deaths, ends].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+            ready(&mut fds, None);
+            let [server, deaths, ends] = fds.map(|fd| !fd.revents().is_empty());
+            if deaths {
+                Inbox::drain(&self.inbox.deaths);
+                self.reap();
+                if !self.main_alive {
+                    return self.sweep();
+                }
+            }
+            if ends {
+                Inbox::drain(&self.inbox.ends);
+                self.act(Stage::Terminate);
+            }
+            if server && let Some(stage) = self.server.stage() {
+                if stage == Stage::Kill {
+                    return self.sweep();
+                }
+                self.act(stage);
+            }
+        }
+    }
+
+    fn act(&self, stage: Stage) {
+        let signal = match stage {
+            Stage::Interrupt => Signal::INT,
+            Stage::Terminate => Signal::TERM,
+            Stage::Kill => Signal::KILL,
+        };
+        self.family.signal(signal, self.main_alive);
+        // A stopped process cannot obey.
+        if stage == Stage::Terminate {
+            self.family.signal(Signal::CONT, self.main_alive);
+        }
+    }
+
+    /// Kills again and again until `wait` says that there is no child: who was forked after one
+    /// look is seen by the next.
+    fn sweep(&mut self) -> u32 {
+        let end = clock::now() + SWEEP_LIMIT;
+        let mut pause = PAUSE.0;
+        // Without a subreaper, orphans are not ours to wait for: the group is killed in any case.
+        if cfg!(not(target_os = "linux")) {
+            self.act(Stage::Kill);
+        }
+        while self.reap() == Kin::Some {
+            if clock::now() >= end {
+                return u32::try_from(self.family.count().max(1)).unwrap_or(u32::MAX);
+            }
+            self.act(Stage::Kill);
+            let look_again = clock::now() + LOOK_AGAIN;
+            while self.inbox.death_within(pause) {
+                pause = PAUSE.0;
+                if self.reap() == Kin::None {
+                    return 0;
+                }
+                if clock::now() >= look_again {
+                    break;
+                }
+            }
+            pause = (pause * 2).min(PAUSE.1);
+        }
+        0
+    }
+
+    /// Takes every dead child; the command's own end is told at once.
+    fn reap(&mut self) -> Kin {
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) => {
+                    if pid == self.family.main && self.main_alive {
+                        self.main_alive = false;
+                        self.server.report(&ended(status));
+                    }
+                }
+                Ok(None) => return Kin::Some,
+                Err(Errno::INTR) => {}
+                Err(_) => return Kin::None,
+            }
+        }
+    }
+}
+
+fn ended(status: WaitStatus) -> Report {
+    match status.terminating_signal() {
+        Some(signal) => Report::Signalled(signal),
+        None => Report::Exited(status.exit_status().unwrap_or(-1)),
+    }
+}

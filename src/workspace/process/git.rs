@@ -1,0 +1,75 @@
+//! git for our own use: nothing that a repository's settings name is run, nothing asks, nothing
+//! is locked or tidied behind the person's back. Which git commands run is the caller's affair.
+
+use std::ffi::OsString;
+
+use crate::workspace::process::command::Command;
+
+/// Settings of the repository that could start a program, and their harmless values.
+const SETTINGS: [&str; 14] = [
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "core.pager=cat",
+    "core.editor=true",
+    "core.askPass=true",
+    "core.sshCommand=false",
+    "core.alternateRefsCommand=true",
+    "diff.external=",
+    "log.showSignature=false",
+    "protocol.ext.allow=never",
+    "submodule.recurse=false",
+    "maintenance.auto=false",
+    "gc.auto=0",
+    "credential.helper=",
+];
+
+/// Inherited variables that point git at another repository or at a program.
+const UNSET: [&str; 10] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_COMMON_DIR",
+    "GIT_NAMESPACE",
+    "GIT_PREFIX",
+    "GIT_EXTERNAL_DIFF",
+    "GIT_SSH_COMMAND",
+    "GIT_CONFIG_PARAMETERS",
+];
+
+/// Commands that show diffs, which attributes may route through programs.
+const SHOWS_DIFFS: [&str; 3] = ["diff", "show", "log"];
+
+/// `git args…`, hardened against the repository's settings; give it a working directory with
+/// [`Command::cwd`]. Local work only: it neither asks for a password nor uses the network's helpers.
+/// Filters that attributes name (clean, smudge) still run where a command reads the work tree.
+pub fn git_command<I>(args: I) -> Command
+where
+    I: IntoIterator,
+    I::Item: Into<OsString>,
+{
+    let mut argv: Vec<OsString> = vec!["git".into(), "--no-pager".into()];
+    for setting in SETTINGS {
+        argv.extend(["-c".into(), setting.into()]);
+    }
+    let mut args = args.into_iter().map(Into::into);
+    if let Some(first) = args.next() {
+        let shows_diffs = SHOWS_DIFFS.iter().any(|name| first == *name);
+        argv.push(first);
+        if shows_diffs {
+            argv.extend(["--no-ext-diff".into(), "--no-textconv".into()]);
+        }
+    }
+    argv.extend(args);
+    let mut command = Command::argv(argv)
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .env("GIT_OPTIONAL_LOCKS", "0")
+        .env("GIT_ASKPASS", "true")
+        .env("GIT_EDITOR", "true")
+        .env("GIT_PAGER", "cat")
+        .env("LC_ALL", "C");
+    for name in UNSET {
+        command = command.env_remove(name);
+    }
+    command
+}

@@ -1,0 +1,24 @@
+//! Child processes that die with us (architecture §3a, R-CANCEL, I8).
+//!
+//! Every child starts through our own hidden subcommand `agentls __exec`. The server half is
+//! [`Launcher`] and [`Child`]; the helper half is [`exec_main`], which `main` calls before anything
+//! else. Both hold one end of a socket pair: the request and the stages of a stop go down, reports
+//! come up, and end of file on either side means that the other one is gone. Knows no tools, no
+//! sessions, no settings.
+
+mod child;
+mod command;
+mod exec;
+mod family;
+mod git;
+mod output;
+mod spawn;
+mod wire;
+
+pub use child::{Child, Collected, Ending, ExitStatus, Process, Stop};
+pub use command::{Command, Stdin};
+pub use exec::exec_main;
+pub use git::git_command;
+pub use output::{Chunk, Output, Stream};
+pub use spawn::{Launcher, SpawnError};
+pub use wire::EXEC_COMMAND;

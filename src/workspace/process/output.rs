@@ -1,0 +1,132 @@
+//! A command's output as a stream of chunks. Nothing is kept: who does not read makes the command
+//! wait, so a gigabyte of output costs one buffer.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::net::unix::pipe;
+use tokio::sync::watch;
+
+use crate::base::clock::Instant;
+use crate::workspace::process::child::State;
+
+/// Bytes per chunk at most; what a pipe holds.
+const CHUNK: usize = 64 << 10;
+/// After the last descendant is gone, how long someone else (a daemon that was handed the pipe) may
+/// keep the output open.
+const DRAIN: Duration = Duration::from_millis(100);
+/// And how much may come then; a pipe holds no more.
+const DRAIN_BYTES: usize = 1 << 20;
+
+/// Where a chunk came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output, and standard error where it was merged.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// Some output; never empty, at most 64 KiB.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// Where it came from.
+    pub stream: Stream,
+    /// What came; may end in the middle of a character.
+    pub bytes: Bytes,
+}
+
+/// The reading ends of a command's output.
+#[derive(Debug)]
+pub struct Output {
+    pipes: [Option<pipe::Receiver>; 2],
+    /// The one to look at first: both get their turn.
+    first: usize,
+    buffer: Box<[u8]>,
+    state: watch::Receiver<State>,
+    late: usize,
+}
+
+impl Output {
+    pub(super) fn new(
+        stdout: pipe::Receiver,
+        stderr: Option<pipe::Receiver>,
+        state: watch::Receiver<State>,
+    ) -> Self {
+        Self {
+            pipes: [Some(stdout), stderr],
+            first: 0,
+            buffer: vec![0; CHUNK].into(),
+            state,
+            late: 0,
+        }
+    }
+
+    /// The next chunk; `None` when all was read, which is at the latest 100 ms after the last
+    /// descendant was gone. Safe to drop: nothing is lost.
+    pub async fn next(&mut self) -> Option<Chunk> {
+        let mut state = self.state.clone();
+        let next = tokio::select! {
+            biased;
+            next = std::future::poll_fn(|cx| self.poll_next(cx)) => next,
+            () = drained(&mut state) => None,
+        };
+        if let Some(chunk) = &next
+            && matches!(*state.borrow(), State::Gone { .. })
+        {
+            self.late += chunk.bytes.len();
+        }
+        if next.is_none() || self.late > DRAIN_BYTES * self.pipes.len() {
+            self.pipes = [None, None];
+        }
+        next
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Chunk>> {
+        let mut open = false;
+        for index in [self.first, 1 - self.first] {
+            let Some(pipe) = &mut self.pipes[index] else {
+                continue;
+            };
+            match poll_read(pipe, cx, &mut self.buffer) {
+                Poll::Pending => open = true,
+                Poll::Ready(Ok(count)) if count > 0 => {
+                    self.first = 1 - index;
+                    return Poll::Ready(Some(Chunk {
+                        stream: if index == 0 {
+                            Stream::Stdout
+                        } else {
+                            Stream::Stderr
+                        },
+                        bytes: Bytes::copy_from_slice(&self.buffer[..count]),
+                    }));
+                }
+                Poll::Ready(_) => self.pipes[index] = None,
+            }
+        }
+        if open { Poll::Pending } else { Poll::Ready(None) }
+    }
+}
+
+fn poll_read(pipe: &mut pipe::Receiver, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+    let mut buffer = ReadBuf::new(buffer);
+    ready!(Pin::new(pipe).poll_read(cx, &mut buffer))?;
+    Poll::Ready(Ok(buffer.filled().len()))
+}
+
+/// Until nothing more is to be expected.
+async fn drained(state: &mut watch::Receiver<State>) {
+    let gone_at: Option<Instant> = match state.wait_for(|state| matches!(state, State::Gone { .. })).await {
+        Ok(state) => state.gone_at(),
+        // The command's handle was dropped: its processes are being killed right now.
+        Err(_) => None,
+    };
+    match gone_at {
+        Some(at) => tokio::time::sleep_until(at + DRAIN).await,
+        None => tokio::time::sleep(DRAIN).await,
+    }
+}

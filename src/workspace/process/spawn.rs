@@ -1,0 +1,277 @@
+//! The server's side of starting a child process: everything goes through the helper.
+//!
+//! What the helper and the command get is passed over a socket pair, so that no descriptor is ever
+//! inheritable and starts cannot catch each other's. Nothing here may start a process but the helper.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, IoSlice, Seek, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use tokio::net::{UnixStream, unix::pipe};
+
+use crate::workspace::process::child::{Child, Process, Reports};
+use crate::workspace::process::command::{Command, Stdin};
+use crate::workspace::process::output::Output;
+use crate::workspace::process::wire::{EXEC_COMMAND, REQUEST_LIMIT, Refusal, Report, Request};
+
+/// Starts commands, each under a helper of its own.
+#[derive(Clone, Debug)]
+pub struct Launcher {
+    helper: PathBuf,
+    strip_env: BTreeSet<String>,
+}
+
+/// Why a command did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// The working directory cannot be used.
+    #[error("cannot use working directory {}: {reason}", path.display())]
+    WorkingDirectory {
+        /// The directory.
+        path: PathBuf,
+        /// The system's word.
+        reason: String,
+    },
+    /// There is no such program.
+    #[error("cannot find program `{program}`: check its name and PATH ({reason})")]
+    NotFound {
+        /// The program, without arguments.
+        program: String,
+        /// The system's word.
+        reason: String,
+    },
+    /// The system refused.
+    #[error("cannot start program `{program}`: {reason}")]
+    Refused {
+        /// The program, without arguments.
+        program: String,
+        /// The system's word.
+        reason: String,
+    },
+    /// Our own helper did not work.
+    #[error("cannot start the process helper {}: {reason}", helper.display())]
+    Helper {
+        /// The helper's program.
+        helper: PathBuf,
+        /// What happened.
+        reason: String,
+    },
+}
+
+impl Launcher {
+    /// A launcher whose helper is this very binary; `strip_env`: variables that no child gets (R-SEC).
+    pub fn new(strip_env: impl IntoIterator<Item = String>) -> Self {
+        let helper = if cfg!(target_os = "linux") {
+            // Names the running file even after it was replaced by an update.
+            PathBuf::from("/proc/self/exe")
+        } else {
+            std::env::current_exe().unwrap_or_else(|_| PathBuf::from("agentls"))
+        };
+        Self::with_helper(helper, strip_env)
+    }
+
+    /// A launcher whose helper is `helper __exec`, for programs that are not agentls themselves.
+    pub fn with_helper(helper: impl Into<PathBuf>, strip_env: impl IntoIterator<Item = String>) -> Self {
+        Self {
+            helper: helper.into(),
+            strip_env: strip_env.into_iter().collect(),
+        }
+    }
+
+    /// Starts a command and waits until it runs (about 2 ms). Dropping the future kills what it
+    /// started.
+    pub async fn spawn(&self, mut command: Command) -> Result<Child, SpawnError> {
+        match self.start(&command).await {
+            Err(SpawnError::NotFound { .. }) if command.shell => {
+                command.argv[0] = "sh".into();
+                self.start(&command).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn start(&self, command: &Command) -> Result<Child, SpawnError> {
+        let failed = |error: io::Error| SpawnError::Helper {
+            helper: self.helper.clone(),
+            reason: error.to_string(),
+        };
+        let (theirs, pipes) = Pipes::new(command).map_err(failed)?;
+        let request = Request {
+            cwd: command.cwd.clone(),
+            argv: command.argv.clone(),
+        }
+        .encode();
+        for (wrong, reason) in [
+            (command.argv.is_empty(), "no program given"),
+            (request.len() > REQUEST_LIMIT, "argument list too long"),
+        ] {
+            if wrong {
+                return Err(refused(command, Refusal::Other, reason.into()));
+            }
+        }
+        let (control, end) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
+        send_head(&control, request.len() as u32, &theirs).map_err(failed)?;
+        drop(theirs);
+        let helper = self.helper(command, end.into()).map_err(failed)?;
+
+        control.set_nonblocking(true).map_err(failed)?;
+        let control = Arc::new(UnixStream::from_std(control).map_err(failed)?);
+        write_all(&control, &request).await.map_err(failed)?;
+        let mut reports = Reports::new(control);
+        let pid = match reports.next().await {
+            Some(Report::Started(pid)) => pid,
+            Some(Report::Refused(why, reason)) => return Err(refused(command, why, reason)),
+            _ => {
+                return Err(failed(io::Error::other(
+                    "it ended before the command was started",
+                )));
+            }
+        };
+        let process = Process::new(pid, helper, reports);
+        Ok(Child {
+            output: Output::new(pipes.stdout, pipes.stderr, process.state()),
+            stdin: pipes.stdin,
+            process,
+        })
+    }
+
+    /// Starts the helper. It inherits the socket, as its stdin, and nothing else.
+    fn helper(&self, command: &Command, end: OwnedFd) -> io::Result<tokio::process::Child> {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "this is the one place where helpers start"
+        )]
+        let mut helper = tokio::process::Command::new(&self.helper);
+        helper
+            .arg0("agentls")
+            .arg(EXEC_COMMAND)
+            .stdin(Stdio::from(end))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        for name in &self.strip_env {
+            helper.env_remove(name);
+        }
+        for (name, value) in &command.env {
+            match value {
+                Some(value) => helper.env(name, value),
+                None => helper.env_remove(name),
+            };
+        }
+        helper.spawn()
+    }
+}
+
+fn refused(command: &Command, why: Refusal, reason: String) -> SpawnError {
+    match why {
+        Refusal::Directory => SpawnError::WorkingDirectory {
+            path: command.cwd.clone(),
+            reason,
+        },
+        Refusal::Missing => SpawnError::NotFound {
+            program: command.program(),
+            reason,
+        },
+        Refusal::Other => SpawnError::Refused {
+            program: command.program(),
+            reason,
+        },
+    }
+}
+
+/// Our ends of the command's stdio.
+struct Pipes {
+    stdin: Option<pipe::Sender>,
+    stdout: pipe::Receiver,
+    stderr: Option<pipe::Receiver>,
+}
+
+impl Pipes {
+    /// The command's stdin, stdout and stderr, and our ends. All are close-on-exec.
+    fn new(command: &Command) -> io::Result<([OwnedFd; 3], Self)> {
+        let (stdin, our_stdin) = match &command.stdin {
+            Stdin::Null => (File::open("/dev/null")?.into(), None),
+            Stdin::Bytes(bytes) => (file_of(bytes)?, None),
+            Stdin::Piped => {
+                let (reader, writer) = io::pipe()?;
+                (reader.into(), Some(pipe::Sender::from_owned_fd(writer.into())?))
+            }
+        };
+        let (our_stdout, stdout) = io::pipe()?;
+        let (stderr, our_stderr) = if command.merge {
+            (stdout.try_clone()?, None)
+        } else {
+            let (reader, writer) = io::pipe()?;
+            (writer, Some(pipe::Receiver::from_owned_fd(reader.into())?))
+        };
+        let ours = Self {
+            stdin: our_stdin,
+            stdout: pipe::Receiver::from_owned_fd(our_stdout.into())?,
+            stderr: our_stderr,
+        };
+        Ok(([stdin, stdout.into(), stderr.into()], ours))
+    }
+}
+
+/// A nameless file that holds `bytes`, to be read from its start: nobody has to feed it.
+fn file_of(bytes: &[u8]) -> io::Result<OwnedFd> {
+    #[cfg(target_os = "linux")]
+    let mut file = File::from(rustix::fs::memfd_create(
+        "stdin",
+        rustix::fs::MemfdFlags::CLOEXEC,
+    )?);
+    #[cfg(not(target_os = "linux"))]
+    let mut file = {
+        let path = std::env::temp_dir().join(format!("agentls-{}", crate::base::random::token(20)));
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)?;
+        std::fs::remove_file(&path)?;
+        file
+    };
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+/// The length of the request, and with it the three descriptors. The socket is new and empty, so
+/// this cannot wait.
+fn send_head(control: impl AsFd, len: u32, stdio: &[OwnedFd; 3]) -> io::Result<()> {
+    let fds = stdio.each_ref().map(AsFd::as_fd);
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !ancillary.push(SendAncillaryMessage::ScmRights(&fds)) {
+        return Err(io::Error::other("no room for descriptors"));
+    }
+    let head = len.to_le_bytes();
+    let sent = sendmsg(
+        control,
+        &[IoSlice::new(&head)],
+        &mut ancillary,
+        SendFlags::empty(),
+    )?;
+    if sent == head.len() {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::WriteZero.into())
+    }
+}
+
+async fn write_all(control: &UnixStream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        control.writable().await?;
+        match control.try_write(bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,207 @@
+//! What server and helper say to each other. Pure encoding; no processes here.
+//!
+//! Down: four bytes of length together with the three descriptors (stdin, stdout, stderr) of the
+//! command, then the request, then one byte per stage. Up: one line per report.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+/// The hidden subcommand that the server starts itself as.
+pub const EXEC_COMMAND: &str = "__exec";
+
+/// The largest request that the helper takes; the kernel allows far less for arguments.
+pub(super) const REQUEST_LIMIT: usize = 64 << 20;
+
+/// What to run. The environment is that of the helper.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    pub(super) cwd: PathBuf,
+    /// Program first; never empty.
+    pub(super) argv: Vec<OsString>,
+}
+
+impl Request {
+    /// Length-prefixed fields: the working directory, then the arguments.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        for field in std::iter::once(self.cwd.as_os_str()).chain(self.argv.iter().map(OsString::as_os_str)) {
+            body.extend_from_slice(&(field.len() as u32).to_le_bytes());
+            body.extend_from_slice(field.as_bytes());
+        }
+        body
+    }
+
+    /// The request of `body`, unless it is not one.
+    pub(super) fn decode(mut body: &[u8]) -> Option<Self> {
+        let mut fields = Vec::new();
+        while !body.is_empty() {
+            let (len, rest) = body.split_first_chunk::<4>()?;
+            let (field, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
+            fields.push(OsStr::from_bytes(field).to_owned());
+            body = rest;
+        }
+        let mut fields = fields.into_iter();
+        let cwd = PathBuf::from(OsString::from_vec(fields.next()?.into_vec()));
+        let argv: Vec<_> = fields.collect();
+        (!argv.is_empty()).then_some(Self { cwd, argv })
+    }
+}
+
+/// A stage of stopping, one byte on the socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// SIGINT.
+    Interrupt,
+    /// SIGTERM.
+    Terminate,
+    /// SIGKILL, until nobody is left.
+    Kill,
+}
+
+impl Stage {
+    pub(super) fn byte(self) -> u8 {
+        match self {
+            Self::Interrupt => b'i',
+            Self::Terminate => b't',
+            Self::Kill => b'k',
+        }
+    }
+
+    /// The stage of `byte`; anything unknown kills, since a helper that misunderstands must not keep a child.
+    pub(super) fn from_byte(byte: u8) -> Self {
+        match byte {
+            b'i' => Self::Interrupt,
+            b't' => Self::Terminate,
+            _ => Self::Kill,
+        }
+    }
+}
+
+/// Why a command did not start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// The working directory is missing or none.
+    Directory,
+    /// There is no such program.
+    Missing,
+    /// Anything else.
+    Other,
+}
+
+/// One line from the helper.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Report {
+    /// The command runs, as this process (and group).
+    Started(u32),
+    /// It did not start; why, for people.
+    Refused(Refusal, String),
+    /// It ended with this code.
+    Exited(i32),
+    /// It was ended by this signal.
+    Signalled(i32),
+    /// The helper ends; so many descendants could not be ended.
+    Gone(u32),
+}
+
+impl Report {
+    /// The line, with its newline.
+    pub(super) fn line(&self) -> String {
+        match self {
+            Self::Started(pid) => format!("started {pid}\n"),
+            Self::Refused(why, text) => {
+                let why = match why {
+                    Refusal::Directory => "directory",
+                    Refusal::Missing => "missing",
+                    Refusal::Other => "other",
+                };
+                format!("refused {why} {}\n", text.replace(['\n', '\r'], " "))
+            }
+            Self::Exited(code) => format!("exited {code}\n"),
+            Self::Signalled(signal) => format!("signalled {signal}\n"),
+            Self::Gone(left) => format!("gone {left}\n"),
+        }
+    }
+
+    /// The report of a line without its newline.
+    pub(super) fn parse(line: &str) -> Option<Self> {
+        let (word, rest) = line.split_once(' ')?;
+        Some(match word {
+            "started" => Self::Started(rest.parse().ok()?),
+            "refused" => {
+                let (why, text) = rest.split_once(' ')?;
+                let why = match why {
+                    "directory" => Refusal::Directory,
+                    "missing" => Refusal::Missing,
+                    "other" => Refusal::Other,
+                    _ => return None,
+                };
+                Self::Refused(why, text.to_owned())
+            }
+            "exited" => Self::Exited(rest.parse().ok()?),
+            "signalled" => Self::Signalled(rest.parse().ok()?),
+            "gone" => Self::Gone(rest.parse().ok()?),
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn reports_come_back_as_they_went() {
+        for report in [
+            Report::Started(12),
+            Report::Refused(Refusal::Directory, "no such directory".into()),
+            Report::Refused(Refusal::Missing, String::new()),
+            Report::Refused(Refusal::Other, "permission denied (os error 13)".into()),
+            Report::Exited(-1),
+            Report::Signalled(9),
+            Report::Gone(3),
+        ] {
+            let line = report.line();
+            assert_eq!(Report::parse(line.trim_end_matches('\n')), Some(report), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_reason_stays_on_one_line() {
+        assert_eq!(
+            Report::Refused(Refusal::Other, "a\nb".into()).line(),
+            "refused other a b\n"
+        );
+    }
+
+    #[test]
+    fn cut_requests_are_refused() {
+        let body = Request {
+            cwd: "/tmp".into(),
+            argv: vec!["a".into(), "b".into()],
+        }
+        .encode();
+        let whole = [body.len() - 5, body.len() - 10];
+        for cut in 0..body.len() {
+            let decoded = Request::decode(&body[..cut]);
+            assert_eq!(decoded.is_some(), whole[..1].contains(&cut), "cut at {cut}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn requests_come_back_as_they_went(cwd: Vec<u8>, argv in prop::collection::vec(any::<Vec<u8>>(), 1..5)) {
+            let request = Request {
+                cwd: OsString::from_vec(cwd).into(),
+                argv: argv.into_iter().map(OsString::from_vec).collect(),
+            };
+            prop_assert_eq!(Request::decode(&request.encode()), Some(request));
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes: Vec<u8>) {
+            let _ = Request::decode(&bytes);
+        }
+    }
+}

@@ -1,0 +1,746 @@
+//! Child processes die with us, whatever they do (I8, R-CANCEL, architecture §3a), shown with real
+//! processes: those of a case carry a mark in their environment and are looked for in `/proc`.
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may fail them")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the tests play servers and strangers, and inherit cargo's variables"
+)]
+
+use std::future::Future;
+use std::io::{BufRead, BufReader};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use agentls::base::{CancellationToken, clock};
+use agentls::workspace::process::{
+    Child, Command, ExitStatus, Launcher, SpawnError, Stdin, Stop, Stream, git_command,
+};
+
+const HELPER: &str = env!("CARGO_BIN_EXE_agentls");
+const MARK: &str = "AGENTLS_TEST_MARK";
+const SERVER_SCRIPT: &str = "AGENTLS_TEST_SERVER_SCRIPT";
+const SERVER_COUNT: &str = "AGENTLS_TEST_SERVER_COUNT";
+
+/// How children try to get away. Each prints `ready` when all its processes are there. The part
+/// after `;;` keeps the command itself running.
+const SHAPES: [(&str, &str); 9] = [
+    ("plain", "echo ready ;; sleep 1000"),
+    ("background", "sleep 1000 & echo ready ;; wait"),
+    ("setsid", "setsid sleep 1000 & echo ready ;; wait"),
+    (
+        "setsid, parent gone",
+        "(setsid sleep 1000 &); echo ready ;; sleep 1000",
+    ),
+    ("double fork", "( (sleep 1000 &) & ); echo ready ;; sleep 1000"),
+    (
+        "daemon",
+        "setsid sh -c '(setsid sh -c \"trap : HUP; sleep 1000; :\" </dev/null >/dev/null 2>&1 &)'; echo ready ;; sleep 1000",
+    ),
+    (
+        "stopped",
+        "sleep 1000 & kill -STOP $!; setsid sleep 1000 & kill -STOP $!; echo ready ;; wait",
+    ),
+    (
+        "stubborn",
+        "trap '' INT TERM HUP QUIT; (setsid sleep 1000 &); sleep 1000 & echo ready ;; while :; do sleep 1000; done",
+    ),
+    (
+        "bomb",
+        "(i=0; while [ $i -lt 1000 ]; do setsid sleep 1000 & sleep 1000 & sleep 0.01; i=$((i+1)); done) & sleep 0.3; echo ready ;; wait",
+    ),
+];
+
+fn lasting(shape: &str) -> String {
+    shape.replace(";;", ";")
+}
+
+fn ending(shape: &str) -> String {
+    shape.split(" ;;").next().unwrap().to_owned()
+}
+
+fn fresh_mark() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Pid and command line of every living process that carries `mark`.
+fn marked(mark: &str) -> Vec<(i32, String)> {
+    let wanted = format!("{MARK}={mark}");
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        let environ = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        if environ
+            .split(|&b| b == 0)
+            .any(|variable| variable == wanted.as_bytes())
+        {
+            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            found.push((pid, String::from_utf8_lossy(&line).replace('\0', " ")));
+        }
+    }
+    found
+}
+
+/// Waits until no process carries `mark` (there is no event for it); how long it took.
+async fn all_gone(mark: &str, case: &str) -> Duration {
+    let start = clock::now();
+    loop {
+        let left = marked(mark);
+        if left.is_empty() {
+            return start.elapsed();
+        }
+        assert!(
+            start.elapsed() < Duration::from_secs(10),
+            "{case}: still there: {left:?}"
+        );
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+fn launcher() -> Launcher {
+    Launcher::with_helper(HELPER, [])
+}
+
+async fn start(script: &str, mark: &str) -> Child {
+    launcher()
+        .spawn(Command::shell(script).env(MARK, mark).merge_stderr())
+        .await
+        .unwrap()
+}
+
+/// Reads until the script says that all its processes are there.
+async fn ready(child: &mut Child, case: &str) {
+    let mut seen = Vec::new();
+    while !seen.ends_with(b"ready\n") {
+        let chunk = child
+            .output
+            .next()
+            .await
+            .unwrap_or_else(|| panic!("{case}: ended before it was ready"));
+        seen.extend_from_slice(&chunk.bytes);
+    }
+}
+
+/// Runs `end` on every shape, started and ready; afterwards nobody may be left.
+async fn on_every_shape<F: Future<Output = ()>>(text: fn(&str) -> String, end: impl Fn(Child) -> F) {
+    for (name, shape) in SHAPES {
+        let mark = fresh_mark();
+        let mut child = start(&text(shape), &mark).await;
+        ready(&mut child, name).await;
+        end(child).await;
+        all_gone(&mark, name).await;
+    }
+}
+
+#[tokio::test]
+async fn shapes_leave_processes_when_nobody_stops_them() {
+    // Else the tests below would show nothing.
+    for (name, shape) in SHAPES {
+        let mark = fresh_mark();
+        let mut child = start(&lasting(shape), &mark).await;
+        ready(&mut child, name).await;
+        let helper_and_more = marked(&mark).len();
+        assert!(helper_and_more >= 2, "{name}: only {helper_and_more}");
+    }
+}
+
+#[tokio::test]
+async fn kill_leaves_nobody() {
+    on_every_shape(lasting, async |child| {
+        child.process.kill();
+        let ending = child.process.gone().await;
+        assert!(ending.gone);
+        assert_eq!(ending.status, ExitStatus::Signal(9));
+        assert_eq!(child.process.wait().await, ExitStatus::Signal(9));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nobody_is_left_once_gone_is_told() {
+    for (name, shape) in SHAPES {
+        let mark = fresh_mark();
+        let mut child = start(&lasting(shape), &mark).await;
+        ready(&mut child, name).await;
+        child.process.kill();
+        assert!(child.process.gone().await.gone, "{name}");
+        assert_eq!(marked(&mark), [], "{name}");
+    }
+}
+
+#[tokio::test]
+async fn interrupt_in_stages_leaves_nobody() {
+    on_every_shape(lasting, async |child| {
+        let start = clock::now();
+        let ending = child
+            .process
+            .stop(Stop::Interrupt, &CancellationToken::new())
+            .await;
+        assert!(ending.gone);
+        assert!(
+            start.elapsed() < Duration::from_millis(2_900),
+            "{:?}",
+            start.elapsed()
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_end_of_the_server_in_stages_leaves_nobody() {
+    on_every_shape(lasting, async |child| {
+        let ending = child
+            .process
+            .stop(Stop::ServerEnd, &CancellationToken::new())
+            .await;
+        assert!(ending.gone);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn dropping_a_child_leaves_nobody() {
+    on_every_shape(lasting, async |child| drop(child)).await;
+}
+
+#[tokio::test]
+async fn survivors_of_a_normal_exit_are_killed() {
+    on_every_shape(ending, async |child| {
+        assert_eq!(child.process.wait().await, ExitStatus::Code(0));
+        assert!(child.process.gone().await.gone);
+    })
+    .await;
+}
+
+/// Not a test of its own: under its variable it is the server of others, a process that launches a
+/// command, tells when all is there, and waits to be killed; or runs it some times to its end.
+#[tokio::test]
+async fn server_role() {
+    let Ok(script) = std::env::var(SERVER_SCRIPT) else {
+        return;
+    };
+    if let Ok(count) = std::env::var(SERVER_COUNT) {
+        let several = (0..count.parse().unwrap()).map(|_| run(Command::shell(&*script)));
+        futures::future::join_all(several).await;
+        return;
+    }
+    let mut child = launcher()
+        .spawn(Command::shell(script).merge_stderr())
+        .await
+        .unwrap();
+    ready(&mut child, "server").await;
+    println!("\nserver ready");
+    std::future::pending::<()>().await;
+}
+
+#[tokio::test]
+async fn killing_the_server_leaves_nobody() {
+    for (name, shape) in SHAPES {
+        let mark = fresh_mark();
+        let mut server = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "server_role", "--nocapture", "--test-threads=1"])
+            .env(SERVER_SCRIPT, lasting(shape))
+            .env(MARK, &mark)
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
+        assert!(lines.any(|line| line.unwrap() == "server ready"), "{name}");
+        assert!(marked(&mark).len() >= 3, "{name}");
+        server.kill().unwrap();
+        server.wait().unwrap();
+        all_gone(&mark, name).await;
+    }
+}
+
+#[tokio::test]
+async fn signals_to_the_helper_free_nobody() {
+    let mark = fresh_mark();
+    let mut child = start(
+        "trap '' TERM INT HUP QUIT; echo ready; while :; do sleep 1000; done",
+        &mark,
+    )
+    .await;
+    ready(&mut child, "signals").await;
+    let (helper, _) = marked(&mark)
+        .into_iter()
+        .find(|(_, line)| line.starts_with("agentls __exec"))
+        .unwrap();
+    for signal in [
+        "INT", "HUP", "QUIT", "USR1", "USR2", "ALRM", "PIPE", "TSTP", "TTIN", "XCPU", "TERM",
+    ] {
+        let kill = Command::argv(["kill", &format!("-{signal}"), &helper.to_string()]);
+        let kill = launcher().spawn(kill).await.unwrap();
+        assert!(kill.process.wait().await.success());
+    }
+    assert!(
+        marked(&mark).iter().any(|(pid, _)| *pid == helper),
+        "the helper is still there"
+    );
+    child.process.kill();
+    assert!(child.process.gone().await.gone);
+    all_gone(&mark, "signals").await;
+}
+
+#[tokio::test]
+async fn a_killed_helper_frees_nobody_of_its_session() {
+    let mark = fresh_mark();
+    let mut child = start("sleep 1000 & ( (sleep 1000 &) & ) ; echo ready; wait", &mark).await;
+    ready(&mut child, "helper").await;
+    let (helper, _) = marked(&mark)
+        .into_iter()
+        .find(|(_, line)| line.starts_with("agentls __exec"))
+        .unwrap();
+    let kill = launcher()
+        .spawn(Command::argv(["kill", "-KILL", &helper.to_string()]))
+        .await
+        .unwrap();
+    assert!(kill.process.wait().await.success());
+    assert_eq!(child.process.gone().await.status, ExitStatus::Unknown);
+    all_gone(&mark, "helper").await;
+}
+
+#[tokio::test]
+async fn a_second_cancel_kills_at_once() {
+    let mark = fresh_mark();
+    let mut child = start(
+        "trap '' INT TERM; echo ready; while :; do sleep 1000; done",
+        &mark,
+    )
+    .await;
+    ready(&mut child, "hurry").await;
+    let hurry = CancellationToken::new();
+    let start = clock::now();
+    let (ending, ()) = tokio::join!(child.process.stop(Stop::Finish, &hurry), async { hurry.cancel() });
+    assert!(ending.gone);
+    assert_eq!(ending.status, ExitStatus::Signal(9));
+    assert!(
+        start.elapsed() < Duration::from_millis(900),
+        "{:?}",
+        start.elapsed()
+    );
+    all_gone(&mark, "hurry").await;
+}
+
+#[tokio::test]
+async fn finish_lets_a_command_finish_and_interrupt_lets_it_clean_up() {
+    let Child {
+        process, mut output, ..
+    } = start("echo ready; sleep 0.3; exit 7", "-").await;
+    output.next().await.unwrap();
+    let ending = process.stop(Stop::Finish, &CancellationToken::new()).await;
+    assert_eq!(ending.status, ExitStatus::Code(7));
+
+    let script = "trap 'echo cleaned; exit 3' INT; echo ready; while :; do sleep 0.05; done";
+    let mut child = start(script, "-").await;
+    ready(&mut child, "cleanup").await;
+    let ending = child
+        .process
+        .stop(Stop::Interrupt, &CancellationToken::new())
+        .await;
+    assert_eq!(ending.status, ExitStatus::Code(3));
+    assert_eq!(&child.output.next().await.unwrap().bytes[..], b"cleaned\n");
+}
+
+#[tokio::test]
+async fn a_stopped_command_can_clean_up() {
+    let mut child = start("trap 'exit 5' TERM; echo ready; kill -STOP $$; exit 6", "-").await;
+    ready(&mut child, "stopped").await;
+    let stat = format!("/proc/{}/stat", child.process.pid());
+    while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let ending = child
+        .process
+        .stop(Stop::ServerEnd, &CancellationToken::new())
+        .await;
+    assert_eq!(ending.status, ExitStatus::Code(5));
+}
+
+async fn run(command: Command) -> agentls::workspace::process::Collected {
+    launcher().spawn(command).await.unwrap().collect(1 << 20).await
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[tokio::test]
+async fn ends_are_told() {
+    for (script, want) in [
+        ("exit 0", ExitStatus::Code(0)),
+        ("exit 42", ExitStatus::Code(42)),
+        ("kill -TERM $$", ExitStatus::Signal(15)),
+        ("kill -KILL $$", ExitStatus::Signal(9)),
+        ("kill -SEGV $$", ExitStatus::Signal(11)),
+    ] {
+        assert_eq!(run(Command::shell(script)).await.status, want, "{script}");
+    }
+}
+
+#[tokio::test]
+async fn refusals_say_what_is_wrong() {
+    let missing = launcher()
+        .spawn(Command::argv(["no-such-program-here", "x"]))
+        .await
+        .unwrap_err();
+    assert!(matches!(&missing, SpawnError::NotFound { program, .. } if program == "no-such-program-here"));
+    assert!(
+        missing
+            .to_string()
+            .starts_with("cannot find program `no-such-program-here`"),
+        "{missing}"
+    );
+
+    let nowhere = launcher()
+        .spawn(Command::shell("true").cwd("/no/such/place"))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        nowhere.to_string(),
+        "cannot use working directory /no/such/place: No such file or directory (os error 2)"
+    );
+    let file = launcher()
+        .spawn(Command::shell("true").cwd("/etc/passwd"))
+        .await
+        .unwrap_err();
+    assert!(matches!(file, SpawnError::WorkingDirectory { .. }), "{file}");
+
+    let denied = launcher()
+        .spawn(Command::argv(["/etc/passwd"]))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        denied.to_string(),
+        "cannot start program `/etc/passwd`: Permission denied (os error 13)"
+    );
+
+    let long = launcher()
+        .spawn(Command::argv(["true".to_owned(), "x".repeat(1 << 20)]))
+        .await
+        .unwrap_err();
+    assert!(matches!(long, SpawnError::Refused { .. }), "{long}");
+    let empty = launcher()
+        .spawn(Command::argv(Vec::<String>::new()))
+        .await
+        .unwrap_err();
+    assert!(matches!(empty, SpawnError::Refused { .. }), "{empty}");
+
+    let helper = Launcher::with_helper("/no/such/helper", [])
+        .spawn(Command::shell("true"))
+        .await
+        .unwrap_err();
+    assert!(
+        helper
+            .to_string()
+            .starts_with("cannot start the process helper /no/such/helper: "),
+        "{helper}"
+    );
+    let other = Launcher::with_helper("true", [])
+        .spawn(Command::shell("true"))
+        .await
+        .unwrap_err();
+    assert!(matches!(other, SpawnError::Helper { .. }), "{other}");
+}
+
+#[tokio::test]
+async fn a_helper_without_a_server_says_so() {
+    let collected = run(Command::argv([HELPER, "__exec"])).await;
+    assert_eq!(collected.status, ExitStatus::Code(2));
+    assert!(
+        text(&collected.stderr).contains("started by agentls itself"),
+        "{collected:?}"
+    );
+}
+
+#[tokio::test]
+async fn streams_are_separate_or_merged_in_order() {
+    let script = "echo one; echo two >&2; echo three";
+    let separate = run(Command::shell(script)).await;
+    assert_eq!(
+        (text(&separate.stdout), text(&separate.stderr)),
+        ("one\nthree\n", "two\n")
+    );
+    let merged = run(Command::shell(script).merge_stderr()).await;
+    assert_eq!(
+        (text(&merged.stdout), text(&merged.stderr)),
+        ("one\ntwo\nthree\n", "")
+    );
+}
+
+#[tokio::test]
+async fn directory_and_environment_arrive() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().canonicalize().unwrap();
+    let command = Command::shell("pwd -P; echo \"$ONE\"; echo \"${PATH-none}\"")
+        .cwd(&path)
+        .env("ONE", "1 \n x")
+        .env_remove("PATH");
+    let got = run(command).await;
+    let lines: Vec<_> = text(&got.stdout).split('\n').collect();
+    assert_eq!(lines[..3], [path.to_str().unwrap(), "1 ", " x"]);
+}
+
+#[tokio::test]
+async fn stripped_variables_reach_nobody() {
+    // Set by cargo for every test; the helper's environment is looked at too, as `/proc` shows it.
+    let name = "CARGO_MANIFEST_DIR";
+    assert!(std::env::var_os(name).is_some());
+    let script = format!("echo \"[${name}]\"; tr '\\0' '\\n' </proc/$PPID/environ | grep -c ^{name}=");
+    let plain = run(Command::shell(&*script)).await;
+    assert!(
+        text(&plain.stdout).ends_with("]\n1\n") && !plain.stdout.starts_with(b"[]"),
+        "{plain:?}"
+    );
+    let strict = Launcher::with_helper(HELPER, [name.to_owned()]);
+    let stripped = strict
+        .spawn(Command::shell(&*script))
+        .await
+        .unwrap()
+        .collect(1 << 20)
+        .await;
+    assert_eq!(text(&stripped.stdout), "[]\n0\n");
+    let added = strict
+        .spawn(Command::shell(&*script).env(name, "x"))
+        .await
+        .unwrap()
+        .collect(1 << 20)
+        .await;
+    assert_eq!(text(&added.stdout), "[x]\n1\n");
+}
+
+#[tokio::test]
+async fn stdin_is_empty_or_given_or_piped() {
+    assert_eq!(run(Command::shell("cat; echo end")).await.stdout, b"end\n");
+
+    let large: Vec<u8> = (0..1_000_000_u32).map(|n| n.to_le_bytes()[0]).collect();
+    let got = run(Command::argv(["cat"]).stdin(Stdin::Bytes(large.clone()))).await;
+    assert_eq!((got.stdout == large, got.cut), (true, false));
+
+    let mut child = launcher()
+        .spawn(Command::argv(["cat"]).stdin(Stdin::Piped))
+        .await
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    for word in ["one", "two"] {
+        tokio::io::AsyncWriteExt::write_all(&mut stdin, word.as_bytes())
+            .await
+            .unwrap();
+        assert_eq!(&child.output.next().await.unwrap().bytes[..], word.as_bytes());
+    }
+    drop(stdin);
+    assert_eq!(child.output.next().await, None);
+    assert_eq!(child.process.wait().await, ExitStatus::Code(0));
+}
+
+#[tokio::test]
+async fn the_command_gets_three_descriptors_and_nothing_else() {
+    // A server of its own, freed of what this one inherited; it starts many at once, since a
+    // descriptor that is inheritable for a moment would be caught by another's start.
+    let directory = tempfile::tempdir().unwrap();
+    let script = format!(
+        "ls -l /proc/self/fd >{}/$$; echo ready",
+        directory.path().display()
+    );
+    let close =
+        "for fd in /proc/$$/fd/*; do fd=${fd##*/}; [ $fd -gt 2 ] && eval \"exec $fd>&-\"; done; exec \"$@\"";
+    let server = std::process::Command::new("bash")
+        .args(["-c", close, "bash"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "server_role", "--nocapture", "--test-threads=1"])
+        .env(SERVER_SCRIPT, script)
+        .env(SERVER_COUNT, "20")
+        .stdout(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    assert!(server.success());
+    let listings: Vec<_> = std::fs::read_dir(directory.path()).unwrap().flatten().collect();
+    assert_eq!(listings.len(), 20);
+    for listing in listings {
+        let listing = std::fs::read_to_string(listing.path()).unwrap();
+        let fds = listing
+            .lines()
+            .filter_map(|line| line.split(" -> ").next()?.split(' ').next_back());
+        // 3 is the directory that `ls` reads.
+        assert_eq!(fds.skip(1).collect::<Vec<_>>(), ["0", "1", "2", "3"], "{listing}");
+        assert!(listing.contains("3 -> /proc/"), "{listing}");
+    }
+}
+
+#[tokio::test]
+async fn the_command_has_its_own_group_no_terminal_and_default_signals() {
+    let script =
+        "cat /proc/self/stat | cut -d' ' -f5,7; echo $$; grep -E '^Sig(Blk|Ign|Cgt)' /proc/self/status";
+    let got = run(Command::shell(script)).await;
+    let mut words = text(&got.stdout).split_whitespace();
+    let (group, terminal, pid) = (
+        words.next().unwrap(),
+        words.next().unwrap(),
+        words.next().unwrap(),
+    );
+    assert_eq!((group, terminal), (pid, "0"));
+    let inherited = std::fs::read_to_string("/proc/self/status").unwrap();
+    for name in ["SigBlk", "SigIgn"] {
+        let mask = |text: &str| -> u64 {
+            let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+            u64::from_str_radix(line.split_whitespace().nth(1).unwrap(), 16).unwrap()
+        };
+        let mask = |text: &str| mask(text) & 0x7fff_ffff; // the C library keeps 32 and 33 for itself
+        // SIGPIPE (bit 12) is ignored in Rust programs, and must not be in the command.
+        assert_eq!(mask(text(&got.stdout)), mask(&inherited) & !(1 << 12), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn unread_output_stalls_the_command_and_large_output_is_not_kept() {
+    let memory = || -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    let mut child = start("head -c 100000000 /dev/zero; echo done >&2", "-").await;
+    // The command cannot end while nobody reads.
+    let stalled = tokio::time::timeout(Duration::from_millis(300), child.process.wait()).await;
+    assert!(stalled.is_err(), "{stalled:?}");
+    let before = memory();
+    let (mut total, mut most) = (0, 0);
+    while let Some(chunk) = child.output.next().await {
+        assert!(!chunk.bytes.is_empty() && chunk.bytes.len() <= 64 << 10);
+        total += chunk.bytes.len();
+        most = most.max(memory());
+    }
+    assert_eq!(total, 100_000_000 + 5);
+    assert_eq!(child.process.wait().await, ExitStatus::Code(0));
+    // Other tests of this program run meanwhile; ten times less than the output is clear enough.
+    assert!(
+        most.saturating_sub(before) < 10_000,
+        "grew by {} KiB",
+        most - before
+    );
+}
+
+#[tokio::test]
+async fn collected_output_is_cut_at_the_limit() {
+    let got = launcher()
+        .spawn(Command::shell("head -c 300000 /dev/zero; echo e >&2"))
+        .await
+        .unwrap();
+    let got = got.collect(1000).await;
+    assert_eq!(
+        (got.stdout.len(), got.cut, &got.stderr[..]),
+        (1000, true, &b"e\n"[..])
+    );
+    assert_eq!(got.status, ExitStatus::Code(0));
+}
+
+#[tokio::test]
+async fn output_ends_though_a_survivor_holds_it() {
+    for script in [
+        "echo one; sleep 1000 & exit 0",
+        "echo one; setsid sleep 1000 & exit 0",
+    ] {
+        let start = clock::now();
+        let got = run(Command::shell(script)).await;
+        assert_eq!((text(&got.stdout), got.status), ("one\n", ExitStatus::Code(0)));
+        assert!(
+            start.elapsed() < Duration::from_secs(5),
+            "{script}: {:?}",
+            start.elapsed()
+        );
+    }
+}
+
+#[tokio::test]
+async fn output_ends_though_a_stranger_holds_it() {
+    // A process outside the family opens the pipe: nothing that we may kill.
+    let mut child = start("echo ready; sleep 1000", "-").await;
+    ready(&mut child, "stranger").await;
+    let pid = child.process.pid();
+    let held = std::fs::File::options()
+        .write(true)
+        .open(format!("/proc/{pid}/fd/1"))
+        .unwrap();
+    child.process.kill();
+    let start = clock::now();
+    assert_eq!(child.output.next().await, None);
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    drop(held);
+}
+
+#[tokio::test]
+async fn what_was_written_before_the_end_is_read_however_late() {
+    let mut child = start("echo ready", "-").await;
+    child.process.gone().await;
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    assert_eq!(&child.output.next().await.unwrap().bytes[..], b"ready\n");
+    assert_eq!(child.output.next().await, None);
+    assert_eq!(child.output.next().await, None);
+}
+
+#[tokio::test]
+async fn both_streams_flow_though_one_floods() {
+    let mut child = launcher()
+        .spawn(Command::shell("cat /dev/zero & while echo x >&2; do :; done"))
+        .await
+        .unwrap();
+    let mut seen = [0_usize; 2];
+    while seen.iter().any(|&count| count < 5) {
+        let chunk = child.output.next().await.unwrap();
+        seen[usize::from(chunk.stream == Stream::Stderr)] += 1;
+    }
+    child.process.kill();
+    assert!(child.process.gone().await.gone);
+}
+
+#[tokio::test]
+async fn git_runs_nothing_that_the_repository_names() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let git = async |args: &[&str]| {
+        let got = run(git_command(args.iter().copied()).cwd(path)).await;
+        assert!(got.status.success(), "{args:?}: {}", text(&got.stderr));
+        text(&got.stdout).to_owned()
+    };
+    git(&["init", "-q"]).await;
+    let trap = path.join("trap.sh");
+    let sprung = path.join("sprung");
+    std::fs::write(
+        &trap,
+        format!("#!/bin/sh\necho \"$0 $*\" >>{}\ncat\n", sprung.display()),
+    )
+    .unwrap();
+    std::fs::set_permissions(&trap, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::copy(&trap, path.join(".git/hooks/pre-commit")).unwrap();
+    std::fs::copy(&trap, path.join(".git/hooks/post-index-change")).unwrap();
+    std::fs::write(path.join(".gitattributes"), "*.txt diff=trap\n").unwrap();
+    std::fs::write(path.join("a.txt"), "one\n").unwrap();
+    let trap = trap.to_str().unwrap();
+    for key in [
+        "core.fsmonitor",
+        "core.pager",
+        "diff.external",
+        "diff.trap.textconv",
+        "diff.trap.command",
+        "core.editor",
+    ] {
+        git(&["config", key, trap]).await;
+    }
+    git(&["config", "user.name", "t"]).await;
+    git(&["config", "user.email", "t@example.invalid"]).await;
+    git(&["add", "a.txt", ".gitattributes"]).await;
+    git(&["commit", "-q", "-m", "one"]).await;
+    std::fs::write(path.join("a.txt"), "two\n").unwrap();
+    let diff = git(&["diff"]).await;
+    assert!(diff.contains("-one\n+two\n"), "{diff}");
+    assert!(git(&["status", "--porcelain"]).await.contains(" M a.txt"));
+    assert!(git(&["log", "-p"]).await.contains("+one"));
+    assert!(git(&["show"]).await.contains("+one"));
+    assert!(
+        !sprung.exists(),
+        "{}",
+        std::fs::read_to_string(&sprung).unwrap_or_default()
+    );
+}
