@@ -12,6 +12,11 @@ pub struct Decoder {
 impl Decoder {
     /// The text of the next piece, less an unfinished character at its end.
     pub fn push(&mut self, bytes: &[u8]) -> String {
+        if self.rest.is_empty()
+            && let Ok(text) = std::str::from_utf8(bytes)
+        {
+            return text.to_owned();
+        }
         let input: Cow<'_, [u8]> = if self.rest.is_empty() {
             bytes.into()
         } else {

@@ -230,6 +230,7 @@ impl Running {
                 // It may have closed its output and run on.
                 return self.process.gone().await;
             }
+            be_fair().await;
         }
     }
 
@@ -288,7 +289,14 @@ async fn drain(output: &mut Output, decoder: &mut Decoder, text: &mut CommandTex
             return;
         };
         text.push(&decoder.push(&chunk.bytes));
+        be_fair().await;
     }
+}
+
+/// A pipe that is never empty would be read for a hundred pieces before anything else of this task, such
+/// as the next stage of a stop, or another task has its turn.
+async fn be_fair() {
+    tokio::task::yield_now().await;
 }
 
 /// What is worth telling of an end; nothing when all went well.

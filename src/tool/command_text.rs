@@ -156,7 +156,10 @@ impl Fold {
         self.end_line();
         let (lines, last) = rest.rsplit_once('\n').unwrap_or(("", rest));
         if rest.len() > last.len() {
-            if lines.contains(['\u{1b}', '\u{9b}', '\u{8}']) {
+            if is_plain(lines) {
+                self.ends.push(lines);
+                self.ends.push("\n");
+            } else if lines.contains(['\u{1b}', '\u{9b}', '\u{8}']) {
                 // Line by line: a sequence that never ends must not swallow the others.
                 for line in lines.split('\n') {
                     self.extend_line(line);
@@ -220,6 +223,12 @@ impl Fold {
         self.flush_line();
         self.ends.finish(bytes)
     }
+}
+
+/// Whether there is nothing to be taken out of `text` for sure; quick, since most output is so.
+fn is_plain(text: &str) -> bool {
+    let harmless = |byte: &u8| matches!(byte, b'\t' | b'\n' | b' '..=b'~');
+    text.as_bytes().iter().all(harmless)
 }
 
 /// A line as a terminal would show it, more or less.
