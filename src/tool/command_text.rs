@@ -382,6 +382,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn pieces_do_not_matter(raw in "([a-cé\r\n\u{8}]|\u{1b}\\[[0-9]m){0,60}", times in 1_usize..2_000, size in 1_usize..9_000) {
             let raw = raw.repeat(times);
