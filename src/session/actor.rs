@@ -339,6 +339,9 @@ impl Actor {
 
     /// The session ends here: what it recorded is stored, then its lock is free.
     async fn leave(mut self) {
+        if let Some(workspace) = &self.workspace {
+            workspace.background().end_all().await;
+        }
         if self.flush().await.is_err() {
             tracing::warn!(session = %self.info.id, "the store ended before the session");
         }
@@ -351,7 +354,11 @@ impl Actor {
 
     /// When the session is unloaded: after half an hour, or at once if it was only looked at, or for.
     fn idle_at(&self) -> Option<Instant> {
-        let quiet = self.turn.is_none() && self.out.is_empty();
+        let background = self
+            .workspace
+            .as_ref()
+            .is_some_and(|w| !w.background().is_empty());
+        let quiet = self.turn.is_none() && self.out.is_empty() && !background;
         let patience = if self.stage == Stage::Stored {
             Duration::ZERO
         } else {
