@@ -114,6 +114,9 @@ pub(super) enum Next {
     Leave,
 }
 
+/// Room in the store's queue, asked for.
+type RoomAsked = Pin<Box<dyn Future<Output = Result<Room, StoreError>> + Send>>;
+
 /// What wakes the actor.
 enum Wake {
     Command(Option<Command>),
@@ -167,7 +170,7 @@ impl Actor {
     /// Runs until the session is left idle, deleted, or the server ends.
     pub(super) async fn run(mut self) {
         let mut health = self.house.store.writes.watch_health();
-        let mut room: Option<Pin<Box<dyn Future<Output = Result<Room, StoreError>> + Send>>> = None;
+        let mut room: Option<RoomAsked> = None;
         while !(self.ending && self.turn.is_none()) {
             if !self.out.is_empty() && room.is_none() {
                 room = Some(Box::pin(self.house.store.writes.reserve()));
@@ -204,7 +207,7 @@ impl Actor {
 
     async fn wake(
         &mut self,
-        room: &mut Option<Pin<Box<dyn Future<Output = Result<Room, StoreError>> + Send>>>,
+        room: &mut Option<RoomAsked>,
         health: &mut tokio::sync::watch::Receiver<Health>,
     ) -> Wake {
         let approval_deadline = self.approval_deadline();
