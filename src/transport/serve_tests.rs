@@ -6,7 +6,7 @@ use futures::channel::mpsc as futures_mpsc;
 use serde_json::json;
 use tokio::io::{AsyncWriteExt, DuplexStream};
 use tokio::sync::mpsc;
-use tokio::time::Instant as TokioInstant;
+
 use tower_lsp::jsonrpc::Error;
 
 use super::*;
@@ -251,7 +251,7 @@ async fn a_deaf_handler_has_a_grace_and_an_exempt_one_all_its_time() {
         .send(request(1, "deaf", json!([])) + &request(2, "agent/compact", json!([])))
         .await;
     client.send(cancel(1) + &cancel(2)).await;
-    let start = TokioInstant::now();
+    let start = crate::base::clock::now();
     assert_eq!(client.answer().await, (json!(1), json!(-32_800)));
     assert_eq!(start.elapsed(), Duration::from_millis(1_500));
     tokio::time::sleep(Duration::from_secs(3_600)).await;
@@ -517,7 +517,7 @@ async fn the_end_comes_in_time_whatever_hangs() {
         .send(notification("deaf", json!([])) + &request(3, "wait", json!([])))
         .await;
     client.send(notification("exit", json!(null))).await;
-    let start = TokioInstant::now();
+    let start = crate::base::clock::now();
     assert_eq!(client.answer().await, (json!(3), json!("ended by its token")));
     let (_, mut rest) = client.end().await;
     assert!(
@@ -540,7 +540,7 @@ async fn a_quick_end_does_not_wait_for_the_deaf() {
     client
         .send(request(1, "deaf", json!([])) + &notification("exit", json!(null)))
         .await;
-    let start = TokioInstant::now();
+    let start = crate::base::clock::now();
     let (_, rest) = client.end().await;
     assert_eq!(start.elapsed(), LAST_WORDS);
     assert_eq!(outcome(&rest[0]), (json!(1), json!(-32_603)));
