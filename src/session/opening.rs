@@ -138,6 +138,7 @@ impl Actor {
                         message,
                         text,
                         reasoning,
+                        tool_calls: Vec::new(),
                     });
                 }
                 Pending::Steer { key, content, .. } => self.steers.push_back((key, content)),

@@ -346,7 +346,7 @@ impl Seen {
             return Err(format!("{id} is open after the end of {turn}"));
         }
         for (id, shown) in &self.messages {
-            let left = shown.turn.as_ref() == Some(turn) && shown.over.is_none() && !shown.text.is_empty();
+            let left = shown.turn.as_ref() == Some(turn) && shown.over.is_none();
             let old = shown.trail.first().is_some_and(|(at, _)| *at < crashed_at - 260);
             if left && (!was_cut || old && !shown.degraded) {
                 return Err(format!("I5: {id} was shown and has no end"));
