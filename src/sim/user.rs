@@ -141,6 +141,10 @@ pub(super) async fn interferes(window: Arc<Window>) {
             tokio::time::sleep(Duration::from_secs(1)).await;
             continue;
         };
+        if life.world.check().open_turn(&session).is_none() && dice.chance(700) {
+            // Little can happen while nothing runs; nights are long.
+            tokio::time::sleep(dice.pause(60_000)).await;
+        }
         match dice.below(40) {
             0..9 => steer(life, &session).await,
             9..12 => cancel(life, &session),
@@ -268,6 +272,7 @@ pub(super) async fn answers(window: Arc<Window>) {
         let open = life.world.check().open_approvals(&session);
         let running = life.world.check().open_turn(&session).is_some();
         if open.is_empty() || !running && dice.chance(900) {
+            tokio::time::sleep(dice.pause(3_000)).await;
             continue;
         }
         let approval = dice.pick(&open).clone();
@@ -322,6 +327,9 @@ pub(super) async fn reads(life: Arc<Life>) {
             let count = unread.len().min(count as usize);
             unread.drain(..count).collect()
         };
+        if read.is_empty() {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        }
         drop(read);
     }
 }
