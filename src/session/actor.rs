@@ -36,6 +36,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(12);
 /// One session's task.
 pub(super) struct Actor {
     pub(super) info: SessionInfo,
+    /// Which actor of this server it is.
+    pub(super) number: u64,
     pub(super) house: Arc<House>,
     /// Where it is listed as live.
     pub(super) roll: Arc<Roll>,
@@ -142,6 +144,7 @@ impl Actor {
         };
         Self {
             info,
+            number: 0,
             house,
             roll,
             commands,
@@ -336,14 +339,15 @@ impl Actor {
 
     /// The session ends here: what it recorded is stored, then its lock is free.
     async fn leave(mut self) {
+        // While the session is ours: another actor of it may be waiting for the lock already.
+        for approval in &self.state.approvals {
+            self.roll.asked(&approval.id, None);
+        }
         if self.flush().await.is_err() {
             tracing::warn!(session = %self.info.id, "the store ended before the session");
         }
         drop(self.lock.take());
-        for approval in &self.state.approvals {
-            self.roll.asked(&approval.id, None);
-        }
-        self.roll.left(&self.info.id);
+        self.roll.left(&self.info.id, self.number);
     }
 
     /// When the session is unloaded: after half an hour, or at once if it was only looked at, or for.
