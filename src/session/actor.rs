@@ -339,10 +339,6 @@ impl Actor {
 
     /// The session ends here: what it recorded is stored, then its lock is free.
     async fn leave(mut self) {
-        // While the session is ours: another actor of it may be waiting for the lock already.
-        for approval in &self.state.approvals {
-            self.roll.asked(&approval.id, None);
-        }
         if self.flush().await.is_err() {
             tracing::warn!(session = %self.info.id, "the store ended before the session");
         }

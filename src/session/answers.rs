@@ -453,6 +453,11 @@ impl Actor {
             Err(error) => Err(error),
         };
         let gone = deleted.is_ok();
+        if gone {
+            for approval in &self.state.approvals {
+                self.roll.asked(&approval.id, None);
+            }
+        }
         let _ = reply.send(deleted.map_err(super::opening::failed));
         if gone { Next::Leave } else { Next::Go }
     }

@@ -305,6 +305,7 @@ async fn decide(life: &Life, session: &SessionId, approval: &Approval) {
         rule: None,
     };
     life.world.check().decides(session, approval, &decision);
+    let found = life.sessions.asked_by(&approval.id).is_some();
     let (id, sent) = (approval.id.clone(), decision.clone());
     let answer = life
         .sessions
@@ -314,6 +315,9 @@ async fn decide(life: &Life, session: &SessionId, approval: &Approval) {
             reply,
         })
         .await;
+    if answer.is_ok() && !found {
+        life.world.check().fail(format!("{} cannot be found by its id", approval.id));
+    }
     life.world.check().decided(session, approval, decision, &answer);
 }
 
