@@ -297,7 +297,7 @@ impl Actor {
         self.record(Event::ApprovalRequested(approval));
         // Decided while the turn was interrupted: acted upon now.
         if let Some(decision) = self.decisions.remove(&id) {
-            self.resolve(&id, decision, crate::domain::Settler::Person);
+            self.resolve(&id, decision, crate::domain::Settler::Person, None);
         }
     }
 
