@@ -8,10 +8,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::command::{Command, Partial, Refused, SessionInfo, SessionMetrics, TurnOutcome};
+use super::command::{Command, Partial, Refused, Reply, SessionInfo, SessionMetrics, TurnOutcome};
 use super::house::{House, Profile};
 use super::sessions::Roll;
 use super::state::SessionState;
@@ -36,6 +38,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(12);
 /// One session's task.
 pub(super) struct Actor {
     pub(super) info: SessionInfo,
+    /// Which actor of this server it is.
+    pub(super) number: u64,
     pub(super) house: Arc<House>,
     /// Where it is listed as live.
     pub(super) roll: Arc<Roll>,
@@ -62,6 +66,10 @@ pub(super) struct Actor {
     pub(super) metrics: SessionMetrics,
     pub(super) workspace: Option<Arc<Workspace>>,
     pub(super) last_used: Instant,
+    /// Answers that wait until what they confirm is stored (I16).
+    pub(super) answers: FuturesUnordered<BoxFuture<'static, ()>>,
+    /// Something was granted since the grants were read.
+    pub(super) granted: bool,
     /// The server ends.
     pub(super) ending: bool,
 }
@@ -121,6 +129,7 @@ type RoomAsked = Pin<Box<dyn Future<Output = Result<Room, StoreError>> + Send>>;
 enum Wake {
     Command(Option<Command>),
     Room(Result<Room, StoreError>),
+    Answered,
     Message(Message),
     TurnEnded(Result<Result<Finish, Stopped>, TaskError>),
     Partial,
@@ -145,6 +154,7 @@ impl Actor {
         };
         Self {
             info,
+            number: 0,
             house,
             roll,
             commands,
@@ -163,6 +173,8 @@ impl Actor {
             metrics,
             workspace: None,
             last_used: clock::now(),
+            answers: FuturesUnordered::new(),
+            granted: false,
             ending: false,
         }
     }
@@ -188,6 +200,7 @@ impl Actor {
                     room = None;
                     self.send_out(granted);
                 }
+                Wake::Answered => {}
                 Wake::Message(message) => self.message(message),
                 Wake::TurnEnded(ended) => self.turn_ended(ended),
                 Wake::Partial => self.store_partial(),
@@ -229,6 +242,7 @@ impl Actor {
         tokio::select! { biased;
             command = self.commands.recv() => Wake::Command(command),
             granted = maybe(room.as_mut()), if room_waits => Wake::Room(granted),
+            Some(()) = self.answers.next(), if !self.answers.is_empty() => Wake::Answered,
             Some(message) = receive(messages), if has_messages => Wake::Message(message),
             ended = maybe(task), if has_task => Wake::TurnEnded(ended),
             () = gone(health), if can_stop => Wake::StoreGone,
@@ -237,6 +251,25 @@ impl Actor {
             () = at(stop_limit) => Wake::StopLimit,
             () = at(idle_at) => Wake::Idle,
         }
+    }
+
+    /// Answers with `answer` when the write that is given the returned sender is stored.
+    pub(super) fn answer_stored<T: Send + 'static>(
+        &mut self,
+        reply: Reply<T>,
+        answer: T,
+    ) -> oneshot::Sender<()> {
+        let (done, stored) = oneshot::channel();
+        let answering = async move {
+            let answer = match stored.await {
+                Ok(()) => Ok(answer),
+                Err(_) => Err(super::opening::failed(StoreError::Closed)),
+            };
+            // Whoever asked may have gone.
+            let _ = reply.send(answer);
+        };
+        self.answers.push(answering.boxed());
+        done
     }
 
     /// Numbers an event, folds it, and sends it on its way.
@@ -345,11 +378,9 @@ impl Actor {
         if self.flush().await.is_err() {
             tracing::warn!(session = %self.info.id, "the store ended before the session");
         }
+        while self.answers.next().await.is_some() {}
         drop(self.lock.take());
-        for approval in &self.state.approvals {
-            self.roll.asked(&approval.id, None);
-        }
-        self.roll.left(&self.info.id);
+        self.roll.left(&self.info.id, self.number);
     }
 
     /// When the session is unloaded: after half an hour, or at once if it was only looked at, or for.
@@ -358,7 +389,7 @@ impl Actor {
             .workspace
             .as_ref()
             .is_some_and(|w| !w.background().is_empty());
-        let quiet = self.turn.is_none() && self.out.is_empty() && !background;
+        let quiet = self.turn.is_none() && self.out.is_empty() && self.answers.is_empty() && !background;
         let patience = if self.stage == Stage::Stored {
             Duration::ZERO
         } else {

@@ -131,7 +131,15 @@ impl Actor {
                 self.partial_of(message).reasoning.push_str(text);
                 self.partial_due.get_or_insert_with(partial_due);
             }
-            Event::Delta(_) => {}
+            Event::Delta(Delta::ToolInput {
+                message, tool_call, ..
+            }) => {
+                let calls = &mut self.partial_of(message).tool_calls;
+                if !calls.contains(tool_call) {
+                    calls.push(tool_call.clone());
+                }
+            }
+            Event::Delta(Delta::ToolOutput { .. }) => {}
             Event::Message(message) => {
                 self.drop_partial();
                 if let Some(turn) = self.turn.as_mut()
@@ -200,6 +208,7 @@ impl Actor {
             message: message.clone(),
             text: String::new(),
             reasoning: String::new(),
+            tool_calls: Vec::new(),
         })
     }
 
@@ -290,7 +299,7 @@ impl Actor {
         self.record(Event::ApprovalRequested(approval));
         // Decided while the turn was interrupted: acted upon now.
         if let Some(decision) = self.decisions.remove(&id) {
-            self.resolve(&id, decision, crate::domain::Settler::Person);
+            self.resolve(&id, decision, crate::domain::Settler::Person, None);
         }
     }
 

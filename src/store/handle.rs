@@ -249,15 +249,23 @@ fn queue() -> (StoreHandle, mpsc::Receiver<Write>, watch::Sender<Health>) {
     (StoreHandle { queue, health }, writes, tell)
 }
 
+/// How much is taken at once: all there is.
+fn most() -> usize {
+    #[cfg(feature = "sim")]
+    return crate::base::chaos::at_most(QUEUE);
+    #[cfg(not(feature = "sim"))]
+    QUEUE
+}
+
 /// Feeds the writer whatever is queued, all at once, until all handles are gone.
 async fn drive(mut writer: Writer, mut writes: mpsc::Receiver<Write>) {
     let mut batch = Vec::new();
     loop {
         let received = match writer.retry_at() {
-            None => writes.recv_many(&mut batch, QUEUE).await,
+            None => writes.recv_many(&mut batch, most()).await,
             Some(at) => tokio::select! {
                 biased;
-                received = writes.recv_many(&mut batch, QUEUE) => received,
+                received = writes.recv_many(&mut batch, most()) => received,
                 () = sleep_until(at) => {
                     writer.retry();
                     continue;
