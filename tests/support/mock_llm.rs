@@ -1,0 +1,707 @@
+//! A mock of both LLM APIs on 127.0.0.1: raw TCP, HTTP/1.1, real event formats, misbehaving on order.
+//!
+//! Answers are scripted ([`Reply`]): pushed to a queue, to a queue of requests that hold a marker, or
+//! given by a closure. Every request is recorded and checked (see `check`); a failed check fails the
+//! test when the mock is dropped. The server runs on threads of its own, so that it neither follows
+//! nor disturbs a test's paused clock. All `wait_…` give up after 20 s of real time.
+//!
+//! In tests: `mod support;`. In benches: `#[path = "../tests/support/mock_llm.rs"] mod mock_llm;`.
+
+#![expect(
+    dead_code,
+    unreachable_pub,
+    reason = "each test crate and bench uses its own part of it"
+)]
+#![expect(clippy::expect_used, reason = "a mock that fails fails its test")]
+
+#[path = "mock_llm/check.rs"]
+mod check;
+#[path = "mock_llm/reply.rs"]
+mod reply;
+
+pub use reply::{Cut, Gate, Reply};
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use bytes::{Buf, Bytes, BytesMut};
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+use reply::{Before, Frame};
+
+/// Longest real time that a `wait_…` waits.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Full-speed events are sent in chunks of about this many bytes.
+const BLOCK: usize = 16 * 1024;
+
+/// Which API a request spoke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Api {
+    Anthropic,
+    OpenAi,
+}
+
+/// A request that the mock got.
+#[derive(Debug)]
+pub struct Seen {
+    /// Its number, from 0.
+    pub index: usize,
+    /// Which API it spoke.
+    pub api: Api,
+    /// The path of its address.
+    pub path: String,
+    /// Its headers, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// Its body, parsed.
+    pub body: Value,
+    /// Its body as it came.
+    pub raw: Bytes,
+    /// When it was complete.
+    pub at: Instant,
+    /// The connection it came on; the same number twice means that it was kept alive.
+    pub connection: usize,
+    accepted: AtomicU64,
+    progress: watch::Sender<Progress>,
+}
+
+/// How far the answer to a request is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress {
+    /// The first byte of the body was handed to the socket.
+    pub first_byte: Option<Instant>,
+    /// The whole answer was sent.
+    pub answered: Option<Instant>,
+    /// The connection is closed, by whomever.
+    pub closed: Option<Instant>,
+    /// The peer closed it before the answer was whole.
+    pub dropped: bool,
+}
+
+impl Seen {
+    /// The value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
+    }
+
+    /// How far the answer is.
+    pub fn progress(&self) -> Progress {
+        *self.progress.borrow()
+    }
+
+    /// Bytes of the answer's body that the socket has accepted so far.
+    pub fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Acquire)
+    }
+
+    /// The text of the last message, all text blocks joined.
+    pub fn last_text(&self) -> String {
+        let last = self.body["messages"]
+            .as_array()
+            .and_then(|messages| messages.last());
+        let Some(content) = last.map(|message| &message["content"]) else {
+            return String::new();
+        };
+        match content {
+            Value::String(text) => text.clone(),
+            Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
+            _ => String::new(),
+        }
+    }
+}
+
+type Responder = Box<dyn FnMut(&Seen) -> Option<Reply> + Send>;
+
+struct State {
+    queue: VecDeque<Prepared>,
+    marked: Vec<(String, VecDeque<Prepared>)>,
+    responder: Option<Responder>,
+    default: Option<Prepared>,
+    seen: Vec<Arc<Seen>>,
+    known: HashMap<String, Vec<check::Prefix>>,
+    failures: Vec<String>,
+    checked: bool,
+    rewrites: bool,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    count: watch::Sender<usize>,
+    connections: AtomicUsize,
+    open: watch::Sender<usize>,
+}
+
+/// A reply with both renderings, made before anyone waits for them.
+#[derive(Clone)]
+struct Prepared {
+    reply: Reply,
+    anthropic: Arc<[Frame]>,
+    openai: Arc<[Frame]>,
+}
+
+impl Prepared {
+    fn new(reply: Reply) -> Self {
+        Self {
+            anthropic: reply.render(Api::Anthropic).into(),
+            openai: reply.render(Api::OpenAi).into(),
+            reply,
+        }
+    }
+
+    fn frames(&self, api: Api) -> Arc<[Frame]> {
+        match api {
+            Api::Anthropic => self.anthropic.clone(),
+            Api::OpenAi => self.openai.clone(),
+        }
+    }
+}
+
+/// The running mock. Dropping it stops it and fails the test if a request was not as it must be.
+pub struct MockLlm {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+impl MockLlm {
+    /// Starts a mock. A request for which nothing is scripted is answered with a short text.
+    pub fn start() -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("mock-llm")
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        listener.set_nonblocking(true).expect("a non-blocking listener");
+        let address = listener.local_addr().expect("an address");
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State {
+                queue: VecDeque::new(),
+                marked: Vec::new(),
+                responder: None,
+                default: Some(Prepared::new(Reply::text("ok"))),
+                seen: Vec::new(),
+                known: HashMap::new(),
+                failures: Vec::new(),
+                checked: true,
+                rewrites: false,
+            }),
+            count: watch::channel(0).0,
+            connections: AtomicUsize::new(0),
+            open: watch::channel(0).0,
+        });
+        runtime.spawn(accept(listener, shared.clone()));
+        Self {
+            address,
+            shared,
+            runtime: Some(runtime),
+        }
+    }
+
+    /// `http://127.0.0.1:PORT`: the `base_url` of kind `anthropic`.
+    pub fn anthropic_url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// `http://127.0.0.1:PORT/v1`: the `base_url` of kind `openai`.
+    pub fn openai_url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Scripts the answer to the next request without a queue of its own.
+    pub fn push(&self, reply: Reply) {
+        let prepared = Prepared::new(reply);
+        self.state().queue.push_back(prepared);
+    }
+
+    /// Scripts the answer to the next request whose body holds `marker` (a session's prompt, a model).
+    pub fn push_for(&self, marker: &str, reply: Reply) {
+        let prepared = Prepared::new(reply);
+        let mut state = self.state();
+        match state.marked.iter_mut().find(|(known, _)| known == marker) {
+            Some((_, queue)) => queue.push_back(prepared),
+            None => state.marked.push((marker.to_owned(), VecDeque::from([prepared]))),
+        }
+    }
+
+    /// Asks `respond` first for every request; none falls through to the queues.
+    pub fn respond_with(&self, respond: impl FnMut(&Seen) -> Option<Reply> + Send + 'static) {
+        self.state().responder = Some(Box::new(respond));
+    }
+
+    /// The answer to requests for which nothing is scripted.
+    pub fn default_reply(&self, reply: Reply) {
+        let prepared = Prepared::new(reply);
+        self.state().default = Some(prepared);
+    }
+
+    /// A request for which nothing is scripted is a failure.
+    pub fn refuse_unscripted(&self) {
+        self.state().default = None;
+    }
+
+    /// Switches the checks of requests off (benches; tests of what is invalid).
+    pub fn unchecked(&self) {
+        self.state().checked = false;
+    }
+
+    /// Earlier messages may change from call to call (compaction without a summary).
+    pub fn allow_rewrites(&self) {
+        self.state().rewrites = true;
+    }
+
+    /// All requests so far.
+    pub fn requests(&self) -> Vec<Arc<Seen>> {
+        self.state().seen.clone()
+    }
+
+    /// The request with that number; waits until it is there.
+    pub async fn request(&self, index: usize) -> Arc<Seen> {
+        let shared = self.shared.clone();
+        let name = format!("request {index}");
+        self.wait(&name, async move {
+            let _ = shared.count.subscribe().wait_for(|count| *count > index).await;
+        })
+        .await;
+        self.state().seen[index].clone()
+    }
+
+    /// Waits until the connection of `seen` is closed.
+    pub async fn wait_closed(&self, seen: &Arc<Seen>) -> Progress {
+        self.wait_progress(seen, "its connection's close", |progress| {
+            progress.closed.is_some()
+        })
+        .await
+    }
+
+    /// Waits until the answer to `seen` has been sent.
+    pub async fn wait_answered(&self, seen: &Arc<Seen>) -> Progress {
+        self.wait_progress(seen, "its answer", |progress| progress.answered.is_some())
+            .await
+    }
+
+    /// Waits until `gate` is reached.
+    pub async fn wait_gate(&self, gate: &Gate) {
+        let gate = gate.clone();
+        self.wait("a gate", async move { gate.reached().await }).await;
+    }
+
+    /// Waits until at most `n` connections are open.
+    pub async fn wait_open(&self, n: usize) {
+        let shared = self.shared.clone();
+        self.wait("connections to close", async move {
+            let _ = shared.open.subscribe().wait_for(|open| *open <= n).await;
+        })
+        .await;
+    }
+
+    /// Connections open now.
+    pub fn open_connections(&self) -> usize {
+        *self.shared.open.borrow()
+    }
+
+    /// Scripted answers that nobody has asked for yet.
+    pub fn pending(&self) -> usize {
+        let state = self.state();
+        state.queue.len() + state.marked.iter().map(|(_, queue)| queue.len()).sum::<usize>()
+    }
+
+    /// What was wrong with requests so far; taking it keeps the drop from failing.
+    pub fn take_failures(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().failures)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().expect("the mock's state")
+    }
+
+    async fn wait_progress(&self, seen: &Arc<Seen>, what: &str, is: fn(&Progress) -> bool) -> Progress {
+        let watched = seen.clone();
+        self.wait(what, async move {
+            let _ = watched.progress.subscribe().wait_for(is).await;
+        })
+        .await;
+        seen.progress()
+    }
+
+    /// Runs `event` on the mock's own runtime, whose clock is real.
+    async fn wait(&self, what: &str, event: impl Future<Output = ()> + Send + 'static) {
+        let runtime = self.runtime.as_ref().expect("a running mock");
+        let done = runtime
+            .spawn(tokio::time::timeout(PATIENCE, event))
+            .await
+            .expect("no panic");
+        assert!(done.is_ok(), "the mock has waited {PATIENCE:?} for {what}");
+    }
+}
+
+impl Drop for MockLlm {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+        let failures = self.take_failures();
+        if !failures.is_empty() && !std::thread::panicking() {
+            panic!("requests were not as they must be:\n{}", failures.join("\n"));
+        }
+    }
+}
+
+async fn accept(listener: std::net::TcpListener, shared: Arc<Shared>) {
+    let listener = TcpListener::from_std(listener).expect("a listener");
+    let mut tasks = tokio::task::JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        let number = shared.connections.fetch_add(1, Ordering::AcqRel);
+        tasks.spawn(serve(stream, number, shared.clone()));
+        while tasks.try_join_next().is_some() {}
+    }
+}
+
+async fn serve(stream: TcpStream, number: usize, shared: Arc<Shared>) {
+    let _ = stream.set_nodelay(true);
+    shared.open.send_modify(|open| *open += 1);
+    let (read, write) = stream.into_split();
+    let mut connection = Connection {
+        read,
+        write,
+        buffer: BytesMut::new(),
+        number,
+    };
+    let mut on_it = Vec::new();
+    while let Some(seen) = connection.exchange(&shared).await {
+        let goes_on = seen.1;
+        on_it.push(seen.0);
+        if !goes_on {
+            break;
+        }
+    }
+    drop(connection);
+    shared.open.send_modify(|open| *open -= 1);
+    for seen in on_it {
+        seen.progress
+            .send_modify(|progress| progress.closed = Some(now()));
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the mock's clock is the real one")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+struct Connection {
+    read: OwnedReadHalf,
+    write: OwnedWriteHalf,
+    buffer: BytesMut,
+    number: usize,
+}
+
+/// Why an answer was not sent to its end.
+enum Broken {
+    Peer,
+    Ordered(Cut),
+}
+
+impl From<std::io::Error> for Broken {
+    fn from(_: std::io::Error) -> Self {
+        Self::Peer
+    }
+}
+
+impl Connection {
+    /// Reads a request and answers it. Gives it back with whether the connection may go on.
+    async fn exchange(&mut self, shared: &Shared) -> Option<(Arc<Seen>, bool)> {
+        let (path, headers, body) = read_request(&mut self.read, &mut self.buffer).await?;
+        let api = match path.trim_end_matches('/') {
+            path if path.ends_with("/messages") => Api::Anthropic,
+            path if path.ends_with("/chat/completions") => Api::OpenAi,
+            _ => {
+                let body = br#"{"data":[{"id":"mock-model"}],"models":[{"name":"mock-model"}]}"#;
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+                    body.len()
+                );
+                self.write
+                    .write_all(&[head.as_bytes(), body].concat())
+                    .await
+                    .ok()?;
+                return Box::pin(self.exchange(shared)).await;
+            }
+        };
+        let (seen, prepared) = record(shared, api, path, headers, body, self.number);
+        let reply = prepared.reply.clone();
+        let mut stray = [0; 1];
+        let done = tokio::select! {
+            biased;
+            done = answer(&mut self.write, &prepared, &seen) => done,
+            // A byte here would be pipelining, which no client of ours does: treat it as a break.
+            _ = self.read.read(&mut stray) => Err(Broken::Peer),
+        };
+        match done {
+            Ok(()) => {
+                seen.progress
+                    .send_modify(|progress| progress.answered = Some(now()));
+                let close = reply.headers.iter().any(|(name, value)| {
+                    name.eq_ignore_ascii_case("connection") && value.eq_ignore_ascii_case("close")
+                });
+                Some((seen, !close))
+            }
+            Err(Broken::Peer) => {
+                seen.progress.send_modify(|progress| progress.dropped = true);
+                Some((seen, false))
+            }
+            Err(Broken::Ordered(cut)) => {
+                if cut == Cut::Reset {
+                    let _ = self.write.as_ref().set_zero_linger();
+                }
+                Some((seen, false))
+            }
+        }
+    }
+}
+
+fn record(
+    shared: &Shared,
+    api: Api,
+    path: String,
+    headers: Vec<(String, String)>,
+    raw: Bytes,
+    connection: usize,
+) -> (Arc<Seen>, Prepared) {
+    let mut state = shared.state.lock().expect("the mock's state");
+    let (body, mut wrong) = match state.checked {
+        true => check::request(api, &raw),
+        false => (serde_json::from_slice(&raw).unwrap_or(Value::Null), Vec::new()),
+    };
+    let text = std::str::from_utf8(&raw).unwrap_or_default();
+    if state.checked && !state.rewrites {
+        let model = body["model"].as_str().unwrap_or_default().to_owned();
+        wrong.extend(check::prefix(
+            &mut state.known,
+            &model,
+            check::raw_prefix(api, text),
+        ));
+    }
+    let index = state.seen.len();
+    let seen = Arc::new(Seen {
+        index,
+        api,
+        path,
+        headers,
+        body,
+        raw: raw.clone(),
+        at: now(),
+        connection,
+        accepted: AtomicU64::new(0),
+        progress: watch::channel(Progress::default()).0,
+    });
+    if state.checked {
+        let key = if api == Api::Anthropic {
+            "x-api-key"
+        } else {
+            "authorization"
+        };
+        if api == Api::Anthropic && seen.header("anthropic-version").is_none() {
+            wrong.push("no anthropic-version".to_owned());
+        }
+        if seen.header(key).is_none_or(str::is_empty) {
+            wrong.push(format!("no {key} header"));
+        }
+        if seen.header("content-type") != Some("application/json") || seen.header("content-length").is_none()
+        {
+            wrong.push("content-type or content-length is not as it must be".to_owned());
+        }
+    }
+    state
+        .failures
+        .extend(wrong.into_iter().map(|what| format!("request {index}: {what}")));
+    let prepared = choose(&mut state, &seen, text);
+    state.seen.push(seen.clone());
+    shared.count.send_replace(index + 1);
+    (seen, prepared)
+}
+
+fn choose(state: &mut State, seen: &Seen, text: &str) -> Prepared {
+    let answered = state.responder.as_mut().and_then(|respond| respond(seen));
+    if let Some(reply) = answered {
+        return Prepared::new(reply);
+    }
+    let marked = state
+        .marked
+        .iter_mut()
+        .find(|(marker, queue)| !queue.is_empty() && text.contains(marker.as_str()));
+    if let Some(prepared) = marked.and_then(|(_, queue)| queue.pop_front()) {
+        return prepared;
+    }
+    if let Some(prepared) = state.queue.pop_front() {
+        return prepared;
+    }
+    if let Some(prepared) = state.default.clone() {
+        return prepared;
+    }
+    state
+        .failures
+        .push(format!("request {}: nothing is scripted for it", seen.index));
+    Prepared::new(Reply::error(500, "mock_error", "nothing is scripted"))
+}
+
+async fn answer(write: &mut OwnedWriteHalf, prepared: &Prepared, seen: &Seen) -> Result<(), Broken> {
+    let reply = &prepared.reply;
+    for before in &reply.before {
+        match before {
+            Before::Delay(wait) => tokio::time::sleep(*wait).await,
+            Before::Gate(gate) => gate.pass().await,
+            Before::Stall => std::future::pending().await,
+            Before::Cut(cut) => return Err(Broken::Ordered(*cut)),
+        }
+    }
+    let mut head = format!("HTTP/1.1 {} Mock\r\n", reply.status);
+    for (name, value) in &reply.headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    if let Some(body) = &reply.body {
+        head.push_str(&format!("content-length: {}\r\n\r\n", body.len()));
+        let mut out = BytesMut::from(head.as_bytes());
+        out.extend_from_slice(body);
+        write_all(write, out.freeze(), reply.drip).await?;
+        return Ok(());
+    }
+    let typed = reply
+        .headers
+        .iter()
+        .any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    if !typed {
+        head.push_str("content-type: text/event-stream; charset=utf-8\r\n");
+    }
+    head.push_str("request-id: req_mock\r\ntransfer-encoding: chunked\r\n\r\n");
+    write.write_all(head.as_bytes()).await?;
+    let mut body = Body {
+        write,
+        seen,
+        block: BytesMut::new(),
+        drip: reply.drip,
+    };
+    for frame in prepared.frames(seen.api).iter() {
+        body.send(frame, reply.every).await?;
+    }
+    body.flush().await?;
+    body.write.write_all(b"0\r\n\r\n").await?;
+    Ok(())
+}
+
+/// The chunked body: events are gathered into blocks until something has to happen between them.
+struct Body<'a> {
+    write: &'a mut OwnedWriteHalf,
+    seen: &'a Seen,
+    block: BytesMut,
+    drip: Option<usize>,
+}
+
+impl Body<'_> {
+    async fn send(&mut self, frame: &Frame, every: Option<Duration>) -> Result<(), Broken> {
+        match frame {
+            Frame::Event { bytes, times } => {
+                for _ in 0..*times {
+                    self.block.extend_from_slice(bytes);
+                    if every.is_some() || self.block.len() >= BLOCK {
+                        self.flush().await?;
+                    }
+                    if let Some(wait) = every {
+                        tokio::time::sleep(wait).await;
+                    }
+                }
+                return Ok(());
+            }
+            _ => self.flush().await?,
+        }
+        match frame {
+            Frame::Delay(wait) => tokio::time::sleep(*wait).await,
+            Frame::Gate(gate) => gate.pass().await,
+            Frame::Stall => std::future::pending().await,
+            Frame::Cut(cut) => return Err(Broken::Ordered(*cut)),
+            Frame::Event { .. } => {}
+        }
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<(), Broken> {
+        if self.block.is_empty() {
+            return Ok(());
+        }
+        let bytes = self.block.len();
+        let mut chunk = BytesMut::with_capacity(bytes + 16);
+        chunk.extend_from_slice(format!("{bytes:x}\r\n").as_bytes());
+        chunk.extend_from_slice(&self.block);
+        chunk.extend_from_slice(b"\r\n");
+        self.block.clear();
+        if self.seen.progress.borrow().first_byte.is_none() {
+            self.seen
+                .progress
+                .send_modify(|progress| progress.first_byte = Some(now()));
+        }
+        write_all(self.write, chunk.freeze(), self.drip).await?;
+        self.seen.accepted.fetch_add(bytes as u64, Ordering::AcqRel);
+        Ok(())
+    }
+}
+
+async fn write_all(
+    write: &mut (impl AsyncWrite + Unpin),
+    mut bytes: Bytes,
+    drip: Option<usize>,
+) -> std::io::Result<()> {
+    let Some(step) = drip else {
+        return write.write_all(&bytes).await;
+    };
+    while !bytes.is_empty() {
+        let piece = bytes.split_to(step.min(bytes.len()));
+        write.write_all(&piece).await?;
+        tokio::task::yield_now().await;
+    }
+    Ok(())
+}
+
+type Head = (String, Vec<(String, String)>, Bytes);
+
+async fn read_request(read: &mut (impl AsyncRead + Unpin), buffer: &mut BytesMut) -> Option<Head> {
+    let end = loop {
+        if let Some(at) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
+            break at;
+        }
+        if read.read_buf(buffer).await.ok()? == 0 {
+            return None;
+        }
+    };
+    let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
+    buffer.advance(end + 4);
+    let mut lines = head.split("\r\n");
+    let path = lines.next()?.split(' ').nth(1)?.to_owned();
+    let headers: Vec<(String, String)> = lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name.trim().to_ascii_lowercase(), value.trim().to_owned()))
+        .collect();
+    let length = headers.iter().find(|(name, _)| name == "content-length");
+    let length: usize = length.and_then(|(_, value)| value.parse().ok()).unwrap_or(0);
+    buffer.reserve(length.saturating_sub(buffer.len()));
+    while buffer.len() < length {
+        if read.read_buf(buffer).await.ok()? == 0 {
+            return None;
+        }
+    }
+    Some((path, headers, buffer.split_to(length).freeze()))
+}

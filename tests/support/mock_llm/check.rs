@@ -1,0 +1,345 @@
+//! What every request must be, whatever the test is about: valid for its API, each tool call with
+//! exactly one result in order (I4), nothing empty, and a stable prefix from call to call so that
+//! prompt caches hit.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::Api;
+
+/// The raw pieces of a request that caches depend on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Prefix {
+    pub(super) fixed: Vec<String>,
+    pub(super) messages: Vec<String>,
+}
+
+/// All that is wrong with a request, in words.
+pub(super) fn request(api: Api, body: &[u8]) -> (Value, Vec<String>) {
+    let value: Value = match serde_json::from_slice(body) {
+        Ok(value) => value,
+        Err(error) => return (Value::Null, vec![format!("the body is not JSON: {error}")]),
+    };
+    let mut wrong = Vec::new();
+    if value["model"].as_str().is_none_or(str::is_empty) {
+        wrong.push("no model".to_owned());
+    }
+    if value["stream"] != Value::Bool(true) {
+        wrong.push("stream is not true".to_owned());
+    }
+    let Some(messages) = value["messages"]
+        .as_array()
+        .filter(|messages| !messages.is_empty())
+    else {
+        wrong.push("no messages".to_owned());
+        return (value, wrong);
+    };
+    match api {
+        Api::Anthropic => anthropic(&value, messages, &mut wrong),
+        Api::OpenAi => openai(&value, messages, &mut wrong),
+    }
+    (value, wrong)
+}
+
+fn anthropic(body: &Value, messages: &[Value], wrong: &mut Vec<String>) {
+    let limit = body["max_tokens"].as_u64().unwrap_or(0);
+    if limit == 0 {
+        wrong.push("max_tokens is missing".to_owned());
+    }
+    if body["thinking"]["budget_tokens"]
+        .as_u64()
+        .is_some_and(|budget| budget >= limit || budget < 1024)
+    {
+        wrong.push("thinking budget out of bounds".to_owned());
+    }
+    let breakpoints = count_key(body, "cache_control");
+    if breakpoints > 4 {
+        wrong.push(format!("{breakpoints} cache breakpoints, at most 4 are allowed"));
+    }
+    check_tools(
+        body["tools"].as_array(),
+        |tool| (&tool["name"], &tool["input_schema"]),
+        wrong,
+    );
+    if messages[0]["role"] != "user" || messages[messages.len() - 1]["role"] != "user" {
+        wrong.push("the first and the last message must be the user's".to_owned());
+    }
+    let mut owed: Vec<String> = Vec::new();
+    let mut seen = HashSet::new();
+    for (at, message) in messages.iter().enumerate() {
+        let blocks = match &message["content"] {
+            Value::String(text) if !text.trim().is_empty() => {
+                vec![serde_json::json!({"type": "text", "text": text})]
+            }
+            Value::Array(blocks) if !blocks.is_empty() => blocks.clone(),
+            _ => {
+                wrong.push(format!("message {at} is empty"));
+                continue;
+            }
+        };
+        let mut answers = Vec::new();
+        let mut other = false;
+        let mut asked = Vec::new();
+        for block in &blocks {
+            match (message["role"].as_str(), block["type"].as_str()) {
+                (Some("user"), Some("tool_result")) => {
+                    if other {
+                        wrong.push(format!("message {at}: tool results must come first"));
+                    }
+                    answers.push(block["tool_use_id"].as_str().unwrap_or_default().to_owned());
+                    if count_empty_text(&block["content"]) > 0 {
+                        wrong.push(format!("message {at}: a tool result holds empty text"));
+                    }
+                }
+                (Some("user" | "assistant"), Some("text")) => {
+                    other = true;
+                    if block["text"].as_str().is_none_or(|text| text.trim().is_empty()) {
+                        wrong.push(format!("message {at}: empty text"));
+                    }
+                }
+                (Some("user"), Some("image")) => {
+                    other = true;
+                    if block["source"]["data"].as_str().is_none_or(str::is_empty) {
+                        wrong.push(format!("message {at}: an image without data"));
+                    }
+                }
+                (Some("assistant"), Some("thinking")) => {
+                    if block["signature"].as_str().is_none_or(str::is_empty) {
+                        wrong.push(format!("message {at}: reasoning without its signature"));
+                    }
+                }
+                (Some("assistant"), Some("redacted_thinking")) => {}
+                (Some("assistant"), Some("tool_use")) => {
+                    let id = block["id"].as_str().unwrap_or_default().to_owned();
+                    if !is_name(&id, 64) || !seen.insert(id.clone()) {
+                        wrong.push(format!(
+                            "message {at}: tool use id {id:?} is invalid or used twice"
+                        ));
+                    }
+                    if !block["name"].as_str().is_some_and(|name| is_name(name, 128)) {
+                        wrong.push(format!("message {at}: tool name {} is invalid", block["name"]));
+                    }
+                    if !block["input"].is_object() {
+                        wrong.push(format!("message {at}: tool input is not an object"));
+                    }
+                    asked.push(id);
+                }
+                (role, kind) => wrong.push(format!("message {at}: block {kind:?} of role {role:?}")),
+            }
+        }
+        if answers != owed {
+            wrong.push(format!(
+                "message {at}: tool results {answers:?}, owed were {owed:?}"
+            ));
+        }
+        owed = asked;
+    }
+    if !owed.is_empty() {
+        wrong.push(format!("tool calls {owed:?} have no result"));
+    }
+}
+
+fn openai(body: &Value, messages: &[Value], wrong: &mut Vec<String>) {
+    check_tools(
+        body["tools"].as_array(),
+        |tool| (&tool["function"]["name"], &tool["function"]["parameters"]),
+        wrong,
+    );
+    let mut owed: Vec<String> = Vec::new();
+    let mut seen = HashSet::new();
+    let mut spoken = false;
+    for (at, message) in messages.iter().enumerate() {
+        let role = message["role"].as_str().unwrap_or_default();
+        if role == "tool" {
+            let id = message["tool_call_id"].as_str().unwrap_or_default();
+            match owed.first() {
+                Some(first) if first == id => drop(owed.remove(0)),
+                _ => wrong.push(format!("message {at}: result for {id:?}, owed were {owed:?}")),
+            }
+            if message["content"].as_str().is_none_or(str::is_empty) {
+                wrong.push(format!("message {at}: empty tool result"));
+            }
+            continue;
+        }
+        if !owed.is_empty() {
+            wrong.push(format!("message {at}: tool calls {owed:?} have no result"));
+            owed.clear();
+        }
+        let calls = message["tool_calls"].as_array().cloned().unwrap_or_default();
+        let empty = match &message["content"] {
+            Value::String(text) => text.trim().is_empty(),
+            Value::Array(parts) => parts.is_empty() || count_empty_text(&message["content"]) > 0,
+            _ => true,
+        };
+        if empty && calls.is_empty() {
+            wrong.push(format!("message {at} is empty"));
+        }
+        match role {
+            "system" | "developer" if !spoken => {}
+            "user" => spoken = true,
+            "assistant" if spoken => {}
+            _ => wrong.push(format!("message {at}: role {role:?} out of place")),
+        }
+        for call in &calls {
+            let id = call["id"].as_str().unwrap_or_default().to_owned();
+            if !is_name(&id, 40) || !seen.insert(id.clone()) {
+                wrong.push(format!(
+                    "message {at}: tool call id {id:?} is invalid or used twice"
+                ));
+            }
+            let function = &call["function"];
+            if !function["name"].as_str().is_some_and(|name| is_name(name, 64)) {
+                wrong.push(format!("message {at}: tool name {} is invalid", function["name"]));
+            }
+            let arguments = function["arguments"].as_str().unwrap_or_default();
+            if serde_json::from_str::<Value>(arguments).is_err() {
+                wrong.push(format!("message {at}: arguments are not JSON"));
+            }
+            owed.push(id);
+        }
+        if !calls.is_empty() && role != "assistant" {
+            wrong.push(format!("message {at}: tool calls of role {role:?}"));
+        }
+    }
+    if !owed.is_empty() {
+        wrong.push(format!("tool calls {owed:?} have no result"));
+    }
+    if !spoken {
+        wrong.push("no user message".to_owned());
+    }
+}
+
+fn check_tools<'v>(
+    tools: Option<&'v Vec<Value>>,
+    parts: impl Fn(&'v Value) -> (&'v Value, &'v Value),
+    wrong: &mut Vec<String>,
+) {
+    let mut names = HashSet::new();
+    for tool in tools.into_iter().flatten() {
+        let (name, schema) = parts(tool);
+        let name = name.as_str().unwrap_or_default();
+        if !is_name(name, 64) || !names.insert(name) {
+            wrong.push(format!("tool {name:?} is invalid or declared twice"));
+        }
+        if schema["type"] != "object" {
+            wrong.push(format!("tool {name:?}: the schema is not an object's"));
+        }
+    }
+}
+
+fn is_name(text: &str, max: usize) -> bool {
+    let valid = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    !text.is_empty() && text.len() <= max && text.bytes().all(valid)
+}
+
+fn count_key(value: &Value, key: &str) -> usize {
+    match value {
+        Value::Object(map) => {
+            usize::from(map.contains_key(key))
+                + map.values().map(|value| count_key(value, key)).sum::<usize>()
+        }
+        Value::Array(items) => items.iter().map(|value| count_key(value, key)).sum(),
+        _ => 0,
+    }
+}
+
+fn count_empty_text(content: &Value) -> usize {
+    let parts = content.as_array().into_iter().flatten();
+    parts
+        .filter(|part| part["type"] == "text" && part["text"].as_str().is_none_or(|t| t.trim().is_empty()))
+        .count()
+}
+
+/// Checks the prefix against those of earlier requests of the same conversation (the same model and
+/// first message). A request may repeat or extend one of them; a compacted history begins anew.
+pub(super) fn prefix(
+    known: &mut HashMap<String, Vec<Prefix>>,
+    model: &str,
+    prefix: Prefix,
+) -> Option<String> {
+    const SUMMARY: &str = "[Previous conversation summary]";
+    let key = format!("{model}\n{}", prefix.messages.first()?);
+    let group = known.entry(key).or_default();
+    let fits = group.is_empty()
+        || prefix.messages.len() == 1
+        || prefix.messages.iter().any(|message| message.contains(SUMMARY))
+        || group
+            .iter()
+            .any(|earlier| earlier.fixed == prefix.fixed && prefix.messages.starts_with(&earlier.messages));
+    if !group.contains(&prefix) {
+        group.push(prefix);
+    }
+    (!fits).then(|| "system, tools or earlier messages changed: the prompt cache misses".to_owned())
+}
+
+/// Cuts a request's raw text into what comes first for a cache, without the cache marks.
+pub(super) fn raw_prefix(api: Api, body: &str) -> Prefix {
+    let members = members(body);
+    let member = |name: &str| members.iter().find(|(key, _)| key == name).map(|(_, raw)| *raw);
+    let mut messages: Vec<String> = member("messages").map(elements).unwrap_or_default();
+    let mut fixed: Vec<String> = ["tools", "system"]
+        .iter()
+        .filter_map(|name| member(name))
+        .map(without_marks)
+        .collect();
+    if api == Api::OpenAi
+        && messages
+            .first()
+            .is_some_and(|first| first.contains("\"role\":\"system\""))
+    {
+        fixed.push(messages.remove(0));
+    }
+    Prefix { fixed, messages }
+}
+
+fn without_marks(raw: &str) -> String {
+    raw.replace(",\"cache_control\":{\"type\":\"ephemeral\"}", "")
+        .replace("\"cache_control\":{\"type\":\"ephemeral\"},", "")
+}
+
+fn elements(raw: &str) -> Vec<String> {
+    let inner = raw.trim().trim_start_matches('[').trim_end_matches(']');
+    split_top(inner).into_iter().map(without_marks).collect()
+}
+
+/// The members of a JSON object: key and raw value.
+fn members(raw: &str) -> Vec<(String, &str)> {
+    let inner = raw.trim();
+    let inner = inner
+        .strip_prefix('{')
+        .and_then(|inner| inner.strip_suffix('}'))
+        .unwrap_or("");
+    split_top(inner)
+        .into_iter()
+        .filter_map(|member| {
+            let (key, value) = member.split_once("\":")?;
+            Some((key.trim().trim_start_matches('"').to_owned(), value.trim()))
+        })
+        .collect()
+}
+
+/// Splits at commas outside strings and brackets.
+fn split_top(raw: &str) -> Vec<&str> {
+    let (mut depth, mut quoted, mut escaped, mut start) = (0_usize, false, false, 0);
+    let mut pieces = Vec::new();
+    for (at, byte) in raw.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            _ if quoted => {}
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            b',' if depth == 0 => {
+                pieces.push(&raw[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if !raw[start..].trim().is_empty() {
+        pieces.push(&raw[start..]);
+    }
+    pieces
+}

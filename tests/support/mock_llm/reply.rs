@@ -1,0 +1,738 @@
+//! What the mock answers: a script of parts, rendered beforehand into either API's real events.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::Api;
+
+/// Holds a stream open until the test lets it go.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    open: Arc<watch::Sender<bool>>,
+    reached: Arc<watch::Sender<bool>>,
+}
+
+impl Gate {
+    /// A closed gate.
+    pub fn new() -> Self {
+        Self {
+            open: Arc::new(watch::channel(false).0),
+            reached: Arc::new(watch::channel(false).0),
+        }
+    }
+
+    /// Lets the stream go on.
+    pub fn release(&self) {
+        self.open.send_replace(true);
+    }
+
+    /// Waits until a stream stands at the gate.
+    pub async fn reached(&self) {
+        let mut reached = self.reached.subscribe();
+        let _ = reached.wait_for(|reached| *reached).await;
+    }
+
+    pub(super) async fn pass(&self) {
+        self.reached.send_replace(true);
+        let mut open = self.open.subscribe();
+        let _ = open.wait_for(|open| *open).await;
+    }
+}
+
+/// How a connection ends before its answer is whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// Orderly (FIN), in the middle of the chunked body.
+    Close,
+    /// With a reset (RST).
+    Reset,
+}
+
+/// Tokens that a reply reports.
+#[derive(Clone, Copy, Debug)]
+struct Tokens {
+    input: u64,
+    output: u64,
+    cache_read: u64,
+    cache_write: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Part {
+    Text(String),
+    Deltas(Arc<[String]>),
+    Reasoning {
+        text: String,
+        signature: Option<String>,
+    },
+    Redacted(String),
+    Tool {
+        name: String,
+        input: String,
+        pieces: usize,
+    },
+    Flood {
+        total: usize,
+        chunk: usize,
+    },
+    Raw(Bytes),
+    Ping,
+    Error {
+        kind: String,
+        message: String,
+    },
+    Delay(Duration),
+    Gate(Gate),
+    Stall,
+    Cut(Cut),
+}
+
+/// An answer, scripted. Parts run in the order in which they were added.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    pub(super) status: u16,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) body: Option<Bytes>,
+    pub(super) before: Vec<Before>,
+    pub(super) every: Option<Duration>,
+    pub(super) drip: Option<usize>,
+    parts: Vec<Part>,
+    piece: Option<usize>,
+    tokens: Tokens,
+    cost: Option<f64>,
+    stop: Option<String>,
+    cut_after: Option<(usize, Cut)>,
+    no_stop: bool,
+}
+
+/// What happens before the response's head is sent.
+#[derive(Clone, Debug)]
+pub(super) enum Before {
+    Delay(Duration),
+    Gate(Gate),
+    Stall,
+    Cut(Cut),
+}
+
+/// A rendered step of an answer's body.
+#[derive(Clone, Debug)]
+pub(super) enum Frame {
+    /// One SSE event, sent `times` times.
+    Event {
+        bytes: Bytes,
+        times: usize,
+    },
+    Delay(Duration),
+    Gate(Gate),
+    Stall,
+    Cut(Cut),
+}
+
+impl Reply {
+    /// A streamed answer without content yet.
+    pub fn new() -> Self {
+        Self {
+            status: 200,
+            headers: Vec::new(),
+            body: None,
+            before: Vec::new(),
+            every: None,
+            drip: None,
+            parts: Vec::new(),
+            piece: None,
+            tokens: Tokens {
+                input: 100,
+                output: 10,
+                cache_read: 0,
+                cache_write: 0,
+            },
+            cost: None,
+            stop: None,
+            cut_after: None,
+            no_stop: false,
+        }
+    }
+
+    /// A streamed answer of `text`.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::new().say(text)
+    }
+
+    /// A streamed answer that asks for one tool.
+    pub fn tool(name: &str, input: Value) -> Self {
+        Self::new().call(name, input)
+    }
+
+    /// A plain response: an error, usually. See [`Reply::header`] and [`Reply::body`].
+    pub fn status(status: u16) -> Self {
+        Self {
+            status,
+            body: Some(Bytes::new()),
+            ..Self::new()
+        }
+    }
+
+    /// A failure in either API's usual form: `{"error": {"type": …, "message": …}}`.
+    pub fn error(status: u16, kind: &str, message: &str) -> Self {
+        let body = json!({"type": "error", "error": {"type": kind, "code": kind, "message": message}});
+        Self::status(status)
+            .header("content-type", "application/json")
+            .body(body.to_string())
+    }
+
+    /// A web page with status 200, as a wrong address gives.
+    pub fn html() -> Self {
+        Self::status(200)
+            .header("content-type", "text/html; charset=utf-8")
+            .body("<!doctype html><html><body><h1>Welcome</h1></body></html>")
+    }
+
+    /// Accepts the request and never answers.
+    pub fn silent() -> Self {
+        Self {
+            before: vec![Before::Stall],
+            ..Self::new()
+        }
+    }
+
+    /// Closes the connection instead of answering.
+    pub fn hang_up(cut: Cut) -> Self {
+        Self {
+            before: vec![Before::Cut(cut)],
+            ..Self::new()
+        }
+    }
+
+    /// Streams `total` bytes of text in events of `chunk` bytes each: to see back pressure.
+    pub fn flood(total: usize, chunk: usize) -> Self {
+        let mut reply = Self::new();
+        reply.parts.push(Part::Flood { total, chunk });
+        reply
+    }
+
+    /// Streams one text delta for each item, in order.
+    pub fn deltas(deltas: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let mut reply = Self::new();
+        reply
+            .parts
+            .push(Part::Deltas(deltas.into_iter().map(Into::into).collect()));
+        reply
+    }
+
+    /// Adds text.
+    #[must_use]
+    pub fn say(mut self, text: impl Into<String>) -> Self {
+        self.parts.push(Part::Text(text.into()));
+        self
+    }
+
+    /// Adds reasoning, signed (Anthropic).
+    #[must_use]
+    pub fn reasoning(mut self, text: impl Into<String>) -> Self {
+        self.parts.push(Part::Reasoning {
+            text: text.into(),
+            signature: Some("c2lnbmVk".into()),
+        });
+        self
+    }
+
+    /// Adds reasoning without its proof.
+    #[must_use]
+    pub fn unsigned_reasoning(mut self, text: impl Into<String>) -> Self {
+        self.parts.push(Part::Reasoning {
+            text: text.into(),
+            signature: None,
+        });
+        self
+    }
+
+    /// Adds opaque reasoning (Anthropic).
+    #[must_use]
+    pub fn redacted(mut self, data: impl Into<String>) -> Self {
+        self.parts.push(Part::Redacted(data.into()));
+        self
+    }
+
+    /// Adds a tool call, its input in one piece.
+    #[must_use]
+    pub fn call(self, name: &str, input: Value) -> Self {
+        self.call_raw(name, input.to_string(), usize::MAX)
+    }
+
+    /// Adds a tool call with `input` as it is, valid or not, in pieces of `piece` bytes.
+    #[must_use]
+    pub fn call_raw(mut self, name: &str, input: impl Into<String>, piece: usize) -> Self {
+        self.parts.push(Part::Tool {
+            name: name.into(),
+            input: input.into(),
+            pieces: piece.max(1),
+        });
+        self
+    }
+
+    /// Adds a wait (as the very first: before the head of the response).
+    #[must_use]
+    pub fn delay(mut self, wait: Duration) -> Self {
+        match self.parts.is_empty() {
+            true => self.before.push(Before::Delay(wait)),
+            false => self.parts.push(Part::Delay(wait)),
+        }
+        self
+    }
+
+    /// Adds a gate: the stream stands still there until the test releases it (as the very first:
+    /// before the head of the response).
+    #[must_use]
+    pub fn gate(mut self, gate: &Gate) -> Self {
+        match self.parts.is_empty() && self.body.is_none() {
+            true => self.before.push(Before::Gate(gate.clone())),
+            false => self.parts.push(Part::Gate(gate.clone())),
+        }
+        self
+    }
+
+    /// A gate before the head of a response with a plain body.
+    #[must_use]
+    pub fn gate_first(mut self, gate: &Gate) -> Self {
+        self.before.push(Before::Gate(gate.clone()));
+        self
+    }
+
+    /// Adds a ping event or comment.
+    #[must_use]
+    pub fn ping(mut self) -> Self {
+        self.parts.push(Part::Ping);
+        self
+    }
+
+    /// Adds bytes of the stream as they are.
+    #[must_use]
+    pub fn raw(mut self, bytes: impl Into<Bytes>) -> Self {
+        self.parts.push(Part::Raw(bytes.into()));
+        self
+    }
+
+    /// Adds an error event; nothing of the API's regular end follows.
+    #[must_use]
+    pub fn fail(mut self, kind: &str, message: &str) -> Self {
+        self.parts.push(Part::Error {
+            kind: kind.into(),
+            message: message.into(),
+        });
+        self.no_stop = true;
+        self
+    }
+
+    /// Adds a standstill that never ends.
+    #[must_use]
+    pub fn stall(mut self) -> Self {
+        self.parts.push(Part::Stall);
+        self
+    }
+
+    /// Adds a reset of the connection.
+    #[must_use]
+    pub fn reset(mut self) -> Self {
+        self.parts.push(Part::Cut(Cut::Reset));
+        self
+    }
+
+    /// Adds a close of the connection in mid-stream.
+    #[must_use]
+    pub fn close(mut self) -> Self {
+        self.parts.push(Part::Cut(Cut::Close));
+        self
+    }
+
+    /// Closes the connection after `n` SSE events, whatever they are.
+    #[must_use]
+    pub fn cut_after(mut self, n: usize) -> Self {
+        self.cut_after = Some((n, Cut::Close));
+        self
+    }
+
+    /// Resets the connection after `n` SSE events.
+    #[must_use]
+    pub fn reset_after(mut self, n: usize) -> Self {
+        self.cut_after = Some((n, Cut::Reset));
+        self
+    }
+
+    /// Ends the body in order, but without the API's closing events.
+    #[must_use]
+    pub fn without_stop(mut self) -> Self {
+        self.no_stop = true;
+        self
+    }
+
+    /// Splits text and reasoning into deltas of `chars` characters. Default: words.
+    #[must_use]
+    pub fn pieces(mut self, chars: usize) -> Self {
+        self.piece = Some(chars.max(1));
+        self
+    }
+
+    /// Waits between any two events.
+    #[must_use]
+    pub fn every(mut self, wait: Duration) -> Self {
+        self.every = Some(wait);
+        self
+    }
+
+    /// Sends at most `bytes` in one write.
+    #[must_use]
+    pub fn drip(mut self, bytes: usize) -> Self {
+        self.drip = Some(bytes.max(1));
+        self
+    }
+
+    /// The reported tokens. Default: 100 in, 10 out.
+    #[must_use]
+    pub fn tokens(mut self, input: u64, output: u64) -> Self {
+        self.tokens.input = input;
+        self.tokens.output = output;
+        self
+    }
+
+    /// The reported tokens that were read from and written to the prompt cache. Default: none.
+    #[must_use]
+    pub fn cached(mut self, read: u64, write: u64) -> Self {
+        self.tokens.cache_read = read;
+        self.tokens.cache_write = write;
+        self
+    }
+
+    /// The reported cost in US dollars (Chat Completions only).
+    #[must_use]
+    pub fn cost(mut self, usd: f64) -> Self {
+        self.cost = Some(usd);
+        self
+    }
+
+    /// The reason of the end: `end_turn`, `tool_use`, `max_tokens`, `refusal`, or the API's own word.
+    /// Default: `tool_use` if there is a tool call, else `end_turn`.
+    #[must_use]
+    pub fn stop(mut self, reason: &str) -> Self {
+        self.stop = Some(reason.into());
+        self
+    }
+
+    /// Adds a header of the response.
+    #[must_use]
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// The body of a plain response.
+    #[must_use]
+    pub fn body(mut self, body: impl Into<Bytes>) -> Self {
+        self.body = Some(body.into());
+        self
+    }
+
+    /// The events of the body.
+    pub(super) fn render(&self, api: Api) -> Vec<Frame> {
+        let mut out = Renderer {
+            api,
+            frames: Vec::new(),
+            index: 0,
+            tools: 0,
+            tokens: self.tokens,
+        };
+        out.start();
+        for part in &self.parts {
+            self.render_part(part, &mut out);
+        }
+        if !self.no_stop {
+            let called = self.parts.iter().any(|part| matches!(part, Part::Tool { .. }));
+            let default = if called { "tool_use" } else { "end_turn" };
+            out.stop(self.stop.as_deref().unwrap_or(default), self.cost);
+        }
+        match self.cut_after {
+            Some((n, cut)) => cut_frames(out.frames, n, cut),
+            None => out.frames,
+        }
+    }
+
+    fn render_part(&self, part: &Part, out: &mut Renderer) {
+        match part {
+            Part::Text(text) => out.text(&split(text, self.piece)),
+            Part::Deltas(deltas) => out.text(&deltas.iter().map(String::as_str).collect::<Vec<_>>()),
+            Part::Reasoning { text, signature } => {
+                out.reasoning(&split(text, self.piece), signature.as_deref())
+            }
+            Part::Redacted(data) => out.redacted(data),
+            Part::Tool { name, input, pieces } => out.tool(name, input, *pieces),
+            Part::Flood { total, chunk } => out.flood(*total, *chunk),
+            Part::Raw(bytes) => out.frames.push(Frame::Event {
+                bytes: bytes.clone(),
+                times: 1,
+            }),
+            Part::Ping => out.ping(),
+            Part::Error { kind, message } => out.error(kind, message),
+            Part::Delay(wait) => out.frames.push(Frame::Delay(*wait)),
+            Part::Gate(gate) => out.frames.push(Frame::Gate(gate.clone())),
+            Part::Stall => out.frames.push(Frame::Stall),
+            Part::Cut(cut) => out.frames.push(Frame::Cut(*cut)),
+        }
+    }
+}
+
+fn cut_frames(frames: Vec<Frame>, mut left: usize, cut: Cut) -> Vec<Frame> {
+    let mut kept = Vec::new();
+    for frame in frames {
+        match frame {
+            Frame::Event { bytes, times } if times >= left => {
+                kept.push(Frame::Event { bytes, times: left });
+                break;
+            }
+            Frame::Event { times, .. } => {
+                left -= times;
+                kept.push(frame);
+            }
+            _ => kept.push(frame),
+        }
+    }
+    kept.push(Frame::Cut(cut));
+    kept
+}
+
+/// Pieces of `text` of `chars` characters, or words with the space before them.
+fn split(text: &str, chars: Option<usize>) -> Vec<&str> {
+    let mut cuts = vec![0];
+    match chars {
+        Some(chars) => {
+            let starts: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+            cuts.extend(starts.iter().copied().step_by(chars).skip(1));
+        }
+        None => {
+            let spaces = text.char_indices().filter(|(_, c)| *c == ' ').map(|(at, _)| at);
+            cuts.extend(spaces.filter(|at| *at > 0));
+        }
+    }
+    cuts.push(text.len());
+    cuts.windows(2)
+        .map(|w| &text[w[0]..w[1]])
+        .filter(|piece| !piece.is_empty())
+        .collect()
+}
+
+struct Renderer {
+    api: Api,
+    frames: Vec<Frame>,
+    index: usize,
+    tools: usize,
+    tokens: Tokens,
+}
+
+impl Renderer {
+    fn event(&mut self, data: &Value) {
+        let bytes = self.sse(data);
+        self.frames.push(Frame::Event { bytes, times: 1 });
+    }
+
+    fn sse(&self, data: &Value) -> Bytes {
+        match self.api {
+            Api::Anthropic => {
+                let name = data["type"].as_str().unwrap_or("message");
+                format!("event: {name}\ndata: {data}\n\n").into()
+            }
+            Api::OpenAi => format!("data: {data}\n\n").into(),
+        }
+    }
+
+    fn chunk(&self, delta: Value, finish: Option<&str>) -> Value {
+        json!({
+            "id": "chatcmpl-mock", "object": "chat.completion.chunk", "created": 1_700_000_000,
+            "model": "mock-model",
+            "choices": [{"index": 0, "delta": delta, "finish_reason": finish}],
+        })
+    }
+
+    fn start(&mut self) {
+        match self.api {
+            Api::Anthropic => {
+                let message = json!({
+                    "type": "message_start",
+                    "message": {
+                        "id": "msg_mock", "type": "message", "role": "assistant", "model": "mock-model",
+                        "content": [], "stop_reason": null, "stop_sequence": null,
+                        "usage": {
+                            "input_tokens": self.tokens.input,
+                            "cache_creation_input_tokens": self.tokens.cache_write,
+                            "cache_read_input_tokens": self.tokens.cache_read,
+                            "output_tokens": 1,
+                        },
+                    },
+                });
+                self.event(&message);
+            }
+            Api::OpenAi => self.event(&self.chunk(json!({"role": "assistant", "content": ""}), None)),
+        }
+    }
+
+    fn block(&mut self, start: Value, deltas: Vec<Value>) {
+        let index = self.index;
+        self.index += 1;
+        self.event(&json!({"type": "content_block_start", "index": index, "content_block": start}));
+        for delta in deltas {
+            self.event(&json!({"type": "content_block_delta", "index": index, "delta": delta}));
+        }
+        self.event(&json!({"type": "content_block_stop", "index": index}));
+    }
+
+    fn text(&mut self, pieces: &[&str]) {
+        match self.api {
+            Api::Anthropic => {
+                let deltas = pieces
+                    .iter()
+                    .map(|text| json!({"type": "text_delta", "text": text}))
+                    .collect();
+                self.block(json!({"type": "text", "text": ""}), deltas);
+            }
+            Api::OpenAi => {
+                for text in pieces {
+                    self.event(&self.chunk(json!({"content": text}), None));
+                }
+            }
+        }
+    }
+
+    fn flood(&mut self, total: usize, chunk: usize) {
+        let text = "x".repeat(chunk);
+        let times = total.div_ceil(chunk.max(1));
+        match self.api {
+            Api::Anthropic => {
+                let index = self.index;
+                self.index += 1;
+                let start = json!({"type": "text", "text": ""});
+                self.event(&json!({"type": "content_block_start", "index": index, "content_block": start}));
+                let delta = json!({"type": "text_delta", "text": text});
+                let bytes = self.sse(&json!({"type": "content_block_delta", "index": index, "delta": delta}));
+                self.frames.push(Frame::Event { bytes, times });
+                self.event(&json!({"type": "content_block_stop", "index": index}));
+            }
+            Api::OpenAi => {
+                let bytes = self.sse(&self.chunk(json!({"content": text}), None));
+                self.frames.push(Frame::Event { bytes, times });
+            }
+        }
+    }
+
+    fn reasoning(&mut self, pieces: &[&str], signature: Option<&str>) {
+        match self.api {
+            Api::Anthropic => {
+                let mut deltas: Vec<Value> = pieces
+                    .iter()
+                    .map(|text| json!({"type": "thinking_delta", "thinking": text}))
+                    .collect();
+                deltas.extend(signature.map(|s| json!({"type": "signature_delta", "signature": s})));
+                self.block(
+                    json!({"type": "thinking", "thinking": "", "signature": ""}),
+                    deltas,
+                );
+            }
+            Api::OpenAi => {
+                for text in pieces {
+                    self.event(&self.chunk(json!({"reasoning_content": text}), None));
+                }
+            }
+        }
+    }
+
+    fn redacted(&mut self, data: &str) {
+        if self.api == Api::Anthropic {
+            self.block(json!({"type": "redacted_thinking", "data": data}), Vec::new());
+        }
+    }
+
+    fn tool(&mut self, name: &str, input: &str, piece: usize) {
+        let pieces = split(input, Some(piece));
+        let number = self.tools;
+        self.tools += 1;
+        match self.api {
+            Api::Anthropic => {
+                let deltas = pieces
+                    .iter()
+                    .map(|json| json!({"type": "input_json_delta", "partial_json": json}))
+                    .collect();
+                let id = format!("toolu_mock{number}");
+                self.block(
+                    json!({"type": "tool_use", "id": id, "name": name, "input": {}}),
+                    deltas,
+                );
+            }
+            Api::OpenAi => {
+                let id = format!("call_mock{number}");
+                let start = json!({"tool_calls": [{"index": number, "id": id, "type": "function",
+                    "function": {"name": name, "arguments": ""}}]});
+                self.event(&self.chunk(start, None));
+                for json in pieces {
+                    let delta = json!({"tool_calls": [{"index": number, "function": {"arguments": json}}]});
+                    self.event(&self.chunk(delta, None));
+                }
+            }
+        }
+    }
+
+    fn ping(&mut self) {
+        match self.api {
+            Api::Anthropic => self.event(&json!({"type": "ping"})),
+            Api::OpenAi => {
+                let bytes = Bytes::from_static(b": keep-alive\n\n");
+                self.frames.push(Frame::Event { bytes, times: 1 });
+            }
+        }
+    }
+
+    fn error(&mut self, kind: &str, message: &str) {
+        let error = json!({"type": kind, "code": kind, "message": message});
+        self.event(&json!({"type": "error", "error": error}));
+    }
+
+    fn stop(&mut self, reason: &str, cost: Option<f64>) {
+        let tokens = self.tokens;
+        match self.api {
+            Api::Anthropic => {
+                self.event(&json!({
+                    "type": "message_delta",
+                    "delta": {"stop_reason": reason, "stop_sequence": null},
+                    "usage": {"output_tokens": tokens.output},
+                }));
+                self.event(&json!({"type": "message_stop"}));
+            }
+            Api::OpenAi => {
+                let finish = match reason {
+                    "end_turn" => "stop",
+                    "tool_use" => "tool_calls",
+                    "max_tokens" => "length",
+                    "refusal" => "content_filter",
+                    other => other,
+                };
+                self.event(&self.chunk(json!({}), Some(finish)));
+                let mut usage = json!({
+                    "prompt_tokens": tokens.input + tokens.cache_read + tokens.cache_write,
+                    "completion_tokens": tokens.output,
+                    "total_tokens": tokens.input + tokens.cache_read + tokens.cache_write + tokens.output,
+                    "prompt_tokens_details": {
+                        "cached_tokens": tokens.cache_read, "cache_write_tokens": tokens.cache_write,
+                    },
+                });
+                if let Some(cost) = cost {
+                    usage["cost"] = json!(cost);
+                }
+                let mut last = self.chunk(json!({}), None);
+                last["choices"] = json!([]);
+                last["usage"] = usage;
+                self.event(&last);
+                let bytes = Bytes::from_static(b"data: [DONE]\n\n");
+                self.frames.push(Frame::Event { bytes, times: 1 });
+            }
+        }
+    }
+}
