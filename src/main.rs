@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::process::exit;
 
-use agentls::cli::{Arguments, Command, Shared};
+use agentls::cli::{self, Arguments, Command, Shared};
 use agentls::config::{ConfigSource, Env, Flags, Places, Redactor};
 use agentls::observe;
 use agentls::server::{self, ServeOptions};
@@ -20,12 +20,24 @@ fn main() {
     let arguments = Arguments::parse();
     let code = match arguments.command {
         None | Some(Command::Serve { .. }) => serve(&arguments.shared),
+        Some(command) => client(command, &arguments.shared),
     };
     exit(code.unwrap_or_else(|error| {
         // Stdout may be the client's: what went wrong before serving is told on stderr.
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("agentls: {error}\n"));
         1
     }));
+}
+
+/// A client at a terminal, of a server that it starts.
+fn client(command: Command, shared: &Shared) -> std::io::Result<i32> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let code = runtime.block_on(cli::run(command, shared));
+    // A line that is being read is not waited for.
+    runtime.shutdown_background();
+    Ok(code)
 }
 
 /// Serves an editor. Stdout is moved aside before anything could print to it.

@@ -1,6 +1,8 @@
 //! The house rules that a compiler does not check: who may import whom, how long a file may be, and that
 //! every module says what it is for.
 
+#![expect(clippy::unwrap_used, reason = "a test")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -532,7 +532,7 @@ impl Look<'_> {
             .map(base_name)
             .any(takes_arguments_from_input)
         {
-            words.push(Word::Dynamic("its input"));
+            words.push(Word::dynamic("its input"));
         }
         let words = &words;
         if !part.assignments.is_empty() {
@@ -545,7 +545,10 @@ impl Look<'_> {
         starts[0] = Some(certainty);
         for at in 0..count {
             let Some(certainty) = starts[at] else { continue };
-            self.candidate(&words[at..], certainty);
+            // What perhaps is a command and is not known either would be anything.
+            if certainty == Certainty::Sure || words[at].literal().is_some() {
+                self.candidate(&words[at..], certainty);
+            }
             let Some(name) = words[at].literal().map(base_name) else {
                 continue;
             };
@@ -653,7 +656,10 @@ impl Look<'_> {
 fn join(words: &[Word], show: impl Fn(&Word) -> Option<String>) -> String {
     let shown: Vec<String> = words
         .iter()
-        .map(|word| show(word).unwrap_or_else(|| "\0".to_owned()))
+        .map(|word| match word {
+            Word::Dynamic { known, .. } => format!("{known}\0"),
+            Word::Literal { .. } => show(word).unwrap_or_default(),
+        })
         .collect();
     shown.join(" ")
 }
@@ -664,8 +670,7 @@ fn up_to_glob(word: &Word) -> Option<String> {
             let end = text.find(['*', '?', '[']).unwrap_or(text.len());
             Some(format!("{}\0", &text[..end]))
         }
-        Word::Literal { .. } => word.shown(),
-        Word::Dynamic(_) => None,
+        Word::Literal { .. } | Word::Dynamic { .. } => word.shown(),
     }
 }
 

@@ -137,7 +137,7 @@ pub(crate) fn glob_may_name(text: &str) -> bool {
         return true;
     }
     text.split('/')
-        .filter(|part| *part != "*" && part.contains(['*', '?', '[']))
+        .filter(|part| part.contains(['*', '?', '[']) && !part.chars().all(|c| c == '*'))
         .any(|part| {
             globset::Glob::new(part).is_ok_and(|glob| {
                 let matcher = glob.compile_matcher();

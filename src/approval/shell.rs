@@ -1,29 +1,23 @@
-//! A command line taken apart into simple commands. Knows bash's grammar (by `brush-parser`), nothing
-//! of rules or of what a command does.
+//! A command line taken apart into simple commands. Knows bash's grammar, nothing of rules or of what a
+//! command does. Words are read in `word`.
 //!
 //! The promise is one-sided: a [`Line`] without `hidden` lists **every** simple command that bash would
 //! start, wherever it stands (after `;`, `&&`, `|`, `&`, on a further line, in a loop, a subshell, in
 //! `$(…)`, backticks, `<(…)`, a here-document), each word as the program would get it, or
-//! [`Word::Dynamic`] where only bash knows. What we cannot be sure of is `hidden`.
+//! [`Word::Dynamic`] where only bash knows. What we cannot be sure of is `hidden`, and reading stops there.
 //!
-//! The library recurses with the input and is exponential in nested `for ((`, so input is refused by a
-//! count of its brackets and keywords before it sees it.
+//! It is written by hand because of what must hold for hostile input: one pass, linear time, bounded
+//! recursion, no panic. A grammar's tree is not needed: blocks (`if`, `while`, `{`) are not balanced, what
+//! is no valid script may give more commands than bash would run, never fewer.
 
-use brush_parser::ast;
-use brush_parser::word::{self, Parameter, ParameterExpr, TildeExpr, WordPiece};
-use brush_parser::{Parser, ParserOptions};
+mod word;
 
 /// Longer command lines are not taken apart.
 const MAX_BYTES: usize = 64 * 1024;
-/// Brackets that open and keywords that nest, in all. A debug build takes up to 20 KiB of stack for
-/// each, and worker threads have 2 MiB.
-const MAX_OPENERS: usize = 64;
-/// `((`: the library's time grows fourfold with each one nested.
-const MAX_ARITHMETIC: usize = 4;
 /// More simple commands than this are not judged one by one.
 const MAX_PARTS: usize = 256;
-/// Scripts within scripts.
-const MAX_DEPTH: usize = 6;
+/// Substitutions within substitutions.
+const MAX_DEPTH: usize = 16;
 
 /// A command line taken apart.
 #[derive(Clone, Debug, Default)]
@@ -68,8 +62,13 @@ pub(crate) enum Word {
         /// Must be shown quoted: begins with a quoted `~`.
         quoted: bool,
     },
-    /// Only bash knows. With what makes it so, for people.
-    Dynamic(&'static str),
+    /// Only bash knows.
+    Dynamic {
+        /// What makes it so, for people.
+        why: &'static str,
+        /// It begins with this, and anything may follow, also further words.
+        known: String,
+    },
 }
 
 impl Word {
@@ -81,11 +80,18 @@ impl Word {
         }
     }
 
+    pub(crate) fn dynamic(why: &'static str) -> Self {
+        Self::Dynamic {
+            why,
+            known: String::new(),
+        }
+    }
+
     /// Its text, if it is known.
     pub(crate) fn literal(&self) -> Option<&str> {
         match self {
             Self::Literal { text, .. } => Some(text),
-            Self::Dynamic(_) => None,
+            Self::Dynamic { .. } => None,
         }
     }
 
@@ -113,7 +119,7 @@ impl Part {
             .chain(&self.words)
             .chain(redirects)
             .find_map(|word| match word {
-                Word::Dynamic(why) => Some(*why),
+                Word::Dynamic { why, .. } => Some(*why),
                 Word::Literal { .. } => None,
             })
     }
@@ -140,277 +146,520 @@ impl Part {
 
 /// Takes a command line apart. Never fails: see [`Line::hidden`].
 pub(crate) fn parse(command: &str) -> Line {
-    let mut walk = Walk {
-        line: Line::default(),
-        depth: 0,
-        options: ParserOptions {
-            // `bash -c` starts without extglob.
-            enable_extended_globbing: false,
-            ..ParserOptions::default()
-        },
-    };
-    walk.script(command);
-    walk.line
-}
-
-/// Why the library must not see a text.
-fn refusal(script: &str) -> Option<&'static str> {
-    if script.len() > MAX_BYTES {
-        return Some("it is too long");
-    }
-    // bash drops or keeps what the library splits at, and the other way round.
+    let mut line = Line::default();
+    // bash drops or keeps what we would split at, and the other way round.
     let odd = |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || (c.is_whitespace() && !c.is_ascii());
-    if script.contains(odd) {
-        return Some("it has control characters");
+    if command.len() > MAX_BYTES {
+        line.hidden = Some("it is too long");
+    } else if command.contains(odd) {
+        line.hidden = Some("it has control characters");
+    } else {
+        let mut reader = Reader::new(command, 0, &mut line);
+        reader.commands(Ends::WithText);
     }
-    let brackets = script.bytes().filter(|b| matches!(b, b'(' | b'{' | b'`')).count();
-    let keywords = script
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| {
-            matches!(
-                *word,
-                "if" | "while" | "until" | "for" | "case" | "select" | "coproc" | "function"
-            )
-        })
-        .count();
-    if brackets + keywords > MAX_OPENERS || script.matches("((").count() > MAX_ARITHMETIC {
-        return Some("it is nested too deeply");
-    }
-    None
+    line
 }
 
-struct Walk {
-    line: Line,
+/// Reads one script. `at` only moves forward.
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
     depth: usize,
-    options: ParserOptions,
+    line: &'a mut Line,
+    /// Here-documents whose text begins after this line, of each script that is being read.
+    documents: Vec<Vec<Document>>,
 }
 
-impl Walk {
-    fn hide(&mut self, why: &'static str) {
-        self.line.hidden.get_or_insert(why);
+/// A here-document that is announced.
+struct Document {
+    end: String,
+    strips_tabs: bool,
+    expands: bool,
+}
+
+/// Where a script ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    /// With the text.
+    WithText,
+    /// With the `)` of the substitution that it stands in.
+    WithParenthesis,
+}
+
+/// What a closing token must close.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Open {
+    Subshell,
+    Case,
+}
+
+/// What may stand at a place.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// A command.
+    Command,
+    /// After `)`, `}`, `fi`: redirections, or what goes on with the block around.
+    Closed,
+}
+
+/// What a reserved word does to its reader.
+enum Reserved {
+    /// A command follows.
+    Skip,
+    /// A block ends here.
+    Close,
+    For,
+    Case,
+    Esac,
+    Function,
+    Coproc,
+}
+
+fn reserved(word: &str) -> Option<Reserved> {
+    Some(match word {
+        "{" | "!" | "time" | "if" | "then" | "elif" | "else" | "while" | "until" | "do" => Reserved::Skip,
+        "}" | "fi" | "done" => Reserved::Close,
+        "for" | "select" => Reserved::For,
+        "case" => Reserved::Case,
+        "esac" => Reserved::Esac,
+        "function" => Reserved::Function,
+        "coproc" => Reserved::Coproc,
+        _ => return None,
+    })
+}
+
+/// Reserved words that may follow a block without a separator: `if (a) then`.
+fn continues(word: &str) -> bool {
+    matches!(
+        word,
+        "then" | "do" | "done" | "fi" | "elif" | "else" | "esac" | "}"
+    )
+}
+
+impl<'a> Reader<'a> {
+    fn new(text: &'a str, depth: usize, line: &'a mut Line) -> Self {
+        Self {
+            text,
+            at: 0,
+            depth,
+            line,
+            documents: Vec::new(),
+        }
     }
 
-    fn script(&mut self, script: &str) {
-        if let Some(why) = refusal(script) {
-            return self.hide(why);
+    // ---- the text ----
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    fn sees(&self, token: &str) -> bool {
+        self.rest().starts_with(token)
+    }
+
+    fn takes(&mut self, token: &str) -> bool {
+        let seen = self.sees(token);
+        if seen {
+            self.at += token.len();
         }
+        seen
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let ch = self.peek()?;
+        self.at += ch.len_utf8();
+        Some(ch)
+    }
+
+    /// Gives up: what follows is not looked at.
+    fn fail(&mut self, why: &'static str) {
+        self.line.hidden.get_or_insert(why);
+        self.at = self.text.len();
+    }
+
+    fn misunderstood(&mut self) {
+        self.fail("it is not understood");
+    }
+
+    fn blanks(&mut self) {
+        while self.takes(" ") || self.takes("\t") || self.takes("\\\n") {}
+    }
+
+    fn comment(&mut self) {
+        if self.sees("#") {
+            self.at += self.rest().find('\n').unwrap_or(self.rest().len());
+        }
+    }
+
+    /// Blanks, comments and line ends.
+    fn gap(&mut self) {
+        loop {
+            self.blanks();
+            self.comment();
+            if !self.sees("\n") {
+                return;
+            }
+            self.line_end();
+        }
+    }
+
+    fn line_end(&mut self) {
+        self.at += 1;
+        let documents = self.documents.last_mut().map(std::mem::take).unwrap_or_default();
+        for document in documents {
+            self.document(&document);
+        }
+    }
+
+    // ---- scripts ----
+
+    /// Reads commands up to the end, and over it.
+    fn commands(&mut self, ends: Ends) {
         if self.depth >= MAX_DEPTH {
-            return self.hide("it is nested too deeply");
+            return self.fail("it is nested too deeply");
         }
-        let options = self.options.clone();
-        // The library indexes and unwraps in places; a panic there means no more than "not understood".
-        let parsed = std::panic::catch_unwind(|| Parser::new(script.as_bytes(), &options).parse_program());
-        let Ok(Ok(program)) = parsed else {
-            return self.hide("it is not understood");
-        };
         self.depth += 1;
-        for list in &program.complete_commands {
-            self.list(list);
+        self.documents.push(Vec::new());
+        let mut open = Vec::new();
+        let mut place = Place::Command;
+        loop {
+            self.gap();
+            if self.at >= self.text.len() {
+                if ends == Ends::WithParenthesis || !open.is_empty() {
+                    self.misunderstood();
+                }
+                break;
+            }
+            if self.takes(";;&") || self.takes(";;") || self.takes(";&") {
+                if open.last() != Some(&Open::Case) {
+                    self.misunderstood();
+                }
+                self.patterns(&mut open);
+                place = if open.last() == Some(&Open::Case) {
+                    Place::Command
+                } else {
+                    Place::Closed
+                };
+            } else if !self.sees("&>") && (self.takes(";") || self.takes("&") || self.takes("|")) {
+                place = Place::Command;
+            } else if self.takes(")") {
+                match open.pop() {
+                    Some(Open::Subshell) => place = Place::Closed,
+                    None if ends == Ends::WithParenthesis => break,
+                    Some(Open::Case) | None => self.misunderstood(),
+                }
+            } else {
+                place = self.command(place, &mut open);
+            }
+        }
+        if self
+            .documents
+            .pop()
+            .is_some_and(|documents| !documents.is_empty())
+        {
+            self.fail("a here-document has no end");
         }
         self.depth -= 1;
     }
 
-    fn push(&mut self, part: Part) {
-        if self.line.parts.len() >= MAX_PARTS {
-            self.hide("it has too many commands");
-        } else {
-            self.line.parts.push(part);
+    /// One command, or as much of one as stands before the next separator or block.
+    fn command(&mut self, place: Place, open: &mut Vec<Open>) -> Place {
+        if place == Place::Command {
+            if self.takes("((") {
+                return self.arithmetic_command();
+            }
+            if self.takes("(") {
+                open.push(Open::Subshell);
+                return Place::Command;
+            }
+            if self.test_follows() {
+                return self.test();
+            }
         }
+        let word = self.bare_word();
+        if let Some(kind) = reserved(word)
+            && (place == Place::Command || continues(word))
+        {
+            let word_is_time = word == "time";
+            self.at += word.len();
+            return self.reserved(&kind, word_is_time, open);
+        }
+        let start = self.at;
+        let part = self.simple();
+        if place == Place::Closed && !(part.words.is_empty() && part.assignments.is_empty()) {
+            self.misunderstood();
+        }
+        // A bare separator gives nothing; a redirection that was left out gives nothing to judge.
+        if !part.words.is_empty() || !part.assignments.is_empty() || !part.redirects.is_empty() {
+            self.push(part);
+        }
+        if self.at == start {
+            self.misunderstood();
+        }
+        place
     }
 
-    fn list(&mut self, list: &ast::CompoundList) {
-        for ast::CompoundListItem(and_or, _) in &list.0 {
-            for (_, pipeline) in and_or {
-                for command in &pipeline.seq {
-                    self.command(command);
+    fn reserved(&mut self, kind: &Reserved, is_time: bool, open: &mut Vec<Open>) -> Place {
+        match kind {
+            Reserved::Skip => {
+                if is_time {
+                    self.blanks();
+                    if matches!(self.bare_word(), "-p" | "--") {
+                        self.at += 2;
+                    }
+                }
+                Place::Command
+            }
+            Reserved::Close => Place::Closed,
+            Reserved::For => {
+                self.for_clause();
+                Place::Command
+            }
+            Reserved::Case => {
+                self.blanks();
+                self.word();
+                self.gap();
+                if self.bare_word() == "in" {
+                    self.at += 2;
+                    open.push(Open::Case);
+                    self.patterns(open);
+                } else {
+                    self.misunderstood();
+                }
+                if open.last() == Some(&Open::Case) {
+                    Place::Command
+                } else {
+                    Place::Closed
                 }
             }
-        }
-    }
-
-    fn command(&mut self, command: &ast::Command) {
-        match command {
-            ast::Command::Simple(simple) => self.simple(simple),
-            ast::Command::Compound(compound, redirects) => {
-                self.compound(compound);
-                self.redirects(redirects.as_ref());
+            Reserved::Esac => {
+                if open.pop() != Some(Open::Case) {
+                    self.misunderstood();
+                }
+                Place::Closed
             }
-            ast::Command::Function(function) => {
+            Reserved::Function => {
                 self.line.defines = true;
-                let ast::FunctionBody(body, redirects) = &function.body;
-                self.compound(body);
-                self.redirects(redirects.as_ref());
+                self.blanks();
+                self.word();
+                self.blanks();
+                if self.sees("(") && self.rest()[1..].trim_start_matches([' ', '\t']).starts_with(')') {
+                    self.at += self.rest().find(')').map_or(0, |at| at + 1);
+                }
+                Place::Command
             }
-            ast::Command::ExtendedTest(test, redirects) => {
-                self.expression("[[", &test.to_string());
-                self.redirects(redirects.as_ref());
+            Reserved::Coproc => {
+                // It may have a name, and writes variables.
+                self.line.hidden.get_or_insert("it starts a coprocess");
+                Place::Command
             }
         }
     }
 
-    fn compound(&mut self, compound: &ast::CompoundCommand) {
-        match compound {
-            ast::CompoundCommand::Arithmetic(command) => self.expression("((", &command.expr.value),
-            ast::CompoundCommand::ArithmeticForClause(clause) => {
-                let parts = [&clause.initializer, &clause.condition, &clause.updater];
-                for expr in parts.into_iter().flatten() {
-                    self.expression("((", &expr.value);
-                }
-                self.list(&clause.body.list);
+    /// The patterns of the next branch of `case`, up to their `)`; or `esac`, which closes it.
+    fn patterns(&mut self, open: &mut Vec<Open>) {
+        self.gap();
+        if self.bare_word() == "esac" {
+            self.at += 4;
+            open.pop();
+            return;
+        }
+        self.takes("(");
+        loop {
+            self.blanks();
+            self.word();
+            self.blanks();
+            if self.takes(")") {
+                return;
             }
-            ast::CompoundCommand::BraceGroup(group) => self.list(&group.list),
-            ast::CompoundCommand::Subshell(subshell) => self.list(&subshell.list),
-            ast::CompoundCommand::ForClause(clause) => {
-                // The variable may be PATH.
-                let name = Word::plain(format!("{}=", clause.variable_name));
-                let values = clause.values.iter().flatten().map(|value| self.word(value));
-                let values = values.filter(|value| matches!(value, Word::Dynamic(_))).collect();
-                self.loop_over(name, values);
-                self.list(&clause.body.list);
+            if !self.takes("|") {
+                return self.misunderstood();
             }
-            ast::CompoundCommand::CaseClause(clause) => {
-                self.word(&clause.value);
-                for case in &clause.cases {
-                    for pattern in &case.patterns {
-                        self.word(pattern);
-                    }
-                    if let Some(list) = &case.cmd {
-                        self.list(list);
-                    }
-                }
-            }
-            ast::CompoundCommand::IfClause(clause) => {
-                self.list(&clause.condition);
-                self.list(&clause.then);
-                for branch in clause.elses.iter().flatten() {
-                    if let Some(condition) = &branch.condition {
-                        self.list(condition);
-                    }
-                    self.list(&branch.body);
-                }
-            }
-            ast::CompoundCommand::WhileClause(clause) | ast::CompoundCommand::UntilClause(clause) => {
-                let ast::WhileOrUntilClauseCommand(condition, body, _) = clause;
-                self.list(condition);
-                self.list(&body.list);
-            }
-            ast::CompoundCommand::Coprocess(coprocess) => self.command(&coprocess.body),
         }
     }
 
-    /// A loop's variable is harmless where its name is in small letters: those that steer programs are
-    /// in capitals.
-    fn loop_over(&mut self, name: Word, values: Vec<Word>) {
-        let steers = name
-            .literal()
-            .is_some_and(|name| name.chars().any(|c| c.is_ascii_uppercase()));
+    /// `for NAME [in words]`, up to `do`.
+    fn for_clause(&mut self) {
+        self.blanks();
+        if self.sees("((") {
+            return self.fail("it has a loop over an expression");
+        }
+        let name = self.bare_word();
+        if name.is_empty() || !name.chars().all(word::is_name_char) {
+            return self.misunderstood();
+        }
+        self.at += name.len();
+        let mut values = Vec::new();
+        self.gap();
+        if self.bare_word() == "in" {
+            self.at += 2;
+            loop {
+                self.blanks();
+                self.comment();
+                if self.at >= self.text.len() || self.peek().is_some_and(|c| matches!(c, ';' | '\n')) {
+                    break;
+                }
+                let start = self.at;
+                values.extend(self.word());
+                if self.at == start {
+                    return self.misunderstood();
+                }
+            }
+        }
+        // A loop's variable is harmless where its name has no capitals: those that steer programs have.
+        let steers = name.chars().any(|c| c.is_ascii_uppercase());
+        values.retain(|value| matches!(value, Word::Dynamic { .. }));
         if steers || !values.is_empty() {
             self.push(Part {
-                assignments: [name].into_iter().chain(values).collect(),
+                assignments: [Word::plain(format!("{name}="))]
+                    .into_iter()
+                    .chain(values)
+                    .collect(),
                 ..Part::default()
             });
         }
     }
 
-    /// `[[ … ]]` and `(( … ))`: no program, but names in them are evaluated, so only bash knows.
-    fn expression(&mut self, opener: &str, source: &str) {
-        if substitutes(source) {
-            self.hide("it has commands inside an expression");
+    /// `(( … ))`: no program, but names in it are evaluated, so only bash knows.
+    fn arithmetic_command(&mut self) -> Place {
+        if !self.arithmetic() {
+            self.fail("it has an expression that is not understood");
         }
+        self.push_expression("((");
+        Place::Closed
+    }
+
+    fn test_follows(&self) -> bool {
+        self.sees("[[ ") || self.sees("[[\t") || self.sees("[[\n")
+    }
+
+    /// `[[ … ]]`, likewise. Anything in it that could start a command or hide its end is too much.
+    fn test(&mut self) -> Place {
+        let rest = self.rest();
+        let end = rest.find(" ]]").map(|at| at + 3);
+        let after = |end: usize| rest[end..].chars().next();
+        match end {
+            Some(end)
+                if after(end).is_none_or(|c| matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | ')'))
+                    && !rest[..end].contains(['`', '\\', '\'', '#', '\n'])
+                    && !["$(", "${", "$[", "<(", ">("]
+                        .iter()
+                        .any(|token| rest[..end].contains(token))
+                    && rest[..end].matches('"').count().is_multiple_of(2) =>
+            {
+                self.at += end;
+            }
+            _ => self.fail("it has a test that is not understood"),
+        }
+        self.push_expression("[[");
+        Place::Closed
+    }
+
+    fn push_expression(&mut self, opener: &str) {
         self.push(Part {
-            words: vec![Word::plain(opener), Word::Dynamic("an expression")],
+            words: vec![Word::plain(opener), Word::dynamic("an expression")],
             ..Part::default()
         });
     }
 
-    fn simple(&mut self, simple: &ast::SimpleCommand) {
-        let mut part = Part::default();
-        for item in simple.prefix.iter().flat_map(|prefix| &prefix.0) {
-            self.item(item, &mut part, Side::Prefix);
+    fn push(&mut self, part: Part) {
+        if self.line.parts.len() >= MAX_PARTS {
+            self.fail("it has too many commands");
+        } else {
+            self.line.parts.push(part);
         }
-        if let Some(name) = &simple.word_or_name {
-            let word = match self.word(name) {
-                Word::Literal { glob: true, .. } => Word::Dynamic("a pattern"),
-                word => word,
-            };
+    }
+
+    // ---- simple commands ----
+
+    fn simple(&mut self) -> Part {
+        let mut part = Part::default();
+        loop {
+            self.blanks();
+            self.comment();
+            let Some(ch) = self.peek() else { break };
+            let substitution = self.sees("<(") || self.sees(">(");
+            match ch {
+                '\n' | ';' | '|' | ')' => break,
+                '&' if !self.sees("&>") => break,
+                '(' => {
+                    self.function_parentheses(&mut part);
+                    break;
+                }
+                '<' | '>' | '&' if !substitution => self.redirect(&mut part),
+                _ => self.argument(&mut part),
+            }
+        }
+        part
+    }
+
+    /// `name()`: the word just read is a function's name, its body follows.
+    fn function_parentheses(&mut self, part: &mut Part) {
+        self.at += 1;
+        self.blanks();
+        if part.words.len() == 1 && part.assignments.is_empty() && self.takes(")") {
+            self.line.defines = true;
+            *part = Part::default();
+        } else {
+            self.misunderstood();
+        }
+    }
+
+    fn argument(&mut self, part: &mut Part) {
+        let digits = self.rest().bytes().take_while(u8::is_ascii_digit).count();
+        if digits > 0 && self.rest()[digits..].starts_with(['<', '>']) {
+            self.at += digits;
+            return self.redirect(part);
+        }
+        let start = self.at;
+        let Some(word) = self.word() else {
+            return self.misunderstood();
+        };
+        let raw = &self.text[start..self.at];
+        if word::is_descriptor_name(raw) && (self.sees("<") || self.sees(">")) {
+            return self.redirect(part);
+        }
+        if part.words.is_empty() && word::is_assignment(raw) {
+            if word::is_element(raw) {
+                self.fail("it sets an element of an array");
+            }
+            part.assignments.push(word);
+        } else if let (true, Word::Literal { text, glob: true, .. }) = (part.words.is_empty(), &word) {
+            let end = text.find(['*', '?', '[']).unwrap_or(text.len());
+            part.words.push(Word::Dynamic {
+                why: "a pattern",
+                known: text[..end].to_owned(),
+            });
+        } else {
             part.words.push(word);
         }
-        for item in simple.suffix.iter().flat_map(|suffix| &suffix.0) {
-            self.item(item, &mut part, Side::Suffix);
-        }
-        self.push(part);
     }
 
-    fn item(&mut self, item: &ast::CommandPrefixOrSuffixItem, part: &mut Part, side: Side) {
-        match item {
-            ast::CommandPrefixOrSuffixItem::IoRedirect(redirect) => self.redirect(redirect, part),
-            ast::CommandPrefixOrSuffixItem::Word(word) => {
-                let word = self.word(word);
-                part.words.push(word);
-            }
-            ast::CommandPrefixOrSuffixItem::AssignmentWord(assignment, word) => {
-                let scalar = matches!(assignment.value, ast::AssignmentValue::Scalar(_));
-                let word = if scalar && matches!(assignment.name, ast::AssignmentName::VariableName(_)) {
-                    self.word(word)
-                } else {
-                    if substitutes(&word.value) {
-                        self.hide("it has commands inside an array");
-                    }
-                    Word::Dynamic("an array")
-                };
-                match side {
-                    Side::Prefix => part.assignments.push(word),
-                    Side::Suffix => part.words.push(word),
-                }
-            }
-            ast::CommandPrefixOrSuffixItem::ProcessSubstitution(_, subshell) => {
-                self.list(&subshell.list);
-                part.words.push(Word::Dynamic("another command's output"));
-            }
-        }
-    }
-
-    /// Redirections of a compound command, as a part of their own.
-    fn redirects(&mut self, list: Option<&ast::RedirectList>) {
-        let mut part = Part::default();
-        for redirect in list.iter().flat_map(|list| &list.0) {
-            self.redirect(redirect, &mut part);
-        }
-        if !part.redirects.is_empty() {
-            self.push(part);
-        }
-    }
-
-    fn redirect(&mut self, redirect: &ast::IoRedirect, part: &mut Part) {
-        let (writes, target) = match redirect {
-            ast::IoRedirect::File(_, kind, target) => (
-                writes(kind),
-                match target {
-                    ast::IoFileRedirectTarget::Filename(word) => self.word(word),
-                    ast::IoFileRedirectTarget::Fd(_) => return,
-                    ast::IoFileRedirectTarget::ProcessSubstitution(_, subshell) => {
-                        self.list(&subshell.list);
-                        Word::Dynamic("another command's output")
-                    }
-                    ast::IoFileRedirectTarget::Duplicate(word) => match self.word(word) {
-                        Word::Literal { text, .. } if is_descriptor(&text) => return,
-                        word => word,
-                    },
-                },
-            ),
-            ast::IoRedirect::OutputAndError(word, _) => (true, self.word(word)),
-            ast::IoRedirect::HereString(_, word) => {
-                // Text for the input, no file; what is in it may run.
-                self.word(word);
-                return;
-            }
-            ast::IoRedirect::HereDocument(_, document) => {
-                if document.requires_expansion {
-                    self.document(&document.doc.value);
-                }
-                return;
-            }
+    /// A redirection, from its operator on.
+    fn redirect(&mut self, part: &mut Part) {
+        const OPERATORS: &[&str] = &[
+            "&>>", "&>", "<<<", "<<-", "<<", "<>", "<&", "<", ">>", ">|", ">&", ">",
+        ];
+        let Some(operator) = OPERATORS.iter().copied().find(|operator| self.takes(operator)) else {
+            return self.misunderstood();
         };
+        self.blanks();
+        let start = self.at;
+        let Some(target) = self.word() else {
+            return self.misunderstood();
+        };
+        let raw = &self.text[start..self.at];
+        match operator {
+            // Text for the input, no file.
+            "<<<" => return,
+            "<<" | "<<-" => return self.announce(&target, raw, operator),
+            "<&" | ">&" if target.literal().is_some_and(word::is_descriptor) => return,
+            _ => {}
+        }
         let harmless = target.literal().is_some_and(|text| {
             matches!(
                 text,
@@ -418,195 +667,70 @@ impl Walk {
             )
         });
         if !harmless {
-            part.redirects.push(Redirect { writes, target });
+            part.redirects.push(Redirect {
+                writes: !matches!(operator, "<" | "<&"),
+                target,
+            });
         }
     }
 
-    fn document(&mut self, text: &str) {
-        if !text.contains(['$', '`']) {
+    // ---- here-documents ----
+
+    fn announce(&mut self, end: &Word, raw: &str, operator: &str) {
+        let document = match end {
+            Word::Literal { text, .. } if !text.contains('\n') => Document {
+                end: text.clone(),
+                strips_tabs: operator == "<<-",
+                expands: !raw.contains(['\'', '"', '\\']),
+            },
+            Word::Literal { .. } | Word::Dynamic { .. } => return self.misunderstood(),
+        };
+        if let Some(documents) = self.documents.last_mut() {
+            documents.push(document);
+        }
+    }
+
+    /// The text of a here-document, from its first line on.
+    fn document(&mut self, document: &Document) {
+        let start = self.at;
+        loop {
+            let rest = self.rest();
+            if rest.is_empty() {
+                return self.fail("a here-document has no end");
+            }
+            let length = rest.find('\n').unwrap_or(rest.len());
+            let line = &rest[..length];
+            let shown = if document.strips_tabs {
+                line.trim_start_matches('\t')
+            } else {
+                line
+            };
+            if shown == document.end {
+                let body = &self.text[start..self.at];
+                self.at += length;
+                if self.sees("\n") {
+                    self.at += 1;
+                }
+                if document.expands {
+                    self.expand_document(body);
+                }
+                return;
+            }
+            self.at += (length + 1).min(rest.len());
+        }
+    }
+
+    fn expand_document(&mut self, body: &str) {
+        // Joined lines may make or break the end.
+        if body.contains("\\\n") {
+            return self.fail("a here-document is not understood");
+        }
+        if !body.contains(['$', '`']) {
             return;
         }
-        if let Some(why) = refusal(text) {
-            return self.hide(why);
-        }
-        match word::parse_heredoc(text, &self.options) {
-            Ok(pieces) => {
-                let mut built = Built::default();
-                self.pieces(&pieces, Quotes::Double, text, &mut built);
-            }
-            Err(_) => self.hide("a here-document is not understood"),
-        }
+        let mut inner = Reader::new(body, self.depth, self.line);
+        inner.text_of_document();
     }
-
-    fn word(&mut self, word: &ast::Word) -> Word {
-        let raw = word.value.as_str();
-        if raw
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"-_./=:,+@%^".contains(&b))
-        {
-            return Word::plain(raw);
-        }
-        let options = self.options.clone();
-        let Ok(Ok(pieces)) = std::panic::catch_unwind(|| word::parse(raw, &options)) else {
-            self.hide("a word is not understood");
-            return Word::Dynamic("a word that is not understood");
-        };
-        let mut built = Built::default();
-        self.pieces(&pieces, Quotes::None, raw, &mut built);
-        if built.has_brace_expansion() {
-            built.dynamic.get_or_insert("brace expansion");
-        }
-        match built.dynamic {
-            Some(why) => Word::Dynamic(why),
-            None => Word::Literal {
-                glob: built.glob,
-                quoted: built.quoted_tilde,
-                text: built.text,
-            },
-        }
-    }
-
-    fn pieces(&mut self, pieces: &[word::WordPieceWithSource], quotes: Quotes, raw: &str, built: &mut Built) {
-        for piece in pieces {
-            match &piece.piece {
-                WordPiece::Text(text) => self.text_piece(text, quotes, built),
-                WordPiece::SingleQuotedText(text) => built.push_quoted(text),
-                WordPiece::AnsiCQuotedText(text) if !text.contains('\\') => built.push_quoted(text),
-                WordPiece::AnsiCQuotedText(_) => {
-                    built.dynamic.get_or_insert("escapes in $'…'");
-                }
-                WordPiece::DoubleQuotedSequence(inner) => {
-                    built.push_quoted("");
-                    self.pieces(inner, Quotes::Double, raw, built);
-                }
-                WordPiece::GettextDoubleQuotedSequence(inner) => {
-                    built.dynamic.get_or_insert("a translated text");
-                    self.pieces(inner, Quotes::Double, raw, built);
-                }
-                WordPiece::TildeExpansion(TildeExpr::Home) => built.text.push('~'),
-                WordPiece::TildeExpansion(TildeExpr::UserHome(user)) => {
-                    built.text.push('~');
-                    built.text.push_str(user);
-                }
-                WordPiece::TildeExpansion(_) => {
-                    built.dynamic.get_or_insert("a folder of the shell");
-                }
-                WordPiece::ParameterExpansion(expression) => {
-                    built.dynamic.get_or_insert("a variable");
-                    if !is_simple(expression) && substitutes(raw) {
-                        self.hide("it has commands inside a variable's expansion");
-                    }
-                }
-                WordPiece::ArithmeticExpression(expression) => {
-                    built.dynamic.get_or_insert("an expression");
-                    if substitutes(&expression.value) {
-                        self.hide("it has commands inside an expression");
-                    }
-                }
-                WordPiece::CommandSubstitution(script) => {
-                    built.dynamic.get_or_insert("another command's output");
-                    self.script(script);
-                }
-                WordPiece::BackquotedCommandSubstitution(script) => {
-                    built.dynamic.get_or_insert("another command's output");
-                    if script.contains('\\') {
-                        self.hide("it has escapes inside backquotes");
-                    }
-                    self.script(script);
-                }
-                WordPiece::EscapeSequence(escape) => {
-                    built.push_quoted(escape.strip_prefix('\\').unwrap_or(escape));
-                }
-            }
-        }
-    }
-
-    fn text_piece(&mut self, text: &str, quotes: Quotes, built: &mut Built) {
-        match quotes {
-            Quotes::Double => built.push_quoted(&text.replace("\\\n", "")),
-            Quotes::None => {
-                // None of these can stand unquoted in a word: the library and we disagree.
-                if text.contains(|c: char| c.is_whitespace() || "'\"\\;|&<>()$`".contains(c)) {
-                    self.hide("a word is not understood");
-                    built.dynamic.get_or_insert("a word that is not understood");
-                }
-                built.glob |= text.contains(['*', '?', '[']);
-                built.unquoted.push_str(text);
-                built.text.push_str(text);
-            }
-        }
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Side {
-    Prefix,
-    Suffix,
-}
-
-#[derive(Clone, Copy)]
-enum Quotes {
-    None,
-    Double,
-}
-
-/// A word while its pieces are put together.
-#[derive(Default)]
-struct Built {
-    text: String,
-    /// The unquoted text; one NUL for each quoted piece.
-    unquoted: String,
-    glob: bool,
-    quoted_tilde: bool,
-    dynamic: Option<&'static str>,
-}
-
-impl Built {
-    fn push_quoted(&mut self, text: &str) {
-        self.quoted_tilde |= self.text.is_empty() && text.starts_with('~');
-        self.unquoted.push('\0');
-        self.text.push_str(text);
-    }
-
-    /// `{a,b}` and `{1..3}`, generously.
-    fn has_brace_expansion(&self) -> bool {
-        self.unquoted
-            .split_once('{')
-            .is_some_and(|(_, rest)| rest.contains('}') && (rest.contains(',') || rest.contains("..")))
-    }
-}
-
-fn writes(kind: &ast::IoFileRedirectKind) -> bool {
-    match kind {
-        ast::IoFileRedirectKind::Read | ast::IoFileRedirectKind::DuplicateInput => false,
-        ast::IoFileRedirectKind::Write
-        | ast::IoFileRedirectKind::Append
-        | ast::IoFileRedirectKind::ReadAndWrite
-        | ast::IoFileRedirectKind::Clobber
-        | ast::IoFileRedirectKind::DuplicateOutput => true,
-    }
-}
-
-/// `1`, `-`, `2-` after `>&`.
-fn is_descriptor(text: &str) -> bool {
-    let digits = text.strip_suffix('-').unwrap_or(text);
-    !text.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
-}
-
-/// Whether a text may start commands when it is expanded.
-fn substitutes(text: &str) -> bool {
-    text.contains('`') || text.contains("$(") || text.contains("<(") || text.contains(">(")
-}
-
-/// `$x`, `${x}`, `$1`: nothing in it can start a command.
-fn is_simple(expression: &ParameterExpr) -> bool {
-    matches!(
-        expression,
-        ParameterExpr::Parameter {
-            parameter: Parameter::Positional(_) | Parameter::Special(_) | Parameter::Named(_),
-            indirect: false,
-        }
-    )
 }
 
 #[cfg(test)]

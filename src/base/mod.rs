@@ -10,5 +10,6 @@ pub mod secret_path;
 pub mod spawn;
 pub mod text;
 pub mod uri;
+pub mod utf8;
 
 pub use tokio_util::sync::CancellationToken;

@@ -113,7 +113,7 @@ fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
 }
 
 fn skip_csi(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
-    while let Some(ch) = chars.next() {
+    for ch in chars.by_ref() {
         if !matches!(ch, ' '..='?') {
             return;
         }

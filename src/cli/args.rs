@@ -45,4 +45,10 @@ pub enum Command {
         #[arg(long, hide = true)]
         stdio: bool,
     },
+    /// See the whole job without a key and without a network: a scratch workspace, a scripted model.
+    Demo {
+        /// Answer questions with yes instead of asking.
+        #[arg(short, long)]
+        yes: bool,
+    },
 }

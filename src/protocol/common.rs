@@ -33,7 +33,7 @@ pub struct More {
     pub reference: String,
     /// The length of the whole, in UTF-8 bytes.
     pub bytes: u64,
-    /// The end of the whole, at most 64 KiB; only of output, and only when it does not touch the beginning.
+    /// The end of the whole, at most 64 KiB; only of output. It never overlaps with the beginning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail: Option<String>,
 }

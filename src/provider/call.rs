@@ -238,3 +238,112 @@ impl Events {
         self.account.error(&self.model, failure)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::clock;
+    use crate::provider::account::tests::account;
+    use crate::provider::anthropic::MessagesDecoder;
+    use crate::provider::http::HttpSettings;
+    use crate::provider::openai::ChatDecoder;
+    use crate::provider::registry::Kind;
+    use crate::provider::stream::StopReason;
+
+    const LIMITS: Limits = Limits {
+        connect: Duration::from_secs(10),
+        first_event: Duration::from_secs(60),
+        gap: Duration::from_secs(90),
+    };
+
+    /// Seconds to wait, then what comes; after the last the body stands still for ever.
+    fn events(decoder: Decoder, script: Vec<(u64, &'static str)>) -> Events {
+        let account = Arc::new(account("work", Kind::Anthropic, "http://localhost"));
+        let settings = HttpSettings {
+            ca_file: None,
+            proxy: None,
+            connect: LIMITS.connect,
+        };
+        let body = futures::stream::iter(script).then(|(wait, bytes)| async move {
+            tokio::time::sleep(Duration::from_secs(wait)).await;
+            Ok(bytes::Bytes::from_static(bytes.as_bytes()))
+        });
+        Events {
+            body: Some(body.chain(futures::stream::pending()).boxed()),
+            decoder,
+            out: Out::default(),
+            wrong: None,
+            waiting_for: Phase::FirstEvent,
+            patience: Patience::new(LIMITS.first_event),
+            limits: LIMITS,
+            http: Http::new(account.clone(), settings),
+            account,
+            model: "m".into(),
+            request_id: None,
+        }
+    }
+
+    fn messages(script: Vec<(u64, &'static str)>) -> Events {
+        events(Decoder::new(MessagesDecoder::default()), script)
+    }
+
+    /// The end: seconds until then, and what it was.
+    async fn ending(events: Events) -> (u64, Result<StopReason, Fault>) {
+        let start = clock::now();
+        let all: Vec<_> = events.collect().await;
+        let end = match all.into_iter().next_back() {
+            Some(Ok(StreamEvent::Stop(reason))) => Ok(reason),
+            Some(Err(error)) => Err(error.fault),
+            other => panic!("neither a stop nor an error: {other:?}"),
+        };
+        ((clock::now() - start).as_secs(), end)
+    }
+
+    const START: &str = "data: {\"type\":\"message_start\",\"message\":{}}\n\n";
+    const PING: &str = "data: {\"type\":\"ping\"}\n\n";
+    const BLOCK: &str =
+        "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\"}}\n\n";
+    const TEXT: &str = "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"a\"}}\n\n";
+    const EMPTY: &str = "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"\"}}\n\n";
+    const STOP: &str = "data: {\"type\":\"message_stop\"}\n\n";
+
+    #[tokio::test(start_paused = true)]
+    async fn pings_and_comments_do_not_begin_an_answer() {
+        let waiting = Err(Fault::TimedOut(Phase::FirstEvent));
+        assert_eq!(ending(messages(vec![])).await, (60, waiting.clone()));
+        assert_eq!(
+            ending(messages(vec![(30, PING), (20, ": hi\n\n"), (9, PING)])).await,
+            (60, waiting)
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_content_keeps_an_answer_alive() {
+        let stalled = Err(Fault::TimedOut(Phase::Gap));
+        let script = vec![(59, START), (50, PING), (20, EMPTY), (19, BLOCK)];
+        assert_eq!(ending(messages(script)).await, (149, stalled.clone()));
+        let script = vec![(1, START), (1, BLOCK), (80, TEXT), (80, TEXT), (80, TEXT)];
+        assert_eq!(ending(messages(script)).await, (332, stalled));
+        let script = vec![(59, START), (89, BLOCK), (0, TEXT), (89, TEXT), (80, STOP)];
+        assert_eq!(ending(messages(script)).await, (317, Ok(StopReason::EndTurn)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_readers_own_time_does_not_count() {
+        let mut events = messages(vec![(0, START), (0, BLOCK), (1, TEXT), (3_600, TEXT), (0, STOP)]);
+        assert_eq!(
+            events.next().await.unwrap().unwrap(),
+            StreamEvent::Text("a".into())
+        );
+        // The body is not even polled meanwhile; its hour begins after ours.
+        tokio::time::sleep(Duration::from_secs(7_200)).await;
+        assert_eq!(ending(events).await, (90, Err(Fault::TimedOut(Phase::Gap))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_forgotten_closing_word_is_not_waited_for() {
+        let chunk = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\n";
+        let events = events(Decoder::new(ChatDecoder::default()), vec![(1, chunk)]);
+        assert_eq!(ending(events).await, (6, Ok(StopReason::EndTurn)));
+    }
+}

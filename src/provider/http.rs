@@ -15,6 +15,7 @@ use bytes::Bytes;
 use futures::{FutureExt, Stream, StreamExt};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::OnceCell;
 
 use super::account::{Account, is_loopback};
@@ -38,7 +39,7 @@ pub(crate) struct HttpSettings {
     /// A PEM file with further roots.
     pub(crate) ca_file: Option<PathBuf>,
     /// The proxy; none takes `HTTPS_PROXY` and `NO_PROXY`. Never used for this machine.
-    pub(crate) proxy: Option<String>,
+    pub(crate) proxy: Option<SecretString>,
     /// The time limit on connecting.
     pub(crate) connect: Duration,
 }
@@ -107,7 +108,7 @@ fn build(account: &Account, settings: &HttpSettings) -> Result<reqwest::Client, 
     if is_loopback(&account.base) {
         builder = builder.no_proxy();
     } else if let Some(proxy) = &settings.proxy {
-        let proxy = reqwest::Proxy::all(proxy).map_err(|error| {
+        let proxy = reqwest::Proxy::all(proxy.expose_secret()).map_err(|error| {
             Failure::new(
                 Fault::Local,
                 format!("proxy is not usable: {}", error.without_url()),
@@ -165,15 +166,21 @@ fn read_roots(path: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
 }
 
 /// What it means that a request got no response.
-pub(crate) fn no_response(account: &Account, settings_connect: Duration, error: &reqwest::Error) -> Failure {
+pub(crate) fn no_response(account: &Account, connect: Duration, error: &reqwest::Error) -> Failure {
     let host = account.host();
     if let Some(tls) = find::<rustls::Error>(error) {
         let message = format!("the TLS connection to {host} was not accepted: {tls}");
-        return Failure::new(Fault::Tls, message)
-            .action("if your network inspects traffic, set ca_file to the PEM file of its root certificate");
+        let action = match tls {
+            rustls::Error::InvalidMessage(_) => {
+                format!("does it speak https? check [provider.{}] base_url", account.name)
+            }
+            _ => "if your network inspects traffic, set ca_file to the PEM file of its root certificate"
+                .to_owned(),
+        };
+        return Failure::new(Fault::Tls, message).action(action);
     }
     if error.is_timeout() {
-        let limit = settings_connect.as_secs_f64();
+        let limit = connect.as_secs_f64();
         let message = format!("connecting to {host} took longer than {limit} s");
         return Failure::new(Fault::TimedOut(Phase::Connect), message);
     }

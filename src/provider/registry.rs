@@ -77,8 +77,8 @@ pub struct ProviderSpec {
     pub limits: CallLimits,
     /// A PEM file with further roots.
     pub ca_file: Option<PathBuf>,
-    /// The proxy; none takes that of the environment.
-    pub proxy: Option<String>,
+    /// The proxy's address, perhaps with a password; none takes that of the environment.
+    pub proxy: Option<SecretString>,
     /// What is known better of models, by their full names.
     pub models: BTreeMap<String, ModelOverride>,
     /// The file of a [`Kind::Script`].
@@ -198,6 +198,12 @@ fn sensitive(text: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
+/// The password in an address.
+fn password(address: &str) -> Option<SecretString> {
+    let url = Url::parse(address).ok()?;
+    Some(SecretString::from(url.password()?.to_owned()))
+}
+
 /// Makes the provider. Connects to nothing: settings that cannot be used are the only errors.
 pub fn build(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
     let model = spec.model.clone().unwrap_or_default();
@@ -211,16 +217,14 @@ pub fn build(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
         };
         return Ok(Arc::new(Script::read(&spec.name, path).map_err(nobody)?));
     }
+    let addresses = spec.base_url.iter().map(String::as_str);
+    let addresses = addresses.chain(spec.proxy.iter().map(ExposeSecret::expose_secret));
+    let secrets = spec.api_key.iter().chain(spec.headers.values()).cloned();
     let account = Arc::new(Account {
         name: spec.name.clone(),
         kind: spec.kind,
         base: spec.address().map_err(nobody)?,
-        secrets: spec
-            .api_key
-            .iter()
-            .chain(spec.headers.values())
-            .cloned()
-            .collect(),
+        secrets: secrets.chain(addresses.filter_map(password)).collect(),
     });
     let with_account = |failure: Failure| account.error(&model, failure);
     let extra = spec.extra_headers().map_err(with_account)?;
@@ -353,6 +357,7 @@ mod tests {
         let mut spec = ProviderSpec::new("work", Kind::OpenAi);
         spec.api_key = Some("canary".to_owned().into());
         spec.headers.insert("x".into(), "canary".to_owned().into());
+        spec.proxy = Some("http://me:canary@proxy".to_owned().into());
         assert!(!format!("{spec:?}").contains("canary"));
     }
 

@@ -122,6 +122,14 @@ pub(crate) fn safe_name(name: &str) -> String {
     }
 }
 
+/// A tool's input as every API takes it: an object, whatever the model wrote.
+pub(crate) fn object_input(input: &serde_json::Value) -> serde_json::Value {
+    match input.is_object() {
+        true => input.clone(),
+        false => serde_json::json!({"input": input}),
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;

@@ -127,9 +127,21 @@ mod tests {
         events
     }
 
-    const CASES: &[(&str, &[u8], &[(&str, &str)])] = &[
+    /// A name, the bytes, and the name and data of each event.
+    type Case = (
+        &'static str,
+        &'static [u8],
+        &'static [(&'static str, &'static str)],
+    );
+
+    const CASES: &[Case] = &[
         ("LF", b"data: a\n\ndata: b\n\n", &[("", "a"), ("", "b")]),
         ("CRLF", b"data: a\r\n\r\ndata: b\r\n\r\n", &[("", "a"), ("", "b")]),
+        (
+            "CRLF within an event",
+            b"event: x\r\ndata: a\r\ndata: b\r\n\r\n",
+            &[("x", "a\nb")],
+        ),
         ("CR", b"data: a\r\rdata: b\r\r", &[("", "a"), ("", "b")]),
         (
             "mixed",

@@ -114,6 +114,9 @@ pub(super) enum Next {
     Leave,
 }
 
+/// Room in the store's queue, asked for.
+type RoomAsked = Pin<Box<dyn Future<Output = Result<Room, StoreError>> + Send>>;
+
 /// What wakes the actor.
 enum Wake {
     Command(Option<Command>),
@@ -167,7 +170,7 @@ impl Actor {
     /// Runs until the session is left idle, deleted, or the server ends.
     pub(super) async fn run(mut self) {
         let mut health = self.house.store.writes.watch_health();
-        let mut room: Option<Pin<Box<dyn Future<Output = Result<Room, StoreError>> + Send>>> = None;
+        let mut room: Option<RoomAsked> = None;
         while !(self.ending && self.turn.is_none()) {
             if !self.out.is_empty() && room.is_none() {
                 room = Some(Box::pin(self.house.store.writes.reserve()));
@@ -204,7 +207,7 @@ impl Actor {
 
     async fn wake(
         &mut self,
-        room: &mut Option<Pin<Box<dyn Future<Output = Result<Room, StoreError>> + Send>>>,
+        room: &mut Option<RoomAsked>,
         health: &mut tokio::sync::watch::Receiver<Health>,
     ) -> Wake {
         let approval_deadline = self.approval_deadline();
@@ -336,6 +339,9 @@ impl Actor {
 
     /// The session ends here: what it recorded is stored, then its lock is free.
     async fn leave(mut self) {
+        if let Some(workspace) = &self.workspace {
+            workspace.background().end_all().await;
+        }
         if self.flush().await.is_err() {
             tracing::warn!(session = %self.info.id, "the store ended before the session");
         }
@@ -348,7 +354,11 @@ impl Actor {
 
     /// When the session is unloaded: after half an hour, or at once if it was only looked at, or for.
     fn idle_at(&self) -> Option<Instant> {
-        let quiet = self.turn.is_none() && self.out.is_empty();
+        let background = self
+            .workspace
+            .as_ref()
+            .is_some_and(|w| !w.background().is_empty());
+        let quiet = self.turn.is_none() && self.out.is_empty() && !background;
         let patience = if self.stage == Stage::Stored {
             Duration::ZERO
         } else {

@@ -89,11 +89,7 @@ impl Actor {
     }
 
     async fn prompt(&mut self, content: Vec<Block>, reply: PromptReply) {
-        let refused = match self.may_start().await {
-            Ok(()) => None,
-            Err(refused) => Some(refused),
-        };
-        if let Some(refused) = refused {
+        if let Err(refused) = self.may_start().await {
             let _ = reply.send(Err(refused));
             return;
         }

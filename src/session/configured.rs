@@ -8,11 +8,11 @@ use super::command::SessionInfo;
 use super::house::{Profile, Profiles, Rules};
 use super::models::Models;
 use crate::approval::Rule;
-use crate::config::{AgentSettings, ConfigSource, Diagnostic, Loaded, Redactor, Settings};
+use crate::config::{self, AgentSettings, ConfigSource, Diagnostic, Loaded, Redactor, Settings};
 use crate::context::{SystemInputs, system_prompt};
 use crate::domain::Mode;
 use crate::turn::Limits;
-use crate::workspace::{Shared, Workspace};
+use crate::workspace::{self, Shared, Workspace};
 
 /// The configuration of all folders, and what is made of it.
 pub struct Configured {
@@ -26,6 +26,8 @@ struct State {
     /// Folders that the user trusts, as the store and the editor say.
     trusted: BTreeSet<PathBuf>,
     loaded: HashMap<PathBuf, Arc<Folder>>,
+    /// Variables that no child process gets.
+    stripped: BTreeSet<String>,
 }
 
 /// One folder's configuration.
@@ -43,6 +45,7 @@ impl Configured {
             source,
             trusted: BTreeSet::new(),
             loaded: HashMap::new(),
+            stripped: BTreeSet::new(),
         };
         Self {
             shared,
@@ -92,6 +95,13 @@ impl Configured {
         }
         let loaded = state.source.load(Some(folder), &state.trusted);
         self.redactor.learn_all(&loaded.settings);
+        // Sessions of several folders share the launcher: what any of them names is kept from children.
+        state.stripped.extend(loaded.settings.secret_env_names());
+        self.shared.set_stripped_env(state.stripped.clone());
+        self.shared.set_on_cancel(match loaded.settings.tools.on_cancel {
+            config::OnCancel::Interrupt => workspace::OnCancel::Interrupt,
+            config::OnCancel::Finish => workspace::OnCancel::Finish,
+        });
         for problem in &loaded.diagnostics {
             tracing::warn!(
                 file = problem.file,

@@ -12,7 +12,7 @@ use crate::domain::Mode;
 use crate::provider::CallSlots;
 use crate::store::Store;
 use crate::tool::Registry;
-use crate::turn::{Limits, ModelSource};
+use crate::turn::{Limits, ModelSource, ToolTimeouts};
 use crate::workspace::Workspace;
 
 /// What all sessions of a server share.
@@ -48,7 +48,7 @@ pub struct Profile {
     /// An approval is denied after this time; none waits for ever.
     pub approval_timeout: Option<Duration>,
     /// Time limits of tools.
-    pub tool_timeouts: Arc<dyn Fn(&str) -> Option<Duration> + Send + Sync>,
+    pub tool_timeouts: ToolTimeouts,
 }
 
 /// Rules of the configuration (R-APPR-1).

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
-use secrecy::ExposeSecret;
 
 use crate::config::{
     DefaultChoice, Env, ModelSettings, ProviderKind, ProviderSettings, RetryProfile, Settings, select_for,
@@ -248,7 +247,7 @@ impl Models {
                 gap: settings.limits.event_gap,
             },
             ca_file: network.ca_file.clone(),
-            proxy: proxy.map(|proxy| proxy.expose_secret().to_owned()),
+            proxy: proxy.cloned(),
             models: self
                 .settings
                 .models

@@ -65,6 +65,10 @@ impl Parent {
 
 impl How {
     #[cfg(target_os = "linux")]
+    #[expect(
+        deprecated,
+        reason = "the descriptor is owned and moves in; its successor is an unsafe function"
+    )]
     fn of(pid: Pid) -> Result<Self, Errno> {
         use tokio::io::{Interest, unix::AsyncFd};
         match rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {

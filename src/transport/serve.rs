@@ -262,7 +262,7 @@ where
                     None
                 }
                 Happened::ToClient(request) => {
-                    self.to_client(request);
+                    self.send_to_client(request);
                     None
                 }
                 Happened::Input(input) => {
@@ -491,13 +491,13 @@ where
     fn pass_on_requests(&mut self) {
         for _ in 0..TO_CLIENT {
             match next_of(&mut self.requests).now_or_never() {
-                Some(request) => self.to_client(request),
+                Some(request) => self.send_to_client(request),
                 None => return,
             }
         }
     }
 
-    fn to_client(&mut self, request: Option<Request>) {
+    fn send_to_client(&mut self, request: Option<Request>) {
         let Some(request) = request else {
             self.requests = None;
             return;
@@ -543,7 +543,7 @@ where
                     last_words = Some(deadline.min(clock::now() + LAST_WORDS));
                 }
                 Some(answered) = self.running.next(), if !self.running.is_empty() => self.answered(answered),
-                request = next_of(&mut self.requests) => self.to_client(request),
+                request = next_of(&mut self.requests) => self.send_to_client(request),
                 () = tokio::time::sleep_until(last_words.unwrap_or(deadline)), if last_words.is_some() => break,
             }
         }

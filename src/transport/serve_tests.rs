@@ -1,1 +1,699 @@
+//! The loop, driven by a client of the test over an in-memory pipe; time is paused where it matters.
 
+use std::sync::{Arc, Mutex};
+
+use futures::channel::mpsc as futures_mpsc;
+use serde_json::json;
+use tokio::io::{AsyncWriteExt, DuplexStream};
+use tokio::sync::mpsc;
+
+use tower_lsp::jsonrpc::Error;
+
+use super::*;
+use crate::transport::stdio::Output;
+use crate::transport::writer::Writer;
+
+type Reply = BoxFuture<'static, Result<Option<Response>, String>>;
+
+/// What the handlers have done, in order.
+type Record = Arc<Mutex<Vec<String>>>;
+
+struct Fake {
+    record: Record,
+    mailbox: mpsc::Sender<i64>,
+}
+
+impl Service<Request> for Fake {
+    type Response = Option<Response>;
+    type Error = String;
+    type Future = Reply;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), String>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Reply {
+        let (method, id, params) = request.into_parts();
+        let params = params.unwrap_or_default();
+        assert!(method != "panicCall", "in call");
+        let (record, mailbox) = (self.record.clone(), self.mailbox.clone());
+        async move {
+            let result = match &*method {
+                "echo" | "initialize" | "initialized" | "shutdown" => params,
+                "wait" | "agent/prompt" => {
+                    cancel_token().cancelled().await;
+                    json!("ended by its token")
+                }
+                "deaf" | "agent/compact" => std::future::pending().await,
+                "panic" => panic!("at once"),
+                "panicLater" => {
+                    tokio::task::yield_now().await;
+                    panic!("later")
+                }
+                "post" => {
+                    // A channel of the runtime, with room: must not wait, however many there are.
+                    mailbox
+                        .send(params.as_i64().or(params[0].as_i64()).unwrap())
+                        .await
+                        .unwrap();
+                    params
+                }
+                "sleep" => {
+                    tokio::time::sleep(Duration::from_millis(params[0].as_u64().unwrap())).await;
+                    record.lock().unwrap().push("slept".to_owned());
+                    params
+                }
+                "none" => return Ok(None),
+                "broken" => return Err("gone".to_owned()),
+                "own" => {
+                    let error = Error {
+                        code: ErrorCode::RequestCancelled,
+                        message: "own".into(),
+                        data: Some(json!({"turnId": 1})),
+                    };
+                    return Ok(id.map(|id| Response::from_error(id, error)));
+                }
+                "bare" => return Ok(id.map(|id| Response::from_error(id, Error::invalid_params("bare")))),
+                _ => {
+                    let mut error = Error::method_not_found();
+                    error.data = Some(Value::String(method.into_owned()));
+                    return Ok(id.map(|id| Response::from_error(id, error)));
+                }
+            };
+            Ok(id.map(|id| Response::from_ok(id, result)))
+        }
+        .boxed()
+    }
+}
+
+struct Client {
+    input: Option<DuplexStream>,
+    sent: mpsc::UnboundedReceiver<Value>,
+    outbox: Outbox,
+    root: CancellationToken,
+    serving: Task<Ended>,
+    posted: mpsc::Receiver<i64>,
+    /// What the service asks of the client.
+    ask: futures_mpsc::Sender<Request>,
+    /// What the service hears from the client.
+    heard: futures_mpsc::UnboundedReceiver<Response>,
+    record: Record,
+}
+
+fn start() -> Client {
+    start_with(|_| async {})
+}
+
+fn start_with<F>(on_end: impl FnOnce(End) -> F + Send + 'static) -> Client
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (input, theirs) = tokio::io::duplex(64 << 10);
+    let outbox = Outbox::new(Duration::ZERO);
+    let root = CancellationToken::new();
+    let (tell, sent) = mpsc::unbounded_channel();
+    let written = spawn({
+        let outbox = outbox.clone();
+        async move {
+            let mut batch = Vec::new();
+            while outbox.take(&mut batch, 128 << 10).await {
+                for slot in batch.drain(..) {
+                    let mut bytes = Vec::new();
+                    slot.write_to(&mut bytes);
+                    let at = memchr::memmem::find(&bytes, b"\r\n\r\n").unwrap() + 4;
+                    let _ = tell.send(serde_json::from_slice(&bytes[at..]).unwrap());
+                }
+            }
+        }
+    });
+    let (mailbox, posted) = mpsc::channel(10_000);
+    let (ask, requests) = futures_mpsc::channel(1);
+    let (answers, heard) = futures_mpsc::unbounded();
+    let record = Record::default();
+    let connection = Connection {
+        input: theirs,
+        service: Fake {
+            record: record.clone(),
+            mailbox,
+        },
+        requests,
+        answers,
+        outbox: outbox.clone(),
+        written: written.map(drop).boxed(),
+        root: root.clone(),
+        options: Options {
+            exempt: &["agent/prompt", "agent/compact"],
+            ..Options::default()
+        },
+    };
+    let serving = spawn(connection.serve(on_end));
+    Client {
+        input: Some(input),
+        sent,
+        outbox,
+        root,
+        serving,
+        posted,
+        ask,
+        heard,
+        record,
+    }
+}
+
+fn frame(body: &str) -> String {
+    format!("Content-Length: {}\r\n\r\n{body}", body.len())
+}
+
+fn request(id: impl Into<Value>, method: &str, params: Value) -> String {
+    let id: Value = id.into();
+    frame(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string())
+}
+
+fn notification(method: &str, params: Value) -> String {
+    frame(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string())
+}
+
+fn cancel(id: impl Into<Value>) -> String {
+    let id: Value = id.into();
+    notification("$/cancelRequest", json!({"id": id}))
+}
+
+impl Client {
+    async fn send(&mut self, text: impl AsRef<[u8]>) {
+        self.input
+            .as_mut()
+            .unwrap()
+            .write_all(text.as_ref())
+            .await
+            .unwrap();
+    }
+
+    async fn next(&mut self) -> Value {
+        self.sent.recv().await.expect("an answer")
+    }
+
+    /// Id and result, or id and error code.
+    async fn answer(&mut self) -> (Value, Value) {
+        let message = self.next().await;
+        outcome(&message)
+    }
+
+    async fn end(mut self) -> (Ended, Vec<Value>) {
+        let ended = (&mut self.serving).await.unwrap();
+        let mut rest = Vec::new();
+        while let Some(message) = self.sent.recv().await {
+            rest.push(message);
+        }
+        (ended, rest)
+    }
+}
+
+fn outcome(message: &Value) -> (Value, Value) {
+    let outcome = message.get("result").unwrap_or(&message["error"]["code"]);
+    (message["id"].clone(), outcome.clone())
+}
+
+#[tokio::test]
+async fn handlers_start_in_the_order_of_the_wire() {
+    let mut client = start();
+    for at in 0..2_000_i64 {
+        let text = match at % 2 {
+            0 => notification("post", json!([at])),
+            _ => request(at, "post", json!([at])),
+        };
+        client.send(text).await;
+    }
+    for at in 0..2_000 {
+        assert_eq!(client.posted.recv().await, Some(at));
+    }
+    for at in (1..2_000).step_by(2) {
+        assert_eq!(client.answer().await, (json!(at), json!([at])));
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_right_behind_its_request_is_obeyed() {
+    let mut client = start();
+    for id in 0..300 {
+        client.send(request(id, "wait", json!([])) + &cancel(id)).await;
+        assert_eq!(client.answer().await, (json!(id), json!("ended by its token")));
+    }
+    client
+        .send(request("7", "wait", json!([])) + &cancel(7) + &cancel("7"))
+        .await;
+    assert_eq!(client.answer().await, (json!("7"), json!("ended by its token")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deaf_handler_has_a_grace_and_an_exempt_one_all_its_time() {
+    let mut client = start();
+    client
+        .send(request(1, "deaf", json!([])) + &request(2, "agent/compact", json!([])))
+        .await;
+    client.send(cancel(1) + &cancel(2)).await;
+    let start = crate::base::clock::now();
+    assert_eq!(client.answer().await, (json!(1), json!(-32_800)));
+    assert_eq!(start.elapsed(), Duration::from_millis(1_500));
+    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    assert!(client.sent.try_recv().is_err());
+    client
+        .send(request(3, "agent/prompt", json!([])) + &cancel(3))
+        .await;
+    assert_eq!(client.answer().await, (json!(3), json!("ended by its token")));
+}
+
+#[tokio::test]
+async fn panics_and_failures_are_answers() {
+    let mut client = start();
+    for (method, code) in [
+        ("panic", -32_603),
+        ("panicLater", -32_603),
+        ("panicCall", -32_603),
+        ("broken", -32_603),
+        ("none", -32_601),
+        ("$/unknown", -32_601),
+        ("agent/unknown", -32_601),
+        ("bare", -32_602),
+        ("exit", -32_600),
+        ("$/cancelRequest", -32_600),
+    ] {
+        client
+            .send(notification(method, json!([])).replace("\"exit\"", "\"none\""))
+            .await;
+        client.send(request(1, method, json!([]))).await;
+        let message = client.next().await;
+        assert_eq!(outcome(&message), (json!(1), json!(code)), "{method}");
+        assert!(message["error"]["data"]["code"].is_string(), "{message}");
+        assert_eq!(message["error"]["data"]["message"], message["error"]["message"]);
+        client.send(request(1, "echo", json!([2]))).await;
+        assert_eq!(client.answer().await, (json!(1), json!([2])), "after {method}");
+    }
+    client.send(request(1, "own", json!([]))).await;
+    assert_eq!(
+        client.next().await["error"]["data"],
+        json!({"turnId": 1}),
+        "a handler's data stays"
+    );
+}
+
+#[tokio::test]
+async fn a_live_id_is_not_disturbed_by_its_second_use() {
+    let mut client = start();
+    client
+        .send(request(1, "wait", json!([])) + &request(1, "echo", json!([])))
+        .await;
+    assert_eq!(client.answer().await, (json!(1), json!(-32_600)));
+    client.send(request("1", "echo", json!([]))).await;
+    assert_eq!(
+        client.answer().await,
+        (json!("1"), json!([])),
+        "a text is another id"
+    );
+    client.send(cancel(1)).await;
+    assert_eq!(client.answer().await, (json!(1), json!("ended by its token")));
+    client.send(request(1, "echo", json!([]))).await;
+    assert_eq!(client.answer().await, (json!(1), json!([])), "free again");
+}
+
+#[tokio::test]
+async fn too_many_at_once_are_refused_and_can_be_cancelled() {
+    let mut client = start();
+    for id in 0..4_096 {
+        client.send(request(id, "wait", json!([]))).await;
+    }
+    client.send(request(9_999, "echo", json!([]))).await;
+    let message = client.next().await;
+    assert_eq!(outcome(&message), (json!(9_999), json!(-32_000)));
+    assert_eq!(message["error"]["data"]["class"], "retryable");
+    client.send(cancel(4_000)).await;
+    assert_eq!(client.answer().await, (json!(4_000), json!("ended by its token")));
+    client.send(request(9_999, "echo", json!([]))).await;
+    assert_eq!(client.answer().await, (json!(9_999), json!([])));
+}
+
+#[tokio::test]
+async fn bad_input_is_answered_and_harms_nobody() {
+    let mut client = start();
+    client.send(request("running", "wait", json!([]))).await;
+    let bad: [(&[u8], Value, i64); 12] = [
+        (b"Content-Length: x\r\n\r\n", json!(null), -32_700),
+        (b"Content-Length: 1000000000000\r\n\r\n", json!(null), -32_700),
+        (b"Content-Length: -5\r\n\r\n", json!(null), -32_700),
+        (b"hello\r\n\r\n", json!(null), -32_700),
+        (b"Content-Length: 3\r\n\r\n{]}", json!(null), -32_700),
+        (b"Content-Length: 0\r\n\r\n", json!(null), -32_700),
+        (b"Content-Length: 2\r\n\r\n\xff\xfe", json!(null), -32_700),
+        (b"Content-Length: 2\r\n\r\n[]", json!(null), -32_600),
+        (b"Content-Length: 2\r\n\r\n{}", json!(null), -32_600),
+        (
+            b"Content-Length: 24\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":5}",
+            json!(5),
+            -32_600,
+        ),
+        (
+            b"Content-Length: 41\r\n\r\n{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"echo\"}",
+            json!(null),
+            -32_700,
+        ),
+        (
+            b"Content-Type: x; charset=latin1\r\nContent-Length: 2\r\n\r\n{}",
+            json!(null),
+            -32_700,
+        ),
+    ];
+    for (bytes, id, code) in bad {
+        client.send(bytes).await;
+        if bytes.ends_with(b"\"echo\"}") {
+            // Two bytes more than its header says.
+            assert_eq!(client.answer().await, (id.clone(), json!(code)));
+            client.send(request(1, "echo", json!([]))).await;
+            assert_eq!(client.answer().await, (id, json!(code)));
+            assert_eq!(client.answer().await, (json!(1), json!([])));
+            continue;
+        }
+        assert_eq!(
+            client.answer().await,
+            (id, json!(code)),
+            "{}",
+            String::from_utf8_lossy(bytes)
+        );
+        client.send(request(1, "echo", json!([]))).await;
+        assert_eq!(client.answer().await, (json!(1), json!([])));
+    }
+    client.send(cancel("running")).await;
+    assert_eq!(
+        client.answer().await,
+        (json!("running"), json!("ended by its token"))
+    );
+}
+
+#[tokio::test]
+async fn a_frame_over_the_limit_is_skipped() {
+    let mut client = start();
+    client.send(format!("Content-Length: {}\r\n\r\n", 40 << 20)).await;
+    assert_eq!(
+        client.answer().await,
+        (json!(null), json!(-32_600)),
+        "answered before it has come"
+    );
+    for _ in 0..40 {
+        client.send(vec![b'x'; 1 << 20]).await;
+    }
+    client.send(request(1, "echo", json!([]))).await;
+    assert_eq!(client.answer().await, (json!(1), json!([])));
+}
+
+#[tokio::test]
+async fn answers_of_the_client_reach_the_service() {
+    let mut client = start();
+    client
+        .send(frame(r#"{"jsonrpc":"2.0","id":3,"result":[4]}"#))
+        .await;
+    assert_eq!(
+        client.heard.next().await,
+        Some(Response::from_ok(Id::Number(3), json!([4])))
+    );
+    client
+        .send(frame(
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"x"}}"#,
+        ))
+        .await;
+    client.send(frame(r#"{"id":4,"result":[4]}"#)).await;
+    let heard = client.heard.next().await.unwrap();
+    assert!(heard.is_error() && *heard.id() == Id::Number(4), "{heard:?}");
+    assert!(client.sent.try_recv().is_err(), "no answer to an answer");
+}
+
+#[tokio::test]
+async fn requests_to_the_client_leave_before_later_answers() {
+    let mut client = start();
+    client
+        .send(request(0, "initialize", json!({})) + &notification("initialized", json!({})))
+        .await;
+    client.next().await;
+    for id in 1..200 {
+        client
+            .ask
+            .try_send(Request::build("ask").id(id).finish())
+            .unwrap();
+        client.send(request(id, "echo", json!([]))).await;
+        assert_eq!(client.next().await["method"], "ask");
+        assert_eq!(client.answer().await, (json!(id), json!([])));
+    }
+    client.ask.close_channel();
+    client.send(request(1, "echo", json!([]))).await;
+    assert_eq!(client.answer().await, (json!(1), json!([])));
+}
+
+#[tokio::test]
+async fn notifications_wait_for_initialized() {
+    let note = |outbox: &Outbox| {
+        outbox.push(Item::Notification {
+            body: br#"{"note":1}"#.to_vec(),
+            group: Some(1),
+            permit: None,
+        });
+    };
+    let mut client = start();
+    note(&client.outbox);
+    client
+        .send(notification("initialized", json!({})) + &request(1, "echo", json!([])))
+        .await;
+    assert_eq!(
+        client.answer().await,
+        (json!(1), json!([])),
+        "not before `initialize` is answered"
+    );
+    client
+        .send(request(2, "initialize", json!({"processId": null})))
+        .await;
+    assert_eq!(client.answer().await, (json!(2), json!({"processId": null})));
+    assert_eq!(client.next().await["note"], 1);
+}
+
+/// How a client can end, and what that is.
+async fn ends() -> Vec<(Client, End, bool)> {
+    let mut eof = start();
+    eof.input = None;
+    let mut exit = start();
+    exit.send(notification("exit", json!(null))).await;
+    let mut orderly = start();
+    orderly
+        .send(request(1, "shutdown", json!(null)) + &notification("exit", json!(null)))
+        .await;
+    assert_eq!(orderly.answer().await, (json!(1), json!(null)));
+    let mut shutdown_eof = start();
+    shutdown_eof.send(request(1, "shutdown", json!(null))).await;
+    shutdown_eof.answer().await;
+    shutdown_eof.input = None;
+    let cancelled = start();
+    cancelled.root.cancel();
+    vec![
+        (eof, End::EndOfInput, false),
+        (exit, End::Exit, false),
+        (orderly, End::Exit, true),
+        (shutdown_eof, End::EndOfInput, true),
+        (cancelled, End::Cancelled, false),
+    ]
+}
+
+#[tokio::test]
+async fn the_end_comes_and_says_what_it_was() {
+    for (client, end, after_shutdown) in ends().await {
+        let (ended, rest) = client.end().await;
+        assert_eq!(ended, Ended { end, after_shutdown });
+        assert_eq!(ended.exit_code(), u8::from(!after_shutdown));
+        assert!(rest.is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_comes_in_time_whatever_hangs() {
+    let mut client = start_with(|_| std::future::pending());
+    client
+        .send(request(1, "deaf", json!([])) + &request(2, "agent/compact", json!([])))
+        .await;
+    client
+        .send(notification("deaf", json!([])) + &request(3, "wait", json!([])))
+        .await;
+    client.send(notification("exit", json!(null))).await;
+    let start = crate::base::clock::now();
+    assert_eq!(client.answer().await, (json!(3), json!("ended by its token")));
+    let (_, mut rest) = client.end().await;
+    assert!(
+        start.elapsed() <= Duration::from_millis(1_950),
+        "{:?}",
+        start.elapsed()
+    );
+    rest.sort_by_key(|message| message["id"].as_i64());
+    let rest: Vec<_> = rest.iter().map(outcome).collect();
+    assert_eq!(
+        rest,
+        [(json!(1), json!(-32_800)), (json!(2), json!(-32_603))],
+        "everybody is answered"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quick_end_does_not_wait_for_the_deaf() {
+    let mut client = start();
+    client
+        .send(request(1, "deaf", json!([])) + &notification("exit", json!(null)))
+        .await;
+    let start = crate::base::clock::now();
+    let (_, rest) = client.end().await;
+    assert_eq!(start.elapsed(), LAST_WORDS);
+    assert_eq!(outcome(&rest[0]), (json!(1), json!(-32_603)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn last_words_still_leave() {
+    let (outbox_in, outbox_of) = tokio::sync::oneshot::channel::<Outbox>();
+    let mut client = start_with(|end| async move {
+        assert_eq!(end, End::EndOfInput);
+        let outbox = outbox_of.await.unwrap();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        outbox.push(Item::Notification {
+            body: br#"{"turnEnded":1}"#.to_vec(),
+            group: Some(1),
+            permit: None,
+        });
+    });
+    client
+        .send(request(0, "initialize", json!({})) + &notification("initialized", json!({})))
+        .await;
+    client.next().await;
+    client.send(request(1, "sleep", json!([200]))).await;
+    client.send(request(2, "agent/prompt", json!([]))).await;
+    client.input = None;
+    outbox_in.send(client.outbox.clone()).unwrap();
+    let record = client.record.clone();
+    let (_, rest) = client.end().await;
+    assert_eq!(*record.lock().unwrap(), ["slept"]);
+    assert_eq!(rest[0], json!({"turnEnded": 1}));
+    assert_eq!(outcome(&rest[1]), (json!(1), json!([200])));
+    // It ended with no word of its own: `on_end` is to see to that.
+    assert_eq!(outcome(&rest[2]), (json!(2), json!(-32_603)));
+}
+
+#[tokio::test]
+async fn a_panic_at_the_end_is_no_end_of_its_own() {
+    let mut client = start_with(|_| async { panic!("in on_end") });
+    client.input = None;
+    assert_eq!(client.end().await.0.end, End::EndOfInput);
+}
+
+#[tokio::test]
+async fn the_end_of_the_parent_is_ours() {
+    #[expect(clippy::disallowed_methods, reason = "a test needs a process to watch")]
+    let mut parent = std::process::Command::new("cat")
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut client = start();
+    client
+        .send(request(1, "initialize", json!({"processId": parent.id()})))
+        .await;
+    client.answer().await;
+    client.send(request(2, "echo", json!([]))).await;
+    client.answer().await;
+    parent.kill().unwrap();
+    assert_eq!(client.end().await.0.end, End::ParentGone);
+    parent.wait().unwrap();
+}
+
+#[tokio::test]
+async fn a_parent_that_is_not_here_is_ignored() {
+    let mut client = start();
+    client
+        .send(request(1, "initialize", json!({"processId": 2_000_000_000})))
+        .await;
+    client.answer().await;
+    client.send(request(2, "echo", json!([]))).await;
+    assert_eq!(client.answer().await, (json!(2), json!([])));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_is_not_read() {
+    let (mut input, theirs) = tokio::io::duplex(64 << 10);
+    let (outbox, root) = (Outbox::new(Duration::ZERO), CancellationToken::new());
+    let (mailbox, _posted) = mpsc::channel(1);
+    let serving = spawn(
+        Connection {
+            input: theirs,
+            service: Fake {
+                record: Record::default(),
+                mailbox,
+            },
+            requests: futures::stream::pending(),
+            answers: futures::sink::drain(),
+            outbox: outbox.clone(),
+            written: futures::future::ready(()),
+            root: root.clone(),
+            options: Options::default(),
+        }
+        .serve(|_| async {}),
+    );
+    let bad = "Content-Length: 2\r\n\r\n[]".repeat(1_000);
+    let mut sent = 0;
+    // Nobody takes from the outbox: what is written ends in the pipe and the answers that are kept.
+    while let Ok(written) =
+        tokio::time::timeout(Duration::from_millis(500), input.write_all(bad.as_bytes())).await
+    {
+        written.unwrap();
+        sent += bad.len();
+        assert!(sent < 64 << 20, "input is read without end");
+    }
+    assert!(!outbox.has_room());
+    let mut batch = Vec::new();
+    outbox.take(&mut batch, 4 << 20).await;
+    input.write_all(b"Content-Length: 2\r\n\r\n[]").await.unwrap();
+    root.cancel();
+    assert_eq!(serving.await.unwrap().end, End::Cancelled);
+}
+
+#[tokio::test]
+async fn a_broken_pipe_ends_serving() {
+    let (mut input, theirs) = tokio::io::duplex(64 << 10);
+    let (outbox, root) = (Outbox::new(Duration::ZERO), CancellationToken::new());
+    let (read, write) = rustix::pipe::pipe().unwrap();
+    let writer = Writer::start(outbox.clone(), Output::new(write), root.clone()).unwrap();
+    let (mailbox, _posted) = mpsc::channel(1);
+    let serving = spawn(
+        Connection {
+            input: theirs,
+            service: Fake {
+                record: Record::default(),
+                mailbox,
+            },
+            requests: futures::stream::pending(),
+            answers: futures::sink::drain(),
+            outbox,
+            written: writer,
+            root,
+            options: Options::default(),
+        }
+        .serve(|_| async {}),
+    );
+    drop(read);
+    input
+        .write_all(request(1, "echo", json!([])).as_bytes())
+        .await
+        .unwrap();
+    assert_eq!(serving.await.unwrap().end, End::PipeBroken);
+}
+
+#[tokio::test]
+async fn input_is_heard_through_a_flood_of_answers() {
+    let mut client = start();
+    let flood = spawn({
+        let mut ask = client.ask.clone();
+        async move { while ask.send(Request::build("flood").finish()).await.is_ok() {} }
+    });
+    client.send(request(1, "wait", json!([])) + &cancel(1)).await;
+    assert_eq!(client.answer().await, (json!(1), json!("ended by its token")));
+    flood.abort();
+}
+
+#[path = "library_tests.rs"]
+mod with_the_library;

@@ -293,7 +293,7 @@ impl Accumulator {
                 }
             }
         }
-        let message = (!content.is_empty()).then(|| Message {
+        let message = (!content.is_empty()).then_some(Message {
             id: self.id,
             role: Role::Assistant,
             content,

@@ -188,8 +188,17 @@ async fn ask(
     waiting.diff = preview.diff;
     waiting.locations = preview.locations;
     cx.port.emit(Event::ToolCall(waiting)).await?;
+    let approved = question.effect.clone();
     match cx.port.question(question).await? {
-        Answer::Allow { input: None } => Ok(Permission::Granted(prepared)),
+        Answer::Allow { input: None } => match effect(cx, call, prepared.as_ref()) {
+            // A link swapped while the person was reading, say: what was approved is no longer what would be.
+            Ok(now) if now != approved => Ok(Permission::Refused(
+                ToolCallStatus::Failed,
+                "what the call would touch changed while it waited for approval; look again".to_owned(),
+            )),
+            Ok(_) => Ok(Permission::Granted(prepared)),
+            Err(refused) => Ok(refused),
+        },
         Answer::Allow { input: Some(edited) } => edit(cx, call, edited).await,
         Answer::Deny { feedback } => {
             let why = match feedback {

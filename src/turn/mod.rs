@@ -62,12 +62,15 @@ pub struct TurnContext {
     /// The turn's limits.
     pub limits: Limits,
     /// Time limit of a tool by name, where the configuration sets one.
-    pub tool_timeouts: Arc<dyn Fn(&str) -> Option<Duration> + Send + Sync>,
+    pub tool_timeouts: ToolTimeouts,
     /// Counters.
     pub totals: Arc<Totals>,
     /// Calls that an earlier turn left open, to be settled first.
     pub carried: Vec<Carried>,
 }
+
+/// The configured time limit of a tool by its name.
+pub type ToolTimeouts = Arc<dyn Fn(&str) -> Option<Duration> + Send + Sync>;
 
 /// An open call of an interrupted turn, whose approval keeps its id.
 #[derive(Clone, Debug)]

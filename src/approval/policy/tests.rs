@@ -9,8 +9,16 @@ fn rules(texts: &[&str]) -> Vec<Rule> {
 }
 
 fn sample(mode: Mode) -> Policy {
+    static SAMPLE: std::sync::LazyLock<Policy> = std::sync::LazyLock::new(in_mode_ask);
     Policy {
         mode,
+        ..SAMPLE.clone()
+    }
+}
+
+fn in_mode_ask() -> Policy {
+    Policy {
+        mode: Mode::Ask,
         require_approval: rules(&["bash(cargo publish*)", "write_file(Cargo.toml)", "web_search"]),
         allow: rules(&[
             "bash(git status*)",
@@ -61,9 +69,12 @@ fn bash(command: &str) -> String {
 }
 
 fn check(expected: &str, commands: &[&str]) {
-    for command in commands {
-        assert_eq!(bash(command), expected, "{command:?}");
-    }
+    let wrong: Vec<(String, &str)> = commands
+        .iter()
+        .map(|command| (bash(command), *command))
+        .filter(|(found, _)| found != expected)
+        .collect();
+    assert!(wrong.is_empty(), "expected {expected}: {wrong:#?}");
 }
 
 #[test]
@@ -81,6 +92,7 @@ fn commands_that_a_rule_allows() {
             "git status; git diff HEAD~1",
             "git status | grep foo",
             "git diff | cat",
+            "git status |& cat",
             "git status\ngit diff",
             "(git status; ls)",
             "{ git status; ls; }",
@@ -137,7 +149,6 @@ fn commands_that_no_rule_allows() {
             "git status && make",
             "git status || make",
             "git status | make",
-            "git status |& cat",
             "git status & make",
             "git status\nmake",
             "git status\n\nmake",
@@ -168,6 +179,7 @@ fn commands_that_no_rule_allows() {
             "> out",
             "ls > src/main.rs",
             "{ ls; } > out",
+            "A=($(make)) ls",
             "(ls) >> out",
             "while ls; do ls; done > out",
             "echo x > ~/.bashrc",
@@ -215,7 +227,6 @@ fn commands_that_no_rule_allows() {
             "set -a; ls",
             "shopt -s expand_aliases; ls",
             "trap make EXIT; ls",
-            "coproc make",
             "python3 -c 'print(1)'",
             "python3 x.py",
             "node -e 1",
@@ -228,7 +239,6 @@ fn commands_that_no_rule_allows() {
             "git --exec-path=/tmp/x status",
             "git diff --output=out",
             "git diff --ext-diff",
-            "git $x",
             "gcc $x",
             "git status $HOME",
             "git status ${x}",
@@ -253,6 +263,8 @@ fn commands_that_may_be_denied_ask_in_full_too() {
             "$x",
             "$x status",
             "rm $x",
+            "git $x",
+            "coproc make",
             "git $'push\\x20'",
             "g* status",
             "\"$cmd\" -rf /",
@@ -272,7 +284,6 @@ fn commands_that_may_be_denied_ask_in_full_too() {
             "echo ${x:-$(make)}",
             "echo $((a[$(make)]))",
             "[[ $(make) ]]",
-            "A=($(make)) ls",
             "echo `echo \\`make\\``",
             "git status\r",
             "git\u{a0}status",
@@ -591,7 +602,7 @@ fn rules_for_files_that_need_care() {
         ("read_file", EffectKind::Read, ".env", '?'),
         ("read_file(**)", EffectKind::Read, ".env", '?'),
         ("read_file(.env)", EffectKind::Read, ".env", 'A'),
-        ("read_file(.env*)", EffectKind::Read, ".env.local", '?'),
+        ("read_file(.env*)", EffectKind::Read, ".env.local", 'A'),
         ("read_file(.env.*)", EffectKind::Read, ".env.local", 'A'),
         ("read_file", EffectKind::Read, "/etc/hosts", '?'),
         ("read_file(/etc/*)", EffectKind::Read, "/etc/hosts", 'A'),
@@ -925,7 +936,11 @@ fn freedom(verdict: &Verdict) -> u8 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig {
+        cases: 192,
+        max_global_rejects: 50_000,
+        ..ProptestConfig::default()
+    })]
 
     /// A rule that denies a call alone denies it whatever else stands in the policy.
     #[test]
@@ -934,7 +949,7 @@ proptest! {
         prop_assume!(matches!(judge(&alone, tool, &effect), Verdict::Deny { .. }));
         let mut policy = policy;
         policy.deny.push(Rule::parse(deny).unwrap());
-        prop_assert!(matches!(judge(&policy, tool, &effect), Verdict::Deny { .. }));
+        prop_assert_eq!(letter(&judge(&policy, tool, &effect)), 'D');
     }
 
     /// More denials, more questions, a stricter mode: never more freedom. More grants: never less.

@@ -38,7 +38,7 @@ fn parts() {
         ("echo '' \"\"", &["echo '' ''"]),
         ("'git status'", &["'git status'"]),
         ("a; b && c || d | e & f\ng", &["a", "b", "c", "d", "e", "f", "g"]),
-        ("! a |& b", &["a", "b >…"]),
+        ("! a |& b", &["a", "b"]),
         ("time -p a", &["a"]),
         ("(a; b) && { c; }", &["a", "b", "c"]),
         (
@@ -51,7 +51,26 @@ fn parts() {
         ("for x in $(b); do a; done", &["b", "x= …", "a"]),
         ("case $(x) in a) b;; *) c;; esac", &["x", "b", "c"]),
         ("f() { a; }; f", &["a", "f"]),
-        ("coproc a", &["a"]),
+        ("git\\\n status", &["git status"]),
+        ("if\\\n a; then b; fi", &["a", "b"]),
+        ("if (a) then { b; } fi", &["a", "b"]),
+        ("case x in (a|b) c;; d) e;& *) f; esac; g", &["c", "e", "f", "g"]),
+        ("(case x in a) b;; esac) | c", &["b", "c"]),
+        ("function f { a; }; function g () (b)", &["a", "b"]),
+        ("select x in a b; do c; done", &["c"]),
+        ("a {x}> f b", &["a b >f"]),
+        ("a 2>f b 12< g", &["a b >f <g"]),
+        ("a <<E; b\n$(c)\nE\nd", &["a", "b", "c", "d"]),
+        ("cat <<-E\n\t$(b)\n\tE\na", &["cat", "b", "a"]),
+        ("cat <<A <<B\n$(a)\nA\n$(b)\nB\nc", &["cat", "a", "b", "c"]),
+        ("$(cat <<E\nx\nE\n)", &["cat", "…"]),
+        (
+            "a ${x} ${#x} ${x%.rs} ${x:-y} ${a[@]} $1 $? $",
+            &["a … … … … … … … '$'"],
+        ),
+        ("a $(( (x+1)*2 ))", &["a …"]),
+        ("a\"$(b \"$(c)\")\"", &["c", "b …", "…"]),
+        ("[ -f x ] && a", &["[ -f x ]", "a"]),
         ("echo $(a; b) `c` \"$(d)\"", &["a", "b", "c", "d", "echo … … …"]),
         ("diff <(a) <(b)", &["a", "b", "diff … …"]),
         ("tee >(a) > out", &["a", "tee … >out"]),
@@ -73,9 +92,11 @@ fn parts() {
         ("a $'x' $'\\x41' $\"t\"", &["a x … …"]),
         ("$a b", &["… b"]),
         ("[[ -f x ]] && a", &["[[ …", "a"]),
-        ("((x++)); a", &["(( …", "a"]),
+        ("((x++)); a", &["'((' …", "a"]),
+        ("a; # b; c", &["a"]),
+        ("(a)#b", &["a"]),
         ("cat <<E\nplain\nE\na", &["cat", "a"]),
-        ("cat <<E\n$(b)\nE\na", &["b", "cat", "a"]),
+        ("cat <<E\n$(b)\nE\na", &["cat", "b", "a"]),
         ("cat <<'E'\n$(b)\nE\na", &["cat", "a"]),
         ("cat <<< \"$(b)\"", &["b", "cat"]),
         ("a # b; c", &["a"]),
@@ -91,14 +112,12 @@ fn parts() {
 #[test]
 fn what_is_not_understood_says_so() {
     let long = format!("echo {}", "x".repeat(MAX_BYTES));
-    let deep = format!("{}a{}", "(".repeat(100), ")".repeat(100));
-    let quoted = format!("echo '{}'", "((".repeat(10));
+    let deep = format!("{}a{}", "$(".repeat(100), ")".repeat(100));
     let many = "a;".repeat(MAX_PARTS + 1);
     for command in [
         "echo 'unfinished",
         "echo \"unfinished",
         "echo $(unfinished",
-        "if a; then",
         "a )",
         "a\r\nb",
         "a\0b",
@@ -108,12 +127,33 @@ fn what_is_not_understood_says_so() {
         "echo $((a[$(rm)]))",
         "[[ $(rm) ]]",
         "(( a[$(rm)] ))",
-        "A=($(rm))",
+        "coproc a",
+        "((a); rm)",
+        "a $((rm) | (rm))",
+        "a[1 2]=x",
+        "x ${ rm; }",
+        "x ${x@P}",
+        "x $[1]",
+        "x \"$\\\n(rm)\"",
+        "gi\\\nt",
+        "git 2\\\n>f push",
+        "a(b)",
+        "a (b)",
+        "(a) b",
+        "{ a; } b",
+        "(a",
+        "case x in a) b",
+        "cat <<E",
+        "cat <<E\nE\\\n\nrm",
+        "cat <<$x\nE\n",
+        "cat <<E \"a\nE\nb\"\nE\n",
+        "a >",
+        "a > ;",
         "echo `a \\`rm\\``",
         "for ((a[$(rm)];;)); do x; done",
+        "for $x in a; do b; done",
         long.as_str(),
         deep.as_str(),
-        quoted.as_str(),
         many.as_str(),
     ] {
         assert!(
@@ -213,7 +253,7 @@ fn repeated_pieces_end_soon_and_do_not_overflow() {
     for piece in PIECES {
         for tail in ["", " ", "a", " a; "] {
             let unit = format!("{piece}{tail}");
-            for times in [3, MAX_OPENERS, MAX_BYTES / unit.len()] {
+            for times in [3, 64, MAX_BYTES / unit.len()] {
                 on_a_small_stack(unit.repeat(times));
             }
         }

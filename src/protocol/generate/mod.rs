@@ -1,1 +1,127 @@
-//! Generators.
+//! What is published from the wire types: JSON Schema, TypeScript, Lua, and the reference in protocol.md.
+//!
+//! [`model`] reads the schemas of all types in the table into one plain list; a file per language writes it
+//! down. `tests/generated.rs` compares with what is in the repository, and writes it under
+//! `UPDATE_PROTOCOL=1`.
+
+mod lua;
+mod markdown;
+mod model;
+mod typescript;
+
+use schemars::SchemaGenerator;
+use serde_json::{Map, Value, json};
+
+use self::model::Model;
+use super::PROTOCOL_VERSION;
+use super::table::{self, Entry, TypeRef};
+
+/// Where the generated part of protocol.md begins and ends.
+const BEGIN: &str = "<!-- generated:begin -->";
+const END: &str = "<!-- generated:end -->";
+
+/// Something that is generated, with its path from the top of the repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Generated {
+    /// The file.
+    pub path: &'static str,
+    /// What it must hold.
+    pub text: String,
+}
+
+/// All that is generated. `protocol_md` is the page as it is; its part between the markers is replaced.
+/// None when it has no markers.
+pub fn generate(protocol_md: &str) -> Option<Vec<Generated>> {
+    let model = Model::read(definitions());
+    let (before, rest) = protocol_md.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    let page = format!("{before}{BEGIN}\n{}{END}{after}", markdown::render(&model));
+    Some(vec![
+        Generated {
+            path: "editors/protocol.schema.json",
+            text: schema(),
+        },
+        Generated {
+            path: "editors/vscode/src/protocol.ts",
+            text: typescript::render(&model),
+        },
+        Generated {
+            path: "editors/nvim/lua/agentls/protocol.lua",
+            text: lua::render(&model),
+        },
+        Generated {
+            path: "protocol.md",
+            text: page,
+        },
+    ])
+}
+
+/// The schemas of all types, by name.
+fn definitions() -> Map<String, Value> {
+    let mut generator = SchemaGenerator::default();
+    for of_type in types() {
+        (of_type.schema)(&mut generator);
+    }
+    generator.take_definitions(true)
+}
+
+/// The types that the table and the handshake name, in their order.
+fn types() -> impl Iterator<Item = &'static TypeRef> {
+    table::entries()
+        .flat_map(|entry| std::iter::once(&entry.params).chain(&entry.result))
+        .chain(table::OTHER_TYPES)
+}
+
+/// The published schema: the types, and which method has which.
+fn schema() -> String {
+    let reference = |of_type: &TypeRef| json!({"$ref": format!("#/$defs/{}", of_type.name)});
+    let methods = |entries: &[Entry]| -> Value {
+        let methods: Map<String, Value> = entries
+            .iter()
+            .map(|entry| {
+                let mut types =
+                    json!({"description": doc_line(entry.doc), "params": reference(&entry.params)});
+                if let Some(result) = &entry.result {
+                    types["result"] = reference(result);
+                }
+                (entry.method.to_owned(), types)
+            })
+            .collect();
+        methods.into()
+    };
+    let schema = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "agentls protocol",
+        "protocolVersion": PROTOCOL_VERSION,
+        "requests": methods(table::REQUESTS),
+        "clientNotifications": methods(table::CLIENT_NOTIFICATIONS),
+        "serverNotifications": methods(table::SERVER_NOTIFICATIONS),
+        "$defs": definitions(),
+    });
+    format!("{schema:#}\n")
+}
+
+/// A doc comment as one line.
+fn doc_line(doc: &str) -> String {
+    doc.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The last part of a method's name.
+fn short_name(entry: &Entry) -> &'static str {
+    entry.method.rsplit('/').next().unwrap_or(entry.method)
+}
+
+/// Breaks a line at spaces so that no part is longer than `width` characters, where that can be.
+fn wrap(line: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in line.split(' ') {
+        match lines.last_mut() {
+            Some(last) if last.chars().count() + 1 + word.chars().count() <= width => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::domain::{Block, Message, Role, ToolResult};
 use crate::provider::body::Body;
 use crate::provider::models::claude_version;
-use crate::provider::request::{Effort, Item, Request, Shape, safe_name};
+use crate::provider::request::{Effort, Item, Request, Shape, object_input, safe_name};
 
 const BREAKPOINT: &str = r#","cache_control":{"type":"ephemeral"}"#;
 
@@ -174,10 +174,7 @@ fn block(block: &Block) -> Option<Value> {
         Block::Text(said) => text(said),
         Block::Reasoning { .. } => reasoning(block),
         Block::ToolUse { id, name, input } => {
-            let input = match input.is_object() {
-                true => (**input).clone(),
-                false => json!({"input": **input}),
-            };
+            let input = object_input(input);
             Some(json!({"type": "tool_use", "id": id.as_str(), "name": safe_name(name), "input": input}))
         }
         Block::ToolResult { id, result } => {

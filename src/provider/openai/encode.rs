@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::Flavour;
 use crate::domain::{Block, ImageData, Message, Role, ToolCallId, ToolResult};
 use crate::provider::body::Body;
-use crate::provider::request::{Request, Shape, safe_name};
+use crate::provider::request::{Request, Shape, object_input, safe_name};
 
 /// The whole request.
 pub(super) fn body(request: &Request, flavour: Flavour) -> Body {
@@ -153,7 +153,7 @@ fn assistant(message: &Message, dialect: Dialect) -> Vec<Value> {
         .tool_uses()
         .map(|(id, name, input)| {
             json!({"id": call_id(id, dialect), "type": "function",
-                "function": {"name": safe_name(name), "arguments": input.to_string()}})
+                "function": {"name": safe_name(name), "arguments": object_input(input).to_string()}})
         })
         .collect();
     if text.trim().is_empty() && calls.is_empty() {

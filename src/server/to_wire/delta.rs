@@ -2,6 +2,7 @@
 //! that never changes. Two deltas of one item merge by appending the second's text to the first's
 //! (R-WIRE-3); the offset that stands in the first head stays right.
 
+use crate::base::text::prefix;
 use crate::domain::{Delta, Envelope, MessageId, ToolCallId};
 use crate::protocol::table::method;
 
@@ -11,6 +12,9 @@ pub const TAIL: &[u8] = b"\"}}";
 /// How long the escaped text of one delta gets at most, in bytes. A longer delta becomes several; merging
 /// should stop here too.
 pub const MAX_TEXT: usize = 64 * 1024;
+
+/// How much of a tool's name is carried, in bytes: models make names up.
+pub(super) const MAX_NAME: usize = 1024;
 
 /// Which deltas may merge: those of one kind and one item.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -107,7 +111,7 @@ fn head(envelope: &Envelope, delta: &Delta, done: u64) -> Vec<u8> {
         } => {
             field(&mut head, "messageId", message.as_str());
             field(&mut head, "toolCallId", tool_call.as_str());
-            field(&mut head, "name", name);
+            field(&mut head, "name", prefix(name, MAX_NAME));
         }
         Delta::ToolOutput { tool_call, .. } => field(&mut head, "toolCallId", tool_call.as_str()),
     }

@@ -19,10 +19,11 @@ pub use values::{error_data, grant, metrics, prompt_result, spent, tool_info, us
 use serde::Serialize;
 
 use self::cut::Cutter;
+use crate::base::text::prefix;
 use crate::domain::{Delta, Envelope, Event, ToolCallUpdate, Transition, TurnEnd};
 use crate::protocol::{self as wire, EventHeader, MoreFields, ServerNotification};
 
-/// An event as its notification.
+/// An event as its notification. A delta is carried whole here; what goes out are its [`delta::frames`].
 pub fn notification(envelope: &Envelope) -> ServerNotification {
     let header = header(envelope);
     let mut cutter = Cutter::new(header.seq);
@@ -336,7 +337,7 @@ fn delta_notification(header: EventHeader, delta: &Delta) -> ServerNotification 
             turn_id,
             message_id: message.to_string(),
             tool_call_id: tool_call.to_string(),
-            name: name.clone(),
+            name: prefix(name, delta::MAX_NAME).to_owned(),
             text: text.clone(),
         }
         .into(),

@@ -1,0 +1,1000 @@
+---@meta agentls.protocol
+
+-- Generated from the server's wire types by `UPDATE_PROTOCOL=1 cargo test --test generated`.
+-- Change those, not this file.
+
+local M = {}
+
+---The protocol's version. A server with another `major` cannot be talked to.
+M.version = { major = 1, minor = 0 }
+
+---Requests, client to server.
+M.requests = {
+  ---Starts a session. Waits for no network.
+  newSession = "agent/newSession",
+  ---Starts a turn. Answered when the turn has ended.
+  prompt = "agent/prompt",
+  ---Talks to the running turn: joins the history before the next model call, and keeps the turn going.
+  steer = "agent/steer",
+  ---Starts a new turn that goes on where an interrupted or cancelled one stopped. Open approvals are
+  ---asked again under their ids. Answered like `agent/prompt`.
+  resumeTurn = "agent/resumeTurn",
+  ---Decides an approval. The first answer wins; an unknown or settled id is an error.
+  approvalRespond = "agent/approvalRespond",
+  ---Lists the approvals that wait for a person.
+  listApprovals = "agent/listApprovals",
+  ---Lists what was allowed beyond one call.
+  listGrants = "agent/listGrants",
+  ---Takes back what was allowed.
+  revokeGrant = "agent/revokeGrant",
+  ---Lists or searches sessions, those used last first.
+  listSessions = "agent/listSessions",
+  ---Opens a session: a page of its events, and what is open in it. Its notifications follow from then
+  ---on.
+  loadSession = "agent/loadSession",
+  ---Gives a session another title.
+  renameSession = "agent/renameSession",
+  ---Deletes a session for good.
+  deleteSession = "agent/deleteSession",
+  ---Sets how freely the agent may act.
+  setMode = "agent/setMode",
+  ---Sets the model and how hard it thinks.
+  setModel = "agent/setModel",
+  ---Says whether a workspace folder is trusted.
+  setTrust = "agent/setTrust",
+  ---Lists the models that can be chosen, and the providers with their health.
+  listModels = "agent/listModels",
+  ---Lists the tools.
+  listTools = "agent/listTools",
+  ---Reads on where a field was cut.
+  readContent = "agent/readContent",
+  ---Tells what the server has counted since it started.
+  metrics = "agent/metrics",
+  ---Reads the configuration files again.
+  reloadConfig = "agent/reloadConfig",
+}
+
+---Notifications, client to server.
+M.client_notifications = {
+  ---Cancels the running turn. Without one, or with another `turnId`, it does nothing.
+  cancel = "agent/cancel",
+}
+
+---Notifications, server to client.
+M.server_notifications = {
+  ---A turn began.
+  turnStarted = "agent/turnStarted",
+  ---A turn ended: exactly one per turn, and the last of its turn.
+  turnEnded = "agent/turnEnded",
+  ---Text of a message in progress.
+  textDelta = "agent/textDelta",
+  ---Reasoning of a message in progress.
+  reasoningDelta = "agent/reasoningDelta",
+  ---A message of the history, completed or cut.
+  message = "agent/message",
+  ---What was shown of a broken attempt is void: clients take it off the screen. The next attempt has a
+  ---new `messageId`. Unknown ids are ignored.
+  messageRetracted = "agent/messageRetracted",
+  ---A tool call's input as the model writes it.
+  toolInputDelta = "agent/toolInputDelta",
+  ---Live output of a running tool.
+  toolOutputDelta = "agent/toolOutputDelta",
+  ---A tool call changed.
+  toolCall = "agent/toolCall",
+  ---A person is asked about an effect.
+  approvalRequested = "agent/approvalRequested",
+  ---The question is settled.
+  approvalResolved = "agent/approvalResolved",
+  ---The plan, whole.
+  plan = "agent/plan",
+  ---A decision of the loop.
+  transition = "agent/transition",
+  ---A provider call failed and will be made again.
+  retry = "agent/retry",
+  ---The turn waits for something that is not an error.
+  wait = "agent/wait",
+  ---Tokens and cost after a step.
+  usage = "agent/usage",
+  ---Something that a person should know. One that concerns the server as a whole has no session, is not
+  ---numbered, and stands in `agent/status` too.
+  warning = "agent/warning",
+  ---The session's own data changed; only what changed is set.
+  sessionUpdated = "agent/sessionUpdated",
+  ---The server as a whole, for a status bar.
+  status = "agent/status",
+}
+
+---Params of `agent/newSession`.
+---@class (exact) agentls.NewSessionParams
+---@field agent? string An agent of the configuration; absent: `default`.
+---@field cwd? string The folder to work in: a URI or an absolute path; absent: the first workspace folder.
+---@field mode? agentls.Mode How freely the agent may act; absent: as configured.
+---@field model? string A model, as `provider/model`; absent: the agent's.
+
+---How freely the agent may act.
+---@alias agentls.Mode
+---| "plan" # Read only.
+---| "ask" # Reads are free; commands, writes and the network ask.
+---| "autoEdit" # Edits inside the workspace are free too.
+---| "full" # All is free.
+
+---Result of `agent/newSession`.
+---@class (exact) agentls.NewSessionResult
+---@field sessionId string The session.
+---@field mode agentls.Mode How freely the agent may act.
+---@field seq integer The number of the session's last event; 0 when there is none. Notifications go on from there.
+---@field model? string The model; absent until it is known, then `agent/sessionUpdated` tells it.
+
+---Params of `agent/prompt`.
+---@class (exact) agentls.PromptParams
+---@field sessionId string The session.
+---@field prompt agentls.PromptContent What the person says.
+
+---What a person says: plain text, or a list of blocks.
+---@alias agentls.PromptContent string|agentls.PromptBlock[]
+
+---Text.
+---@class (exact) agentls.PromptBlock.text
+---@field type "text"
+---@field text string The text.
+
+---A file or a part of it; the server reads it, with the editor's unsaved text.
+---@class (exact) agentls.PromptBlock.reference
+---@field type "reference"
+---@field uri string The file's URI.
+---@field range? agentls.Range The part; absent: the whole file. It is widened to whole lines.
+
+---What the person has selected in the editor.
+---@class (exact) agentls.PromptBlock.selection
+---@field type "selection"
+---@field uri string The file's URI.
+---@field range agentls.Range The selected part.
+---@field text? string The selected text; absent: the server reads the lines of `range`.
+
+---A diagnostic that the editor shows.
+---@class (exact) agentls.PromptBlock.diagnostic
+---@field type "diagnostic"
+---@field uri string The file's URI.
+---@field range agentls.Range The part that it is about.
+---@field message string Its message.
+---@field severity? agentls.Severity How grave it is.
+---@field source? string Who found it: a compiler, a linter.
+
+---A picture.
+---@class (exact) agentls.PromptBlock.image
+---@field type "image"
+---@field mediaType string `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
+---@field data string The bytes in Base64, with padding, without line breaks.
+
+---A part of what a person says.
+---@alias agentls.PromptBlock
+---| agentls.PromptBlock.text
+---| agentls.PromptBlock.reference
+---| agentls.PromptBlock.selection
+---| agentls.PromptBlock.diagnostic
+---| agentls.PromptBlock.image
+
+---A part of a document, as in LSP: the end is not in it.
+---@class (exact) agentls.Range
+---@field start agentls.Position Where it begins.
+---@field ["end"] agentls.Position The place after its last character.
+
+---A place in a document, as in LSP.
+---@class (exact) agentls.Position
+---@field line integer The line, from 0.
+---@field character integer The character in the line, from 0, in the units of the negotiated position encoding.
+
+---How grave a diagnostic or a problem is.
+---@alias agentls.Severity
+---| "error" # It is wrong.
+---| "warning" # It is doubtful.
+---| "information" # It is worth knowing.
+---| "hint" # It could be better.
+
+---How a turn ended; the answer to `agent/prompt` and `agent/resumeTurn`, and the `data` of the error
+---that answers them after `$/cancelRequest`.
+---@class (exact) agentls.PromptResult
+---@field turnId string The turn.
+---@field reason agentls.TerminalReason Why it ended.
+---@field state agentls.TurnState How it ended, in one word.
+---@field text string The text of the final answer, whole; empty when there is none.
+---@field usage agentls.TokenUsage The turn's tokens.
+---@field costUsd? number What the turn cost, in US dollars; absent when the model's price is not known.
+---@field error? agentls.ErrorData What went wrong.
+
+---An error with all that a client needs to show it and to say what to do. It is the `data` of a
+---JSON-RPC error and the `error` of a turn's end.
+---@class (exact) agentls.ErrorData
+---@field code agentls.ErrorCode What went wrong, as a stable word.
+---@field message string What went wrong, for people.
+---@field class agentls.ErrorClass What can be done about it.
+---@field attempts? integer How many tries were made.
+---@field cause? string What lies behind it.
+---@field field? string The parameter that is wrong, with `badParams`.
+---@field holder? string Who holds the session, with `sessionLocked`.
+---@field model? string The model's name.
+---@field provider? string The provider's name in the configuration.
+---@field refusal? agentls.Refusal Why the request was not accepted; only in the `data` of a JSON-RPC error.
+---@field requestId? string The provider's id of the request, for its support.
+---@field resetAt? integer When a used-up quota is filled again, in ms since the Unix epoch.
+---@field retryAfterMs? integer How long the provider asks to wait, in ms.
+---@field status? integer The HTTP status that the provider answered with.
+---@field userAction? string What the person can do; several ways stand on separate lines.
+
+---What can be done about an error.
+---@alias agentls.ErrorClass
+---| "retryable" # The same again may succeed.
+---| "terminal" # It will not mend by itself.
+---| "non_fatal" # The turn went on.
+
+---What went wrong, as a stable word.
+---@alias agentls.ErrorCode
+---| "max_iterations" # The limit of steps was reached.
+---| "provider_error" # The provider's API failed.
+---| "tool_execution" # A tool failed, and the policy ends the turn then.
+---| "context_limit" # The prompt does not fit the model's window.
+---| "budget_exceeded" # A money limit was reached.
+---| "cancelled" # The person cancelled.
+---| "circuit_open" # The provider's circuit breaker is open.
+---| "quota_exhausted" # The provider's quota or credit is used up.
+---| "empty_response" # The model said nothing.
+---| "tool_calls_exceeded" # The limit of tool calls was reached.
+---| "wall_time_exceeded" # The time limit was reached.
+---| "config" # The configuration lacks something or is wrong.
+---| "session" # The session's state does not allow it.
+---| "protocol" # The request is not what the protocol asks for.
+---| "store" # The store could not be read or written.
+---| "internal" # A bug of the server.
+
+---Why a request was not accepted, as a stable word that programs may test.
+---@alias agentls.Refusal
+---| "notInitialized" # `initialize` and `initialized` come first.
+---| "shuttingDown" # The server is ending.
+---| "badParams" # A parameter is missing or wrong; `field` names it.
+---| "unknownSession" # There is no such session.
+---| "sessionLocked" # The session is live in another server; `holder` says which.
+---| "sessionReadOnly" # The session was loaded with `readOnly`.
+---| "turnRunning" # A turn is running; `agent/steer` talks to it.
+---| "noTurn" # No turn is running.
+---| "staleTurn" # Another turn is running than the request expects.
+---| "nothingToResume" # The last turn has nothing to go on with.
+---| "unknownApproval" # There is no such open approval: it is unknown or settled.
+---| "unknownGrant" # There is no such grant.
+---| "unknownModel" # There is no such model.
+---| "unknownAgent" # There is no such agent in the configuration.
+---| "unknownContent" # There is no content of that name.
+
+---Why a turn has ended.
+---@alias agentls.TerminalReason
+---| "completed" # Nothing more to do.
+---| "prompt_too_long" # The prompt does not fit the window.
+---| "max_output_tokens" # The answer was cut at the output limit; what came is kept.
+---| "model_error" # The provider failed for good.
+---| "empty_response" # The model said nothing.
+---| "image_error" # The image is still refused.
+---| "refused" # The model or a filter declined.
+---| "aborted_streaming" # The person cancelled while the model streamed, or before.
+---| "aborted_tools" # The person cancelled while tools ran.
+---| "stop_hook_prevented" # A stop hook ended the turn.
+---| "hook_stopped" # A hook ended the turn.
+---| "tool_failed" # A tool failed, and the policy ends the turn then.
+---| "subagent_failed" # A sub-agent failed, and the policy ends the turn then.
+---| "join_violated" # Too few sub-agents succeeded.
+---| "blocking_limit" # The window is full, and nothing may be summarised.
+---| "max_turns" # The limit of steps.
+---| "budget_exceeded" # A money limit.
+---| "max_tool_calls" # The limit of tool calls.
+---| "wall_time" # The time limit.
+---| "stopped_by_user" # The person chose to stop at a question.
+---| "not_configured" # There is no provider to ask.
+---| "store_failed" # The store is gone.
+---| "server_stopped" # The server ended or crashed.
+---| "internal_error" # A bug of the server.
+
+---How a turn has ended, in one word.
+---@alias agentls.TurnState
+---| "completed" # As asked.
+---| "failed" # It could not.
+---| "degraded" # There is an answer, but less than was asked for.
+---| "interrupted" # Stopped by a limit, by a person's choice at a question, or by the server's end.
+---| "cancelled" # Stopped by the person.
+
+---Tokens of one or several model calls.
+---@class (exact) agentls.TokenUsage
+---@field inputTokens integer Input tokens that were neither read from nor written to a prompt cache.
+---@field outputTokens integer Output tokens, reasoning included.
+---@field cacheReadTokens integer Input tokens read from the provider's prompt cache.
+---@field cacheWriteTokens integer Input tokens written to the provider's prompt cache.
+
+---Params of `agent/steer`.
+---@class (exact) agentls.SteerParams
+---@field sessionId string The session.
+---@field prompt agentls.PromptContent What the person adds.
+---@field expectedTurnId? string The turn that it is meant for; when another or none is running, it is refused. Absent: whichever is running.
+
+---Result of `agent/steer`.
+---@class (exact) agentls.SteerResult
+---@field turnId string The turn that it joins.
+
+---Params of `agent/resumeTurn`.
+---@class (exact) agentls.ResumeTurnParams
+---@field sessionId string The session whose last turn was interrupted or cancelled.
+
+---Params of `agent/approvalRespond`.
+---@class (exact) agentls.ApprovalRespondParams
+---@field approvalId string The question.
+---@field decision agentls.Decision What the person decides.
+---@field feedback? string What the model is told; only with `deny`.
+---@field input? any Edited arguments, whole; not with `deny`.
+---@field rule? string The rule to keep instead of the offered one; only with `allowSession` and `allowAlways`.
+
+---What a person decides.
+---@alias agentls.Decision
+---| "allow" # This once.
+---| "allowSession" # For the rest of the session.
+---| "allowAlways" # From now on in this workspace.
+---| "deny" # No.
+
+---The answer to a request that has nothing to tell but that it was done.
+---@class (exact) agentls.EmptyResult
+
+---Params of `agent/listApprovals`.
+---@class (exact) agentls.ListApprovalsParams
+---@field sessionId? string Only those of this session; absent: of every session that is live in this server.
+
+---Result of `agent/listApprovals`.
+---@class (exact) agentls.ListApprovalsResult
+---@field approvals agentls.ApprovalRequestedNotification[] The open questions, oldest first, as they were asked.
+
+---Params of `agent/approvalRequested`.
+---@class (exact) agentls.ApprovalRequestedNotification
+---@field sessionId string The session it belongs to.
+---@field seq integer Its number in the session: from 1, no gap, no repeat.
+---@field at integer When it happened, in ms since the Unix epoch.
+---@field approvalId string Its id; the same when it is asked again after a restart.
+---@field toolCallId string The call that waits.
+---@field name string The tool's name.
+---@field input any The call's arguments; long strings in it may be cut.
+---@field title string A line for people.
+---@field cwd string The folder in which it would run.
+---@field risk agentls.Risk How grave it is.
+---@field why string Why it is asked, for people.
+---@field diff? string What it would change, as a unified diff.
+---@field more? table<string, agentls.More> Where the whole of a cut field is.
+---@field rule? string The rule that `allowSession` and `allowAlways` would keep; absent when none can be, and then those two are not offered.
+---@field turnId? string The turn that caused it; absent when none did.
+
+---Where the whole of a field is that was cut.
+---@class (exact) agentls.More
+---@field ref string What `agent/readContent` takes as its `ref`.
+---@field bytes integer The length of the whole, in UTF-8 bytes.
+---@field tail? string The end of the whole, at most 64 KiB; only of output. It never overlaps with the beginning.
+
+---How grave an asked effect is.
+---@alias agentls.Risk
+---| "low" # A read.
+---| "medium" # An edit inside the workspace.
+---| "high" # A command, the network, a secret, or anything outside the workspace.
+
+---Params of `agent/listGrants`.
+---@class (exact) agentls.ListGrantsParams
+---@field sessionId? string What holds in this session; absent: all that is kept for workspace folders.
+
+---Result of `agent/listGrants`.
+---@class (exact) agentls.ListGrantsResult
+---@field grants agentls.Grant[] The grants, newest first.
+
+---Something that a person has allowed beyond one call.
+---@class (exact) agentls.Grant
+---@field grantId string Its id, to revoke it.
+---@field rule string The rule, as in the configuration: `bash(git status*)`.
+---@field scope agentls.GrantScope How far it reaches.
+---@field folder string The workspace folder it was given for.
+---@field grantedAt integer When it was given, in ms since the Unix epoch.
+
+---How far a grant reaches.
+---@alias agentls.GrantScope
+---| "session" # One session.
+---| "workspace" # Every session in the workspace folder.
+
+---Params of `agent/revokeGrant`.
+---@class (exact) agentls.RevokeGrantParams
+---@field grantId string The grant.
+
+---Params of `agent/listSessions`.
+---@class (exact) agentls.ListSessionsParams
+---@field cursor? string `nextCursor` of the answer before; absent: from the newest.
+---@field cwd? string Only those that work in this folder: a URI or an absolute path.
+---@field limit? integer How many at most; 50 when absent, at most 200.
+---@field query? string Words to look for in titles, prompts and final answers.
+
+---Result of `agent/listSessions`.
+---@class (exact) agentls.ListSessionsResult
+---@field sessions agentls.SessionInfo[] The sessions, those used last first.
+---@field nextCursor? string The `cursor` of the next page; absent on the last.
+
+---A session in a list.
+---@class (exact) agentls.SessionInfo
+---@field sessionId string The session.
+---@field cwd string The folder it works in.
+---@field createdAt integer When it was made, in ms since the Unix epoch.
+---@field updatedAt integer When something last happened in it, in ms since the Unix epoch.
+---@field running? boolean Whether a turn is running, in this server.
+---@field snippet? string The place where `query` was found, for people.
+---@field title? string Its title; absent before the first prompt.
+
+---Params of `agent/loadSession`. The page is the last `tail` of the events after `afterSeq` and before
+---`beforeSeq`.
+---@class (exact) agentls.LoadSessionParams
+---@field sessionId string The session.
+---@field afterSeq? integer Only events after this number: what the client has already. When more than `tail` came since, the page does not join on, and the client starts over with it.
+---@field beforeSeq? integer Only events before this number: an earlier page.
+---@field readOnly? boolean Only look: needs no lock, so it works while another server has the session; nothing is sent later.
+---@field tail? integer How many events at most: 200 when absent (1,000 with `afterSeq`), at most 1,000; 0 for none.
+
+---Result of `agent/loadSession`.
+---@class (exact) agentls.LoadSessionResult
+---@field events agentls.EventRecord[] A page of the durable events, oldest first; they are not sent again as notifications.
+---@field hasEarlier boolean Whether there are earlier events than the page's.
+---@field openApprovals agentls.ApprovalRequestedNotification[] Approvals that wait for a person, as they were asked; also those asked before the page.
+---@field seq integer The number of the session's last event. Notifications go on from there.
+---@field state agentls.SessionState The session as it is now.
+---@field partial? agentls.PartialMessage The message in progress.
+
+---A durable event: the notification that it was.
+---@class (exact) agentls.EventRecord
+---@field method string The notification's method.
+---@field params any The notification's params.
+
+---A message in progress. Deltas that follow go on where it ends.
+---@class (exact) agentls.PartialMessage
+---@field messageId string The message.
+---@field text string Its text from `offset` on.
+---@field offset integer UTF-8 bytes of the message's text before `text`; 0 when it is all there.
+---@field reasoning? string Its reasoning so far.
+
+---A session as it is now.
+---@class (exact) agentls.SessionState
+---@field cwd string The folder it works in.
+---@field mode agentls.Mode How freely the agent may act.
+---@field usage agentls.TokenUsage Tokens used in all.
+---@field costUsd? number What they cost, in US dollars, as far as it is known.
+---@field effort? agentls.Effort How hard the model shall think; absent: as the provider has it by default.
+---@field model? string The model, as `provider/model`; absent until it is known.
+---@field resumableTurnId? string The last turn, when `agent/resumeTurn` can go on with it.
+---@field runningTurnId? string The turn that is running.
+---@field title? string Its title; absent before the first prompt.
+
+---How hard a model shall think.
+---@alias agentls.Effort
+---| "low" # A little.
+---| "medium" # As needed.
+---| "high" # Long.
+
+---Params of `agent/renameSession`.
+---@class (exact) agentls.RenameSessionParams
+---@field sessionId string The session.
+---@field title string The new title: one line, at most 200 characters.
+
+---Params of `agent/deleteSession`.
+---@class (exact) agentls.DeleteSessionParams
+---@field sessionId string The session; a running turn is cancelled first.
+
+---Params of `agent/setMode`.
+---@class (exact) agentls.SetModeParams
+---@field sessionId string The session.
+---@field mode agentls.Mode The mode; it holds from the next tool call on.
+
+---Params of `agent/setModel`.
+---@class (exact) agentls.SetModelParams
+---@field sessionId string The session.
+---@field model string The model, as `provider/model`; it holds from the next model call on.
+---@field effort? agentls.Effort How hard it shall think; absent: as the provider has it by default.
+
+---Params of `agent/setTrust`.
+---@class (exact) agentls.SetTrustParams
+---@field folder string The workspace folder: its URI or absolute path.
+---@field trusted boolean Whether the folder's own settings may loosen approvals, start anything, or change addresses and keys.
+
+---Params of `agent/listModels`.
+---@class (exact) agentls.ListModelsParams
+---@field sessionId? string With this session's configuration, and its model marked; absent: the user's configuration.
+
+---Result of `agent/listModels`.
+---@class (exact) agentls.ListModelsResult
+---@field models agentls.ModelInfo[] The models that can be chosen.
+---@field providers agentls.ProviderInfo[] The providers that are configured.
+
+---A model that can be chosen.
+---@class (exact) agentls.ModelInfo
+---@field model string What `agent/setModel` takes: `provider/model`.
+---@field provider string The provider's name in the configuration.
+---@field contextWindow? integer Its window, in tokens.
+---@field current? boolean Whether it is the session's (or the default) model.
+---@field maxOutputTokens? integer Its output limit, in tokens.
+---@field price? agentls.Price What its tokens cost; absent when it is not known.
+
+---What a model's tokens cost, in US dollars per million.
+---@class (exact) agentls.Price
+---@field input number Plain input.
+---@field output number Output.
+---@field cacheRead number Input read from the prompt cache.
+---@field cacheWrite number Input written to the prompt cache.
+
+---A provider that is configured.
+---@class (exact) agentls.ProviderInfo
+---@field provider string Its name in the configuration.
+---@field kind string Its kind: which API it speaks.
+---@field health agentls.ProviderHealth How it fares.
+---@field message? string More, for people: what fails, or what is missing.
+
+---How a provider fares.
+---@alias agentls.ProviderHealth
+---| "unknown" # It was not called yet.
+---| "ok" # Its last call succeeded.
+---| "failing" # Its last call failed.
+---| "notConfigured" # It cannot be called: a key is missing.
+
+---Params of `agent/listTools`.
+---@class (exact) agentls.ListToolsParams
+---@field sessionId? string The tools that this session's agent has; absent: all.
+
+---Result of `agent/listTools`.
+---@class (exact) agentls.ListToolsResult
+---@field tools agentls.ToolInfo[] The tools, by name.
+
+---A tool as the model is told of it.
+---@class (exact) agentls.ToolInfo
+---@field name string Its name.
+---@field description string What it does and when it is used.
+---@field inputSchema any JSON Schema of its arguments.
+
+---Params of `agent/readContent`.
+---@class (exact) agentls.ReadContentParams
+---@field sessionId string The session.
+---@field ref string The `ref` of a cut field.
+---@field limit? integer How many bytes at most; 65,536 when absent, at most 1,048,576.
+---@field offset? integer Where to begin, in bytes; 0 when absent.
+
+---Result of `agent/readContent`.
+---@class (exact) agentls.ReadContentResult
+---@field text string The piece. It begins and ends on whole characters, so it may be a few bytes shorter than `limit`.
+---@field bytes integer The length of the whole, in bytes.
+---@field nextOffset? integer Where to read on; absent at the end.
+
+---Params of `agent/metrics`.
+---@class (exact) agentls.MetricsParams
+---@field sessionId? string A session whose counts are wanted too.
+
+---Result of `agent/metrics`.
+---@class (exact) agentls.MetricsResult
+---@field totals agentls.Counts Counts of the server as a whole.
+---@field latencies agentls.Latencies How long things took.
+---@field session? agentls.SessionMetrics Counts of the session that was asked for.
+
+---How long things took.
+---@class (exact) agentls.Latencies
+---@field firstToken agentls.Histogram From a provider call to its first content.
+---@field step agentls.Histogram One step of the loop.
+---@field tool agentls.Histogram One tool call, without the wait for a person.
+---@field cancel agentls.Histogram From a cancel to the turn's end.
+
+---Latencies in buckets.
+---@class (exact) agentls.Histogram
+---@field boundsUs integer[] Upper bounds of the buckets, in microseconds.
+---@field counts integer[] Observations per bucket; one more than `boundsUs`, for what lies above the last.
+---@field sumUs integer The sum of all observations, in microseconds.
+---@field count integer How many observations there are.
+
+---Counts of one session, since it was loaded.
+---@class (exact) agentls.SessionMetrics
+---@field sessionId string The session.
+---@field startedAt integer Since when it is counted, in ms since the Unix epoch.
+---@field inputTokens integer Tokens sent to models.
+---@field outputTokens integer Tokens received from models.
+---@field requests integer Provider calls made.
+---@field errors integer Errors of any kind that reached a turn.
+---@field toolCalls integer Tool calls run.
+---@field retries integer Provider calls made again.
+---@field compactions integer Summaries made of a history that grew too long.
+---@field cancels integer Turns cancelled.
+---@field toolCallsByName table<string, integer> Tool calls run, by the tool's name.
+---@field errorsByCode table<string, integer> Errors, by their code.
+
+---Counts.
+---@class (exact) agentls.Counts
+---@field inputTokens integer Tokens sent to models.
+---@field outputTokens integer Tokens received from models.
+---@field requests integer Provider calls made.
+---@field errors integer Errors of any kind that reached a turn.
+---@field toolCalls integer Tool calls run.
+---@field retries integer Provider calls made again.
+---@field compactions integer Summaries made of a history that grew too long.
+---@field cancels integer Turns cancelled.
+
+---Params of `agent/reloadConfig`.
+---@class (exact) agentls.ReloadConfigParams
+
+---Result of `agent/reloadConfig`.
+---@class (exact) agentls.ReloadConfigResult
+---@field problems agentls.ConfigProblem[] What is wrong in the files; the rest is in force.
+
+---Something wrong in a configuration file.
+---@class (exact) agentls.ConfigProblem
+---@field file string The file, or what else the setting came from: a variable, `initializationOptions`.
+---@field severity agentls.Severity How grave it is.
+---@field message string What is wrong and what would be right, for people.
+---@field line? integer The line, from 1; absent when it is not known.
+
+---Params of the client's notification `agent/cancel`.
+---@class (exact) agentls.CancelNotification
+---@field sessionId string The session.
+---@field turnId? string The turn that is meant; when another is running, nothing happens. Absent: whichever is running.
+
+---Params of `agent/turnStarted`.
+---@class (exact) agentls.TurnStartedNotification
+---@field sessionId string The session it belongs to.
+---@field seq integer Its number in the session: from 1, no gap, no repeat.
+---@field at integer When it happened, in ms since the Unix epoch.
+---@field resumes? string The turn that it goes on with, after `agent/resumeTurn`.
+---@field turnId? string The turn that caused it; absent when none did.
+
+---Params of `agent/turnEnded`.
+---@class (exact) agentls.TurnEndedNotification
+---@field sessionId string The session it belongs to.
+---@field seq integer Its number in the session: from 1, no gap, no repeat.
+---@field at integer When it happened, in ms since the Unix epoch.
+---@field reason agentls.TerminalReason Why it ended.
+---@field state agentls.TurnState How it ended, in one word.
+---@field usage agentls.TokenUsage The turn's tokens.
+---@field costUsd? number What the turn cost, in US dollars; absent when the model's price is not known.
+---@field error? agentls.ErrorData What went wrong.
+---@field more? table<string, agentls.More> Where the whole of `unusedSteers` is, when it had to be cut.
+---@field turnId? string The turn that caused it; absent when none did.
+---@field unusedSteers? agentls.MessageBlock[][] Steers that were accepted and not used, to be given back to the person; only of a cut or failed turn.
+
+---Text: Markdown when the model speaks.
+---@class (exact) agentls.MessageBlock.text
+---@field type "text"
+---@field text string The text.
+---@field more? table<string, agentls.More> Where the whole of a cut field is.
+
+---The model's reasoning, as far as its provider shows it.
+---@class (exact) agentls.MessageBlock.reasoning
+---@field type "reasoning"
+---@field text string The text; empty when the provider hides it.
+---@field more? table<string, agentls.More> Where the whole of a cut field is.
+
+---The model asks for a tool. How that goes is told by `agent/toolCall`.
+---@class (exact) agentls.MessageBlock.toolUse
+---@field type "toolUse"
+---@field toolCallId string The call.
+---@field name string The tool's name.
+---@field input any Its arguments; long strings in it may be cut.
+---@field more? table<string, agentls.More> Where the whole of a cut field is.
+
+---A tool call has its result; what it is stands in that call's `agent/toolCall`.
+---@class (exact) agentls.MessageBlock.toolResult
+---@field type "toolResult"
+---@field toolCallId string The call.
+---@field isError boolean Whether the result is an error to the model.
+
+---A picture.
+---@class (exact) agentls.MessageBlock.image: agentls.Image
+---@field type "image"
+
+---Something in a file that the person points at, with the text it had then.
+---@class (exact) agentls.MessageBlock.reference
+---@field type "reference"
+---@field kind agentls.ReferenceKind What it is.
+---@field path string The file's path as people write it.
+---@field text string The text, or the diagnostic's message.
+---@field endLine? integer The last line, from 1.
+---@field more? table<string, agentls.More> Where the whole of a cut field is.
+---@field startLine? integer The first line, from 1; absent: the whole file.
+
+---A part of a message in the history.
+---@alias agentls.MessageBlock
+---| agentls.MessageBlock.text
+---| agentls.MessageBlock.reasoning
+---| agentls.MessageBlock.toolUse
+---| agentls.MessageBlock.toolResult
+---| agentls.MessageBlock.image
+---| agentls.MessageBlock.reference
+
+---A picture.
+---@class (exact) agentls.Image
+---@field mediaType string `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
+---@field data? string The bytes in Base64; absent when they are too long, then `more.data` says where they are.
+---@field more? table<string, agentls.More> Where the whole of a cut field is.
+
+---What a reference points at.
+---@alias agentls.ReferenceKind
+---| "file" # A file or a range of it.
+---| "selection" # What the person had selected.
+---| "diagnostic" # A diagnostic of the editor.
+
+---Params of `agent/textDelta`.
+---@class (exact) agentls.TextDeltaNotification
+---@field sessionId string The session.
+---@field turnId string The turn.
+---@field messageId string The message.
+---@field offset integer UTF-8 bytes of this message's text before this piece.
+---@field text string The piece.
+
+---Params of `agent/reasoningDelta`.
+---@class (exact) agentls.ReasoningDeltaNotification
+---@field sessionId string The session.
+---@field turnId string The turn.
+---@field messageId string The message.
+---@field offset integer UTF-8 bytes of this message's reasoning before this piece; counted apart from its text.
+---@field text string The piece.
+
+---Params of `agent/message`.
+---@class (exact) agentls.MessageNotification
+---@field sessionId string The session it belongs to.
+---@field seq integer Its number in the session: from 1, no gap, no repeat.
+---@field at integer When it happened, in ms since the Unix epoch.
+---@field messageId string The message.
+---@field role agentls.Role Who speaks.
+---@field content agentls.MessageBlock[] What is said, in order.
+---@field hidden? boolean Meant for the model only (continuation prompts, nudges): not shown in the chat.
+---@field incomplete? boolean Cut by a cancel, a crash or an error.
+---@field more? table<string, agentls.More> Where the whole of `content` is, as a JSON array, when there were too many blocks.
+---@field turnId? string The turn that caused it; absent when none did.
+
+---Who speaks.
+---@alias agentls.Role
+---| "user" # The person.
+---| "assistant" # The model.
+---| "tool" # Results of the tool calls that the message before asked for.
+
+---Params of `agent/messageRetracted`.
+---@class (exact) agentls.MessageRetractedNotification
+---@field sessionId string The session it belongs to.
+---@field seq integer Its number in the session: from 1, no gap, no repeat.
+---@field at integer When it happened, in ms since the Unix epoch.
+---@field messageId string The message that is void.
+---@field toolCallIds string[] The tool calls that it had begun to ask for.
+---@field turnId? string The turn that caused it; absent when none did.
+
+---Params of `agent/toolInputDelta`.
+---@class (exact) agentls.ToolInputDeltaNotification
+---@field sessionId string The session.
+---@field turnId string The turn.
+---@field messageId string The message that asks.
+---@field toolCallId string The call.
+---@field name string The tool's name.
+---@field text string A piece of the JSON of its arguments.
+
+---Params of `agent/toolOutputDelta`.
+---@class (exact) agentls.ToolOutputDeltaNotification
+---@field sessionId string The session.
+---@field turnId string The turn.
+---@field toolCallId string The call.
+---@field text string A piece of its output, safe to show.
+
+---Params of `agent/toolCall`: the status, and what changed since the last one.
+---@class (exact) agentls.ToolCallNotification
+---@field sessionId string The session it belongs to.
+---@field seq integer Its number in the session: from 1, no gap, no repeat.
+---@field at integer When it happened, in ms since the Unix epoch.
+---@field toolCallId string The call.
+---@field name string The tool's name.
+---@field title string A line for people.
+---@field status agentls.ToolCallStatus Where it stands now.
+---@field diff? string What it would change or has changed, as a unified diff.
+---@field durationMs? integer How long it ran, in ms, without the wait for a person.
+---@field images? agentls.Image[] Pictures it gave.
+---@field input? any Its arguments, when they are new or were edited by the person; long strings in it may be cut.
+---@field locations? agentls.Location[] Files it concerns; at most 100 are told.
+---@field more? table<string, agentls.More> Where the whole of a cut field is.
+---@field output? string What it gave, safe to show; present exactly when the status is final.
+---@field parentToolCallId? string The call that delegated to the sub-agent which made this one.
+---@field turnId? string The turn that caused it; absent when none did.
+
+---A place in a file.
+---@class (exact) agentls.Location
+---@field uri string The file's URI.
+---@field line? integer The line, from 1; absent: the whole file.
+
+---Where a tool call stands. The last four are final.
+---@alias agentls.ToolCallStatus
+---| "pending" # Its input is complete.
+---| "awaitingApproval" # A person is asked.
+---| "running" # It runs.
+---| "completed" # It gave a result.
+---| "failed" # It gave an error result.
+---| "denied" # A person or a policy said no.
+---| "cancelled" # A cancel, a crash or the end of the server came first.
+
+---Params of `agent/approvalResolved`.
+---@class (exact) agentls.ApprovalResolvedNotification
+---@field sessionId string The session it belongs to.
+---@field seq integer Its number in the session: from 1, no gap, no repeat.
+---@field at integer When it happened, in ms since the Unix epoch.
+---@field approvalId string The question.
+---@field toolCallId string The call it was about.
+---@field decision agentls.Decision What was decided.
+---@field by agentls.SettledBy By what.
+---@field feedback? string What the model is told about a denial.
+---@field input? any The arguments as the person edited them; long strings in it may be cut.
+---@field more? table<string, agentls.More> Where the whole of a cut field is.
+---@field rule? string The rule that is kept.
+---@field turnId? string The turn that caused it; absent when none did.
+
+---By what an approval was settled.
+---@alias agentls.SettledBy
+---| "person" # The person answered.
+---| "rule" # A rule or a grant that came meanwhile.
+---| "cancel" # A cancel denied it.
+---| "timeout" # Its time ran out.
+---| "newPrompt" # A new prompt was sent instead.
+
+---Params of `agent/plan`.
+---@class (exact) agentls.PlanNotification
+---@field sessionId string The session it belongs to.
+---@field seq integer Its number in the session: from 1, no gap, no repeat.
+---@field at integer When it happened, in ms since the Unix epoch.
+---@field items agentls.PlanItem[] The plan, whole.
+---@field more? table<string, agentls.More> Where the whole of `items` is, when there were too many.
+---@field turnId? string The turn that caused it; absent when none did.
+
+---One line of the plan.
+---@class (exact) agentls.PlanItem
+---@field text string What is to be done.
+---@field status agentls.PlanStatus How far it is.
+
+---How far a line of the plan is.
+---@alias agentls.PlanStatus
+---| "pending" # Not begun.
+---| "inProgress" # Being done.
+---| "completed" # Done.
+
+---Params of `agent/transition`.
+---@class (exact) agentls.TransitionNotification
+---@field sessionId string The session it belongs to.
+---@field seq integer Its number in the session: from 1, no gap, no repeat.
+---@field at integer When it happened, in ms since the Unix epoch.
+---@field kind agentls.TransitionKind Whether the turn goes on.
+---@field reason agentls.TransitionReason Why.
+---@field detail? string More, for people.
+---@field turnId? string The turn that caused it; absent when none did.
+
+---What a step's outcome does to the turn.
+---@alias agentls.TransitionKind
+---| "continue" # The model is called again.
+---| "terminal" # The turn ends.
+
+---The reason of a transition; the two lists have no word in common.
+---@alias agentls.TransitionReason agentls.ContinueReason|agentls.TerminalReason
+
+---Why the loop calls the model again.
+---@alias agentls.ContinueReason
+---| "next_turn" # Tool calls were run, or a steer waits.
+---| "max_output_tokens_escalate" # The output was cut for the first time: the same request with a larger limit.
+---| "max_output_tokens_recovery" # The output was cut again: what came is kept, and the model is asked to go on.
+---| "collapse_drain_retry" # The prompt was too long: old tool results became stubs.
+---| "reactive_compact_retry" # The prompt was still too long: the history was summarised.
+---| "image_retry" # The API refused an image: it was shrunk or taken out.
+---| "empty_response_retry" # Nothing came: asked again.
+---| "pause_turn" # The provider paused a long turn.
+---| "model_fallback" # The provider or the model was switched.
+---| "stop_hook_blocking" # A stop hook objected.
+---| "token_budget_continuation" # The token target is not reached.
+
+---Params of `agent/retry`.
+---@class (exact) agentls.RetryNotification
+---@field sessionId string The session it belongs to.
+---@field seq integer Its number in the session: from 1, no gap, no repeat.
+---@field at integer When it happened, in ms since the Unix epoch.
+---@field provider string The provider's name in the configuration.
+---@field model string The model.
+---@field attempt integer The attempt that failed, from 1.
+---@field maxRetries integer How many retries there are in all.
+---@field delayMs integer The wait before the next attempt, in ms.
+---@field resumeAt integer When the wait ends, in ms since the Unix epoch.
+---@field error agentls.ErrorData What failed.
+---@field next string What happens if the next attempt fails too, for people.
+---@field turnId? string The turn that caused it; absent when none did.
+
+---Params of `agent/wait`.
+---@class (exact) agentls.WaitNotification
+---@field sessionId string The session it belongs to.
+---@field seq integer Its number in the session: from 1, no gap, no repeat.
+---@field at integer When it happened, in ms since the Unix epoch.
+---@field why string What is waited for, for people.
+---@field turnId? string The turn that caused it; absent when none did.
+---@field ["until"]? integer Until when, in ms since the Unix epoch; absent when it is not known.
+
+---Params of `agent/usage`.
+---@class (exact) agentls.UsageNotification
+---@field sessionId string The session it belongs to.
+---@field seq integer Its number in the session: from 1, no gap, no repeat.
+---@field at integer When it happened, in ms since the Unix epoch.
+---@field step agentls.Spent The step's tokens and cost.
+---@field turn agentls.Spent The turn's so far.
+---@field session agentls.Spent The session's so far.
+---@field contextUsed integer Tokens of context used.
+---@field contextWindow integer The model's window, in tokens.
+---@field turnId? string The turn that caused it; absent when none did.
+
+---Tokens, and what they cost.
+---@class (exact) agentls.Spent
+---@field inputTokens integer Input tokens that were neither read from nor written to a prompt cache.
+---@field outputTokens integer Output tokens, reasoning included.
+---@field cacheReadTokens integer Input tokens read from the provider's prompt cache.
+---@field cacheWriteTokens integer Input tokens written to the provider's prompt cache.
+---@field costUsd? number What they cost, in US dollars, as far as it is known; absent when no price is known.
+
+---Params of `agent/warning`.
+---@class (exact) agentls.WarningNotification
+---@field code string What it is about, as a stable word.
+---@field message string What a person should know.
+---@field at? integer When it happened, in ms since the Unix epoch; absent without a session.
+---@field seq? integer Its number in the session; absent without a session.
+---@field sessionId? string The session; absent when it concerns the server as a whole.
+---@field turnId? string The turn that caused it; absent when none did.
+
+---Params of `agent/sessionUpdated`: what changed, and only that.
+---@class (exact) agentls.SessionUpdatedNotification
+---@field sessionId string The session it belongs to.
+---@field seq integer Its number in the session: from 1, no gap, no repeat.
+---@field at integer When it happened, in ms since the Unix epoch.
+---@field effort? agentls.Effort How hard the model shall think.
+---@field mode? agentls.Mode The mode.
+---@field model? string The model, as `provider/model`.
+---@field title? string The title.
+---@field turnId? string The turn that caused it; absent when none did.
+
+---Params of `agent/status`: the server as a whole, for a status bar.
+---@class (exact) agentls.StatusNotification
+---@field state agentls.ServerState Whether the server works.
+---@field runningTurns integer How many turns are running.
+---@field openApprovals integer How many approvals wait for a person.
+---@field line? string A line for people.
+---@field warnings? agentls.ServerWarning[] Warnings that concern the server as a whole and still hold.
+
+---Whether the server works.
+---@alias agentls.ServerState
+---| "idle" # No turn is running.
+---| "busy" # A turn is running.
+
+---A warning that concerns the server as a whole.
+---@class (exact) agentls.ServerWarning
+---@field code string What it is about, as a stable word.
+---@field message string What a person should know.
+
+---What the server announces in `capabilities.experimental.agent` of its answer to `initialize`.
+---@class (exact) agentls.ServerCapability
+---@field protocolVersion agentls.ProtocolVersion The version of the protocol.
+---@field methods string[] The requests and notifications that the server takes.
+---@field notifications string[] The notifications that the server sends.
+---@field features agentls.Feature[] What else the server can do.
+
+---Something that the lists of methods do not tell. Clients ignore words that they do not know.
+---@alias agentls.Feature
+---| "images" # Prompts may contain images.
+---| "unsavedText" # Unsaved text of open documents is what the agent reads.
+---| "applyEdit" # Files open in the editor are changed through `workspace/applyEdit`, where the client can.
+
+---The version of the protocol. Another `major` cannot be talked to; another `minor` can.
+---@class (exact) agentls.ProtocolVersion
+---@field major integer Grows when something that clients rely on goes or changes.
+---@field minor integer Grows when something is added.
+
+---What a client may announce in `capabilities.experimental.agent` of `initialize`.
+---@class (exact) agentls.ClientCapability
+---@field client? agentls.ClientFlags Which requests of this protocol the client answers.
+
+---Which requests of this protocol the client answers. This version of the server sends none but LSP's
+---own, which are announced as LSP has it; so there is no flag yet, and unknown ones are ignored.
+---@class (exact) agentls.ClientFlags
+
+---`initializationOptions` of `initialize`: settings as in the configuration file, over the files'
+---ones, and what only the editor knows.
+---@class (exact) agentls.InitializationOptions
+---@field trusted? boolean Whether the editor trusts its workspace folders; absent: as was last said with `agent/setTrust`.
+---@field [string] any
+
+return M

@@ -1,0 +1,1685 @@
+// Generated from the server's wire types by `UPDATE_PROTOCOL=1 cargo test --test generated`.
+// Change those, not this file.
+
+/** The protocol's version. A server with another `major` cannot be talked to. */
+export const protocolVersion = { major: 1, minor: 0 } as const;
+
+/** Requests, client to server. */
+export const requests = {
+  /** Starts a session. Waits for no network. */
+  newSession: "agent/newSession",
+  /** Starts a turn. Answered when the turn has ended. */
+  prompt: "agent/prompt",
+  /**
+   * Talks to the running turn: joins the history before the next model call, and keeps the turn
+   * going.
+   */
+  steer: "agent/steer",
+  /**
+   * Starts a new turn that goes on where an interrupted or cancelled one stopped. Open approvals
+   * are asked again under their ids. Answered like `agent/prompt`.
+   */
+  resumeTurn: "agent/resumeTurn",
+  /** Decides an approval. The first answer wins; an unknown or settled id is an error. */
+  approvalRespond: "agent/approvalRespond",
+  /** Lists the approvals that wait for a person. */
+  listApprovals: "agent/listApprovals",
+  /** Lists what was allowed beyond one call. */
+  listGrants: "agent/listGrants",
+  /** Takes back what was allowed. */
+  revokeGrant: "agent/revokeGrant",
+  /** Lists or searches sessions, those used last first. */
+  listSessions: "agent/listSessions",
+  /**
+   * Opens a session: a page of its events, and what is open in it. Its notifications follow from
+   * then on.
+   */
+  loadSession: "agent/loadSession",
+  /** Gives a session another title. */
+  renameSession: "agent/renameSession",
+  /** Deletes a session for good. */
+  deleteSession: "agent/deleteSession",
+  /** Sets how freely the agent may act. */
+  setMode: "agent/setMode",
+  /** Sets the model and how hard it thinks. */
+  setModel: "agent/setModel",
+  /** Says whether a workspace folder is trusted. */
+  setTrust: "agent/setTrust",
+  /** Lists the models that can be chosen, and the providers with their health. */
+  listModels: "agent/listModels",
+  /** Lists the tools. */
+  listTools: "agent/listTools",
+  /** Reads on where a field was cut. */
+  readContent: "agent/readContent",
+  /** Tells what the server has counted since it started. */
+  metrics: "agent/metrics",
+  /** Reads the configuration files again. */
+  reloadConfig: "agent/reloadConfig",
+} as const;
+
+/** Notifications, client to server. */
+export const clientNotifications = {
+  /** Cancels the running turn. Without one, or with another `turnId`, it does nothing. */
+  cancel: "agent/cancel",
+} as const;
+
+/** Notifications, server to client. */
+export const serverNotifications = {
+  /** A turn began. */
+  turnStarted: "agent/turnStarted",
+  /** A turn ended: exactly one per turn, and the last of its turn. */
+  turnEnded: "agent/turnEnded",
+  /** Text of a message in progress. */
+  textDelta: "agent/textDelta",
+  /** Reasoning of a message in progress. */
+  reasoningDelta: "agent/reasoningDelta",
+  /** A message of the history, completed or cut. */
+  message: "agent/message",
+  /**
+   * What was shown of a broken attempt is void: clients take it off the screen. The next attempt
+   * has a new `messageId`. Unknown ids are ignored.
+   */
+  messageRetracted: "agent/messageRetracted",
+  /** A tool call's input as the model writes it. */
+  toolInputDelta: "agent/toolInputDelta",
+  /** Live output of a running tool. */
+  toolOutputDelta: "agent/toolOutputDelta",
+  /** A tool call changed. */
+  toolCall: "agent/toolCall",
+  /** A person is asked about an effect. */
+  approvalRequested: "agent/approvalRequested",
+  /** The question is settled. */
+  approvalResolved: "agent/approvalResolved",
+  /** The plan, whole. */
+  plan: "agent/plan",
+  /** A decision of the loop. */
+  transition: "agent/transition",
+  /** A provider call failed and will be made again. */
+  retry: "agent/retry",
+  /** The turn waits for something that is not an error. */
+  wait: "agent/wait",
+  /** Tokens and cost after a step. */
+  usage: "agent/usage",
+  /**
+   * Something that a person should know. One that concerns the server as a whole has no session, is
+   * not numbered, and stands in `agent/status` too.
+   */
+  warning: "agent/warning",
+  /** The session's own data changed; only what changed is set. */
+  sessionUpdated: "agent/sessionUpdated",
+  /** The server as a whole, for a status bar. */
+  status: "agent/status",
+} as const;
+
+/** Params and result of each request. */
+export interface RequestTypes {
+  "agent/newSession": { params: NewSessionParams; result: NewSessionResult };
+  "agent/prompt": { params: PromptParams; result: PromptResult };
+  "agent/steer": { params: SteerParams; result: SteerResult };
+  "agent/resumeTurn": { params: ResumeTurnParams; result: PromptResult };
+  "agent/approvalRespond": { params: ApprovalRespondParams; result: EmptyResult };
+  "agent/listApprovals": { params: ListApprovalsParams; result: ListApprovalsResult };
+  "agent/listGrants": { params: ListGrantsParams; result: ListGrantsResult };
+  "agent/revokeGrant": { params: RevokeGrantParams; result: EmptyResult };
+  "agent/listSessions": { params: ListSessionsParams; result: ListSessionsResult };
+  "agent/loadSession": { params: LoadSessionParams; result: LoadSessionResult };
+  "agent/renameSession": { params: RenameSessionParams; result: EmptyResult };
+  "agent/deleteSession": { params: DeleteSessionParams; result: EmptyResult };
+  "agent/setMode": { params: SetModeParams; result: EmptyResult };
+  "agent/setModel": { params: SetModelParams; result: EmptyResult };
+  "agent/setTrust": { params: SetTrustParams; result: EmptyResult };
+  "agent/listModels": { params: ListModelsParams; result: ListModelsResult };
+  "agent/listTools": { params: ListToolsParams; result: ListToolsResult };
+  "agent/readContent": { params: ReadContentParams; result: ReadContentResult };
+  "agent/metrics": { params: MetricsParams; result: MetricsResult };
+  "agent/reloadConfig": { params: ReloadConfigParams; result: ReloadConfigResult };
+}
+
+/** Params of each notification, client to server. */
+export interface ClientNotificationTypes {
+  "agent/cancel": CancelNotification;
+}
+
+/** Params of each notification, server to client. */
+export interface ServerNotificationTypes {
+  "agent/turnStarted": TurnStartedNotification;
+  "agent/turnEnded": TurnEndedNotification;
+  "agent/textDelta": TextDeltaNotification;
+  "agent/reasoningDelta": ReasoningDeltaNotification;
+  "agent/message": MessageNotification;
+  "agent/messageRetracted": MessageRetractedNotification;
+  "agent/toolInputDelta": ToolInputDeltaNotification;
+  "agent/toolOutputDelta": ToolOutputDeltaNotification;
+  "agent/toolCall": ToolCallNotification;
+  "agent/approvalRequested": ApprovalRequestedNotification;
+  "agent/approvalResolved": ApprovalResolvedNotification;
+  "agent/plan": PlanNotification;
+  "agent/transition": TransitionNotification;
+  "agent/retry": RetryNotification;
+  "agent/wait": WaitNotification;
+  "agent/usage": UsageNotification;
+  "agent/warning": WarningNotification;
+  "agent/sessionUpdated": SessionUpdatedNotification;
+  "agent/status": StatusNotification;
+}
+
+/** Any notification of the server: a union that `method` tells apart. */
+export type ServerNotification = {
+  [M in keyof ServerNotificationTypes]: { method: M; params: ServerNotificationTypes[M] };
+}[keyof ServerNotificationTypes];
+
+/** Params of `agent/newSession`. */
+export interface NewSessionParams {
+  /** An agent of the configuration; absent: `default`. */
+  agent?: string;
+  /** The folder to work in: a URI or an absolute path; absent: the first workspace folder. */
+  cwd?: string;
+  /** How freely the agent may act; absent: as configured. */
+  mode?: Mode;
+  /** A model, as `provider/model`; absent: the agent's. */
+  model?: string;
+}
+
+/** How freely the agent may act. */
+export type Mode =
+  /** Read only. */
+  | "plan"
+  /** Reads are free; commands, writes and the network ask. */
+  | "ask"
+  /** Edits inside the workspace are free too. */
+  | "autoEdit"
+  /** All is free. */
+  | "full";
+
+/** Result of `agent/newSession`. */
+export interface NewSessionResult {
+  /** The session. */
+  sessionId: string;
+  /** How freely the agent may act. */
+  mode: Mode;
+  /**
+   * The number of the session's last event; 0 when there is none. Notifications go on from there.
+   */
+  seq: number;
+  /** The model; absent until it is known, then `agent/sessionUpdated` tells it. */
+  model?: string;
+}
+
+/** Params of `agent/prompt`. */
+export interface PromptParams {
+  /** The session. */
+  sessionId: string;
+  /** What the person says. */
+  prompt: PromptContent;
+}
+
+/** What a person says: plain text, or a list of blocks. */
+export type PromptContent = string | PromptBlock[];
+
+/** A part of what a person says. */
+export type PromptBlock =
+  /** Text. */
+  | {
+      type: "text";
+      /** The text. */
+      text: string;
+    }
+  /** A file or a part of it; the server reads it, with the editor's unsaved text. */
+  | {
+      type: "reference";
+      /** The file's URI. */
+      uri: string;
+      /** The part; absent: the whole file. It is widened to whole lines. */
+      range?: Range;
+    }
+  /** What the person has selected in the editor. */
+  | {
+      type: "selection";
+      /** The file's URI. */
+      uri: string;
+      /** The selected part. */
+      range: Range;
+      /** The selected text; absent: the server reads the lines of `range`. */
+      text?: string;
+    }
+  /** A diagnostic that the editor shows. */
+  | {
+      type: "diagnostic";
+      /** The file's URI. */
+      uri: string;
+      /** The part that it is about. */
+      range: Range;
+      /** Its message. */
+      message: string;
+      /** How grave it is. */
+      severity?: Severity;
+      /** Who found it: a compiler, a linter. */
+      source?: string;
+    }
+  /** A picture. */
+  | {
+      type: "image";
+      /** `image/png`, `image/jpeg`, `image/gif` or `image/webp`. */
+      mediaType: string;
+      /** The bytes in Base64, with padding, without line breaks. */
+      data: string;
+    };
+
+/** A part of a document, as in LSP: the end is not in it. */
+export interface Range {
+  /** Where it begins. */
+  start: Position;
+  /** The place after its last character. */
+  end: Position;
+}
+
+/** A place in a document, as in LSP. */
+export interface Position {
+  /** The line, from 0. */
+  line: number;
+  /** The character in the line, from 0, in the units of the negotiated position encoding. */
+  character: number;
+}
+
+/** How grave a diagnostic or a problem is. */
+export type Severity =
+  /** It is wrong. */
+  | "error"
+  /** It is doubtful. */
+  | "warning"
+  /** It is worth knowing. */
+  | "information"
+  /** It could be better. */
+  | "hint";
+
+/**
+ * How a turn ended; the answer to `agent/prompt` and `agent/resumeTurn`, and the `data` of the
+ * error that answers them after `$/cancelRequest`.
+ */
+export interface PromptResult {
+  /** The turn. */
+  turnId: string;
+  /** Why it ended. */
+  reason: TerminalReason;
+  /** How it ended, in one word. */
+  state: TurnState;
+  /** The text of the final answer, whole; empty when there is none. */
+  text: string;
+  /** The turn's tokens. */
+  usage: TokenUsage;
+  /** What the turn cost, in US dollars; absent when the model's price is not known. */
+  costUsd?: number;
+  /** What went wrong. */
+  error?: ErrorData;
+}
+
+/**
+ * An error with all that a client needs to show it and to say what to do. It is the `data` of a
+ * JSON-RPC error and the `error` of a turn's end.
+ */
+export interface ErrorData {
+  /** What went wrong, as a stable word. */
+  code: ErrorCode;
+  /** What went wrong, for people. */
+  message: string;
+  /** What can be done about it. */
+  class: ErrorClass;
+  /** How many tries were made. */
+  attempts?: number;
+  /** What lies behind it. */
+  cause?: string;
+  /** The parameter that is wrong, with `badParams`. */
+  field?: string;
+  /** Who holds the session, with `sessionLocked`. */
+  holder?: string;
+  /** The model's name. */
+  model?: string;
+  /** The provider's name in the configuration. */
+  provider?: string;
+  /** Why the request was not accepted; only in the `data` of a JSON-RPC error. */
+  refusal?: Refusal;
+  /** The provider's id of the request, for its support. */
+  requestId?: string;
+  /** When a used-up quota is filled again, in ms since the Unix epoch. */
+  resetAt?: number;
+  /** How long the provider asks to wait, in ms. */
+  retryAfterMs?: number;
+  /** The HTTP status that the provider answered with. */
+  status?: number;
+  /** What the person can do; several ways stand on separate lines. */
+  userAction?: string;
+}
+
+/** What can be done about an error. */
+export type ErrorClass =
+  /** The same again may succeed. */
+  | "retryable"
+  /** It will not mend by itself. */
+  | "terminal"
+  /** The turn went on. */
+  | "non_fatal";
+
+/** What went wrong, as a stable word. */
+export type ErrorCode =
+  /** The limit of steps was reached. */
+  | "max_iterations"
+  /** The provider's API failed. */
+  | "provider_error"
+  /** A tool failed, and the policy ends the turn then. */
+  | "tool_execution"
+  /** The prompt does not fit the model's window. */
+  | "context_limit"
+  /** A money limit was reached. */
+  | "budget_exceeded"
+  /** The person cancelled. */
+  | "cancelled"
+  /** The provider's circuit breaker is open. */
+  | "circuit_open"
+  /** The provider's quota or credit is used up. */
+  | "quota_exhausted"
+  /** The model said nothing. */
+  | "empty_response"
+  /** The limit of tool calls was reached. */
+  | "tool_calls_exceeded"
+  /** The time limit was reached. */
+  | "wall_time_exceeded"
+  /** The configuration lacks something or is wrong. */
+  | "config"
+  /** The session's state does not allow it. */
+  | "session"
+  /** The request is not what the protocol asks for. */
+  | "protocol"
+  /** The store could not be read or written. */
+  | "store"
+  /** A bug of the server. */
+  | "internal";
+
+/** Why a request was not accepted, as a stable word that programs may test. */
+export type Refusal =
+  /** `initialize` and `initialized` come first. */
+  | "notInitialized"
+  /** The server is ending. */
+  | "shuttingDown"
+  /** A parameter is missing or wrong; `field` names it. */
+  | "badParams"
+  /** There is no such session. */
+  | "unknownSession"
+  /** The session is live in another server; `holder` says which. */
+  | "sessionLocked"
+  /** The session was loaded with `readOnly`. */
+  | "sessionReadOnly"
+  /** A turn is running; `agent/steer` talks to it. */
+  | "turnRunning"
+  /** No turn is running. */
+  | "noTurn"
+  /** Another turn is running than the request expects. */
+  | "staleTurn"
+  /** The last turn has nothing to go on with. */
+  | "nothingToResume"
+  /** There is no such open approval: it is unknown or settled. */
+  | "unknownApproval"
+  /** There is no such grant. */
+  | "unknownGrant"
+  /** There is no such model. */
+  | "unknownModel"
+  /** There is no such agent in the configuration. */
+  | "unknownAgent"
+  /** There is no content of that name. */
+  | "unknownContent";
+
+/** Why a turn has ended. */
+export type TerminalReason =
+  /** Nothing more to do. */
+  | "completed"
+  /** The prompt does not fit the window. */
+  | "prompt_too_long"
+  /** The answer was cut at the output limit; what came is kept. */
+  | "max_output_tokens"
+  /** The provider failed for good. */
+  | "model_error"
+  /** The model said nothing. */
+  | "empty_response"
+  /** The image is still refused. */
+  | "image_error"
+  /** The model or a filter declined. */
+  | "refused"
+  /** The person cancelled while the model streamed, or before. */
+  | "aborted_streaming"
+  /** The person cancelled while tools ran. */
+  | "aborted_tools"
+  /** A stop hook ended the turn. */
+  | "stop_hook_prevented"
+  /** A hook ended the turn. */
+  | "hook_stopped"
+  /** A tool failed, and the policy ends the turn then. */
+  | "tool_failed"
+  /** A sub-agent failed, and the policy ends the turn then. */
+  | "subagent_failed"
+  /** Too few sub-agents succeeded. */
+  | "join_violated"
+  /** The window is full, and nothing may be summarised. */
+  | "blocking_limit"
+  /** The limit of steps. */
+  | "max_turns"
+  /** A money limit. */
+  | "budget_exceeded"
+  /** The limit of tool calls. */
+  | "max_tool_calls"
+  /** The time limit. */
+  | "wall_time"
+  /** The person chose to stop at a question. */
+  | "stopped_by_user"
+  /** There is no provider to ask. */
+  | "not_configured"
+  /** The store is gone. */
+  | "store_failed"
+  /** The server ended or crashed. */
+  | "server_stopped"
+  /** A bug of the server. */
+  | "internal_error";
+
+/** How a turn has ended, in one word. */
+export type TurnState =
+  /** As asked. */
+  | "completed"
+  /** It could not. */
+  | "failed"
+  /** There is an answer, but less than was asked for. */
+  | "degraded"
+  /** Stopped by a limit, by a person's choice at a question, or by the server's end. */
+  | "interrupted"
+  /** Stopped by the person. */
+  | "cancelled";
+
+/** Tokens of one or several model calls. */
+export interface TokenUsage {
+  /** Input tokens that were neither read from nor written to a prompt cache. */
+  inputTokens: number;
+  /** Output tokens, reasoning included. */
+  outputTokens: number;
+  /** Input tokens read from the provider's prompt cache. */
+  cacheReadTokens: number;
+  /** Input tokens written to the provider's prompt cache. */
+  cacheWriteTokens: number;
+}
+
+/** Params of `agent/steer`. */
+export interface SteerParams {
+  /** The session. */
+  sessionId: string;
+  /** What the person adds. */
+  prompt: PromptContent;
+  /**
+   * The turn that it is meant for; when another or none is running, it is refused. Absent:
+   * whichever is running.
+   */
+  expectedTurnId?: string;
+}
+
+/** Result of `agent/steer`. */
+export interface SteerResult {
+  /** The turn that it joins. */
+  turnId: string;
+}
+
+/** Params of `agent/resumeTurn`. */
+export interface ResumeTurnParams {
+  /** The session whose last turn was interrupted or cancelled. */
+  sessionId: string;
+}
+
+/** Params of `agent/approvalRespond`. */
+export interface ApprovalRespondParams {
+  /** The question. */
+  approvalId: string;
+  /** What the person decides. */
+  decision: Decision;
+  /** What the model is told; only with `deny`. */
+  feedback?: string;
+  /** Edited arguments, whole; not with `deny`. */
+  input?: unknown;
+  /** The rule to keep instead of the offered one; only with `allowSession` and `allowAlways`. */
+  rule?: string;
+}
+
+/** What a person decides. */
+export type Decision =
+  /** This once. */
+  | "allow"
+  /** For the rest of the session. */
+  | "allowSession"
+  /** From now on in this workspace. */
+  | "allowAlways"
+  /** No. */
+  | "deny";
+
+/** The answer to a request that has nothing to tell but that it was done. */
+export interface EmptyResult {
+}
+
+/** Params of `agent/listApprovals`. */
+export interface ListApprovalsParams {
+  /** Only those of this session; absent: of every session that is live in this server. */
+  sessionId?: string;
+}
+
+/** Result of `agent/listApprovals`. */
+export interface ListApprovalsResult {
+  /** The open questions, oldest first, as they were asked. */
+  approvals: ApprovalRequestedNotification[];
+}
+
+/** Params of `agent/approvalRequested`. */
+export interface ApprovalRequestedNotification {
+  /** The session it belongs to. */
+  sessionId: string;
+  /** Its number in the session: from 1, no gap, no repeat. */
+  seq: number;
+  /** When it happened, in ms since the Unix epoch. */
+  at: number;
+  /** Its id; the same when it is asked again after a restart. */
+  approvalId: string;
+  /** The call that waits. */
+  toolCallId: string;
+  /** The tool's name. */
+  name: string;
+  /** The call's arguments; long strings in it may be cut. */
+  input: unknown;
+  /** A line for people. */
+  title: string;
+  /** The folder in which it would run. */
+  cwd: string;
+  /** How grave it is. */
+  risk: Risk;
+  /** Why it is asked, for people. */
+  why: string;
+  /** What it would change, as a unified diff. */
+  diff?: string;
+  /** Where the whole of a cut field is. */
+  more?: Record<string, More>;
+  /**
+   * The rule that `allowSession` and `allowAlways` would keep; absent when none can be, and then
+   * those two are not offered.
+   */
+  rule?: string;
+  /** The turn that caused it; absent when none did. */
+  turnId?: string;
+}
+
+/** Where the whole of a field is that was cut. */
+export interface More {
+  /** What `agent/readContent` takes as its `ref`. */
+  ref: string;
+  /** The length of the whole, in UTF-8 bytes. */
+  bytes: number;
+  /** The end of the whole, at most 64 KiB; only of output. It never overlaps with the beginning. */
+  tail?: string;
+}
+
+/** How grave an asked effect is. */
+export type Risk =
+  /** A read. */
+  | "low"
+  /** An edit inside the workspace. */
+  | "medium"
+  /** A command, the network, a secret, or anything outside the workspace. */
+  | "high";
+
+/** Params of `agent/listGrants`. */
+export interface ListGrantsParams {
+  /** What holds in this session; absent: all that is kept for workspace folders. */
+  sessionId?: string;
+}
+
+/** Result of `agent/listGrants`. */
+export interface ListGrantsResult {
+  /** The grants, newest first. */
+  grants: Grant[];
+}
+
+/** Something that a person has allowed beyond one call. */
+export interface Grant {
+  /** Its id, to revoke it. */
+  grantId: string;
+  /** The rule, as in the configuration: `bash(git status*)`. */
+  rule: string;
+  /** How far it reaches. */
+  scope: GrantScope;
+  /** The workspace folder it was given for. */
+  folder: string;
+  /** When it was given, in ms since the Unix epoch. */
+  grantedAt: number;
+}
+
+/** How far a grant reaches. */
+export type GrantScope =
+  /** One session. */
+  | "session"
+  /** Every session in the workspace folder. */
+  | "workspace";
+
+/** Params of `agent/revokeGrant`. */
+export interface RevokeGrantParams {
+  /** The grant. */
+  grantId: string;
+}
+
+/** Params of `agent/listSessions`. */
+export interface ListSessionsParams {
+  /** `nextCursor` of the answer before; absent: from the newest. */
+  cursor?: string;
+  /** Only those that work in this folder: a URI or an absolute path. */
+  cwd?: string;
+  /** How many at most; 50 when absent, at most 200. */
+  limit?: number;
+  /** Words to look for in titles, prompts and final answers. */
+  query?: string;
+}
+
+/** Result of `agent/listSessions`. */
+export interface ListSessionsResult {
+  /** The sessions, those used last first. */
+  sessions: SessionInfo[];
+  /** The `cursor` of the next page; absent on the last. */
+  nextCursor?: string;
+}
+
+/** A session in a list. */
+export interface SessionInfo {
+  /** The session. */
+  sessionId: string;
+  /** The folder it works in. */
+  cwd: string;
+  /** When it was made, in ms since the Unix epoch. */
+  createdAt: number;
+  /** When something last happened in it, in ms since the Unix epoch. */
+  updatedAt: number;
+  /** Whether a turn is running, in this server. */
+  running?: boolean;
+  /** The place where `query` was found, for people. */
+  snippet?: string;
+  /** Its title; absent before the first prompt. */
+  title?: string;
+}
+
+/**
+ * Params of `agent/loadSession`. The page is the last `tail` of the events after `afterSeq` and
+ * before `beforeSeq`.
+ */
+export interface LoadSessionParams {
+  /** The session. */
+  sessionId: string;
+  /**
+   * Only events after this number: what the client has already. When more than `tail` came since,
+   * the page does not join on, and the client starts over with it.
+   */
+  afterSeq?: number;
+  /** Only events before this number: an earlier page. */
+  beforeSeq?: number;
+  /**
+   * Only look: needs no lock, so it works while another server has the session; nothing is sent
+   * later.
+   */
+  readOnly?: boolean;
+  /**
+   * How many events at most: 200 when absent (1,000 with `afterSeq`), at most 1,000; 0 for none.
+   */
+  tail?: number;
+}
+
+/** Result of `agent/loadSession`. */
+export interface LoadSessionResult {
+  /** A page of the durable events, oldest first; they are not sent again as notifications. */
+  events: EventRecord[];
+  /** Whether there are earlier events than the page's. */
+  hasEarlier: boolean;
+  /** Approvals that wait for a person, as they were asked; also those asked before the page. */
+  openApprovals: ApprovalRequestedNotification[];
+  /** The number of the session's last event. Notifications go on from there. */
+  seq: number;
+  /** The session as it is now. */
+  state: SessionState;
+  /** The message in progress. */
+  partial?: PartialMessage;
+}
+
+/** A durable event: the notification that it was. */
+export interface EventRecord {
+  /** The notification's method. */
+  method: string;
+  /** The notification's params. */
+  params: unknown;
+}
+
+/** A message in progress. Deltas that follow go on where it ends. */
+export interface PartialMessage {
+  /** The message. */
+  messageId: string;
+  /** Its text from `offset` on. */
+  text: string;
+  /** UTF-8 bytes of the message's text before `text`; 0 when it is all there. */
+  offset: number;
+  /** Its reasoning so far. */
+  reasoning?: string;
+}
+
+/** A session as it is now. */
+export interface SessionState {
+  /** The folder it works in. */
+  cwd: string;
+  /** How freely the agent may act. */
+  mode: Mode;
+  /** Tokens used in all. */
+  usage: TokenUsage;
+  /** What they cost, in US dollars, as far as it is known. */
+  costUsd?: number;
+  /** How hard the model shall think; absent: as the provider has it by default. */
+  effort?: Effort;
+  /** The model, as `provider/model`; absent until it is known. */
+  model?: string;
+  /** The last turn, when `agent/resumeTurn` can go on with it. */
+  resumableTurnId?: string;
+  /** The turn that is running. */
+  runningTurnId?: string;
+  /** Its title; absent before the first prompt. */
+  title?: string;
+}
+
+/** How hard a model shall think. */
+export type Effort =
+  /** A little. */
+  | "low"
+  /** As needed. */
+  | "medium"
+  /** Long. */
+  | "high";
+
+/** Params of `agent/renameSession`. */
+export interface RenameSessionParams {
+  /** The session. */
+  sessionId: string;
+  /** The new title: one line, at most 200 characters. */
+  title: string;
+}
+
+/** Params of `agent/deleteSession`. */
+export interface DeleteSessionParams {
+  /** The session; a running turn is cancelled first. */
+  sessionId: string;
+}
+
+/** Params of `agent/setMode`. */
+export interface SetModeParams {
+  /** The session. */
+  sessionId: string;
+  /** The mode; it holds from the next tool call on. */
+  mode: Mode;
+}
+
+/** Params of `agent/setModel`. */
+export interface SetModelParams {
+  /** The session. */
+  sessionId: string;
+  /** The model, as `provider/model`; it holds from the next model call on. */
+  model: string;
+  /** How hard it shall think; absent: as the provider has it by default. */
+  effort?: Effort;
+}
+
+/** Params of `agent/setTrust`. */
+export interface SetTrustParams {
+  /** The workspace folder: its URI or absolute path. */
+  folder: string;
+  /**
+   * Whether the folder's own settings may loosen approvals, start anything, or change addresses and
+   * keys.
+   */
+  trusted: boolean;
+}
+
+/** Params of `agent/listModels`. */
+export interface ListModelsParams {
+  /** With this session's configuration, and its model marked; absent: the user's configuration. */
+  sessionId?: string;
+}
+
+/** Result of `agent/listModels`. */
+export interface ListModelsResult {
+  /** The models that can be chosen. */
+  models: ModelInfo[];
+  /** The providers that are configured. */
+  providers: ProviderInfo[];
+}
+
+/** A model that can be chosen. */
+export interface ModelInfo {
+  /** What `agent/setModel` takes: `provider/model`. */
+  model: string;
+  /** The provider's name in the configuration. */
+  provider: string;
+  /** Its window, in tokens. */
+  contextWindow?: number;
+  /** Whether it is the session's (or the default) model. */
+  current?: boolean;
+  /** Its output limit, in tokens. */
+  maxOutputTokens?: number;
+  /** What its tokens cost; absent when it is not known. */
+  price?: Price;
+}
+
+/** What a model's tokens cost, in US dollars per million. */
+export interface Price {
+  /** Plain input. */
+  input: number;
+  /** Output. */
+  output: number;
+  /** Input read from the prompt cache. */
+  cacheRead: number;
+  /** Input written to the prompt cache. */
+  cacheWrite: number;
+}
+
+/** A provider that is configured. */
+export interface ProviderInfo {
+  /** Its name in the configuration. */
+  provider: string;
+  /** Its kind: which API it speaks. */
+  kind: string;
+  /** How it fares. */
+  health: ProviderHealth;
+  /** More, for people: what fails, or what is missing. */
+  message?: string;
+}
+
+/** How a provider fares. */
+export type ProviderHealth =
+  /** It was not called yet. */
+  | "unknown"
+  /** Its last call succeeded. */
+  | "ok"
+  /** Its last call failed. */
+  | "failing"
+  /** It cannot be called: a key is missing. */
+  | "notConfigured";
+
+/** Params of `agent/listTools`. */
+export interface ListToolsParams {
+  /** The tools that this session's agent has; absent: all. */
+  sessionId?: string;
+}
+
+/** Result of `agent/listTools`. */
+export interface ListToolsResult {
+  /** The tools, by name. */
+  tools: ToolInfo[];
+}
+
+/** A tool as the model is told of it. */
+export interface ToolInfo {
+  /** Its name. */
+  name: string;
+  /** What it does and when it is used. */
+  description: string;
+  /** JSON Schema of its arguments. */
+  inputSchema: unknown;
+}
+
+/** Params of `agent/readContent`. */
+export interface ReadContentParams {
+  /** The session. */
+  sessionId: string;
+  /** The `ref` of a cut field. */
+  ref: string;
+  /** How many bytes at most; 65,536 when absent, at most 1,048,576. */
+  limit?: number;
+  /** Where to begin, in bytes; 0 when absent. */
+  offset?: number;
+}
+
+/** Result of `agent/readContent`. */
+export interface ReadContentResult {
+  /**
+   * The piece. It begins and ends on whole characters, so it may be a few bytes shorter than
+   * `limit`.
+   */
+  text: string;
+  /** The length of the whole, in bytes. */
+  bytes: number;
+  /** Where to read on; absent at the end. */
+  nextOffset?: number;
+}
+
+/** Params of `agent/metrics`. */
+export interface MetricsParams {
+  /** A session whose counts are wanted too. */
+  sessionId?: string;
+}
+
+/** Result of `agent/metrics`. */
+export interface MetricsResult {
+  /** Counts of the server as a whole. */
+  totals: Counts;
+  /** How long things took. */
+  latencies: Latencies;
+  /** Counts of the session that was asked for. */
+  session?: SessionMetrics;
+}
+
+/** How long things took. */
+export interface Latencies {
+  /** From a provider call to its first content. */
+  firstToken: Histogram;
+  /** One step of the loop. */
+  step: Histogram;
+  /** One tool call, without the wait for a person. */
+  tool: Histogram;
+  /** From a cancel to the turn's end. */
+  cancel: Histogram;
+}
+
+/** Latencies in buckets. */
+export interface Histogram {
+  /** Upper bounds of the buckets, in microseconds. */
+  boundsUs: number[];
+  /** Observations per bucket; one more than `boundsUs`, for what lies above the last. */
+  counts: number[];
+  /** The sum of all observations, in microseconds. */
+  sumUs: number;
+  /** How many observations there are. */
+  count: number;
+}
+
+/** Counts of one session, since it was loaded. */
+export interface SessionMetrics {
+  /** The session. */
+  sessionId: string;
+  /** Since when it is counted, in ms since the Unix epoch. */
+  startedAt: number;
+  /** Tokens sent to models. */
+  inputTokens: number;
+  /** Tokens received from models. */
+  outputTokens: number;
+  /** Provider calls made. */
+  requests: number;
+  /** Errors of any kind that reached a turn. */
+  errors: number;
+  /** Tool calls run. */
+  toolCalls: number;
+  /** Provider calls made again. */
+  retries: number;
+  /** Summaries made of a history that grew too long. */
+  compactions: number;
+  /** Turns cancelled. */
+  cancels: number;
+  /** Tool calls run, by the tool's name. */
+  toolCallsByName: Record<string, number>;
+  /** Errors, by their code. */
+  errorsByCode: Record<string, number>;
+}
+
+/** Counts. */
+export interface Counts {
+  /** Tokens sent to models. */
+  inputTokens: number;
+  /** Tokens received from models. */
+  outputTokens: number;
+  /** Provider calls made. */
+  requests: number;
+  /** Errors of any kind that reached a turn. */
+  errors: number;
+  /** Tool calls run. */
+  toolCalls: number;
+  /** Provider calls made again. */
+  retries: number;
+  /** Summaries made of a history that grew too long. */
+  compactions: number;
+  /** Turns cancelled. */
+  cancels: number;
+}
+
+/** Params of `agent/reloadConfig`. */
+export interface ReloadConfigParams {
+}
+
+/** Result of `agent/reloadConfig`. */
+export interface ReloadConfigResult {
+  /** What is wrong in the files; the rest is in force. */
+  problems: ConfigProblem[];
+}
+
+/** Something wrong in a configuration file. */
+export interface ConfigProblem {
+  /** The file, or what else the setting came from: a variable, `initializationOptions`. */
+  file: string;
+  /** How grave it is. */
+  severity: Severity;
+  /** What is wrong and what would be right, for people. */
+  message: string;
+  /** The line, from 1; absent when it is not known. */
+  line?: number;
+}
+
+/** Params of the client's notification `agent/cancel`. */
+export interface CancelNotification {
+  /** The session. */
+  sessionId: string;
+  /**
+   * The turn that is meant; when another is running, nothing happens. Absent: whichever is running.
+   */
+  turnId?: string;
+}
+
+/** Params of `agent/turnStarted`. */
+export interface TurnStartedNotification {
+  /** The session it belongs to. */
+  sessionId: string;
+  /** Its number in the session: from 1, no gap, no repeat. */
+  seq: number;
+  /** When it happened, in ms since the Unix epoch. */
+  at: number;
+  /** The turn that it goes on with, after `agent/resumeTurn`. */
+  resumes?: string;
+  /** The turn that caused it; absent when none did. */
+  turnId?: string;
+}
+
+/** Params of `agent/turnEnded`. */
+export interface TurnEndedNotification {
+  /** The session it belongs to. */
+  sessionId: string;
+  /** Its number in the session: from 1, no gap, no repeat. */
+  seq: number;
+  /** When it happened, in ms since the Unix epoch. */
+  at: number;
+  /** Why it ended. */
+  reason: TerminalReason;
+  /** How it ended, in one word. */
+  state: TurnState;
+  /** The turn's tokens. */
+  usage: TokenUsage;
+  /** What the turn cost, in US dollars; absent when the model's price is not known. */
+  costUsd?: number;
+  /** What went wrong. */
+  error?: ErrorData;
+  /** Where the whole of `unusedSteers` is, when it had to be cut. */
+  more?: Record<string, More>;
+  /** The turn that caused it; absent when none did. */
+  turnId?: string;
+  /**
+   * Steers that were accepted and not used, to be given back to the person; only of a cut or failed
+   * turn.
+   */
+  unusedSteers?: MessageBlock[][];
+}
+
+/** A part of a message in the history. */
+export type MessageBlock =
+  /** Text: Markdown when the model speaks. */
+  | {
+      type: "text";
+      /** The text. */
+      text: string;
+      /** Where the whole of a cut field is. */
+      more?: Record<string, More>;
+    }
+  /** The model's reasoning, as far as its provider shows it. */
+  | {
+      type: "reasoning";
+      /** The text; empty when the provider hides it. */
+      text: string;
+      /** Where the whole of a cut field is. */
+      more?: Record<string, More>;
+    }
+  /** The model asks for a tool. How that goes is told by `agent/toolCall`. */
+  | {
+      type: "toolUse";
+      /** The call. */
+      toolCallId: string;
+      /** The tool's name. */
+      name: string;
+      /** Its arguments; long strings in it may be cut. */
+      input: unknown;
+      /** Where the whole of a cut field is. */
+      more?: Record<string, More>;
+    }
+  /** A tool call has its result; what it is stands in that call's `agent/toolCall`. */
+  | {
+      type: "toolResult";
+      /** The call. */
+      toolCallId: string;
+      /** Whether the result is an error to the model. */
+      isError: boolean;
+    }
+  /** A picture. */
+  | ({ type: "image" } & Image)
+  /** Something in a file that the person points at, with the text it had then. */
+  | {
+      type: "reference";
+      /** What it is. */
+      kind: ReferenceKind;
+      /** The file's path as people write it. */
+      path: string;
+      /** The text, or the diagnostic's message. */
+      text: string;
+      /** The last line, from 1. */
+      endLine?: number;
+      /** Where the whole of a cut field is. */
+      more?: Record<string, More>;
+      /** The first line, from 1; absent: the whole file. */
+      startLine?: number;
+    };
+
+/** A picture. */
+export interface Image {
+  /** `image/png`, `image/jpeg`, `image/gif` or `image/webp`. */
+  mediaType: string;
+  /** The bytes in Base64; absent when they are too long, then `more.data` says where they are. */
+  data?: string;
+  /** Where the whole of a cut field is. */
+  more?: Record<string, More>;
+}
+
+/** What a reference points at. */
+export type ReferenceKind =
+  /** A file or a range of it. */
+  | "file"
+  /** What the person had selected. */
+  | "selection"
+  /** A diagnostic of the editor. */
+  | "diagnostic";
+
+/** Params of `agent/textDelta`. */
+export interface TextDeltaNotification {
+  /** The session. */
+  sessionId: string;
+  /** The turn. */
+  turnId: string;
+  /** The message. */
+  messageId: string;
+  /** UTF-8 bytes of this message's text before this piece. */
+  offset: number;
+  /** The piece. */
+  text: string;
+}
+
+/** Params of `agent/reasoningDelta`. */
+export interface ReasoningDeltaNotification {
+  /** The session. */
+  sessionId: string;
+  /** The turn. */
+  turnId: string;
+  /** The message. */
+  messageId: string;
+  /** UTF-8 bytes of this message's reasoning before this piece; counted apart from its text. */
+  offset: number;
+  /** The piece. */
+  text: string;
+}
+
+/** Params of `agent/message`. */
+export interface MessageNotification {
+  /** The session it belongs to. */
+  sessionId: string;
+  /** Its number in the session: from 1, no gap, no repeat. */
+  seq: number;
+  /** When it happened, in ms since the Unix epoch. */
+  at: number;
+  /** The message. */
+  messageId: string;
+  /** Who speaks. */
+  role: Role;
+  /** What is said, in order. */
+  content: MessageBlock[];
+  /** Meant for the model only (continuation prompts, nudges): not shown in the chat. */
+  hidden?: boolean;
+  /** Cut by a cancel, a crash or an error. */
+  incomplete?: boolean;
+  /** Where the whole of `content` is, as a JSON array, when there were too many blocks. */
+  more?: Record<string, More>;
+  /** The turn that caused it; absent when none did. */
+  turnId?: string;
+}
+
+/** Who speaks. */
+export type Role =
+  /** The person. */
+  | "user"
+  /** The model. */
+  | "assistant"
+  /** Results of the tool calls that the message before asked for. */
+  | "tool";
+
+/** Params of `agent/messageRetracted`. */
+export interface MessageRetractedNotification {
+  /** The session it belongs to. */
+  sessionId: string;
+  /** Its number in the session: from 1, no gap, no repeat. */
+  seq: number;
+  /** When it happened, in ms since the Unix epoch. */
+  at: number;
+  /** The message that is void. */
+  messageId: string;
+  /** The tool calls that it had begun to ask for. */
+  toolCallIds: string[];
+  /** The turn that caused it; absent when none did. */
+  turnId?: string;
+}
+
+/** Params of `agent/toolInputDelta`. */
+export interface ToolInputDeltaNotification {
+  /** The session. */
+  sessionId: string;
+  /** The turn. */
+  turnId: string;
+  /** The message that asks. */
+  messageId: string;
+  /** The call. */
+  toolCallId: string;
+  /** The tool's name. */
+  name: string;
+  /** A piece of the JSON of its arguments. */
+  text: string;
+}
+
+/** Params of `agent/toolOutputDelta`. */
+export interface ToolOutputDeltaNotification {
+  /** The session. */
+  sessionId: string;
+  /** The turn. */
+  turnId: string;
+  /** The call. */
+  toolCallId: string;
+  /** A piece of its output, safe to show. */
+  text: string;
+}
+
+/** Params of `agent/toolCall`: the status, and what changed since the last one. */
+export interface ToolCallNotification {
+  /** The session it belongs to. */
+  sessionId: string;
+  /** Its number in the session: from 1, no gap, no repeat. */
+  seq: number;
+  /** When it happened, in ms since the Unix epoch. */
+  at: number;
+  /** The call. */
+  toolCallId: string;
+  /** The tool's name. */
+  name: string;
+  /** A line for people. */
+  title: string;
+  /** Where it stands now. */
+  status: ToolCallStatus;
+  /** What it would change or has changed, as a unified diff. */
+  diff?: string;
+  /** How long it ran, in ms, without the wait for a person. */
+  durationMs?: number;
+  /** Pictures it gave. */
+  images?: Image[];
+  /**
+   * Its arguments, when they are new or were edited by the person; long strings in it may be cut.
+   */
+  input?: unknown;
+  /** Files it concerns; at most 100 are told. */
+  locations?: Location[];
+  /** Where the whole of a cut field is. */
+  more?: Record<string, More>;
+  /** What it gave, safe to show; present exactly when the status is final. */
+  output?: string;
+  /** The call that delegated to the sub-agent which made this one. */
+  parentToolCallId?: string;
+  /** The turn that caused it; absent when none did. */
+  turnId?: string;
+}
+
+/** A place in a file. */
+export interface Location {
+  /** The file's URI. */
+  uri: string;
+  /** The line, from 1; absent: the whole file. */
+  line?: number;
+}
+
+/** Where a tool call stands. The last four are final. */
+export type ToolCallStatus =
+  /** Its input is complete. */
+  | "pending"
+  /** A person is asked. */
+  | "awaitingApproval"
+  /** It runs. */
+  | "running"
+  /** It gave a result. */
+  | "completed"
+  /** It gave an error result. */
+  | "failed"
+  /** A person or a policy said no. */
+  | "denied"
+  /** A cancel, a crash or the end of the server came first. */
+  | "cancelled";
+
+/** Params of `agent/approvalResolved`. */
+export interface ApprovalResolvedNotification {
+  /** The session it belongs to. */
+  sessionId: string;
+  /** Its number in the session: from 1, no gap, no repeat. */
+  seq: number;
+  /** When it happened, in ms since the Unix epoch. */
+  at: number;
+  /** The question. */
+  approvalId: string;
+  /** The call it was about. */
+  toolCallId: string;
+  /** What was decided. */
+  decision: Decision;
+  /** By what. */
+  by: SettledBy;
+  /** What the model is told about a denial. */
+  feedback?: string;
+  /** The arguments as the person edited them; long strings in it may be cut. */
+  input?: unknown;
+  /** Where the whole of a cut field is. */
+  more?: Record<string, More>;
+  /** The rule that is kept. */
+  rule?: string;
+  /** The turn that caused it; absent when none did. */
+  turnId?: string;
+}
+
+/** By what an approval was settled. */
+export type SettledBy =
+  /** The person answered. */
+  | "person"
+  /** A rule or a grant that came meanwhile. */
+  | "rule"
+  /** A cancel denied it. */
+  | "cancel"
+  /** Its time ran out. */
+  | "timeout"
+  /** A new prompt was sent instead. */
+  | "newPrompt";
+
+/** Params of `agent/plan`. */
+export interface PlanNotification {
+  /** The session it belongs to. */
+  sessionId: string;
+  /** Its number in the session: from 1, no gap, no repeat. */
+  seq: number;
+  /** When it happened, in ms since the Unix epoch. */
+  at: number;
+  /** The plan, whole. */
+  items: PlanItem[];
+  /** Where the whole of `items` is, when there were too many. */
+  more?: Record<string, More>;
+  /** The turn that caused it; absent when none did. */
+  turnId?: string;
+}
+
+/** One line of the plan. */
+export interface PlanItem {
+  /** What is to be done. */
+  text: string;
+  /** How far it is. */
+  status: PlanStatus;
+}
+
+/** How far a line of the plan is. */
+export type PlanStatus =
+  /** Not begun. */
+  | "pending"
+  /** Being done. */
+  | "inProgress"
+  /** Done. */
+  | "completed";
+
+/** Params of `agent/transition`. */
+export interface TransitionNotification {
+  /** The session it belongs to. */
+  sessionId: string;
+  /** Its number in the session: from 1, no gap, no repeat. */
+  seq: number;
+  /** When it happened, in ms since the Unix epoch. */
+  at: number;
+  /** Whether the turn goes on. */
+  kind: TransitionKind;
+  /** Why. */
+  reason: TransitionReason;
+  /** More, for people. */
+  detail?: string;
+  /** The turn that caused it; absent when none did. */
+  turnId?: string;
+}
+
+/** What a step's outcome does to the turn. */
+export type TransitionKind =
+  /** The model is called again. */
+  | "continue"
+  /** The turn ends. */
+  | "terminal";
+
+/** The reason of a transition; the two lists have no word in common. */
+export type TransitionReason = ContinueReason | TerminalReason;
+
+/** Why the loop calls the model again. */
+export type ContinueReason =
+  /** Tool calls were run, or a steer waits. */
+  | "next_turn"
+  /** The output was cut for the first time: the same request with a larger limit. */
+  | "max_output_tokens_escalate"
+  /** The output was cut again: what came is kept, and the model is asked to go on. */
+  | "max_output_tokens_recovery"
+  /** The prompt was too long: old tool results became stubs. */
+  | "collapse_drain_retry"
+  /** The prompt was still too long: the history was summarised. */
+  | "reactive_compact_retry"
+  /** The API refused an image: it was shrunk or taken out. */
+  | "image_retry"
+  /** Nothing came: asked again. */
+  | "empty_response_retry"
+  /** The provider paused a long turn. */
+  | "pause_turn"
+  /** The provider or the model was switched. */
+  | "model_fallback"
+  /** A stop hook objected. */
+  | "stop_hook_blocking"
+  /** The token target is not reached. */
+  | "token_budget_continuation";
+
+/** Params of `agent/retry`. */
+export interface RetryNotification {
+  /** The session it belongs to. */
+  sessionId: string;
+  /** Its number in the session: from 1, no gap, no repeat. */
+  seq: number;
+  /** When it happened, in ms since the Unix epoch. */
+  at: number;
+  /** The provider's name in the configuration. */
+  provider: string;
+  /** The model. */
+  model: string;
+  /** The attempt that failed, from 1. */
+  attempt: number;
+  /** How many retries there are in all. */
+  maxRetries: number;
+  /** The wait before the next attempt, in ms. */
+  delayMs: number;
+  /** When the wait ends, in ms since the Unix epoch. */
+  resumeAt: number;
+  /** What failed. */
+  error: ErrorData;
+  /** What happens if the next attempt fails too, for people. */
+  next: string;
+  /** The turn that caused it; absent when none did. */
+  turnId?: string;
+}
+
+/** Params of `agent/wait`. */
+export interface WaitNotification {
+  /** The session it belongs to. */
+  sessionId: string;
+  /** Its number in the session: from 1, no gap, no repeat. */
+  seq: number;
+  /** When it happened, in ms since the Unix epoch. */
+  at: number;
+  /** What is waited for, for people. */
+  why: string;
+  /** The turn that caused it; absent when none did. */
+  turnId?: string;
+  /** Until when, in ms since the Unix epoch; absent when it is not known. */
+  until?: number;
+}
+
+/** Params of `agent/usage`. */
+export interface UsageNotification {
+  /** The session it belongs to. */
+  sessionId: string;
+  /** Its number in the session: from 1, no gap, no repeat. */
+  seq: number;
+  /** When it happened, in ms since the Unix epoch. */
+  at: number;
+  /** The step's tokens and cost. */
+  step: Spent;
+  /** The turn's so far. */
+  turn: Spent;
+  /** The session's so far. */
+  session: Spent;
+  /** Tokens of context used. */
+  contextUsed: number;
+  /** The model's window, in tokens. */
+  contextWindow: number;
+  /** The turn that caused it; absent when none did. */
+  turnId?: string;
+}
+
+/** Tokens, and what they cost. */
+export interface Spent {
+  /** Input tokens that were neither read from nor written to a prompt cache. */
+  inputTokens: number;
+  /** Output tokens, reasoning included. */
+  outputTokens: number;
+  /** Input tokens read from the provider's prompt cache. */
+  cacheReadTokens: number;
+  /** Input tokens written to the provider's prompt cache. */
+  cacheWriteTokens: number;
+  /** What they cost, in US dollars, as far as it is known; absent when no price is known. */
+  costUsd?: number;
+}
+
+/** Params of `agent/warning`. */
+export interface WarningNotification {
+  /** What it is about, as a stable word. */
+  code: string;
+  /** What a person should know. */
+  message: string;
+  /** When it happened, in ms since the Unix epoch; absent without a session. */
+  at?: number;
+  /** Its number in the session; absent without a session. */
+  seq?: number;
+  /** The session; absent when it concerns the server as a whole. */
+  sessionId?: string;
+  /** The turn that caused it; absent when none did. */
+  turnId?: string;
+}
+
+/** Params of `agent/sessionUpdated`: what changed, and only that. */
+export interface SessionUpdatedNotification {
+  /** The session it belongs to. */
+  sessionId: string;
+  /** Its number in the session: from 1, no gap, no repeat. */
+  seq: number;
+  /** When it happened, in ms since the Unix epoch. */
+  at: number;
+  /** How hard the model shall think. */
+  effort?: Effort;
+  /** The mode. */
+  mode?: Mode;
+  /** The model, as `provider/model`. */
+  model?: string;
+  /** The title. */
+  title?: string;
+  /** The turn that caused it; absent when none did. */
+  turnId?: string;
+}
+
+/** Params of `agent/status`: the server as a whole, for a status bar. */
+export interface StatusNotification {
+  /** Whether the server works. */
+  state: ServerState;
+  /** How many turns are running. */
+  runningTurns: number;
+  /** How many approvals wait for a person. */
+  openApprovals: number;
+  /** A line for people. */
+  line?: string;
+  /** Warnings that concern the server as a whole and still hold. */
+  warnings?: ServerWarning[];
+}
+
+/** Whether the server works. */
+export type ServerState =
+  /** No turn is running. */
+  | "idle"
+  /** A turn is running. */
+  | "busy";
+
+/** A warning that concerns the server as a whole. */
+export interface ServerWarning {
+  /** What it is about, as a stable word. */
+  code: string;
+  /** What a person should know. */
+  message: string;
+}
+
+/** What the server announces in `capabilities.experimental.agent` of its answer to `initialize`. */
+export interface ServerCapability {
+  /** The version of the protocol. */
+  protocolVersion: ProtocolVersion;
+  /** The requests and notifications that the server takes. */
+  methods: string[];
+  /** The notifications that the server sends. */
+  notifications: string[];
+  /** What else the server can do. */
+  features: Feature[];
+}
+
+/** Something that the lists of methods do not tell. Clients ignore words that they do not know. */
+export type Feature =
+  /** Prompts may contain images. */
+  | "images"
+  /** Unsaved text of open documents is what the agent reads. */
+  | "unsavedText"
+  /** Files open in the editor are changed through `workspace/applyEdit`, where the client can. */
+  | "applyEdit";
+
+/** The version of the protocol. Another `major` cannot be talked to; another `minor` can. */
+export interface ProtocolVersion {
+  /** Grows when something that clients rely on goes or changes. */
+  major: number;
+  /** Grows when something is added. */
+  minor: number;
+}
+
+/** What a client may announce in `capabilities.experimental.agent` of `initialize`. */
+export interface ClientCapability {
+  /** Which requests of this protocol the client answers. */
+  client?: ClientFlags;
+}
+
+/**
+ * Which requests of this protocol the client answers. This version of the server sends none but
+ * LSP's own, which are announced as LSP has it; so there is no flag yet, and unknown ones are
+ * ignored.
+ */
+export interface ClientFlags {
+}
+
+/**
+ * `initializationOptions` of `initialize`: settings as in the configuration file, over the files'
+ * ones, and what only the editor knows.
+ */
+export interface InitializationOptions {
+  /**
+   * Whether the editor trusts its workspace folders; absent: as was last said with
+   * `agent/setTrust`.
+   */
+  trusted?: boolean;
+  [name: string]: unknown;
+}

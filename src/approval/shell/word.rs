@@ -1,0 +1,399 @@
+//! One word of a command line: quotes, escapes and expansions, up to the text that the program gets.
+//! Commands inside of expansions are handed back to the reader of commands.
+
+use super::{Ends, Reader, Word};
+
+/// Characters that end a word unless they are quoted.
+const ENDS_WORD: &[char] = &[' ', '\t', '\n', ';', '|', '&', '<', '>', '(', ')'];
+
+/// A word while it is read.
+#[derive(Default)]
+struct Built {
+    text: String,
+    /// The unquoted text; one NUL for each quoted piece.
+    unquoted: String,
+    quoted_tilde: bool,
+    /// Why, and what was read before it.
+    dynamic: Option<(&'static str, String)>,
+}
+
+impl Built {
+    fn push(&mut self, ch: char) {
+        self.unquoted.push(ch);
+        self.text.push(ch);
+    }
+
+    fn push_quoted(&mut self, text: &str) {
+        self.quoted_tilde |= self.text.is_empty() && text.starts_with('~');
+        self.unquoted.push('\0');
+        self.text.push_str(text);
+    }
+
+    fn mark(&mut self, why: &'static str) {
+        if self.dynamic.is_none() {
+            self.dynamic = Some((why, self.text.clone()));
+        }
+        self.unquoted.push('\0');
+    }
+
+    /// `{a,b}` and `{1..3}`, generously.
+    fn has_braces(&self) -> bool {
+        self.unquoted
+            .split_once('{')
+            .is_some_and(|(_, rest)| rest.contains('}') && (rest.contains(',') || rest.contains("..")))
+    }
+
+    fn is_glob(&self) -> bool {
+        let set = self
+            .unquoted
+            .split_once('[')
+            .is_some_and(|(_, rest)| rest.contains(']'));
+        set || self.unquoted.contains(['*', '?'])
+    }
+
+    fn finish(self) -> Word {
+        let tilde = self.unquoted.strip_prefix('~');
+        let of_shell = |rest: &str| rest.starts_with(|c: char| matches!(c, '+' | '-') || c.is_ascii_digit());
+        let dynamic = if let Some(dynamic) = self.dynamic.clone() {
+            Some(dynamic)
+        } else if self.has_braces() {
+            Some(("brace expansion", self.text.clone()))
+        } else if tilde.is_some_and(of_shell) {
+            Some(("a folder of the shell", String::new()))
+        } else {
+            None
+        };
+        if let Some((why, mut known)) = dynamic {
+            known.truncate(known.find(['{', '*', '?', '[']).unwrap_or(known.len()));
+            return Word::Dynamic { why, known };
+        }
+        Word::Literal {
+            glob: self.is_glob(),
+            quoted: self.quoted_tilde,
+            text: self.text,
+        }
+    }
+}
+
+impl<'a> Reader<'a> {
+    /// The text up to the next blank or operator, not moved over: a reserved word if it is one.
+    pub(super) fn bare_word(&self) -> &'a str {
+        let rest = self.rest();
+        let end = rest.find(ENDS_WORD).unwrap_or(rest.len());
+        let end = rest[..end.saturating_add(1).min(rest.len())]
+            .find("\\\n")
+            .unwrap_or(end);
+        &rest[..end]
+    }
+
+    /// Reads a word; `None` where none stands.
+    pub(super) fn word(&mut self) -> Option<Word> {
+        let start = self.at;
+        let mut built = Built::default();
+        while let Some(ch) = self.peek() {
+            match ch {
+                '<' | '>' if self.rest()[1..].starts_with('(') => {
+                    self.at += 2;
+                    built.mark("another command's output");
+                    self.commands(Ends::WithParenthesis);
+                }
+                '(' if built.unquoted.ends_with('=') && is_assignment(&self.text[start..self.at]) => {
+                    self.array();
+                    built.mark("an array");
+                }
+                _ if ENDS_WORD.contains(&ch) => break,
+                '\\' if self.sees("\\\n") => {
+                    // Before a blank the word ends; else bash goes on with it, or with an operator: too
+                    // easily misread.
+                    if !self.rest()[2..].starts_with([' ', '\t', '\n']) {
+                        self.misunderstood();
+                    }
+                    break;
+                }
+                '\\' => {
+                    self.at += 1;
+                    match self.next() {
+                        Some(escaped) => built.push_quoted(escaped.encode_utf8(&mut [0; 4])),
+                        None => self.misunderstood(),
+                    }
+                }
+                '\'' => {
+                    self.at += 1;
+                    if let Some(text) = self.up_to('\'') {
+                        built.push_quoted(text);
+                    }
+                }
+                '"' => {
+                    self.at += 1;
+                    built.push_quoted("");
+                    self.double_quotes(&mut built);
+                }
+                '$' if self.sees("$'") => self.ansi_quotes(&mut built),
+                '$' if self.sees("$\"") => {
+                    self.at += 2;
+                    built.mark("a translated text");
+                    self.double_quotes(&mut built);
+                }
+                '$' => {
+                    if !self.dollar(&mut built) {
+                        built.push('$');
+                    }
+                }
+                '`' => self.backquotes(&mut built),
+                _ => {
+                    self.at += ch.len_utf8();
+                    built.push(ch);
+                }
+            }
+        }
+        let raw = &self.text[start..self.at];
+        let waits = self
+            .documents
+            .last()
+            .is_some_and(|documents| !documents.is_empty());
+        if waits && raw.contains('\n') {
+            self.fail("a here-document is not understood");
+        }
+        (self.at > start).then(|| built.finish())
+    }
+
+    /// The text up to a quote, and over it.
+    fn up_to(&mut self, quote: char) -> Option<&str> {
+        let start = self.at;
+        match self.rest().find(quote) {
+            Some(length) => {
+                self.at += length + quote.len_utf8();
+                Some(&self.text[start..start + length])
+            }
+            None => {
+                self.misunderstood();
+                None
+            }
+        }
+    }
+
+    /// After `"`.
+    fn double_quotes(&mut self, built: &mut Built) {
+        loop {
+            match self.peek() {
+                None => return self.misunderstood(),
+                Some('"') => {
+                    self.at += 1;
+                    return;
+                }
+                Some(ch) => self.quoted_char(ch, built),
+            }
+        }
+    }
+
+    /// What stands in double quotes or a here-document.
+    fn quoted_char(&mut self, ch: char, built: &mut Built) {
+        match ch {
+            '\\' => {
+                self.at += 1;
+                match self.peek() {
+                    Some('\n') => self.at += 1,
+                    Some(escaped @ ('$' | '`' | '"' | '\\')) => {
+                        self.at += 1;
+                        built.text.push(escaped);
+                    }
+                    Some(_) | None => built.text.push('\\'),
+                }
+            }
+            '$' => {
+                if !self.dollar(built) {
+                    built.push_quoted("$");
+                }
+            }
+            '`' => self.backquotes(built),
+            _ => {
+                self.at += ch.len_utf8();
+                built.text.push(ch);
+            }
+        }
+    }
+
+    /// A here-document's whole text.
+    pub(super) fn text_of_document(&mut self) {
+        let mut built = Built::default();
+        while let Some(ch) = self.peek() {
+            self.quoted_char(ch, &mut built);
+        }
+    }
+
+    /// `$'…'`.
+    fn ansi_quotes(&mut self, built: &mut Built) {
+        self.at += 2;
+        let start = self.at;
+        loop {
+            match self.next() {
+                None => return self.misunderstood(),
+                Some('\\') => {
+                    self.next();
+                    built.mark("escapes in $'…'");
+                }
+                Some('\'') => break,
+                Some(_) => {}
+            }
+        }
+        let text = &self.text[start..self.at - 1];
+        built.push_quoted(text);
+    }
+
+    /// An expansion; says whether there was one. A plain `$` is read over in any case.
+    fn dollar(&mut self, built: &mut Built) -> bool {
+        self.at += 1;
+        if self.takes("((") {
+            built.mark("an expression");
+            if !self.arithmetic() {
+                self.fail("it has an expression that is not understood");
+            }
+            return true;
+        }
+        if self.takes("(") {
+            built.mark("another command's output");
+            self.commands(Ends::WithParenthesis);
+            return true;
+        }
+        if self.takes("{") {
+            built.mark("a variable");
+            self.parameter();
+            return true;
+        }
+        match self.peek() {
+            Some('[') => {
+                self.fail("it has an expression that is not understood");
+                true
+            }
+            Some('\\') if self.sees("\\\n") => {
+                self.misunderstood();
+                true
+            }
+            Some(c) if c.is_ascii_alphabetic() || c == '_' => {
+                self.at += self
+                    .rest()
+                    .bytes()
+                    .take_while(|b| b.is_ascii_alphanumeric() || *b == b'_')
+                    .count();
+                built.mark("a variable");
+                true
+            }
+            Some(c) if c.is_ascii_digit() || "@*#?-$!".contains(c) => {
+                self.at += 1;
+                built.mark("a variable");
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    /// After `${`, up to `}`. Only what cannot have a command in it.
+    fn parameter(&mut self) {
+        let Some(length) = self.rest().find('}') else {
+            return self.misunderstood();
+        };
+        let inner = &self.rest()[..length];
+        let blank = inner.is_empty() || inner.starts_with([' ', '\t', '\n', '|']);
+        let odd = inner.contains(['\'', '"', '`', '\\', '{', '(', ')', '<', '>', '\n']);
+        if blank || odd || inner.contains('@') && !inner.contains("[@]") && inner != "@" {
+            return self.fail("it has an expansion that is not understood");
+        }
+        self.at += length + 1;
+    }
+
+    /// After `((`, up to `))`. Only what cannot be read as two subshells, and has no command in it.
+    pub(super) fn arithmetic(&mut self) -> bool {
+        let mut depth = 0_usize;
+        let bytes = self.rest().as_bytes();
+        for (at, byte) in bytes.iter().enumerate() {
+            match byte {
+                b'(' if at > 0 && bytes[at - 1] == b'$' => return false,
+                b'(' => depth += 1,
+                b')' if depth > 0 => depth -= 1,
+                b')' => {
+                    let closed = bytes.get(at + 1) == Some(&b')');
+                    self.at += at + 2 * usize::from(closed);
+                    return closed;
+                }
+                b'+' | b'-' | b'*' | b'/' | b'%' | b'<' | b'>' | b'=' | b'!' | b'&' | b'|' | b'~' | b'^'
+                | b'?' | b':' | b',' | b'_' | b'$' | b' ' | b'\t' => {}
+                _ if byte.is_ascii_alphanumeric() => {}
+                _ => return false,
+            }
+        }
+        false
+    }
+
+    /// From `(` on, after `NAME=`.
+    fn array(&mut self) {
+        self.at += 1;
+        if self.depth >= super::MAX_DEPTH {
+            return self.misunderstood();
+        }
+        self.depth += 1;
+        loop {
+            self.gap();
+            if self.at >= self.text.len() {
+                self.misunderstood();
+                break;
+            }
+            if self.takes(")") {
+                break;
+            }
+            if self.word().is_none() {
+                self.misunderstood();
+            }
+        }
+        self.depth -= 1;
+    }
+
+    fn backquotes(&mut self, built: &mut Built) {
+        self.at += 1;
+        built.mark("another command's output");
+        let start = self.at;
+        let Some(length) = self.rest().find('`') else {
+            return self.misunderstood();
+        };
+        let script = &self.text[start..start + length];
+        if script.contains('\\') {
+            return self.fail("it has escapes inside backquotes");
+        }
+        self.at += length + 1;
+        let mut inner = Reader::new(script, self.depth, self.line);
+        inner.commands(Ends::WithText);
+    }
+}
+
+pub(super) fn is_name_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// `NAME=…`, `NAME+=…`, `NAME[…]=…`, as it is written.
+pub(super) fn is_assignment(raw: &str) -> bool {
+    let name = raw.find(|c| !is_name_char(c)).unwrap_or(raw.len());
+    let rest = &raw[name..];
+    let named = name > 0 && !raw.starts_with(|c: char| c.is_ascii_digit());
+    named && (rest.starts_with('=') || rest.starts_with("+=") || rest.starts_with('['))
+}
+
+/// `NAME[…]`.
+pub(super) fn is_element(raw: &str) -> bool {
+    raw.find(|c| !is_name_char(c))
+        .is_some_and(|at| raw[at..].starts_with('['))
+}
+
+/// `{NAME}` before a redirection: a variable gets the descriptor's number.
+pub(super) fn is_descriptor_name(raw: &str) -> bool {
+    raw.strip_prefix('{')
+        .and_then(|raw| raw.strip_suffix('}'))
+        .is_some_and(|name| {
+            let name = name.split('[').next().unwrap_or(name);
+            !name.is_empty() && name.chars().all(is_name_char)
+        })
+}
+
+/// `1`, `-`, `2-` after `>&`.
+pub(super) fn is_descriptor(text: &str) -> bool {
+    let digits = text.strip_suffix('-').unwrap_or(text);
+    !text.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
+}

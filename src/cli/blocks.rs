@@ -1,0 +1,251 @@
+//! The parts of the screen that are not flowing text: framed blocks, diffs, questions, plans, errors.
+//!
+//! Pure: values of the protocol in, painted lines out. Everything from outside is made safe here.
+
+use super::highlight::diff_line;
+use super::style::{Ink, Painter, duration, fit, width, wrap};
+use crate::base::text;
+use crate::protocol::{
+    ApprovalRequestedNotification, ErrorData, PlanItem, PlanStatus, Risk, ToolCallNotification,
+    ToolCallStatus,
+};
+
+/// Lines of a result that are shown.
+const RESULT_LINES: usize = 6;
+/// Lines of a diff that are shown before a person asks for all.
+const DIFF_LINES: usize = 24;
+
+/// A framed block: a head, lines, a foot. All painted already and short enough, but for the head.
+pub(super) fn frame(painter: Painter, width: usize, head: &str, lines: &[String], foot: &str) -> String {
+    let head = painter.paint(Ink::Bold, &fit(head, width.saturating_sub(2)));
+    let mut out = format!("{} {head}\n", painter.dim("╭"));
+    for line in lines {
+        out += format!("{} {line}", painter.dim("│")).trim_end();
+        out.push('\n');
+    }
+    out + &format!("{} {foot}\n", painter.dim("╰"))
+}
+
+/// The first lines of a result, and how many more there are.
+pub(super) fn result_lines(painter: Painter, width: usize, output: &str) -> Vec<String> {
+    let clean = text::neutralise(output);
+    let all: Vec<&str> = clean.trim_end().lines().collect();
+    // One line too many is shown rather than told about.
+    let shown = if all.len() <= RESULT_LINES + 1 {
+        all.len()
+    } else {
+        RESULT_LINES
+    };
+    let mut lines: Vec<String> = all[..shown]
+        .iter()
+        .map(|line| painter.dim(&fit(line, width.saturating_sub(2))))
+        .collect();
+    if all.len() > shown {
+        lines.push(painter.dim(&format!("… {} more lines", all.len() - shown)));
+    }
+    lines
+}
+
+/// A unified diff in colours; `whole` or its beginning.
+pub(super) fn diff_lines(painter: Painter, width: usize, diff: &str, whole: bool) -> Vec<String> {
+    let clean = text::neutralise(diff);
+    let files = clean.lines().filter(|line| line.starts_with("+++ ")).count();
+    // The head of the block names the file; several files name themselves.
+    let of_file = |line: &str| line.starts_with("--- ") || line.starts_with("+++ ");
+    let all: Vec<&str> = clean
+        .lines()
+        .enumerate()
+        .filter(|(number, line)| files > 1 || *number > 1 || !of_file(line))
+        .map(|(_, line)| line)
+        .collect();
+    let shown = if whole || all.len() <= DIFF_LINES + 1 {
+        all.len()
+    } else {
+        DIFF_LINES
+    };
+    let mut lines: Vec<String> = all[..shown]
+        .iter()
+        .map(|line| diff_line(painter, &fit(line, width.saturating_sub(2))))
+        .collect();
+    if all.len() > shown {
+        lines.push(painter.dim(&format!("… {} more lines (d shows all)", all.len() - shown)));
+    }
+    lines
+}
+
+/// How a tool call ended.
+pub(super) fn tool_call(
+    painter: Painter,
+    width: usize,
+    call: &ToolCallNotification,
+    diff_was_shown: bool,
+) -> String {
+    let took = call.duration_ms.map(duration).unwrap_or_default();
+    let title = fit(&call.title, width.saturating_sub(20));
+    let output = call.output.as_deref().unwrap_or_default();
+    let first = fit(output.lines().next().unwrap_or_default(), width.saturating_sub(4));
+    let dim = |text: &str| painter.dim(text);
+    match call.status {
+        ToolCallStatus::Completed if diff_was_shown => {
+            format!("{} {first} {}\n", painter.paint(Ink::Green, "✓"), dim(&took))
+        }
+        ToolCallStatus::Completed => {
+            let lines = match &call.diff {
+                Some(diff) => diff_lines(painter, width, diff, false),
+                None => result_lines(painter, width, output),
+            };
+            let foot = format!("{} {}", painter.paint(Ink::Green, "✓"), dim(&took));
+            frame(painter, width, &call.title, &lines, &foot)
+        }
+        ToolCallStatus::Failed => {
+            let lines = result_lines(painter, width, output);
+            let foot = format!("{} {}", painter.paint(Ink::Red, "✗ failed"), dim(&took));
+            frame(painter, width, &call.title, &lines, &foot)
+        }
+        ToolCallStatus::Denied => {
+            format!(
+                "{} {title}\n  {}\n",
+                painter.paint(Ink::Yellow, "⊘ denied:"),
+                dim(&first)
+            )
+        }
+        ToolCallStatus::Cancelled => format!("{} {title}\n", painter.paint(Ink::Yellow, "■ cancelled:")),
+        ToolCallStatus::Pending | ToolCallStatus::AwaitingApproval | ToolCallStatus::Running => String::new(),
+    }
+}
+
+/// A question about an effect, without its keys.
+pub(super) fn question(
+    painter: Painter,
+    width: usize,
+    asked: &ApprovalRequestedNotification,
+    whole: bool,
+) -> String {
+    let inner = width.saturating_sub(2);
+    let mut lines = Vec::new();
+    match &asked.diff {
+        Some(diff) => lines.extend(diff_lines(painter, width, diff, whole)),
+        None => lines.extend(input_lines(painter, inner, asked, whole)),
+    }
+    let (risk, ink) = match asked.risk {
+        Risk::Low => ("low risk", Ink::Dim),
+        Risk::Medium => ("medium risk", Ink::Dim),
+        Risk::High => ("high risk", Ink::BoldYellow),
+    };
+    let why = fit(&asked.why, inner.saturating_sub(width_of(risk)));
+    let foot = format!(
+        "{} {} {}",
+        painter.paint(ink, risk),
+        painter.dim("·"),
+        painter.dim(&why)
+    );
+    frame(painter, width, &format!("? {}", asked.title), &lines, &foot)
+}
+
+fn width_of(text: &str) -> usize {
+    width(text) + 5
+}
+
+/// What a call without a diff would do: its command, or its arguments.
+fn input_lines(
+    painter: Painter,
+    width: usize,
+    asked: &ApprovalRequestedNotification,
+    whole: bool,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    let input = match asked.input.as_object() {
+        Some(input) => input.clone(),
+        None => return lines,
+    };
+    for (name, value) in &input {
+        let value = match value {
+            serde_json::Value::String(text) => text::neutralise(text).into_owned(),
+            other => other.to_string(),
+        };
+        // A command stands for itself.
+        if name == "command" {
+            lines.extend(
+                wrap(&value, width)
+                    .iter()
+                    .map(|line| painter.paint(Ink::Cyan, line)),
+            );
+        } else {
+            let label = format!("{name}: {value}");
+            lines.extend(wrap(&label, width).iter().map(|line| painter.dim(line)));
+        }
+    }
+    let most = if whole { usize::MAX } else { DIFF_LINES };
+    if lines.len() > most {
+        let more = lines.len() - most;
+        lines.truncate(most);
+        lines.push(painter.dim(&format!("… {more} more lines (d shows all)")));
+    }
+    lines
+}
+
+/// The keys that answer a question.
+pub(super) fn question_keys(painter: Painter, width: usize, rule: Option<&str>) -> String {
+    let key = |key: &str, says: &str| format!("{} {says}", painter.paint(Ink::BoldCyan, key));
+    let mut line = format!("  {}   {}", key("y", "yes"), key("n", "no"));
+    if let Some(rule) = rule {
+        let rule = fit(rule, width.saturating_sub(10));
+        line += &format!("   {}   {}", key("s", "yes, this session"), key("a", "always"));
+        line += &format!("\n  {}", painter.dim(&format!("s and a keep: {rule}")));
+    }
+    line
+}
+
+/// The plan.
+pub(super) fn plan(painter: Painter, width: usize, items: &[PlanItem]) -> String {
+    let mut out = format!("{}\n", painter.paint(Ink::Bold, "Plan"));
+    for item in items {
+        let text = fit(&item.text, width.saturating_sub(4));
+        let line = match item.status {
+            PlanStatus::Pending => format!("  {} {text}", painter.dim("○")),
+            PlanStatus::InProgress => {
+                let mark = painter.paint(Ink::Yellow, "◐");
+                format!("  {mark} {}", painter.paint(Ink::Bold, &text))
+            }
+            PlanStatus::Completed => {
+                format!("  {} {}", painter.paint(Ink::Green, "●"), painter.dim(&text))
+            }
+        };
+        out += &(line + "\n");
+    }
+    out
+}
+
+/// An error and what can be done about it.
+pub(super) fn error_card(painter: Painter, width: usize, error: &ErrorData) -> String {
+    let code = serde_json::to_value(error.code).unwrap_or_default();
+    let cause = error
+        .cause
+        .as_deref()
+        .map(|cause| format!(": {cause}"))
+        .unwrap_or_default();
+    let line = format!(
+        "[{}] {}{cause}",
+        code.as_str().unwrap_or("internal"),
+        error.message
+    );
+    let line = text::neutralise(&line);
+    let mut out = String::new();
+    for (number, line) in wrap(&line, width.saturating_sub(2)).iter().enumerate() {
+        let mark = if number == 0 { "✗ " } else { "  " };
+        out += &format!("{}\n", painter.paint(Ink::Red, &format!("{mark}{line}")));
+    }
+    for action in text::neutralise(error.user_action.as_deref().unwrap_or_default()).lines() {
+        for (number, line) in wrap(action, width.saturating_sub(4)).iter().enumerate() {
+            out += &format!("  {} {line}\n", if number == 0 { "→" } else { " " });
+        }
+    }
+    out
+}
+
+/// Plain lines, folded.
+pub(super) fn note(painter: Painter, width: usize, ink: Ink, text: &str) -> String {
+    let clean = text::neutralise(text);
+    let lines = wrap(&clean, width);
+    lines.iter().map(|line| painter.paint(ink, line) + "\n").collect()
+}

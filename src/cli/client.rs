@@ -1,0 +1,388 @@
+//! A client of a server that it starts: the same binary, over its stdin and stdout, as an editor does it.
+//!
+//! One owner and no task of its own: whoever waits for [`Client::next`] reads the pipe. What comes while a
+//! request is answered is kept for the next `next`. Dropping the client kills the server.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+
+use super::args::Shared;
+use crate::base::{text, uri};
+use crate::protocol::{ErrorData, PROTOCOL_VERSION, ServerCapability, ServerNotification};
+use crate::transport::frame::{FrameReader, Item, Limits};
+
+/// How long a request other than a prompt may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the server may take for its orderly end (R-CANCEL: 2 s).
+const LAST_WORDS: Duration = Duration::from_secs(3);
+/// How much of the server's stderr is kept to explain its end, in bytes.
+const COMPLAINT: usize = 4 << 10;
+
+/// How to start a server.
+#[derive(Clone, Debug)]
+pub(super) struct Launch {
+    /// The folder to work in; the only workspace folder.
+    pub(super) folder: PathBuf,
+    /// Arguments before `serve`.
+    pub(super) args: Vec<OsString>,
+    /// The whole environment; none: as ours.
+    pub(super) env: Option<Vec<(OsString, OsString)>>,
+    /// The client's name, as the server's log and locks tell it.
+    pub(super) name: &'static str,
+}
+
+/// Why the server did not do as asked.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ClientError {
+    /// It could not be started.
+    #[error("the server could not be started: {0}")]
+    Start(std::io::Error),
+    /// It is gone.
+    #[error("the server has ended{}", said(.0))]
+    Ended(String),
+    /// It refused.
+    #[error("{}", refused(.0))]
+    Refused(Box<ErrorData>),
+    /// It refused without saying more than a line.
+    #[error("{0}")]
+    Failed(String),
+    /// It did not answer.
+    #[error("the server did not answer {0} within {n} s", n = PATIENCE.as_secs())]
+    Silent(&'static str),
+    /// It said something that is not the protocol.
+    #[error("the server's answer to {method} is not understood: {error}")]
+    NotUnderstood {
+        /// The request.
+        method: &'static str,
+        /// Why.
+        error: serde_json::Error,
+    },
+}
+
+fn said(complaint: &str) -> String {
+    match complaint.trim() {
+        "" => String::new(),
+        complaint => format!(": {complaint}"),
+    }
+}
+
+fn refused(error: &ErrorData) -> String {
+    let mut line = error.message.clone();
+    if let Some(cause) = &error.cause {
+        line += &format!(": {cause}");
+    }
+    if let Some(action) = &error.user_action {
+        line += &format!("\n{action}");
+    }
+    line
+}
+
+/// What the server said.
+#[derive(Debug)]
+pub(super) enum Incoming {
+    /// A notification of ours.
+    Notification(Box<ServerNotification>),
+    /// The answer to a request made by [`Client::start`].
+    Answer(u64, Result<Value, ClientError>),
+}
+
+/// A running server and the way to talk to it.
+#[derive(Debug)]
+pub(super) struct Client {
+    child: Child,
+    input: ChildStdin,
+    frames: FrameReader<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    complaint: Vec<u8>,
+    last_id: u64,
+    kept: VecDeque<Incoming>,
+}
+
+impl Launch {
+    /// A server for `folder` with our own environment and the given options.
+    pub(super) fn of(shared: &Shared, folder: PathBuf, name: &'static str) -> Self {
+        let mut args = Vec::new();
+        let mut add = |flag: &str, value: Option<OsString>| {
+            if let Some(value) = value {
+                args.extend([OsString::from(flag), value]);
+            }
+        };
+        add("--config", shared.config.as_ref().map(|path| path.clone().into()));
+        add("--provider", shared.provider.as_ref().map(Into::into));
+        add("--model", shared.model.as_ref().map(Into::into));
+        add("--mode", shared.mode.as_ref().map(Into::into));
+        add("--log", shared.log.as_ref().map(Into::into));
+        Self {
+            folder,
+            args,
+            env: None,
+            name,
+        }
+    }
+}
+
+impl Client {
+    /// Starts a server and shakes hands with it.
+    pub(super) async fn start(launch: &Launch) -> Result<Self, ClientError> {
+        let mut child = command(launch)?.spawn().map_err(ClientError::Start)?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(ClientError::Start(std::io::ErrorKind::BrokenPipe.into()));
+        };
+        let stderr = child.stderr.take();
+        let mut client = Self {
+            child,
+            input,
+            frames: FrameReader::new(output, Limits::default()),
+            stderr,
+            complaint: Vec::new(),
+            last_id: 0,
+            kept: VecDeque::new(),
+        };
+        client.shake_hands(launch).await?;
+        Ok(client)
+    }
+
+    async fn shake_hands(&mut self, launch: &Launch) -> Result<(), ClientError> {
+        let folder = uri::uri_of(&launch.folder);
+        let name = launch.folder.file_name().unwrap_or_default().to_string_lossy();
+        let params = json!({
+            "processId": std::process::id(),
+            "clientInfo": {"name": launch.name, "version": env!("CARGO_PKG_VERSION")},
+            "rootUri": folder,
+            "workspaceFolders": [{"uri": folder, "name": name}],
+            "capabilities": {
+                "general": {"positionEncodings": ["utf-8"]},
+                "experimental": {"agent": {"client": {}}},
+            },
+        });
+        let answer: Value = self.request("initialize", &params).await?;
+        let capability = &answer["capabilities"]["experimental"]["agent"];
+        let theirs: ServerCapability =
+            serde_json::from_value(capability.clone()).map_err(|error| ClientError::NotUnderstood {
+                method: "initialize",
+                error,
+            })?;
+        if theirs.protocol_version.major != PROTOCOL_VERSION.major {
+            return Err(ClientError::Failed(format!(
+                "the server speaks version {} of the protocol and this client version {}; update the older one",
+                theirs.protocol_version.major, PROTOCOL_VERSION.major
+            )));
+        }
+        self.notify("initialized", &json!({})).await
+    }
+
+    /// Asks and waits for the answer. Notifications that come meanwhile are kept.
+    pub(super) async fn request<P: Serialize, R: DeserializeOwned>(
+        &mut self,
+        method: &'static str,
+        params: &P,
+    ) -> Result<R, ClientError> {
+        let id = self.begin(method, params).await?;
+        let answered = tokio::time::timeout(PATIENCE, self.answer(id)).await;
+        let value = answered.map_err(|_| ClientError::Silent(method))??;
+        serde_json::from_value(value).map_err(|error| ClientError::NotUnderstood { method, error })
+    }
+
+    async fn answer(&mut self, wanted: u64) -> Result<Value, ClientError> {
+        loop {
+            match self.read().await? {
+                Incoming::Answer(id, result) if id == wanted => return result,
+                other => self.kept.push_back(other),
+            }
+        }
+    }
+
+    /// Asks; the answer comes by [`Self::next`] under the returned id.
+    pub(super) async fn begin<P: Serialize>(
+        &mut self,
+        method: &'static str,
+        params: &P,
+    ) -> Result<u64, ClientError> {
+        self.last_id += 1;
+        let id = self.last_id;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+            .await?;
+        Ok(id)
+    }
+
+    /// Tells.
+    pub(super) async fn notify<P: Serialize>(
+        &mut self,
+        method: &'static str,
+        params: &P,
+    ) -> Result<(), ClientError> {
+        self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
+            .await
+    }
+
+    /// What the server says next. Safe to drop at any time.
+    pub(super) async fn next(&mut self) -> Result<Incoming, ClientError> {
+        match self.kept.pop_front() {
+            Some(kept) => Ok(kept),
+            None => self.read().await,
+        }
+    }
+
+    /// The server's process id.
+    pub(super) fn pid(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// The orderly end.
+    pub(super) async fn close(mut self) {
+        let end = async {
+            let _: Value = self.request("shutdown", &Value::Null).await?;
+            self.notify("exit", &Value::Null).await?;
+            drop(self.input);
+            // What it still says is read, so that it never waits for us.
+            while let Ok(Some(_)) = self.frames.read().await {}
+            self.child.wait().await.map_err(ClientError::Start)
+        };
+        // On a failure the child is killed with the client.
+        let _ = tokio::time::timeout(LAST_WORDS, end).await;
+    }
+
+    async fn send(&mut self, message: &Value) -> Result<(), ClientError> {
+        let body = message.to_string();
+        let frame = format!("Content-Length: {}\r\n\r\n{body}", body.len());
+        let sent = async {
+            self.input.write_all(frame.as_bytes()).await?;
+            self.input.flush().await
+        };
+        match sent.await {
+            Ok(()) => Ok(()),
+            Err(_) => Err(self.ended().await),
+        }
+    }
+
+    /// The next thing said that is for us. Safe to drop at any time: frames stay in the reader.
+    async fn read(&mut self) -> Result<Incoming, ClientError> {
+        loop {
+            let mut line = [0; 512];
+            let item = tokio::select! { biased;
+                item = self.frames.read() => item,
+                read = read_some(self.stderr.as_mut(), &mut line) => {
+                    self.complain(read, &line);
+                    continue;
+                }
+            };
+            let body = match item {
+                Ok(Some(Item::Frame(body))) => body,
+                Ok(Some(Item::Bad(_))) => continue,
+                Ok(None) | Err(_) => return Err(self.ended().await),
+            };
+            let Ok(mut message) = serde_json::from_slice::<Value>(&body) else {
+                continue;
+            };
+            let method = message["method"].as_str().map(str::to_owned);
+            match (message["id"].as_u64(), method) {
+                (Some(id), None) => return Ok(Incoming::Answer(id, result(message))),
+                (None, Some(method)) => {
+                    let params = message["params"].take();
+                    // What this client does not know it ignores.
+                    if let Some(Ok(told)) = ServerNotification::parse(&method, params) {
+                        return Ok(Incoming::Notification(Box::new(told)));
+                    }
+                }
+                // We announced nothing that could be asked of us.
+                (_, Some(_)) if !message["id"].is_null() => {
+                    let refusal = json!({"code": -32601, "message": "this client answers no requests"});
+                    let id = message["id"].take();
+                    self.send(&json!({"jsonrpc": "2.0", "id": id, "error": refusal}))
+                        .await?;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn complain(&mut self, read: std::io::Result<usize>, line: &[u8]) {
+        match read {
+            Ok(n) if n > 0 => {
+                self.complaint.extend_from_slice(&line[..n]);
+                let over = self.complaint.len().saturating_sub(COMPLAINT);
+                self.complaint.drain(..over);
+            }
+            _ => self.stderr = None,
+        }
+    }
+
+    /// The server is gone: what it said last.
+    async fn ended(&mut self) -> ClientError {
+        let mut rest = Vec::new();
+        if let Some(stderr) = self.stderr.take() {
+            let mut stderr = stderr.take(COMPLAINT as u64);
+            let _ = tokio::time::timeout(Duration::from_millis(500), stderr.read_to_end(&mut rest)).await;
+        }
+        self.complaint.extend(rest);
+        let status = tokio::time::timeout(Duration::from_millis(500), self.child.wait()).await;
+        let said = String::from_utf8_lossy(&self.complaint);
+        let mut said = text::neutralise(said.trim().trim_start_matches("agentls: ")).into_owned();
+        if said.is_empty()
+            && let Ok(Ok(status)) = status
+        {
+            said = status.to_string();
+        }
+        ClientError::Ended(said)
+    }
+}
+
+async fn read_some(stderr: Option<&mut ChildStderr>, into: &mut [u8]) -> std::io::Result<usize> {
+    match stderr {
+        Some(stderr) => stderr.read(into).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn result(mut message: Value) -> Result<Value, ClientError> {
+    let error = message["error"].take();
+    if error.is_null() {
+        return Ok(message["result"].take());
+    }
+    match serde_json::from_value::<ErrorData>(error["data"].clone()) {
+        Ok(data) => Err(ClientError::Refused(Box::new(data))),
+        Err(_) => Err(ClientError::Failed(
+            error["message"].as_str().unwrap_or("no reason given").to_owned(),
+        )),
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one child of this module: the server, started as an editor starts it"
+)]
+fn command(launch: &Launch) -> Result<Command, ClientError> {
+    let program = if cfg!(target_os = "linux") {
+        // Right even when the file was replaced meanwhile.
+        PathBuf::from("/proc/self/exe")
+    } else {
+        std::env::current_exe().map_err(ClientError::Start)?
+    };
+    let mut command = Command::new(program);
+    command
+        .arg0(env!("CARGO_PKG_NAME"))
+        .args(&launch.args)
+        .arg("serve")
+        .current_dir(&launch.folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // A Ctrl-C at the terminal is for this client, which cancels the turn; the server goes on.
+        .process_group(0)
+        .kill_on_drop(true);
+    if let Some(env) = &launch.env {
+        command
+            .env_clear()
+            .envs(env.iter().map(|(name, value)| (name, value)));
+    }
+    Ok(command)
+}

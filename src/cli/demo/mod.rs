@@ -1,0 +1,332 @@
+//! `agentls demo`: the whole main job with no key and no network, and a check that it really happened.
+//!
+//! A real server process over real stdio works in a scratch workspace; its model is a loopback HTTP server
+//! of this process. What is claimed at the end was measured.
+
+mod model;
+mod scratch;
+
+use std::sync::atomic::Ordering;
+
+use model::Model;
+use scratch::Scratch;
+
+use super::client::{Client, ClientError, Launch};
+use super::keys::Draft;
+use super::screen::Screen;
+use super::style::{Ink, Painter};
+use super::turn::{Answers, Ended, Signals, Turn, Wish};
+use super::view::View;
+use crate::base::clock::{self, Instant};
+use crate::config::Env;
+use crate::protocol::table::method;
+use crate::protocol::{
+    Decision, LoadSessionParams, LoadSessionResult, NewSessionParams, NewSessionResult, PromptContent,
+    PromptParams, ServerNotification, ToolCallStatus, TurnState,
+};
+
+const TITLE: &str = "agentls demo";
+const FIX: &str = "total() in cart.py is wrong when there is a discount. Why? Please fix it.";
+const STORY: &str = "Now tell me a very long story about a shopping cart.";
+/// The story is cancelled after so many characters.
+const ENOUGH: usize = 260;
+const AUTOMATIC: &str = "  allowed automatically: --yes, or nobody is at a terminal";
+
+/// What was seen on the wire.
+#[derive(Default)]
+struct Evidence {
+    deltas: u32,
+    read: bool,
+    asked_with_diff: bool,
+    unchanged_when_asked: bool,
+    decision: Option<Decision>,
+    retracted: u32,
+    retries: Vec<Option<u16>>,
+    states: Vec<TurnState>,
+    /// Characters of the story.
+    story: usize,
+    cancelled_at: Option<Instant>,
+    cancel_took_us: Option<u128>,
+    after_the_end: u32,
+    last_seq: u64,
+    gaps: u32,
+}
+
+/// Runs it; the exit code: 0 only when all of it really happened.
+pub(super) async fn demo(yes: bool, env: &Env, terminal: bool) -> i32 {
+    let painter = Painter::of(env, terminal);
+    let mut view = View::new(Screen::stdout(terminal, painter));
+    let answers = if yes || !terminal {
+        Answers::Yes(AUTOMATIC)
+    } else {
+        Answers::Person
+    };
+    match play(&mut view, &answers, env).await {
+        Ok(code) => code,
+        Err(error) => {
+            view.rest();
+            view.note(Ink::Red, &format!("✗ the demo could not go on: {error}"));
+            1
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+enum DemoError {
+    #[error("no scratch folder could be made: {0}")]
+    Scratch(std::io::Error),
+    #[error("no loopback server could be started: {0}")]
+    Model(std::io::Error),
+    #[error("signals cannot be listened to: {0}")]
+    Signals(std::io::Error),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+}
+
+async fn play(view: &mut View, answers: &Answers, env: &Env) -> Result<i32, DemoError> {
+    let mut signals = Signals::listen().map_err(DemoError::Signals)?;
+    let scratch = Scratch::new().map_err(DemoError::Scratch)?;
+    let model = Model::start().await.map_err(DemoError::Model)?;
+    scratch.configure(model.port).map_err(DemoError::Scratch)?;
+    let launch = Launch {
+        folder: scratch.workspace(),
+        args: Vec::new(),
+        env: Some(scratch.env(env)),
+        name: TITLE,
+    };
+    let mut client = Client::start(&launch).await?;
+    introduce(view, &client, &scratch, model.port);
+
+    let created: NewSessionResult = client
+        .request(method::NEW_SESSION, &NewSessionParams::default())
+        .await?;
+    let mut stage = Stage {
+        client: &mut client,
+        view,
+        signals: &mut signals,
+        session: &created.session_id,
+        answers,
+        scratch: &scratch,
+        evidence: Evidence::default(),
+    };
+    let mut left = stage.prompt(FIX).await?.leave;
+    if !left && stage.evidence.states == [TurnState::Completed] {
+        stage
+            .view
+            .note(Ink::Dim, "One more, to be cancelled in the middle of the answer:");
+        left = stage.prompt(STORY).await?.leave;
+    }
+    let mut evidence = stage.evidence;
+    let stored = stored_events(&mut client, &created.session_id).await?;
+    if stored != evidence.last_seq {
+        evidence.gaps += 1;
+    }
+    let mended = std::fs::read_to_string(scratch.file()).is_ok_and(|text| text.contains(scratch::RIGHT));
+    client.close().await;
+    if left {
+        view.note(Ink::Yellow, "The demo was left before its end.");
+        return Ok(130);
+    }
+    Ok(conclude(view, &evidence, &model, mended, stored))
+}
+
+fn introduce(view: &mut View, client: &Client, scratch: &Scratch, port: u16) {
+    let painter = view.screen.painter;
+    view.screen.line(&painter.paint(Ink::Bold, TITLE));
+    let pid = client.pid().unwrap_or_default();
+    for line in [
+        format!("server     a real process ({pid}) over stdio, as an editor starts it"),
+        format!("model      a script behind http://127.0.0.1:{port}: no key, no network"),
+        format!("workspace  {}, removed at the end", scratch.path().display()),
+    ] {
+        view.note(Ink::Dim, &line);
+    }
+}
+
+/// All that a turn of the demo needs.
+struct Stage<'a> {
+    client: &'a mut Client,
+    view: &'a mut View,
+    signals: &'a mut Signals,
+    session: &'a str,
+    answers: &'a Answers,
+    scratch: &'a Scratch,
+    evidence: Evidence,
+}
+
+impl Stage<'_> {
+    async fn prompt(&mut self, prompt: &str) -> Result<Ended, ClientError> {
+        self.view.prompt(prompt);
+        let params = PromptParams {
+            session_id: self.session.to_owned(),
+            prompt: PromptContent::Text(prompt.to_owned()),
+        };
+        let id = self.client.begin(method::PROMPT, &params).await?;
+        let (evidence, scratch) = (&mut self.evidence, self.scratch);
+        let story = prompt == STORY;
+        let mut watch = |told: &ServerNotification| evidence.take(told, scratch, story);
+        let turn = Turn {
+            client: self.client,
+            view: self.view,
+            signals: self.signals,
+            session: self.session,
+            answers: self.answers.clone(),
+            draft: &mut Draft::default(),
+            watch: &mut watch,
+        };
+        turn.run(id).await
+    }
+}
+
+impl Evidence {
+    fn take(&mut self, told: &ServerNotification, scratch: &Scratch, story: bool) -> Wish {
+        use ServerNotification as N;
+        self.count(told);
+        match told {
+            N::TextDelta(delta) => {
+                self.deltas += 1;
+                if story && self.cancel_took_us.is_some() {
+                    self.after_the_end += 1;
+                }
+                if story && self.cancelled_at.is_none() {
+                    self.story += delta.text.len();
+                    if self.story >= ENOUGH {
+                        self.cancelled_at = Some(clock::now());
+                        return Wish::Cancel;
+                    }
+                }
+            }
+            N::ToolCall(call) if call.status == ToolCallStatus::Completed && call.name == "read_file" => {
+                self.read = true;
+            }
+            N::ApprovalRequested(asked) => {
+                self.asked_with_diff = asked.diff.as_ref().is_some_and(|diff| diff.contains("\n+"));
+                let text = std::fs::read_to_string(scratch.file());
+                self.unchanged_when_asked = text.is_ok_and(|text| text.contains(scratch::WRONG));
+            }
+            N::ApprovalResolved(resolved) => self.decision = Some(resolved.decision),
+            N::MessageRetracted(_) => self.retracted += 1,
+            N::Retry(retry) => self.retries.push(retry.error.status),
+            N::TurnEnded(ended) => {
+                self.states.push(ended.state);
+                let took = self
+                    .cancelled_at
+                    .map(|at| clock::now().saturating_duration_since(at));
+                self.cancel_took_us = took.map(|took| took.as_micros());
+            }
+            _ => {}
+        }
+        Wish::GoOn
+    }
+
+    /// Durable events have no gap and no repeat.
+    fn count(&mut self, told: &ServerNotification) {
+        let params = serde_json::to_value(told).unwrap_or_default();
+        if let Some(seq) = params["seq"].as_u64() {
+            self.gaps += u32::from(seq != self.last_seq + 1);
+            self.last_seq = seq;
+        }
+    }
+
+    /// What was to be shown: whether it was, what to say of it, what else was missing.
+    fn claims(&self, model: &Model, mended: bool, stored: u64) -> Vec<(bool, String)> {
+        let allowed = matches!(
+            self.decision,
+            Some(Decision::Allow | Decision::AllowSession | Decision::AllowAlways)
+        );
+        let hung_up = model.seen.hung_up.load(Ordering::Relaxed) == 1;
+        let cancelled = self.states.last() == Some(&TurnState::Cancelled);
+        let took = self.cancel_took_us.unwrap_or_default() as f64 / 1_000.0;
+        vec![
+            (
+                self.deltas > 20,
+                format!("the answer streamed: {} pieces", self.deltas),
+            ),
+            (self.read, "the agent read a file".to_owned()),
+            (
+                self.asked_with_diff && self.unchanged_when_asked,
+                "you were asked first, with the diff, before anything was written".to_owned(),
+            ),
+            match allowed {
+                true => (mended, "the edit was written to disk".to_owned()),
+                false => (
+                    !mended && self.decision.is_some(),
+                    "you said no, and nothing was written".to_owned(),
+                ),
+            },
+            (
+                self.retracted == 1 && self.retries == [None, Some(529)],
+                "a broken stream and an overloaded provider were recovered in plain sight".to_owned(),
+            ),
+            (
+                self.states == [TurnState::Completed, TurnState::Cancelled],
+                "the first turn was completed all the same".to_owned(),
+            ),
+            (
+                cancelled && hung_up && self.after_the_end == 0,
+                format!("the cancel was obeyed in {took:.1} ms, and the model's connection was closed"),
+            ),
+            (
+                self.gaps == 0 && stored > 0,
+                format!("{stored} events of the session are stored, without a gap"),
+            ),
+        ]
+    }
+}
+
+async fn stored_events(client: &mut Client, session: &str) -> Result<u64, ClientError> {
+    let params = LoadSessionParams {
+        session_id: session.to_owned(),
+        after_seq: None,
+        before_seq: None,
+        tail: Some(1_000),
+        read_only: false,
+    };
+    let loaded: LoadSessionResult = client.request(method::LOAD_SESSION, &params).await?;
+    Ok(loaded.events.len() as u64)
+}
+
+fn conclude(view: &mut View, evidence: &Evidence, model: &Model, mended: bool, stored: u64) -> i32 {
+    let painter = view.screen.painter;
+    let claims = evidence.claims(model, mended, stored);
+    view.screen.gap();
+    view.screen.line(&painter.paint(Ink::Bold, "What you have seen"));
+    for (true_, claim) in &claims {
+        let mark = if *true_ {
+            painter.paint(Ink::Green, "✓")
+        } else {
+            painter.paint(Ink::BoldRed, "✗ missing:")
+        };
+        view.screen.line(&format!("  {mark} {claim}"));
+    }
+    let missing = claims.iter().filter(|(true_, _)| !true_).count();
+    if missing > 0 {
+        view.screen.gap();
+        view.note(
+            Ink::Red,
+            "The demo did not show all of it. That is a defect; please report it.",
+        );
+        return 1;
+    }
+    view.screen.gap();
+    view.screen.line(&painter.paint(Ink::Bold, "What next"));
+    for (what, how) in [
+        (
+            "with a key",
+            "export ANTHROPIC_API_KEY=…  (or OPENAI_API_KEY, OPENROUTER_API_KEY)",
+        ),
+        (
+            "without one",
+            "ollama pull qwen3  (a local Ollama is found by itself)",
+        ),
+        (
+            "then",
+            "agentls chat   here in the terminal, or your editor: see README.md",
+        ),
+        ("in doubt", "agentls doctor"),
+    ] {
+        view.screen
+            .line(&format!("  {} {how}", painter.dim(&format!("{what:<12}"))));
+    }
+    0
+}

@@ -1,0 +1,97 @@
+//! The demo's own world: a workspace and a home that exist only while it runs.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::base::random;
+use crate::config::Env;
+
+/// The file that the demo mends.
+pub(super) const FILE: &str = "cart.py";
+
+/// What is wrong in it, and what is right.
+pub(super) const WRONG: &str = "    return result - discount\n";
+pub(super) const RIGHT: &str = "    return result * (1 - discount / 100)\n";
+
+const CART: &str = "\"\"\"A small shopping cart.\"\"\"\n\n\ndef total(prices, discount=0):\n    \
+\"\"\"The sum of the prices, less a discount in percent.\"\"\"\n    result = 0\n    for price in prices:\n        \
+result += price\n    return result - discount\n";
+
+const README: &str = "# Shop\n\n`total([10, 20], discount=10)` should be 27.\n";
+
+/// A temporary folder that goes with this value.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    root: PathBuf,
+}
+
+impl Scratch {
+    /// Makes the folders and files.
+    pub(super) fn new() -> io::Result<Self> {
+        let name = format!("agentls-demo-{}", random::token(10));
+        let root = std::env::temp_dir().join(name);
+        let mut builder = fs::DirBuilder::new();
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(&root)?;
+        let scratch = Self {
+            // On some systems the temporary folder is a link, and paths are told as they really are.
+            root: root.canonicalize().unwrap_or(root),
+        };
+        for folder in ["shop", "home", "config/agentls", "data", "state"] {
+            fs::create_dir_all(scratch.root.join(folder))?;
+        }
+        fs::write(scratch.file(), CART)?;
+        fs::write(scratch.workspace().join("README.md"), README)?;
+        Ok(scratch)
+    }
+
+    /// The folder the agent works in.
+    pub(super) fn workspace(&self) -> PathBuf {
+        self.root.join("shop")
+    }
+
+    /// The file that is mended.
+    pub(super) fn file(&self) -> PathBuf {
+        self.workspace().join(FILE)
+    }
+
+    /// The configuration: a provider like any other, whose address is a model of ours.
+    pub(super) fn configure(&self, port: u16) -> io::Result<()> {
+        let config = format!(
+            "[provider.demo]\nkind = \"anthropic\"\nbase_url = \"http://127.0.0.1:{port}\"\n\
+             api_key = \"no-key-needed\"\nmodel = \"demo-model\"\nmax_retries = 3\n\
+             initial_backoff_ms = 900\nbackoff_factor = 1.2\n\n\
+             [model.\"demo-model\"]\ninput = 3.0\noutput = 15.0\ncontext_window = 200000\n\n\
+             [agent.default]\nprovider = \"demo\"\nmode = \"ask\"\n"
+        );
+        fs::write(self.root.join("config/agentls/config.toml"), config)
+    }
+
+    /// An environment that knows nothing of the person's.
+    pub(super) fn env(&self, env: &Env) -> Vec<(OsString, OsString)> {
+        let mut vars: Vec<(OsString, OsString)> = [
+            ("HOME", "home"),
+            ("XDG_CONFIG_HOME", "config"),
+            ("XDG_DATA_HOME", "data"),
+            ("XDG_STATE_HOME", "state"),
+        ]
+        .map(|(name, folder)| (name.into(), self.root.join(folder).into()))
+        .into();
+        let kept = env.iter().filter(|(name, _)| *name == "PATH" || *name == "LANG");
+        vars.extend(kept.map(|(name, value)| (name.into(), value.into())));
+        vars
+    }
+
+    /// A path as it is told.
+    pub(super) fn path(&self) -> &Path {
+        &self.root
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.root);
+    }
+}

@@ -1,0 +1,243 @@
+//! A little colour for a line of code: comments, strings, numbers, the usual keywords. Knows no grammar.
+
+use super::style::{Ink, Painter};
+
+const KEYWORDS: &[&str] = &[
+    "abstract",
+    "and",
+    "as",
+    "async",
+    "await",
+    "break",
+    "case",
+    "catch",
+    "class",
+    "const",
+    "continue",
+    "def",
+    "default",
+    "defer",
+    "del",
+    "do",
+    "done",
+    "elif",
+    "else",
+    "elsif",
+    "end",
+    "enum",
+    "esac",
+    "except",
+    "export",
+    "extends",
+    "false",
+    "False",
+    "fi",
+    "finally",
+    "fn",
+    "for",
+    "foreach",
+    "from",
+    "func",
+    "function",
+    "go",
+    "if",
+    "impl",
+    "implements",
+    "import",
+    "in",
+    "interface",
+    "is",
+    "lambda",
+    "let",
+    "local",
+    "loop",
+    "match",
+    "mod",
+    "module",
+    "mut",
+    "namespace",
+    "new",
+    "nil",
+    "None",
+    "not",
+    "null",
+    "or",
+    "package",
+    "pass",
+    "private",
+    "protected",
+    "pub",
+    "public",
+    "raise",
+    "ref",
+    "return",
+    "select",
+    "self",
+    "Self",
+    "static",
+    "struct",
+    "super",
+    "switch",
+    "then",
+    "this",
+    "throw",
+    "trait",
+    "true",
+    "True",
+    "try",
+    "type",
+    "typedef",
+    "unsafe",
+    "use",
+    "using",
+    "var",
+    "void",
+    "where",
+    "while",
+    "with",
+    "yield",
+];
+
+/// `line` with colours, by what its language looks like. Without a known language it stays plain.
+pub(super) fn highlight(painter: Painter, lang: &str, line: &str) -> String {
+    if !painter.colour {
+        return line.to_owned();
+    }
+    let comment: &[&str] = match lang {
+        "diff" | "patch" => return diff_line(painter, line),
+        "" | "text" | "txt" | "plain" | "console" | "output" | "markdown" | "md" => return line.to_owned(),
+        "python" | "py" | "sh" | "bash" | "shell" | "zsh" | "ruby" | "rb" | "toml" | "yaml" | "yml" | "r"
+        | "perl" | "dockerfile" | "make" | "makefile" | "ini" | "conf" | "elixir" | "nix" => &["#"],
+        "lua" | "sql" | "haskell" | "hs" | "elm" => &["--"],
+        "lisp" | "clojure" | "scheme" | "asm" => &[";"],
+        "html" | "xml" | "svg" => &["<!--"],
+        "vim" => &["\""],
+        "php" => &["//", "#"],
+        _ => &["//"],
+    };
+    let mut out = String::with_capacity(line.len() + 32);
+    let mut rest = line;
+    let mut before = ' ';
+    while let Some(ch) = rest.chars().next() {
+        let free = !before.is_alphanumeric() && before != '_';
+        let hash_in_word = |mark: &str| mark == "#" && !before.is_whitespace();
+        if comment
+            .iter()
+            .any(|mark| rest.starts_with(mark) && !hash_in_word(mark))
+        {
+            out.push_str(&painter.dim(rest));
+            return out;
+        }
+        let (length, ink) = match ch {
+            '"' | '`' => (string(rest, ch), Some(Ink::Green)),
+            // `'` is also an apostrophe, a lifetime, a transpose.
+            '\'' if free && rest[1..].contains('\'') => (string(rest, ch), Some(Ink::Green)),
+            '0'..='9' if free => (
+                span(rest, |c| c.is_alphanumeric() || matches!(c, '.' | '_')),
+                Some(Ink::Yellow),
+            ),
+            _ if ch.is_alphabetic() || ch == '_' => {
+                let length = span(rest, |c| c.is_alphanumeric() || c == '_');
+                let word = &rest[..length];
+                (
+                    length,
+                    KEYWORDS
+                        .binary_search_by(|known| order(known, word))
+                        .is_ok()
+                        .then_some(Ink::Magenta),
+                )
+            }
+            _ => (ch.len_utf8(), None),
+        };
+        let (piece, after) = rest.split_at(length);
+        match ink {
+            Some(ink) => out.push_str(&painter.paint(ink, piece)),
+            None => out.push_str(piece),
+        }
+        before = piece.chars().last().unwrap_or(' ');
+        rest = after;
+    }
+    out
+}
+
+/// The order of the table: without regard to case first.
+fn order(known: &str, word: &str) -> std::cmp::Ordering {
+    let lower = |text: &str| text.to_ascii_lowercase();
+    lower(known).cmp(&lower(word)).then_with(|| word.cmp(known))
+}
+
+/// A line of a unified diff.
+pub(super) fn diff_line(painter: Painter, line: &str) -> String {
+    let ink = match line.as_bytes().first() {
+        Some(b'+') => Ink::Green,
+        Some(b'-') => Ink::Red,
+        Some(b'@') => Ink::Cyan,
+        _ => return line.to_owned(),
+    };
+    painter.paint(ink, line)
+}
+
+fn span(text: &str, part: impl Fn(char) -> bool) -> usize {
+    text.find(|c| !part(c)).unwrap_or(text.len())
+}
+
+fn string(text: &str, quote: char) -> usize {
+    let mut escaped = false;
+    for (at, ch) in text.char_indices().skip(1) {
+        match ch {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            _ if ch == quote => return at + ch.len_utf8(),
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marked(lang: &str, line: &str) -> String {
+        let painted = highlight(Painter { colour: true }, lang, line);
+        painted
+            .replace("\u{1b}[0m", ">")
+            .replace("\u{1b}[35m", "<k:")
+            .replace("\u{1b}[32m", "<s:")
+            .replace("\u{1b}[33m", "<n:")
+            .replace("\u{1b}[2m", "<c:")
+            .replace("\u{1b}[31m", "<r:")
+    }
+
+    #[test]
+    fn colours_what_is_plain_to_see() {
+        for (lang, line, expected) in [
+            ("rust", "let x = 1; // one", "<k:let> x = <n:1>; <c:// one>"),
+            ("rust", "fn f<'a>(s: &'a str) {", "<k:fn> f<<s:'a>(s: &'>a str) {"),
+            (
+                "python",
+                "return \"a\\\"b\" # c",
+                "<k:return> <s:\"a\\\"b\"> <c:# c>",
+            ),
+            ("css", "x#y", "x#y"),
+            ("sh", "echo a#b", "echo a#b"),
+            ("py", "None or none", "<k:None> <k:or> none"),
+            ("text", "let it be", "let it be"),
+            ("diff", "-old", "<r:-old>"),
+            ("js", "días = 'é'", "días = <s:'é'>"),
+        ] {
+            assert_eq!(marked(lang, line), expected);
+        }
+        assert_eq!(highlight(Painter { colour: false }, "rust", "let x"), "let x");
+    }
+
+    #[test]
+    fn every_keyword_is_found() {
+        for word in KEYWORDS {
+            assert!(
+                KEYWORDS.binary_search_by(|known| order(known, word)).is_ok(),
+                "{word}"
+            );
+        }
+    }
+}

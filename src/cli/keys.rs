@@ -1,0 +1,354 @@
+//! Single keys while a turn runs: bytes to keys, what a key means at a question, and a line typed meanwhile.
+//!
+//! Pure but for [`Keys`], which reads the terminal. Sequences that are no keys of ours are skipped whole, and
+//! pasted text is text: neither can ever answer a question.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use tokio::io::unix::AsyncFd;
+
+use crate::base::clock::Instant;
+use crate::protocol::Decision;
+
+/// A key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Key {
+    Char(char),
+    Paste(String),
+    Enter,
+    Backspace,
+    CtrlC,
+    CtrlD,
+    CtrlU,
+    CtrlW,
+    Other,
+}
+
+/// Bytes to keys, however they are cut.
+#[derive(Debug, Default)]
+pub(super) struct Parser {
+    bytes: VecDeque<u8>,
+    pasted: Option<Vec<u8>>,
+}
+
+const PASTE: &[u8] = b"\x1b[200~";
+const PASTE_END: &[u8] = b"\x1b[201~";
+
+impl Parser {
+    /// Takes bytes; gives the keys that are complete.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Key> {
+        self.bytes.extend(bytes);
+        std::iter::from_fn(|| self.pop()).collect()
+    }
+
+    fn pop(&mut self) -> Option<Key> {
+        loop {
+            if let Some(pasted) = &mut self.pasted {
+                pasted.push(self.bytes.pop_front()?);
+                if pasted.ends_with(PASTE_END) {
+                    pasted.truncate(pasted.len() - PASTE_END.len());
+                    let text = String::from_utf8_lossy(pasted).replace('\r', "\n");
+                    self.pasted = None;
+                    return Some(Key::Paste(text));
+                }
+                continue;
+            }
+            let first = *self.bytes.front()?;
+            let length = match first {
+                0x1b => sequence(self.bytes.make_contiguous())?,
+                0xc2..=0xdf => 2,
+                0xe0..=0xef => 3,
+                0xf0..=0xf4 => 4,
+                _ => 1,
+            };
+            if self.bytes.len() < length {
+                return None;
+            }
+            let key: Vec<u8> = self.bytes.drain(..length).collect();
+            if key == PASTE {
+                self.pasted = Some(Vec::new());
+                continue;
+            }
+            return Some(match first {
+                b'\r' | b'\n' => Key::Enter,
+                0x7f | 0x08 => Key::Backspace,
+                0x03 => Key::CtrlC,
+                0x04 => Key::CtrlD,
+                0x15 => Key::CtrlU,
+                0x17 => Key::CtrlW,
+                0x00..=0x1f => Key::Other,
+                _ => std::str::from_utf8(&key)
+                    .ok()
+                    .and_then(|text| text.chars().next())
+                    .map_or(Key::Other, Key::Char),
+            });
+        }
+    }
+}
+
+/// The length of the escape sequence at the beginning; none: it is not complete.
+fn sequence(bytes: &[u8]) -> Option<usize> {
+    match bytes.get(1)? {
+        b'[' => {
+            let end = bytes[2..].iter().position(|byte| matches!(byte, 0x40..=0x7e))?;
+            Some(end + 3)
+        }
+        b'O' => bytes.get(2).map(|_| 3),
+        _ => Some(2),
+    }
+}
+
+/// What a key means while a question is open. Enter alone never means anything (R-APPR-1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    Decide(Decision),
+    /// No, and the reason is asked for.
+    Deny,
+    /// Show the whole diff.
+    Show,
+    /// Cancel the turn.
+    Cancel,
+    Nothing,
+}
+
+/// The one table of keys at a question. Without a rule to keep, `s` and `a` mean nothing.
+pub(super) fn meaning(key: &Key, rule: bool) -> Meaning {
+    match key {
+        Key::Char('y' | 'Y') => Meaning::Decide(Decision::Allow),
+        Key::Char('s' | 'S') if rule => Meaning::Decide(Decision::AllowSession),
+        Key::Char('a' | 'A') if rule => Meaning::Decide(Decision::AllowAlways),
+        Key::Char('n' | 'N') => Meaning::Deny,
+        Key::Char('d' | 'D') => Meaning::Show,
+        Key::CtrlC => Meaning::Cancel,
+        Key::Char(_)
+        | Key::Paste(_)
+        | Key::Enter
+        | Key::Backspace
+        | Key::CtrlD
+        | Key::CtrlU
+        | Key::CtrlW
+        | Key::Other => Meaning::Nothing,
+    }
+}
+
+/// A key this soon after a question appeared, or after typed text, was meant for the text.
+const HASTE: Duration = Duration::from_millis(600);
+
+/// Whether a key pressed `now` was meant for a question shown at `shown`, while a line was typed at `typed`.
+pub(super) fn deliberate(now: Instant, shown: Instant, typed: Option<Instant>) -> bool {
+    let since = |then: Instant| now.saturating_duration_since(then);
+    match typed {
+        // Someone was typing when the question came.
+        Some(typed) => since(shown) >= HASTE && since(typed) >= HASTE,
+        None => true,
+    }
+}
+
+/// A line typed while a turn runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Draft {
+    /// What was typed.
+    pub(super) text: String,
+    /// When a key was last pressed.
+    pub(super) touched: Option<Instant>,
+}
+
+impl Draft {
+    /// Takes a key; the line when Enter ended it.
+    pub(super) fn take(&mut self, key: &Key, now: Instant) -> Option<String> {
+        self.touched = Some(now);
+        match key {
+            Key::Char(ch) => self.text.push(*ch),
+            Key::Paste(text) => self.text.push_str(text),
+            Key::Backspace => drop(self.text.pop()),
+            Key::CtrlU => self.text.clear(),
+            Key::CtrlW => {
+                let kept = self
+                    .text
+                    .trim_end()
+                    .rfind(char::is_whitespace)
+                    .map_or(0, |at| at + 1);
+                self.text.truncate(kept);
+            }
+            Key::Enter => return Some(std::mem::take(&mut self.text)),
+            Key::CtrlC | Key::CtrlD | Key::Other => {}
+        }
+        None
+    }
+}
+
+/// The terminal's keys, raw, until it is dropped.
+pub(super) struct Keys {
+    input: AsyncFd<OwnedFd>,
+    parser: Parser,
+    ready: VecDeque<Key>,
+    _raw: Raw,
+}
+
+struct Raw;
+
+impl Raw {
+    fn enter() -> std::io::Result<Self> {
+        crossterm::terminal::enable_raw_mode()?;
+        put("\u{1b}[?2004h\u{1b}[?25l");
+        Ok(Self)
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        put("\u{1b}[?25h\u{1b}[?2004l");
+        let _ = crossterm::terminal::disable_raw_mode();
+    }
+}
+
+fn put(sequence: &str) {
+    use std::io::Write;
+    let mut out = std::io::stdout();
+    let _ = out.write_all(sequence.as_bytes());
+    let _ = out.flush();
+}
+
+impl Keys {
+    /// Takes the terminal over.
+    pub(super) fn open() -> std::io::Result<Self> {
+        #[expect(
+            deprecated,
+            reason = "sound for an owned descriptor; its successor is unsafe to call"
+        )]
+        let input = AsyncFd::new(rustix::io::dup(std::io::stdin())?)?;
+        Ok(Self {
+            input,
+            parser: Parser::default(),
+            ready: VecDeque::new(),
+            _raw: Raw::enter()?,
+        })
+    }
+
+    /// The next key; none when the terminal is gone. Safe to drop at any time.
+    pub(super) async fn next(&mut self) -> Option<Key> {
+        loop {
+            if let Some(key) = self.ready.pop_front() {
+                return Some(key);
+            }
+            let mut guard = self.input.readable().await.ok()?;
+            // The descriptor blocks (it is shared with whoever started us), so it is read only when it is ready.
+            if !is_ready(self.input.get_ref())? {
+                guard.clear_ready();
+                continue;
+            }
+            let mut bytes = [0; 1_024];
+            match rustix::io::read(self.input.get_ref(), &mut bytes) {
+                Ok(0) => return None,
+                Ok(n) => self.ready.extend(self.parser.push(&bytes[..n])),
+                Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+fn is_ready(input: &OwnedFd) -> Option<bool> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut fds = [PollFd::new(input, PollFlags::IN)];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    match poll(&mut fds, Some(&now)) {
+        Ok(count) => Some(count > 0),
+        Err(rustix::io::Errno::INTR) => Some(false),
+        Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::clock;
+
+    #[test]
+    fn bytes_become_keys_however_they_are_cut() {
+        let bytes =
+            "yé\r\u{7f}\u{3}\u{4}\u{15}\u{17}\u{1b}[A\u{1b}[1;5C\u{1b}OP\u{1b}x\u{1b}[200~n\ra\u{1b}[201~z"
+                .as_bytes();
+        let keys = [
+            Key::Char('y'),
+            Key::Char('é'),
+            Key::Enter,
+            Key::Backspace,
+            Key::CtrlC,
+            Key::CtrlD,
+            Key::CtrlU,
+            Key::CtrlW,
+            Key::Other,
+            Key::Other,
+            Key::Other,
+            Key::Other,
+            Key::Paste("n\na".into()),
+            Key::Char('z'),
+        ];
+        for cut in 0..=bytes.len() {
+            let mut parser = Parser::default();
+            let mut got = parser.push(&bytes[..cut]);
+            got.extend(parser.push(&bytes[cut..]));
+            // An arrow key is `ESC [ A`, which starts like "other" and ends like a letter.
+            assert_eq!(got, keys, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn only_four_letters_answer_a_question() {
+        let all = (0..=255u8).map(|byte| Key::Char(char::from(byte))).chain([
+            Key::Enter,
+            Key::Paste("y".into()),
+            Key::Paste("\n".into()),
+            Key::Backspace,
+            Key::CtrlC,
+            Key::CtrlD,
+            Key::CtrlU,
+            Key::CtrlW,
+            Key::Other,
+        ]);
+        for key in all {
+            for rule in [false, true] {
+                let expected = match (&key, rule) {
+                    (Key::Char('y' | 'Y'), _) => Meaning::Decide(Decision::Allow),
+                    (Key::Char('s' | 'S'), true) => Meaning::Decide(Decision::AllowSession),
+                    (Key::Char('a' | 'A'), true) => Meaning::Decide(Decision::AllowAlways),
+                    (Key::Char('n' | 'N'), _) => Meaning::Deny,
+                    (Key::Char('d' | 'D'), _) => Meaning::Show,
+                    (Key::CtrlC, _) => Meaning::Cancel,
+                    _ => Meaning::Nothing,
+                };
+                assert_eq!(meaning(&key, rule), expected, "{key:?} {rule}");
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_types_does_not_answer_by_accident() {
+        let start = clock::now();
+        let after = |ms| start + Duration::from_millis(ms);
+        assert!(deliberate(start, start, None));
+        assert!(!deliberate(after(100), start, Some(start)));
+        assert!(!deliberate(after(2_000), start, Some(after(1_900))));
+        assert!(deliberate(after(2_000), start, Some(start)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_line_is_typed_and_mended() {
+        let mut draft = Draft::default();
+        let now = clock::now();
+        for ch in "add a tst".chars() {
+            assert_eq!(draft.take(&Key::Char(ch), now), None);
+        }
+        draft.take(&Key::CtrlW, now);
+        draft.take(&Key::Paste("testt".into()), now);
+        draft.take(&Key::Backspace, now);
+        assert_eq!(draft.take(&Key::Enter, now).unwrap(), "add a test");
+        assert_eq!(draft.text, "");
+    }
+}

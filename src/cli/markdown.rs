@@ -1,0 +1,408 @@
+//! Markdown as it arrives: characters in, painted text out, append-only.
+//!
+//! Nothing that was given out is ever changed again, so text flows like typing and can be piped. What it
+//! gives depends on the characters alone, never on how they were cut. It holds back only what it must to
+//! decide: the beginning of a line, a word, a link, a line of code, a table.
+
+use super::flow::{Flow, Spans};
+use super::highlight::highlight;
+use super::style::{Ink, Painter, width, wrap};
+
+/// A renderer of one message.
+#[derive(Debug)]
+pub(super) struct Markdown {
+    painter: Painter,
+    width: usize,
+    block: Block,
+    spans: Spans,
+    flow: Flow,
+    table: Vec<String>,
+    /// Something was shown, so an empty line may stand before what comes.
+    begun: bool,
+    blank: bool,
+}
+
+#[derive(Debug)]
+enum Block {
+    /// The beginning of a line, as far as it is known.
+    Start(String),
+    /// A line whose text flows.
+    Text,
+    /// A fenced block: its fence, its language, the line so far.
+    Code(Fence, String),
+    /// A line that is taken whole: a fence's beginning, a rule, a row of a table.
+    Whole(String),
+}
+
+#[derive(Clone, Debug)]
+struct Fence {
+    ch: char,
+    len: usize,
+    indent: usize,
+    lang: String,
+}
+
+/// What the beginning of a line says.
+#[derive(Debug, PartialEq, Eq)]
+enum Start {
+    Undecided,
+    Whole,
+    /// Text follows, from this byte on.
+    Text(Kind, usize),
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    Heading(usize),
+    Bullet,
+    /// Its number, with what follows it.
+    Ordered(String),
+    Quote,
+}
+
+impl Markdown {
+    /// For lines of at most `width` columns.
+    pub(super) fn new(painter: Painter, width: usize) -> Self {
+        Self {
+            painter,
+            width,
+            block: Block::Start(String::new()),
+            spans: Spans::default(),
+            flow: Flow::new(painter, width),
+            table: Vec::new(),
+            begun: false,
+            blank: false,
+        }
+    }
+
+    /// Takes more of the text; gives what can be shown of it.
+    pub(super) fn push(&mut self, text: &str) -> String {
+        for ch in text.chars() {
+            match ch {
+                '\n' => self.line_ends(),
+                '\t' => (0..4).for_each(|_| self.take(' ')),
+                _ if ch.is_control() || matches!(ch, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {}
+                _ => self.take(ch),
+            }
+        }
+        self.flow.given()
+    }
+
+    /// The end of the text; gives what was held back, and ends the line.
+    pub(super) fn finish(&mut self) -> String {
+        let pending = match &self.block {
+            Block::Start(line) | Block::Whole(line) | Block::Code(_, line) => !line.is_empty(),
+            Block::Text => true,
+        };
+        if pending {
+            self.line_ends();
+        }
+        self.end_table();
+        self.flow.given()
+    }
+
+    fn take(&mut self, ch: char) {
+        match &mut self.block {
+            Block::Code(_, line) | Block::Whole(line) => line.push(ch),
+            Block::Text => self.spans.take(ch, &mut self.flow),
+            Block::Start(line) => {
+                line.push(ch);
+                match decide(line) {
+                    Start::Undecided => {}
+                    Start::Whole => self.block = Block::Whole(std::mem::take(line)),
+                    Start::Text(kind, from) => {
+                        let line = std::mem::take(line);
+                        self.begin_text(kind, &line, from);
+                    }
+                }
+            }
+        }
+    }
+
+    fn line_ends(&mut self) {
+        match std::mem::replace(&mut self.block, Block::Start(String::new())) {
+            Block::Start(line) if line.trim().is_empty() => {
+                self.end_table();
+                self.blank = true;
+            }
+            Block::Start(line) => {
+                // Too short to have been decided, so it is no more than it looks like.
+                self.begin_text(Kind::Plain, &line, 0);
+                self.line_ends();
+            }
+            Block::Text => {
+                self.spans.end_line(&mut self.flow);
+                self.flow.end_line();
+            }
+            Block::Whole(line) => self.whole_line(&line),
+            Block::Code(fence, line) => {
+                if fence.closes(&line) {
+                    self.blank = true;
+                } else {
+                    self.code_line(&fence, &line);
+                    self.block = Block::Code(fence, String::new());
+                }
+            }
+        }
+    }
+
+    fn begin_text(&mut self, kind: Kind, line: &str, from: usize) {
+        self.end_table();
+        self.begin_line();
+        let indent = " ".repeat(line.len() - line.trim_start().len());
+        let plain = !self.painter.colour;
+        match kind {
+            Kind::Plain => self.flow.prefix(&indent, &indent),
+            Kind::Heading(level) => {
+                let marks = format!("{} ", "#".repeat(level));
+                self.flow.prefix(if plain { &marks } else { "" }, "");
+                self.spans.base = if level <= 2 { "1;36" } else { "1" };
+            }
+            Kind::Bullet => self.flow.prefix(&format!("{indent}• "), &format!("{indent}  ")),
+            Kind::Ordered(number) => {
+                let hang = " ".repeat(indent.len() + number.len());
+                self.flow.prefix(&format!("{indent}{number}"), &hang);
+            }
+            Kind::Quote => {
+                self.flow.prefix("▎ ", "▎ ");
+                self.spans.base = "2";
+            }
+        }
+        self.block = Block::Text;
+        self.spans.begin_line(&mut self.flow);
+        for ch in line[from..].chars() {
+            self.spans.take(ch, &mut self.flow);
+        }
+    }
+
+    fn whole_line(&mut self, line: &str) {
+        let bare = line.trim();
+        if bare.starts_with('|') {
+            self.table.push(bare.to_owned());
+            return;
+        }
+        if let Some(fence) = Fence::of(line) {
+            self.end_table();
+            self.blank = true;
+            self.block = Block::Code(fence, String::new());
+            return;
+        }
+        if is_rule(bare) {
+            self.end_table();
+            self.begin_line();
+            let rule = "─".repeat(self.width.min(40));
+            self.flow.raw(&format!("{}\n", self.painter.dim(&rule)));
+            return;
+        }
+        self.begin_text(Kind::Plain, line, line.len() - line.trim_start().len());
+        self.line_ends();
+    }
+
+    fn code_line(&mut self, fence: &Fence, line: &str) {
+        self.begin_line();
+        let spaces = line.len() - line.trim_start_matches(' ').len();
+        let line = &line[spaces.min(fence.indent)..];
+        let painted = highlight(self.painter, &fence.lang, line);
+        let text = if painted.is_empty() {
+            String::new()
+        } else {
+            format!("  {painted}")
+        };
+        self.flow.raw(&format!("{text}\n"));
+    }
+
+    fn begin_line(&mut self) {
+        if self.begun && self.blank {
+            self.flow.raw("\n");
+        }
+        self.begun = true;
+        self.blank = false;
+    }
+
+    fn end_table(&mut self) {
+        if self.table.is_empty() {
+            return;
+        }
+        let rows = std::mem::take(&mut self.table);
+        self.begin_line();
+        let text = table(self.painter, self.width, &rows);
+        self.flow.raw(&text);
+    }
+}
+
+impl Fence {
+    fn of(line: &str) -> Option<Self> {
+        let bare = line.trim_start();
+        let ch = bare.chars().next().filter(|ch| matches!(ch, '`' | '~'))?;
+        let len = bare.chars().take_while(|other| *other == ch).count();
+        let info = bare[len..].trim();
+        if len < 3 || ch == '`' && info.contains('`') {
+            return None;
+        }
+        Some(Self {
+            ch,
+            len,
+            indent: line.len() - bare.len(),
+            lang: info.split_whitespace().next().unwrap_or_default().to_lowercase(),
+        })
+    }
+
+    fn closes(&self, line: &str) -> bool {
+        let bare = line.trim();
+        bare.len() >= self.len && bare.chars().all(|ch| ch == self.ch)
+    }
+}
+
+fn is_rule(bare: &str) -> bool {
+    ['-', '*', '_']
+        .iter()
+        .any(|mark| bare.len() >= 3 && bare.chars().all(|ch| ch == *mark))
+}
+
+/// Decides with as few characters as possible.
+fn decide(line: &str) -> Start {
+    let bare = line.trim_start_matches(' ');
+    let at = line.len() - bare.len();
+    let Some(first) = bare.chars().next() else {
+        return Start::Undecided;
+    };
+    let run = bare.chars().take_while(|ch| *ch == first).count();
+    let after = bare.chars().nth(run);
+    match first {
+        '|' => Start::Whole,
+        '`' | '~' | '-' | '*' | '_' if run >= 3 && after.is_none() => {
+            // A fence, a rule, or `***bold and italic***`.
+            if matches!(first, '`' | '~') {
+                Start::Whole
+            } else {
+                Start::Undecided
+            }
+        }
+        '`' | '~' | '_' if after.is_none() => Start::Undecided,
+        '-' | '*' | '+' => match (run, after) {
+            (1, Some(' ')) => Start::Text(Kind::Bullet, at + 2),
+            (_, None) => Start::Undecided,
+            (3.., Some(' ')) if bare.trim_end().len() == run => Start::Undecided,
+            _ => Start::Text(Kind::Plain, at),
+        },
+        '#' => match (run, after) {
+            (1..=6, Some(' ')) => Start::Text(Kind::Heading(run), at + run + 1),
+            (1..=6, None) => Start::Undecided,
+            _ => Start::Text(Kind::Plain, at),
+        },
+        '>' => match bare.chars().nth(1) {
+            None => Start::Undecided,
+            Some(' ') => Start::Text(Kind::Quote, at + 2),
+            Some(_) => Start::Text(Kind::Quote, at + 1),
+        },
+        '0'..='9' => ordered(bare, at),
+        _ => Start::Text(Kind::Plain, at),
+    }
+}
+
+fn ordered(bare: &str, at: usize) -> Start {
+    let digits = bare.chars().take_while(char::is_ascii_digit).count();
+    let mut rest = bare[digits..].chars();
+    match (rest.next(), rest.next()) {
+        (None, _) if digits <= 9 => Start::Undecided,
+        (Some('.' | ')'), None) => Start::Undecided,
+        (Some('.' | ')'), Some(' ')) if digits <= 9 => {
+            let number = bare[..digits + 2].to_owned();
+            Start::Text(Kind::Ordered(number), at + digits + 2)
+        }
+        _ => Start::Text(Kind::Plain, at),
+    }
+}
+
+/// Draws a table's rows, the first as its head; wide columns are folded until it fits.
+fn table(painter: Painter, max: usize, rows: &[String]) -> String {
+    let cells = |row: &String| -> Vec<String> {
+        let inner = row.trim_matches('|').replace("\\|", "\u{1}");
+        inner
+            .split('|')
+            .map(|cell| cell.trim().replace('\u{1}', "|"))
+            .collect()
+    };
+    let is_divider = |row: &Vec<String>| {
+        row.iter()
+            .all(|cell| !cell.is_empty() && cell.chars().all(|ch| matches!(ch, '-' | ':')))
+    };
+    let rows: Vec<Vec<String>> = rows.iter().map(cells).filter(|row| !is_divider(row)).collect();
+    let plain = Painter { colour: false };
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let mut widths: Vec<usize> = (0..columns)
+        .map(|column| {
+            let widest = rows.iter().filter_map(|row| row.get(column));
+            widest.map(|cell| width(&inline(plain, cell))).max().unwrap_or(0)
+        })
+        .collect();
+    let room = max.saturating_sub(columns.saturating_sub(1) * 3);
+    let fits = widths.iter().sum::<usize>() <= room;
+    while widths.iter().sum::<usize>() > room {
+        match widths.iter_mut().max() {
+            Some(widest) if *widest > 8 => *widest -= 1,
+            _ => break,
+        }
+    }
+    let mut out = String::new();
+    for (number, row) in rows.iter().enumerate() {
+        let folded: Vec<Vec<String>> = (0..columns)
+            .map(|column| {
+                let cell = row.get(column).map_or("", String::as_str);
+                match fits {
+                    true => vec![cell.to_owned()],
+                    false => wrap(&inline(plain, cell), widths[column]),
+                }
+            })
+            .collect();
+        let height = folded.iter().map(Vec::len).max().unwrap_or(1).max(1);
+        for line in 0..height {
+            let mut text = String::new();
+            for (column, cell) in folded.iter().enumerate() {
+                let cell = cell.get(line).map_or("", String::as_str);
+                let shown = if fits {
+                    inline(painter, cell)
+                } else {
+                    cell.to_owned()
+                };
+                let bare = width(&inline(plain, cell));
+                let shown = if number == 0 {
+                    painter.paint(Ink::Bold, &shown)
+                } else {
+                    shown
+                };
+                if column > 0 {
+                    text.push_str(&painter.dim(" │ "));
+                }
+                text.push_str(&shown);
+                if column + 1 < columns {
+                    text.push_str(&" ".repeat(widths[column].saturating_sub(bare)));
+                }
+            }
+            out.push_str(text.trim_end());
+            out.push('\n');
+        }
+        if number == 0 {
+            let rules: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
+            out.push_str(&painter.dim(&rules.join("─┼─")));
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// A text of one line, without any block.
+fn inline(painter: Painter, text: &str) -> String {
+    let mut flow = Flow::new(painter, usize::MAX);
+    let mut spans = Spans::default();
+    spans.begin_line(&mut flow);
+    text.chars().for_each(|ch| spans.take(ch, &mut flow));
+    spans.end_line(&mut flow);
+    flow.end_line();
+    flow.given().trim_end_matches('\n').to_owned()
+}
+
+#[cfg(test)]
+#[path = "markdown_tests.rs"]
+mod tests;

@@ -1,0 +1,127 @@
+//! What Markdown looks like, and that it does not matter how it arrives.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const PLAIN: Painter = Painter { colour: false };
+const COLOUR: Painter = Painter { colour: true };
+
+fn whole(painter: Painter, width: usize, text: &str) -> String {
+    let mut markdown = Markdown::new(painter, width);
+    markdown.push(text) + &markdown.finish()
+}
+
+/// Escape sequences as `{1;36}`, the end of a look as `{}`.
+fn looks(text: &str) -> String {
+    let shown = whole(COLOUR, 40, text);
+    let mut out = String::new();
+    for (number, piece) in shown.split("\u{1b}[").enumerate() {
+        match piece.split_once('m').filter(|_| number > 0) {
+            Some(("0", rest)) => out += &format!("{{}}{rest}"),
+            Some((code, rest)) => out += &format!("{{{code}}}{rest}"),
+            None => out += piece,
+        }
+    }
+    out
+}
+
+const LONG: &str = "# Title with `code`\n\nA **bold** word, *an* __other__ ~~gone~~ and `code **kept**` here, long \
+enough to be folded twice at forty columns.\n- one\n  - nested item that is also long enough to be folded\n1. first\n\
+10) tenth\n> quoted text\n\n\n```rust\nfn main() { // é\n\n}\n```\nafter [a link](https://x.example/é) and [not] \
+one [x](rel)\n\n| a | **b** |\n|---|:-:|\n| 1 | two |\n\n---\n***both*** 2 * 3 * 4 snake_case_name \\*no\\*\n日本語の\
+文章は単語の間に空白がないので、どこでも折り返せます。\n~~~\nopen";
+
+#[test]
+fn blocks_and_spans() {
+    for (text, expected) in [
+        ("plain", "plain\n"),
+        ("a **b** c", "a {1}b{} c\n"),
+        ("*i* _i_ x_y_z", "{3}i{} {3}i{} x_y_z\n"),
+        ("2 * 3 * 4", "2 * 3 * 4\n"),
+        ("`a*b*`", "{36}a*b*{}\n"),
+        ("``a`b``", "{36}a`b{}\n"),
+        ("## Head **x**", "{1;36}Head {1;36;1}x{}\n"),
+        ("#hash", "#hash\n"),
+        ("**open", "{1}open{}\n"),
+        ("- item", "{2}• {}item\n"),
+        ("-5 is", "-5 is\n"),
+        ("> q", "{2}▎ {}{2}q{}\n"),
+        ("a\n\n\n\nb", "a\n\nb\n"),
+        ("\n\na", "a\n"),
+        ("---", "{2}────────────────────────────────────────{}\n"),
+        ("***b***", "{1;3}b{}\n"),
+        ("[x] done", "[x] done\n"),
+        ("[t](https://u)", "{4}t{2} (https://u){}\n"),
+        ("[t](file.rs)!", "{4}t{}!\n"),
+        ("[open", "[open\n"),
+        ("**[t](u)**", "{1;4}t{}\n"),
+        ("\\*a\\*", "*a*\n"),
+        ("```\n**x**\n```", "  **x**\n"),
+        ("```\nunclosed", "  unclosed\n"),
+        ("\u{1b}[31mx\u{202e}", "[31mx\n"),
+        ("-", "-\n"),
+        ("1.", "1.\n"),
+    ] {
+        let shown = looks(text);
+        assert_eq!(shown, expected, "{text:?}");
+    }
+}
+
+#[test]
+fn folds_at_words_and_hangs() {
+    assert_eq!(
+        whole(PLAIN, 20, "- one two three four five"),
+        "• one two three four\n  five\n"
+    );
+    assert_eq!(whole(PLAIN, 10, "aaaaaaaaaaaaaaa b"), "aaaaaaaaaa\naaaaa b\n");
+    assert_eq!(whole(PLAIN, 10, "日本語日本語"), "日本語日本\n語\n");
+    assert_eq!(whole(PLAIN, 12, "> one two three"), "▎ one two\n▎ three\n");
+}
+
+#[test]
+fn tables_are_aligned_and_folded() {
+    let text = "| a | b |\n|---|---|\n| long | x |\n\nafter";
+    assert_eq!(whole(PLAIN, 40, text), "a    │ b\n─────┼──\nlong │ x\n\nafter\n");
+    let wide = "| name | what |\n|--|--|\n| one | a very long cell that is folded |";
+    for line in whole(PLAIN, 24, wide).lines() {
+        assert!(width(line) <= 24, "{line}");
+    }
+}
+
+#[test]
+fn how_it_is_cut_does_not_matter() {
+    for painter in [PLAIN, COLOUR] {
+        let expected = whole(painter, 40, LONG);
+        for cut in (0..=LONG.len()).filter(|at| LONG.is_char_boundary(*at)) {
+            let mut markdown = Markdown::new(painter, 40);
+            let shown = markdown.push(&LONG[..cut]) + &markdown.push(&LONG[cut..]) + &markdown.finish();
+            assert_eq!(shown, expected, "cut at {cut}");
+        }
+        let mut markdown = Markdown::new(painter, 40);
+        let single: String = LONG.chars().map(|ch| markdown.push(&ch.to_string())).collect();
+        assert_eq!(single + &markdown.finish(), expected);
+    }
+}
+
+#[test]
+fn no_line_is_too_long() {
+    let code = |line: &str| line.starts_with("  ");
+    for line in whole(PLAIN, 40, LONG).lines().filter(|line| !code(line)) {
+        assert!(width(line) <= 40, "{line}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn anything_can_come(text in "[-*_`~#>|\\[\\]() a1.\n\\\\é日\u{1b}]{0,80}", at in 0usize..80) {
+        let expected = whole(COLOUR, 20, &text);
+        let at = text.floor_char_boundary(at.min(text.len()));
+        let mut markdown = Markdown::new(COLOUR, 20);
+        let shown = markdown.push(&text[..at]) + &markdown.push(&text[at..]) + &markdown.finish();
+        prop_assert_eq!(&shown, &expected);
+        // Every look that begins ends.
+        let last = shown.rfind("\u{1b}[").map(|at| &shown[at..]);
+        prop_assert!(last.is_none_or(|last| last.starts_with("\u{1b}[0m")), "{}", shown);
+    }
+}

@@ -1,0 +1,359 @@
+//! The terminal as something to append to: text that stays, and one line below it that does not.
+//!
+//! Knows columns and rows, so that what was shown last can be taken off again; knows nothing of what is
+//! shown. Text given to it is safe already, and holds no escape sequences but those of colours.
+
+use std::io::Write;
+
+use super::style::{Painter, char_width, fit};
+
+/// Lines for reading are not longer than this, in columns.
+const READABLE: usize = 100;
+
+/// Where text goes.
+pub(super) struct Screen {
+    out: Box<dyn Write + Send>,
+    terminal: bool,
+    /// Columns and rows; asked again where it matters.
+    size: fn() -> (usize, usize),
+    /// How things are painted here.
+    pub(super) painter: Painter,
+    column: usize,
+    row: u64,
+    blank: bool,
+    status: String,
+    drawn: bool,
+}
+
+/// A place to go back to: the beginning of a line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    row: u64,
+    blank: bool,
+    size: (usize, usize),
+}
+
+impl Screen {
+    /// Standard output.
+    pub(super) fn stdout(terminal: bool, painter: Painter) -> Self {
+        let size: fn() -> (usize, usize) = if terminal { terminal_size } else { || (81, 24) };
+        Self::over(Box::new(std::io::stdout()), terminal, size, painter)
+    }
+
+    /// Anything.
+    pub(super) fn over(
+        out: Box<dyn Write + Send>,
+        terminal: bool,
+        size: fn() -> (usize, usize),
+        painter: Painter,
+    ) -> Self {
+        Self {
+            out,
+            terminal,
+            size,
+            painter,
+            column: 0,
+            row: 0,
+            blank: true,
+            status: String::new(),
+            drawn: false,
+        }
+    }
+
+    /// Whether it is a terminal.
+    pub(super) fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    /// How many columns a line of text may take.
+    pub(super) fn width(&self) -> usize {
+        (self.size)().0.saturating_sub(1).clamp(20, READABLE)
+    }
+
+    /// Appends text; line feeds in it begin new lines.
+    pub(super) fn write(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        let columns = (self.size)().0;
+        let mut bytes = String::with_capacity(text.len() + 64);
+        self.undraw(&mut bytes);
+        let mut chars = text.chars();
+        while let Some(ch) = chars.next() {
+            match ch {
+                '\n' => {
+                    // Raw mode needs both, and no terminal minds.
+                    bytes.push_str(if self.terminal { "\r\n" } else { "\n" });
+                    self.blank = self.column == 0;
+                    self.column = 0;
+                    self.row += 1;
+                    continue;
+                }
+                '\u{1b}' => {
+                    bytes.push(ch);
+                    for ch in chars.by_ref() {
+                        bytes.push(ch);
+                        if ch.is_ascii_alphabetic() {
+                            break;
+                        }
+                    }
+                    continue;
+                }
+                _ => {}
+            }
+            let width = char_width(ch);
+            if self.terminal && self.column + width > columns {
+                self.row += 1;
+                self.column = 0;
+            }
+            self.column += width;
+            bytes.push(ch);
+        }
+        self.draw(&mut bytes);
+        self.put(&bytes);
+    }
+
+    /// Appends a line of its own.
+    pub(super) fn line(&mut self, text: &str) {
+        self.fresh_line();
+        self.write(&format!("{text}\n"));
+    }
+
+    /// Ends a line that has begun.
+    pub(super) fn fresh_line(&mut self) {
+        if self.column > 0 {
+            self.write("\n");
+        }
+    }
+
+    /// One empty line between what was and what comes.
+    pub(super) fn gap(&mut self) {
+        self.fresh_line();
+        if !self.blank {
+            self.write("\n");
+        }
+    }
+
+    /// The line that does not stay; empty: none. Only on a terminal.
+    pub(super) fn status(&mut self, text: &str) {
+        if !self.terminal || (text == self.status && self.drawn) {
+            return;
+        }
+        let mut bytes = String::new();
+        self.undraw(&mut bytes);
+        text.clone_into(&mut self.status);
+        self.draw(&mut bytes);
+        self.put(&bytes);
+    }
+
+    /// The beginning of the line that follows.
+    pub(super) fn mark(&mut self) -> Mark {
+        self.fresh_line();
+        Mark {
+            row: self.row,
+            blank: self.blank,
+            size: (self.size)(),
+        }
+    }
+
+    /// Takes off all that was written since `mark`; false when it cannot be reached any more.
+    pub(super) fn erase_to(&mut self, mark: Mark) -> bool {
+        let size = (self.size)();
+        let rows = self.row - mark.row;
+        if !self.terminal || size != mark.size || rows + 2 > size.1 as u64 {
+            return false;
+        }
+        let mut bytes = String::new();
+        self.undraw(&mut bytes);
+        if rows > 0 {
+            bytes.push_str(&format!("\u{1b}[{rows}A"));
+        }
+        bytes.push_str("\r\u{1b}[J");
+        self.row = mark.row;
+        self.column = 0;
+        self.blank = mark.blank;
+        self.draw(&mut bytes);
+        self.put(&bytes);
+        true
+    }
+
+    fn undraw(&mut self, bytes: &mut String) {
+        if self.drawn {
+            bytes.push_str("\u{1b}[J");
+            self.drawn = false;
+        }
+    }
+
+    /// Draws the status in the next row, and leaves the cursor where text goes on.
+    fn draw(&mut self, bytes: &mut String) {
+        if self.status.is_empty() {
+            return;
+        }
+        let columns = (self.size)().0;
+        // Colours would be cut with the text, so the status is painted as a whole.
+        let line = self.painter.dim(&fit(&self.status, columns.saturating_sub(1)));
+        if self.column == 0 {
+            bytes.push_str(&format!("{line}\r"));
+        } else {
+            bytes.push_str(&format!(
+                "\r\n{line}\u{1b}[1A\u{1b}[{}G",
+                (self.column + 1).min(columns)
+            ));
+        }
+        self.drawn = true;
+    }
+
+    fn put(&mut self, bytes: &str) {
+        // Who stops reading our output has seen enough.
+        let _ = self.out.write_all(bytes.as_bytes());
+        let _ = self.out.flush();
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        self.status("");
+    }
+}
+
+fn terminal_size() -> (usize, usize) {
+    crossterm::terminal::size().map_or((80, 24), |(columns, rows)| {
+        (usize::from(columns.max(20)), usize::from(rows.max(5)))
+    })
+}
+
+#[cfg(test)]
+pub(super) mod testing {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// What was written, and how a terminal of 40 columns would show it.
+    #[derive(Clone, Default)]
+    pub(in crate::cli) struct Paper(pub(in crate::cli) Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Paper {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Paper {
+        pub(in crate::cli) fn screen(&self, terminal: bool) -> Screen {
+            let painter = Painter { colour: false };
+            Screen::over(Box::new(self.clone()), terminal, || (40, 12), painter)
+        }
+
+        pub(in crate::cli) fn raw(&self) -> String {
+            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        }
+
+        /// Rows of text, without white space at their ends.
+        pub(in crate::cli) fn shown(&self) -> Vec<String> {
+            let mut rows: Vec<Vec<char>> = vec![Vec::new()];
+            let (mut row, mut column) = (0, 0);
+            let raw = self.raw();
+            let mut chars = raw.chars();
+            while let Some(ch) = chars.next() {
+                match ch {
+                    '\r' => column = 0,
+                    '\n' => row += 1,
+                    '\u{1b}' => {
+                        assert_eq!(chars.next(), Some('['));
+                        let mut number = String::new();
+                        let end = chars.by_ref().find(|ch| {
+                            number.push(*ch);
+                            ch.is_ascii_alphabetic()
+                        });
+                        number.pop();
+                        let number = number.parse().unwrap_or(1);
+                        match end.unwrap() {
+                            'A' => row -= number,
+                            'G' => column = number - 1,
+                            'J' => {
+                                rows.truncate(row + 1);
+                                if let Some(last) = rows.get_mut(row) {
+                                    last.truncate(column);
+                                }
+                            }
+                            'm' => {}
+                            other => panic!("unknown sequence {other}"),
+                        }
+                    }
+                    _ => {
+                        if column + char_width(ch) > 40 {
+                            row += 1;
+                            column = 0;
+                        }
+                        rows.resize(rows.len().max(row + 1), Vec::new());
+                        let line = &mut rows[row];
+                        line.resize(line.len().max(column + 1), ' ');
+                        line[column] = ch;
+                        column += char_width(ch);
+                    }
+                }
+            }
+            let text = |row: &Vec<char>| row.iter().collect::<String>().trim_end().to_owned();
+            let mut lines: Vec<String> = rows.iter().map(text).collect();
+            while lines.last().is_some_and(String::is_empty) {
+                lines.pop();
+            }
+            lines
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::Paper;
+
+    #[test]
+    fn the_status_stays_below_and_goes_without_a_trace() {
+        let paper = Paper::default();
+        let mut screen = paper.screen(true);
+        screen.status("working");
+        assert_eq!(paper.shown(), ["working"]);
+        screen.write("hello ");
+        assert_eq!(paper.shown(), ["hello", "working"]);
+        screen.write("world\nnext");
+        assert_eq!(paper.shown(), ["hello world", "next", "working"]);
+        screen.status("still");
+        assert_eq!(paper.shown(), ["hello world", "next", "still"]);
+        drop(screen);
+        assert_eq!(paper.shown(), ["hello world", "next"]);
+    }
+
+    #[test]
+    fn takes_off_what_was_written_also_where_it_wrapped() {
+        let paper = Paper::default();
+        let mut screen = paper.screen(true);
+        screen.line("stays");
+        let mark = screen.mark();
+        screen.status("s");
+        screen.write(&format!("{}\nand more", "x".repeat(90)));
+        assert!(screen.erase_to(mark));
+        screen.status("");
+        screen.line("instead");
+        assert_eq!(paper.shown(), ["stays", "instead"]);
+        screen.write(&"\n".repeat(20));
+        assert!(!screen.erase_to(mark), "out of reach");
+        assert!(!Paper::default().screen(false).erase_to(mark));
+    }
+
+    #[test]
+    fn one_empty_line_is_enough() {
+        let paper = Paper::default();
+        let mut screen = paper.screen(false);
+        screen.gap();
+        screen.write("a");
+        screen.gap();
+        screen.gap();
+        screen.line("b");
+        assert_eq!(paper.raw(), "a\n\nb\n");
+    }
+}

@@ -1,0 +1,210 @@
+//! How text looks: colours or none, and how wide it is on a screen.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use crate::base::text;
+use crate::config::Env;
+
+/// A look. The sixteen colours of the terminal's own theme are used, and no others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Ink {
+    Bold,
+    Dim,
+    Italic,
+    Struck,
+    Red,
+    Green,
+    Yellow,
+    Blue,
+    Magenta,
+    Cyan,
+    BoldCyan,
+    BoldGreen,
+    BoldRed,
+    BoldYellow,
+}
+
+impl Ink {
+    /// The parameters of its escape sequence.
+    pub(super) fn code(self) -> &'static str {
+        match self {
+            Self::Bold => "1",
+            Self::Dim => "2",
+            Self::Italic => "3",
+            Self::Struck => "2;9",
+            Self::Red => "31",
+            Self::Green => "32",
+            Self::Yellow => "33",
+            Self::Blue => "34",
+            Self::Magenta => "35",
+            Self::Cyan => "36",
+            Self::BoldCyan => "1;36",
+            Self::BoldGreen => "1;32",
+            Self::BoldRed => "1;31",
+            Self::BoldYellow => "1;33",
+        }
+    }
+}
+
+/// Paints, or does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Painter {
+    /// Whether colours are wanted.
+    pub(super) colour: bool,
+}
+
+impl Painter {
+    /// Colours on a terminal, unless `NO_COLOR` or a dumb terminal says otherwise.
+    pub(super) fn of(env: &Env, terminal: bool) -> Self {
+        let refused = env.non_empty("NO_COLOR").is_some() || env.get("TERM") == Some("dumb");
+        Self {
+            colour: terminal && !refused,
+        }
+    }
+
+    /// `text` in this look.
+    pub(super) fn paint(self, ink: Ink, text: &str) -> String {
+        if !self.colour || text.is_empty() {
+            return text.to_owned();
+        }
+        format!("\u{1b}[{}m{text}\u{1b}[0m", ink.code())
+    }
+
+    /// `text`, dimmed.
+    pub(super) fn dim(self, text: &str) -> String {
+        self.paint(Ink::Dim, text)
+    }
+}
+
+/// How many columns a character takes. A tab is shown as four spaces by those who draw.
+pub(super) fn char_width(ch: char) -> usize {
+    ch.width().unwrap_or(0)
+}
+
+/// How many columns a plain text takes.
+pub(super) fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// A line of text from outside: safe, tabs spread, at most `max` columns, an ellipsis where it was cut.
+pub(super) fn fit(line: &str, max: usize) -> String {
+    let line = text::neutralise(line).replace('\t', "    ").replace('\n', " ");
+    if width(&line) <= max {
+        return line;
+    }
+    let mut cut = String::new();
+    let mut used = 1;
+    for ch in line.chars() {
+        used += char_width(ch);
+        if used > max {
+            break;
+        }
+        cut.push(ch);
+    }
+    cut.push('…');
+    cut
+}
+
+/// Folds text at word ends into lines of at most `max` columns; a longer word is cut.
+pub(super) fn wrap(text: &str, max: usize) -> Vec<String> {
+    let max = max.max(8);
+    let mut lines = Vec::new();
+    for paragraph in text.lines() {
+        let mut line = String::new();
+        for word in paragraph.split(' ') {
+            let mut word = word.to_owned();
+            if !line.is_empty() && width(&line) + 1 + width(&word) > max {
+                lines.push(std::mem::take(&mut line));
+            }
+            while width(&word) > max {
+                let mut used = 0;
+                let fits = |(at, ch): (usize, char)| {
+                    used += char_width(ch);
+                    (used <= max).then_some(at + ch.len_utf8())
+                };
+                let at = word.char_indices().map_while(fits).last().unwrap_or(1);
+                let rest = word.split_off(at);
+                lines.push(std::mem::replace(&mut word, rest));
+            }
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(&word);
+        }
+        lines.push(line);
+    }
+    lines
+}
+
+/// `1.2 s`, `340 ms`.
+pub(super) fn duration(ms: u64) -> String {
+    match ms {
+        0..1_000 => format!("{ms} ms"),
+        1_000..60_000 => format!("{:.1} s", ms as f64 / 1_000.0),
+        _ => format!("{} min {} s", ms / 60_000, ms % 60_000 / 1_000),
+    }
+}
+
+/// `950`, `12.3k`.
+pub(super) fn tokens(count: u64) -> String {
+    match count {
+        0..1_000 => count.to_string(),
+        1_000..100_000 => format!("{:.1}k", count as f64 / 1_000.0),
+        _ => format!("{}k", count / 1_000),
+    }
+}
+
+/// `$0.0042`, `$1.37`.
+pub(super) fn dollars(usd: f64) -> String {
+    if usd == 0.0 {
+        "$0".to_owned()
+    } else if usd < 0.1 {
+        format!("${usd:.4}")
+    } else {
+        format!("${usd:.2}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fits_and_wraps_by_columns() {
+        assert_eq!(fit("short", 5), "short");
+        assert_eq!(fit("a\tlong line", 8), "a    lo…");
+        assert_eq!(fit("\u{1b}[31mred", 9), "red");
+        assert_eq!(width(&fit("日本語日本語", 7)), 7);
+        assert_eq!(wrap("one two three", 9), ["one two", "three"]);
+        assert_eq!(
+            wrap("aaaaaaaaaaaaaaaaaaaa b", 8),
+            ["aaaaaaaa", "aaaaaaaa", "aaaa b"]
+        );
+        assert_eq!(wrap("a\n\nb", 8), ["a", "", "b"]);
+    }
+
+    #[test]
+    fn says_amounts_shortly() {
+        assert_eq!(
+            [duration(5), duration(1_234), duration(61_000)],
+            ["5 ms", "1.2 s", "1 min 1 s"]
+        );
+        assert_eq!(
+            [tokens(999), tokens(12_345), tokens(250_000)],
+            ["999", "12.3k", "250k"]
+        );
+        assert_eq!(
+            [dollars(0.0), dollars(0.0042), dollars(1.366)],
+            ["$0", "$0.0042", "$1.37"]
+        );
+    }
+
+    #[test]
+    fn obeys_no_color() {
+        let plain = Env::of([("NO_COLOR", "1")]);
+        assert!(!Painter::of(&plain, true).colour);
+        assert!(!Painter::of(&Env::default(), false).colour);
+        assert!(Painter::of(&Env::default(), true).colour);
+        assert_eq!(Painter { colour: false }.paint(Ink::Red, "x"), "x");
+    }
+}

@@ -1,0 +1,369 @@
+//! One turn at a terminal: what the server says is shown, keys and signals are obeyed, questions answered.
+//!
+//! Used by `chat`, `demo` and `run`. It ends with the answer to the prompt, which the server gives after
+//! `agent/turnEnded`.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::blocks;
+use super::client::{Client, ClientError, Incoming};
+use super::keys::{Draft, Key, Keys, Meaning, deliberate, meaning};
+use super::style::{Ink, Painter};
+use super::view::View;
+use crate::base::clock::{self, Instant};
+use crate::protocol::table::method;
+use crate::protocol::{
+    ApprovalRequestedNotification, ApprovalRespondParams, CancelNotification, Decision, MessageBlock,
+    PromptContent, PromptResult, ServerNotification, SteerParams,
+};
+
+/// Two Ctrl-C within this time leave.
+pub(super) const TWICE: Duration = Duration::from_secs(2);
+/// How often the line that does not stay is drawn.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Who answers questions.
+#[derive(Clone, Debug)]
+pub(super) enum Answers {
+    /// The person at the terminal.
+    Person,
+    /// Yes to all, and it is said so.
+    Yes(&'static str),
+    /// No to all; the reason is told to the model and shown.
+    No(&'static str),
+}
+
+/// What someone who watches the turn wants of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    GoOn,
+    Cancel,
+}
+
+/// Signals to this process.
+pub(super) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+/// What a signal asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// Ctrl-C.
+    Cancel,
+    /// The end.
+    Leave,
+}
+
+impl Signals {
+    pub(super) fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// The next. Safe to drop at any time.
+    pub(super) async fn next(&mut self) -> Asked {
+        tokio::select! { biased;
+            _ = self.terminate.recv() => Asked::Leave,
+            _ = self.hangup.recv() => Asked::Leave,
+            _ = self.interrupt.recv() => Asked::Cancel,
+        }
+    }
+}
+
+/// A turn to be seen through.
+pub(super) struct Turn<'a> {
+    pub(super) client: &'a mut Client,
+    pub(super) view: &'a mut View,
+    pub(super) signals: &'a mut Signals,
+    pub(super) session: &'a str,
+    pub(super) answers: Answers,
+    /// What is typed meanwhile and not sent; also steers that the turn did not use.
+    pub(super) draft: &'a mut Draft,
+    /// Sees every notification before it is shown.
+    pub(super) watch: &'a mut (dyn FnMut(&ServerNotification) -> Wish + Send),
+}
+
+/// How it went.
+#[derive(Debug)]
+pub(super) struct Ended {
+    /// The answer; none when the person left before it.
+    pub(super) result: Option<Result<PromptResult, ClientError>>,
+    /// The person wants to leave.
+    pub(super) leave: bool,
+}
+
+/// What goes on besides showing.
+#[derive(Default)]
+struct Desk {
+    /// Questions that wait, the first is shown.
+    questions: VecDeque<ApprovalRequestedNotification>,
+    shown: Option<Instant>,
+    /// The reason for a no, being typed.
+    reason: Option<Draft>,
+    /// Requests under way: steers with their text, decisions with none.
+    sent: HashMap<u64, Option<String>>,
+    cancelled: Option<Instant>,
+    leave: bool,
+}
+
+impl Turn<'_> {
+    /// Sees the request `id` through.
+    pub(super) async fn run(mut self, id: u64) -> Result<Ended, ClientError> {
+        let mut desk = Desk::default();
+        // Without a terminal to read from there are no keys.
+        let mut keys = match self.answers {
+            Answers::Person => Keys::open().ok(),
+            Answers::Yes(_) | Answers::No(_) => None,
+        };
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        let animated = self.view.screen.is_terminal();
+        self.view.wait_for("thinking");
+        let result = loop {
+            tokio::select! { biased;
+                asked = self.signals.next() => match asked {
+                    Asked::Cancel => self.cancel(&mut desk).await?,
+                    Asked::Leave => desk.leave = true,
+                },
+                key = next_key(&mut keys) => match key {
+                    Some(key) => self.key(&key, &mut desk).await?,
+                    None => { keys = None; desk.leave = true; }
+                },
+                incoming = self.client.next() => match incoming? {
+                    Incoming::Notification(told) => self.told(&told, &mut desk).await?,
+                    Incoming::Answer(answered, result) if answered == id => break Some(result),
+                    Incoming::Answer(answered, result) => self.answered(answered, result, &mut desk),
+                },
+                _ = tick.tick(), if animated => self.view.tick(),
+            }
+            if desk.leave {
+                break None;
+            }
+        };
+        self.view.rest();
+        drop(keys);
+        let read = |value: Value| {
+            serde_json::from_value(value).map_err(|error| ClientError::NotUnderstood {
+                method: method::PROMPT,
+                error,
+            })
+        };
+        Ok(Ended {
+            result: result.map(|result| result.and_then(read)),
+            leave: desk.leave,
+        })
+    }
+
+    async fn told(&mut self, told: &ServerNotification, desk: &mut Desk) -> Result<(), ClientError> {
+        if (self.watch)(told) == Wish::Cancel {
+            self.send_cancel().await?;
+        }
+        self.view.event(told);
+        match told {
+            ServerNotification::ApprovalRequested(asked) => {
+                desk.questions.push_back(asked.clone());
+                if desk.questions.len() == 1 {
+                    self.show_question(desk, false).await?;
+                }
+            }
+            ServerNotification::ApprovalResolved(resolved) => {
+                let first = desk.questions.front().map(|asked| asked.approval_id.clone());
+                desk.questions
+                    .retain(|asked| asked.approval_id != resolved.approval_id);
+                if first.as_ref() == Some(&resolved.approval_id) {
+                    desk.reason = None;
+                    self.show_question(desk, false).await?;
+                }
+            }
+            ServerNotification::TurnEnded(ended) => {
+                desk.questions.clear();
+                desk.reason = None;
+                for steer in &ended.unused_steers {
+                    give_back(self.draft, &words(steer));
+                }
+            }
+            _ => {}
+        }
+        if desk.reason.is_none() {
+            self.view.draft(&self.draft.text);
+        }
+        Ok(())
+    }
+
+    /// Shows the first question, or answers it where no person does.
+    async fn show_question(&mut self, desk: &mut Desk, whole: bool) -> Result<(), ClientError> {
+        let Some(asked) = desk.questions.front().cloned() else {
+            desk.shown = None;
+            return Ok(());
+        };
+        self.view.ask(&asked, whole);
+        let painter: Painter = self.view.screen.painter;
+        match self.answers {
+            Answers::Person => {
+                let keys = blocks::question_keys(painter, self.view.screen.width(), asked.rule.as_deref());
+                self.view.screen.line(&keys);
+                desk.shown = Some(clock::now());
+                Ok(())
+            }
+            Answers::Yes(why) => {
+                self.view.note(Ink::Dim, why);
+                self.decide(desk, Decision::Allow, None).await
+            }
+            Answers::No(why) => {
+                self.view.note(Ink::Yellow, why);
+                self.decide(desk, Decision::Deny, Some(why.to_owned())).await
+            }
+        }
+    }
+
+    async fn key(&mut self, key: &Key, desk: &mut Desk) -> Result<(), ClientError> {
+        let now = clock::now();
+        if *key == Key::CtrlC {
+            return self.cancel(desk).await;
+        }
+        if let Some(reason) = &mut desk.reason {
+            match reason.take(key, now) {
+                Some(why) => {
+                    desk.reason = None;
+                    let why = Some(why.trim().to_owned()).filter(|why| !why.is_empty());
+                    self.decide(desk, Decision::Deny, why).await?;
+                }
+                None => self.show_reason(desk),
+            }
+            return Ok(());
+        }
+        if let (Some(asked), Some(shown)) = (desk.questions.front(), desk.shown) {
+            let typing = self.draft.touched.filter(|_| !self.draft.text.is_empty());
+            if deliberate(now, shown, typing) {
+                match meaning(key, asked.rule.is_some()) {
+                    Meaning::Decide(decision) => self.decide(desk, decision, None).await?,
+                    Meaning::Deny => {
+                        desk.reason = Some(Draft::default());
+                        self.show_reason(desk);
+                    }
+                    Meaning::Show => self.show_question(desk, true).await?,
+                    Meaning::Cancel | Meaning::Nothing => {}
+                }
+                return Ok(());
+            }
+        }
+        match self.draft.take(key, now) {
+            Some(text) if !text.trim().is_empty() => self.steer(text, desk).await?,
+            _ => self.view.draft(&self.draft.text),
+        }
+        Ok(())
+    }
+
+    fn show_reason(&mut self, desk: &Desk) {
+        let typed = desk.reason.as_ref().map_or("", |reason| reason.text.as_str());
+        self.view
+            .draft(&format!("no, because (Enter: no reason) {typed}"));
+    }
+
+    async fn decide(
+        &mut self,
+        desk: &mut Desk,
+        decision: Decision,
+        feedback: Option<String>,
+    ) -> Result<(), ClientError> {
+        let Some(asked) = desk.questions.front() else {
+            return Ok(());
+        };
+        let params = ApprovalRespondParams {
+            approval_id: asked.approval_id.clone(),
+            decision,
+            feedback,
+            input: None,
+            rule: None,
+        };
+        // The question stays the first until it is told to be resolved, but no key answers it twice.
+        desk.shown = None;
+        let id = self.client.begin(method::APPROVAL_RESPOND, &params).await?;
+        desk.sent.insert(id, None);
+        self.view.draft("");
+        Ok(())
+    }
+
+    async fn steer(&mut self, text: String, desk: &mut Desk) -> Result<(), ClientError> {
+        let params = SteerParams {
+            session_id: self.session.to_owned(),
+            prompt: PromptContent::Text(text.clone()),
+            expected_turn_id: None,
+        };
+        let id = self.client.begin(method::STEER, &params).await?;
+        desk.sent.insert(id, Some(text));
+        self.view.draft("");
+        Ok(())
+    }
+
+    fn answered(&mut self, id: u64, result: Result<Value, ClientError>, desk: &mut Desk) {
+        match (desk.sent.remove(&id), result) {
+            (Some(Some(text)), Ok(_)) => self.view.note(Ink::Cyan, &format!("› {text}")),
+            (Some(Some(text)), Err(error)) => {
+                self.view.note(Ink::Yellow, &format!("! not sent: {error}"));
+                give_back(self.draft, &text);
+                self.view.draft(&self.draft.text);
+            }
+            (Some(None), Err(error)) => self.view.note(Ink::Yellow, &format!("! {error}")),
+            (Some(None), Ok(_)) | (None, _) => {}
+        }
+    }
+
+    async fn cancel(&mut self, desk: &mut Desk) -> Result<(), ClientError> {
+        let now = clock::now();
+        if desk
+            .cancelled
+            .is_some_and(|before| now.saturating_duration_since(before) < TWICE)
+        {
+            desk.leave = true;
+            return Ok(());
+        }
+        desk.cancelled = Some(now);
+        self.send_cancel().await
+    }
+
+    async fn send_cancel(&mut self) -> Result<(), ClientError> {
+        let params = CancelNotification {
+            session_id: self.session.to_owned(),
+            turn_id: None,
+        };
+        self.view.wait_for("cancelling");
+        self.client.notify(method::CANCEL, &params).await
+    }
+}
+
+/// What was typed is never lost: it stands in the line that is typed next.
+fn give_back(draft: &mut Draft, text: &str) {
+    if !draft.text.is_empty() {
+        draft.text.insert(0, ' ');
+    }
+    draft.text.insert_str(0, text);
+}
+
+fn words(blocks: &[MessageBlock]) -> String {
+    let text = blocks.iter().filter_map(|block| match block {
+        MessageBlock::Text { text, .. } => Some(text.as_str()),
+        MessageBlock::Reasoning { .. }
+        | MessageBlock::ToolUse { .. }
+        | MessageBlock::ToolResult { .. }
+        | MessageBlock::Image(_)
+        | MessageBlock::Reference { .. } => None,
+    });
+    text.collect::<Vec<_>>().join(" ")
+}
+
+async fn next_key(keys: &mut Option<Keys>) -> Option<Key> {
+    match keys {
+        Some(keys) => keys.next().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,476 @@
+//! A session as it is seen at a terminal: notifications in, text on the screen out.
+//!
+//! Knows the protocol and the [`Screen`]; asks nothing, answers nothing. What came as deltas is checked
+//! against the completed message, which alone counts.
+
+use std::collections::HashMap;
+
+use super::blocks;
+use super::markdown::Markdown;
+use super::screen::{Mark, Screen};
+use super::style::{Ink, dollars, duration, fit, tokens};
+use crate::base::clock::{self, Instant};
+use crate::base::text;
+use crate::protocol::{
+    ApprovalRequestedNotification, ApprovalResolvedNotification, ContinueReason, Decision, MessageBlock,
+    MessageNotification, MessageRetractedNotification, RetryNotification, Role, ServerNotification,
+    SettledBy, ToolCallNotification, ToolCallStatus, TransitionNotification, TransitionReason,
+    TurnEndedNotification, TurnState, UsageNotification,
+};
+
+const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+
+/// What is going on, for the line that does not stay.
+#[derive(Clone, Debug, PartialEq)]
+enum Doing {
+    Nothing,
+    Waiting(String),
+    Until(String, i64),
+}
+
+/// A message that is being written.
+struct Open {
+    id: String,
+    from: Mark,
+    markdown: Markdown,
+    text: String,
+}
+
+/// The view of one session.
+pub(super) struct View {
+    /// Where it is shown.
+    pub(super) screen: Screen,
+    open: Option<Open>,
+    /// Reasoning in progress: since when, and its end.
+    reasoning: Option<(Instant, String)>,
+    /// Calls whose diff a person has seen in the question.
+    asked: HashMap<String, String>,
+    doing: Doing,
+    draft: String,
+    since: Instant,
+    usage: Option<UsageNotification>,
+    /// Old events are shown: what was, not what is going on.
+    replay: bool,
+}
+
+impl View {
+    pub(super) fn new(screen: Screen) -> Self {
+        Self {
+            screen,
+            open: None,
+            reasoning: None,
+            asked: HashMap::new(),
+            doing: Doing::Nothing,
+            draft: String::new(),
+            since: clock::now(),
+            usage: None,
+            replay: false,
+        }
+    }
+
+    /// The last `agent/usage`.
+    pub(super) fn usage(&self) -> Option<&UsageNotification> {
+        self.usage.as_ref()
+    }
+
+    /// Shows old events.
+    pub(super) fn replay(&mut self, events: impl IntoIterator<Item = ServerNotification>) {
+        self.replay = true;
+        for event in events {
+            self.event(&event);
+        }
+        self.replay = false;
+        self.rest();
+    }
+
+    /// What a person said.
+    pub(super) fn prompt(&mut self, said: &str) {
+        let painter = self.screen.painter;
+        self.screen.gap();
+        let said = text::neutralise(said);
+        for (number, line) in super::style::wrap(&said, self.screen.width() - 2)
+            .iter()
+            .enumerate()
+        {
+            let mark = if number == 0 { "›" } else { " " };
+            let line = format!(
+                "{} {}",
+                painter.paint(Ink::BoldCyan, mark),
+                painter.paint(Ink::Bold, line)
+            );
+            self.screen.line(line.trim_end());
+        }
+        self.screen.gap();
+    }
+
+    /// A line beside the matter.
+    pub(super) fn note(&mut self, ink: Ink, text: &str) {
+        let note = blocks::note(self.screen.painter, self.screen.width(), ink, text);
+        self.screen.fresh_line();
+        self.screen.write(&note);
+    }
+
+    /// A painted block with room round it.
+    pub(super) fn block(&mut self, block: &str) {
+        self.screen.gap();
+        self.screen.write(block);
+        self.screen.gap();
+    }
+
+    /// The line that is typed meanwhile.
+    pub(super) fn draft(&mut self, draft: &str) {
+        draft.clone_into(&mut self.draft);
+        self.tick();
+    }
+
+    /// Something begins.
+    pub(super) fn wait_for(&mut self, what: &str) {
+        self.set(Doing::Waiting(what.to_owned()));
+    }
+
+    /// Nothing is going on.
+    pub(super) fn rest(&mut self) {
+        self.set(Doing::Nothing);
+        self.screen.status("");
+    }
+
+    /// Draws the line that does not stay.
+    pub(super) fn tick(&mut self) {
+        if !self.screen.is_terminal() {
+            return;
+        }
+        if !self.draft.is_empty() {
+            let room = self.screen.width().saturating_sub(4);
+            let shown = text::neutralise(&self.draft).replace('\n', "⏎");
+            // The end of the line is where it is written.
+            let skip = super::style::width(&shown).saturating_sub(room);
+            let shown: String = shown.chars().skip(skip).collect();
+            return self.screen.status(&format!("› {shown}▏"));
+        }
+        let ran = clock::now().saturating_duration_since(self.since).as_millis() as u64;
+        let frame = SPINNER[(ran / 100) as usize % SPINNER.len()];
+        let line = match &self.doing {
+            Doing::Nothing => String::new(),
+            Doing::Waiting(what) => {
+                let what = fit(what, self.screen.width().saturating_sub(14));
+                match ran {
+                    0..1_000 => format!("{frame} {what}"),
+                    _ => format!("{frame} {what} · {} s", ran / 1_000),
+                }
+            }
+            Doing::Until(what, until) => {
+                let left = (until - clock::wall_ms()).max(0) as f64 / 1_000.0;
+                format!("{frame} {what} {left:.1} s")
+            }
+        };
+        self.screen.status(&line);
+    }
+
+    fn set(&mut self, doing: Doing) {
+        if self.replay || self.doing == doing {
+            return;
+        }
+        self.doing = doing;
+        self.since = clock::now();
+        self.tick();
+    }
+
+    /// Shows what has happened.
+    pub(super) fn event(&mut self, event: &ServerNotification) {
+        use ServerNotification as N;
+        match event {
+            N::TurnStarted(_) => self.wait_for("thinking"),
+            N::TurnEnded(ended) => self.turn_ended(ended),
+            N::TextDelta(delta) => self.text(&delta.message_id, delta.offset, &delta.text),
+            N::ReasoningDelta(delta) => self.reason(&delta.text),
+            N::Message(message) => self.message(message),
+            N::MessageRetracted(retracted) => self.retracted(retracted),
+            N::ToolInputDelta(delta) => self.wait_for(&format!("writing the call of {}", delta.name)),
+            N::ToolOutputDelta(delta) => {
+                if let Some(line) = delta.text.trim_end().lines().next_back() {
+                    self.wait_for(&text::neutralise(line));
+                }
+            }
+            N::ToolCall(call) => self.tool_call(call),
+            N::ApprovalRequested(_) => {}
+            N::ApprovalResolved(resolved) => self.resolved(resolved),
+            N::Plan(plan) => {
+                let plan = blocks::plan(self.screen.painter, self.screen.width(), &plan.items);
+                self.block(&plan);
+            }
+            N::Transition(transition) => self.transition(transition),
+            N::Retry(retry) => self.retry(retry),
+            N::Wait(wait) => {
+                self.note(Ink::Dim, &format!("⧗ waiting: {}", wait.why));
+                if let Some(until) = wait.until {
+                    self.set(Doing::Until("waiting".to_owned(), until));
+                }
+            }
+            N::Usage(usage) => self.usage = Some(usage.clone()),
+            N::Warning(warning) => self.note(Ink::Yellow, &format!("! {}", warning.message)),
+            N::SessionUpdated(updated) => {
+                if let (Some(model), None) = (&updated.model, &updated.title)
+                    && !self.replay
+                {
+                    self.note(Ink::Dim, &format!("model: {model}"));
+                }
+            }
+            N::Status(_) => {}
+        }
+    }
+
+    /// Shows a question; its keys are another matter.
+    pub(super) fn ask(&mut self, asked: &ApprovalRequestedNotification, whole: bool) {
+        self.end_reasoning();
+        self.set(Doing::Nothing);
+        if let Some(diff) = &asked.diff {
+            self.asked.insert(asked.tool_call_id.clone(), diff.clone());
+        }
+        let question = blocks::question(self.screen.painter, self.screen.width(), asked, whole);
+        self.screen.gap();
+        self.screen.write(&question);
+    }
+
+    fn text(&mut self, id: &str, offset: u64, piece: &str) {
+        self.end_reasoning();
+        if self.open.as_ref().is_none_or(|open| open.id != id) {
+            self.close_open();
+            self.screen.gap();
+            let from = self.screen.mark();
+            self.open = Some(Open {
+                id: id.to_owned(),
+                from,
+                markdown: Markdown::new(self.screen.painter, self.screen.width()),
+                text: String::new(),
+            });
+        }
+        self.set(Doing::Nothing);
+        let Some(open) = &mut self.open else { return };
+        // Of a delta that does not join on nothing is shown; the completed message mends it.
+        if open.text.len() as u64 == offset {
+            open.text.push_str(piece);
+            let shown = open.markdown.push(piece);
+            self.screen.write(&shown);
+        }
+    }
+
+    fn reason(&mut self, piece: &str) {
+        let (_, tail) = self
+            .reasoning
+            .get_or_insert_with(|| (clock::now(), String::new()));
+        tail.push_str(piece);
+        let keep = tail.ceil_char_boundary(tail.len().saturating_sub(400));
+        tail.drain(..keep);
+        let line = text::one_line(&text::neutralise(tail), 400);
+        let room = self.screen.width().saturating_sub(24);
+        let skip = line.chars().count().saturating_sub(room);
+        let line: String = line.chars().skip(skip).collect();
+        // The spinner's clock goes on.
+        self.doing = Doing::Waiting(format!("thinking … {line}"));
+        self.tick();
+    }
+
+    fn end_reasoning(&mut self) {
+        if let Some((since, _)) = self.reasoning.take() {
+            let took = clock::now().saturating_duration_since(since).as_millis() as u64;
+            self.screen.gap();
+            self.note(Ink::Dim, &format!("✻ thought for {}", duration(took)));
+        }
+    }
+
+    fn close_open(&mut self) {
+        if let Some(mut open) = self.open.take() {
+            let rest = open.markdown.finish();
+            self.screen.write(&rest);
+        }
+    }
+
+    fn message(&mut self, message: &MessageNotification) {
+        if message.hidden {
+            return;
+        }
+        let said = spoken(message);
+        match message.role {
+            Role::User if self.replay => self.prompt(&said),
+            Role::User | Role::Tool => {}
+            Role::Assistant => {
+                let shown = self.open.as_ref().filter(|open| open.id == message.message_id);
+                let right = shown.map_or(said.is_empty(), |open| open.text == said || cut(message));
+                if !right {
+                    if let Some(open) = self.open.take() {
+                        self.screen.erase_to(open.from);
+                    }
+                    self.text(&message.message_id, 0, &said);
+                }
+                self.close_open();
+                self.end_reasoning();
+                self.wait_for("thinking");
+            }
+        }
+    }
+
+    fn retracted(&mut self, retracted: &MessageRetractedNotification) {
+        self.reasoning = None;
+        let painter = self.screen.painter;
+        let open = self.open.take_if(|open| open.id == retracted.message_id);
+        if let Some(mut open) = open {
+            let words = blocks::note(painter, self.screen.width(), Ink::Struck, &open.text);
+            if self.screen.erase_to(open.from) {
+                self.screen.write(&words);
+            } else {
+                let rest = open.markdown.finish();
+                self.screen.write(&rest);
+            }
+            self.note(
+                Ink::Yellow,
+                "↺ taken back: the text above is void, its answer broke off",
+            );
+        }
+    }
+
+    fn tool_call(&mut self, call: &ToolCallNotification) {
+        match call.status {
+            ToolCallStatus::Pending | ToolCallStatus::AwaitingApproval => return,
+            ToolCallStatus::Running => return self.wait_for(&call.title),
+            ToolCallStatus::Completed
+            | ToolCallStatus::Failed
+            | ToolCallStatus::Denied
+            | ToolCallStatus::Cancelled => {}
+        }
+        let seen = self.asked.remove(&call.tool_call_id);
+        let diff_was_shown = seen.is_some() && seen == call.diff;
+        let block = blocks::tool_call(self.screen.painter, self.screen.width(), call, diff_was_shown);
+        if diff_was_shown {
+            self.screen.fresh_line();
+            self.screen.write(&block);
+            self.screen.gap();
+        } else {
+            self.block(&block);
+        }
+        self.wait_for("thinking");
+    }
+
+    fn resolved(&mut self, resolved: &ApprovalResolvedNotification) {
+        if self.replay {
+            return;
+        }
+        let by = match resolved.by {
+            SettledBy::Person => "",
+            SettledBy::Rule => " by a rule",
+            SettledBy::Cancel => " by the cancel",
+            SettledBy::Timeout => ": its time ran out",
+            SettledBy::NewPrompt => " by a new prompt",
+        };
+        let rule = resolved.rule.as_deref().unwrap_or_default();
+        let (ink, line) = match resolved.decision {
+            Decision::Allow => (Ink::Green, format!("✓ allowed{by}")),
+            Decision::AllowSession => (Ink::Green, format!("✓ allowed for this session: {rule}")),
+            Decision::AllowAlways => (Ink::Green, format!("✓ allowed from now on: {rule}")),
+            Decision::Deny => (Ink::Yellow, format!("⊘ denied{by}")),
+        };
+        // A denied call says so itself.
+        if resolved.decision != Decision::Deny || resolved.by != SettledBy::Person {
+            self.note(ink, &line);
+        }
+    }
+
+    fn transition(&mut self, transition: &TransitionNotification) {
+        let TransitionReason::Continue(reason) = transition.reason else {
+            return;
+        };
+        let what = match reason {
+            ContinueReason::NextTurn | ContinueReason::StopHookBlocking => return,
+            ContinueReason::MaxOutputTokensEscalate => "the answer was cut: asked again with more room",
+            ContinueReason::MaxOutputTokensRecovery => "the answer was cut: asked to go on",
+            ContinueReason::CollapseDrainRetry => "the prompt was too long: old tool results are left out",
+            ContinueReason::ReactiveCompactRetry => "the prompt was too long: the history was summarised",
+            ContinueReason::ImageRetry => "the image was refused: tried again without it",
+            ContinueReason::EmptyResponseRetry => "nothing came: asked again",
+            ContinueReason::PauseTurn => "the provider paused: asked to go on",
+            ContinueReason::ModelFallback => "the model was switched",
+            ContinueReason::TokenBudgetContinuation => "the token target is not reached: asked to go on",
+        };
+        self.note(Ink::Dim, &format!("⟳ {what}"));
+    }
+
+    fn retry(&mut self, retry: &RetryNotification) {
+        let error = &retry.error;
+        let why = error.cause.as_deref().unwrap_or(&error.message);
+        let status = error
+            .status
+            .map(|status| format!(" ({status})"))
+            .unwrap_or_default();
+        let line = format!(
+            "⟳ {}: {}{status} — trying again in {} (try {} of {})",
+            retry.provider,
+            text::one_line(why, 160),
+            duration(retry.delay_ms),
+            retry.attempt + 1,
+            retry.max_retries + 1,
+        );
+        self.note(Ink::Yellow, &line);
+        self.set(Doing::Until("trying again in".to_owned(), retry.resume_at));
+    }
+
+    fn turn_ended(&mut self, ended: &TurnEndedNotification) {
+        self.close_open();
+        self.end_reasoning();
+        self.rest();
+        let painter = self.screen.painter;
+        self.screen.gap();
+        match ended.state {
+            TurnState::Completed | TurnState::Failed | TurnState::Degraded => {}
+            TurnState::Cancelled => self.note(Ink::Yellow, "■ cancelled"),
+            TurnState::Interrupted => self.note(Ink::Yellow, "■ interrupted (/resume goes on)"),
+        }
+        let told = matches!(
+            ended.state,
+            TurnState::Failed | TurnState::Degraded | TurnState::Interrupted
+        );
+        if let (true, Some(error)) = (told, &ended.error) {
+            let card = blocks::error_card(painter, self.screen.width(), error);
+            self.screen.write(&card);
+        }
+        let usage = &ended.usage;
+        let read = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens;
+        let mut parts = Vec::new();
+        if read + usage.output_tokens > 0 {
+            parts.push(format!(
+                "{} tokens in, {} out",
+                tokens(read),
+                tokens(usage.output_tokens)
+            ));
+        }
+        parts.extend(ended.cost_usd.map(dollars));
+        if let Some(usage) = self.usage.as_ref().filter(|usage| usage.context_window > 0) {
+            let percent = usage.context_used * 100 / usage.context_window;
+            parts.push(format!("context {percent} %"));
+        }
+        if !parts.is_empty() && !self.replay {
+            self.note(Ink::Dim, &parts.join(" · "));
+        }
+        self.screen.gap();
+    }
+}
+
+/// Whether the message's text was cut for the wire, so that it cannot be compared.
+fn cut(message: &MessageNotification) -> bool {
+    let is_cut = |block: &MessageBlock| matches!(block, MessageBlock::Text { more, .. } if !more.is_empty());
+    !message.more.is_empty() || message.content.iter().any(is_cut)
+}
+
+/// The words of a message.
+pub(super) fn spoken(message: &MessageNotification) -> String {
+    let mut said = String::new();
+    for block in &message.content {
+        match block {
+            MessageBlock::Text { text, .. } => said.push_str(text),
+            MessageBlock::Reference { path, .. } => said.push_str(&format!(" @{path}")),
+            MessageBlock::Image(_) => said.push_str(" [image]"),
+            MessageBlock::Reasoning { .. }
+            | MessageBlock::ToolUse { .. }
+            | MessageBlock::ToolResult { .. } => {}
+        }
+    }
+    said
+}

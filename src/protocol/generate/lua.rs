@@ -1,0 +1,150 @@
+//! LuaCATS annotations and method names for the Neovim client.
+
+use std::fmt::Write as _;
+
+use super::model::{Body, Field, Model, Shape, TypeDef};
+use super::{doc_line, short_name, wrap};
+use crate::protocol::PROTOCOL_VERSION;
+use crate::protocol::table::{self, Entry};
+
+const WIDTH: usize = 100;
+
+/// Words that cannot stand as a bare field name.
+const KEYWORDS: [&str; 22] = [
+    "and", "break", "do", "else", "elseif", "end", "false", "for", "function", "goto", "if", "in", "local",
+    "nil", "not", "or", "repeat", "return", "then", "true", "until", "while",
+];
+
+pub(super) fn render(model: &Model) -> String {
+    let mut out = String::from(
+        "---@meta agentls.protocol\n\n\
+         -- Generated from the server's wire types by `UPDATE_PROTOCOL=1 cargo test --test generated`.\n\
+         -- Change those, not this file.\n\n\
+         local M = {}\n\n",
+    );
+    let _ = writeln!(
+        out,
+        "---The protocol's version. A server with another `major` cannot be talked to.\n\
+         M.version = {{ major = {}, minor = {} }}\n",
+        PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor
+    );
+    names(
+        &mut out,
+        "requests",
+        "Requests, client to server.",
+        table::REQUESTS,
+    );
+    names(
+        &mut out,
+        "client_notifications",
+        "Notifications, client to server.",
+        table::CLIENT_NOTIFICATIONS,
+    );
+    names(
+        &mut out,
+        "server_notifications",
+        "Notifications, server to client.",
+        table::SERVER_NOTIFICATIONS,
+    );
+    for of_type in &model.types {
+        type_def(&mut out, of_type);
+        out.push('\n');
+    }
+    out.push_str("return M\n");
+    out
+}
+
+fn names(out: &mut String, name: &str, about: &str, entries: &[Entry]) {
+    let _ = writeln!(out, "---{about}\nM.{name} = {{");
+    for entry in entries {
+        for line in wrap(&doc_line(entry.doc), WIDTH) {
+            let _ = writeln!(out, "  ---{line}");
+        }
+        let _ = writeln!(out, "  {} = \"{}\",", short_name(entry), entry.method);
+    }
+    out.push_str("}\n\n");
+}
+
+fn type_def(out: &mut String, of_type: &TypeDef) {
+    let name = &of_type.name;
+    match &of_type.body {
+        Body::Object { fields, open } => {
+            doc(out, &of_type.doc);
+            let _ = writeln!(out, "---@class (exact) agentls.{name}");
+            self::fields(out, fields);
+            if *open {
+                out.push_str("---@field [string] any\n");
+            }
+        }
+        Body::Words(words) => {
+            doc(out, &of_type.doc);
+            let _ = writeln!(out, "---@alias agentls.{name}");
+            for word in words {
+                let _ = writeln!(out, "---| \"{}\" # {}", word.text, word.doc);
+            }
+        }
+        Body::Tagged(variants) => {
+            for variant in variants {
+                doc(out, &variant.doc);
+                let base = variant
+                    .base
+                    .as_ref()
+                    .map(|base| format!(": agentls.{base}"))
+                    .unwrap_or_default();
+                let _ = writeln!(out, "---@class (exact) agentls.{name}.{}{base}", variant.tag);
+                let _ = writeln!(out, "---@field type \"{}\"", variant.tag);
+                self::fields(out, &variant.fields);
+                out.push('\n');
+            }
+            doc(out, &of_type.doc);
+            let _ = writeln!(out, "---@alias agentls.{name}");
+            for variant in variants {
+                let _ = writeln!(out, "---| agentls.{name}.{}", variant.tag);
+            }
+        }
+        Body::Alias(shape) => {
+            doc(out, &of_type.doc);
+            let _ = writeln!(out, "---@alias agentls.{name} {}", type_of(shape));
+        }
+    }
+}
+
+fn fields(out: &mut String, fields: &[Field]) {
+    for field in fields {
+        let optional = if field.optional { "?" } else { "" };
+        let name = if KEYWORDS.contains(&field.name.as_str()) {
+            format!("[\"{}\"]", field.name)
+        } else {
+            field.name.clone()
+        };
+        let _ = writeln!(
+            out,
+            "---@field {name}{optional} {} {}",
+            type_of(&field.shape),
+            field.doc
+        );
+    }
+}
+
+fn type_of(shape: &Shape) -> String {
+    match shape {
+        Shape::Any => "any".to_owned(),
+        Shape::String => "string".to_owned(),
+        Shape::Integer => "integer".to_owned(),
+        Shape::Number => "number".to_owned(),
+        Shape::Boolean => "boolean".to_owned(),
+        Shape::Named(name) => format!("agentls.{name}"),
+        Shape::List(item) => match **item {
+            Shape::OneOf(_) => format!("({})[]", type_of(item)),
+            _ => format!("{}[]", type_of(item)),
+        },
+        Shape::Map(value) => format!("table<string, {}>", type_of(value)),
+        Shape::OneOf(shapes) => shapes.iter().map(type_of).collect::<Vec<_>>().join("|"),
+    }
+}
+
+fn doc(out: &mut String, text: &str) {
+    for line in wrap(text, WIDTH).iter().filter(|line| !line.is_empty()) {
+        let _ = writeln!(out, "---{line}");
+    }
+}

@@ -1,0 +1,188 @@
+//! The reference part of protocol.md.
+
+use std::fmt::Write as _;
+
+use super::doc_line;
+use super::model::{Body, Field, Model, Shape, TypeDef};
+use crate::protocol::table::{self, EXAMPLES, Entry, Kind};
+
+pub(super) fn render(model: &Model) -> String {
+    let mut out = String::from(
+        "<!-- Written by `UPDATE_PROTOCOL=1 cargo test --test generated` from the wire types. -->\n",
+    );
+    out.push_str("\n## Requests, client to server\n");
+    for entry in table::REQUESTS {
+        self::entry(&mut out, model, entry);
+    }
+    out.push_str("\n## Notifications, client to server\n");
+    for entry in table::CLIENT_NOTIFICATIONS {
+        self::entry(&mut out, model, entry);
+    }
+    out.push_str("\n## Notifications, server to client\n\nEvery durable one begins with this head:\n\n");
+    table(&mut out, &head(model));
+    for entry in table::SERVER_NOTIFICATIONS {
+        self::entry(&mut out, model, entry);
+    }
+    out.push_str("\n## Types\n");
+    for of_type in &model.types {
+        if section_of(&of_type.name).is_none() {
+            let _ = writeln!(out, "\n### {}\n\n{}", of_type.name, of_type.doc);
+            body(&mut out, of_type, &[]);
+        }
+    }
+    out.push('\n');
+    out
+}
+
+fn entry(out: &mut String, model: &Model, entry: &Entry) {
+    let _ = writeln!(out, "\n### `{}`\n\n{}", entry.method, doc_line(entry.doc));
+    let head = match entry.kind {
+        Kind::Durable => {
+            out.push_str("\nDurable.\n");
+            self::head(model)
+        }
+        Kind::Transient => {
+            out.push_str("\nTransient.\n");
+            Vec::new()
+        }
+        Kind::Request | Kind::ClientNotification => Vec::new(),
+    };
+    if let Some(params) = model.get(entry.params.name) {
+        if let Some(more) = own_doc(params) {
+            let _ = writeln!(out, "\n{more}");
+        }
+        if let Body::Object { fields, .. } = &params.body
+            && fields.iter().any(|field| !head.contains(&field))
+        {
+            out.push_str("\nParams:\n");
+        }
+        body(out, params, &head);
+    }
+    match entry.result.as_ref().and_then(|result| model.get(result.name)) {
+        Some(result) if section_of(&result.name).is_some_and(|owner| owner.method == entry.method) => {
+            out.push_str("\nResult:\n");
+            body(out, result, &[]);
+        }
+        Some(result) => {
+            let _ = writeln!(out, "\nResult: {}.", link(&result.name));
+        }
+        None => {}
+    }
+    if let Some(example) = example(entry.method) {
+        let _ = writeln!(out, "\n```json\n{example}\n```");
+    }
+}
+
+/// What the type's own comment says beyond "Params of …".
+fn own_doc(params: &TypeDef) -> Option<&str> {
+    let rest = params.doc.strip_prefix("Params of ")?;
+    let (_, rest) = rest.split_once(". ")?;
+    Some(rest)
+}
+
+/// The fields of the head of durable events.
+fn head(model: &Model) -> Vec<&Field> {
+    // A started turn is the head and one field more.
+    let Some(Body::Object { fields, .. }) = model.get("TurnStartedNotification").map(|started| &started.body)
+    else {
+        return Vec::new();
+    };
+    fields.iter().filter(|field| field.name != "resumes").collect()
+}
+
+fn body(out: &mut String, of_type: &TypeDef, without: &[&Field]) {
+    match &of_type.body {
+        Body::Object { fields, .. } => {
+            let fields: Vec<_> = fields.iter().filter(|field| !without.contains(field)).collect();
+            if !fields.is_empty() {
+                out.push('\n');
+                table(out, &fields);
+            }
+        }
+        Body::Words(words) => {
+            out.push('\n');
+            for word in words {
+                let _ = writeln!(out, "- `\"{}\"`: {}", word.text, word.doc);
+            }
+        }
+        Body::Tagged(variants) => {
+            for variant in variants {
+                let _ = writeln!(out, "\n`\"type\": \"{}\"`: {}", variant.tag, variant.doc);
+                if let Some(base) = &variant.base {
+                    let _ = writeln!(out, "With the fields of {}.", link(base));
+                }
+                if !variant.fields.is_empty() {
+                    out.push('\n');
+                    table(out, &variant.fields.iter().collect::<Vec<_>>());
+                }
+            }
+        }
+        Body::Alias(shape) => {
+            let _ = writeln!(out, "\n{}", type_of(shape));
+        }
+    }
+}
+
+fn table(out: &mut String, fields: &[&Field]) {
+    out.push_str("| field | type | |\n|---|---|---|\n");
+    for field in fields {
+        let optional = if field.optional { "?" } else { "" };
+        let _ = writeln!(
+            out,
+            "| `{}{optional}` | {} | {} |",
+            field.name,
+            type_of(&field.shape),
+            field.doc.replace('|', "\\|")
+        );
+    }
+}
+
+fn type_of(shape: &Shape) -> String {
+    match shape {
+        Shape::Any => "any JSON".to_owned(),
+        Shape::String => "string".to_owned(),
+        Shape::Integer => "integer".to_owned(),
+        Shape::Number => "number".to_owned(),
+        Shape::Boolean => "boolean".to_owned(),
+        Shape::Named(name) => link(name),
+        Shape::List(item) => format!("list of {}", type_of(item)),
+        Shape::Map(value) => format!("object of {}", type_of(value)),
+        Shape::OneOf(shapes) => shapes.iter().map(type_of).collect::<Vec<_>>().join(" or "),
+    }
+}
+
+/// The method in whose section a type is described; none for those of the last section.
+fn section_of(name: &str) -> Option<&'static Entry> {
+    table::entries().find(|entry| {
+        entry.params.name == name
+            || entry
+                .result
+                .as_ref()
+                .is_some_and(|result| result.name == name && name != "EmptyResult")
+    })
+}
+
+fn link(name: &str) -> String {
+    match section_of(name) {
+        Some(entry) if entry.params.name == name => {
+            let anchor = entry.method.replace('/', "").to_lowercase();
+            format!("[`{}`](#{anchor})", entry.method)
+        }
+        Some(entry) => {
+            let anchor = entry.method.replace('/', "").to_lowercase();
+            format!("[that of `{}`](#{anchor})", entry.method)
+        }
+        None => format!("[{name}](#{})", name.to_lowercase()),
+    }
+}
+
+/// An entry's example as it stands in the file, so with its fields in a sensible order.
+fn example(method: &str) -> Option<String> {
+    let (_, rest) = EXAMPLES.split_once(&format!("\n  \"{method}\": {{"))?;
+    let (inside, _) = rest.split_once("\n  }")?;
+    let lines: Vec<&str> = inside
+        .lines()
+        .map(|line| line.strip_prefix("  ").unwrap_or(line))
+        .collect();
+    Some(format!("{{{}\n}}", lines.join("\n")))
+}

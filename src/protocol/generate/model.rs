@@ -1,0 +1,262 @@
+//! The wire types as a plain list, read from their JSON Schemas.
+//!
+//! It knows exactly the schemas that our types give; another one is a bug and panics, in a test.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::{doc_line, types};
+
+/// All types, in the order in which the table first needs them.
+pub(super) struct Model {
+    pub(super) types: Vec<TypeDef>,
+}
+
+/// A named type.
+pub(super) struct TypeDef {
+    pub(super) name: String,
+    pub(super) doc: String,
+    pub(super) body: Body,
+}
+
+/// What a named type is.
+pub(super) enum Body {
+    /// An object; `open` when it has any other fields too.
+    Object { fields: Vec<Field>, open: bool },
+    /// One of these words.
+    Words(Vec<Word>),
+    /// One of these objects, told apart by their field `type`.
+    Tagged(Vec<Variant>),
+    /// Another type, or one of several.
+    Alias(Shape),
+}
+
+/// A word of an enum.
+pub(super) struct Word {
+    pub(super) text: String,
+    pub(super) doc: String,
+}
+
+/// An object of a tagged union.
+pub(super) struct Variant {
+    pub(super) tag: String,
+    pub(super) doc: String,
+    /// A type whose fields it has too.
+    pub(super) base: Option<String>,
+    pub(super) fields: Vec<Field>,
+}
+
+/// A field of an object.
+#[derive(PartialEq)]
+pub(super) struct Field {
+    pub(super) name: String,
+    pub(super) doc: String,
+    pub(super) shape: Shape,
+    pub(super) optional: bool,
+}
+
+/// The type of a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    Any,
+    String,
+    Integer,
+    Number,
+    Boolean,
+    Named(String),
+    List(Box<Shape>),
+    Map(Box<Shape>),
+    OneOf(Vec<Shape>),
+}
+
+impl Model {
+    /// Reads the definitions.
+    pub(super) fn read(definitions: Map<String, Value>) -> Self {
+        let mut order = Order {
+            definitions: &definitions,
+            seen: BTreeSet::new(),
+            names: Vec::new(),
+        };
+        for of_type in types() {
+            order.visit(of_type.name);
+        }
+        let types = order
+            .names
+            .iter()
+            .map(|name| type_def(name, &definitions[name]))
+            .collect();
+        Self { types }
+    }
+
+    /// The type of that name.
+    pub(super) fn get(&self, name: &str) -> Option<&TypeDef> {
+        self.types.iter().find(|of_type| of_type.name == name)
+    }
+}
+
+struct Order<'a> {
+    definitions: &'a Map<String, Value>,
+    seen: BTreeSet<String>,
+    names: Vec<String>,
+}
+
+impl Order<'_> {
+    /// Lists a type, then those that it uses.
+    fn visit(&mut self, name: &str) {
+        if self.seen.insert(name.to_owned()) {
+            self.names.push(name.to_owned());
+            self.visit_value(&self.definitions[name]);
+        }
+    }
+
+    fn visit_value(&mut self, value: &Value) {
+        match value {
+            Value::Object(fields) => {
+                if let Some(Value::String(reference)) = fields.get("$ref") {
+                    self.visit(referred(reference));
+                }
+                fields.values().for_each(|field| self.visit_value(field));
+            }
+            Value::Array(items) => items.iter().for_each(|item| self.visit_value(item)),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+}
+
+fn type_def(name: &str, schema: &Value) -> TypeDef {
+    TypeDef {
+        name: name.to_owned(),
+        doc: doc(schema),
+        body: body(schema),
+    }
+}
+
+fn body(schema: &Value) -> Body {
+    if let Some(Value::Array(options)) = schema.get("oneOf") {
+        let is_word = |option: &Value| option.get("const").is_some();
+        if options.iter().all(is_word) {
+            return Body::Words(options.iter().map(word).collect());
+        }
+        return Body::Tagged(options.iter().map(variant).collect());
+    }
+    if schema.get("type") == Some(&"object".into()) && !is_map(schema) {
+        return Body::Object {
+            fields: fields(schema),
+            open: schema.get("additionalProperties") == Some(&true.into()),
+        };
+    }
+    Body::Alias(shape(schema))
+}
+
+fn word(option: &Value) -> Word {
+    Word {
+        text: text(&option["const"]),
+        doc: doc(option),
+    }
+}
+
+fn variant(option: &Value) -> Variant {
+    let mut fields = fields(option);
+    fields.retain(|field| field.name != "type");
+    Variant {
+        tag: text(&option["properties"]["type"]["const"]),
+        doc: doc(option),
+        base: option
+            .get("$ref")
+            .map(|reference| referred(&text(reference)).to_owned()),
+        fields,
+    }
+}
+
+/// The required fields in the order of their declaration, then the optional ones by name: that is what a
+/// schema still knows of the order.
+fn fields(schema: &Value) -> Vec<Field> {
+    let none = Map::new();
+    let properties = schema["properties"].as_object().unwrap_or(&none);
+    let required: Vec<String> = schema["required"]
+        .as_array()
+        .map(|names| names.iter().map(text).collect())
+        .unwrap_or_default();
+    let optional = properties.keys().filter(|name| !required.contains(*name));
+    required
+        .iter()
+        .map(|name| (name, false))
+        .chain(optional.map(|name| (name, true)))
+        .map(|(name, optional)| Field {
+            name: name.clone(),
+            doc: doc(&properties[name]),
+            shape: shape(&properties[name]),
+            optional,
+        })
+        .collect()
+}
+
+fn shape(schema: &Value) -> Shape {
+    if let Some(reference) = schema.get("$ref") {
+        return Shape::Named(referred(&text(reference)).to_owned());
+    }
+    if let Some(Value::Array(options)) = schema.get("anyOf") {
+        let mut shapes: Vec<_> = options
+            .iter()
+            .filter(|option| !is_null(option))
+            .map(shape)
+            .collect();
+        if shapes.len() == 1 {
+            return shapes.remove(0);
+        }
+        return Shape::OneOf(shapes);
+    }
+    let name = match schema.get("type") {
+        None => return Shape::Any,
+        Some(Value::Array(names)) => names.iter().map(text).find(|name| name != "null"),
+        Some(name) => Some(text(name)),
+    };
+    match name.as_deref() {
+        Some("string") => Shape::String,
+        Some("integer") => Shape::Integer,
+        Some("number") => Shape::Number,
+        Some("boolean") => Shape::Boolean,
+        Some("array") => Shape::List(Box::new(shape(&schema["items"]))),
+        Some("object") if is_map(schema) => Shape::Map(Box::new(shape(&schema["additionalProperties"]))),
+        _ => unknown(schema),
+    }
+}
+
+fn is_map(schema: &Value) -> bool {
+    schema.get("properties").is_none()
+        && schema
+            .get("additionalProperties")
+            .is_some_and(|values| values.is_object())
+}
+
+fn is_null(schema: &Value) -> bool {
+    schema.get("type") == Some(&"null".into())
+}
+
+fn doc(schema: &Value) -> String {
+    doc_line(
+        schema
+            .get("description")
+            .and_then(Value::as_str)
+            .unwrap_or_default(),
+    )
+}
+
+fn referred(reference: &str) -> &str {
+    reference.strip_prefix("#/$defs/").unwrap_or(reference)
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => unknown(other),
+    }
+}
+
+fn unknown(schema: &Value) -> ! {
+    #[expect(clippy::panic, reason = "only the drift test comes here, and it must fail")]
+    {
+        panic!("the generator does not know this schema: {schema}")
+    }
+}

@@ -1,0 +1,185 @@
+//! TypeScript for the VS Code client.
+
+use std::fmt::Write as _;
+
+use super::model::{Body, Field, Model, Shape, TypeDef};
+use super::{doc_line, short_name, wrap};
+use crate::protocol::PROTOCOL_VERSION;
+use crate::protocol::table::{self, Entry};
+
+const WIDTH: usize = 100;
+
+pub(super) fn render(model: &Model) -> String {
+    let mut out = String::from(
+        "// Generated from the server's wire types by `UPDATE_PROTOCOL=1 cargo test --test generated`.\n\
+         // Change those, not this file.\n\n",
+    );
+    let _ = writeln!(
+        out,
+        "/** The protocol's version. A server with another `major` cannot be talked to. */\n\
+         export const protocolVersion = {{ major: {}, minor: {} }} as const;\n",
+        PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor
+    );
+    names(
+        &mut out,
+        "requests",
+        "Requests, client to server.",
+        table::REQUESTS,
+    );
+    names(
+        &mut out,
+        "clientNotifications",
+        "Notifications, client to server.",
+        table::CLIENT_NOTIFICATIONS,
+    );
+    names(
+        &mut out,
+        "serverNotifications",
+        "Notifications, server to client.",
+        table::SERVER_NOTIFICATIONS,
+    );
+    type_map(
+        &mut out,
+        "RequestTypes",
+        "Params and result of each request.",
+        table::REQUESTS,
+    );
+    type_map(
+        &mut out,
+        "ClientNotificationTypes",
+        "Params of each notification, client to server.",
+        table::CLIENT_NOTIFICATIONS,
+    );
+    type_map(
+        &mut out,
+        "ServerNotificationTypes",
+        "Params of each notification, server to client.",
+        table::SERVER_NOTIFICATIONS,
+    );
+    out.push_str(
+        "/** Any notification of the server: a union that `method` tells apart. */\n\
+         export type ServerNotification = {\n  \
+           [M in keyof ServerNotificationTypes]: { method: M; params: ServerNotificationTypes[M] };\n\
+         }[keyof ServerNotificationTypes];\n",
+    );
+    for of_type in &model.types {
+        out.push('\n');
+        type_def(&mut out, of_type);
+    }
+    out
+}
+
+fn names(out: &mut String, name: &str, about: &str, entries: &[Entry]) {
+    let _ = writeln!(out, "/** {about} */\nexport const {name} = {{");
+    for entry in entries {
+        doc(out, "  ", entry.doc);
+        let _ = writeln!(out, "  {}: \"{}\",", short_name(entry), entry.method);
+    }
+    out.push_str("} as const;\n\n");
+}
+
+fn type_map(out: &mut String, name: &str, about: &str, entries: &[Entry]) {
+    let _ = writeln!(out, "/** {about} */\nexport interface {name} {{");
+    for entry in entries {
+        let params = entry.params.name;
+        let _ = match &entry.result {
+            Some(result) => writeln!(
+                out,
+                "  \"{}\": {{ params: {params}; result: {} }};",
+                entry.method, result.name
+            ),
+            None => writeln!(out, "  \"{}\": {params};", entry.method),
+        };
+    }
+    out.push_str("}\n\n");
+}
+
+fn type_def(out: &mut String, of_type: &TypeDef) {
+    let name = &of_type.name;
+    doc(out, "", &of_type.doc);
+    match &of_type.body {
+        Body::Object { fields, open } => {
+            let _ = writeln!(out, "export interface {name} {{");
+            self::fields(out, "  ", fields);
+            if *open {
+                out.push_str("  [name: string]: unknown;\n");
+            }
+            out.push_str("}\n");
+        }
+        Body::Words(words) => {
+            let _ = write!(out, "export type {name} =");
+            for word in words {
+                out.push('\n');
+                doc(out, "  ", &word.doc);
+                let _ = write!(out, "  | \"{}\"", word.text);
+            }
+            out.push_str(";\n");
+        }
+        Body::Tagged(variants) => {
+            let _ = write!(out, "export type {name} =");
+            for variant in variants {
+                out.push('\n');
+                doc(out, "  ", &variant.doc);
+                match &variant.base {
+                    Some(base) => {
+                        let _ = write!(out, "  | ({{ type: \"{}\" }} & {base})", variant.tag);
+                    }
+                    None => {
+                        let _ = writeln!(out, "  | {{\n      type: \"{}\";", variant.tag);
+                        self::fields(out, "      ", &variant.fields);
+                        out.push_str("    }");
+                    }
+                }
+            }
+            out.push_str(";\n");
+        }
+        Body::Alias(shape) => {
+            let _ = writeln!(out, "export type {name} = {};", type_of(shape));
+        }
+    }
+}
+
+fn fields(out: &mut String, indent: &str, fields: &[Field]) {
+    for field in fields {
+        doc(out, indent, &field.doc);
+        let optional = if field.optional { "?" } else { "" };
+        let _ = writeln!(
+            out,
+            "{indent}{}{optional}: {};",
+            field.name,
+            type_of(&field.shape)
+        );
+    }
+}
+
+fn type_of(shape: &Shape) -> String {
+    match shape {
+        Shape::Any => "unknown".to_owned(),
+        Shape::String => "string".to_owned(),
+        Shape::Integer | Shape::Number => "number".to_owned(),
+        Shape::Boolean => "boolean".to_owned(),
+        Shape::Named(name) => name.clone(),
+        Shape::List(item) => match **item {
+            Shape::OneOf(_) => format!("({})[]", type_of(item)),
+            _ => format!("{}[]", type_of(item)),
+        },
+        Shape::Map(value) => format!("Record<string, {}>", type_of(value)),
+        Shape::OneOf(shapes) => shapes.iter().map(type_of).collect::<Vec<_>>().join(" | "),
+    }
+}
+
+fn doc(out: &mut String, indent: &str, text: &str) {
+    let text = doc_line(text).replace("*/", "* /");
+    if text.is_empty() {
+        return;
+    }
+    if indent.len() + text.len() + 7 <= WIDTH {
+        let _ = writeln!(out, "{indent}/** {text} */");
+        return;
+    }
+    let _ = writeln!(out, "{indent}/**");
+    for line in wrap(&text, WIDTH - indent.len() - 3) {
+        let _ = writeln!(out, "{indent} * {line}");
+    }
+    let _ = writeln!(out, "{indent} */");
+}

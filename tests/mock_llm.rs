@@ -1,0 +1,166 @@
+//! The mock itself: what it sends, what it notices.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod support;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use support::mock_llm::{Gate, MockLlm, Reply};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+async fn post(mock: &MockLlm, path: &str, body: &Value) -> TcpStream {
+    let mut stream = TcpStream::connect(mock.address()).await.unwrap();
+    let body = body.to_string();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nx-api-key: k\r\n\
+         authorization: Bearer k\r\nanthropic-version: 2023-06-01\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream
+}
+
+async fn read_until(stream: &mut TcpStream, end: &str) -> String {
+    let mut got = Vec::new();
+    loop {
+        let mut buffer = [0; 4096];
+        let n = stream.read(&mut buffer).await.unwrap();
+        got.extend_from_slice(&buffer[..n]);
+        let text = String::from_utf8_lossy(&got);
+        if n == 0 || text.contains(end) {
+            return text.into_owned();
+        }
+    }
+}
+
+fn hello(model: &str) -> Value {
+    json!({"model": model, "stream": true, "max_tokens": 10,
+        "messages": [{"role": "user", "content": "hello"}]})
+}
+
+#[tokio::test]
+async fn speaks_both_formats_and_keeps_alive() {
+    let mock = MockLlm::start();
+    mock.push(Reply::text("good day").call("read_file", json!({"path": "a"})));
+    mock.push_for("marked", Reply::text("for you"));
+    let mut stream = post(&mock, "/v1/messages", &hello("m")).await;
+    let text = read_until(&mut stream, "0\r\n\r\n").await;
+    assert!(text.contains("event: content_block_delta"), "{text}");
+    assert!(text.contains(r#""partial_json":"{\"path\":\"a\"}""#), "{text}");
+    assert!(text.contains(r#""stop_reason":"tool_use""#), "{text}");
+    let mut stream = post(&mock, "/v1/chat/completions", &hello("marked")).await;
+    let text = read_until(&mut stream, "0\r\n\r\n").await;
+    assert!(
+        text.contains(r#""content":"for""#) && text.contains("[DONE]"),
+        "{text}"
+    );
+    let seen = mock.request(1).await;
+    assert_eq!(seen.last_text(), "hello");
+    mock.wait_answered(&seen).await;
+    drop(stream);
+    assert!(!mock.wait_closed(&seen).await.dropped);
+}
+
+#[tokio::test]
+async fn sees_a_peer_that_leaves_at_a_gate() {
+    let mock = MockLlm::start();
+    let gate = Gate::new();
+    mock.push(Reply::text("one").gate(&gate).say("two"));
+    let mut stream = post(&mock, "/v1/messages", &hello("m")).await;
+    mock.wait_gate(&gate).await;
+    let text = read_until(&mut stream, "one").await;
+    assert!(!text.contains("two"));
+    drop(stream);
+    let seen = mock.request(0).await;
+    assert!(mock.wait_closed(&seen).await.dropped);
+    mock.wait_open(0).await;
+}
+
+#[tokio::test]
+async fn cuts_drips_floods_and_fails_on_order() {
+    let mock = MockLlm::start();
+    mock.push(Reply::text("a b c d").cut_after(3).drip(7));
+    let text = read_until(&mut post(&mock, "/v1/messages", &hello("m")).await, "never").await;
+    assert_eq!(text.matches("data: ").count(), 3, "{text}");
+    mock.push(Reply::status(429).header("retry-after", "7").body("slow down"));
+    let text = read_until(&mut post(&mock, "/v1/messages", &hello("m")).await, "slow down").await;
+    assert!(
+        text.starts_with("HTTP/1.1 429") && text.contains("retry-after: 7"),
+        "{text}"
+    );
+    mock.push(Reply::flood(64 << 20, 64 << 10));
+    let stream = post(&mock, "/v1/messages", &hello("m")).await;
+    let seen = mock.request(2).await;
+    // Nobody reads: the socket takes what fits its buffers, and no more.
+    let mut last = u64::MAX;
+    while seen.accepted() != last {
+        last = seen.accepted();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(last < 16 << 20, "accepted {last}");
+    drop(stream);
+}
+
+#[tokio::test]
+async fn finds_what_is_wrong_with_requests() {
+    let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "t", "input": {}});
+    let result = |id: &str| json!({"type": "tool_result", "tool_use_id": id, "content": "x"});
+    let user = |content: Value| json!({"role": "user", "content": content});
+    let assistant = |content: Value| json!({"role": "assistant", "content": content});
+    for (messages, expected) in [
+        (vec![user(json!(""))], "message 0 is empty"),
+        (
+            vec![user(json!("a")), assistant(json!([call("1")])), user(json!("b"))],
+            "owed were",
+        ),
+        (
+            vec![
+                user(json!("a")),
+                assistant(json!([call("1"), call("2")])),
+                user(json!([result("2"), result("1")])),
+            ],
+            "owed were",
+        ),
+        (vec![user(json!("a")), user(json!([result("1")]))], "owed were []"),
+        (
+            vec![user(json!("a")), assistant(json!("b"))],
+            "must be the user's",
+        ),
+    ] {
+        let mock = MockLlm::start();
+        let body = json!({"model": "m", "stream": true, "max_tokens": 5, "messages": messages});
+        read_until(&mut post(&mock, "/v1/messages", &body).await, "0\r\n\r\n").await;
+        let failures = mock.take_failures();
+        assert!(
+            failures.iter().any(|failure| failure.contains(expected)),
+            "{failures:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn finds_a_prefix_that_changed() {
+    let mock = MockLlm::start();
+    let body = |system: &str, more: &str| {
+        let mut messages = vec![json!({"role": "user", "content": "hello"})];
+        if !more.is_empty() {
+            messages.push(json!({"role": "assistant", "content": more}));
+            messages.push(json!({"role": "user", "content": [
+                {"type": "text", "text": "go on", "cache_control": {"type": "ephemeral"}}]}));
+        }
+        json!({"model": "m", "stream": true, "max_tokens": 5, "system": system, "messages": messages})
+    };
+    for (body, fine) in [
+        (body("s", ""), true),
+        (body("s", "hi"), true),
+        (body("s", "hi"), true),
+        (body("changed", "hi"), false),
+        (body("s", "other"), true),
+    ] {
+        read_until(&mut post(&mock, "/v1/messages", &body).await, "0\r\n\r\n").await;
+        assert_eq!(mock.take_failures().is_empty(), fine, "{body}");
+    }
+}

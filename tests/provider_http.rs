@@ -1,0 +1,444 @@
+//! The HTTP providers over real sockets: against the mock, which misbehaves on order.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentls::base::clock;
+use agentls::domain::{Block, Message, MessageId, Role, ToolResult, ToolSpec, Usage};
+use agentls::provider::{
+    CallLimits, Disposition, EventStream, Fault, Item, Kind, Phase, Provider, ProviderError, ProviderSpec,
+    Request, StopReason, StreamEvent, build,
+};
+use futures::StreamExt;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde_json::json;
+use support::mock_llm::{Cut, Gate, MockLlm, Reply};
+
+const KINDS: [Kind; 2] = [Kind::Anthropic, Kind::OpenAi];
+
+fn spec(mock: &MockLlm, kind: Kind) -> ProviderSpec {
+    let base = match kind {
+        Kind::Anthropic => mock.anthropic_url(),
+        Kind::OpenAi | Kind::Script => mock.openai_url(),
+    };
+    ProviderSpec {
+        base_url: Some(base),
+        api_key: Some("canary-key".to_owned().into()),
+        ..ProviderSpec::new("work", kind)
+    }
+}
+
+fn provider(mock: &MockLlm, kind: Kind) -> Arc<dyn Provider> {
+    build(&spec(mock, kind)).unwrap()
+}
+
+fn request(messages: Vec<Message>) -> Arc<Request> {
+    Arc::new(Request {
+        model: "claude-sonnet-4-20250514".into(),
+        system: "Be brief.".into(),
+        messages: messages.into_iter().map(Item::new).collect(),
+        tools: Arc::new([ToolSpec {
+            name: "read_file".into(),
+            description: "Reads.".into(),
+            schema: json!({"type": "object"}),
+        }]),
+        max_output_tokens: 1_000,
+        effort: None,
+    })
+}
+
+fn hello() -> Arc<Request> {
+    request(vec![Message::user_text("hello")])
+}
+
+async fn open(provider: &Arc<dyn Provider>) -> Result<EventStream, ProviderError> {
+    provider.stream(hello()).await
+}
+
+async fn collect(provider: &Arc<dyn Provider>) -> Result<Vec<StreamEvent>, ProviderError> {
+    let mut stream = open(provider).await?;
+    let mut events = Vec::new();
+    while let Some(event) = stream.next().await {
+        match event {
+            Ok(event) => events.push(event),
+            Err(error) => {
+                assert!(stream.next().await.is_none(), "something follows the error");
+                return Err(error);
+            }
+        }
+    }
+    Ok(events)
+}
+
+fn text_of(events: &[StreamEvent]) -> String {
+    events
+        .iter()
+        .filter_map(|e| {
+            if let StreamEvent::Text(text) = e {
+                Some(text.as_str())
+            } else {
+                None
+            }
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn an_answer_comes_whole_over_one_kept_connection() {
+    for kind in KINDS {
+        let mock = MockLlm::start();
+        let provider = provider(&mock, kind);
+        for _ in 0..3 {
+            mock.push(
+                Reply::new()
+                    .unsigned_reasoning("hm")
+                    .say("good day to you")
+                    .ping()
+                    .call_raw("read_file", r#"{"path":"a"}"#, 4)
+                    .tokens(30, 7)
+                    .cached(20, 10)
+                    .drip(5),
+            );
+            let events = collect(&provider).await.unwrap();
+            assert_eq!(text_of(&events), "good day to you");
+            // The client reads on to the end of the body, which makes the connection free again.
+            tokio::time::sleep(Duration::from_millis(60)).await;
+            assert_eq!(events.last(), Some(&StreamEvent::Stop(StopReason::ToolUse)));
+            let usage = events.iter().rev().find_map(|event| match event {
+                StreamEvent::Usage { usage, .. } => Some(*usage),
+                _ => None,
+            });
+            assert_eq!(
+                usage,
+                Some(Usage {
+                    input: 30,
+                    output: 7,
+                    cache_read: 20,
+                    cache_write: 10
+                })
+            );
+        }
+        let connections: Vec<_> = mock.requests().iter().map(|seen| seen.connection).collect();
+        assert_eq!(connections, [0, 0, 0], "{kind:?}");
+        let seen = &mock.requests()[0];
+        let key = if kind == Kind::Anthropic {
+            "x-api-key"
+        } else {
+            "authorization"
+        };
+        assert!(seen.header(key).unwrap().ends_with("canary-key"));
+    }
+}
+
+#[tokio::test]
+async fn a_history_with_everything_is_valid_and_keeps_its_prefix() {
+    for kind in KINDS {
+        let mock = MockLlm::start();
+        let provider = provider(&mock, kind);
+        let assistant = Message {
+            id: MessageId::fresh(),
+            role: Role::Assistant,
+            content: vec![
+                Block::Reasoning {
+                    text: "foreign".into(),
+                    signature: None,
+                    redacted: false,
+                },
+                Block::ToolUse {
+                    id: "call_1".into(),
+                    name: "read_file".into(),
+                    input: Arc::new(json!({})),
+                },
+                Block::ToolUse {
+                    id: "call_2".into(),
+                    name: "a.b".into(),
+                    input: Arc::new(json!(1)),
+                },
+            ],
+            incomplete: false,
+            hidden: false,
+        };
+        let result = |id: &str, text: &str| Block::ToolResult {
+            id: id.into(),
+            result: Arc::new(ToolResult::ok(text)),
+        };
+        let results = Message {
+            role: Role::Tool,
+            content: vec![result("call_1", ""), result("call_2", "x")],
+            ..assistant.clone()
+        };
+        let mut history = vec![Item::new(Message::user_text("hello"))];
+        for more in [
+            vec![assistant, results],
+            vec![Message::user_text("steer"), Message::user_text("more")],
+        ] {
+            let ask = Request {
+                messages: history.clone(),
+                ..(*hello()).clone()
+            };
+            let mut stream = provider.stream(Arc::new(ask)).await.unwrap();
+            while let Some(event) = stream.next().await {
+                event.unwrap();
+            }
+            history.extend(more.into_iter().map(Item::new));
+        }
+        let ask = Request {
+            messages: history,
+            ..(*hello()).clone()
+        };
+        drop(provider.stream(Arc::new(ask)).await.unwrap());
+        assert_eq!(mock.take_failures(), Vec::<String>::new(), "{kind:?}");
+        assert_eq!(mock.requests().len(), 3);
+    }
+}
+
+#[tokio::test]
+async fn dropping_a_stream_or_a_call_closes_the_connection() {
+    for kind in KINDS {
+        let mock = MockLlm::start();
+        let provider = provider(&mock, kind);
+        let gate = Gate::new();
+        mock.push(Reply::text("one").gate(&gate));
+        let mut stream = open(&provider).await.unwrap();
+        while !matches!(stream.next().await.unwrap().unwrap(), StreamEvent::Text(_)) {}
+        let dropped = clock::now().into_std();
+        drop(stream);
+        let closed = mock.wait_closed(&mock.request(0).await).await;
+        assert!(closed.dropped && closed.closed.unwrap() - dropped < Duration::from_secs(1));
+        // Before the head of the response, too.
+        mock.push(Reply::silent());
+        let call = provider.stream(hello());
+        let mut call = Box::pin(call);
+        tokio::select! {
+            biased;
+            _ = &mut call => panic!("the mock does not answer"),
+            _ = mock.request(1) => {}
+        }
+        drop(call);
+        assert!(mock.wait_closed(&mock.request(1).await).await.dropped);
+        mock.wait_open(0).await;
+    }
+}
+
+#[tokio::test]
+async fn broken_answers_are_one_error() {
+    for kind in KINDS {
+        let mock = MockLlm::start();
+        let provider = provider(&mock, kind);
+        for (reply, fault) in [
+            (Reply::text("a b c d").cut_after(4), Fault::BrokenStream),
+            (Reply::text("a b c d").reset_after(4), Fault::BrokenStream),
+            (Reply::text("a b").without_stop(), Fault::BrokenStream),
+            (
+                Reply::text("a").fail("overloaded_error", "Overloaded"),
+                Fault::Overloaded,
+            ),
+            (Reply::text("a").raw("data: {nonsense\n\n"), Fault::BrokenStream),
+            (Reply::hang_up(Cut::Close), Fault::Connection),
+            (Reply::hang_up(Cut::Reset), Fault::Connection),
+            (Reply::html(), Fault::NotTheApi),
+            (
+                Reply::status(302).header("location", "https://elsewhere.example/x"),
+                Fault::NotTheApi,
+            ),
+            (
+                Reply::error(529, "overloaded_error", "Overloaded"),
+                Fault::Overloaded,
+            ),
+            (
+                Reply::status(500)
+                    .header("content-type", "text/html")
+                    .body("<html>oops</html>"),
+                Fault::Server,
+            ),
+        ] {
+            let shown = format!("{kind:?} {reply:?}");
+            mock.push(reply);
+            let error = collect(&provider).await.expect_err(&shown);
+            assert_eq!(error.fault, fault, "{shown}: {error}");
+            assert_eq!(
+                (error.provider.as_str(), error.model.as_str()),
+                ("work", "claude-sonnet-4-20250514")
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn refusals_carry_what_is_needed_and_no_key() {
+    let mock = MockLlm::start();
+    let provider = provider(&mock, Kind::OpenAi);
+    mock.push(Reply::error(429, "rate_limit", "slow down").header("retry-after", "7"));
+    let error = collect(&provider).await.unwrap_err();
+    assert_eq!((error.fault, error.status), (Fault::Throttled, Some(429)));
+    assert_eq!(error.retry_after, Some(Duration::from_secs(7)));
+    mock.push(Reply::error(401, "auth", "wrong key: canary-key").header("request-id", "req_9"));
+    let error = collect(&provider).await.unwrap_err();
+    assert_eq!(error.message, "wrong key: [redacted]");
+    assert_eq!(error.request_id.as_deref(), Some("req_9"));
+    assert_eq!(
+        error.user_action.as_deref(),
+        Some("check the key in [provider.work] api_key")
+    );
+    assert_eq!(error.disposition(), Disposition::Fail);
+}
+
+#[tokio::test]
+async fn nobody_there_says_so() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let mut spec = ProviderSpec::new("ollama", Kind::OpenAi);
+    spec.base_url = Some(format!("http://{address}/v1"));
+    let error = collect(&build(&spec).unwrap()).await.unwrap_err();
+    assert_eq!(error.fault, Fault::Connection);
+    assert_eq!(error.message, format!("{address} refused the connection"));
+    assert_eq!(
+        error.user_action.as_deref(),
+        Some("is Ollama running? start it with `ollama serve`")
+    );
+    spec.base_url = Some("http://does-not-exist.invalid/v1".into());
+    let error = collect(&build(&spec).unwrap()).await.unwrap_err();
+    assert_eq!(error.fault, Fault::Connection, "{error}");
+}
+
+/// A TLS server whose certificate is signed by `support/tls/root.pem` (made for this test, its key is
+/// gone). Answers every connection with one short stream.
+fn tls_server() -> std::net::SocketAddr {
+    let chain = CertificateDer::pem_slice_iter(include_bytes!("support/tls/leaf.pem"));
+    let chain = chain.collect::<Result<Vec<_>, _>>().unwrap();
+    let key = PrivateKeyDer::from_pem_slice(include_bytes!("support/tls/leaf.key")).unwrap();
+    let crypto = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(crypto)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .unwrap();
+    let config = Arc::new(config);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for socket in listener.incoming() {
+            let tls = rustls::ServerConnection::new(config.clone()).unwrap();
+            let mut stream = rustls::StreamOwned::new(tls, socket.unwrap());
+            let mut buffer = [0; 4096];
+            // A client that does not trust us is gone before it has said anything.
+            if !stream.read(&mut buffer).is_ok_and(|n| n > 0) {
+                continue;
+            }
+            let body =
+                "data: {\"choices\":[{\"delta\":{\"content\":\"safe\"},\"finish_reason\":\"stop\"}]}\n\n";
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+            let _ = stream.write_all(format!("{head}{body}").as_bytes());
+            stream.conn.send_close_notify();
+            let _ = stream.flush();
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn certificates_are_checked_and_their_issuer_is_named() {
+    let mut spec = ProviderSpec::new("work", Kind::OpenAi);
+    spec.base_url = Some(format!("https://{}/v1", tls_server()));
+    let error = collect(&build(&spec).unwrap()).await.unwrap_err();
+    assert_eq!(error.fault, Fault::Tls, "{error}");
+    assert!(
+        error.message.contains("issued by agentls test root, agentls"),
+        "{error}"
+    );
+    assert!(error.user_action.unwrap().contains("ca_file"));
+    let roots = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/tls/root.pem");
+    spec.ca_file = Some(roots.into());
+    assert_eq!(text_of(&collect(&build(&spec).unwrap()).await.unwrap()), "safe");
+    spec.ca_file = Some("/does/not/exist.pem".into());
+    let error = collect(&build(&spec).unwrap()).await.unwrap_err();
+    assert_eq!(error.fault, Fault::Local);
+    assert!(error.message.contains("/does/not/exist.pem"), "{error}");
+}
+
+#[tokio::test]
+async fn tls_to_a_plain_port_says_so() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let _ = socket.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        let _ = socket.read_to_end(&mut Vec::new());
+    });
+    let mut spec = ProviderSpec::new("work", Kind::Anthropic);
+    spec.base_url = Some(format!("https://{address}"));
+    let error = collect(&build(&spec).unwrap()).await.unwrap_err();
+    assert_eq!(error.fault, Fault::Tls, "{error}");
+    assert_eq!(
+        error.user_action.as_deref(),
+        Some("does it speak https? check [provider.work] base_url")
+    );
+}
+
+#[tokio::test]
+async fn time_limits_end_a_call_and_close_its_connection() {
+    let mock = MockLlm::start();
+    let limits = CallLimits {
+        first_event: Some(Duration::from_millis(300)),
+        gap: Some(Duration::from_millis(300)),
+        ..CallLimits::default()
+    };
+    for (index, kind) in KINDS.into_iter().enumerate() {
+        let provider = build(&ProviderSpec {
+            limits,
+            ..spec(&mock, kind)
+        })
+        .unwrap();
+        for (reply, phase) in [
+            (Reply::silent(), Phase::FirstEvent),
+            (Reply::text("a").stall(), Phase::Gap),
+        ] {
+            mock.push(reply);
+            let error = collect(&provider).await.unwrap_err();
+            assert_eq!(error.fault, Fault::TimedOut(phase));
+            assert_eq!(error.disposition(), Disposition::RetryOnce);
+        }
+        for request in [2 * index, 2 * index + 1] {
+            assert!(mock.wait_closed(&mock.request(request).await).await.dropped);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_reader_that_stops_presses_back() {
+    let mock = MockLlm::start();
+    let provider = provider(&mock, Kind::Anthropic);
+    mock.push(Reply::flood(256 << 20, 32 << 10));
+    let mut stream = open(&provider).await.unwrap();
+    let _ = stream.next().await;
+    let seen = mock.request(0).await;
+    let mut accepted = u64::MAX;
+    while seen.accepted() != accepted {
+        accepted = seen.accepted();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert!(
+        accepted < 32 << 20,
+        "{accepted} bytes were taken in though nobody reads"
+    );
+}
+
+#[tokio::test]
+async fn many_calls_at_once() {
+    let mock = MockLlm::start();
+    mock.unchecked();
+    mock.default_reply(Reply::deltas((0..50).map(|n| format!("{n} "))));
+    let provider = provider(&mock, Kind::OpenAi);
+    let calls = (0..100).map(|_| collect(&provider));
+    for events in futures::future::join_all(calls).await {
+        assert!(text_of(&events.unwrap()).ends_with("49 "));
+    }
+}
