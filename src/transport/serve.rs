@@ -251,7 +251,15 @@ where
     async fn run<R: AsyncRead + Unpin>(&mut self, frames: &mut FrameReader<R>) -> End {
         let mut streak = 0;
         loop {
-            let happened = match self.input_first(&mut streak, frames) {
+            streak += 1;
+            let happened = match streak {
+                STREAK.. => {
+                    streak = 0;
+                    self.input_first(frames).await
+                }
+                _ => None,
+            };
+            let happened = match happened {
                 Some(input) => Happened::Input(input),
                 None => self.next(frames).await,
             };
@@ -277,16 +285,11 @@ where
     }
 
     /// So that neither a flood of answers nor of requests to the client keeps a cancel waiting.
-    fn input_first<R: AsyncRead + Unpin>(
+    async fn input_first<R: AsyncRead + Unpin>(
         &self,
-        streak: &mut u32,
         frames: &mut FrameReader<R>,
     ) -> Option<std::io::Result<Option<FrameItem>>> {
-        *streak += 1;
-        if *streak < STREAK {
-            return None;
-        }
-        *streak = 0;
+        tokio::task::yield_now().await;
         if self.root.is_cancelled() || !self.outbox.has_room() {
             return None;
         }
@@ -303,8 +306,8 @@ where
             }),
             () = gone(self.parent.as_ref()) => Happened::End(End::ParentGone),
             Some(answered) = self.running.next(), if !self.running.is_empty() => Happened::Answered(answered),
-            request = next_of(&mut self.requests) => Happened::ToClient(request),
-            // A client that does not read its answers is not read either.
+            // While the client does not read, what the service asks of it waits, and more input too.
+            request = async { outbox.room().await; next_of(&mut self.requests).await } => Happened::ToClient(request),
             input = async { outbox.room().await; frames.read().await } => Happened::Input(input),
         }
     }
