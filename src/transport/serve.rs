@@ -255,8 +255,6 @@ where
     async fn run<R: AsyncRead + Unpin>(&mut self, frames: &mut FrameReader<R>) -> End {
         let mut first = First::Requests;
         loop {
-            // Both sources may always have something: others must get their turn.
-            tokio::task::coop::consume_budget().await;
             let end = match self.next(frames, first).await {
                 Happened::End(end) => Some(end),
                 Happened::Answered(answered) => {

@@ -705,12 +705,15 @@ async fn input_is_heard_through_a_flood_of_requests_to_the_client() {
         }
         .serve(|_| async {}),
     );
-    let text = request(0, "initialize", json!({}))
-        + &notification("initialized", json!({}))
-        + &request(1, "wait", json!([]))
-        + &cancel(1);
-    input.write_all(text.as_bytes()).await.unwrap();
+    let open = request(0, "initialize", json!({})) + &notification("initialized", json!({}));
+    input.write_all(open.as_bytes()).await.unwrap();
     let mut batch = Vec::new();
+    for _ in 0..100 {
+        // Of the flood there is always more, while nothing comes in.
+        assert!(outbox.take(&mut batch, 1_000).await);
+    }
+    let text = request(1, "wait", json!([])) + &cancel(1);
+    input.write_all(text.as_bytes()).await.unwrap();
     'heard: while outbox.take(&mut batch, 128 << 10).await {
         for slot in batch.drain(..) {
             let mut bytes = Vec::new();
