@@ -148,7 +148,9 @@ impl Checker {
         let same = end.reason == result.reason && end.state == result.state && end.usage == result.usage;
         let said = view.said.get(turn).cloned().unwrap_or_default();
         if !same || end.cost_usd != result.cost_usd || end.error != result.error {
-            self.wrong(format!("{session}: turn {turn} is answered otherwise than it ended"));
+            self.wrong(format!(
+                "{session}: turn {turn} is answered otherwise than it ended"
+            ));
         }
         if view_whole(&self.sessions, session) && said != result.text {
             self.wrong(format!(
@@ -161,7 +163,10 @@ impl Checker {
 
     /// Sessions with a running turn.
     pub fn running(&self) -> usize {
-        self.sessions.values().filter(|view| view.running.is_some()).count()
+        self.sessions
+            .values()
+            .filter(|view| view.running.is_some())
+            .count()
     }
 
     /// The stream ended within a frame: a kill may do that.
@@ -178,7 +183,9 @@ impl Checker {
         let open: Vec<String> = self
             .sessions
             .iter()
-            .filter_map(|(session, view)| Some(format!("{session}: turn {} has no end", view.running.as_ref()?)))
+            .filter_map(|(session, view)| {
+                Some(format!("{session}: turn {} has no end", view.running.as_ref()?))
+            })
             .collect();
         self.violations.extend(open);
     }
@@ -273,7 +280,9 @@ impl View {
         self.running = None;
         for (id, progress) in self.open.drain() {
             if !progress.text.is_empty() || !progress.reasoning.is_empty() {
-                wrong.push(format!("message {id} was shown and neither completed nor retracted"));
+                wrong.push(format!(
+                    "message {id} was shown and neither completed nor retracted"
+                ));
             }
         }
         // Only an open approval may outlive its turn, and only the server's end lets it.
@@ -354,7 +363,10 @@ impl View {
             (Some(before), now) => !is_final(before) && rank(now) > rank(before) || asked_again(before, now),
         };
         if !fine {
-            wrong.push(format!("tool call {id} goes from {before:?} to {:?}", call.status));
+            wrong.push(format!(
+                "tool call {id} goes from {before:?} to {:?}",
+                call.status
+            ));
         }
         if is_final(call.status) != call.output.is_some() {
             wrong.push(format!(
