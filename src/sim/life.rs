@@ -89,7 +89,7 @@ pub(super) fn live(world: &Arc<World>, data: &Path, wall_ms: i64, fate: Fate) ->
     chaos::freeze();
     drop(runtime);
     chaos::end();
-    Ok((ended, now + 1_000))
+    Ok((ended, now + super::NIGHT_MS))
 }
 
 async fn whole(world: Arc<World>, data: PathBuf, fate: Fate) {
