@@ -98,6 +98,7 @@ impl Checker {
         };
         seen.safe = seen.events.len();
         seen.sent.clear();
+        seen.cancels.clear();
         seen.last_sent.clear();
         seen.cut.clone_from(&seen.fold.open_turn);
         seen.modes = [vec![seen.fold.mode], seen.unconfirmed.clone()].concat();
