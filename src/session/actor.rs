@@ -208,7 +208,7 @@ impl Actor {
                 Wake::StopLimit => self.drop_turn(),
                 Wake::StoreGone => self.stop_turn(TerminalReason::StoreFailed),
                 Wake::Idle => {
-                    if self.roll.retire(&self.info.id, &self.commands) {
+                    if self.is_stored().await && self.roll.retire(&self.info.id, &self.commands) {
                         break;
                     }
                     self.last_used = clock::now();
@@ -370,6 +370,12 @@ impl Actor {
         self.house.store.writes.barrier().await
     }
 
+    /// Whether the store has all of the session: what it keeps in memory while the disk fails would be missing
+    /// when the session is loaded again.
+    async fn is_stored(&mut self) -> bool {
+        self.stage == Stage::Stored || matches!(self.flush().await, Ok(Health::Ok))
+    }
+
     /// The session ends here: what it recorded is stored, then its lock is free.
     async fn leave(mut self) {
         if let Some(workspace) = &self.workspace {
@@ -383,13 +389,15 @@ impl Actor {
         self.roll.left(&self.info.id, self.number);
     }
 
-    /// When the session is unloaded: after half an hour, or at once if it was only looked at, or for.
+    /// When the session is unloaded: after half an hour, or at once if it was only looked at, or for. Never
+    /// before anything of it is stored: it would be gone.
     fn idle_at(&self) -> Option<Instant> {
         let background = self
             .workspace
             .as_ref()
             .is_some_and(|w| !w.background().is_empty());
         let quiet = self.turn.is_none() && self.out.is_empty() && self.answers.is_empty() && !background;
+        let quiet = quiet && self.stage != Stage::New;
         let patience = if self.stage == Stage::Stored {
             Duration::ZERO
         } else {

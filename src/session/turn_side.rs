@@ -76,7 +76,11 @@ impl Actor {
             text: String::new(),
         });
         self.roll.running(&self.info.id, true);
+        let before = self.out.len();
         begin(self);
+        // All or none: a crash must not leave a turn without its prompt (I16).
+        let begun = self.out.drain(before..).collect();
+        self.out.push_back(Write::Together(begun));
         TurnHandle {
             turn: id,
             ended,

@@ -94,7 +94,7 @@ pub(super) fn live(
     chaos::freeze();
     drop(runtime);
     chaos::end();
-    Ok((ended, now + 1_000))
+    Ok((ended, now + super::NIGHT_MS))
 }
 
 async fn whole(world: Arc<World>, data: PathBuf, fate: Fate) {

@@ -29,6 +29,9 @@ use world::World;
 /// Where the simulated sessions work; nothing is there.
 const FOLDER: &str = "/work/sim";
 
+/// Between two lives.
+const NIGHT_MS: i64 = 1_000;
+
 /// Turns of one world.
 pub const WORLD_TURNS: u64 = 60;
 

@@ -85,6 +85,8 @@ pub enum Write {
         /// When it was said, in ms since the epoch.
         at_ms: i64,
     },
+    /// Writes that are stored all or none, in this order. Not for deletions.
+    Together(Vec<Write>),
     /// Told when all before is stored, or kept in memory, and passed on.
     Barrier(oneshot::Sender<Health>),
 }

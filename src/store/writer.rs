@@ -98,6 +98,7 @@ impl Writer {
     pub(super) fn handle_batch(&mut self, batch: &mut Vec<Write>) {
         let mut ops = Vec::new();
         let mut outgoing = Vec::new();
+        unfold(batch);
         for write in batch.drain(..) {
             match write {
                 Write::CreateSession(row) => ops.push(Op::Create(row)),
@@ -131,6 +132,8 @@ impl Writer {
                     trusted,
                     at_ms,
                 }),
+                // Unfolded above.
+                Write::Together(_) => {}
                 Write::Barrier(done) => outgoing.push(Outgoing::Barrier(done)),
                 Write::DeleteSession { session, done } => {
                     self.settle(&mut ops, &mut outgoing);
@@ -401,6 +404,20 @@ impl Writer {
         };
         self.outlet
             .warn("store", &format!("the session store can be written again{gone}"));
+    }
+}
+
+/// Puts the members of groups in their places: a batch is one transaction.
+fn unfold(batch: &mut Vec<Write>) {
+    if !batch.iter().any(|write| matches!(write, Write::Together(_))) {
+        return;
+    }
+    let folded = std::mem::take(batch);
+    for write in folded {
+        match write {
+            Write::Together(members) => batch.extend(members),
+            other => batch.push(other),
+        }
     }
 }
 

@@ -193,9 +193,9 @@ impl Checker {
                 known.prompts += u32::from(kind == Kind::Prompt);
             }
         }
-        let crashed_at = self.crashed_at;
+        let (reloading, crashed_at) = (self.reloading, self.crashed_at);
         match self.sessions.get_mut(session) {
-            Some(seen) => seen.said(turn, message, crashed_at),
+            Some(seen) => seen.said(turn, message, reloading, crashed_at),
             None => Ok(()),
         }
     }
@@ -456,7 +456,7 @@ impl Seen {
         Ok(())
     }
 
-    fn said(&mut self, turn: &TurnId, message: &Message, crashed_at: i64) -> Verdictless {
+    fn said(&mut self, turn: &TurnId, message: &Message, reloading: bool, crashed_at: i64) -> Verdictless {
         if message.content.is_empty() {
             return Err(format!("{} is empty", message.id));
         }
@@ -468,7 +468,7 @@ impl Seen {
         if message.incomplete && message.tool_uses().next().is_some() {
             return Err(format!("{} is cut and asks for tools", message.id));
         }
-        let cut = self.cut.as_ref() == Some(turn);
+        let cut = reloading || self.cut.as_ref() == Some(turn);
         self.completes(turn, message, cut, crashed_at)?;
         for (id, name, input) in message.tool_uses() {
             let call = Call {

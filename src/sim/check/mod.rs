@@ -42,6 +42,8 @@ pub(super) struct Checker {
     /// Rules that were sent for the whole folder.
     folder_rules: Vec<String>,
     in_hand: BTreeMap<ToolCallId, InHand>,
+    /// What was stored and not shown is taken in.
+    reloading: bool,
     /// When the last crash was, in virtual ms.
     crashed_at: i64,
     max_steps: u32,
@@ -65,6 +67,7 @@ impl Checker {
             labels: 0,
             folder_rules: Vec::new(),
             in_hand: BTreeMap::new(),
+            reloading: false,
             crashed_at: 0,
             max_steps: knobs.max_steps,
             approvals_time_out: knobs.approval_timeout.is_some(),

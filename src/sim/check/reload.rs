@@ -22,7 +22,8 @@ impl Checker {
     pub(in crate::sim) fn reloads(&mut self, mut found: BTreeMap<SessionId, Found>) {
         let lossy = std::mem::take(&mut self.degraded);
         self.ending = false;
-        self.crashed_at = clock::wall_ms();
+        self.crashed_at = clock::wall_ms() - super::super::NIGHT_MS;
+        self.reloading = true;
         self.in_hand.clear();
         for typed in self.typed.values_mut() {
             typed.excused |= typed.answered.is_none() || lossy;
@@ -36,6 +37,7 @@ impl Checker {
                 return self.fail(format!("after a crash: {session}: {why}"));
             }
         }
+        self.reloading = false;
         if let Some(session) = found.keys().next() {
             self.fail(format!("{session} is stored and nobody made it"));
         }
@@ -98,6 +100,7 @@ impl Checker {
         };
         seen.safe = seen.events.len();
         seen.sent.clear();
+        seen.cancels.clear();
         seen.last_sent.clear();
         seen.cut.clone_from(&seen.fold.open_turn);
         seen.modes = [vec![seen.fold.mode], seen.unconfirmed.clone()].concat();

@@ -95,8 +95,7 @@ impl Checker {
             Refused::NoTurn | Refused::OtherTurn { .. } => kind == Kind::Steer,
             Refused::NothingToResume => kind == Kind::Prompt,
             Refused::UnknownSession(id) => {
-                // One that has no event yet is not stored: it is gone when it was unloaded.
-                self.sessions.get(id).is_none_or(|seen| seen.safe == 0)
+                !self.sessions.contains_key(id)
             }
             Refused::Store(_) => self.degraded,
             Refused::Busy
