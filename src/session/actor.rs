@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::command::{Command, Partial, Refused, SessionInfo, SessionMetrics, TurnOutcome};
+use super::command::{Command, Partial, Refused, Reply, SessionInfo, SessionMetrics, TurnOutcome};
 use super::house::{House, Profile};
 use super::sessions::Roll;
 use super::state::SessionState;
@@ -64,6 +64,8 @@ pub(super) struct Actor {
     pub(super) last_used: Instant,
     /// The server ends.
     pub(super) ending: bool,
+    /// Who waits for the turn's end to see the session deleted.
+    pub(super) deleting: Vec<Reply<()>>,
 }
 
 /// How far a session has been made live.
@@ -164,6 +166,7 @@ impl Actor {
             workspace: None,
             last_used: clock::now(),
             ending: false,
+            deleting: Vec::new(),
         }
     }
 
@@ -189,7 +192,14 @@ impl Actor {
                     self.send_out(granted);
                 }
                 Wake::Message(message) => self.message(message),
-                Wake::TurnEnded(ended) => self.turn_ended(ended),
+                Wake::TurnEnded(ended) => {
+                    self.turn_ended(ended);
+                    if let Some(reply) = self.deleting.pop()
+                        && let Next::Leave = self.delete(reply).await
+                    {
+                        break;
+                    }
+                }
                 Wake::Partial => self.store_partial(),
                 Wake::ApprovalTimeout => self.approvals_timed_out(),
                 Wake::StopLimit => self.drop_turn(),

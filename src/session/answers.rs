@@ -30,7 +30,7 @@ impl Actor {
                 content,
                 expected,
                 reply,
-            } => self.steer(content, expected, reply),
+            } => self.steer(content, expected, reply).await,
             Command::Cancel { turn } => self.cancel(turn),
             Command::Decide {
                 approval,
@@ -217,11 +217,13 @@ impl Actor {
         }
     }
 
-    fn steer(&mut self, content: Vec<Block>, expected: Option<TurnId>, reply: Reply<TurnId>) {
+    async fn steer(&mut self, content: Vec<Block>, expected: Option<TurnId>, reply: Reply<TurnId>) {
         let running = match &self.turn {
             Some(turn) if !turn.closing && turn.stopping.is_none() => turn.id.clone(),
             _ => {
-                let _ = reply.send(Err(Refused::NoTurn));
+                // A session that does not exist is told apart from one that rests.
+                let why = self.look().await.err().unwrap_or(Refused::NoTurn);
+                let _ = reply.send(Err(why));
                 return;
             }
         };
@@ -433,11 +435,16 @@ impl Actor {
         }
     }
 
-    async fn delete(&mut self, reply: Reply<()>) -> Next {
-        let ready = match &self.turn {
-            Some(_) => Err(Refused::NotWhileRunning),
-            None if self.stage == Stage::Stored => self.open().await,
-            None => Ok(()),
+    /// Deletes the session; a running turn is cancelled first, and its end awaited.
+    pub(super) async fn delete(&mut self, reply: Reply<()>) -> Next {
+        if self.turn.is_some() {
+            self.cancel(None);
+            self.deleting.push(reply);
+            return Next::Go;
+        }
+        let ready = match self.stage {
+            Stage::Stored => self.open().await,
+            Stage::New | Stage::Open => Ok(()),
         };
         if let Err(refused) = ready {
             let _ = reply.send(Err(refused));
@@ -449,6 +456,11 @@ impl Actor {
             Err(error) => Err(error),
         };
         let gone = deleted.is_ok();
+        if gone {
+            for other in self.deleting.drain(..) {
+                let _ = other.send(Ok(()));
+            }
+        }
         let _ = reply.send(deleted.map_err(super::opening::failed));
         if gone { Next::Leave } else { Next::Go }
     }
