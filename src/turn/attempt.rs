@@ -22,6 +22,8 @@ pub(super) enum Attempt {
         answer: Answer,
         stop: StopReason,
         spent: Spent,
+        /// What was shown, if no message came of it.
+        void: Option<Shown>,
     },
     /// With an error; what was shown is void or stays as an incomplete message.
     Failed {
@@ -114,19 +116,27 @@ fn push(accumulator: &mut Accumulator, batch: &mut Batch, piece: StreamEvent) ->
 fn answered(accumulator: Accumulator, stop: StopReason, model: &ResolvedModel) -> Attempt {
     let spent = spent(&accumulator, model);
     let cut = matches!(stop, StopReason::MaxTokens | StopReason::WindowFull);
+    let shown = shown(&accumulator);
+    let answer = accumulator.finish(cut);
+    let void = shown.filter(|_| answer.message.is_none());
     Attempt::Answered {
-        answer: accumulator.finish(cut),
+        answer,
         stop,
         spent,
+        void,
     }
+}
+
+fn shown(accumulator: &Accumulator) -> Option<Shown> {
+    accumulator.has_shown().then(|| Shown {
+        message: accumulator.id().clone(),
+        tool_calls: accumulator.begun_calls(),
+    })
 }
 
 fn failed(accumulator: Accumulator, error: ProviderError, model: &ResolvedModel) -> Attempt {
     let spent = spent(&accumulator, model);
-    let shown = accumulator.has_shown().then(|| Shown {
-        message: accumulator.id().clone(),
-        tool_calls: accumulator.begun_calls(),
-    });
+    let shown = shown(&accumulator);
     Attempt::Failed { error, shown, spent }
 }
 

@@ -9,7 +9,7 @@ use super::port::Stopped;
 use super::transition::Outcome;
 use super::{ResolvedModel, TurnContext};
 use crate::base::{clock, random};
-use crate::domain::{AgentError, Cost, ErrorCode, Event, Usage};
+use crate::domain::{AgentError, Block, Cost, ErrorCode, Event, Usage};
 use crate::provider::{ProviderError, Request, RetryState, StopReason, Verdict};
 
 /// What the turn has used so far.
@@ -83,7 +83,11 @@ async fn conclude(
     answer: Answer,
     stop: StopReason,
 ) -> Result<StepEnd, Stopped> {
-    let said = answer.message.is_some();
+    // Reasoning alone says nothing.
+    let said = answer
+        .message
+        .as_ref()
+        .is_some_and(|message| message.content.iter().any(|block| matches!(block, Block::Text(_))));
     if let Some(message) = answer.message {
         cx.port.emit(Event::Message(Arc::new(message))).await?;
     }
@@ -145,8 +149,14 @@ async fn call(
         let ended = attempt(cx, model, request.clone()).await?;
         drop(slot);
         match ended {
-            Attempt::Answered { answer, stop, spent } => {
+            Attempt::Answered {
+                answer,
+                stop,
+                spent,
+                void,
+            } => {
                 charge(cx, model, used, spent).await?;
+                retract(cx, void).await?;
                 return Ok(Ok((answer, stop)));
             }
             Attempt::Failed { error, shown, spent } => {
