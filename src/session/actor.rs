@@ -72,6 +72,8 @@ pub(super) struct Actor {
     pub(super) granted: bool,
     /// The server ends.
     pub(super) ending: bool,
+    /// Who waits for the turn's end to see the session deleted.
+    pub(super) deleting: Vec<Reply<()>>,
 }
 
 /// How far a session has been made live.
@@ -176,6 +178,7 @@ impl Actor {
             answers: FuturesUnordered::new(),
             granted: false,
             ending: false,
+            deleting: Vec::new(),
         }
     }
 
@@ -202,7 +205,14 @@ impl Actor {
                 }
                 Wake::Answered => {}
                 Wake::Message(message) => self.message(message),
-                Wake::TurnEnded(ended) => self.turn_ended(ended),
+                Wake::TurnEnded(ended) => {
+                    self.turn_ended(ended);
+                    if let Some(reply) = self.deleting.pop()
+                        && let Next::Leave = self.delete(reply).await
+                    {
+                        break;
+                    }
+                }
                 Wake::Partial => self.store_partial(),
                 Wake::ApprovalTimeout => self.approvals_timed_out(),
                 Wake::StopLimit => self.drop_turn(),

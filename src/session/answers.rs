@@ -30,7 +30,7 @@ impl Actor {
                 content,
                 expected,
                 reply,
-            } => self.steer(content, expected, reply),
+            } => self.steer(content, expected, reply).await,
             Command::Cancel { turn } => self.cancel(turn),
             Command::Decide {
                 approval,
@@ -216,11 +216,13 @@ impl Actor {
         }
     }
 
-    fn steer(&mut self, content: Vec<Block>, expected: Option<TurnId>, reply: Reply<TurnId>) {
+    async fn steer(&mut self, content: Vec<Block>, expected: Option<TurnId>, reply: Reply<TurnId>) {
         let running = match &self.turn {
             Some(turn) if !turn.closing && turn.stopping.is_none() => turn.id.clone(),
             _ => {
-                let _ = reply.send(Err(Refused::NoTurn));
+                // A session that does not exist is told apart from one that rests.
+                let why = self.look().await.err().unwrap_or(Refused::NoTurn);
+                let _ = reply.send(Err(why));
                 return;
             }
         };
@@ -453,11 +455,16 @@ impl Actor {
         }
     }
 
-    async fn delete(&mut self, reply: Reply<()>) -> Next {
-        let ready = match &self.turn {
-            Some(_) => Err(Refused::NotWhileRunning),
-            None if self.stage == Stage::Stored => self.open().await,
-            None => Ok(()),
+    /// Deletes the session; a running turn is cancelled first, and its end awaited.
+    pub(super) async fn delete(&mut self, reply: Reply<()>) -> Next {
+        if self.turn.is_some() {
+            self.cancel(None);
+            self.deleting.push(reply);
+            return Next::Go;
+        }
+        let ready = match self.stage {
+            Stage::Stored => self.open().await,
+            Stage::New | Stage::Open => Ok(()),
         };
         if let Err(refused) = ready {
             let _ = reply.send(Err(refused));
@@ -472,6 +479,9 @@ impl Actor {
         if gone {
             for approval in &self.state.approvals {
                 self.roll.asked(&approval.id, None);
+            }
+            for other in self.deleting.drain(..) {
+                let _ = other.send(Ok(()));
             }
         }
         let _ = reply.send(deleted.map_err(super::opening::failed));

@@ -274,7 +274,4 @@ pub enum Refused {
     /// The server ends.
     #[error("the server is ending")]
     Ending,
-    /// Not while a turn runs.
-    #[error("a turn is running: stop it with agent/cancel first")]
-    NotWhileRunning,
 }

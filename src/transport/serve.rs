@@ -433,6 +433,7 @@ where
         id: Option<Id>,
         token: CancellationToken,
     ) -> BoxFuture<'static, Option<Response>> {
+        let request = with_params(request);
         let method = one_line(request.method(), 80);
         let failed = move |why: &'static str, detail: &str| {
             tracing::error!(method, detail, "{why}");
@@ -545,6 +546,19 @@ where
             call.token.cancel();
             self.respond(Response::from_error(id, internal("the server is stopping")));
         }
+    }
+}
+
+/// JSON-RPC lets a request leave its params out; the library's router refuses that for methods that take any.
+fn with_params(request: Request) -> Request {
+    if request.params().is_some() {
+        return request;
+    }
+    let (method, id, _) = request.into_parts();
+    let request = Request::build(method).params(Value::Null);
+    match id {
+        Some(id) => request.id(id).finish(),
+        None => request.finish(),
     }
 }
 

@@ -87,7 +87,7 @@ pub(super) async fn run_calls(cx: &TurnContext, calls: Vec<Call>) -> Result<(), 
         let prepared = prepare(cx, &mut call);
         if !call.carried {
             let mut pending = call.update(ToolCallStatus::Pending);
-            pending.input = Some(call.input.clone().unwrap_or_else(|_| Arc::new(Value::Null)));
+            pending.input = call.input.as_ref().ok().cloned();
             cx.port.emit(Event::ToolCall(pending)).await?;
         }
         ready.push((call, prepared));

@@ -94,16 +94,13 @@ impl Checker {
             Refused::TurnRunning(_) => kind == Kind::Prompt,
             Refused::NoTurn | Refused::OtherTurn { .. } => kind == Kind::Steer,
             Refused::NothingToResume => kind == Kind::Prompt,
-            Refused::UnknownSession(id) => {
-                !self.sessions.contains_key(id)
-            }
+            Refused::UnknownSession(id) => !self.sessions.contains_key(id),
             Refused::Store(_) => self.degraded,
             Refused::Busy
             | Refused::Locked { .. }
             | Refused::UnknownApproval(_)
             | Refused::NoRule
-            | Refused::BadRule(_)
-            | Refused::NotWhileRunning => false,
+            | Refused::BadRule(_) => false,
         };
         match fair {
             true => Ok(()),
