@@ -109,7 +109,8 @@ async fn whole(world: Arc<World>, data: PathBuf, fate: Fate) {
     let faults = disk(world.clone(), fate.crash.commit);
     let (store, writer) = Store::inline(data, Box::new(client), Some(faults));
     let reader = store.reader.clone();
-    world.check().reloads(stored(&reader).await);
+    let found = stored(&reader).await;
+    world.check().reloads(found);
     if let Ok(mut eye) = eye.lock() {
         *eye = Some(reader.clone());
     }

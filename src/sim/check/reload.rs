@@ -271,7 +271,7 @@ impl Seen {
     /// Takes an event in without a check.
     fn learn(&mut self, stored: &StoredEvent) {
         if let Some(turn) = &stored.turn {
-            let known = self.turns.entry(turn.clone()).or_insert_with(Turn::default);
+            let known = self.turns.entry(turn.clone()).or_default();
             match &stored.event {
                 Event::TurnStarted { resumes } => known.resumes = resumes.is_some(),
                 Event::TurnEnded(_) => known.ended = true,
