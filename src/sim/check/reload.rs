@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::Checker;
-use super::seen::{Asked, Call, Over, Seen, Turn, allows};
+use super::seen::{Asked, Call, Over, Seen, allows};
 use super::typed::{Answered, Kind, label_of};
 use crate::base::clock;
 use crate::domain::{Event, MessageId, Role, SessionId};
