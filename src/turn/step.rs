@@ -84,10 +84,12 @@ async fn conclude(
     stop: StopReason,
 ) -> Result<StepEnd, Stopped> {
     // Reasoning alone says nothing.
-    let said = answer
-        .message
-        .as_ref()
-        .is_some_and(|message| message.content.iter().any(|block| matches!(block, Block::Text(_))));
+    let said = answer.message.as_ref().is_some_and(|message| {
+        message
+            .content
+            .iter()
+            .any(|block| matches!(block, Block::Text(_)))
+    });
     if let Some(message) = answer.message {
         cx.port.emit(Event::Message(Arc::new(message))).await?;
     }

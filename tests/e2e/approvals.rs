@@ -28,7 +28,9 @@ fn results(world: &World, request: usize) -> Vec<String> {
 fn reads_are_free_and_writes_ask_with_a_diff() {
     let world = World::new();
     world.write("a.txt", "one\ntwo\n");
-    world.mock().push(Reply::tool("read_file", json!({"path": "a.txt"})));
+    world
+        .mock()
+        .push(Reply::tool("read_file", json!({"path": "a.txt"})));
     world.mock().push(Reply::tool(
         "edit_file",
         json!({"path": "a.txt", "edits": [{"old_text": "two", "new_text": "three"}]}),
@@ -37,7 +39,11 @@ fn reads_are_free_and_writes_ask_with_a_diff() {
     let session = client.session();
     let id = client.prompt(&session, "do it");
     let asked = client.asked(&session);
-    assert_eq!(client.all(&session, "agent/approvalRequested").len(), 1, "reading did not ask");
+    assert_eq!(
+        client.all(&session, "agent/approvalRequested").len(),
+        1,
+        "reading did not ask"
+    );
     assert_eq!(asked.text("name"), "edit_file");
     assert_eq!(asked.text("risk"), "medium");
     let diff = asked.text("diff");
@@ -46,7 +52,11 @@ fn reads_are_free_and_writes_ask_with_a_diff() {
     assert_eq!(asked.text("cwd"), world.workspace().display().to_string());
     let open: Value = client.call("agent/listApprovals", json!({}));
     assert_eq!(open["approvals"][0]["approvalId"], asked.params["approvalId"]);
-    assert_eq!(world.read("a.txt").unwrap(), "one\ntwo\n", "nothing happens before the answer");
+    assert_eq!(
+        world.read("a.txt").unwrap(),
+        "one\ntwo\n",
+        "nothing happens before the answer"
+    );
     client.decide(&asked, "allow");
     assert_eq!(client.done(&id).text, "ok");
     assert_eq!(world.read("a.txt").unwrap(), "one\nthree\n");
@@ -58,7 +68,10 @@ fn reads_are_free_and_writes_ask_with_a_diff() {
         .collect();
     assert_eq!(statuses, ["pending", "awaitingApproval", "running", "completed"]);
     let resolved = client.next(&session, "agent/approvalResolved");
-    assert_eq!((resolved.text("decision"), resolved.text("by")), ("allow", "person"));
+    assert_eq!(
+        (resolved.text("decision"), resolved.text("by")),
+        ("allow", "person")
+    );
     let open: Value = client.call("agent/listApprovals", json!({}));
     assert_eq!(open["approvals"], json!([]));
 }
@@ -98,13 +111,18 @@ fn edited_input_is_what_runs() {
     let edited = json!({"path": "y", "content": "mine"});
     client.respond(json!({"approvalId": asked.text("approvalId"), "decision": "allow", "input": edited}));
     client.done(&id);
-    assert_eq!((world.read("x"), world.read("y")), (None, Some("mine".to_owned())));
+    assert_eq!(
+        (world.read("x"), world.read("y")),
+        (None, Some("mine".to_owned()))
+    );
     assert_eq!(client.tool_call(&session, "running").params["input"], edited);
     // Bad edits are a failed call, not a failed turn.
     world.mock().push(write("x", "x"));
     let id = client.prompt(&session, "again");
     let asked = client.asked(&session);
-    client.respond(json!({"approvalId": asked.text("approvalId"), "decision": "allow", "input": {"nonsense": 1}}));
+    client.respond(
+        json!({"approvalId": asked.text("approvalId"), "decision": "allow", "input": {"nonsense": 1}}),
+    );
     assert_eq!(client.done(&id).text, "ok");
     assert_eq!(world.read("x"), None);
     client.tool_call(&session, "failed");
@@ -115,24 +133,24 @@ fn allow_session_holds_for_the_session_only() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
-    world.mock().push(write("a", "1"));
+    world.mock().push(write("out/1", "1"));
     let id = client.prompt(&session, "do it");
     let asked = client.asked(&session);
     assert!(!asked.text("rule").is_empty(), "{}", asked.params);
     client.decide(&asked, "allowSession");
     client.done(&id);
-    world.mock().push(write("a", "2"));
+    world.mock().push(write("out/2", "2"));
     client.ask(&session, "again");
     assert_eq!(client.all(&session, "agent/approvalRequested").len(), 1);
-    assert_eq!(world.read("a").unwrap(), "2");
+    assert_eq!(world.read("out/2").unwrap(), "2");
     let grants: Value = client.call("agent/listGrants", json!({"sessionId": session}));
     assert_eq!(grants["grants"][0]["scope"], "session", "{grants}");
     let other = client.session();
-    world.mock().push(write("a", "3"));
+    world.mock().push(write("out/3", "3"));
     let id = client.prompt(&other, "do it");
     client.decide(&client.asked(&other), "deny");
     client.done(&id);
-    assert_eq!(world.read("a").unwrap(), "2");
+    assert_eq!(world.read("out/3"), None);
 }
 
 #[test]
@@ -140,27 +158,30 @@ fn allow_always_outlives_the_server_and_can_be_revoked() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
-    world.mock().push(write("a", "1"));
+    world.mock().push(write("out/1", "1"));
     let id = client.prompt(&session, "do it");
     client.decide(&client.asked(&session), "allowAlways");
     client.done(&id);
     drop(client);
     let client = world.start();
     let session = client.session();
-    world.mock().push(write("a", "2"));
+    world.mock().push(write("out/2", "2"));
     client.ask(&session, "again");
-    assert_eq!(world.read("a").unwrap(), "2");
+    assert_eq!(world.read("out/2").unwrap(), "2");
     let grants: Value = client.call("agent/listGrants", json!({}));
     let grant = &grants["grants"][0];
-    assert_eq!((&grant["scope"], grants["grants"].as_array().unwrap().len()), (&json!("workspace"), 1));
+    assert_eq!(
+        (&grant["scope"], grants["grants"].as_array().unwrap().len()),
+        (&json!("workspace"), 1)
+    );
     let _: Value = client.call("agent/revokeGrant", json!({"grantId": grant["grantId"]}));
     let error = client.refused("agent/revokeGrant", json!({"grantId": grant["grantId"]}));
     assert_eq!(error.data["refusal"], "unknownGrant");
-    world.mock().push(write("a", "3"));
+    world.mock().push(write("out/3", "3"));
     let id = client.prompt(&session, "and now");
     client.decide(&client.asked(&session), "deny");
     client.done(&id);
-    assert_eq!(world.read("a").unwrap(), "2");
+    assert_eq!(world.read("out/3"), None);
     // Nothing of it stands in the repository.
     assert_eq!(world.read(".agentls/config.toml"), None);
 }
@@ -182,9 +203,14 @@ fn rules_of_the_configuration_decide_and_deny_wins() {
             .call("write_file", json!({"path": "free/secret.txt", "content": "a"})),
     );
     client.ask(&session, "do it");
-    assert_eq!((world.read("free/a"), world.read("free/secret.txt")), (Some("a".to_owned()), None));
+    assert_eq!(
+        (world.read("free/a"), world.read("free/secret.txt")),
+        (Some("a".to_owned()), None)
+    );
     client.tool_call(&session, "denied");
-    world.mock().push(Reply::tool("read_file", json!({"path": "slow/a"})));
+    world
+        .mock()
+        .push(Reply::tool("read_file", json!({"path": "slow/a"})));
     let id = client.prompt(&session, "read it");
     client.decide(&client.asked(&session), "allow");
     client.done(&id);
@@ -223,7 +249,10 @@ fn one_waiting_call_holds_up_no_other_and_results_keep_their_order() {
     client.done(&id);
     let results = results(&world, 1);
     assert_eq!(results.len(), 3);
-    assert!(results[0].contains("content a") && results[2].contains("content c"), "{results:?}");
+    assert!(
+        results[0].contains("content a") && results[2].contains("content c"),
+        "{results:?}"
+    );
 }
 
 #[test]
@@ -257,7 +286,14 @@ fn a_mode_that_allows_answers_open_questions() {
     client.done(&id);
     assert_eq!(world.read("a").unwrap(), "a");
     assert_eq!(client.next(&session, "agent/approvalResolved").text("by"), "rule");
-    assert_eq!(client.all(&session, "agent/sessionUpdated").last().unwrap().text("mode"), "autoEdit");
+    assert_eq!(
+        client
+            .all(&session, "agent/sessionUpdated")
+            .last()
+            .unwrap()
+            .text("mode"),
+        "autoEdit"
+    );
 }
 
 #[test]
@@ -270,18 +306,40 @@ fn unknown_and_settled_approvals_are_errors() {
     let asked = client.asked(&session);
     let approval = asked.text("approvalId");
     for (answer, refusal) in [
-        (json!({"approvalId": "appr_none", "decision": "allow"}), "unknownApproval"),
-        (json!({"approvalId": approval, "decision": "perhaps"}), "badParams"),
-        (json!({"approvalId": approval, "decision": "allow", "feedback": "x"}), "badParams"),
-        (json!({"approvalId": approval, "decision": "deny", "input": {}}), "badParams"),
-        (json!({"approvalId": approval, "decision": "allowAlways", "rule": "((("}), "badParams"),
+        (
+            json!({"approvalId": "appr_none", "decision": "allow"}),
+            "unknownApproval",
+        ),
+        (
+            json!({"approvalId": approval, "decision": "perhaps"}),
+            "badParams",
+        ),
+        (
+            json!({"approvalId": approval, "decision": "allow", "feedback": "x"}),
+            "badParams",
+        ),
+        (
+            json!({"approvalId": approval, "decision": "deny", "input": {}}),
+            "badParams",
+        ),
+        (
+            json!({"approvalId": approval, "decision": "allowAlways", "rule": "((("}),
+            "badParams",
+        ),
         (json!({"decision": "allow"}), "badParams"),
     ] {
         let error = client.refused("agent/approvalRespond", answer.clone());
-        assert_eq!((error.code, error.data["refusal"].as_str()), (-32602, Some(refusal)), "{answer}: {error:?}");
+        assert_eq!(
+            (error.code, error.data["refusal"].as_str()),
+            (-32602, Some(refusal)),
+            "{answer}: {error:?}"
+        );
     }
     client.decide(&asked, "deny");
-    let error = client.refused("agent/approvalRespond", json!({"approvalId": approval, "decision": "allow"}));
+    let error = client.refused(
+        "agent/approvalRespond",
+        json!({"approvalId": approval, "decision": "allow"}),
+    );
     assert_eq!(error.data["refusal"], "unknownApproval");
     client.done(&id);
     assert_eq!(world.read("a"), None);
@@ -294,18 +352,24 @@ fn secrets_and_what_lies_outside_ask() {
     let outside = world.path("outside.txt");
     std::fs::write(&outside, "outside\n").unwrap();
     std::os::unix::fs::symlink(&outside, world.workspace().join("link")).unwrap();
+    std::os::unix::fs::symlink(world.path("tmp"), world.workspace().join("away")).unwrap();
+    let beside = world.path("beside.txt");
     let client = world.start();
     for (tool, input) in [
         ("read_file", json!({"path": ".env"})),
         ("read_file", json!({"path": outside})),
         ("read_file", json!({"path": "../outside.txt"})),
         ("read_file", json!({"path": "link"})),
-        ("write_file", json!({"path": "link", "content": "x"})),
-        ("write_file", json!({"path": outside, "content": "x"})),
+        ("write_file", json!({"path": "away/new.txt", "content": "x"})),
+        ("write_file", json!({"path": beside, "content": "x"})),
+        ("write_file", json!({"path": "../beside.txt", "content": "x"})),
     ] {
         for mode in ["ask", "autoEdit"] {
             let session = client.session_with(json!({"mode": mode}));
-            world.mock().push_for(&format!("{mode} {tool} {input}").replace('"', "'"), Reply::tool(tool, input.clone()));
+            world.mock().push_for(
+                &format!("{mode} {tool} {input}").replace('"', "'"),
+                Reply::tool(tool, input.clone()),
+            );
             let id = client.prompt(&session, format!("{mode} {tool} {input}").replace('"', "'"));
             let asked = client.asked(&session);
             assert_eq!(asked.text("risk"), "high", "{mode} {tool} {input}");
@@ -313,7 +377,7 @@ fn secrets_and_what_lies_outside_ask() {
             assert_eq!(client.done(&id).text, "ok");
         }
     }
-    assert_eq!(std::fs::read_to_string(&outside).unwrap(), "outside\n");
+    assert!(!beside.exists() && !world.path("tmp/new.txt").exists());
 }
 
 #[test]
@@ -338,7 +402,10 @@ fn an_unanswered_question_is_denied_after_its_time() {
     let client = world.start();
     let session = client.session();
     assert_eq!(client.ask(&session, "do it").text, "ok");
-    assert_eq!(client.next(&session, "agent/approvalResolved").text("by"), "timeout");
+    assert_eq!(
+        client.next(&session, "agent/approvalResolved").text("by"),
+        "timeout"
+    );
     assert_eq!(world.read("a"), None);
 }
 
@@ -346,14 +413,19 @@ fn an_unanswered_question_is_denied_after_its_time() {
 fn the_plan_is_told_whole() {
     let world = World::new();
     let items = json!([{"text": "look", "status": "completed"}, {"text": "change", "status": "in_progress"}]);
-    world.mock().push(Reply::tool("update_plan", json!({"items": items})));
+    world
+        .mock()
+        .push(Reply::tool("update_plan", json!({"items": items})));
     let client = world.start();
     let session = client.session();
     client.ask(&session, "do it");
     let plan = client.all(&session, "agent/plan").pop();
     let call = client.all(&session, "agent/toolCall").pop().unwrap();
     let plan = plan.unwrap_or_else(|| panic!("no plan: {}", call.params));
-    assert_eq!(plan.params["items"][1], json!({"text": "change", "status": "inProgress"}));
+    assert_eq!(
+        plan.params["items"][1],
+        json!({"text": "change", "status": "inProgress"})
+    );
 }
 
 #[test]
@@ -363,7 +435,9 @@ fn a_long_answer_of_a_tool_is_cut_for_the_model_and_kept_whole() {
         world.write(&format!("many/file-with-a-long-name-{n:05}.txt"), "");
     }
     let gate = Gate::new();
-    world.mock().push(Reply::tool("glob", json!({"pattern": "many/**"})));
+    world
+        .mock()
+        .push(Reply::tool("glob", json!({"pattern": "many/**"})));
     world.mock().push(Reply::text("many").gate(&gate));
     let client = world.start();
     let session = client.session();

@@ -50,10 +50,14 @@ fn bring(world: &World, client: &Client, session: &str, phase: Phase) -> Id {
         Phase::BeforeTheHead => Reply::silent(),
         Phase::BeforeTheFirstEvent => Reply::new().ping().gate(&gate),
         Phase::Streaming => Reply::text("some words").gate(&gate),
-        Phase::InAToolsInput => Reply::text("I write").call_raw("write_file", "{\"path\": \"x\", ", 4).gate(&gate),
+        Phase::InAToolsInput => Reply::text("I write")
+            .call_raw("write_file", "{\"path\": \"x\", ", 4)
+            .gate(&gate),
         Phase::RetryWait => Reply::error(429, "rate_limit_error", "slow down").header("retry-after", "900"),
         Phase::Approval => Reply::tool(&write("x").0, write("x").1),
-        Phase::TwoApprovals => Reply::new().call(&write("x").0, write("x").1).call(&write("y").0, write("y").1),
+        Phase::TwoApprovals => Reply::new()
+            .call(&write("x").0, write("x").1)
+            .call(&write("y").0, write("y").1),
     };
     let before = world.requests();
     world.mock().push(reply);
@@ -63,10 +67,14 @@ fn bring(world: &World, client: &Client, session: &str, phase: Phase) -> Id {
         Phase::BeforeTheFirstEvent => world.at(&gate),
         Phase::Streaming => {
             world.at(&gate);
-            client.next_where(session, "agent/textDelta", |note| note.text("text").ends_with("words"));
+            client.next_where(session, "agent/textDelta", |note| {
+                note.text("text").ends_with("words")
+            });
         }
         Phase::InAToolsInput => {
-            client.next_where(session, "agent/toolInputDelta", |note| note.text("text").ends_with(", "));
+            client.next_where(session, "agent/toolInputDelta", |note| {
+                note.text("text").ends_with(", ")
+            });
         }
         Phase::RetryWait => drop(client.next(session, "agent/retry")),
         Phase::Approval => drop(client.asked(session)),
@@ -98,21 +106,29 @@ fn a_cancel_is_obeyed_in_every_phase() {
             let name = format!("{phase:?} by {by:?}");
             assert_eq!(json!(ended.state), "cancelled", "{name}");
             let tools = matches!(phase, Phase::Approval | Phase::TwoApprovals);
-            let reason = if tools { "aborted_tools" } else { "aborted_streaming" };
+            let reason = if tools {
+                "aborted_tools"
+            } else {
+                "aborted_streaming"
+            };
             assert_eq!(json!(ended.reason), reason, "{name}");
             if !tools && phase != Phase::RetryWait {
-                assert!(world.closed(&seen).dropped, "{name}: the provider's connection is closed");
+                assert!(
+                    world.closed(&seen).dropped,
+                    "{name}: the provider's connection is closed"
+                );
             }
             if phase == Phase::Streaming {
                 assert_eq!(ended.text, "some words");
                 let message = client.all(&session, "agent/message").pop().unwrap();
                 assert_eq!(message.params["incomplete"], true);
             }
-            for asked in client.all(&session, "agent/approvalRequested") {
-                let resolved = client.next_where(&session, "agent/approvalResolved", |note| {
-                    note.text("approvalId") == asked.text("approvalId")
-                });
-                assert_eq!((resolved.text("decision"), resolved.text("by")), ("deny", "cancel"), "{name}");
+            for resolved in client.all(&session, "agent/approvalResolved") {
+                assert_eq!(
+                    (resolved.text("decision"), resolved.text("by")),
+                    ("deny", "cancel"),
+                    "{name}"
+                );
             }
             // The history is valid (the mock checks it), and the next prompt works.
             assert_eq!(client.ask(&session, "go on").text, "ok", "{name}");
@@ -148,7 +164,8 @@ fn prompt_and_cancel_in_one_write() {
     let client = world.start();
     for round in 0..20 {
         let session = client.session();
-        let (id, mut bytes) = client.request("agent/prompt", json!({"sessionId": session, "prompt": "hello"}));
+        let (id, mut bytes) =
+            client.request("agent/prompt", json!({"sessionId": session, "prompt": "hello"}));
         let cancel = match round % 2 {
             0 => json!({"jsonrpc": "2.0", "method": "agent/cancel", "params": {"sessionId": session}}),
             _ => json!({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": id.number()}}),
@@ -179,7 +196,10 @@ fn what_does_not_concern_the_running_turn_does_nothing() {
     world.at(&gate);
     let other = client.session();
     client.notify("agent/cancel", json!({"sessionId": session, "turnId": first}));
-    client.notify("agent/cancel", json!({"sessionId": session, "turnId": "turn_none"}));
+    client.notify(
+        "agent/cancel",
+        json!({"sessionId": session, "turnId": "turn_none"}),
+    );
     client.cancel(&other);
     for params in [json!({}), json!({"sessionId": 7}), Value::Null, json!([])] {
         client.notify("agent/cancel", params);
@@ -190,7 +210,10 @@ fn what_does_not_concern_the_running_turn_does_nothing() {
     // The right one is obeyed.
     let id = bring(&world, &client, &session, Phase::Streaming);
     let turn = client.all(&session, "agent/turnStarted").pop().unwrap();
-    client.notify("agent/cancel", json!({"sessionId": session, "turnId": turn.text("turnId")}));
+    client.notify(
+        "agent/cancel",
+        json!({"sessionId": session, "turnId": turn.text("turnId")}),
+    );
     assert_eq!(json!(client.done(&id).state), "cancelled");
 }
 
@@ -259,7 +282,12 @@ fn a_thousand_pending_prompts_keep_no_cancel_waiting() {
         assert_eq!(json!(client.done(id).state), "cancelled", "{at}");
     }
     client.ping();
-    for (session, id) in turns.iter().enumerate().filter(|(at, _)| ![10, 990].contains(at)).map(|(_, turn)| turn) {
+    for (session, id) in turns
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| ![10, 990].contains(at))
+        .map(|(_, turn)| turn)
+    {
         client.cancel(session);
         assert_eq!(json!(client.done(id).state), "cancelled");
     }

@@ -14,12 +14,17 @@ fn check_store(world: &World) {
     let databases: Vec<_> = files
         .flatten()
         .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|end| ["db", "sqlite", "sqlite3"].iter().any(|known| end == *known)))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|end| ["db", "sqlite", "sqlite3"].iter().any(|known| end == *known))
+        })
         .collect();
     assert!(!databases.is_empty(), "no database in {}", world.data().display());
     for path in databases {
         let store = rusqlite::Connection::open(&path).unwrap();
-        let verdict: String = store.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        let verdict: String = store
+            .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+            .unwrap();
         assert_eq!(verdict, "ok");
     }
 }
@@ -52,12 +57,16 @@ fn a_kill_in_a_stream_loses_at_most_the_last_quarter_of_a_second() {
     let world = World::new();
     let words: Vec<String> = (0..2_000).map(|n| format!("w{n} ")).collect();
     world.mock().push(Reply::text("an answer before"));
-    world.mock().push(Reply::deltas(words).every(Duration::from_millis(5)));
+    world
+        .mock()
+        .push(Reply::deltas(words).every(Duration::from_millis(5)));
     let client = world.start();
     let session = client.session();
     client.ask(&session, "hello");
     let _abandoned = client.prompt(&session, "count");
-    client.next_where(&session, "agent/textDelta", |note| note.text("text").contains("w200 "));
+    client.next_where(&session, "agent/textDelta", |note| {
+        note.text("text").contains("w200 ")
+    });
     let deltas = client.all(&session, "agent/textDelta");
     let last_message = deltas.last().unwrap().text("messageId").to_owned();
     let last = deltas.last().unwrap().at;
@@ -80,7 +89,10 @@ fn a_kill_in_a_stream_loses_at_most_the_last_quarter_of_a_second() {
     assert!(text.len() >= old, "{} bytes of {old} are there", text.len());
     assert_eq!(client.ask(&session, "go on").text, "ok");
     let told = world.seen(2).raw.clone();
-    assert!(String::from_utf8_lossy(&told).contains("w0 w1 w2 "), "the model knows what it said");
+    assert!(
+        String::from_utf8_lossy(&told).contains("w0 w1 w2 "),
+        "the model knows what it said"
+    );
 }
 
 #[test]
@@ -104,22 +116,55 @@ fn kills_at_any_moment_leave_a_store_that_goes_on() {
     let mut client = world.start();
     let session = client.session();
     client.ask(&session, "hello");
+    client.next(&session, "agent/turnStarted");
     for round in 0..12 {
         let _abandoned = client.prompt(&session, format!("round {round}"));
-        let methods = ["agent/turnStarted", "agent/textDelta", "agent/toolInputDelta", "agent/toolCall", "agent/transition", "agent/message"];
+        let methods = [
+            "agent/turnStarted",
+            "agent/textDelta",
+            "agent/toolInputDelta",
+            "agent/toolCall",
+            "agent/transition",
+            "agent/message",
+        ];
         let method = methods[round % methods.len()];
-        let turn = client.next_where(&session, "agent/turnStarted", |_| true).text("turnId").to_owned();
-        client.next_where(&session, method, |note| round % methods.len() == 0 || note.text("turnId") == turn);
-        let shown: Vec<u64> = client.notes().iter().filter_map(|note| note.params["seq"].as_u64()).collect();
+        let turn = client
+            .next(&session, "agent/turnStarted")
+            .text("turnId")
+            .to_owned();
+        if method != "agent/turnStarted" {
+            client.next_where(&session, method, |note| note.text("turnId") == turn);
+        }
+        let shown: Vec<u64> = client
+            .notes()
+            .iter()
+            .filter_map(|note| note.params["seq"].as_u64())
+            .collect();
         client.kill();
         check_store(&world);
         client = world.start();
         let loaded = client.load(&session);
-        assert!(loaded.seq >= *shown.last().unwrap(), "round {round}: what was shown is stored");
-        let ends = loaded.events.iter().filter(|event| event.method == "agent/turnEnded").count();
-        let starts = loaded.events.iter().filter(|event| event.method == "agent/turnStarted").count();
+        assert!(
+            loaded.seq >= *shown.last().unwrap(),
+            "round {round}: what was shown is stored"
+        );
+        let ends = loaded
+            .events
+            .iter()
+            .filter(|event| event.method == "agent/turnEnded")
+            .count();
+        let starts = loaded
+            .events
+            .iter()
+            .filter(|event| event.method == "agent/turnStarted")
+            .count();
         assert_eq!(ends, starts, "round {round}");
-        assert_eq!(client.ask(&session, format!("after {round}")).text, "ok", "round {round}");
+        assert_eq!(
+            client.ask(&session, format!("after {round}")).text,
+            "ok",
+            "round {round}"
+        );
+        client.next(&session, "agent/turnStarted");
     }
 }
 
@@ -127,7 +172,9 @@ fn kills_at_any_moment_leave_a_store_that_goes_on() {
 fn an_open_approval_is_asked_again_under_its_id() {
     for killed in [true, false] {
         let world = World::new();
-        world.mock().push(Reply::tool("write_file", json!({"path": "x", "content": "x"})));
+        world
+            .mock()
+            .push(Reply::tool("write_file", json!({"path": "x", "content": "x"})));
         let client = world.start();
         let session = client.session();
         let id = client.prompt(&session, "do it");
@@ -153,7 +200,10 @@ fn an_open_approval_is_asked_again_under_its_id() {
         client.decide(&again, "allow");
         let ended = client.done(&resumed);
         assert_eq!(ended.text, "ok");
-        assert_eq!(client.next(&session, "agent/approvalResolved").text("turnId"), ended.turn_id);
+        assert_eq!(
+            client.next(&session, "agent/approvalResolved").text("turnId"),
+            ended.turn_id
+        );
         assert_eq!(world.read("x").unwrap(), "x");
     }
 }
@@ -161,7 +211,9 @@ fn an_open_approval_is_asked_again_under_its_id() {
 #[test]
 fn a_new_prompt_instead_denies_the_open_approval() {
     let world = World::new();
-    world.mock().push(Reply::tool("write_file", json!({"path": "x", "content": "x"})));
+    world
+        .mock()
+        .push(Reply::tool("write_file", json!({"path": "x", "content": "x"})));
     let client = world.start();
     let session = client.session();
     let _abandoned = client.prompt(&session, "do it");
@@ -171,7 +223,10 @@ fn a_new_prompt_instead_denies_the_open_approval() {
     client.load(&session);
     assert_eq!(client.ask(&session, "something else").text, "ok");
     let resolved = client.next(&session, "agent/approvalResolved");
-    assert_eq!((resolved.text("decision"), resolved.text("by")), ("deny", "newPrompt"));
+    assert_eq!(
+        (resolved.text("decision"), resolved.text("by")),
+        ("deny", "newPrompt")
+    );
     assert!(String::from_utf8_lossy(&world.seen(1).raw).contains("Denied by user"));
     assert_eq!(world.read("x"), None);
 }
@@ -179,7 +234,9 @@ fn a_new_prompt_instead_denies_the_open_approval() {
 #[test]
 fn a_decision_before_the_resume_is_kept_over_another_crash() {
     let world = World::new();
-    world.mock().push(Reply::tool("write_file", json!({"path": "x", "content": "x"})));
+    world
+        .mock()
+        .push(Reply::tool("write_file", json!({"path": "x", "content": "x"})));
     let client = world.start();
     let session = client.session();
     let _abandoned = client.prompt(&session, "do it");

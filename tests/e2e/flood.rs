@@ -15,7 +15,10 @@ fn stalled(seen: &Arc<Seen>) -> u64 {
     let (mut accepted, mut since) = (seen.accepted(), now());
     let start = now();
     while since.elapsed() < Duration::from_millis(700) {
-        assert!(start.elapsed() < crate::harness::PATIENCE, "the provider is not pressed back on: {accepted}");
+        assert!(
+            start.elapsed() < crate::harness::PATIENCE,
+            "the provider is not pressed back on: {accepted}"
+        );
         // Stillness can only be seen by looking for a while.
         std::thread::sleep(Duration::from_millis(20));
         let newer = seen.accepted();
@@ -37,17 +40,33 @@ fn a_reader_that_stops_presses_back_and_loses_nothing() {
     client.stop_reading();
     let seen = world.seen(0);
     let accepted = stalled(&seen);
-    assert!(accepted < 64 * MIB, "{} MiB were taken from the provider", accepted / MIB);
+    assert!(
+        accepted < 64 * MIB,
+        "{} MiB were taken from the provider",
+        accepted / MIB
+    );
     let (now, highest) = resident(client.pid());
-    assert!(highest < 64 * MIB, "{} MiB resident, {} at most", now / MIB, highest / MIB);
+    assert!(
+        highest < 64 * MIB,
+        "{} MiB resident, {} at most",
+        now / MIB,
+        highest / MIB
+    );
     client.read_on();
     let ended = client.done(&id);
-    assert_eq!((json!(ended.reason), json!(ended.state)), (json!("max_output_tokens"), json!("degraded")));
+    assert_eq!(
+        (json!(ended.reason), json!(ended.state)),
+        (json!("max_output_tokens"), json!("degraded"))
+    );
     assert_eq!(ended.text.len() as u64, 8 * MIB, "the first 8 MiB arrive whole");
     assert!(client.shown(&session) == ended.text);
     assert!(world.closed(&seen).dropped);
     let (_, highest) = resident(client.pid());
-    eprintln!("flood: {} MiB resident at most, {} MiB taken while not reading", highest / MIB, accepted / MIB);
+    eprintln!(
+        "flood: {} MiB resident at most, {} MiB taken while not reading",
+        highest / MIB,
+        accepted / MIB
+    );
     assert_eq!(client.ask(&session, "go on").text, "ok");
 }
 
@@ -107,7 +126,11 @@ fn a_flood_becomes_few_notifications() {
     // Two in a frame of 16 ms, and the odd one at the ends.
     let most = 2 * (took.as_millis() as usize / 16 + 1) + 4;
     assert!(deltas.len() <= most, "{} deltas in {took:?}", deltas.len());
-    eprintln!("flood: {} pieces became {} notifications in {took:?}", 20_000, deltas.len());
+    eprintln!(
+        "flood: {} pieces became {} notifications in {took:?}",
+        20_000,
+        deltas.len()
+    );
 }
 
 #[test]

@@ -23,7 +23,11 @@ fn the_handshake_announces_what_there_is() {
     let methods = agent["methods"].as_array().unwrap();
     assert!(methods.contains(&json!("agent/prompt")) && methods.contains(&json!("agent/cancel")));
     // Everything announced is there: no method is unknown.
-    for method in methods.iter().filter_map(Value::as_str).filter(|name| *name != "agent/cancel") {
+    for method in methods
+        .iter()
+        .filter_map(Value::as_str)
+        .filter(|name| *name != "agent/cancel")
+    {
         let id = client.send(method, json!({}));
         if let Err(error) = client.answer(&id) {
             assert_ne!(error.code, -32601, "{method}");
@@ -101,7 +105,13 @@ enum Way {
 
 #[test]
 fn every_end_comes_in_time_with_a_running_turn_and_stores_its_end() {
-    for way in [Way::EndOfInput, Way::Exit, Way::Terminate, Way::Interrupt, Way::ParentGone] {
+    for way in [
+        Way::EndOfInput,
+        Way::Exit,
+        Way::Terminate,
+        Way::Interrupt,
+        Way::ParentGone,
+    ] {
         let world = World::new();
         let mut parent = stranger();
         let client = world.start_with(Options {
@@ -113,7 +123,9 @@ fn every_end_comes_in_time_with_a_running_turn_and_stores_its_end() {
         let session = client.session();
         let id = client.prompt(&session, "hello");
         world.at(&gate);
-        client.next_where(&session, "agent/textDelta", |note| note.text("text").contains("words"));
+        client.next_where(&session, "agent/textDelta", |note| {
+            note.text("text").contains("words")
+        });
         match way {
             Way::EndOfInput => client.close_input(),
             Way::Exit => client.notify("exit", Value::Null),
@@ -136,7 +148,12 @@ fn every_end_comes_in_time_with_a_running_turn_and_stores_its_end() {
         let client = world.start();
         let loaded = client.load(&session);
         assert_eq!(loaded.events.last().unwrap().params["reason"], "server_stopped");
-        assert!(loaded.events.iter().any(|event| event.params["incomplete"] == true));
+        assert!(
+            loaded
+                .events
+                .iter()
+                .any(|event| event.params["incomplete"] == true)
+        );
         assert_eq!(client.ask(&session, "and now?").text, "ok");
         let _ = parent.kill();
         let _ = parent.wait();
@@ -190,7 +207,9 @@ fn frames_work_however_they_are_cut_into_writes() {
         client.raw(&[byte]);
     }
     assert!(client.answer(&id).is_ok());
-    let pairs: Vec<_> = (0..20).map(|_| client.request("agent/listTools", json!({}))).collect();
+    let pairs: Vec<_> = (0..20)
+        .map(|_| client.request("agent/listTools", json!({})))
+        .collect();
     let bytes: Vec<u8> = pairs.iter().flat_map(|(_, frame)| frame.clone()).collect();
     client.raw(&bytes);
     for (id, _) in pairs {

@@ -10,12 +10,20 @@ use crate::mock_llm::{Gate, Reply};
 #[test]
 fn an_answer_streams_and_the_prompt_is_answered_with_it() {
     let world = World::new();
-    world.mock().push(Reply::text("Hello, dear world: ünïcödé 🦀 and \u{1b}[31mred\u{1b}[0m."));
+    world.mock().push(Reply::text(
+        "Hello, dear world: ünïcödé 🦀 and \u{1b}[31mred\u{1b}[0m.",
+    ));
     let client = world.start();
     let session = client.session();
     let ended = client.ask(&session, "hello");
-    assert_eq!(ended.text, "Hello, dear world: ünïcödé 🦀 and \u{1b}[31mred\u{1b}[0m.");
-    assert_eq!((json!(ended.reason), json!(ended.state)), (json!("completed"), json!("completed")));
+    assert_eq!(
+        ended.text,
+        "Hello, dear world: ünïcödé 🦀 and \u{1b}[31mred\u{1b}[0m."
+    );
+    assert_eq!(
+        (json!(ended.reason), json!(ended.state)),
+        (json!("completed"), json!("completed"))
+    );
     assert_eq!(client.shown(&session), ended.text);
     assert_eq!(client.reasons(&session), ["completed"]);
     let methods: Vec<String> = client
@@ -48,7 +56,11 @@ fn both_apis_serve_a_turn_with_a_tool() {
     for model in ["mock/mock-model", "other/other-model"] {
         let world = World::new();
         world.write("a.txt", "the content of a\n");
-        world.mock().push(Reply::new().say("I look.").call("read_file", json!({"path": "a.txt"})));
+        world.mock().push(
+            Reply::new()
+                .say("I look.")
+                .call("read_file", json!({"path": "a.txt"})),
+        );
         world.mock().push(Reply::text("It says: the content of a."));
         let client = world.start();
         let session = client.session_with(json!({"model": model}));
@@ -56,7 +68,10 @@ fn both_apis_serve_a_turn_with_a_tool() {
         assert_eq!(ended.text, "It says: the content of a.", "{model}");
         assert_eq!(client.reasons(&session), ["next_turn", "completed"], "{model}");
         let second = world.seen(1);
-        assert!(String::from_utf8_lossy(&second.raw).contains("the content of a"), "{model}");
+        assert!(
+            String::from_utf8_lossy(&second.raw).contains("the content of a"),
+            "{model}"
+        );
     }
 }
 
@@ -106,7 +121,10 @@ fn a_steer_joins_before_the_next_call_and_keeps_the_turn_going() {
     let session = client.session();
     let id = client.prompt(&session, "do it");
     world.at(&gate);
-    let turn = client.next(&session, "agent/turnStarted").text("turnId").to_owned();
+    let turn = client
+        .next(&session, "agent/turnStarted")
+        .text("turnId")
+        .to_owned();
     let steered: Value = client.call(
         "agent/steer",
         json!({"sessionId": session, "prompt": "and mind the tests", "expectedTurnId": turn}),
@@ -131,7 +149,9 @@ fn a_steer_joins_before_the_next_call_and_keeps_the_turn_going() {
 #[test]
 fn a_steer_during_a_tool_joins_after_its_results() {
     let world = World::new();
-    world.mock().push(Reply::tool("write_file", json!({"path": "x", "content": "x"})));
+    world
+        .mock()
+        .push(Reply::tool("write_file", json!({"path": "x", "content": "x"})));
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "do it");
@@ -167,7 +187,10 @@ fn unused_steers_are_given_back_on_cancel() {
     );
     assert_eq!(client.ask(&session, "go on").text, "ok");
     let raw = world.seen(1).raw.clone();
-    assert!(!String::from_utf8_lossy(&raw).contains("one more thing"), "given back, not sent");
+    assert!(
+        !String::from_utf8_lossy(&raw).contains("one more thing"),
+        "given back, not sent"
+    );
 }
 
 #[test]
@@ -179,11 +202,36 @@ fn references_are_read_with_the_editors_unsaved_text() {
     let session = client.session();
     let range = |from: u32, to: u32| json!({"start": {"line": from, "character": 0}, "end": {"line": to, "character": 0}});
     let cases: [(&str, Value, &[&str], &[&str]); 5] = [
-        ("closed", json!({"type": "reference", "uri": uri}), &["saved line 1", "saved line 3"], &[]),
-        ("part", json!({"type": "reference", "uri": uri, "range": range(1, 2)}), &["saved line 2"], &["saved line 1", "saved line 3"]),
-        ("opened", json!({"type": "reference", "uri": uri}), &["unsaved one"], &["saved line"]),
-        ("changed", json!({"type": "selection", "uri": uri, "range": range(1, 2)}), &["changed two"], &["unsaved", "changed one"]),
-        ("said", json!({"type": "diagnostic", "uri": uri, "range": range(0, 0), "message": "unused import", "severity": "warning", "source": "rustc"}), &["unused import", "rustc"], &["changed one"]),
+        (
+            "closed",
+            json!({"type": "reference", "uri": uri}),
+            &["saved line 1", "saved line 3"],
+            &[],
+        ),
+        (
+            "part",
+            json!({"type": "reference", "uri": uri, "range": range(1, 2)}),
+            &["saved line 2"],
+            &["saved line 1", "saved line 3"],
+        ),
+        (
+            "opened",
+            json!({"type": "reference", "uri": uri}),
+            &["unsaved one"],
+            &["saved line"],
+        ),
+        (
+            "changed",
+            json!({"type": "selection", "uri": uri, "range": range(1, 2)}),
+            &["changed two"],
+            &["unsaved", "changed one"],
+        ),
+        (
+            "said",
+            json!({"type": "diagnostic", "uri": uri, "range": range(0, 0), "message": "unused import", "severity": "warning", "source": "rustc"}),
+            &["unused import", "rustc"],
+            &["changed one"],
+        ),
     ];
     for (name, block, holds, lacks) in cases {
         match name {
@@ -198,7 +246,10 @@ fn references_are_read_with_the_editors_unsaved_text() {
             _ => {}
         }
         // Sent at once behind the document's change: the order of the wire holds.
-        client.ask(&session, json!([{"type": "text", "text": format!("look at {name}")}, block]));
+        client.ask(
+            &session,
+            json!([{"type": "text", "text": format!("look at {name}")}, block]),
+        );
         let seen = world.seen(world.requests() - 1);
         let messages = seen.body["messages"].as_array().unwrap();
         let last = messages.last().unwrap().to_string();
@@ -210,12 +261,16 @@ fn references_are_read_with_the_editors_unsaved_text() {
         }
     }
     // The tool reads the same.
-    world.mock().push(Reply::tool("read_file", json!({"path": "src/a.rs"})));
+    world
+        .mock()
+        .push(Reply::tool("read_file", json!({"path": "src/a.rs"})));
     client.ask(&session, "read it");
     let raw = world.seen(world.requests() - 1).raw.clone();
     assert!(String::from_utf8_lossy(&raw).contains("changed two"));
     client.notify("textDocument/didClose", json!({"textDocument": {"uri": uri}}));
-    world.mock().push(Reply::tool("read_file", json!({"path": "src/a.rs"})));
+    world
+        .mock()
+        .push(Reply::tool("read_file", json!({"path": "src/a.rs"})));
     client.ask(&session, "read it again");
     let call = client.all(&session, "agent/toolCall").pop().unwrap();
     assert!(call.text("output").contains("saved line 2"), "{}", call.params);
@@ -223,7 +278,8 @@ fn references_are_read_with_the_editors_unsaved_text() {
 
 #[test]
 fn images_reach_the_model_and_bad_ones_are_refused() {
-    const DOT: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+    const DOT: &str =
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
     let world = World::new();
     let client = world.start();
     let session = client.session();
@@ -232,14 +288,27 @@ fn images_reach_the_model_and_bad_ones_are_refused() {
     let raw = world.seen(0).raw.clone();
     assert!(String::from_utf8_lossy(&raw).contains(DOT));
     for (block, field) in [
-        (json!({"type": "image", "mediaType": "image/tiff", "data": DOT}), "prompt[0].mediaType"),
-        (json!({"type": "image", "mediaType": "image/png", "data": "no base64!"}), "prompt[0].data"),
-        (json!({"type": "image", "mediaType": "image/png", "data": ""}), "prompt[0].data"),
+        (
+            json!({"type": "image", "mediaType": "image/tiff", "data": DOT}),
+            "prompt[0].mediaType",
+        ),
+        (
+            json!({"type": "image", "mediaType": "image/png", "data": "no base64!"}),
+            "prompt[0].data",
+        ),
+        (
+            json!({"type": "image", "mediaType": "image/png", "data": ""}),
+            "prompt[0].data",
+        ),
         (json!({"type": "reference", "uri": "no uri"}), "prompt[0].uri"),
         (json!({"type": "text", "text": "  "}), "prompt"),
     ] {
         let error = client.refused("agent/prompt", json!({"sessionId": session, "prompt": [block]}));
-        assert_eq!((error.code, error.data["field"].as_str()), (-32602, Some(field)), "{error:?}");
+        assert_eq!(
+            (error.code, error.data["field"].as_str()),
+            (-32602, Some(field)),
+            "{error:?}"
+        );
     }
     let missing = json!([{"type": "reference", "uri": world.uri("nowhere.rs")}]);
     let error = client.refused("agent/prompt", json!({"sessionId": session, "prompt": missing}));
@@ -250,22 +319,37 @@ fn images_reach_the_model_and_bad_ones_are_refused() {
 fn usage_and_cost_add_up() {
     let world = World::new();
     world.write("a.txt", "a\n");
-    world.mock().push(Reply::tool("read_file", json!({"path": "a.txt"})).tokens(1_000, 100).cached(500, 200));
+    world.mock().push(
+        Reply::tool("read_file", json!({"path": "a.txt"}))
+            .tokens(1_000, 100)
+            .cached(500, 200),
+    );
     world.mock().push(Reply::text("done").tokens(2_000, 50));
     world.mock().push(Reply::text("again").tokens(10, 20));
     let client = world.start();
     let session = client.session();
     let ended = client.ask(&session, "hello");
-    let usage = json!({"inputTokens": 3000, "outputTokens": 150, "cacheReadTokens": 500, "cacheWriteTokens": 200});
+    let usage =
+        json!({"inputTokens": 3000, "outputTokens": 150, "cacheReadTokens": 500, "cacheWriteTokens": 200});
     assert_eq!(json!(ended.usage), usage);
     // 3000 × 3 + 150 × 15 + 500 × 0.3 + 200 × 3.75 dollars per million.
     let cost = (9_000.0 + 2_250.0 + 150.0 + 750.0) / 1e6;
-    assert!((ended.cost_usd.unwrap() - cost).abs() < 1e-9, "{:?}", ended.cost_usd);
+    assert!(
+        (ended.cost_usd.unwrap() - cost).abs() < 1e-9,
+        "{:?}",
+        ended.cost_usd
+    );
     client.ask(&session, "more");
     let told = client.all(&session, "agent/usage");
-    let spent: Vec<u64> = told.iter().map(|note| note.params["session"]["inputTokens"].as_u64().unwrap()).collect();
+    let spent: Vec<u64> = told
+        .iter()
+        .map(|note| note.params["session"]["inputTokens"].as_u64().unwrap())
+        .collect();
     assert_eq!(spent, [1_000, 3_000, 3_010]);
-    let steps: Vec<u64> = told.iter().map(|note| note.params["turn"]["outputTokens"].as_u64().unwrap()).collect();
+    let steps: Vec<u64> = told
+        .iter()
+        .map(|note| note.params["turn"]["outputTokens"].as_u64().unwrap())
+        .collect();
     assert_eq!(steps, [100, 150, 20]);
     assert_eq!(told[2].params["contextUsed"], 30);
     assert_eq!(told[2].params["contextWindow"], 200_000);
@@ -293,7 +377,9 @@ fn the_first_delta_is_not_held_back() {
         waits.push(delta.at.saturating_duration_since(sent));
         gate.release();
         client.done(&id);
-        client.next_where(&session, "agent/textDelta", |note| note.text("text").contains("rest"));
+        client.next_where(&session, "agent/textDelta", |note| {
+            note.text("text").contains("rest")
+        });
     }
     // A frame is 16 ms; a delta that waits for one shows in every round, a busy machine in some.
     waits.sort();
@@ -326,10 +412,22 @@ fn long_fields_are_cut_and_read_on_by_reference() {
             read.push_str(piece["text"].as_str().unwrap());
             offset = piece["nextOffset"].as_u64();
         }
-        assert!(read == *whole, "{role}: {} of {} bytes were read", read.len(), whole.len());
+        assert!(
+            read == *whole,
+            "{role}: {} of {} bytes were read",
+            read.len(),
+            whole.len()
+        );
     }
-    for (reference, word) in [("nothing", "unknownContent"), ("c:none", "unknownContent"), ("e:999:content", "unknownContent")] {
-        let error = client.refused("agent/readContent", json!({"sessionId": session, "ref": reference}));
+    for (reference, word) in [
+        ("nothing", "unknownContent"),
+        ("c:none", "unknownContent"),
+        ("e:999:content", "unknownContent"),
+    ] {
+        let error = client.refused(
+            "agent/readContent",
+            json!({"sessionId": session, "ref": reference}),
+        );
         assert_eq!(error.data["refusal"], word, "{reference}: {error:?}");
     }
 }
@@ -341,7 +439,10 @@ fn many_sessions_run_at_once() {
     let turns: Vec<_> = (0..50)
         .map(|n| {
             let marker = format!("question-{n}-");
-            world.mock().push_for(&marker, Reply::text(format!("answer {n} in several words")).pieces(2));
+            world.mock().push_for(
+                &marker,
+                Reply::text(format!("answer {n} in several words")).pieces(2),
+            );
             let session = client.session();
             let id = client.prompt(&session, marker);
             (n, id)

@@ -14,7 +14,12 @@ fn transient() -> Vec<(&'static str, Reply)> {
         ("429", Reply::error(429, "rate_limit_error", "slow down")),
         ("529", Reply::error(529, "overloaded_error", "Overloaded")),
         ("500", Reply::error(500, "api_error", "Internal server error")),
-        ("502 html", Reply::status(502).header("content-type", "text/html").body("<html>Bad Gateway</html>")),
+        (
+            "502 html",
+            Reply::status(502)
+                .header("content-type", "text/html")
+                .body("<html>Bad Gateway</html>"),
+        ),
         ("reset", Reply::hang_up(Cut::Reset)),
         ("close", Reply::hang_up(Cut::Close)),
         ("reset after the head", Reply::new().ping().reset()),
@@ -25,12 +30,16 @@ fn transient() -> Vec<(&'static str, Reply)> {
 
 #[test]
 fn a_transient_failure_is_made_good_and_told() {
-    for (name, failure) in transient() {
+    for (model, (name, failure)) in ["mock", "other"]
+        .into_iter()
+        .flat_map(|model| transient().into_iter().map(move |case| (model, case)))
+    {
         let world = World::new();
         world.mock().push(failure);
         world.mock().push(Reply::text("here I am"));
         let client = world.start();
-        let session = client.session();
+        let session = client.session_with(json!({"model": model}));
+        let name = format!("{model}: {name}");
         let ended = client.ask(&session, "hello");
         assert_eq!(ended.text, "here I am", "{name}");
         assert_eq!(world.requests(), 2, "{name}");
@@ -38,10 +47,18 @@ fn a_transient_failure_is_made_good_and_told() {
         let retries = client.all(&session, "agent/retry");
         assert_eq!(retries.len(), 1, "{name}");
         let retry = &retries[0].params;
-        assert_eq!((&retry["attempt"], &retry["maxRetries"]), (&json!(1), &json!(3)), "{name}");
-        assert_eq!((&retry["provider"], &retry["model"]), (&json!("mock"), &json!("mock-model")), "{name}");
+        assert_eq!(
+            (&retry["attempt"], &retry["maxRetries"]),
+            (&json!(1), &json!(3)),
+            "{name}"
+        );
+        assert_eq!(retry["provider"], model, "{name}");
+        assert_eq!(retry["model"], format!("{model}-model"), "{name}");
         assert_eq!(retry["error"]["class"], "retryable", "{name}: {retry}");
-        assert!(retry["next"].as_str().is_some_and(|next| !next.is_empty()), "{name}");
+        assert!(
+            retry["next"].as_str().is_some_and(|next| !next.is_empty()),
+            "{name}"
+        );
         // 20 ms, up to a quarter more.
         let delay = retry["delayMs"].as_u64().unwrap();
         assert!((20..=25).contains(&delay), "{name}: {delay}");
@@ -53,7 +70,10 @@ fn text_of_a_broken_attempt_is_taken_back() {
     for (name, cut) in [
         ("cut", Reply::text("half of the an").close()),
         ("reset", Reply::text("half of the an").reset()),
-        ("error event", Reply::text("half of the an").fail("api_error", "broke")),
+        (
+            "error event",
+            Reply::text("half of the an").fail("api_error", "broke"),
+        ),
         ("no stop", Reply::text("half of the an").without_stop()),
     ] {
         let world = World::new();
@@ -111,13 +131,22 @@ fn retries_end_after_the_last_and_each_wait_is_as_told() {
     assert_eq!(ended["error"]["status"], 503);
     assert_eq!(world.requests(), 4);
     let told = client.all(&session, "agent/retry");
-    let attempts: Vec<_> = told.iter().map(|note| note.params["attempt"].as_u64().unwrap()).collect();
+    let attempts: Vec<_> = told
+        .iter()
+        .map(|note| note.params["attempt"].as_u64().unwrap())
+        .collect();
     assert_eq!(attempts, [1, 2, 3]);
     for (at, (note, floor)) in told.iter().zip([20, 40, 50]).enumerate() {
         let delay = note.params["delayMs"].as_u64().unwrap();
-        assert!((floor..=floor + floor / 4 + 1).contains(&delay), "wait {at}: {delay}");
+        assert!(
+            (floor..=floor + floor / 4 + 1).contains(&delay),
+            "wait {at}: {delay}"
+        );
         let gap = world.seen(at + 1).at - world.seen(at).at;
-        assert!(gap >= Duration::from_millis(delay), "wait {at}: {gap:?} for {delay} ms");
+        assert!(
+            gap >= Duration::from_millis(delay),
+            "wait {at}: {gap:?} for {delay} ms"
+        );
     }
 }
 
@@ -125,7 +154,9 @@ fn retries_end_after_the_last_and_each_wait_is_as_told() {
 fn what_the_provider_asks_for_is_waited() {
     for (name, value, at_least) in [("retry-after-ms", "120", 120), ("retry-after", "1", 1_000)] {
         let world = World::new();
-        world.mock().push(Reply::error(429, "rate_limit_error", "slow down").header(name, value));
+        world
+            .mock()
+            .push(Reply::error(429, "rate_limit_error", "slow down").header(name, value));
         let client = world.start();
         let session = client.session();
         assert_eq!(client.ask(&session, "hello").text, "ok");
@@ -143,7 +174,9 @@ fn a_wait_that_is_too_long_ends_the_turn_and_says_when() {
         provider: "max_retry_after_s = 1".to_owned(),
         ..Config::default()
     });
-    world.mock().push(Reply::error(429, "rate_limit_error", "slow down").header("retry-after", "3600"));
+    world
+        .mock()
+        .push(Reply::error(429, "rate_limit_error", "slow down").header("retry-after", "3600"));
     let client = world.start();
     let session = client.session();
     let ended = json!(client.ask(&session, "hello"));
@@ -155,7 +188,10 @@ fn a_wait_that_is_too_long_ends_the_turn_and_says_when() {
 #[test]
 fn permanent_errors_are_asked_once_and_say_what_to_do() {
     for (name, reply) in [
-        ("401", Reply::error(401, "authentication_error", "invalid x-api-key")),
+        (
+            "401",
+            Reply::error(401, "authentication_error", "invalid x-api-key"),
+        ),
         ("403", Reply::error(403, "permission_error", "not for you")),
         ("400", Reply::error(400, "invalid_request_error", "nonsense")),
         ("404", Reply::error(404, "not_found_error", "model: mock-model")),
@@ -170,7 +206,9 @@ fn permanent_errors_are_asked_once_and_say_what_to_do() {
         assert_eq!(world.requests(), 1, "{name}");
         assert_eq!(ended["error"]["provider"], "mock", "{name}");
         assert!(
-            ended["error"]["userAction"].as_str().is_some_and(|action| !action.is_empty()),
+            ended["error"]["userAction"]
+                .as_str()
+                .is_some_and(|action| !action.is_empty()),
             "{name}: {ended}"
         );
         assert!(client.all(&session, "agent/retry").is_empty(), "{name}");
@@ -185,9 +223,17 @@ fn a_provider_that_repeats_our_secrets_leaks_nothing() {
         ..Config::default()
     });
     let all = world.secrets().join(" and ");
-    world.mock().push(Reply::error(401, "authentication_error", &format!("wrong key: {all}")));
-    world.mock().push(Reply::error(500, "api_error", &format!("trouble with {all}")));
-    world.mock().push(Reply::new().fail("api_error", &format!("trouble with {all}")));
+    world.mock().push(Reply::error(
+        401,
+        "authentication_error",
+        &format!("wrong key: {all}"),
+    ));
+    world
+        .mock()
+        .push(Reply::error(500, "api_error", &format!("trouble with {all}")));
+    world
+        .mock()
+        .push(Reply::new().fail("api_error", &format!("trouble with {all}")));
     let client = world.start();
     let session = client.session();
     assert_eq!(json!(client.ask(&session, "hello").reason), "model_error");

@@ -16,26 +16,61 @@ fn sessions_are_listed_searched_renamed_and_deleted() {
     let client = world.start();
     let (first, second) = (client.session(), client.session());
     let empty = client.session();
-    world.mock().push_for("zebra", Reply::text("An animal with stripes."));
+    world
+        .mock()
+        .push_for("zebra", Reply::text("An animal with stripes."));
     client.ask(&first, "tell me of the zebra, please");
     client.ask(&second, "and what about cats?");
     let all = listed(&client, json!({}));
-    let ids: Vec<_> = all.iter().map(|session| session["sessionId"].as_str().unwrap()).collect();
-    assert_eq!(ids, [second.as_str(), first.as_str()], "newest first; nothing happened in {empty}");
+    let ids: Vec<_> = all
+        .iter()
+        .map(|session| session["sessionId"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        ids,
+        [second.as_str(), first.as_str()],
+        "newest first; nothing happened in {empty}"
+    );
     assert_eq!(all[1]["title"], "tell me of the zebra, please");
     assert_eq!(all[1]["cwd"], json!(world.workspace()));
-    for (query, wanted) in [("zebra", vec![&first]), ("stripes", vec![&first]), ("cats", vec![&second]), ("dogs", vec![]), ("\"'*(", vec![])] {
+    for (query, wanted) in [
+        ("zebra", vec![&first]),
+        ("stripes", vec![&first]),
+        ("cats", vec![&second]),
+        ("dogs", vec![]),
+        ("\"'*(", vec![]),
+    ] {
         let found = listed(&client, json!({"query": query}));
-        let ids: Vec<_> = found.iter().map(|session| session["sessionId"].as_str().unwrap()).collect();
+        let ids: Vec<_> = found
+            .iter()
+            .map(|session| session["sessionId"].as_str().unwrap())
+            .collect();
         assert_eq!(ids, wanted, "{query}");
     }
     let page: Value = client.call("agent/listSessions", json!({"limit": 1}));
-    let next: Value = client.call("agent/listSessions", json!({"limit": 1, "cursor": page["nextCursor"]}));
-    assert_eq!((&page["sessions"][0]["sessionId"], &next["sessions"][0]["sessionId"]), (&json!(second), &json!(first)));
+    let next: Value = client.call(
+        "agent/listSessions",
+        json!({"limit": 1, "cursor": page["nextCursor"]}),
+    );
+    assert_eq!(
+        (
+            &page["sessions"][0]["sessionId"],
+            &next["sessions"][0]["sessionId"]
+        ),
+        (&json!(second), &json!(first))
+    );
     assert!(listed(&client, json!({"cwd": "/nowhere"})).is_empty());
-    let _: Value = client.call("agent/renameSession", json!({"sessionId": first, "title": "Stripes"}));
-    assert_eq!(client.all(&first, "agent/sessionUpdated").pop().unwrap().text("title"), "Stripes");
-    assert_eq!(listed(&client, json!({"query": "Stripes"}))[0]["title"], "Stripes");
+    let _: Value = client.call(
+        "agent/renameSession",
+        json!({"sessionId": first, "title": "Stripes"}),
+    );
+    client.next_where(&first, "agent/sessionUpdated", |note| {
+        note.text("title") == "Stripes"
+    });
+    assert_eq!(
+        listed(&client, json!({"query": "Stripes"}))[0]["title"],
+        "Stripes"
+    );
     let _: Value = client.call("agent/deleteSession", json!({"sessionId": first}));
     assert_eq!(listed(&client, json!({})).len(), 1);
     let error = client.refused("agent/loadSession", json!({"sessionId": first}));
@@ -82,7 +117,11 @@ fn a_session_is_loaded_by_pages() {
         let loaded: agentls::protocol::LoadSessionResult = client.call("agent/loadSession", params);
         assert_eq!(loaded.seq, count);
         let seq = |event: &agentls::protocol::EventRecord| event.params["seq"].as_u64().unwrap();
-        loaded.events.iter().map(|event| (seq(event), event.method.clone())).collect()
+        loaded
+            .events
+            .iter()
+            .map(|event| (seq(event), event.method.clone()))
+            .collect()
     };
     assert_eq!(load(json!({})), live, "what is loaded is what was shown");
     assert_eq!(load(json!({"tail": 7})), live[live.len() - 7..]);
@@ -109,12 +148,16 @@ fn a_session_is_loaded_by_pages() {
 fn a_second_view_gets_the_message_in_progress() {
     let world = World::new();
     let gate = Gate::new();
-    world.mock().push(Reply::text("the first half").gate(&gate).say(" and the second"));
+    world
+        .mock()
+        .push(Reply::text("the first half").gate(&gate).say(" and the second"));
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "hello");
     world.at(&gate);
-    client.next_where(&session, "agent/textDelta", |note| note.text("text").ends_with("half"));
+    client.next_where(&session, "agent/textDelta", |note| {
+        note.text("text").ends_with("half")
+    });
     let loaded = client.load(&session);
     let partial = loaded.partial.unwrap();
     assert_eq!((partial.text.as_str(), partial.offset), ("the first half", 0));
@@ -132,11 +175,21 @@ fn two_servers_share_a_store_and_one_has_the_session() {
     let second = world.start();
     // Both see it in the list, and its events.
     assert_eq!(listed(&second, json!({})).len(), 1);
-    let seen: Value = second.call("agent/loadSession", json!({"sessionId": session, "readOnly": true}));
-    assert_eq!(seen["events"].as_array().unwrap().len() as u64, seen["seq"].as_u64().unwrap());
+    let seen: Value = second.call(
+        "agent/loadSession",
+        json!({"sessionId": session, "readOnly": true}),
+    );
+    assert_eq!(
+        seen["events"].as_array().unwrap().len() as u64,
+        seen["seq"].as_u64().unwrap()
+    );
     // Only one works in it.
     let error = second.refused("agent/loadSession", json!({"sessionId": session}));
-    assert_eq!((error.code, error.data["refusal"].as_str()), (-32803, Some("sessionLocked")), "{error:?}");
+    assert_eq!(
+        (error.code, error.data["refusal"].as_str()),
+        (-32803, Some("sessionLocked")),
+        "{error:?}"
+    );
     let holder = error.data["holder"].as_str().unwrap();
     assert!(holder.contains(&first.pid().to_string()), "{holder}");
     // Another session is free.
@@ -166,19 +219,30 @@ fn model_and_mode_of_a_session_are_kept() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
-    let _: Value = client.call("agent/setModel", json!({"sessionId": session, "model": "other/other-model"}));
+    let _: Value = client.call(
+        "agent/setModel",
+        json!({"sessionId": session, "model": "other/other-model"}),
+    );
     let _: Value = client.call("agent/setMode", json!({"sessionId": session, "mode": "plan"}));
     client.ask(&session, "hello");
     assert_eq!(world.seen(0).body["model"], "other-model");
     drop(client);
     let client = world.start();
     let state = client.load(&session).state;
-    assert_eq!((json!(state.mode), state.model.as_deref()), (json!("plan"), Some("other/other-model")));
+    assert_eq!(
+        (json!(state.mode), state.model.as_deref()),
+        (json!("plan"), Some("other/other-model"))
+    );
     assert_eq!(state.title.as_deref(), Some("hello"));
     client.ask(&session, "again");
     assert_eq!(world.seen(1).body["model"], "other-model");
     let models: Value = client.call("agent/listModels", json!({"sessionId": session}));
-    let current: Vec<_> = models["models"].as_array().unwrap().iter().filter(|model| model["current"] == true).collect();
+    let current: Vec<_> = models["models"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|model| model["current"] == true)
+        .collect();
     assert_eq!(current.len(), 1, "{models}");
     assert_eq!(current[0]["model"], "other/other-model");
 }

@@ -19,9 +19,15 @@ impl Running {
         world.mock().push_for("stay open", reply);
         let session = client.session();
         let prompt = client.prompt(&session, "stay open");
-        client.next_where(&session, "agent/textDelta", |note| note.text("text").ends_with("half"));
+        client.next_where(&session, "agent/textDelta", |note| {
+            note.text("text").ends_with("half")
+        });
         world.at(&gate);
-        Self { session, prompt, gate }
+        Self {
+            session,
+            prompt,
+            gate,
+        }
     }
 
     fn finish(self, client: &Client) {
@@ -41,16 +47,31 @@ fn garbage_between_frames_costs_an_error_and_nothing_else() {
     let running = Running::start(&world, &client);
     let garbage: Vec<(&str, Vec<u8>)> = vec![
         ("a line", b"hello, is this LSP?\r\n\r\n".to_vec()),
-        ("JSON without a header", b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"shutdown\"}\n".to_vec()),
+        (
+            "JSON without a header",
+            b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"shutdown\"}\n".to_vec(),
+        ),
         ("no number", b"Content-Length: many\r\n\r\n".to_vec()),
         ("negative", b"Content-Length: -5\r\n\r\n".to_vec()),
         ("4 GB", b"Content-Length: 4294967296\r\n\r\n".to_vec()),
         ("10^12", b"Content-Length: 1000000000000\r\n\r\n".to_vec()),
-        ("10^30", b"Content-Length: 1000000000000000000000000000000\r\n\r\n".to_vec()),
-        ("no length", b"Content-Type: application/vscode-jsonrpc; charset=utf-8\r\n\r\n".to_vec()),
+        (
+            "10^30",
+            b"Content-Length: 1000000000000000000000000000000\r\n\r\n".to_vec(),
+        ),
+        (
+            "no length",
+            b"Content-Type: application/vscode-jsonrpc; charset=utf-8\r\n\r\n".to_vec(),
+        ),
         ("binary", (0..=255u8).chain(0..=255).chain(*b"\r\n\r\n").collect()),
-        ("a long header", [b"X-Nothing: ".as_slice(), &[b'x'; 10_000], b"\r\n\r\n"].concat()),
-        ("charset", b"Content-Length: 2\r\nContent-Type: text/plain; charset=latin-1\r\n\r\n{}".to_vec()),
+        (
+            "a long header",
+            [b"X-Nothing: ".as_slice(), &[b'x'; 10_000], b"\r\n\r\n"].concat(),
+        ),
+        (
+            "charset",
+            b"Content-Length: 2\r\nContent-Type: text/plain; charset=latin-1\r\n\r\n{}".to_vec(),
+        ),
     ];
     for (name, bytes) in garbage {
         client.raw(&bytes);
@@ -73,8 +94,14 @@ fn headers_of_other_habits_are_read() {
         ("content-length: ", "\r\n\r\n"),
         ("CONTENT-LENGTH:", "\r\n\r\n"),
         ("\nContent-Length: ", "\r\n\r\n"),
-        ("Content-Type: application/vscode-jsonrpc; charset=utf-8\r\nContent-Length: ", "\r\n\r\n"),
-        ("Content-Type: application/vscode-jsonrpc; charset=UTF8\r\nContent-Length: ", "\r\n\r\n"),
+        (
+            "Content-Type: application/vscode-jsonrpc; charset=utf-8\r\nContent-Length: ",
+            "\r\n\r\n",
+        ),
+        (
+            "Content-Type: application/vscode-jsonrpc; charset=UTF8\r\nContent-Length: ",
+            "\r\n\r\n",
+        ),
         ("X-Other: 1\r\nContent-Length: ", "\r\nX-More: 2\r\n\r\n"),
     ]
     .into_iter()
@@ -96,7 +123,10 @@ fn a_frame_beyond_the_limit_is_skipped_unkept() {
     let size = 100 << 20;
     client.raw(format!("Content-Length: {size}\r\n\r\n").as_bytes());
     let error = client.null_error();
-    assert!(error.code == -32600 && error.message.contains("limit"), "{error:?}");
+    assert!(
+        error.code == -32600 && error.message.contains("limit"),
+        "{error:?}"
+    );
     let block = vec![b'x'; 1 << 20];
     for _ in 0..size / block.len() {
         client.raw(&block);
@@ -123,19 +153,66 @@ fn nasty_bodies(session: &str) -> Vec<Vec<u8>> {
     let mut text = |text: &str| bodies.push(text.as_bytes().to_vec());
     // Not JSON, or not an object.
     for body in [
-        "", " ", "{", "}", "[", "nul", "null", "true", "0", "\"text\"", "[]", "[1,2]", "{}", "{\"a\":}", "{'a':1}",
-        "{\"jsonrpc\":\"2.0\"}", "\u{feff}{}", "NaN", "{\"id\":1e999}", "{} {}", "/* */{}", "{\"a\":1,}", "-", "\\",
+        "",
+        " ",
+        "{",
+        "}",
+        "[",
+        "nul",
+        "null",
+        "true",
+        "0",
+        "\"text\"",
+        "[]",
+        "[1,2]",
+        "{}",
+        "{\"a\":}",
+        "{'a':1}",
+        "{\"jsonrpc\":\"2.0\"}",
+        "\u{feff}{}",
+        "NaN",
+        "{\"id\":1e999}",
+        "{} {}",
+        "/* */{}",
+        "{\"a\":1,}",
+        "-",
+        "\\",
     ] {
         text(body);
     }
     // Wrong outlines.
-    for id in ["1.5", "-1", "9223372036854775807", "9223372036854775808", "1e3", "null", "true", "[]", "{}", "\"\"", "\"\\ud800\""] {
-        for method in ["\"agent/listTools\"", "\"\"", "null", "7", "[]", "\"no/such\"", "\"$/unknown\"", "\"rpc.discover\""] {
-            text(&format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":{method}}}"));
+    for id in [
+        "1.5",
+        "-1",
+        "9223372036854775807",
+        "9223372036854775808",
+        "1e3",
+        "null",
+        "true",
+        "[]",
+        "{}",
+        "\"\"",
+        "\"\\ud800\"",
+    ] {
+        for method in [
+            "\"agent/listTools\"",
+            "\"\"",
+            "null",
+            "7",
+            "[]",
+            "\"no/such\"",
+            "\"$/unknown\"",
+            "\"rpc.discover\"",
+        ] {
+            text(&format!(
+                "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":{method}}}"
+            ));
         }
     }
     for version in ["1.0", "2", "", "2.0 "] {
-        text(&format!("{{\"jsonrpc\":\"{version}\",\"id\":5001,\"method\":\"agent/listTools\"}}"));
+        text(&format!(
+            "{{\"jsonrpc\":\"{version}\",\"id\":5001,\"method\":\"agent/listTools\"}}"
+        ));
     }
     text("{\"id\":5002,\"method\":\"agent/listTools\"}");
     text("{\"jsonrpc\":2.0,\"id\":5003,\"method\":\"agent/listTools\"}");
@@ -145,7 +222,13 @@ fn nasty_bodies(session: &str) -> Vec<Vec<u8>> {
     text("[{\"jsonrpc\":\"2.0\",\"id\":5008,\"method\":\"agent/listTools\"}]");
     text("[{\"jsonrpc\":\"2.0\",\"method\":\"exit\"}]");
     // Answers to questions that were not asked.
-    for answer in ["\"result\":null", "\"result\":{}", "\"error\":{\"code\":1,\"message\":\"x\"}", "\"error\":null", "\"error\":7"] {
+    for answer in [
+        "\"result\":null",
+        "\"result\":{}",
+        "\"error\":{\"code\":1,\"message\":\"x\"}",
+        "\"error\":null",
+        "\"error\":7",
+    ] {
         for id in ["1", "\"x\"", "null", "99999"] {
             text(&format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{answer}}}"));
         }
@@ -154,40 +237,86 @@ fn nasty_bodies(session: &str) -> Vec<Vec<u8>> {
     for depth in [100, 127, 128, 1_000, 100_000] {
         text(&"[".repeat(depth));
         let nested = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-        text(&format!("{{\"jsonrpc\":\"2.0\",\"id\":6001,\"method\":\"agent/prompt\",\"params\":{nested}}}"));
+        text(&format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":6001,\"method\":\"agent/prompt\",\"params\":{nested}}}"
+        ));
     }
-    text(&format!("{{\"jsonrpc\":\"2.0\",\"id\":6002,\"method\":\"{}\"}}", "m".repeat(100_000)));
-    text(&format!("{{\"jsonrpc\":\"2.0\",\"id\":\"{}\",\"method\":\"agent/listTools\"}}", "i".repeat(100_000)));
-    text(&format!("{{\"jsonrpc\":\"2.0\",\"id\":6003,\"{}\":1}}", "k".repeat(100_000)));
+    text(&format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":6002,\"method\":\"{}\"}}",
+        "m".repeat(100_000)
+    ));
+    text(&format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":\"{}\",\"method\":\"agent/listTools\"}}",
+        "i".repeat(100_000)
+    ));
+    text(&format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":6003,\"{}\":1}}",
+        "k".repeat(100_000)
+    ));
     // Wrong types in params, requests and notifications alike.
     let values = [
-        "null", "0", "-1", "1e300", "\"\"", "\"x\"", "\"\\u0000\"", "[]", "[[]]", "{}", "{\"a\":{}}", "true",
-        "\"../../etc/passwd\"", "18446744073709551616",
+        "null",
+        "0",
+        "-1",
+        "1e300",
+        "\"\"",
+        "\"x\"",
+        "\"\\u0000\"",
+        "[]",
+        "[[]]",
+        "{}",
+        "{\"a\":{}}",
+        "true",
+        "\"../../etc/passwd\"",
+        "18446744073709551616",
     ];
     let fields = [
-        ("agent/newSession", "cwd"), ("agent/newSession", "mode"), ("agent/prompt", "prompt"), ("agent/prompt", "sessionId"),
-        ("agent/steer", "prompt"), ("agent/approvalRespond", "approvalId"), ("agent/listSessions", "limit"),
-        ("agent/listSessions", "cursor"), ("agent/loadSession", "sessionId"), ("agent/loadSession", "tail"),
-        ("agent/loadSession", "afterSeq"), ("agent/renameSession", "title"), ("agent/setMode", "mode"),
-        ("agent/setTrust", "folder"), ("agent/readContent", "ref"), ("agent/readContent", "offset"),
-        ("agent/deleteSession", "sessionId"), ("agent/revokeGrant", "grantId"), ("agent/metrics", "sessionId"),
+        ("agent/newSession", "cwd"),
+        ("agent/newSession", "mode"),
+        ("agent/prompt", "prompt"),
+        ("agent/prompt", "sessionId"),
+        ("agent/steer", "prompt"),
+        ("agent/approvalRespond", "approvalId"),
+        ("agent/listSessions", "limit"),
+        ("agent/listSessions", "cursor"),
+        ("agent/loadSession", "sessionId"),
+        ("agent/loadSession", "tail"),
+        ("agent/loadSession", "afterSeq"),
+        ("agent/renameSession", "title"),
+        ("agent/setMode", "mode"),
+        ("agent/setTrust", "folder"),
+        ("agent/readContent", "ref"),
+        ("agent/readContent", "offset"),
+        ("agent/deleteSession", "sessionId"),
+        ("agent/revokeGrant", "grantId"),
+        ("agent/metrics", "sessionId"),
         ("agent/resumeTurn", "sessionId"),
     ];
     let mut id = 7_000;
     for (method, field) in fields {
         for value in values {
             id += 1;
-            text(&format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\",\"params\":{{\"{field}\":{value}}}}}"));
+            text(&format!(
+                "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\",\"params\":{{\"{field}\":{value}}}}}"
+            ));
         }
     }
     for (method, field) in [
-        ("agent/cancel", "sessionId"), ("agent/cancel", "turnId"), ("$/cancelRequest", "id"), ("$/setTrace", "value"),
-        ("textDocument/didOpen", "textDocument"), ("textDocument/didChange", "contentChanges"),
-        ("workspace/didChangeConfiguration", "settings"), ("workspace/didChangeWorkspaceFolders", "event"), ("initialized", "x"),
+        ("agent/cancel", "sessionId"),
+        ("agent/cancel", "turnId"),
+        ("$/cancelRequest", "id"),
+        ("$/setTrace", "value"),
+        ("textDocument/didOpen", "textDocument"),
+        ("textDocument/didChange", "contentChanges"),
+        ("workspace/didChangeConfiguration", "settings"),
+        ("workspace/didChangeWorkspaceFolders", "event"),
+        ("initialized", "x"),
         ("no/such", "x"),
     ] {
         for value in values {
-            text(&format!("{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",\"params\":{{\"{field}\":{value}}}}}"));
+            text(&format!(
+                "{{\"jsonrpc\":\"2.0\",\"method\":\"{method}\",\"params\":{{\"{field}\":{value}}}}}"
+            ));
         }
     }
     // A running session's own methods, wrongly.
@@ -197,7 +326,12 @@ fn nasty_bodies(session: &str) -> Vec<Vec<u8>> {
             "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"agent/prompt\",\"params\":{{\"sessionId\":\"{session}\",\"prompt\":{value}}}}}"
         ));
     }
-    for bytes in [&b"\xff\xfe"[..], b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}", b"\0\0\0", b"{\"a\":\"\x01\"}"] {
+    for bytes in [
+        &b"\xff\xfe"[..],
+        b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}",
+        b"\0\0\0",
+        b"{\"a\":\"\x01\"}",
+    ] {
         bodies.push(bytes.to_vec());
     }
     bodies
@@ -218,7 +352,10 @@ fn hundreds_of_nasty_bodies_do_no_harm() {
         }
         client.ping();
         for error in client.take_null_errors() {
-            assert!([-32700, -32600, -32601, -32602].contains(&error.code), "{error:?}");
+            assert!(
+                [-32700, -32600, -32601, -32602].contains(&error.code),
+                "{error:?}"
+            );
         }
     }
     // Sessions that were made by the way have no running turns; ours is unharmed.
@@ -271,26 +408,74 @@ fn wrong_params_name_the_field() {
     let session = client.session();
     for (method, params, field) in [
         ("agent/prompt", json!({"sessionId": session}), "prompt"),
-        ("agent/prompt", json!({"sessionId": session, "prompt": 7}), "prompt"),
-        ("agent/prompt", json!({"sessionId": session, "prompt": ""}), "prompt"),
-        ("agent/prompt", json!({"sessionId": session, "prompt": [{"type": "txt"}]}), "prompt"),
+        (
+            "agent/prompt",
+            json!({"sessionId": session, "prompt": 7}),
+            "prompt",
+        ),
+        (
+            "agent/prompt",
+            json!({"sessionId": session, "prompt": ""}),
+            "prompt",
+        ),
+        (
+            "agent/prompt",
+            json!({"sessionId": session, "prompt": [{"type": "txt"}]}),
+            "prompt",
+        ),
         ("agent/prompt", json!({"prompt": "x"}), "sessionId"),
-        ("agent/prompt", json!({"prompt": "x", "sessionId": 1}), "sessionId"),
+        (
+            "agent/prompt",
+            json!({"prompt": "x", "sessionId": 1}),
+            "sessionId",
+        ),
         ("agent/newSession", json!({"mode": "yolo"}), "mode"),
         ("agent/newSession", json!({"cwd": "relative"}), "cwd"),
         ("agent/newSession", json!({"cwd": 7}), "cwd"),
-        ("agent/setMode", json!({"sessionId": session, "mode": "yolo"}), "mode"),
+        (
+            "agent/setMode",
+            json!({"sessionId": session, "mode": "yolo"}),
+            "mode",
+        ),
         ("agent/setMode", json!({"sessionId": session}), "mode"),
-        ("agent/setModel", json!({"sessionId": session, "model": " "}), "model"),
-        ("agent/loadSession", json!({"sessionId": session, "tail": 1001}), "tail"),
-        ("agent/loadSession", json!({"sessionId": session, "tail": -1}), "tail"),
-        ("agent/loadSession", json!({"sessionId": session, "afterSeq": "1"}), "afterSeq"),
+        (
+            "agent/setModel",
+            json!({"sessionId": session, "model": " "}),
+            "model",
+        ),
+        (
+            "agent/loadSession",
+            json!({"sessionId": session, "tail": 1001}),
+            "tail",
+        ),
+        (
+            "agent/loadSession",
+            json!({"sessionId": session, "tail": -1}),
+            "tail",
+        ),
+        (
+            "agent/loadSession",
+            json!({"sessionId": session, "afterSeq": "1"}),
+            "afterSeq",
+        ),
         ("agent/listSessions", json!({"limit": 0}), "limit"),
-        ("agent/renameSession", json!({"sessionId": session, "title": "a\nb"}), "title"),
-        ("agent/readContent", json!({"sessionId": session, "ref": "c:x", "limit": 0}), "limit"),
-        ("agent/setTrust", json!({"folder": "relative", "trusted": true}), "folder"),
+        (
+            "agent/renameSession",
+            json!({"sessionId": session, "title": "a\nb"}),
+            "title",
+        ),
+        (
+            "agent/readContent",
+            json!({"sessionId": session, "ref": "c:x", "limit": 0}),
+            "limit",
+        ),
+        (
+            "agent/setTrust",
+            json!({"folder": "relative", "trusted": true}),
+            "folder",
+        ),
         ("agent/setTrust", json!({"folder": "/x"}), "trusted"),
-        ("agent/prompt", json!("text"), "params"),
+        ("agent/prompt", json!(["text"]), "params"),
     ] {
         let error = client.refused(method, params.clone());
         assert_eq!(
@@ -317,7 +502,11 @@ fn an_id_that_is_in_use_is_refused_and_the_first_use_goes_on() {
     let body = json!({"jsonrpc": "2.0", "id": id, "method": "agent/prompt", "params": params}).to_string();
     client.frame(body.as_bytes());
     world.at(&gate);
-    client.frame(json!({"jsonrpc": "2.0", "id": id, "method": "agent/listTools"}).to_string().as_bytes());
+    client.frame(
+        json!({"jsonrpc": "2.0", "id": id, "method": "agent/listTools"})
+            .to_string()
+            .as_bytes(),
+    );
     let error = client.refusal(&wanted);
     assert_eq!(error.code, -32600, "{error:?}");
     let wanted = client.expect_answer(&id, "agent/prompt", &session);

@@ -249,7 +249,10 @@ mod tests {
         for (value, wrong) in [
             (json!({"sessionId": 7, "prompt": "hi"}), "sessionId"),
             (json!({"sessionId": "s", "prompt": 7}), "prompt"),
-            (json!({"sessionId": "s", "prompt": [{"type": "text"}], "unknown": 1}), "prompt"),
+            (
+                json!({"sessionId": "s", "prompt": [{"type": "text"}], "unknown": 1}),
+                "prompt",
+            ),
             (json!([]), "params"),
         ] {
             let error = params::<wire::PromptParams>(value).unwrap_err();

@@ -72,7 +72,6 @@ struct State {
     /// The reader shall not read.
     paused: bool,
     ended: bool,
-    bytes: u64,
 }
 
 #[derive(Default)]
@@ -228,7 +227,9 @@ impl Client {
 
     /// The answer to a request, and when it came.
     pub fn answer_at(&self, id: &Id) -> (Answer, Instant) {
-        self.wait(&format!("the answer to request {}", id.0), |state| state.answers.remove(id))
+        self.wait(&format!("the answer to request {}", id.0), |state| {
+            state.answers.remove(id)
+        })
     }
 
     /// Asks and reads the result.
@@ -301,7 +302,10 @@ impl Client {
 
     /// Sends a prompt.
     pub fn prompt(&self, session: &str, prompt: impl Into<Value>) -> Id {
-        self.send("agent/prompt", json!({"sessionId": session, "prompt": prompt.into()}))
+        self.send(
+            "agent/prompt",
+            json!({"sessionId": session, "prompt": prompt.into()}),
+        )
     }
 
     /// Sends a prompt and waits for its turn's end.
@@ -383,7 +387,10 @@ impl Client {
     /// The reasons of a session's transitions so far.
     pub fn reasons(&self, session: &str) -> Vec<String> {
         let transitions = self.all(session, "agent/transition");
-        transitions.iter().map(|note| note.text("reason").to_owned()).collect()
+        transitions
+            .iter()
+            .map(|note| note.text("reason").to_owned())
+            .collect()
     }
 
     /// What was shown of messages' text in a session so far, retracted or not.
@@ -399,9 +406,9 @@ impl Client {
         self.pid
     }
 
-    /// Bytes that were read from the server.
-    pub fn bytes(&self) -> u64 {
-        self.shared.lock().bytes
+    /// How many processes there are of this server, itself included.
+    pub fn processes(&self) -> usize {
+        folders::marked_processes(&self.mark).len()
     }
 
     /// Stops reading, after at most one more read.
@@ -422,14 +429,21 @@ impl Client {
 
     /// Sends a signal to the server.
     pub fn signal(&self, signal: rustix::process::Signal) {
-        let pid = i32::try_from(self.pid).ok().and_then(rustix::process::Pid::from_raw);
+        let pid = i32::try_from(self.pid)
+            .ok()
+            .and_then(rustix::process::Pid::from_raw);
         rustix::process::kill_process(pid.expect("a pid"), signal).expect("the signal is sent");
     }
 
     /// Kills the server without a warning. What it had not answered stays so.
     pub fn kill(self) {
         *self.killed.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        if self.child.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+        if self
+            .child
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_some()
+        {
             self.signal(rustix::process::Signal::KILL);
         }
         drop(self);
@@ -440,7 +454,11 @@ impl Client {
         let start = now();
         self.wait("the server's end", |state| state.ended.then_some(()));
         let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
-        let status = child.take().expect("a running server").wait().expect("its status");
+        let status = child
+            .take()
+            .expect("a running server")
+            .wait()
+            .expect("its status");
         (status.code(), start.elapsed())
     }
 
@@ -468,10 +486,18 @@ impl Client {
             let left = deadline.saturating_duration_since(now());
             // A server that is gone sends nothing any more.
             if left.is_zero() || state.ended {
-                let why = if state.ended { "the server ended" } else { "it did not come in time" };
+                let why = if state.ended {
+                    "the server ended"
+                } else {
+                    "it did not come in time"
+                };
                 let report = report(&state);
                 drop(state);
-                panic!("waiting for {what}: {why}\n{report}\nstderr: {}\nlog: {}", self.stderr(), self.log());
+                panic!(
+                    "waiting for {what}: {why}\n{report}\nstderr: {}\nlog: {}",
+                    self.stderr(),
+                    self.log()
+                );
             }
             let waited = self.shared.changed.wait_timeout(state, left);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -486,7 +512,10 @@ impl Client {
     /// The end of the log.
     pub fn log(&self) -> String {
         let files = folders::contents(&self.world.path("state"));
-        let text: String = files.values().map(|bytes| String::from_utf8_lossy(bytes)).collect();
+        let text: String = files
+            .values()
+            .map(|bytes| String::from_utf8_lossy(bytes))
+            .collect();
         let start = text.ceil_char_boundary(text.len().saturating_sub(4000));
         text[start..].to_owned()
     }
@@ -498,13 +527,19 @@ impl Client {
         self.read_on();
         let quiet = folders::contents(&self.world.workspace());
         let idle = self.shared.lock().checker.running() == 0;
-        if !killed && self.child.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+        if !killed
+            && self
+                .child
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .is_some()
+        {
             self.end_in_order(&mut wrong);
         }
-        if let Some(mut child) = self.child.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            if let Err(error) = child.wait() {
-                wrong.push(format!("the server's status cannot be read: {error}"));
-            }
+        if let Some(mut child) = self.child.lock().unwrap_or_else(PoisonError::into_inner).take()
+            && let Err(error) = child.wait()
+        {
+            wrong.push(format!("the server's status cannot be read: {error}"));
         }
         drop(self.stdin.lock().unwrap_or_else(PoisonError::into_inner).take());
         if let Some(reader) = self.reader.take() {
@@ -514,9 +549,24 @@ impl Client {
         state.checker.end(killed);
         wrong.append(&mut state.checker.violations);
         if !killed {
-            wrong.extend(state.waiting.iter().map(|(id, what)| format!("request {} ({what:?}) was not answered", id.0)));
-            wrong.extend(state.answers.iter().map(|(id, what)| format!("nobody looked at the answer to {}: {what:?}", id.0)));
-            wrong.extend(state.nulls.iter().map(|error| format!("nobody looked at {error:?}")));
+            wrong.extend(
+                state
+                    .waiting
+                    .iter()
+                    .map(|(id, what)| format!("request {} ({what:?}) was not answered", id.0)),
+            );
+            wrong.extend(
+                state
+                    .answers
+                    .iter()
+                    .map(|(id, what)| format!("nobody looked at the answer to {}: {what:?}", id.0)),
+            );
+            wrong.extend(
+                state
+                    .nulls
+                    .iter()
+                    .map(|error| format!("nobody looked at {error:?}")),
+            );
         }
         wrong.extend(self.survivors());
         if idle && !killed && folders::contents(&self.world.workspace()) != quiet {
@@ -657,19 +707,26 @@ fn read_all(mut stdout: ChildStdout, shared: &Shared, secrets: &[String]) {
             }
         };
         let at = now();
-        let leaked: Vec<String> = bodies.iter().flat_map(|body| folders::holds(body, secrets)).collect();
+        let leaked: Vec<String> = bodies
+            .iter()
+            .flat_map(|body| folders::holds(body, secrets))
+            .collect();
         let parsed: Vec<(usize, Result<Value, _>)> = bodies
             .iter()
             .map(|body| (body.len(), serde_json::from_slice(body)))
             .collect();
         let mut state = shared.lock();
-        let leaked = leaked.into_iter().map(|secret| format!("{secret} was sent to the client"));
+        let leaked = leaked
+            .into_iter()
+            .map(|secret| format!("{secret} was sent to the client"));
         state.checker.violations.extend(leaked);
         for (bytes, body) in parsed {
-            state.bytes += bytes as u64;
             match body {
                 Ok(body) => state.take(body, bytes, at),
-                Err(error) => state.checker.violations.push(format!("a frame that is no JSON: {error}")),
+                Err(error) => state
+                    .checker
+                    .violations
+                    .push(format!("a frame that is no JSON: {error}")),
             }
         }
         let stop = broken.is_some() || !more;
@@ -701,11 +758,7 @@ impl State {
                 self.checker.violations.push(format!("the server asks {method}"));
             }
             if self.checker.notification(&method, &params, bytes).is_some() {
-                self.notes.push(Arc::new(Note {
-                    method,
-                    params,
-                    at,
-                }));
+                self.notes.push(Arc::new(Note { method, params, at }));
             }
             return;
         }
@@ -716,7 +769,12 @@ impl State {
                 message: error["message"].as_str().unwrap_or_default().to_owned(),
                 data: error["data"].clone(),
             }),
-            _ => return self.checker.violations.push(format!("neither question nor answer: {body}")),
+            _ => {
+                return self
+                    .checker
+                    .violations
+                    .push(format!("neither question nor answer: {body}"));
+            }
         };
         if let Err(error) = &answer {
             self.check_error(error);
@@ -724,7 +782,10 @@ impl State {
         if body["id"].is_null() {
             match answer {
                 Err(error) => self.nulls.push_back(error),
-                Ok(result) => self.checker.violations.push(format!("a result with id null: {result}")),
+                Ok(result) => self
+                    .checker
+                    .violations
+                    .push(format!("a result with id null: {result}")),
             }
             return;
         }
@@ -733,10 +794,9 @@ impl State {
             if self.tolerant {
                 return;
             }
-            return self
-                .checker
-                .violations
-                .push(format!("an answer that nobody waits for, or a second one: {body}"));
+            return self.checker.violations.push(format!(
+                "an answer that nobody waits for, or a second one: {body}"
+            ));
         };
         self.check_answer(&method, &session, &answer);
         self.answers.insert(id, (answer, at));
@@ -748,7 +808,9 @@ impl State {
         let has_all = is("code") && is("message") && is("class");
         let cancelled = error.code == -32800 && is("reason") && is("state");
         if !(has_all || cancelled) || error.message.is_empty() {
-            self.checker.violations.push(format!("an error without its data: {error:?}"));
+            self.checker
+                .violations
+                .push(format!("an error without its data: {error:?}"));
         }
     }
 
@@ -756,12 +818,16 @@ impl State {
         let turn = match (method, answer) {
             ("agent/newSession", Ok(result)) => {
                 let id = result["sessionId"].as_str().unwrap_or_default();
-                return self.checker.created(id, result["seq"].as_u64().unwrap_or(u64::MAX));
+                return self
+                    .checker
+                    .created(id, result["seq"].as_u64().unwrap_or(u64::MAX));
             }
-            ("agent/loadSession", Ok(result)) => match serde_json::from_value::<LoadSessionResult>(result.clone()) {
-                Ok(result) => return self.checker.loaded(session, &result),
-                Err(error) => return self.checker.violations.push(format!("loadSession: {error}")),
-            },
+            ("agent/loadSession", Ok(result)) => {
+                match serde_json::from_value::<LoadSessionResult>(result.clone()) {
+                    Ok(result) => return self.checker.loaded(session, &result),
+                    Err(error) => return self.checker.violations.push(format!("loadSession: {error}")),
+                }
+            }
             ("agent/prompt" | "agent/resumeTurn", Ok(result)) => result,
             ("agent/prompt" | "agent/resumeTurn", Err(error)) if error.code == -32800 => &error.data,
             _ => return,
