@@ -133,24 +133,24 @@ fn allow_session_holds_for_the_session_only() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
-    world.mock().push(write("a", "1"));
+    world.mock().push(write("out/1", "1"));
     let id = client.prompt(&session, "do it");
     let asked = client.asked(&session);
     assert!(!asked.text("rule").is_empty(), "{}", asked.params);
     client.decide(&asked, "allowSession");
     client.done(&id);
-    world.mock().push(write("a", "2"));
+    world.mock().push(write("out/2", "2"));
     client.ask(&session, "again");
     assert_eq!(client.all(&session, "agent/approvalRequested").len(), 1);
-    assert_eq!(world.read("a").unwrap(), "2");
+    assert_eq!(world.read("out/2").unwrap(), "2");
     let grants: Value = client.call("agent/listGrants", json!({"sessionId": session}));
     assert_eq!(grants["grants"][0]["scope"], "session", "{grants}");
     let other = client.session();
-    world.mock().push(write("a", "3"));
+    world.mock().push(write("out/3", "3"));
     let id = client.prompt(&other, "do it");
     client.decide(&client.asked(&other), "deny");
     client.done(&id);
-    assert_eq!(world.read("a").unwrap(), "2");
+    assert_eq!(world.read("out/3"), None);
 }
 
 #[test]
@@ -158,16 +158,16 @@ fn allow_always_outlives_the_server_and_can_be_revoked() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
-    world.mock().push(write("a", "1"));
+    world.mock().push(write("out/1", "1"));
     let id = client.prompt(&session, "do it");
     client.decide(&client.asked(&session), "allowAlways");
     client.done(&id);
     drop(client);
     let client = world.start();
     let session = client.session();
-    world.mock().push(write("a", "2"));
+    world.mock().push(write("out/2", "2"));
     client.ask(&session, "again");
-    assert_eq!(world.read("a").unwrap(), "2");
+    assert_eq!(world.read("out/2").unwrap(), "2");
     let grants: Value = client.call("agent/listGrants", json!({}));
     let grant = &grants["grants"][0];
     assert_eq!(
@@ -177,11 +177,11 @@ fn allow_always_outlives_the_server_and_can_be_revoked() {
     let _: Value = client.call("agent/revokeGrant", json!({"grantId": grant["grantId"]}));
     let error = client.refused("agent/revokeGrant", json!({"grantId": grant["grantId"]}));
     assert_eq!(error.data["refusal"], "unknownGrant");
-    world.mock().push(write("a", "3"));
+    world.mock().push(write("out/3", "3"));
     let id = client.prompt(&session, "and now");
     client.decide(&client.asked(&session), "deny");
     client.done(&id);
-    assert_eq!(world.read("a").unwrap(), "2");
+    assert_eq!(world.read("out/3"), None);
     // Nothing of it stands in the repository.
     assert_eq!(world.read(".agentls/config.toml"), None);
 }
@@ -352,14 +352,17 @@ fn secrets_and_what_lies_outside_ask() {
     let outside = world.path("outside.txt");
     std::fs::write(&outside, "outside\n").unwrap();
     std::os::unix::fs::symlink(&outside, world.workspace().join("link")).unwrap();
+    std::os::unix::fs::symlink(world.path("tmp"), world.workspace().join("away")).unwrap();
+    let beside = world.path("beside.txt");
     let client = world.start();
     for (tool, input) in [
         ("read_file", json!({"path": ".env"})),
         ("read_file", json!({"path": outside})),
         ("read_file", json!({"path": "../outside.txt"})),
         ("read_file", json!({"path": "link"})),
-        ("write_file", json!({"path": "link", "content": "x"})),
-        ("write_file", json!({"path": outside, "content": "x"})),
+        ("write_file", json!({"path": "away/new.txt", "content": "x"})),
+        ("write_file", json!({"path": beside, "content": "x"})),
+        ("write_file", json!({"path": "../beside.txt", "content": "x"})),
     ] {
         for mode in ["ask", "autoEdit"] {
             let session = client.session_with(json!({"mode": mode}));
@@ -374,7 +377,7 @@ fn secrets_and_what_lies_outside_ask() {
             assert_eq!(client.done(&id).text, "ok");
         }
     }
-    assert_eq!(std::fs::read_to_string(&outside).unwrap(), "outside\n");
+    assert!(!beside.exists() && !world.path("tmp/new.txt").exists());
 }
 
 #[test]

@@ -30,12 +30,16 @@ fn transient() -> Vec<(&'static str, Reply)> {
 
 #[test]
 fn a_transient_failure_is_made_good_and_told() {
-    for (name, failure) in transient() {
+    for (model, (name, failure)) in ["mock", "other"]
+        .into_iter()
+        .flat_map(|model| transient().into_iter().map(move |case| (model, case)))
+    {
         let world = World::new();
         world.mock().push(failure);
         world.mock().push(Reply::text("here I am"));
         let client = world.start();
-        let session = client.session();
+        let session = client.session_with(json!({"model": model}));
+        let name = format!("{model}: {name}");
         let ended = client.ask(&session, "hello");
         assert_eq!(ended.text, "here I am", "{name}");
         assert_eq!(world.requests(), 2, "{name}");
@@ -48,11 +52,8 @@ fn a_transient_failure_is_made_good_and_told() {
             (&json!(1), &json!(3)),
             "{name}"
         );
-        assert_eq!(
-            (&retry["provider"], &retry["model"]),
-            (&json!("mock"), &json!("mock-model")),
-            "{name}"
-        );
+        assert_eq!(retry["provider"], model, "{name}");
+        assert_eq!(retry["model"], format!("{model}-model"), "{name}");
         assert_eq!(retry["error"]["class"], "retryable", "{name}: {retry}");
         assert!(
             retry["next"].as_str().is_some_and(|next| !next.is_empty()),

@@ -64,14 +64,9 @@ fn sessions_are_listed_searched_renamed_and_deleted() {
         "agent/renameSession",
         json!({"sessionId": first, "title": "Stripes"}),
     );
-    assert_eq!(
-        client
-            .all(&first, "agent/sessionUpdated")
-            .pop()
-            .unwrap()
-            .text("title"),
-        "Stripes"
-    );
+    client.next_where(&first, "agent/sessionUpdated", |note| {
+        note.text("title") == "Stripes"
+    });
     assert_eq!(
         listed(&client, json!({"query": "Stripes"}))[0]["title"],
         "Stripes"

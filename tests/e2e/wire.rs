@@ -475,7 +475,7 @@ fn wrong_params_name_the_field() {
             "folder",
         ),
         ("agent/setTrust", json!({"folder": "/x"}), "trusted"),
-        ("agent/prompt", json!("text"), "params"),
+        ("agent/prompt", json!(["text"]), "params"),
     ] {
         let error = client.refused(method, params.clone());
         assert_eq!(

@@ -357,7 +357,8 @@ impl View {
         let id = &call.tool_call_id;
         let before = self.calls.insert(id.clone(), call.status);
         let fine = match (before, call.status) {
-            (None, ToolCallStatus::Pending) => true,
+            // One that a cancel, a crash or the message's own end kept from being announced.
+            (None, ToolCallStatus::Pending | ToolCallStatus::Cancelled) => true,
             // It was announced over another connection.
             (None, _) => !self.whole,
             (Some(before), now) => !is_final(before) && rank(now) > rank(before) || asked_again(before, now),
@@ -431,5 +432,155 @@ fn compare(id: &str, what: &str, told: &(String, u64, bool), shown: &str, wrong:
             shown.len(),
             excerpt(shown)
         ));
+    }
+}
+
+/// The checker sees what it is there for.
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const TURN: &str = "turn_1";
+
+    fn event(seq: u64, mut more: Value) -> Value {
+        more["sessionId"] = "ses_1".into();
+        more["turnId"] = TURN.into();
+        more["at"] = 1.into();
+        if seq > 0 {
+            more["seq"] = seq.into();
+        } else {
+            more.as_object_mut().expect("an object").remove("at");
+        }
+        more
+    }
+
+    fn end(seq: u64) -> (&'static str, Value) {
+        let usage = json!({"inputTokens": 0, "outputTokens": 0, "cacheReadTokens": 0, "cacheWriteTokens": 0});
+        let end = json!({"reason": "completed", "state": "completed", "usage": usage});
+        ("agent/turnEnded", event(seq, end))
+    }
+
+    fn start(seq: u64) -> (&'static str, Value) {
+        ("agent/turnStarted", event(seq, json!({})))
+    }
+
+    fn delta(message: &str, offset: u64, text: &str) -> (&'static str, Value) {
+        let delta = json!({"messageId": message, "offset": offset, "text": text});
+        ("agent/textDelta", event(0, delta))
+    }
+
+    fn message(seq: u64, message: &str, text: &str) -> (&'static str, Value) {
+        let content = json!([{"type": "text", "text": text}]);
+        let said = json!({"messageId": message, "role": "assistant", "content": content});
+        ("agent/message", event(seq, said))
+    }
+
+    fn call(seq: u64, status: &str) -> (&'static str, Value) {
+        let mut call = json!({"toolCallId": "call_1", "name": "x", "title": "x", "status": status});
+        if status == "completed" {
+            call["output"] = "x".into();
+        }
+        ("agent/toolCall", event(seq, call))
+    }
+
+    fn verdict(events: Vec<(&str, Value)>) -> String {
+        let mut checker = Checker {
+            initialized: true,
+            ..Checker::default()
+        };
+        checker.created("ses_1", 0);
+        for (method, params) in events {
+            checker.notification(method, &params, 100);
+        }
+        checker.end(false);
+        checker.violations.join("; ")
+    }
+
+    #[test]
+    fn what_is_right_passes() {
+        let fine = vec![
+            start(1),
+            delta("m", 0, "a"),
+            delta("m", 1, "b"),
+            message(2, "m", "ab"),
+            call(3, "pending"),
+            call(4, "running"),
+            call(5, "completed"),
+            end(6),
+        ];
+        assert_eq!(verdict(fine), "");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (events, says) in [
+            (vec![start(1), end(3)], "has seq 3 after 1"),
+            (vec![start(1), end(1)], "has seq 1 after 1"),
+            (vec![start(1)], "has no end"),
+            (vec![start(1), end(2), end(3)], "ends twice"),
+            (vec![start(1), end(2), delta("m", 0, "a")], "after its end"),
+            (vec![end(1)], "before its start"),
+            (
+                vec![start(1), delta("m", 1, "a"), message(2, "m", "a"), end(3)],
+                "at 1, 0 bytes were shown",
+            ),
+            (
+                vec![start(1), delta("m", 0, "a"), message(2, "m", "b"), end(3)],
+                "shown were",
+            ),
+            (vec![start(1), message(2, "m", "b"), end(3)], "shown were"),
+            (
+                vec![start(1), delta("m", 0, "a"), end(2)],
+                "neither completed nor retracted",
+            ),
+            (vec![start(1), call(2, "pending"), end(3)], "without a result"),
+            (
+                vec![
+                    start(1),
+                    call(2, "pending"),
+                    call(3, "completed"),
+                    call(4, "running"),
+                    end(5),
+                ],
+                "goes from",
+            ),
+            (vec![("agent/unknown", json!({}))], "unknown notification"),
+            (
+                vec![("agent/turnStarted", event(1, json!({"extra": 1}))), end(2)],
+                "more than its type",
+            ),
+            (vec![("agent/turnStarted", json!({}))], "does not parse"),
+        ] {
+            let verdict = verdict(events);
+            assert!(verdict.contains(says), "{says:?} is not in {verdict:?}");
+        }
+    }
+
+    #[test]
+    fn stray_bytes_are_seen() {
+        for (bytes, good) in [
+            (&b"Content-Length: 2\r\n\r\n{}"[..], true),
+            (b"Content-Length: 2\r\n\r\n{}\n", false),
+            (b"warning: x\nContent-Length: 2\r\n\r\n{}", false),
+            (b"content-length: 2\r\n\r\n{}", false),
+            (b"Content-Length: x\r\n\r\n{}", false),
+        ] {
+            let mut frames = super::super::frames::Frames::default();
+            let mut from = bytes;
+            while frames.fill(&mut from).expect("bytes") {}
+            let mut verdict = Ok(());
+            loop {
+                match frames.next() {
+                    Ok(Some(_)) => {}
+                    Ok(None) => break,
+                    Err(why) => {
+                        verdict = Err(why);
+                        break;
+                    }
+                }
+            }
+            assert_eq!(verdict.is_ok(), good, "{verdict:?}");
+        }
     }
 }

@@ -72,7 +72,6 @@ struct State {
     /// The reader shall not read.
     paused: bool,
     ended: bool,
-    bytes: u64,
 }
 
 #[derive(Default)]
@@ -407,9 +406,9 @@ impl Client {
         self.pid
     }
 
-    /// Bytes that were read from the server.
-    pub fn bytes(&self) -> u64 {
-        self.shared.lock().bytes
+    /// How many processes there are of this server, itself included.
+    pub fn processes(&self) -> usize {
+        folders::marked_processes(&self.mark).len()
     }
 
     /// Stops reading, after at most one more read.
@@ -537,10 +536,10 @@ impl Client {
         {
             self.end_in_order(&mut wrong);
         }
-        if let Some(mut child) = self.child.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            if let Err(error) = child.wait() {
-                wrong.push(format!("the server's status cannot be read: {error}"));
-            }
+        if let Some(mut child) = self.child.lock().unwrap_or_else(PoisonError::into_inner).take()
+            && let Err(error) = child.wait()
+        {
+            wrong.push(format!("the server's status cannot be read: {error}"));
         }
         drop(self.stdin.lock().unwrap_or_else(PoisonError::into_inner).take());
         if let Some(reader) = self.reader.take() {
@@ -722,7 +721,6 @@ fn read_all(mut stdout: ChildStdout, shared: &Shared, secrets: &[String]) {
             .map(|secret| format!("{secret} was sent to the client"));
         state.checker.violations.extend(leaked);
         for (bytes, body) in parsed {
-            state.bytes += bytes as u64;
             match body {
                 Ok(body) => state.take(body, bytes, at),
                 Err(error) => state
