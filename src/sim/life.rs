@@ -75,6 +75,7 @@ pub(super) fn live(world: &Arc<World>, data: &Path, wall_ms: i64, fate: Fate) ->
         clock::set_virtual(wall_ms);
         random::seed(fate.seed);
         chaos::begin(fate.seed, wildness);
+        world.check().note(format!("a life begins: {fate:?}"));
         let life = whole(world.clone(), data.to_path_buf(), fate);
         tokio::select! { biased;
             () = chaos::frozen() => false,
