@@ -29,7 +29,10 @@ struct Args {
     /// Goes on after a violation, and lists all of them.
     #[arg(long)]
     all: bool,
-    /// Shows every line of the last ones, however long.
+    /// So many of the last lines are shown with a violation.
+    #[arg(long, default_value_t = 60)]
+    lines: usize,
+    /// Shows the lines of every world, and however long they are.
     #[arg(long)]
     whole: bool,
     /// Where stores are kept meanwhile.
@@ -59,13 +62,16 @@ fn main() -> ExitCode {
     let mut sum = Sum::default();
     while sum.turns < args.turns {
         let seed = args.seed + sum.worlds;
-        let report = match simulate(seed, args.world, &data) {
+        let report = match simulate(seed, args.world, &data, args.lines) {
             Ok(report) => report,
             Err(error) => {
                 println!("seed {seed}: the simulator failed: {error}");
                 return ExitCode::from(2);
             }
         };
+        if args.whole {
+            report.log.iter().for_each(|line| println!("{line}"));
+        }
         sum.add(&report);
         if let Some(failure) = &report.failure {
             sum.failures += 1;
@@ -75,11 +81,23 @@ fn main() -> ExitCode {
             }
         }
         if args.check_determinism {
-            match simulate(seed, args.world, &data) {
+            match simulate(seed, args.world, &data, args.lines) {
                 Ok(again) if again.fingerprint == report.fingerprint => {}
-                _ => {
-                    println!("\nseed {seed} does not replay: {:?}", report.fingerprint);
+                Ok(again) => {
+                    println!("\nseed {seed} does not replay; the first difference in its last lines:");
+                    let differs = |(first, second)| first != second;
+                    let at = report.log.iter().zip(&again.log).position(differs).unwrap_or(0);
+                    for log in [&report.log, &again.log] {
+                        for line in &log[at.saturating_sub(5)..log.len().min(at + 3)] {
+                            println!("{}", line.chars().take(260).collect::<String>());
+                        }
+                        println!();
+                    }
                     return ExitCode::FAILURE;
+                }
+                Err(error) => {
+                    println!("seed {seed}: the simulator failed: {error}");
+                    return ExitCode::from(2);
                 }
             }
         }
@@ -129,10 +147,7 @@ fn tell(args: &Args, seed: u64, failure: &str, report: &Report) {
     }
     println!("{}", report.temper);
     for line in &report.log {
-        match args.whole {
-            true => println!("{line}"),
-            false => println!("{}", line.chars().take(260).collect::<String>()),
-        }
+        println!("{}", line.chars().take(260).collect::<String>());
     }
     println!("again: sim --seed {seed} --turns 1 --world {}", args.world);
 }

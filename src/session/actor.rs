@@ -184,13 +184,12 @@ impl Actor {
 
     /// Runs until the session is left idle, deleted, or the server ends.
     pub(super) async fn run(mut self) {
-        let mut health = self.house.store.writes.watch_health();
         let mut room: Option<RoomAsked> = None;
         while !(self.ending && self.turn.is_none()) {
             if !self.out.is_empty() && room.is_none() {
                 room = Some(Box::pin(self.house.store.writes.reserve()));
             }
-            let wake = self.wake(&mut room, &mut health).await;
+            let wake = self.wake(&mut room).await;
             match wake {
                 Wake::Command(Some(command)) => {
                     self.last_used = clock::now();
@@ -228,11 +227,7 @@ impl Actor {
         self.leave().await;
     }
 
-    async fn wake(
-        &mut self,
-        room: &mut Option<RoomAsked>,
-        health: &mut tokio::sync::watch::Receiver<Health>,
-    ) -> Wake {
+    async fn wake(&mut self, room: &mut Option<RoomAsked>) -> Wake {
         let approval_deadline = self.approval_deadline();
         let stop_limit = self
             .turn
@@ -241,6 +236,7 @@ impl Actor {
             .map(|(_, since)| since + STOP_LIMIT);
         let idle_at = self.idle_at();
         let room_waits = room.is_some();
+        let store = &self.house.store.writes;
         let can_stop = self.turn.as_ref().is_some_and(|turn| turn.stopping.is_none());
         // The turn's messages are taken only while nothing waits for the store: its queue is the bound.
         let listen = self.out.is_empty();
@@ -255,7 +251,7 @@ impl Actor {
             Some(()) = self.answers.next(), if !self.answers.is_empty() => Wake::Answered,
             Some(message) = receive(messages), if has_messages => Wake::Message(message),
             ended = maybe(task), if has_task => Wake::TurnEnded(ended),
-            () = gone(health), if can_stop => Wake::StoreGone,
+            () = store.until_health(|health| health == Health::Gone), if can_stop => Wake::StoreGone,
             () = at(self.partial_due) => Wake::Partial,
             () = at(approval_deadline) => Wake::ApprovalTimeout,
             () = at(stop_limit) => Wake::StopLimit,
@@ -454,12 +450,6 @@ async fn at(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,
-    }
-}
-
-async fn gone(health: &mut tokio::sync::watch::Receiver<Health>) {
-    if health.wait_for(|health| *health == Health::Gone).await.is_err() {
-        std::future::pending::<()>().await;
     }
 }
 

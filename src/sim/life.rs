@@ -80,6 +80,7 @@ pub(super) fn live(
         clock::set_virtual(wall_ms);
         random::seed(fate.seed);
         chaos::begin(fate.seed, wildness);
+        world.check().note(format!("a life begins: {fate:?}"));
         let life = whole(world.clone(), data.to_path_buf(), fate);
         tokio::select! { biased;
             () = chaos::frozen() => false,

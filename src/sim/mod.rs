@@ -56,14 +56,15 @@ pub struct Report {
     pub temper: String,
 }
 
-/// Simulates the world of `seed` with its store in the folder `data`, which is made and removed.
+/// Simulates the world of `seed` with its store in the folder `data`, which is made and removed; keeps so
+/// many `lines` of its log.
 ///
 /// # Errors
 /// The folder cannot be made or removed, or no runtime started.
-pub fn simulate(seed: u64, turns: u64, data: &Path) -> io::Result<Report> {
+pub fn simulate(seed: u64, turns: u64, data: &Path, lines: usize) -> io::Result<Report> {
     let _ = std::fs::remove_dir_all(data);
     expect_panics();
-    let world = World::new(seed);
+    let world = World::new(seed, lines);
     let mut report = Report {
         temper: format!("{:?}", world.knobs),
         ..Report::default()
@@ -74,7 +75,6 @@ pub fn simulate(seed: u64, turns: u64, data: &Path) -> io::Result<Report> {
     while world.check().turns() < turns && world.check().failure().is_none() && lives < 40 + turns {
         lives += 1;
         let fate = fate(&world, turns);
-        world.check().note(format!("life {lives}: {fate:?}"));
         let (ended, now) = live(&world, data, wall_ms, fate)?;
         wall_ms = now;
         if let Some(panic) = PANIC.take() {

@@ -224,7 +224,7 @@ fn text(dice: &Dice, odd: bool, pieces: &mut Vec<StreamEvent>) {
     for _ in 0..=dice.below(8) {
         pieces.push(StreamEvent::Text(word(dice).to_owned()));
     }
-    if dice.chance(10) {
+    if dice.chance(2) {
         pieces.push(StreamEvent::Text("much ".repeat(20_000)));
     }
 }

@@ -31,7 +31,7 @@ pub(super) struct Act {
 }
 
 /// The ways of ending that are good.
-const WELL: &[&str] = &["ok", "ok", "ok", "chatty", "long", "empty", "is_error"];
+const WELL: &[&str] = &["ok", "ok", "ok", "chatty", "empty", "is_error"];
 /// And those that are not.
 const BADLY: &[&str] = &[
     "reported",
@@ -65,10 +65,10 @@ pub(super) fn registry(world: &Arc<World>) -> Registry {
 
 /// Arguments as a model would write them.
 pub(super) fn arguments(dice: &Dice, bad: u32, ms: u64) -> Value {
-    let how = if dice.chance(bad) {
-        dice.pick(BADLY)
-    } else {
-        dice.pick(WELL)
+    let how = match (dice.chance(bad), dice.chance(5)) {
+        (true, _) => dice.pick(BADLY),
+        (false, true) => "long",
+        (false, false) => dice.pick(WELL),
     };
     // Now and then longer than any time limit.
     let ms = if dice.chance(10) { 200_000 } else { ms };

@@ -74,10 +74,10 @@ impl Knobs {
 }
 
 impl World {
-    pub(super) fn new(seed: u64) -> Arc<Self> {
+    pub(super) fn new(seed: u64, lines: usize) -> Arc<Self> {
         let dice = Dice::new(seed);
         let knobs = Knobs::draw(&dice);
-        let check = Mutex::new(Checker::new(&knobs));
+        let check = Mutex::new(Checker::new(&knobs, lines));
         Arc::new(Self {
             dice,
             knobs,

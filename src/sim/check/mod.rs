@@ -24,13 +24,12 @@ use super::world::Knobs;
 use crate::base::{chaos, clock};
 use crate::domain::{Approval, Mode, SessionId, ToolCallId, TurnId};
 
-/// How many of the last lines are shown with a violation.
-const LINES: usize = 60;
-
 /// See the module.
 pub(super) struct Checker {
     failure: Option<String>,
     log: VecDeque<String>,
+    /// So many of the last lines are kept.
+    kept: usize,
     hash: u64,
     lines: u64,
     degraded: bool,
@@ -54,10 +53,11 @@ pub(super) struct Checker {
 }
 
 impl Checker {
-    pub(super) fn new(knobs: &Knobs) -> Self {
+    pub(super) fn new(knobs: &Knobs, kept: usize) -> Self {
         Self {
             failure: None,
             log: VecDeque::new(),
+            kept,
             hash: 0xcbf2_9ce4_8422_2325,
             lines: 0,
             degraded: false,
@@ -91,11 +91,14 @@ impl Checker {
 
     /// Adds a line to the log, which is the world's fingerprint too.
     pub(super) fn note(&mut self, line: String) {
-        for byte in line.bytes() {
-            self.hash = (self.hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
+        self.hash = line.as_bytes().chunks(8).fold(self.hash, |hash, word| {
+            let mut bytes = [0; 8];
+            bytes[..word.len()].copy_from_slice(word);
+            let mixed = (hash ^ u64::from_le_bytes(bytes)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            mixed ^ (mixed >> 29)
+        });
         self.lines += 1;
-        if self.log.len() == LINES {
+        if self.log.len() >= self.kept {
             self.log.pop_front();
         }
         self.log.push_back(format!("{:>12} {line}", clock::wall_ms()));
