@@ -110,12 +110,6 @@ pub(super) struct Asked {
     pub(super) deadline: Option<Instant>,
 }
 
-/// Whether the actor goes on.
-pub(super) enum Next {
-    Go,
-    Leave,
-}
-
 /// Room in the store's queue, asked for.
 type RoomAsked = Pin<Box<dyn Future<Output = Result<Room, StoreError>> + Send>>;
 
@@ -182,9 +176,7 @@ impl Actor {
             match wake {
                 Wake::Command(Some(command)) => {
                     self.last_used = clock::now();
-                    if let Next::Leave = self.command(command).await {
-                        break;
-                    }
+                    self.command(command).await;
                 }
                 Wake::Command(None) => break,
                 Wake::Room(granted) => {
@@ -194,10 +186,8 @@ impl Actor {
                 Wake::Message(message) => self.message(message),
                 Wake::TurnEnded(ended) => {
                     self.turn_ended(ended);
-                    if let Some(reply) = self.deleting.pop()
-                        && let Next::Leave = self.delete(reply).await
-                    {
-                        break;
+                    if let Some(reply) = self.deleting.pop() {
+                        self.delete(reply).await;
                     }
                 }
                 Wake::Partial => self.store_partial(),
@@ -205,7 +195,10 @@ impl Actor {
                 Wake::StopLimit => self.drop_turn(),
                 Wake::StoreGone => self.stop_turn(TerminalReason::StoreFailed),
                 Wake::Idle => {
-                    if self.roll.retire(&self.info.id, &self.commands) {
+                    if self
+                        .roll
+                        .retire(&self.info.id, &self.commands, self.open_approvals())
+                    {
                         break;
                     }
                     self.last_used = clock::now();
@@ -355,11 +348,16 @@ impl Actor {
         if self.flush().await.is_err() {
             tracing::warn!(session = %self.info.id, "the store ended before the session");
         }
+        // From the roll it is gone already; what is listed there now under its id is another.
         drop(self.lock.take());
-        for approval in &self.state.approvals {
-            self.roll.asked(&approval.id, None);
+    }
+
+    /// Approvals that this actor has listed as its own: one that only looked has listed none.
+    fn open_approvals(&self) -> Vec<ApprovalId> {
+        match self.stage {
+            Stage::New | Stage::Open => self.state.approvals.iter().map(|open| open.id.clone()).collect(),
+            Stage::Stored => Vec::new(),
         }
-        self.roll.left(&self.info.id);
     }
 
     /// When the session is unloaded: after half an hour, or at once if it was only looked at, or for.

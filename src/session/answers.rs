@@ -2,9 +2,10 @@
 
 use tokio::sync::oneshot;
 
-use super::actor::{Actor, Next, Stage};
+use super::actor::{Actor, Stage};
 use super::command::{Command, LoadReply, PromptReply, Refused, Reply, Snapshot, TurnHandle};
 use super::settle::cancel_reason;
+use super::state::SessionState;
 use crate::approval::Rule;
 use crate::base::random;
 use crate::base::{clock, text};
@@ -22,7 +23,7 @@ const TITLE_CHARS: usize = 80;
 const GO_ON: &str = "Go on where you stopped.";
 
 impl Actor {
-    pub(super) async fn command(&mut self, command: Command) -> Next {
+    pub(super) async fn command(&mut self, command: Command) {
         match command {
             Command::Prompt { content, reply } => self.prompt(content, reply).await,
             Command::Resume { reply } => self.resume(reply).await,
@@ -79,13 +80,12 @@ impl Actor {
                 self.grants.retain(|grant| grant.id != id);
                 let _ = reply.send(self.grants.len() < before);
             }
-            Command::Delete { reply } => return self.delete(reply).await,
+            Command::Delete { reply } => self.delete(reply).await,
             Command::End => {
                 self.ending = true;
                 self.stop_turn(TerminalReason::ServerStopped);
             }
         }
-        Next::Go
     }
 
     async fn prompt(&mut self, content: Vec<Block>, reply: PromptReply) {
@@ -436,11 +436,11 @@ impl Actor {
     }
 
     /// Deletes the session; a running turn is cancelled first, and its end awaited.
-    pub(super) async fn delete(&mut self, reply: Reply<()>) -> Next {
+    pub(super) async fn delete(&mut self, reply: Reply<()>) {
         if self.turn.is_some() {
             self.cancel(None);
             self.deleting.push(reply);
-            return Next::Go;
+            return;
         }
         let ready = match self.stage {
             Stage::Stored => self.open().await,
@@ -448,21 +448,34 @@ impl Actor {
         };
         if let Err(refused) = ready {
             let _ = reply.send(Err(refused));
-            return Next::Go;
+            return;
         }
         let flushed = self.flush().await.map(|_| ());
         let deleted = match flushed {
             Ok(()) => self.house.store.writes.delete(self.info.id.clone()).await,
             Err(error) => Err(error),
         };
-        let gone = deleted.is_ok();
-        if gone {
-            for other in self.deleting.drain(..) {
-                let _ = other.send(Ok(()));
-            }
+        if deleted.is_ok() {
+            self.forget();
         }
-        let _ = reply.send(deleted.map_err(super::opening::failed));
-        if gone { Next::Leave } else { Next::Go }
+        let deleted = deleted.map_err(super::opening::failed);
+        for waiting in self.deleting.drain(..).chain([reply]) {
+            let _ = waiting.send(deleted.clone());
+        }
+    }
+
+    /// The session is deleted: whoever asks for it from now on finds in the store that there is none.
+    fn forget(&mut self) {
+        for approval in std::mem::take(&mut self.state.approvals) {
+            self.roll.asked(&approval.id, None);
+        }
+        self.state = SessionState::default();
+        self.stage = Stage::Stored;
+        self.lock = None;
+        self.seq = 0;
+        self.steers.clear();
+        self.decisions.clear();
+        self.grants.clear();
     }
 }
 

@@ -222,24 +222,26 @@ impl Roll {
             .send_if_modified(|activity| std::mem::replace(&mut activity.turns, turns) != turns);
     }
 
-    /// An idle session goes, unless something was posted meanwhile: posting happens under the same lock.
-    pub(super) fn retire(&self, id: &SessionId, commands: &mpsc::Receiver<Command>) -> bool {
+    /// An idle session goes, unless something was posted meanwhile: posting happens under the same lock. Its
+    /// approvals go with it under that lock too, so that they are not taken from whom it is opened by next.
+    pub(super) fn retire(
+        &self,
+        id: &SessionId,
+        commands: &mpsc::Receiver<Command>,
+        approvals: Vec<ApprovalId>,
+    ) -> bool {
         let mut live = self.lock();
         if !commands.is_empty() {
             return false;
+        }
+        for approval in &approvals {
+            self.asked(approval, None);
         }
         if let Some(gone) = live.remove(id) {
             // It is its own task that asks: it ends by itself, and must not be aborted by the drop.
             gone.task.let_go();
         }
         true
-    }
-
-    /// A session that left (deleted, unknown) is no longer listed.
-    pub(super) fn left(&self, id: &SessionId) {
-        if let Some(gone) = self.lock().remove(id) {
-            gone.task.let_go();
-        }
     }
 }
 
