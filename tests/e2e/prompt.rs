@@ -32,9 +32,9 @@ fn an_answer_streams_and_the_prompt_is_answered_with_it() {
         .filter(|note| note.text("sessionId") == session && !note.method.ends_with("Delta"))
         .map(|note| note.method.clone())
         .collect();
-    insta_like(
-        &methods,
-        &[
+    assert_eq!(
+        methods,
+        [
             "agent/turnStarted",
             "agent/sessionUpdated",
             "agent/message",
@@ -45,10 +45,6 @@ fn an_answer_streams_and_the_prompt_is_answered_with_it() {
             "agent/turnEnded",
         ],
     );
-}
-
-fn insta_like(got: &[String], wanted: &[&str]) {
-    assert_eq!(got, wanted);
 }
 
 #[test]

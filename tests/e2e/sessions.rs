@@ -145,6 +145,31 @@ fn a_session_is_loaded_by_pages() {
 }
 
 #[test]
+fn a_look_does_not_disturb_who_works() {
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    client.ask(&session, "hello");
+    drop(client);
+    // A session that was only looked at is left at once; what is asked meanwhile is not lost.
+    for round in 0..20 {
+        let client = world.start();
+        let look = client.send(
+            "agent/loadSession",
+            json!({"sessionId": session, "readOnly": true}),
+        );
+        if round % 2 == 0 {
+            assert!(client.answer(&look).is_ok());
+        }
+        let id = client.prompt(&session, format!("round {round}"));
+        assert_eq!(client.done(&id).text, "ok", "round {round}");
+        if round % 2 == 1 {
+            assert!(client.answer(&look).is_ok());
+        }
+    }
+}
+
+#[test]
 fn a_second_view_gets_the_message_in_progress() {
     let world = World::new();
     let gate = Gate::new();

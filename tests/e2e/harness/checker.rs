@@ -76,10 +76,13 @@ impl Checker {
                 self.violations.push(why);
                 return;
             }
+            // What has been seen is newer than the answer.
             Some(_) => {}
-            None => view.seq = Some(result.seq),
+            None => {
+                view.seq = Some(result.seq);
+                view.running.clone_from(&result.state.running_turn_id);
+            }
         }
-        view.running.clone_from(&result.state.running_turn_id);
         view.approvals
             .extend(result.open_approvals.iter().map(|open| open.approval_id.clone()));
         let Some(partial) = &result.partial else { return };

@@ -5,10 +5,12 @@ mod checker;
 mod client;
 mod folders;
 mod frames;
+mod inbox;
 mod world;
 
-pub use client::{Client, Id, framed};
+pub use client::{Client, framed};
 pub use folders::resident;
+pub use inbox::Id;
 pub use world::{Config, Options, World};
 
 use std::time::{Duration, Instant};
