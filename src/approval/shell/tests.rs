@@ -96,7 +96,7 @@ fn parts() {
         ("a; # b; c", &["a"]),
         ("(a)#b", &["a"]),
         ("cat <<E\nplain\nE\na", &["cat", "a"]),
-        ("cat <<E\n$(b)\nE\na", &["b", "cat", "a"]),
+        ("cat <<E\n$(b)\nE\na", &["cat", "b", "a"]),
         ("cat <<'E'\n$(b)\nE\na", &["cat", "a"]),
         ("cat <<< \"$(b)\"", &["b", "cat"]),
         ("a # b; c", &["a"]),
