@@ -13,7 +13,8 @@ use super::screen::Screen;
 use super::style::{Ink, wrap};
 use crate::base::clock;
 use crate::config::{
-    ConfigSource, DefaultChoice, KEY_VARIABLES, Loaded, ProviderSettings, Settings, select_default,
+    ConfigSource, DefaultChoice, KEY_VARIABLES, Loaded, ProviderKind, ProviderSettings, Settings,
+    select_default,
 };
 use crate::protocol::table::method;
 use crate::protocol::{ListSessionsParams, ListSessionsResult};
@@ -166,12 +167,9 @@ impl Doctor<'_> {
     }
 
     async fn provider(&mut self, settings: &Settings, offline: bool) {
-        let (name, model) = match select_default(settings, &self.source.env) {
-            DefaultChoice::Configured { provider, model } => (provider, model),
-            DefaultChoice::FromEnv { provider, model, why } => {
-                self.tell(State::Ok, "choice", &why, None);
-                (provider, Some(model))
-            }
+        let (name, model, why) = match select_default(settings, &self.source.env) {
+            DefaultChoice::Configured { provider, model } => (provider, model, None),
+            DefaultChoice::FromEnv { provider, model, why } => (provider, Some(model), Some(why)),
             DefaultChoice::ProbeOllama { .. } => return self.ollama(settings, offline).await,
             DefaultChoice::NotConfigured { why } => {
                 return self.tell(State::Fail, "provider", &why, Some(WAYS));
@@ -185,9 +183,10 @@ impl Doctor<'_> {
                 Some(WAYS),
             );
         };
-        let label = match &model {
-            Some(model) => format!("{name}, model {model}"),
-            None => format!("{name}, whatever model it has"),
+        let label = match (why, &model) {
+            (Some(why), _) => why,
+            (None, Some(model)) => format!("{name}, model {model}"),
+            (None, None) => format!("{name}, whatever model it has"),
         };
         if chosen.needs_key && chosen.api_key.is_none() {
             let todo = format!("set [provider.{name}] api_key, best as \"${{NAME_OF_A_VARIABLE}}\"");
@@ -196,6 +195,14 @@ impl Doctor<'_> {
                 "provider",
                 &format!("{label}: its key is missing"),
                 Some(&todo),
+            );
+        }
+        if chosen.kind == ProviderKind::Script {
+            return self.tell(
+                State::Ok,
+                "provider",
+                &format!("{label}, played from a cassette"),
+                None,
             );
         }
         self.tell(State::Ok, "provider", &label, None);

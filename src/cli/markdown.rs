@@ -16,10 +16,45 @@ pub(super) struct Markdown {
     block: Block,
     spans: Spans,
     flow: Flow,
+    escape: Escape,
     table: Vec<String>,
     /// Something was shown, so an empty line may stand before what comes.
     begun: bool,
     blank: bool,
+}
+
+/// Within an escape sequence, which nobody is shown.
+#[derive(Debug)]
+enum Escape {
+    None,
+    Begun,
+    /// Until a letter.
+    Control,
+    /// Until a bell, or another escape and what follows it.
+    Text,
+}
+
+impl Escape {
+    fn swallows(&mut self, ch: char) -> bool {
+        let (next, swallowed) = match (&self, ch) {
+            // A line's end ends everything: a sequence that never ends must not eat the message.
+            (_, '\n') => (Self::None, false),
+            (Self::None, '\u{1b}') => (Self::Begun, true),
+            (Self::None, '\u{9b}') => (Self::Control, true),
+            (Self::None, _) => (Self::None, false),
+            (Self::Begun, '[') => (Self::Control, true),
+            (Self::Begun, ']' | 'P' | '_' | '^' | 'X') => (Self::Text, true),
+            (Self::Begun, ' '..='/') => (Self::Begun, true),
+            (Self::Begun, _) => (Self::None, true),
+            (Self::Control, ' '..='?') => (Self::Control, true),
+            (Self::Control, _) => (Self::None, true),
+            (Self::Text, '\u{7}' | '\u{9c}') => (Self::None, true),
+            (Self::Text, '\u{1b}') => (Self::Begun, true),
+            (Self::Text, _) => (Self::Text, true),
+        };
+        *self = next;
+        swallowed
+    }
 }
 
 #[derive(Debug)]
@@ -70,6 +105,7 @@ impl Markdown {
             block: Block::Start(String::new()),
             spans: Spans::default(),
             flow: Flow::new(painter, width),
+            escape: Escape::None,
             table: Vec::new(),
             begun: false,
             blank: false,
@@ -80,6 +116,7 @@ impl Markdown {
     pub(super) fn push(&mut self, text: &str) -> String {
         for ch in text.chars() {
             match ch {
+                _ if self.escape.swallows(ch) => {}
                 '\n' => self.line_ends(),
                 '\t' => (0..4).for_each(|_| self.take(' ')),
                 _ if ch.is_control() || matches!(ch, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {}
@@ -126,16 +163,12 @@ impl Markdown {
                 self.end_table();
                 self.blank = true;
             }
-            Block::Start(line) => {
-                // Too short to have been decided, so it is no more than it looks like.
-                self.begin_text(Kind::Plain, &line, 0);
-                self.line_ends();
-            }
+            // Too short to have been decided.
+            Block::Start(line) | Block::Whole(line) => self.whole_line(&line),
             Block::Text => {
                 self.spans.end_line(&mut self.flow);
                 self.flow.end_line();
             }
-            Block::Whole(line) => self.whole_line(&line),
             Block::Code(fence, line) => {
                 if fence.closes(&line) {
                     self.blank = true;
@@ -329,12 +362,12 @@ fn table(painter: Painter, max: usize, rows: &[String]) -> String {
             .all(|cell| !cell.is_empty() && cell.chars().all(|ch| matches!(ch, '-' | ':')))
     };
     let rows: Vec<Vec<String>> = rows.iter().map(cells).filter(|row| !is_divider(row)).collect();
-    let plain = Painter { colour: false };
+    let shown_width = |cell: &str| width(&bare(&inline(painter, cell)));
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let mut widths: Vec<usize> = (0..columns)
         .map(|column| {
             let widest = rows.iter().filter_map(|row| row.get(column));
-            widest.map(|cell| width(&inline(plain, cell))).max().unwrap_or(0)
+            widest.map(|cell| shown_width(cell)).max().unwrap_or(0)
         })
         .collect();
     let room = max.saturating_sub(columns.saturating_sub(1) * 3);
@@ -352,7 +385,7 @@ fn table(painter: Painter, max: usize, rows: &[String]) -> String {
                 let cell = row.get(column).map_or("", String::as_str);
                 match fits {
                     true => vec![cell.to_owned()],
-                    false => wrap(&inline(plain, cell), widths[column]),
+                    false => wrap(&bare(&inline(painter, cell)), widths[column]),
                 }
             })
             .collect();
@@ -366,7 +399,7 @@ fn table(painter: Painter, max: usize, rows: &[String]) -> String {
                 } else {
                     cell.to_owned()
                 };
-                let bare = width(&inline(plain, cell));
+                let used = if fits { shown_width(cell) } else { width(cell) };
                 let shown = if number == 0 {
                     painter.paint(Ink::Bold, &shown)
                 } else {
@@ -377,7 +410,7 @@ fn table(painter: Painter, max: usize, rows: &[String]) -> String {
                 }
                 text.push_str(&shown);
                 if column + 1 < columns {
-                    text.push_str(&" ".repeat(widths[column].saturating_sub(bare)));
+                    text.push_str(&" ".repeat(widths[column].saturating_sub(used)));
                 }
             }
             out.push_str(text.trim_end());
@@ -390,6 +423,15 @@ fn table(painter: Painter, max: usize, rows: &[String]) -> String {
         }
     }
     out
+}
+
+/// A painted text without its paint.
+fn bare(painted: &str) -> String {
+    let mut pieces = painted.split("\u{1b}[");
+    let first = pieces.next().unwrap_or_default().to_owned();
+    pieces.fold(first, |text, piece| {
+        text + piece.split_once('m').map_or("", |(_, rest)| rest)
+    })
 }
 
 /// A text of one line, without any block.

@@ -59,7 +59,12 @@ fn blocks_and_spans() {
         ("\\*a\\*", "*a*\n"),
         ("```\n**x**\n```", "  **x**\n"),
         ("```\nunclosed", "  unclosed\n"),
-        ("\u{1b}[31mx\u{202e}", "[31mx\n"),
+        ("\u{1b}[31mx\u{202e}", "x\n"),
+        (
+            "a\u{1b}]0;title\u{7}b\u{1b}]8;;u\u{1b}\\c\u{9b}1md\u{1b}(Be",
+            "abcde\n",
+        ),
+        ("a\u{1b}]open\nb", "a\nb\n"),
         ("-", "-\n"),
         ("1.", "1.\n"),
     ] {
@@ -83,6 +88,8 @@ fn folds_at_words_and_hangs() {
 fn tables_are_aligned_and_folded() {
     let text = "| a | b |\n|---|---|\n| long | x |\n\nafter";
     assert_eq!(whole(PLAIN, 40, text), "a    │ b\n─────┼──\nlong │ x\n\nafter\n");
+    let code = whole(COLOUR, 40, "|`a`|b|\n|-|-|\n|cc|d|");
+    assert_eq!(bare(&code), "a  │ b\n───┼──\ncc │ d\n");
     let wide = "| name | what |\n|--|--|\n| one | a very long cell that is folded |";
     for line in whole(PLAIN, 24, wide).lines() {
         assert!(width(line) <= 24, "{line}");

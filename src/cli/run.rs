@@ -12,6 +12,7 @@ use super::screen::Screen;
 use super::style::Painter;
 use super::turn::{Answers, Signals, Turn, Wish};
 use super::view::View;
+use crate::base::text;
 use crate::config::Env;
 use crate::protocol::table::method;
 use crate::protocol::{
@@ -159,7 +160,7 @@ fn print_answer(result: &PromptResult, env: &Env) {
             let mut markdown = Markdown::new(Painter::of(env, true), width);
             markdown.push(&result.text) + &markdown.finish()
         }
-        false => format!("{}\n", result.text.trim_end_matches('\n')),
+        false => format!("{}\n", text::neutralise(result.text.trim_end_matches('\n'))),
     };
     // Who stops reading has enough.
     let _ = out.write_all(text.as_bytes());

@@ -23,6 +23,8 @@ pub(super) struct Screen {
     blank: bool,
     status: String,
     drawn: bool,
+    /// Without empty lines.
+    tight: bool,
 }
 
 /// A place to go back to: the beginning of a line.
@@ -63,6 +65,7 @@ impl Screen {
             blank: true,
             status: String::new(),
             drawn: false,
+            tight: false,
         }
     }
 
@@ -74,6 +77,11 @@ impl Screen {
     /// How many columns a line of text may take.
     pub(super) fn width(&self) -> usize {
         (self.size)().0.saturating_sub(1).clamp(20, READABLE)
+    }
+
+    /// Leaves no empty lines between blocks from now on.
+    pub(super) fn tighten(&mut self) {
+        self.tight = true;
     }
 
     /// Appends text; line feeds in it begin new lines.
@@ -142,7 +150,7 @@ impl Screen {
     /// One empty line between what was and what comes.
     pub(super) fn gap(&mut self) {
         self.fresh_line();
-        if !self.blank {
+        if !self.blank && !self.tight {
             self.write("\n");
         }
     }

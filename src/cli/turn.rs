@@ -99,6 +99,8 @@ pub(super) struct Ended {
     pub(super) result: Option<Result<PromptResult, ClientError>>,
     /// The person wants to leave.
     pub(super) leave: bool,
+    /// When the person cancelled.
+    pub(super) cancelled: Option<Instant>,
 }
 
 /// What goes on besides showing.
@@ -160,6 +162,7 @@ impl Turn<'_> {
         Ok(Ended {
             result: result.map(|result| result.and_then(read)),
             leave: desk.leave,
+            cancelled: desk.cancelled,
         })
     }
 
@@ -167,7 +170,9 @@ impl Turn<'_> {
         if (self.watch)(told) == Wish::Cancel {
             self.send_cancel().await?;
         }
-        self.view.event(told);
+        if !self.view.event(told) {
+            return Ok(());
+        }
         match told {
             ServerNotification::ApprovalRequested(asked) => {
                 desk.questions.push_back(asked.clone());

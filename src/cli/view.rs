@@ -53,6 +53,14 @@ pub(super) struct View {
     replay: bool,
     /// The agent's words are shown elsewhere.
     brief: bool,
+    /// The number of the last event that was shown.
+    seq: u64,
+    /// The model as it was told last.
+    model: Option<String>,
+    /// The last message that was shown whole, and its text.
+    last: Option<(String, String)>,
+    /// Lines that came in the middle of a message.
+    aside: Vec<(Ink, String)>,
 }
 
 impl View {
@@ -68,17 +76,39 @@ impl View {
             usage: None,
             replay: false,
             brief: false,
+            seq: 0,
+            model: None,
+            last: None,
+            aside: Vec::new(),
         }
     }
 
     /// Leaves the agent's words out, and says the rest in single lines.
     pub(super) fn only_progress(&mut self) {
         self.brief = true;
+        self.screen.tighten();
     }
 
     /// The last `agent/usage`.
     pub(super) fn usage(&self) -> Option<&UsageNotification> {
         self.usage.as_ref()
+    }
+
+    /// The number of the last event that was shown.
+    pub(super) fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// Another session, of whose events the first `seq` are not shown.
+    pub(super) fn begin(&mut self, seq: u64) {
+        self.rest();
+        self.seq = seq;
+        self.usage = None;
+    }
+
+    /// The model was told elsewhere.
+    pub(super) fn knows_model(&mut self, model: Option<&str>) {
+        self.model = model.map(str::to_owned);
     }
 
     /// Shows old events.
@@ -111,8 +141,11 @@ impl View {
         self.screen.gap();
     }
 
-    /// A line beside the matter.
+    /// A line beside the matter; it waits for the end of a message that is being written.
     pub(super) fn note(&mut self, ink: Ink, text: &str) {
+        if self.open.is_some() {
+            return self.aside.push((ink, text.to_owned()));
+        }
         let note = blocks::note(self.screen.painter, self.screen.width(), ink, text);
         self.screen.fresh_line();
         self.screen.write(&note);
@@ -138,6 +171,7 @@ impl View {
 
     /// Nothing is going on.
     pub(super) fn rest(&mut self) {
+        self.close_open();
         self.set(Doing::Nothing);
         self.screen.status("");
     }
@@ -183,8 +217,19 @@ impl View {
         self.tick();
     }
 
-    /// Shows what has happened.
-    pub(super) fn event(&mut self, event: &ServerNotification) {
+    /// Shows what has happened; false when it was shown before.
+    pub(super) fn event(&mut self, event: &ServerNotification) -> bool {
+        if let Some(seq) = seq_of(event) {
+            if seq <= self.seq {
+                return false;
+            }
+            self.seq = seq;
+        }
+        self.show(event);
+        true
+    }
+
+    fn show(&mut self, event: &ServerNotification) {
         use ServerNotification as N;
         match event {
             N::TurnStarted(_) => self.wait_for("thinking"),
@@ -218,10 +263,15 @@ impl View {
             N::Usage(usage) => self.usage = Some(usage.clone()),
             N::Warning(warning) => self.note(Ink::Yellow, &format!("! {}", warning.message)),
             N::SessionUpdated(updated) => {
-                if let (Some(model), None) = (&updated.model, &updated.title)
-                    && !self.replay
-                {
-                    self.note(Ink::Dim, &format!("model: {model}"));
+                let model = updated
+                    .model
+                    .clone()
+                    .filter(|model| self.model.as_ref() != Some(model));
+                if let Some(model) = model {
+                    if !self.replay {
+                        self.note(Ink::Dim, &format!("model: {model}"));
+                    }
+                    self.model = Some(model);
                 }
             }
             N::Status(_) => {}
@@ -294,6 +344,10 @@ impl View {
         if let Some(mut open) = self.open.take() {
             let rest = open.markdown.finish();
             self.screen.write(&rest);
+            self.last = Some((open.id, open.text));
+        }
+        for (ink, text) in std::mem::take(&mut self.aside) {
+            self.note(ink, &text);
         }
     }
 
@@ -307,11 +361,12 @@ impl View {
             Role::User | Role::Tool => {}
             Role::Assistant if self.brief => self.wait_for("thinking"),
             Role::Assistant => {
-                let shown = self.open.as_ref().filter(|open| open.id == message.message_id);
-                let right = shown.map_or(said.is_empty(), |open| open.text == said || cut(message));
-                if !right {
-                    if let Some(open) = self.open.take() {
-                        self.screen.erase_to(open.from);
+                if !self.has_shown(message, &said) {
+                    match self.open.take_if(|open| open.id == message.message_id) {
+                        Some(open) => {
+                            self.screen.erase_to(open.from);
+                        }
+                        None => self.close_open(),
                     }
                     self.text(&message.message_id, 0, &said);
                 }
@@ -319,6 +374,18 @@ impl View {
                 self.end_reasoning();
                 self.wait_for("thinking");
             }
+        }
+    }
+
+    /// Whether the message stands on the screen as it is, but for what was held back.
+    fn has_shown(&self, message: &MessageNotification, said: &str) -> bool {
+        let open = self.open.as_ref().map(|open| (&open.id, &open.text));
+        let last = self.last.as_ref().map(|(id, text)| (id, text));
+        let of_this = |shown: &(&String, &String)| *shown.0 == message.message_id;
+        match open.filter(of_this).or(last.filter(of_this)) {
+            None => said.is_empty(),
+            // After a crash less may be known of it than was shown.
+            Some((_, text)) => text == said || cut(message) || message.incomplete && text.starts_with(said),
         }
     }
 
@@ -352,6 +419,10 @@ impl View {
             | ToolCallStatus::Failed
             | ToolCallStatus::Denied
             | ToolCallStatus::Cancelled => {}
+        }
+        // The plan itself was shown.
+        if call.name == "update_plan" && call.status == ToolCallStatus::Completed {
+            return;
         }
         let seen = self.asked.remove(&call.tool_call_id);
         if self.brief {
@@ -458,24 +529,14 @@ impl View {
         }
         let usage = &ended.usage;
         let read = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens;
-        let mut parts = Vec::new();
-        if read + usage.output_tokens > 0 {
-            parts.push(format!(
-                "{} tokens in, {} out",
-                tokens(read),
-                tokens(usage.output_tokens)
-            ));
-        }
-        parts.extend(ended.cost_usd.map(dollars));
-        let used = self
-            .usage
-            .as_ref()
-            .filter(|usage| usage.context_window > 0 && !parts.is_empty());
-        if let Some(usage) = used {
-            let percent = usage.context_used * 100 / usage.context_window;
-            parts.push(format!("context {percent} %"));
-        }
-        if !parts.is_empty() && !self.replay {
+        if read + usage.output_tokens > 0 && !self.replay {
+            let (read, written) = (tokens(read), tokens(usage.output_tokens));
+            let mut parts = vec![format!("{read} tokens in, {written} out")];
+            parts.extend(ended.cost_usd.map(dollars));
+            if let Some(usage) = self.usage.as_ref().filter(|usage| usage.context_window > 0) {
+                let percent = usage.context_used * 100 / usage.context_window;
+                parts.push(format!("context {percent} %"));
+            }
             self.note(Ink::Dim, &parts.join(" · "));
         }
         self.screen.gap();
@@ -529,3 +590,7 @@ pub(super) fn spoken(message: &MessageNotification) -> String {
     }
     said
 }
+
+#[cfg(test)]
+#[path = "view_tests.rs"]
+mod tests;

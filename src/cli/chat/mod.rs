@@ -18,7 +18,7 @@ use super::keys::Draft;
 use super::screen::Screen;
 use super::style::{Ink, Painter};
 use super::turn::{Answers, Asked, Ended, Signals, TWICE, Turn, Wish};
-use super::view::{View, seq_of};
+use super::view::View;
 use crate::base::clock::{self, Instant};
 use crate::config::{Env, Places};
 use crate::protocol::table::method;
@@ -78,7 +78,7 @@ pub(super) async fn chat(
         draft: Draft::default(),
         session: String::new(),
         mode: Mode::Ask,
-        seq: 0,
+        interrupted: None,
         listed: Vec::new(),
         granted: Vec::new(),
         home: env.home().map(Path::to_path_buf),
@@ -99,8 +99,8 @@ struct Chat {
     draft: Draft,
     session: String,
     mode: Mode,
-    /// The last event that was seen.
-    seq: u64,
+    /// When Ctrl-C was pressed last.
+    interrupted: Option<Instant>,
     /// Sessions as they were listed last, for their numbers.
     listed: Vec<String>,
     granted: Vec<String>,
@@ -117,24 +117,26 @@ enum Next {
 
 impl Chat {
     async fn converse(&mut self) -> Result<(), ClientError> {
-        let mut interrupted: Option<Instant> = None;
         loop {
             let line = self.read_line().await?;
             let line = match line {
                 Line::End => return Ok(()),
                 Line::Interrupted => {
                     let now = clock::now();
-                    if interrupted.is_some_and(|before| now.saturating_duration_since(before) < TWICE) {
+                    if self
+                        .interrupted
+                        .is_some_and(|before| now.saturating_duration_since(before) < TWICE)
+                    {
                         return Ok(());
                     }
-                    interrupted = Some(now);
+                    self.interrupted = Some(now);
                     self.view.note(Ink::Dim, "Ctrl-C again, or Ctrl-D, leaves");
                     continue;
                 }
                 Line::Words(line) if line.trim().is_empty() => continue,
                 Line::Words(line) => line,
             };
-            interrupted = None;
+            self.interrupted = None;
             let done = match slash::parse(&line) {
                 Some(Ok(command)) => self.command(command).await,
                 Some(Err(why)) => {
@@ -200,13 +202,13 @@ impl Chat {
     }
 
     fn saw(&mut self, told: &ServerNotification) {
-        self.seq = seq_of(told).unwrap_or(self.seq);
         if let ServerNotification::SessionUpdated(updated) = told {
             self.mode = updated.mode.unwrap_or(self.mode);
         }
     }
 
     async fn prompt(&mut self, line: &str) -> Result<Next, ClientError> {
+        self.view.screen.gap();
         let params = PromptParams {
             session_id: self.session.clone(),
             prompt: content(line, &self.launch.folder),
@@ -228,9 +230,8 @@ impl Chat {
     }
 
     async fn see_through(&mut self, id: u64) -> Result<Next, ClientError> {
-        let (mut seq, mut mode) = (self.seq, self.mode);
+        let mut mode = self.mode;
         let mut watch = |told: &ServerNotification| {
-            seq = seq_of(told).unwrap_or(seq);
             if let ServerNotification::SessionUpdated(updated) = told {
                 mode = updated.mode.unwrap_or(mode);
             }
@@ -246,9 +247,14 @@ impl Chat {
             watch: &mut watch,
         };
         let ended = turn.run(id).await;
-        (self.seq, self.mode) = (seq, mode);
+        self.mode = mode;
         self.view.rest();
-        let Ended { result, leave } = ended?;
+        let Ended {
+            result,
+            leave,
+            cancelled,
+        } = ended?;
+        self.interrupted = cancelled;
         if let Some(Err(error)) = result {
             return Err(error);
         }
@@ -272,7 +278,7 @@ impl Chat {
         if self.session.is_empty() {
             return Ok(());
         }
-        let loaded = self.load(Some(self.seq), 1_000).await?;
+        let loaded = self.load(Some(self.view.seq()), 1_000).await?;
         let resumable = loaded.state.resumable_turn_id.is_some();
         self.replay(loaded);
         let line = match resumable {
@@ -322,7 +328,8 @@ impl Chat {
             ..NewSessionParams::default()
         };
         let created: NewSessionResult = self.client.request(method::NEW_SESSION, &params).await?;
-        (self.session, self.seq, self.mode) = (created.session_id, created.seq, created.mode);
+        (self.session, self.mode) = (created.session_id, created.mode);
+        self.view.begin(created.seq);
         self.head(None).await
     }
 
@@ -331,6 +338,8 @@ impl Chat {
         match self.load(None, SHOWN).await {
             Ok(loaded) => {
                 let title = loaded.state.title.clone();
+                self.mode = loaded.state.mode;
+                self.view.begin(0);
                 self.head(title.as_deref()).await?;
                 let resumable = loaded.state.resumable_turn_id.is_some();
                 self.replay(loaded);
@@ -361,7 +370,7 @@ impl Chat {
         if loaded.has_earlier {
             self.view.note(Ink::Dim, "… earlier events are not shown");
         }
-        (self.seq, self.mode) = (loaded.seq, loaded.state.mode);
+        self.mode = loaded.state.mode;
         let events = loaded.events.into_iter();
         self.view.replay(
             events.filter_map(|event| {
@@ -385,6 +394,7 @@ impl Chat {
         self.view
             .screen
             .line(&format!("{name}{}", painter.dim(&format!(" · {folder}{title}"))));
+        self.view.knows_model(current.map(|model| model.model.as_str()));
         let model = current.map_or("no model chosen yet", |model| model.model.as_str());
         self.view.note(
             Ink::Dim,
@@ -392,7 +402,7 @@ impl Chat {
         );
         self.view.note(
             Ink::Dim,
-            "Ctrl-C cancels a turn · what you type while it runs is sent to it with Enter · Ctrl-D leaves",
+            "Ctrl-C cancels · what you type while it works is sent to it · Ctrl-D leaves",
         );
         Ok(())
     }

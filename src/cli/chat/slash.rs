@@ -42,7 +42,7 @@ pub(super) const COMMANDS: [Told; 15] = [
     told("/help", "this list"),
     told(
         "/model [NAME [low|medium|high]]",
-        "the models there are, or the one to use and how hard it thinks",
+        "the models, or the one to use and its effort",
     ),
     told("/mode [plan|ask|autoEdit|full]", "how freely the agent may act"),
     told("/resume", "go on with the turn that was cancelled or interrupted"),

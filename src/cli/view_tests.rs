@@ -1,0 +1,196 @@
+//! What is on the screen after which notifications.
+
+use serde_json::{Value, json};
+
+use super::super::screen::testing::Paper;
+use super::*;
+
+fn told(method: &str, params: Value) -> ServerNotification {
+    let mut params = params;
+    let common = json!({"sessionId": "s", "turnId": "t", "at": 0});
+    for (name, value) in common.as_object().unwrap() {
+        params
+            .as_object_mut()
+            .unwrap()
+            .entry(name)
+            .or_insert(value.clone());
+    }
+    ServerNotification::parse(method, params).unwrap().unwrap()
+}
+
+fn delta(id: &str, offset: usize, text: &str) -> ServerNotification {
+    told(
+        "agent/textDelta",
+        json!({"messageId": id, "offset": offset, "text": text}),
+    )
+}
+
+fn message(seq: u64, id: &str, text: &str) -> ServerNotification {
+    let content = json!([{"type": "text", "text": text}]);
+    let params = json!({"seq": seq, "messageId": id, "role": "assistant", "content": content});
+    told("agent/message", params)
+}
+
+fn retracted(seq: u64, id: &str) -> ServerNotification {
+    told(
+        "agent/messageRetracted",
+        json!({"seq": seq, "messageId": id, "toolCallIds": []}),
+    )
+}
+
+fn shown(terminal: bool, events: &[ServerNotification]) -> Vec<String> {
+    let paper = Paper::default();
+    let mut view = View::new(paper.screen(terminal));
+    for event in events {
+        view.event(event);
+    }
+    view.rest();
+    drop(view);
+    paper.shown()
+}
+
+#[test]
+fn deltas_and_the_message_are_one_text() {
+    let events = [
+        delta("m", 0, "one "),
+        delta("m", 4, "two"),
+        message(1, "m", "one two"),
+    ];
+    assert_eq!(shown(true, &events), ["one two"]);
+    assert_eq!(shown(true, &events[2..]), ["one two"], "also without deltas");
+}
+
+#[test]
+fn a_lost_delta_is_mended_by_the_message() {
+    let events = [
+        delta("m", 0, "one "),
+        delta("m", 8, "three"),
+        message(1, "m", "one two three"),
+    ];
+    assert_eq!(shown(true, &events), ["one two three"]);
+}
+
+#[test]
+fn what_is_told_twice_is_shown_once() {
+    let events = [
+        message(1, "m", "once"),
+        message(1, "m", "once"),
+        message(2, "m", "once"),
+    ];
+    assert_eq!(shown(true, &events), ["once"]);
+}
+
+#[test]
+fn a_broken_answer_is_taken_back() {
+    let events = [
+        message(1, "a", "before"),
+        delta("m", 0, "**wrong** answer\n\n- and a list"),
+        retracted(2, "m"),
+        retracted(3, "unknown"),
+        delta("n", 0, "right"),
+        message(4, "n", "right"),
+    ];
+    let lines = shown(true, &events);
+    assert_eq!(lines[..2], ["before", ""]);
+    // Struck out as it was written, and told.
+    assert_eq!(lines[2..5], ["**wrong** answer", "", "- and a list"]);
+    assert!(lines[5].starts_with("↺ taken back"), "{lines:?}");
+    assert_eq!(lines.last().unwrap(), "right");
+    let paper = Paper::default();
+    let mut view = View::new(paper.screen(false));
+    for event in &events {
+        view.event(event);
+    }
+    assert!(
+        paper.raw().contains("and a list\n↺ taken back"),
+        "{}",
+        paper.raw()
+    );
+}
+
+#[test]
+fn a_line_beside_the_matter_waits_for_the_end_of_the_message() {
+    let events = [
+        delta("m", 0, "one "),
+        told("agent/warning", json!({"code": "x", "message": "careful"})),
+        delta("m", 4, "two"),
+        message(1, "m", "one two"),
+    ];
+    assert_eq!(shown(true, &events), ["one two", "! careful"]);
+}
+
+#[test]
+fn escape_sequences_of_others_do_not_reach_the_terminal() {
+    let evil = "\u{1b}]0;owned\u{7}x\u{1b}[2J";
+    let paper = Paper::default();
+    let mut view = View::new(paper.screen(true));
+    for event in [
+        delta("m", 0, evil),
+        message(1, "m", evil),
+        told("agent/warning", json!({"code": "x", "message": evil})),
+        told(
+            "agent/toolCall",
+            json!({"seq": 2, "toolCallId": "c", "name": evil, "title": evil, "status": "completed", "output": evil,
+                "diff": format!("--- a\n+++ b\n@@ {evil}\n+{evil}\n")}),
+        ),
+        told(
+            "agent/toolCall",
+            json!({"seq": 3, "toolCallId": "d", "name": "x", "title": evil, "status": "failed", "output": evil}),
+        ),
+        told(
+            "agent/plan",
+            json!({"seq": 4, "items": [{"text": evil, "status": "pending"}]}),
+        ),
+        told(
+            "agent/retry",
+            json!({"seq": 5, "provider": evil, "model": evil, "attempt": 1, "maxRetries": 2, "delayMs": 1, "resumeAt": 0,
+                "error": {"code": "internal", "message": evil, "class": "terminal"}, "next": evil}),
+        ),
+        told("agent/wait", json!({"seq": 6, "why": evil})),
+        told(
+            "agent/reasoningDelta",
+            json!({"messageId": "n", "offset": 0, "text": evil}),
+        ),
+        told("agent/toolOutputDelta", json!({"toolCallId": "d", "text": evil})),
+        told("agent/sessionUpdated", json!({"seq": 7, "model": evil})),
+        told(
+            "agent/turnEnded",
+            json!({"seq": 8, "reason": "model_error", "state": "failed",
+                "usage": {"inputTokens": 0, "outputTokens": 0, "cacheReadTokens": 0, "cacheWriteTokens": 0},
+                "error": {"code": "internal", "message": evil, "class": "terminal", "userAction": evil}}),
+        ),
+    ] {
+        view.event(&event);
+        view.tick();
+    }
+    let asked = told(
+        "agent/approvalRequested",
+        json!({"seq": 9, "approvalId": "a", "toolCallId": "c", "name": evil, "input": {"command": evil, "b": evil},
+            "title": evil, "cwd": evil, "risk": "high", "why": evil, "rule": evil}),
+    );
+    let ServerNotification::ApprovalRequested(asked) = asked else {
+        panic!("not asked");
+    };
+    view.ask(&asked, true);
+    view.screen.line(&blocks::question_keys(
+        view.screen.painter,
+        40,
+        asked.rule.as_deref(),
+    ));
+    view.prompt(evil);
+    drop(view);
+    let raw = paper.raw();
+    assert!(!raw.contains("\u{1b}]"), "{raw:?}");
+    assert!(!raw.contains("[2J") && !raw.contains("owned"), "{raw:?}");
+}
+
+#[test]
+fn a_question_is_shown_with_its_rule_and_its_keys() {
+    let painter = super::super::style::Painter { colour: false };
+    let with = blocks::question_keys(painter, 60, Some("edit_file(a)"));
+    assert_eq!(
+        with,
+        "  y yes   n no   s yes, this session   a always\n  s and a keep: edit_file(a)"
+    );
+    assert_eq!(blocks::question_keys(painter, 60, None), "  y yes   n no");
+}

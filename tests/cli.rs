@@ -1,0 +1,457 @@
+//! The terminal clients as they are used: the real binary, which starts a real server.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test starts what it tests, and looks at the clock"
+)]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// A home, a workspace, and a model that plays a cassette.
+struct World {
+    dir: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let world = Self {
+            dir: tempfile::tempdir().unwrap(),
+        };
+        for folder in ["home/.config/agentls", "work", "tmp"] {
+            fs::create_dir_all(world.path(folder)).unwrap();
+        }
+        world
+    }
+
+    /// With this cassette as the only provider.
+    fn with(exchanges: Value) -> Self {
+        let world = Self::new();
+        let cassette = json!({"cassette": 1, "exchanges": exchanges});
+        fs::write(world.path("cassette.json"), cassette.to_string()).unwrap();
+        let path = world.path("cassette.json");
+        world.configure(&format!(
+            "[provider.mine]\nkind = \"script\"\ncassette = \"{}\"\nmodel = \"m\"\n\n[agent.default]\nprovider = \"mine\"\n",
+            path.display()
+        ));
+        world
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join(path)
+    }
+
+    fn configure(&self, config: &str) {
+        fs::write(self.path("home/.config/agentls/config.toml"), config).unwrap();
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_agentls"));
+        command
+            .args(args)
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", self.path("home"))
+            .env("TMPDIR", self.path("tmp"))
+            .current_dir(self.path("work"))
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, args: &[&str]) -> Done {
+        Done::of(&self.command(args).output().unwrap())
+    }
+}
+
+struct Done {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Done {
+    fn of(output: &Output) -> Self {
+        Self {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout.clone()).unwrap(),
+            err: String::from_utf8(output.stderr.clone()).unwrap(),
+        }
+    }
+
+    #[track_caller]
+    fn is(&self, code: i32) -> &Self {
+        assert_eq!(self.code, Some(code), "out: {}\nerr: {}", self.out, self.err);
+        self
+    }
+
+    #[track_caller]
+    fn says(&self, text: &str) -> &Self {
+        // Folded lines say the same.
+        let unfolded = self.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            self.out.contains(text) || unfolded.contains(text),
+            "no {text:?} in: {}\nerr: {}",
+            self.out,
+            self.err
+        );
+        self
+    }
+
+    #[track_caller]
+    fn complains(&self, text: &str) -> &Self {
+        assert!(
+            self.err.contains(text),
+            "no {text:?} in: {}\nout: {}",
+            self.err,
+            self.out
+        );
+        self
+    }
+}
+
+fn hello() -> Value {
+    json!([
+        {"when": {"prompt": "write", "step": 0}, "repeat": true, "events": [
+            {"tool": {"name": "write_file", "input": {"path": "new.txt", "content": "hello\n"}}}]},
+        {"when": {"prompt": "write", "step": 1}, "repeat": true, "events": [{"text": "That was it."}]},
+        {"when": {"prompt": "slow"}, "repeat": true, "events": [
+            {"text": "word ".repeat(2_000), "chunk": 5, "delay_ms": 20}]},
+        {"when": {"prompt": "fail"}, "repeat": true, "events": [
+            {"error": {"status": 401, "message": "invalid x-api-key"}}]},
+        {"repeat": true, "events": [{"text": "Hello **there**.\u{1b}[31m"}]},
+    ])
+}
+
+#[test]
+fn demo_shows_the_whole_job_without_a_home() {
+    let world = World::new();
+    let start = Instant::now();
+    let mut command = world.command(&["demo", "--yes"]);
+    command
+        .env("HOME", "/nonexistent")
+        .env("ANTHROPIC_API_KEY", "sk-ant-canary");
+    let done = Done::of(&command.output().unwrap());
+    let took = start.elapsed();
+    done.is(0);
+    for landmark in [
+        "no key, no network",
+        "Read cart.py",
+        "taken back",
+        "Overloaded (529)",
+        "try 2 of 4",
+        "? Edit cart.py",
+        "-    return result - discount",
+        "+    return result * (1 - discount / 100)",
+        "allowed automatically",
+        "edited cart.py",
+        "■ cancelled",
+        "✓ the edit was written to disk",
+        "✓ the cancel was obeyed",
+        "events of the session are stored, without a gap",
+        "agentls doctor",
+    ] {
+        done.says(landmark);
+    }
+    assert!(!done.out.contains("missing"), "{}", done.out);
+    assert!(!done.out.contains('\u{1b}'), "colours where nobody looks");
+    assert!(took < Duration::from_secs(15), "{took:?}");
+    assert_eq!(
+        fs::read_dir(world.path("tmp")).unwrap().count(),
+        0,
+        "the scratch folder is gone"
+    );
+    assert_eq!(
+        fs::read_dir(world.path("home/.config/agentls")).unwrap().count(),
+        0
+    );
+}
+
+#[test]
+fn run_gives_the_answer_and_nothing_else_on_stdout() {
+    let world = World::with(hello());
+    let done = world.run(&["run", "-p", "hi"]);
+    done.is(0);
+    assert_eq!(done.out, "Hello **there**.\n");
+    let mut child = world
+        .command(&["run", "-p", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"hi\n").unwrap();
+    Done::of(&child.wait_with_output().unwrap()).is(0).says("Hello");
+    world
+        .run(&["run", "-p", " "])
+        .is(1)
+        .complains("the prompt is empty");
+    world
+        .run(&["run", "-p", "hi", "nowhere"])
+        .is(1)
+        .complains("nowhere is not a folder");
+    world
+        .run(&["run", "-p", "hi", "--session", "ses_none"])
+        .is(1)
+        .complains("ses_none");
+    let failed = world.run(&["run", "-p", "fail"]);
+    failed
+        .is(1)
+        .complains("invalid x-api-key")
+        .complains("→ check the key");
+    assert_eq!(failed.out, "");
+}
+
+#[test]
+fn run_asks_nobody() {
+    let world = World::with(hello());
+    let denied = world.run(&["run", "-p", "write it"]);
+    denied
+        .is(0)
+        .complains("denied")
+        .complains("--yes")
+        .complains("⊘ Write new.txt");
+    assert!(!world.path("work/new.txt").exists());
+    let allowed = world.run(&["run", "-y", "-p", "write it"]);
+    allowed.is(0).says("That was it.").complains("allowed by --yes");
+    assert_eq!(fs::read_to_string(world.path("work/new.txt")).unwrap(), "hello\n");
+    fs::remove_file(world.path("work/new.txt")).unwrap();
+    let by_mode = world.run(&["run", "--mode", "autoEdit", "-p", "write it"]);
+    by_mode.is(0);
+    assert!(!by_mode.err.contains("allowed by"), "{}", by_mode.err);
+    assert!(world.path("work/new.txt").exists());
+}
+
+#[test]
+fn run_speaks_json() {
+    let world = World::with(hello());
+    let done = world.run(&["run", "--json", "-p", "hi"]);
+    done.is(0);
+    assert_eq!(done.err, "");
+    let lines: Vec<Value> = done
+        .out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let (result, notifications) = lines.split_last().unwrap();
+    assert_eq!(result["result"]["state"], "completed");
+    // Programs get what the model wrote.
+    assert_eq!(result["result"]["text"], "Hello **there**.\u{1b}[31m");
+    let methods: Vec<&str> = notifications
+        .iter()
+        .map(|line| line["method"].as_str().unwrap())
+        .collect();
+    for method in [
+        "agent/turnStarted",
+        "agent/textDelta",
+        "agent/message",
+        "agent/turnEnded",
+    ] {
+        assert!(methods.contains(&method), "{methods:?}");
+    }
+    let failed = world.run(&["run", "--json", "-p", "fail"]);
+    failed.is(1).says(r#""code":"provider_error""#);
+}
+
+#[test]
+fn ctrl_c_cancels_a_run() {
+    let world = World::with(hello());
+    let mut child = world
+        .command(&["run", "--json", "-p", "slow"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let mut seen = String::new();
+    let mut bytes = [0; 4_096];
+    while !seen.contains("agent/textDelta") {
+        let n = out.read(&mut bytes).unwrap();
+        assert!(n > 0, "{seen}");
+        seen += &String::from_utf8_lossy(&bytes[..n]);
+    }
+    let pid = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let start = Instant::now();
+    out.read_to_string(&mut seen).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{seen}");
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    let result: Value = serde_json::from_str(seen.lines().last().unwrap()).unwrap();
+    assert_eq!(result["result"]["state"], "cancelled");
+}
+
+#[test]
+fn sessions_are_listed_shown_renamed_and_deleted() {
+    let world = World::with(hello());
+    world.run(&["sessions"]).is(0).says("no sessions");
+    world.run(&["run", "-p", "a peculiar question"]).is(0);
+    world.run(&["run", "-p", "another"]).is(0);
+    let listed = world.run(&["sessions", "--json"]);
+    let sessions: Vec<Value> = serde_json::from_str(&listed.out).unwrap();
+    assert_eq!(sessions.len(), 2, "{}", listed.out);
+    let id = sessions[1]["sessionId"].as_str().unwrap();
+    world
+        .run(&["sessions"])
+        .says(id)
+        .says("a peculiar question")
+        .says("just now");
+    let found = world.run(&["sessions", "search", "peculiar"]);
+    found.is(0).says(id);
+    assert!(!found.out.contains("another"), "{}", found.out);
+    let shown = world.run(&["sessions", "show", &id[..12]]);
+    shown.is(0).says("› a peculiar question").says("Hello there.");
+    world
+        .run(&["sessions", "show", id, "--json"])
+        .is(0)
+        .says("agent/turnEnded");
+    world.run(&["sessions", "rename", id, "Better", "title"]).is(0);
+    world.run(&["sessions", "list"]).says("Better title");
+    world.run(&["sessions", "delete", id]).is(1).complains("--yes");
+    world.run(&["sessions", "delete", id, "--yes"]).is(0);
+    let left = world.run(&["sessions"]);
+    assert!(!left.out.contains(id), "{}", left.out);
+    world
+        .run(&["sessions", "show", id])
+        .is(1)
+        .complains("there is no session");
+    world.run(&["sessions", "show", "ses_"]).is(0);
+    // A session goes on in a later run.
+    let id = sessions[0]["sessionId"].as_str().unwrap();
+    world.run(&["run", "--session", id, "-p", "and more"]).is(0);
+    world
+        .run(&["sessions", "show", id])
+        .says("› another")
+        .says("› and more");
+}
+
+#[test]
+fn configuration_is_checked_like_a_compiler_does() {
+    let world = World::new();
+    world.run(&["config", "check"]).is(0).says("the defaults hold");
+    world.configure("[agent.default]\nmode = \"ask\"\nmax_stepz = 3\nmax_steps = \"many\"\n");
+    let checked = world.run(&["config", "check"]);
+    let file = world.path("home/.config/agentls/config.toml");
+    checked
+        .is(1)
+        .says(&format!("{}:3:", file.display()))
+        .says("max_steps")
+        .says(&format!("{}:4:", file.display()))
+        .says(": error: ");
+    world.configure("[agent.default]\nmode = \"ask\"\n");
+    world.run(&["config", "check"]).is(0).says("nothing is wrong");
+    world.run(&["config", "check", "--config", "/no/such.toml"]).is(1);
+    let schema = world.run(&["config", "schema"]);
+    let schema: Value = serde_json::from_str(&schema.is(0).out).unwrap();
+    assert!(schema["properties"]["provider"].is_object());
+}
+
+#[test]
+fn doctor_looks_and_tells_no_secret() {
+    let world = World::new();
+    let mut command = world.command(&["doctor", "--offline"]);
+    command.env("ANTHROPIC_API_KEY", "sk-ant-canary-0123456789");
+    let done = Done::of(&command.output().unwrap());
+    done.is(0)
+        .says("in the environment: ANTHROPIC_API_KEY")
+        .says("because ANTHROPIC_API_KEY is set")
+        .says("starts and shakes hands")
+        .says("0 sessions")
+        .says("All that is needed works.");
+    assert!(
+        !format!("{}{}", done.out, done.err).contains("canary"),
+        "{}",
+        done.out
+    );
+    world.configure("[agent.default]\nprovider = \"nobody\"\n");
+    world.run(&["doctor", "--offline"]).is(1).says("✗ ").says("→ ");
+}
+
+/// Answers every request with `head` and `body`; the requests' heads come out.
+fn answering(head: &'static str, body: &'static str) -> (u16, std::thread::JoinHandle<String>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let thread = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut request = Vec::new();
+        let mut byte = [0];
+        while !request.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() > 0 {
+            request.push(byte[0]);
+        }
+        let length = body.len();
+        write!(
+            stream,
+            "HTTP/1.1 {head}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+        )
+        .unwrap();
+        String::from_utf8(request).unwrap()
+    });
+    (port, thread)
+}
+
+#[test]
+fn doctor_tries_address_and_key() {
+    let world = World::new();
+    let ask = |port: u16| {
+        world.configure(&format!(
+            "[provider.work]\nkind = \"anthropic\"\nbase_url = \"http://127.0.0.1:{port}\"\napi_key = \"sk-canary-012345\"\nmodel = \"m\"\n"
+        ));
+        world.run(&["doctor"])
+    };
+    let (port, thread) = answering("200 OK", r#"{"data":[{"id":"a"},{"id":"b"}]}"#);
+    ask(port).is(0).says("lists 2 models");
+    let request = thread.join().unwrap().to_lowercase();
+    assert!(request.starts_with("get /v1/models "), "{request}");
+    assert!(request.contains("x-api-key: sk-canary-012345"), "{request}");
+    let (port, thread) = answering(
+        "401 Unauthorized",
+        r#"{"type":"error","error":{"type":"authentication_error","message":"bad key sk-canary-012345"}}"#,
+    );
+    let refused = ask(port);
+    refused
+        .is(1)
+        .says("bad key")
+        .says("→ check the key in [provider.work]");
+    assert!(!refused.out.contains("canary"), "{}", refused.out);
+    thread.join().unwrap();
+    let (port, thread) = answering("404 Not Found", "{}");
+    ask(port).is(0).says("its key was not tried");
+    thread.join().unwrap();
+    // Nobody listens there any more.
+    ask(port).is(1).says("✗ reachable");
+}
+
+#[test]
+fn the_rest_of_the_command_line() {
+    let world = World::new();
+    world.run(&["--version"]).is(0).says(env!("CARGO_PKG_VERSION"));
+    world.run(&["completions", "bash"]).is(0).says("_agentls()");
+    world
+        .run(&["completions", "fish"])
+        .is(0)
+        .says("complete -c agentls");
+    world
+        .run(&["--help"])
+        .is(0)
+        .says("demo")
+        .says("chat")
+        .says("doctor");
+    world.run(&["chat"]).is(1).complains("agentls run -p");
+    world.run(&["nonsense"]).is(2).complains("nonsense");
+    let mut without_home = world.command(&["run", "-p", "hi"]);
+    without_home.env("HOME", "/proc/nowhere");
+    let done = Done::of(&without_home.output().unwrap());
+    // The store cannot be made there, and it is said why.
+    assert_ne!(done.code, Some(0));
+    assert_ne!(done.err, "");
+}
