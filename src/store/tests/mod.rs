@@ -1,7 +1,6 @@
 //! The store as a whole: through its public face, over real files.
 
 mod degraded;
-mod measure;
 mod reading;
 mod writing;
 
