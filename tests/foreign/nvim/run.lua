@@ -11,6 +11,12 @@ local linux = vim.uv.os_uname().sysname == 'Linux'
 local home = support.make_world()
 local passed, failed, number = 0, 0, 0
 
+--- What Neovim said to the person.
+local notices = {}
+vim.notify = function(text)
+  table.insert(notices, text)
+end
+
 local function say(text)
   io.stdout:write(text .. '\n')
   io.stdout:flush()
@@ -27,10 +33,12 @@ local function test(name, body)
   vim.fn.mkdir(workspace)
   local mark = ('foreign-%s-%d.'):format(vim.fs.basename(home), number)
   vim.env.AGENTLS_TEST_MARK = mark
+  notices = {}
   local begun = vim.uv.hrtime()
   local ok, what = xpcall(function()
     body(workspace, mark)
     support.nothing_left(mark)
+    eq(notices, {})
   end, debug.traceback)
   for _, process in ipairs(ok and {} or support.marked(mark)) do
     vim.uv.kill(process.pid, 'sigkill')
@@ -200,6 +208,11 @@ if linux then
     assert(server and #seen > 1, 'the server and its command are seen: ' .. vim.inspect(seen))
     vim.uv.kill(server.pid, 'sigkill')
     eq(client.exited().signal, 9)
+    wait('what Neovim says about it', function()
+      return #notices > 0
+    end)
+    assert(notices[1]:find('signal 9', 1, true), notices[1])
+    notices = {}
     support.nothing_left(mark)
     client = support.client(workspace)
     local loaded = client.call('agent/loadSession', { sessionId = session })

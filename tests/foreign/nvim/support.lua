@@ -33,7 +33,7 @@ end
 
 --- Makes the folder in which everything happens, and says so to Neovim and all that it starts.
 function M.make_world()
-  local base = vim.uv.fs_realpath(os.getenv('TMPDIR') or '/tmp')
+  local base = vim.uv.fs_realpath(vim.uv.os_tmpdir())
   local home = assert(vim.uv.fs_mkdtemp(base .. '/agentls-nvim-XXXXXX'))
   for _, name in ipairs({ 'config', 'data', 'state', 'cache' }) do
     vim.env['XDG_' .. name:upper() .. '_HOME'] = home .. '/' .. name
