@@ -66,6 +66,13 @@ fn serve(shared: &Shared) -> std::io::Result<i32> {
         data: places.data_dir,
         cwd: cwd()?,
         stdio,
+        on_settings: Box::new(move |settings| {
+            if let Ok(Some(log)) = &logging
+                && let Err(error) = log.reload(&settings.logging)
+            {
+                tracing::warn!(%error, "the log's settings were not taken over");
+            }
+        }),
         delta_frame: settings.server.delta_frame,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -267,20 +267,19 @@ impl Pattern {
         if glob.ends_with('/') {
             glob.push_str("**");
         }
-        let path = GlobBuilder::new(&glob)
-            .literal_separator(true)
-            .backslash_escape(true)
-            .build();
-        let path = match path {
-            Ok(glob) => Some(glob.compile_matcher()),
-            // `bash([ -f x ])` is a fine command, and no path glob.
-            Err(_) if tool == "bash" || tool.starts_with("mcp:") => None,
-            Err(error) => {
-                return Err(RuleError::Glob {
+        // `bash([ -f x ])` is a fine command, and no path glob.
+        let path = if tool == "bash" || tool.starts_with("mcp:") {
+            None
+        } else {
+            let built = GlobBuilder::new(&glob)
+                .literal_separator(true)
+                .backslash_escape(true)
+                .build()
+                .map_err(|error| RuleError::Glob {
                     rule: rule.to_owned(),
                     reason: error.kind().to_string(),
-                });
-            }
+                })?;
+            Some(built.compile_matcher())
         };
         Ok(Self {
             source: source.to_owned(),

@@ -1,6 +1,8 @@
 //! Clock, tasks, randomness, text, counters. Knows no agents and no protocol.
 
 pub mod backoff;
+#[cfg(feature = "sim")]
+pub mod chaos;
 pub mod clock;
 pub mod counters;
 pub mod flow;
@@ -10,5 +12,6 @@ pub mod secret_path;
 pub mod spawn;
 pub mod text;
 pub mod uri;
+pub mod utf8;
 
 pub use tokio_util::sync::CancellationToken;

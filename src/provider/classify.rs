@@ -505,6 +505,9 @@ fn remedy(fault: &Fault, account: &Account, model: &str, told: &Told) -> Option<
         Fault::InvalidRequest if told.has(&["does not support tools", "support tool use"]) => {
             Some(format!("choose a model that can call tools: {model} cannot"))
         }
+        Fault::InvalidRequest => Some(format!(
+            "choose another model than {model}, or start a new session; the provider's words say what it refuses"
+        )),
         Fault::ImageRefused => Some(format!(
             "choose a model that can see pictures, or leave them out for {model}"
         )),
@@ -520,7 +523,6 @@ fn remedy(fault: &Fault, account: &Account, model: &str, told: &Told) -> Option<
         | Fault::Tls
         | Fault::BrokenStream
         | Fault::ErrorEvent
-        | Fault::InvalidRequest
         | Fault::Local => None,
     }
 }

@@ -205,7 +205,6 @@ fn password(address: &str) -> Option<SecretString> {
 }
 
 /// Makes the provider. Connects to nothing: settings that cannot be used are the only errors.
-#[expect(clippy::result_large_err, reason = "made a few times in a server's life")]
 pub fn build(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
     let model = spec.model.clone().unwrap_or_default();
     let nobody = |failure: Failure| unusable(spec, &model, failure);

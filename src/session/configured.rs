@@ -2,17 +2,18 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::command::SessionInfo;
 use super::house::{Profile, Profiles, Rules};
 use super::models::Models;
 use crate::approval::Rule;
-use crate::config::{AgentSettings, ConfigSource, Diagnostic, Loaded, Redactor, Settings};
+use crate::config::{self, AgentSettings, ConfigSource, Diagnostic, Loaded, Redactor, Settings};
 use crate::context::{SystemInputs, system_prompt};
 use crate::domain::Mode;
 use crate::turn::Limits;
-use crate::workspace::{Shared, Workspace};
+use crate::workspace::{self, Shared, Workspace};
 
 /// The configuration of all folders, and what is made of it.
 pub struct Configured {
@@ -26,6 +27,8 @@ struct State {
     /// Folders that the user trusts, as the store and the editor say.
     trusted: BTreeSet<PathBuf>,
     loaded: HashMap<PathBuf, Arc<Folder>>,
+    /// Variables that no child process gets.
+    stripped: BTreeSet<String>,
 }
 
 /// One folder's configuration.
@@ -34,6 +37,17 @@ pub struct Folder {
     pub loaded: Loaded,
     /// Its providers.
     pub models: Arc<Models>,
+    told: AtomicBool,
+}
+
+impl Folder {
+    /// What is wrong with the settings; nothing when that was asked before.
+    pub fn untold_problems(&self) -> &[Diagnostic] {
+        match self.told.swap(true, Ordering::Relaxed) {
+            true => &[],
+            false => &self.loaded.diagnostics,
+        }
+    }
 }
 
 impl Configured {
@@ -43,6 +57,7 @@ impl Configured {
             source,
             trusted: BTreeSet::new(),
             loaded: HashMap::new(),
+            stripped: BTreeSet::new(),
         };
         Self {
             shared,
@@ -92,6 +107,13 @@ impl Configured {
         }
         let loaded = state.source.load(Some(folder), &state.trusted);
         self.redactor.learn_all(&loaded.settings);
+        // Sessions of several folders share the launcher: what any of them names is kept from children.
+        state.stripped.extend(loaded.settings.secret_env_names());
+        self.shared.set_stripped_env(state.stripped.clone());
+        self.shared.set_on_cancel(match loaded.settings.tools.on_cancel {
+            config::OnCancel::Interrupt => workspace::OnCancel::Interrupt,
+            config::OnCancel::Finish => workspace::OnCancel::Finish,
+        });
         for problem in &loaded.diagnostics {
             tracing::warn!(
                 file = problem.file,
@@ -101,7 +123,11 @@ impl Configured {
             );
         }
         let models = Arc::new(Models::new(loaded.settings.clone(), state.source.env.clone()));
-        let made = Arc::new(Folder { loaded, models });
+        let made = Arc::new(Folder {
+            loaded,
+            models,
+            told: AtomicBool::new(false),
+        });
         state.loaded.insert(folder.to_path_buf(), made.clone());
         made
     }

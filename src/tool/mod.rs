@@ -3,7 +3,11 @@
 //! A tool is its input type, its effect and its run. Approval, the timeout, cutting of output, cancel
 //! and the result message come from `turn`; a tool never sees them, and knows no session or client.
 
+pub mod bash;
+pub mod bash_kill;
+pub mod bash_output;
 mod change;
+mod command_text;
 mod context;
 #[cfg(test)]
 mod contract_tests;

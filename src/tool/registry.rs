@@ -5,6 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::DynTool;
+use super::bash::Bash;
+use super::bash_kill::BashKill;
+use super::bash_output::BashOutput;
 use super::edit_file::EditFile;
 use super::glob::Glob;
 use super::grep::Grep;
@@ -23,6 +26,9 @@ pub fn builtin() -> Vec<Arc<dyn DynTool>> {
         Arc::new(ListDir),
         Arc::new(Glob),
         Arc::new(Grep),
+        Arc::new(Bash),
+        Arc::new(BashOutput),
+        Arc::new(BashKill),
         Arc::new(UpdatePlan),
     ]
 }

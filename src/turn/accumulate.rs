@@ -98,6 +98,11 @@ impl Accumulator {
         !self.blocks.is_empty()
     }
 
+    /// Whether text or reasoning was shown: what is left of a message that is cut.
+    pub(super) fn has_said(&self) -> bool {
+        self.text_bytes + self.reasoning_bytes > 0
+    }
+
     /// Whether the message has reached our limit: it ends here.
     pub(super) fn is_full(&self) -> bool {
         self.full
@@ -260,7 +265,7 @@ impl Accumulator {
         let mut wanted = Vec::new();
         for draft in self.blocks {
             match draft {
-                Draft::Text(text) if text.trim().is_empty() => {}
+                // Blank text too: it was shown (I5). Providers are not sent it.
                 Draft::Text(text) => content.push(Block::Text(text)),
                 Draft::Reasoning {
                     text,

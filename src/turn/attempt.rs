@@ -22,6 +22,8 @@ pub(super) enum Attempt {
         answer: Answer,
         stop: StopReason,
         spent: Spent,
+        /// What was shown where no message came of it.
+        void: Option<Shown>,
     },
     /// With an error; what was shown is void or stays as an incomplete message.
     Failed {
@@ -35,6 +37,8 @@ pub(super) enum Attempt {
 pub(super) struct Shown {
     pub(super) message: MessageId,
     pub(super) tool_calls: Vec<ToolCallId>,
+    /// Whether some of it was text or reasoning.
+    pub(super) said: bool,
 }
 
 /// What a call cost.
@@ -114,8 +118,11 @@ fn push(accumulator: &mut Accumulator, batch: &mut Batch, piece: StreamEvent) ->
 fn answered(accumulator: Accumulator, stop: StopReason, model: &ResolvedModel) -> Attempt {
     let spent = spent(&accumulator, model);
     let cut = matches!(stop, StopReason::MaxTokens | StopReason::WindowFull);
+    let shown = shown(&accumulator);
+    let answer = accumulator.finish(cut);
     Attempt::Answered {
-        answer: accumulator.finish(cut),
+        void: shown.filter(|_| answer.message.is_none()),
+        answer,
         stop,
         spent,
     }
@@ -123,11 +130,16 @@ fn answered(accumulator: Accumulator, stop: StopReason, model: &ResolvedModel) -
 
 fn failed(accumulator: Accumulator, error: ProviderError, model: &ResolvedModel) -> Attempt {
     let spent = spent(&accumulator, model);
-    let shown = accumulator.has_shown().then(|| Shown {
+    let shown = shown(&accumulator);
+    Attempt::Failed { error, shown, spent }
+}
+
+fn shown(accumulator: &Accumulator) -> Option<Shown> {
+    accumulator.has_shown().then(|| Shown {
         message: accumulator.id().clone(),
         tool_calls: accumulator.begun_calls(),
-    });
-    Attempt::Failed { error, shown, spent }
+        said: accumulator.has_said(),
+    })
 }
 
 fn spent(accumulator: &Accumulator, model: &ResolvedModel) -> Spent {

@@ -87,7 +87,7 @@ pub(super) async fn run_calls(cx: &TurnContext, calls: Vec<Call>) -> Result<(), 
         let prepared = prepare(cx, &mut call);
         if !call.carried {
             let mut pending = call.update(ToolCallStatus::Pending);
-            pending.input = Some(call.input.clone().unwrap_or_else(|_| Arc::new(Value::Null)));
+            pending.input = call.input.as_ref().ok().cloned();
             cx.port.emit(Event::ToolCall(pending)).await?;
         }
         ready.push((call, prepared));
@@ -113,9 +113,21 @@ fn prepare(cx: &TurnContext, call: &mut Call) -> Result<Box<dyn PreparedCall>, S
         ));
     };
     let input = call.input.as_ref().map_err(Clone::clone)?;
-    let prepared = tool.clone().prepare(input)?;
-    call.title = text::one_line(&prepared.title(), 200);
+    let checked = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        let prepared = tool.clone().prepare(input)?;
+        let title = text::one_line(&prepared.title(), 200);
+        Ok((prepared, title))
+    }));
+    let checked = checked.unwrap_or_else(|payload| Err(broken(call, &panic_text(payload.as_ref()))));
+    let (prepared, title) = checked?;
+    call.title = title;
     Ok(prepared)
+}
+
+/// What the model reads of a bug of ours.
+fn broken(call: &Call, why: &str) -> String {
+    tracing::error!(tool = call.name, error = why, "tool failed");
+    format!("the tool failed with an internal error ({why}); try another way")
 }
 
 async fn run_call(
@@ -188,8 +200,17 @@ async fn ask(
     waiting.diff = preview.diff;
     waiting.locations = preview.locations;
     cx.port.emit(Event::ToolCall(waiting)).await?;
+    let approved = question.effect.clone();
     match cx.port.question(question).await? {
-        Answer::Allow { input: None } => Ok(Permission::Granted(prepared)),
+        Answer::Allow { input: None } => match effect(cx, call, prepared.as_ref()) {
+            // A link swapped while the person was reading, say: what was approved is no longer what would be.
+            Ok(now) if now != approved => Ok(Permission::Refused(
+                ToolCallStatus::Failed,
+                "what the call would touch changed while it waited for approval; look again".to_owned(),
+            )),
+            Ok(_) => Ok(Permission::Granted(prepared)),
+            Err(refused) => Ok(refused),
+        },
         Answer::Allow { input: Some(edited) } => edit(cx, call, edited).await,
         Answer::Deny { feedback } => {
             let why = match feedback {
@@ -294,9 +315,7 @@ fn verdict(
         ),
         Err(ToolError::Internal(why)) => {
             cx.totals.errors.add(1);
-            tracing::error!(tool = call.name, error = why, "tool failed");
-            let text = format!("the tool failed with an internal error ({why}); try another way");
-            (ToolCallStatus::Failed, failed(text))
+            (ToolCallStatus::Failed, failed(broken(call, &why)))
         }
     }
 }

@@ -83,7 +83,10 @@ async fn conclude(
     answer: Answer,
     stop: StopReason,
 ) -> Result<StepEnd, Stopped> {
-    let said = answer.message.is_some();
+    let said = answer
+        .message
+        .as_ref()
+        .is_some_and(|message| !message.text().trim().is_empty());
     if let Some(message) = answer.message {
         cx.port.emit(Event::Message(Arc::new(message))).await?;
     }
@@ -145,7 +148,13 @@ async fn call(
         let ended = attempt(cx, model, request.clone()).await?;
         drop(slot);
         match ended {
-            Attempt::Answered { answer, stop, spent } => {
+            Attempt::Answered {
+                answer,
+                stop,
+                spent,
+                void,
+            } => {
+                retract(cx, void).await?;
                 charge(cx, model, used, spent).await?;
                 return Ok(Ok((answer, stop)));
             }
@@ -165,6 +174,8 @@ async fn call(
                         pause(cx, delay).await?;
                     }
                     Verdict::GiveUp { .. } => {
+                        // Text stays, as an incomplete message; of calls alone nothing would.
+                        retract(cx, shown.filter(|shown| !shown.said)).await?;
                         let mut error = error.to_agent_error();
                         error.attempts = Some(retry.attempts());
                         return Ok(Err(error));

@@ -3,11 +3,13 @@
 //! Knows the disk and processes; knows nothing of tools, models, sessions' histories or clients. What
 //! resolves paths, reads or writes here blocks: call it off the async threads.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tokio::sync::OwnedMutexGuard;
 
+mod background;
 pub mod diff;
 pub mod edit;
 pub mod load;
@@ -19,12 +21,36 @@ mod roots;
 pub mod text_file;
 pub mod write;
 
+pub use background::{
+    Background, BackgroundError, BackgroundOutput, BackgroundStatus, MAX_BACKGROUND, MAX_UNREAD,
+};
 pub use load::{LoadError, Loaded};
 pub use overlay::{Buffer, Overlay};
 pub use read_log::{ReadLog, Seen};
 pub use resolve::{PathError, Resolved};
 pub use roots::{Folder, Root, Roots};
 pub use write::{WriteError, WriteLocks};
+
+use process::{Launcher, Stop};
+
+/// What a cancel does to a running command (R-CANCEL).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnCancel {
+    /// Stops it.
+    #[default]
+    Interrupt,
+    /// Lets it finish for a while first.
+    Finish,
+}
+
+impl From<OnCancel> for Stop {
+    fn from(policy: OnCancel) -> Self {
+        match policy {
+            OnCancel::Interrupt => Self::Interrupt,
+            OnCancel::Finish => Self::Finish,
+        }
+    }
+}
 
 /// What all sessions of the server share.
 #[derive(Debug, Default)]
@@ -33,6 +59,8 @@ pub struct Shared {
     overlay: Overlay,
     locks: WriteLocks,
     home: Option<PathBuf>,
+    launcher: RwLock<Arc<Launcher>>,
+    on_cancel: RwLock<OnCancel>,
 }
 
 impl Shared {
@@ -60,6 +88,35 @@ impl Shared {
     pub fn overlay(&self) -> &Overlay {
         &self.overlay
     }
+
+    /// What starts child processes.
+    pub fn launcher(&self) -> Arc<Launcher> {
+        self.launcher
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Replaces what starts child processes (default: this binary as helper, nothing stripped).
+    pub fn set_launcher(&self, launcher: Launcher) {
+        *self.launcher.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(launcher);
+    }
+
+    /// Replaces the names of the variables that no child gets from now on (R-SEC).
+    pub fn set_stripped_env(&self, names: BTreeSet<String>) {
+        let mut launcher = self.launcher.write().unwrap_or_else(PoisonError::into_inner);
+        *launcher = Arc::new(launcher.stripping(names));
+    }
+
+    /// What a cancel does to a running command.
+    pub fn on_cancel(&self) -> OnCancel {
+        *self.on_cancel.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces what a cancel does to a running command, also to those that run already.
+    pub fn set_on_cancel(&self, policy: OnCancel) {
+        *self.on_cancel.write().unwrap_or_else(PoisonError::into_inner) = policy;
+    }
 }
 
 /// A session's view of files and processes. A sub-agent gets one of its own: it has read nothing yet.
@@ -67,6 +124,7 @@ impl Shared {
 pub struct Workspace {
     shared: Arc<Shared>,
     reads: ReadLog,
+    background: Background,
 }
 
 impl Workspace {
@@ -75,6 +133,7 @@ impl Workspace {
         Self {
             shared,
             reads: ReadLog::default(),
+            background: Background::default(),
         }
     }
 
@@ -91,6 +150,11 @@ impl Workspace {
     /// What the model has seen of files.
     pub fn reads(&self) -> &ReadLog {
         &self.reads
+    }
+
+    /// The background processes. They die with this.
+    pub fn background(&self) -> &Background {
+        &self.background
     }
 
     /// The roots of a session in `cwd`: the workspace folders, or `cwd` itself where there are none.

@@ -9,8 +9,16 @@ fn rules(texts: &[&str]) -> Vec<Rule> {
 }
 
 fn sample(mode: Mode) -> Policy {
+    static SAMPLE: std::sync::LazyLock<Policy> = std::sync::LazyLock::new(in_mode_ask);
     Policy {
         mode,
+        ..SAMPLE.clone()
+    }
+}
+
+fn in_mode_ask() -> Policy {
+    Policy {
+        mode: Mode::Ask,
         require_approval: rules(&["bash(cargo publish*)", "write_file(Cargo.toml)", "web_search"]),
         allow: rules(&[
             "bash(git status*)",
@@ -929,7 +937,7 @@ fn freedom(verdict: &Verdict) -> u8 {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 512,
+        cases: 192,
         max_global_rejects: 50_000,
         ..ProptestConfig::default()
     })]

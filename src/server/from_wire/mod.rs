@@ -6,9 +6,11 @@ mod prompt;
 
 pub use prompt::{PendingReference, PromptPart, Span, prompt};
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
+use serde::de::value::MapDeserializer;
 use serde_json::Value;
 
 use super::error::RequestError;
@@ -33,15 +35,27 @@ pub fn params<T: DeserializeOwned>(value: Value) -> Result<T, RequestError> {
         Value::Null => Value::Object(serde_json::Map::new()),
         value => value,
     };
-    serde_json::from_value(value).map_err(|error| {
+    let Value::Object(members) = value else {
+        return Err(RequestError::bad("params", "must be an object"));
+    };
+    let at = RefCell::new(None);
+    let mut members = members.into_iter();
+    // What was handed out last is what is wrong; after the end it is what is missing.
+    let told = std::iter::from_fn(|| {
+        let member = members.next();
+        at.replace(member.as_ref().map(|(name, _)| name.clone()));
+        member
+    });
+    T::deserialize(MapDeserializer::new(told)).map_err(|error: serde_json::Error| {
         let problem = error.to_string();
-        // serde quotes the field first in "missing field `x`", "unknown variant `x`" and the like.
-        let field = problem
+        let missing = problem
             .strip_prefix("missing field `")
-            .and_then(|rest| rest.split('`').next())
-            .unwrap_or("params")
-            .to_owned();
-        RequestError::BadParams { field, problem }
+            .and_then(|rest| rest.split('`').next());
+        let field = at.take().or(missing.map(str::to_owned));
+        RequestError::BadParams {
+            field: field.unwrap_or_else(|| "params".to_owned()),
+            problem,
+        }
     })
 }
 
@@ -232,6 +246,21 @@ mod tests {
             panic!("{error}");
         };
         assert_eq!(field, "sessionId");
+        for (value, wrong) in [
+            (json!({"sessionId": 7, "prompt": "hi"}), "sessionId"),
+            (json!({"sessionId": "s", "prompt": 7}), "prompt"),
+            (
+                json!({"sessionId": "s", "prompt": [{"type": "text"}], "unknown": 1}),
+                "prompt",
+            ),
+            (json!([]), "params"),
+        ] {
+            let error = params::<wire::PromptParams>(value).unwrap_err();
+            let RequestError::BadParams { field, .. } = &error else {
+                panic!("{error}");
+            };
+            assert_eq!(field, wrong);
+        }
         let error = params::<wire::SetModeParams>(json!({"sessionId": "s", "mode": "yolo"})).unwrap_err();
         assert!(
             error

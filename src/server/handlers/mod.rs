@@ -47,9 +47,7 @@ fn request_error(session: &SessionId, refused: Refused) -> RequestError {
         },
         Refused::Ending => RequestError::ShuttingDown,
         Refused::Store(_) => AgentError::new(ErrorCode::Store, refused.to_string()).into(),
-        Refused::Busy | Refused::NotWhileRunning => {
-            AgentError::new(ErrorCode::Session, refused.to_string()).into()
-        }
+        Refused::Busy => AgentError::new(ErrorCode::Session, refused.to_string()).into(),
     }
 }
 

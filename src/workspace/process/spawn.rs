@@ -64,6 +64,13 @@ pub enum SpawnError {
     },
 }
 
+impl Default for Launcher {
+    /// Strips nothing.
+    fn default() -> Self {
+        Self::new([])
+    }
+}
+
 impl Launcher {
     /// A launcher whose helper is this very binary; `strip_env`: variables that no child gets (R-SEC).
     pub fn new(strip_env: impl IntoIterator<Item = String>) -> Self {
@@ -82,6 +89,12 @@ impl Launcher {
             helper: helper.into(),
             strip_env: strip_env.into_iter().collect(),
         }
+    }
+
+    /// The same launcher, but for the variables that no child gets.
+    #[must_use]
+    pub fn stripping(&self, strip_env: impl IntoIterator<Item = String>) -> Self {
+        Self::with_helper(&self.helper, strip_env)
     }
 
     /// Starts a command and waits until it runs (about 2 ms). Dropping the future kills what it

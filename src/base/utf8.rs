@@ -1,0 +1,89 @@
+//! Bytes that come in pieces, as text: a character cut between two pieces comes out whole.
+
+use std::borrow::Cow;
+
+/// Turns pieces of UTF-8 into text; what is not UTF-8 becomes U+FFFD.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    /// The start of a character whose rest has not come yet; at most 3 bytes.
+    rest: Vec<u8>,
+}
+
+impl Decoder {
+    /// The text of the next piece, less an unfinished character at its end.
+    pub fn push(&mut self, bytes: &[u8]) -> String {
+        if self.rest.is_empty()
+            && let Ok(text) = std::str::from_utf8(bytes)
+        {
+            return text.to_owned();
+        }
+        let input: Cow<'_, [u8]> = if self.rest.is_empty() {
+            bytes.into()
+        } else {
+            let mut whole = std::mem::take(&mut self.rest);
+            whole.extend_from_slice(bytes);
+            whole.into()
+        };
+        let mut text = String::with_capacity(input.len());
+        let mut left = input.len();
+        for chunk in input.utf8_chunks() {
+            text.push_str(chunk.valid());
+            let invalid = chunk.invalid();
+            left -= chunk.valid().len() + invalid.len();
+            if left == 0 && is_unfinished(invalid) {
+                self.rest = invalid.to_vec();
+            } else if !invalid.is_empty() {
+                text.push(char::REPLACEMENT_CHARACTER);
+            }
+        }
+        text
+    }
+
+    /// What is left at the end: one U+FFFD where the last character never got finished.
+    pub fn finish(&mut self) -> &'static str {
+        let unfinished = !std::mem::take(&mut self.rest).is_empty();
+        if unfinished { "\u{fffd}" } else { "" }
+    }
+}
+
+fn is_unfinished(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn decode(pieces: &[&[u8]]) -> String {
+        let mut decoder = Decoder::default();
+        let mut text: String = pieces.iter().map(|piece| decoder.push(piece)).collect();
+        text.push_str(decoder.finish());
+        text
+    }
+
+    #[test]
+    fn a_character_in_pieces_comes_out_whole() {
+        let mut decoder = Decoder::default();
+        assert_eq!(decoder.push(b"a\xf0\x9f"), "a");
+        assert_eq!(decoder.push(b"\x98"), "");
+        assert_eq!(decoder.push(b"\x80b"), "😀b");
+        assert_eq!(decode(&[b"a\xc3", b"b"]), "a\u{fffd}b");
+        assert_eq!(decode(&[b"a\xc3"]), "a\u{fffd}");
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_do_not_matter(
+            bytes in prop_oneof![any::<Vec<u8>>(), any::<String>().prop_map(String::into_bytes)],
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        ) {
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+            cuts.extend([0, bytes.len()]);
+            cuts.sort_unstable();
+            let pieces: Vec<&[u8]> = cuts.windows(2).map(|pair| &bytes[pair[0]..pair[1]]).collect();
+            prop_assert_eq!(decode(&pieces), String::from_utf8_lossy(&bytes));
+        }
+    }
+}

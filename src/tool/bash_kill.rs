@@ -1,0 +1,54 @@
+//! `bash_kill`: ends a background process.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::bash_output::{reported, result};
+use super::{Tool, ToolContext, ToolError, ToolOutput};
+use crate::base::text::{neutralise, one_line};
+use crate::domain::Effect;
+
+/// Ends a background process.
+pub struct BashKill;
+
+/// The arguments of `bash_kill`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// The id that `bash` gave, such as `bg1`.
+    id: String,
+}
+
+impl Tool for BashKill {
+    type Input = Input;
+
+    const NAME: &'static str = "bash_kill";
+
+    const DESCRIPTION: &'static str = "Ends a background process and all that it started (SIGTERM, after a \
+        second SIGKILL), and gives the last of its output.";
+
+    fn title(&self, input: &Input) -> String {
+        format!("End {}", one_line(&neutralise(&input.id), 40))
+    }
+
+    /// It can only end what this session started itself.
+    fn effect(&self, _input: &Input, _cx: &ToolContext) -> Result<Effect, ToolError> {
+        Ok(Effect::none())
+    }
+
+    fn timeout(&self, _input: &Input) -> Option<Duration> {
+        None
+    }
+
+    /// It takes 1.5 s at the most, and a half-ended process is worth nothing.
+    fn finishes_on_cancel(&self) -> bool {
+        true
+    }
+
+    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        let killed = cx.workspace.background().kill(&input.id, &cx.hurry).await;
+        Ok(result(killed.map_err(reported)?, &cx).await)
+    }
+}

@@ -1,0 +1,120 @@
+//! `bash_output`: what a background process wrote since it was last read, and how it stands.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::bash::{end_notes, with_notes};
+use super::command_text::CommandText;
+use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolOutput};
+use crate::base::text::{neutralise, one_line};
+use crate::domain::Effect;
+use crate::workspace::{BackgroundError, BackgroundOutput};
+
+/// Reads a background process.
+pub struct BashOutput;
+
+/// The arguments of `bash_output`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// The id that `bash` gave, such as `bg1`.
+    id: String,
+    /// Wait so many seconds for it to end before reading, less if it ends sooner. Default: 0, at most
+    /// 120 or what the settings say.
+    wait_s: Option<f64>,
+}
+
+impl Tool for BashOutput {
+    type Input = Input;
+
+    const NAME: &'static str = "bash_output";
+
+    const DESCRIPTION: &'static str = "Gives what a background process wrote since this was last called, and \
+        whether it still runs. To wait for a process that ends by itself, set wait_s instead of calling \
+        again and again.";
+
+    fn title(&self, input: &Input) -> String {
+        format!("Read the output of {}", one_line(&neutralise(&input.id), 40))
+    }
+
+    fn effect(&self, _input: &Input, _cx: &ToolContext) -> Result<Effect, ToolError> {
+        Ok(Effect::none())
+    }
+
+    fn timeout(&self, _input: &Input) -> Option<Duration> {
+        None
+    }
+
+    /// Output that was taken must reach the history; the wait itself obeys a cancel at once.
+    fn finishes_on_cancel(&self) -> bool {
+        true
+    }
+
+    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        let background = cx.workspace.background();
+        let wait = wait(input.wait_s, cx.time_limit);
+        tokio::select! {
+            biased;
+            () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
+            ended = background.ended(&input.id) => ended.map_err(reported)?,
+            () = tokio::time::sleep(wait) => {}
+        }
+        let output = background.read(&input.id).map_err(reported)?;
+        Ok(result(output, &cx).await)
+    }
+}
+
+fn wait(asked: Option<f64>, configured: Option<Duration>) -> Duration {
+    let most = configured.unwrap_or(DEFAULT_TIMEOUT);
+    Duration::try_from_secs_f64(asked.unwrap_or(0.0).max(0.0))
+        .unwrap_or(most)
+        .min(most)
+}
+
+pub(super) fn reported(error: BackgroundError) -> ToolError {
+    ToolError::Reported(error.to_string())
+}
+
+/// What was read, for the model.
+pub(super) async fn result(output: BackgroundOutput, cx: &ToolContext) -> ToolOutput {
+    let mut text = CommandText::new(cx.keep.clone(), format!("{}-output.txt", cx.call));
+    text.push(&output.text);
+    let gathered = text.finish().await;
+    let id = output.status.id;
+    let mut notes = vec![match output.status.ended {
+        None => format!("{id} is running"),
+        Some(_) => format!("{id} has ended"),
+    }];
+    notes.extend(output.status.ended.into_iter().flat_map(end_notes));
+    let mut body = gathered.text;
+    if output.dropped > 0 {
+        let lost = output.dropped;
+        body = format!("[… {lost} bytes before this are lost: read more often …]\n{body}");
+    }
+    ToolOutput {
+        text: with_notes(&body, notes),
+        full: gathered.full,
+        ..ToolOutput::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_stay_sane() {
+        let second = Duration::from_secs;
+        for (asked, configured, want) in [
+            (None, None, second(0)),
+            (Some(5.0), None, second(5)),
+            (Some(500.0), None, second(120)),
+            (Some(f64::INFINITY), Some(second(7)), second(7)),
+            (Some(-1.0), None, second(0)),
+        ] {
+            assert_eq!(wait(asked, configured), want, "{asked:?} {configured:?}");
+        }
+    }
+}

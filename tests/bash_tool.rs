@@ -1,0 +1,643 @@
+//! `bash`, `bash_output` and `bash_kill` with real processes (R-TOOL-1, R-CANCEL, R-SEC, I8).
+#![cfg(target_os = "linux")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests may fail them")]
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use agentls::base::{CancellationToken, clock};
+use agentls::domain::ContentRef;
+use agentls::tool::bash::Bash;
+use agentls::tool::bash_kill::BashKill;
+use agentls::tool::bash_output::BashOutput;
+use agentls::tool::{DynTool, Keep, Kept, ToolContext, ToolError, ToolNews, ToolOutput};
+use agentls::workspace::process::Launcher;
+use agentls::workspace::{MAX_BACKGROUND, MAX_UNREAD, OnCancel, Shared, Workspace};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::mpsc;
+
+const HELPER: &str = env!("CARGO_BIN_EXE_agentls");
+
+/// Keeps content as files of a directory.
+struct Files(PathBuf);
+
+struct Written {
+    name: String,
+    file: File,
+    bytes: u64,
+}
+
+impl Keep for Files {
+    fn begin(&self, name: &str) -> Result<Box<dyn Kept>, String> {
+        let file = File::create_new(self.0.join(name)).map_err(|error| error.to_string())?;
+        Ok(Box::new(Written {
+            name: name.to_owned(),
+            file,
+            bytes: 0,
+        }))
+    }
+}
+
+impl Kept for Written {
+    fn append(&mut self, text: &str) -> Result<(), String> {
+        self.bytes += text.len() as u64;
+        self.file
+            .write_all(text.as_bytes())
+            .map_err(|error| error.to_string())
+    }
+
+    fn finish(self: Box<Self>) -> Result<ContentRef, String> {
+        Ok(ContentRef {
+            name: self.name,
+            bytes: self.bytes,
+        })
+    }
+}
+
+/// A session with a directory of its own, and a client that reads as it likes.
+struct Session {
+    cx: ToolContext,
+    news: mpsc::Receiver<ToolNews>,
+    kept: TempDir,
+    cwd: TempDir,
+}
+
+impl Session {
+    fn new() -> Self {
+        let (kept, cwd) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+        let shared = Shared::new(&[], None);
+        shared.set_launcher(Launcher::with_helper(HELPER, []));
+        let (sender, news) = mpsc::channel(4);
+        let cx = ToolContext {
+            session: "ses_test".into(),
+            call: "call_test".into(),
+            cwd: cwd.path().canonicalize().unwrap(),
+            workspace: Arc::new(Workspace::new(shared)),
+            cancel: CancellationToken::new(),
+            hurry: CancellationToken::new(),
+            time_limit: None,
+            news: sender,
+            keep: Arc::new(Files(kept.path().to_owned())),
+        };
+        Self { cx, news, kept, cwd }
+    }
+
+    /// Calls `bash` while somebody reads the news, and gives those too.
+    async fn bash(&mut self, input: Value) -> (Result<ToolOutput, ToolError>, String) {
+        let mut live = String::new();
+        let mut call = Box::pin(call(Bash, &self.cx, input));
+        let result = loop {
+            tokio::select! {
+                biased;
+                news = self.news.recv() => live.push_str(&text_of(news.unwrap())),
+                result = &mut call => break result,
+            }
+        };
+        while let Ok(news) = self.news.try_recv() {
+            live.push_str(&text_of(news));
+        }
+        (result, live)
+    }
+
+    async fn text(&mut self, command: &str) -> String {
+        self.bash(json!({ "command": command })).await.0.unwrap().text
+    }
+
+    /// Reads news until `ready` was told.
+    async fn ready(&mut self) {
+        let mut live = String::new();
+        while !live.contains("ready\n") {
+            live.push_str(&text_of(self.news.recv().await.unwrap()));
+        }
+    }
+}
+
+fn text_of(news: ToolNews) -> String {
+    match news {
+        ToolNews::Output(text) => text,
+        ToolNews::Plan(_) => panic!("a command has no plan"),
+    }
+}
+
+async fn call(tool: impl DynTool, cx: &ToolContext, input: Value) -> Result<ToolOutput, ToolError> {
+    Arc::new(tool).prepare(&input).unwrap().run(cx.clone()).await
+}
+
+fn alive(pid_file: &Path) -> bool {
+    let pid = std::fs::read_to_string(pid_file).unwrap();
+    Path::new("/proc").join(pid.trim()).exists()
+}
+
+/// Polls, since `/proc` tells no events.
+async fn until(what: &str, condition: impl Fn() -> bool) {
+    let start = clock::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(10), "never: {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_command_gives_its_output_and_its_exit_code() {
+    let mut session = Session::new();
+    let cwd = session.cx.cwd.display().to_string();
+    for (command, want) in [
+        ("echo one; echo two >&2; echo three", "one\ntwo\nthree"),
+        ("true", "(no output)"),
+        ("exit 3", "(no output)\nexit code: 3"),
+        ("echo x; exit 1", "x\nexit code: 1"),
+        ("kill -TERM $$", "(no output)\nkilled by signal 15"),
+        ("pwd -P", &cwd),
+        ("cat; echo end", "end"),
+        ("printf '1%%\\r2%%\\r\\033[1m3%%\\033[0m\\n'", "3%"),
+        (
+            "echo $TERM $NO_COLOR $PAGER $GIT_PAGER $GIT_TERMINAL_PROMPT",
+            "dumb 1 cat cat 0",
+        ),
+        ("no-such-command-here 2>/dev/null", "(no output)\nexit code: 127"),
+    ] {
+        let (result, _) = session.bash(json!({ "command": command })).await;
+        let output = result.unwrap();
+        assert_eq!(output.text, want, "{command}");
+        assert_eq!((output.is_error, output.full), (false, None), "{command}");
+    }
+}
+
+#[tokio::test]
+async fn a_directory_that_is_gone_is_reported() {
+    let mut session = Session::new();
+    std::fs::remove_dir(session.cwd.path()).unwrap();
+    let (result, _) = session.bash(json!({ "command": "true" })).await;
+    let error = result.unwrap_err();
+    assert!(matches!(&error, ToolError::Reported(text) if text.starts_with("cannot use working directory")));
+}
+
+#[tokio::test]
+async fn output_is_told_live_in_order_and_whole() {
+    let mut session = Session::new();
+    let cx = session.cx.clone();
+    let go = cx.cwd.join("go");
+    let command = "printf 'ready\\n\\303'; while [ ! -e go ]; do sleep 0.01; done; printf '\\251'; seq 3 >&2";
+    let client = async {
+        session.ready().await;
+        File::create(&go).unwrap();
+        let mut live = String::new();
+        while let Some(news) = session.news.recv().await {
+            live.push_str(&text_of(news));
+            if live.ends_with("3\n") {
+                break;
+            }
+        }
+        live
+    };
+    let (result, live) = tokio::join!(call(Bash, &cx, json!({ "command": command })), client);
+    assert_eq!(live, "é1\n2\n3\n");
+    assert_eq!(result.unwrap().text, "ready\né1\n2\n3");
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_makes_the_command_wait() {
+    let session = Session::new();
+    let counted = session.cx.cwd.join("counted");
+    let command =
+        "for n in $(seq 200); do head -c 65536 /dev/zero | tr '\\0' x; echo >>counted; done; echo done";
+    let mut running = Box::pin(call(Bash, &session.cx, json!({ "command": command })));
+    let size = || std::fs::metadata(&counted).map_or(0, |file| file.len());
+    let mut last = (0, clock::now());
+    // Until it has not got on for a while.
+    while last.1.elapsed() < Duration::from_millis(300) {
+        let _ = tokio::time::timeout(Duration::from_millis(10), &mut running).await;
+        if size() > last.0 {
+            last = (size(), clock::now());
+        }
+    }
+    assert!((1..20).contains(&last.0), "{last:?}");
+    let mut news = session.news;
+    let reader = async { while news.recv().await.is_some() {} };
+    let result = tokio::select! {
+        result = running => result,
+        () = reader => unreachable!("the context is alive"),
+    };
+    assert!(result.unwrap().text.ends_with("done"));
+    assert_eq!(size(), 200);
+}
+
+#[tokio::test]
+async fn long_output_is_cut_for_the_model_and_kept_whole() {
+    let mut session = Session::new();
+    // Less than what is kept at once, and more; and what is just short enough.
+    for (count, call) in [(8_000, "short"), (200_000, "long")] {
+        session.cx.call = call.into();
+        let (result, live) = session
+            .bash(json!({ "command": format!("seq {count}; exit 4") }))
+            .await;
+        let output = result.unwrap();
+        let text = &output.text;
+        assert!(text.starts_with("1\n2\n") && text.ends_with(&format!("\n{count}\nexit code: 4")));
+        assert!(text.contains("bytes cut from the middle"), "{call}");
+        assert!(text.chars().count() < 30_000);
+        let full = output.full.unwrap();
+        assert_eq!(full.name, format!("{call}-output.txt"));
+        let kept = std::fs::read_to_string(session.kept.path().join(full.name)).unwrap();
+        assert_eq!((kept.len() as u64, kept == live), (full.bytes, true));
+        assert_eq!(kept.lines().count(), count);
+    }
+    let (result, _) = session
+        .bash(json!({ "command": "head -c 29000 /dev/zero | tr '\\0' x" }))
+        .await;
+    let output = result.unwrap();
+    assert_eq!((output.text.len(), output.full), (29_000, None));
+}
+
+#[tokio::test]
+async fn output_that_cannot_be_kept_is_said_so() {
+    let mut session = Session::new();
+    std::fs::write(session.kept.path().join("call_test-output.txt"), "taken").unwrap();
+    for count in [8_000, 200_000] {
+        let (result, _) = session.bash(json!({ "command": format!("seq {count}") })).await;
+        let output = result.unwrap();
+        assert_eq!(output.full, None);
+        assert!(
+            output
+                .text
+                .contains("[the whole output could not be kept: File exists"),
+            "{count}"
+        );
+    }
+}
+
+/// In a program of its own, so that no other test's memory counts.
+#[tokio::test]
+async fn huge_output_does_not_grow_memory() {
+    const ROLE: &str = "huge_output_in_bounded_memory";
+    let exe = std::fs::read_link("/proc/self/exe").unwrap();
+    let mut session = Session::new();
+    let command = format!("{} --exact {ROLE} --nocapture --include-ignored", exe.display());
+    let text = session.text(&command).await;
+    assert!(text.contains("1 passed"), "{text}");
+}
+
+#[tokio::test]
+#[ignore = "is run by huge_output_does_not_grow_memory"]
+async fn huge_output_in_bounded_memory() {
+    const BYTES: u64 = 200_000_000;
+    let memory = || -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    let mut session = Session::new();
+    session.text("true").await;
+    let before = memory();
+    let start = clock::now();
+    let command = format!("yes 'a line of output, as programs write it' | head -c {BYTES}");
+    let cx = session.cx.clone();
+    let mut running = Box::pin(call(Bash, &cx, json!({ "command": command })));
+    let mut live = 0;
+    let output = loop {
+        tokio::select! {
+            biased;
+            news = session.news.recv() => live += text_of(news.unwrap()).len() as u64,
+            result = &mut running => break result.unwrap(),
+        }
+    };
+    while let Ok(news) = session.news.try_recv() {
+        live += text_of(news).len() as u64;
+    }
+    let grown = memory() - before;
+    println!("grew by {grown} KiB in {:?}", start.elapsed());
+    assert!(grown < 20_000, "grew by {grown} KiB");
+    assert_eq!((live, output.full.unwrap().bytes), (BYTES, BYTES));
+}
+
+#[tokio::test]
+async fn a_command_that_takes_too_long_is_stopped() {
+    let mut session = Session::new();
+    let command = "trap 'echo cleaned up; exit 9' INT; echo started; while :; do sleep 0.02; done";
+    let (result, live) = session
+        .bash(json!({ "command": command, "timeout_s": 0.3 }))
+        .await;
+    let output = result.unwrap();
+    assert_eq!(
+        output.text,
+        "started\ncleaned up\ntimed out after 0.3 s and was stopped\nexit code: 9"
+    );
+    assert!(output.is_error && live.starts_with("started\n"));
+
+    // The configured limit, and a command that has closed its output.
+    session.cx.time_limit = Some(Duration::from_millis(200));
+    let start = clock::now();
+    let output = session.text("exec >&- 2>&-; exec sleep 100").await;
+    assert_eq!(
+        output,
+        "(no output)\ntimed out after 0.2 s and was stopped\nkilled by signal 2"
+    );
+    assert!(start.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test]
+async fn a_slow_client_does_not_hold_up_the_time_limit() {
+    let session = Session::new();
+    let start = clock::now();
+    let input = json!({ "command": "yes", "timeout_s": 0.3 });
+    let output = call(Bash, &session.cx, input).await.unwrap();
+    assert!(output.text.contains("timed out after 0.3 s"));
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+}
+
+/// Runs `command` until it says `ready`, then cancels, and hurries too where asked.
+async fn cancelled(session: &mut Session, command: &str, hurry: Option<Duration>) -> (ToolOutput, Duration) {
+    let cx = session.cx.clone();
+    let client = async {
+        session.ready().await;
+        let start = clock::now();
+        if hurry == Some(Duration::ZERO) {
+            cx.hurry.cancel();
+        }
+        cx.cancel.cancel();
+        if let Some(after) = hurry {
+            tokio::time::sleep(after).await;
+            cx.hurry.cancel();
+        }
+        start
+    };
+    let (result, start) = tokio::join!(call(Bash, &cx, json!({ "command": command })), client);
+    match result {
+        Err(ToolError::CutShort(output)) => (*output, start.elapsed()),
+        other => panic!("not cut short: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_interrupts_and_keeps_what_came() {
+    let mut session = Session::new();
+    let command = "trap 'echo cleaned up; exit 5' INT; echo ready; while :; do sleep 0.02; done";
+    let (output, took) = cancelled(&mut session, command, None).await;
+    assert_eq!(
+        output.text,
+        "ready\ncleaned up\ncancelled while it ran\nexit code: 5"
+    );
+    assert!(output.is_error && took < Duration::from_millis(900), "{took:?}");
+}
+
+#[tokio::test]
+async fn a_stubborn_command_is_killed_in_time_though_it_floods() {
+    let mut session = Session::new();
+    let command = "trap '' INT TERM; echo ready; (trap '' INT TERM; exec yes) & while :; do sleep 1000; done";
+    let (output, took) = cancelled(&mut session, command, None).await;
+    assert!(
+        output
+            .text
+            .ends_with("cancelled while it ran\nkilled by signal 9")
+    );
+    assert!(
+        took > Duration::from_millis(1_900) && took < Duration::from_millis(2_700),
+        "{took:?}"
+    );
+}
+
+#[tokio::test]
+async fn finish_lets_a_command_come_to_its_end() {
+    let mut session = Session::new();
+    session.cx.workspace.shared().set_on_cancel(OnCancel::Finish);
+    // More than a pipe holds, which nobody reads live any more.
+    let command = "echo ready; sleep 0.3; head -c 1000000 /dev/zero | tr '\\0' x; echo finished";
+    let (output, _) = cancelled(&mut session, command, None).await;
+    assert!(output.text.ends_with("xfinished\ncancelled while it ran"));
+    assert_eq!(output.full.unwrap().bytes, 1_000_000 + 6 + 9);
+}
+
+#[tokio::test]
+async fn a_second_cancel_kills_at_once() {
+    let mut session = Session::new();
+    let command = "trap '' INT TERM; echo ready; while :; do sleep 1000; done";
+    let (output, took) = cancelled(&mut session, command, Some(Duration::from_millis(50))).await;
+    assert_eq!(output.text, "ready\ncancelled while it ran\nkilled by signal 9");
+    assert!(took < Duration::from_millis(900), "{took:?}");
+}
+
+#[tokio::test]
+async fn the_end_of_the_server_terminates_and_then_kills() {
+    for (traps, want, most) in [
+        ("trap 'exit 6' TERM", "exit code: 6", 900),
+        ("trap '' TERM", "killed by signal 9", 1_700),
+    ] {
+        let mut session = Session::new();
+        let command = format!("{traps}; echo ready; while :; do sleep 0.02; done");
+        let (output, took) = cancelled(&mut session, &command, Some(Duration::ZERO)).await;
+        assert!(output.text.ends_with(want), "{}", output.text);
+        assert!(took < Duration::from_millis(most), "{took:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_before_the_start_starts_nothing() {
+    let session = Session::new();
+    session.cx.cancel.cancel();
+    for background in [false, true] {
+        let input = json!({ "command": "touch started", "background": background });
+        let result = call(Bash, &session.cx, input).await;
+        assert!(matches!(result, Err(ToolError::Cancelled)));
+    }
+    assert!(!session.cx.cwd.join("started").exists());
+}
+
+#[tokio::test]
+async fn nothing_of_a_command_is_left_when_it_gives_its_result() {
+    // They do not hold the output open, so its end says nothing about theirs.
+    let command =
+        "for n in $(seq 40); do setsid sh -c 'echo $$ >pid$0; exec sleep 1000' $n >/dev/null 2>&1 & done
+        until [ $(cat pid* | wc -l) = 40 ]; do sleep 0.01; done; echo done";
+    let mut session = Session::new();
+    assert!(session.text(command).await.ends_with("done"));
+    let pids: Vec<PathBuf> = (1..=40).map(|n| session.cx.cwd.join(format!("pid{n}"))).collect();
+    assert!(!pids.iter().any(|pid| alive(pid)));
+}
+
+#[tokio::test]
+async fn dropping_the_call_kills_the_command() {
+    let mut session = Session::new();
+    let cx = session.cx.clone();
+    let input = json!({ "command": "echo $$ >pid; echo ready; exec sleep 1000" });
+    tokio::select! {
+        _ = call(Bash, &cx, input) => panic!("it cannot end"),
+        () = session.ready() => {}
+    }
+    let pid = cx.cwd.join("pid");
+    until("the command is gone", || !alive(&pid)).await;
+}
+
+#[tokio::test]
+async fn secrets_reach_no_command() {
+    // Cargo sets this for every test.
+    const NAME: &str = "CARGO_MANIFEST_DIR";
+    let mut session = Session::new();
+    let command = format!("echo \"[${NAME}]\"; tr '\\0' '\\n' </proc/$PPID/environ | grep -c ^{NAME}=");
+    assert!(!session.text(&command).await.starts_with("[]"));
+    let shared = session.cx.workspace.shared().clone();
+    shared.set_stripped_env([NAME.to_owned()].into());
+    assert_eq!(session.text(&command).await, "[]\n0\nexit code: 1");
+    let started = call(
+        Bash,
+        &session.cx,
+        json!({ "command": command, "background": true }),
+    )
+    .await;
+    started.unwrap();
+    let read = call(BashOutput, &session.cx, json!({ "id": "bg1", "wait_s": 20 })).await;
+    assert_eq!(read.unwrap().text, "[]\n0\nbg1 has ended\nexit code: 1");
+    shared.set_stripped_env([].into());
+    assert!(!session.text(&command).await.starts_with("[]"));
+}
+
+/// Starts a background command; its id.
+async fn background(cx: &ToolContext, command: &str) -> String {
+    let output = call(Bash, cx, json!({ "command": command, "background": true })).await;
+    let text = output.unwrap().text;
+    let id = text
+        .strip_prefix("started in the background as ")
+        .and_then(|rest| rest.split(' ').next());
+    id.unwrap().to_owned()
+}
+
+async fn read(cx: &ToolContext, id: &str, wait_s: f64) -> String {
+    let output = call(BashOutput, cx, json!({ "id": id, "wait_s": wait_s })).await;
+    output.unwrap().text
+}
+
+/// The first answer in which it has written something.
+async fn read_some(cx: &ToolContext, id: &str) -> String {
+    loop {
+        let text = read(cx, id, 0.02).await;
+        if !text.starts_with("(no output)") {
+            return text;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_background_process_is_read_and_killed() {
+    let session = Session::new();
+    let cx = &session.cx;
+    assert!(cx.workspace.background().is_empty());
+    let id = background(
+        cx,
+        "trap 'echo bye; exit 0' TERM; echo $$ >pid; echo one; while [ ! -e go ]; do sleep 0.01; done; \
+         echo two; while :; do sleep 0.02; done",
+    )
+    .await;
+    assert_eq!(id, "bg1");
+    assert!(!cx.workspace.background().is_empty());
+    assert_eq!(read_some(cx, &id).await, "one\nbg1 is running");
+    assert_eq!(read(cx, &id, 0.0).await, "(no output)\nbg1 is running");
+    File::create(cx.cwd.join("go")).unwrap();
+    assert_eq!(read_some(cx, &id).await, "two\nbg1 is running");
+    let killed = call(BashKill, cx, json!({ "id": id })).await.unwrap();
+    // Before it, bash may tell of its own child's end.
+    assert!(killed.text.ends_with("bye\nbg1 has ended"), "{}", killed.text);
+    assert!(!alive(&cx.cwd.join("pid")) && cx.workspace.background().list().is_empty());
+
+    let unknown = call(BashKill, cx, json!({ "id": id })).await.unwrap_err();
+    assert_eq!(unknown.to_string(), "no background process `bg1`: there is none");
+    background(cx, "true").await;
+    let unknown = call(BashOutput, cx, json!({ "id": "bg9" })).await.unwrap_err();
+    assert_eq!(unknown.to_string(), "no background process `bg9`: there are bg2");
+}
+
+#[tokio::test]
+async fn waiting_for_a_background_process_obeys_a_cancel_and_loses_nothing() {
+    let mut session = Session::new();
+    let id = background(&session.cx, "echo one; exec sleep 1000").await;
+    let cancel = session.cx.cancel.clone();
+    let input = json!({ "id": id, "wait_s": 100 });
+    let (result, ()) = tokio::join!(call(BashOutput, &session.cx, input), async {
+        tokio::task::yield_now().await;
+        cancel.cancel();
+    });
+    assert!(matches!(result, Err(ToolError::Cancelled)));
+    session.cx.cancel = CancellationToken::new();
+    assert_eq!(read_some(&session.cx, &id).await, "one\nbg1 is running");
+}
+
+#[tokio::test]
+async fn a_background_process_that_floods_is_bounded_and_does_not_wait() {
+    let session = Session::new();
+    let lines = 1_000_000;
+    let id = background(&session.cx, &format!("seq {lines}")).await;
+    let output = call(BashOutput, &session.cx, json!({ "id": id, "wait_s": 60 })).await;
+    let output = output.unwrap();
+    assert!(output.text.starts_with("[… "), "{}", &output.text[..100]);
+    assert!(output.text.ends_with(&format!("\n{lines}\nbg1 has ended")));
+    assert!(output.text.chars().count() < 30_000);
+    assert_eq!(output.full.unwrap().bytes, MAX_UNREAD as u64);
+}
+
+#[tokio::test]
+async fn background_processes_are_bounded_and_those_that_ended_make_room() {
+    let session = Session::new();
+    let cx = &session.cx;
+    for _ in 0..MAX_BACKGROUND {
+        background(cx, "exec sleep 1000").await;
+    }
+    let input = json!({ "command": "exec sleep 1000", "background": true });
+    let refused = call(Bash, cx, input).await.unwrap_err();
+    assert!(
+        matches!(&refused, ToolError::Reported(text) if text.starts_with("16 background processes run already")),
+        "{refused}"
+    );
+    let ids: Vec<String> = cx
+        .workspace
+        .background()
+        .list()
+        .into_iter()
+        .map(|job| job.id)
+        .collect();
+    call(BashKill, cx, json!({ "id": ids[3] })).await.unwrap();
+    let last = background(cx, "true").await;
+    read(cx, &last, 20.0).await;
+    // The one that ended, still on the list, goes for this one.
+    let next = background(cx, "exec sleep 1000").await;
+    let list = cx.workspace.background().list();
+    assert_eq!(list.len(), MAX_BACKGROUND);
+    assert!(list.iter().all(|job| job.id != last) && list.iter().any(|job| job.id == next));
+}
+
+#[tokio::test]
+async fn the_end_of_a_session_ends_its_background_processes() {
+    let session = Session::new();
+    let cx = &session.cx;
+    background(
+        cx,
+        "trap 'touch ended; exit 0' TERM; echo $$ >pid; while :; do sleep 0.02; done",
+    )
+    .await;
+    background(cx, "trap '' TERM; echo $$ >pid2; while :; do sleep 0.02; done").await;
+    let pids = [cx.cwd.join("pid"), cx.cwd.join("pid2")];
+    for pid in &pids {
+        until("it runs", || pid.metadata().is_ok_and(|file| file.len() > 0)).await;
+    }
+    let start = clock::now();
+    cx.workspace.background().end_all().await;
+    assert!(start.elapsed() < Duration::from_millis(1_700));
+    assert!(cx.cwd.join("ended").exists() && !pids.iter().any(|pid| alive(pid)));
+    let input = json!({ "command": "true", "background": true });
+    let refused = call(Bash, cx, input).await.unwrap_err();
+    assert!(refused.to_string().contains("the session ends"), "{refused}");
+}
+
+#[tokio::test]
+async fn dropping_a_session_kills_its_background_processes() {
+    let session = Session::new();
+    let cwd = session.cx.cwd.clone();
+    let command =
+        "(setsid sh -c 'trap \"\" TERM INT; echo $$ >pid; while :; do sleep 1; done' &); sleep 1000";
+    background(&session.cx, command).await;
+    let pid = cwd.join("pid");
+    until("it runs", || pid.metadata().is_ok_and(|file| file.len() > 0)).await;
+    drop(session.cx);
+    until("it is gone", || !alive(&pid)).await;
+}

@@ -1,0 +1,449 @@
+//! Tools and the questions about them (R-TOOL, R-APPR, I4, I9).
+
+use serde_json::{Value, json};
+
+use crate::harness::{Config, World};
+use crate::mock_llm::{Gate, Reply};
+
+fn write(path: &str, content: &str) -> Reply {
+    Reply::tool("write_file", json!({"path": path, "content": content}))
+}
+
+/// The results in the last message of a request to the mock, in order.
+fn results(world: &World, request: usize) -> Vec<String> {
+    let seen = world.seen(request);
+    let messages = seen.body["messages"].as_array().unwrap();
+    let last = messages.last().unwrap()["content"].as_array().unwrap();
+    let results = last.iter().filter(|block| block["type"] == "tool_result");
+    results
+        .map(|block| match &block["content"] {
+            Value::String(text) => text.clone(),
+            Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
+            _ => String::new(),
+        })
+        .collect()
+}
+
+#[test]
+fn reads_are_free_and_writes_ask_with_a_diff() {
+    let world = World::new();
+    world.write("a.txt", "one\ntwo\n");
+    world
+        .mock()
+        .push(Reply::tool("read_file", json!({"path": "a.txt"})));
+    world.mock().push(Reply::tool(
+        "edit_file",
+        json!({"path": "a.txt", "edits": [{"old_text": "two", "new_text": "three"}]}),
+    ));
+    let client = world.start();
+    let session = client.session();
+    let id = client.prompt(&session, "do it");
+    let asked = client.asked(&session);
+    assert_eq!(
+        client.all(&session, "agent/approvalRequested").len(),
+        1,
+        "reading did not ask"
+    );
+    assert_eq!(asked.text("name"), "edit_file");
+    assert_eq!(asked.text("risk"), "medium");
+    let diff = asked.text("diff");
+    assert!(diff.contains("-two") && diff.contains("+three"), "{diff}");
+    assert!(!asked.text("why").is_empty() && !asked.text("title").is_empty());
+    assert_eq!(asked.text("cwd"), world.workspace().display().to_string());
+    let open: Value = client.call("agent/listApprovals", json!({}));
+    assert_eq!(open["approvals"][0]["approvalId"], asked.params["approvalId"]);
+    assert_eq!(
+        world.read("a.txt").unwrap(),
+        "one\ntwo\n",
+        "nothing happens before the answer"
+    );
+    client.decide(&asked, "allow");
+    assert_eq!(client.done(&id).text, "ok");
+    assert_eq!(world.read("a.txt").unwrap(), "one\nthree\n");
+    let statuses: Vec<_> = client
+        .all(&session, "agent/toolCall")
+        .iter()
+        .filter(|note| note.text("name") == "edit_file")
+        .map(|note| note.text("status").to_owned())
+        .collect();
+    assert_eq!(statuses, ["pending", "awaitingApproval", "running", "completed"]);
+    let resolved = client.next(&session, "agent/approvalResolved");
+    assert_eq!(
+        (resolved.text("decision"), resolved.text("by")),
+        ("allow", "person")
+    );
+    let open: Value = client.call("agent/listApprovals", json!({}));
+    assert_eq!(open["approvals"], json!([]));
+}
+
+#[test]
+fn a_denial_reaches_the_model_with_its_feedback() {
+    for (feedback, told) in [
+        (None, "Denied by user"),
+        (Some("use tabs"), "Denied by user: use tabs"),
+    ] {
+        let world = World::new();
+        world.mock().push(write("x", "x"));
+        let client = world.start();
+        let session = client.session();
+        let id = client.prompt(&session, "do it");
+        let asked = client.asked(&session);
+        let mut answer = json!({"approvalId": asked.text("approvalId"), "decision": "deny"});
+        if let Some(feedback) = feedback {
+            answer["feedback"] = feedback.into();
+        }
+        client.respond(answer);
+        assert_eq!(client.done(&id).text, "ok", "the turn goes on");
+        assert_eq!(results(&world, 1), [told]);
+        assert_eq!(client.tool_call(&session, "denied").text("output"), told);
+        assert_eq!(world.read("x"), None);
+    }
+}
+
+#[test]
+fn edited_input_is_what_runs() {
+    let world = World::new();
+    world.mock().push(write("x", "model's"));
+    let client = world.start();
+    let session = client.session();
+    let id = client.prompt(&session, "do it");
+    let asked = client.asked(&session);
+    let edited = json!({"path": "y", "content": "mine"});
+    client.respond(json!({"approvalId": asked.text("approvalId"), "decision": "allow", "input": edited}));
+    client.done(&id);
+    assert_eq!(
+        (world.read("x"), world.read("y")),
+        (None, Some("mine".to_owned()))
+    );
+    assert_eq!(client.tool_call(&session, "running").params["input"], edited);
+    // Bad edits are a failed call, not a failed turn.
+    world.mock().push(write("x", "x"));
+    let id = client.prompt(&session, "again");
+    let asked = client.asked(&session);
+    client.respond(
+        json!({"approvalId": asked.text("approvalId"), "decision": "allow", "input": {"nonsense": 1}}),
+    );
+    assert_eq!(client.done(&id).text, "ok");
+    assert_eq!(world.read("x"), None);
+    client.tool_call(&session, "failed");
+}
+
+#[test]
+fn allow_session_holds_for_the_session_only() {
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    world.mock().push(write("out/1", "1"));
+    let id = client.prompt(&session, "do it");
+    let asked = client.asked(&session);
+    assert!(!asked.text("rule").is_empty(), "{}", asked.params);
+    client.decide(&asked, "allowSession");
+    client.done(&id);
+    world.mock().push(write("out/2", "2"));
+    client.ask(&session, "again");
+    assert_eq!(client.all(&session, "agent/approvalRequested").len(), 1);
+    assert_eq!(world.read("out/2").unwrap(), "2");
+    let grants: Value = client.call("agent/listGrants", json!({"sessionId": session}));
+    assert_eq!(grants["grants"][0]["scope"], "session", "{grants}");
+    let other = client.session();
+    world.mock().push(write("out/3", "3"));
+    let id = client.prompt(&other, "do it");
+    client.decide(&client.asked(&other), "deny");
+    client.done(&id);
+    assert_eq!(world.read("out/3"), None);
+}
+
+#[test]
+fn allow_always_outlives_the_server_and_can_be_revoked() {
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    world.mock().push(write("out/1", "1"));
+    let id = client.prompt(&session, "do it");
+    client.decide(&client.asked(&session), "allowAlways");
+    client.done(&id);
+    drop(client);
+    let client = world.start();
+    let session = client.session();
+    world.mock().push(write("out/2", "2"));
+    client.ask(&session, "again");
+    assert_eq!(world.read("out/2").unwrap(), "2");
+    let grants: Value = client.call("agent/listGrants", json!({}));
+    let grant = &grants["grants"][0];
+    assert_eq!(
+        (&grant["scope"], grants["grants"].as_array().unwrap().len()),
+        (&json!("workspace"), 1)
+    );
+    let _: Value = client.call("agent/revokeGrant", json!({"grantId": grant["grantId"]}));
+    let error = client.refused("agent/revokeGrant", json!({"grantId": grant["grantId"]}));
+    assert_eq!(error.data["refusal"], "unknownGrant");
+    world.mock().push(write("out/3", "3"));
+    let id = client.prompt(&session, "and now");
+    client.decide(&client.asked(&session), "deny");
+    client.done(&id);
+    assert_eq!(world.read("out/3"), None);
+    // Nothing of it stands in the repository.
+    assert_eq!(world.read(".agentls/config.toml"), None);
+}
+
+#[test]
+fn rules_of_the_configuration_decide_and_deny_wins() {
+    let world = World::with(Config {
+        tables: "[approvals]\nallow = [\"write_file(free/**)\"]\ndeny = [\"write_file(**/secret.txt)\"]\n\
+                 require_approval = [\"read_file(slow/**)\"]\n"
+            .to_owned(),
+        ..Config::default()
+    });
+    world.write("slow/a", "a\n");
+    let client = world.start();
+    let session = client.session_with(json!({"mode": "full"}));
+    world.mock().push(
+        Reply::new()
+            .call("write_file", json!({"path": "free/a", "content": "a"}))
+            .call("write_file", json!({"path": "free/secret.txt", "content": "a"})),
+    );
+    client.ask(&session, "do it");
+    assert_eq!(
+        (world.read("free/a"), world.read("free/secret.txt")),
+        (Some("a".to_owned()), None)
+    );
+    client.tool_call(&session, "denied");
+    world
+        .mock()
+        .push(Reply::tool("read_file", json!({"path": "slow/a"})));
+    let id = client.prompt(&session, "read it");
+    client.decide(&client.asked(&session), "allow");
+    client.done(&id);
+    // An edited input cannot get round a deny either.
+    let ask = client.session();
+    world.mock().push(write("b", "b"));
+    let id = client.prompt(&ask, "do it");
+    let asked = client.asked(&ask);
+    client.respond(json!({
+        "approvalId": asked.text("approvalId"), "decision": "allow",
+        "input": {"path": "secret.txt", "content": "b"},
+    }));
+    client.done(&id);
+    assert_eq!(world.read("secret.txt"), None);
+}
+
+#[test]
+fn one_waiting_call_holds_up_no_other_and_results_keep_their_order() {
+    let world = World::new();
+    world.write("a", "content a\n");
+    world.write("c", "content c\n");
+    world.mock().push(
+        Reply::new()
+            .call("read_file", json!({"path": "a"}))
+            .call("write_file", json!({"path": "b", "content": "b"}))
+            .call("read_file", json!({"path": "c"})),
+    );
+    let client = world.start();
+    let session = client.session();
+    let id = client.prompt(&session, "do it");
+    let asked = client.asked(&session);
+    client.tool_call(&session, "completed");
+    client.tool_call(&session, "completed");
+    assert_eq!(world.requests(), 1, "the model waits for all results");
+    client.decide(&asked, "allow");
+    client.done(&id);
+    let results = results(&world, 1);
+    assert_eq!(results.len(), 3);
+    assert!(
+        results[0].contains("content a") && results[2].contains("content c"),
+        "{results:?}"
+    );
+}
+
+#[test]
+fn two_questions_at_once_are_answered_in_any_order() {
+    let world = World::new();
+    world.mock().push(
+        Reply::new()
+            .call("write_file", json!({"path": "a", "content": "a"}))
+            .call("write_file", json!({"path": "b", "content": "b"})),
+    );
+    let client = world.start();
+    let session = client.session();
+    let id = client.prompt(&session, "do it");
+    let (first, second) = (client.asked(&session), client.asked(&session));
+    client.decide(&second, "allow");
+    client.decide(&first, "deny");
+    client.done(&id);
+    assert_eq!((world.read("a"), world.read("b")), (None, Some("b".to_owned())));
+    assert_eq!(results(&world, 1)[0], "Denied by user");
+}
+
+#[test]
+fn a_mode_that_allows_answers_open_questions() {
+    let world = World::new();
+    world.mock().push(write("a", "a"));
+    let client = world.start();
+    let session = client.session();
+    let id = client.prompt(&session, "do it");
+    client.asked(&session);
+    let _: Value = client.call("agent/setMode", json!({"sessionId": session, "mode": "autoEdit"}));
+    client.done(&id);
+    assert_eq!(world.read("a").unwrap(), "a");
+    assert_eq!(client.next(&session, "agent/approvalResolved").text("by"), "rule");
+    assert_eq!(
+        client
+            .all(&session, "agent/sessionUpdated")
+            .last()
+            .unwrap()
+            .text("mode"),
+        "autoEdit"
+    );
+}
+
+#[test]
+fn unknown_and_settled_approvals_are_errors() {
+    let world = World::new();
+    world.mock().push(write("a", "a"));
+    let client = world.start();
+    let session = client.session();
+    let id = client.prompt(&session, "do it");
+    let asked = client.asked(&session);
+    let approval = asked.text("approvalId");
+    for (answer, refusal) in [
+        (
+            json!({"approvalId": "appr_none", "decision": "allow"}),
+            "unknownApproval",
+        ),
+        (
+            json!({"approvalId": approval, "decision": "perhaps"}),
+            "badParams",
+        ),
+        (
+            json!({"approvalId": approval, "decision": "allow", "feedback": "x"}),
+            "badParams",
+        ),
+        (
+            json!({"approvalId": approval, "decision": "deny", "input": {}}),
+            "badParams",
+        ),
+        (
+            json!({"approvalId": approval, "decision": "allowAlways", "rule": "((("}),
+            "badParams",
+        ),
+        (json!({"decision": "allow"}), "badParams"),
+    ] {
+        let error = client.refused("agent/approvalRespond", answer.clone());
+        assert_eq!(
+            (error.code, error.data["refusal"].as_str()),
+            (-32602, Some(refusal)),
+            "{answer}: {error:?}"
+        );
+    }
+    client.decide(&asked, "deny");
+    let error = client.refused(
+        "agent/approvalRespond",
+        json!({"approvalId": approval, "decision": "allow"}),
+    );
+    assert_eq!(error.data["refusal"], "unknownApproval");
+    client.done(&id);
+    assert_eq!(world.read("a"), None);
+}
+
+#[test]
+fn secrets_and_what_lies_outside_ask() {
+    let world = World::new();
+    world.write(".env", "TOKEN=1\n");
+    let outside = world.path("outside.txt");
+    std::fs::write(&outside, "outside\n").unwrap();
+    std::os::unix::fs::symlink(&outside, world.workspace().join("link")).unwrap();
+    std::os::unix::fs::symlink(world.path("tmp"), world.workspace().join("away")).unwrap();
+    let beside = world.path("beside.txt");
+    let client = world.start();
+    for (tool, input) in [
+        ("read_file", json!({"path": ".env"})),
+        ("read_file", json!({"path": outside})),
+        ("read_file", json!({"path": "../outside.txt"})),
+        ("read_file", json!({"path": "link"})),
+        ("write_file", json!({"path": "away/new.txt", "content": "x"})),
+        ("write_file", json!({"path": beside, "content": "x"})),
+        ("write_file", json!({"path": "../beside.txt", "content": "x"})),
+    ] {
+        for mode in ["ask", "autoEdit"] {
+            let session = client.session_with(json!({"mode": mode}));
+            world.mock().push_for(
+                &format!("{mode} {tool} {input}").replace('"', "'"),
+                Reply::tool(tool, input.clone()),
+            );
+            let id = client.prompt(&session, format!("{mode} {tool} {input}").replace('"', "'"));
+            let asked = client.asked(&session);
+            assert_eq!(asked.text("risk"), "high", "{mode} {tool} {input}");
+            client.decide(&asked, "deny");
+            assert_eq!(client.done(&id).text, "ok");
+        }
+    }
+    assert!(!beside.exists() && !world.path("tmp/new.txt").exists());
+}
+
+#[test]
+fn plan_mode_changes_nothing() {
+    let world = World::new();
+    world.mock().push(write("a", "a"));
+    let client = world.start();
+    let session = client.session_with(json!({"mode": "plan"}));
+    assert_eq!(client.ask(&session, "do it").text, "ok");
+    assert_eq!(world.read("a"), None);
+    assert!(client.all(&session, "agent/approvalRequested").is_empty());
+    client.tool_call(&session, "denied");
+}
+
+#[test]
+fn an_unanswered_question_is_denied_after_its_time() {
+    let world = World::with(Config {
+        tables: "[approvals]\ntimeout_s = 0.05\n".to_owned(),
+        ..Config::default()
+    });
+    world.mock().push(write("a", "a"));
+    let client = world.start();
+    let session = client.session();
+    assert_eq!(client.ask(&session, "do it").text, "ok");
+    assert_eq!(
+        client.next(&session, "agent/approvalResolved").text("by"),
+        "timeout"
+    );
+    assert_eq!(world.read("a"), None);
+}
+
+#[test]
+fn the_plan_is_told_whole() {
+    let world = World::new();
+    let items = json!([{"text": "look", "status": "completed"}, {"text": "change", "status": "in_progress"}]);
+    world
+        .mock()
+        .push(Reply::tool("update_plan", json!({"items": items})));
+    let client = world.start();
+    let session = client.session();
+    client.ask(&session, "do it");
+    let plan = client.all(&session, "agent/plan").pop();
+    let call = client.all(&session, "agent/toolCall").pop().unwrap();
+    let plan = plan.unwrap_or_else(|| panic!("no plan: {}", call.params));
+    assert_eq!(
+        plan.params["items"][1],
+        json!({"text": "change", "status": "inProgress"})
+    );
+}
+
+#[test]
+fn a_long_answer_of_a_tool_is_cut_for_the_model_and_kept_whole() {
+    let world = World::new();
+    for n in 0..4_000 {
+        world.write(&format!("many/file-with-a-long-name-{n:05}.txt"), "");
+    }
+    let gate = Gate::new();
+    world
+        .mock()
+        .push(Reply::tool("glob", json!({"pattern": "many/**"})));
+    world.mock().push(Reply::text("many").gate(&gate));
+    let client = world.start();
+    let session = client.session();
+    let id = client.prompt(&session, "list them");
+    world.at(&gate);
+    gate.release();
+    client.done(&id);
+    assert!(results(&world, 1)[0].chars().count() <= 31_000);
+}

@@ -1,0 +1,108 @@
+//! Commands: what they see, and that none outlives its turn or the server (R-CANCEL, R-SEC, I8).
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::harness::{Client, Id, World};
+use crate::mock_llm::Reply;
+
+/// Starts a turn whose command runs, with children that try to get away.
+fn run(world: &World, client: &Client, session: &str) -> Id {
+    let command = "setsid sleep 1000 & (sleep 1000 &) ; echo started; sleep 1000; touch after";
+    world
+        .mock()
+        .push(Reply::tool("bash", json!({"command": command})));
+    let id = client.prompt(session, "run it");
+    client.next_where(session, "agent/toolOutputDelta", |note| {
+        note.text("text").contains("started")
+    });
+    assert!(client.processes() > 1, "the command's processes can be seen");
+    id
+}
+
+fn full(client: &Client) -> String {
+    client.session_with(json!({"mode": "full"}))
+}
+
+#[test]
+fn a_cancel_ends_a_command_with_all_its_processes() {
+    for by_request in [false, true] {
+        let world = World::new();
+        let client = world.start();
+        let session = full(&client);
+        let id = run(&world, &client, &session);
+        let start = crate::harness::now();
+        let ended = match by_request {
+            false => {
+                client.cancel(&session);
+                client.done(&id)
+            }
+            true => {
+                client.cancel_request(&id);
+                client.cancelled(&id)
+            }
+        };
+        // R-CANCEL says 2.5 s; the rest is for a busy machine.
+        assert!(
+            start.elapsed() < Duration::from_millis(2_500 + 1_000),
+            "{:?}",
+            start.elapsed()
+        );
+        assert_eq!(json!(ended.reason), "aborted_tools");
+        assert_eq!(client.processes(), 1, "only the server is left at the turn's end");
+        client.tool_call(&session, "cancelled");
+        assert_eq!(client.ask(&session, "go on").text, "ok");
+        assert_eq!(world.read("after"), None);
+    }
+}
+
+#[test]
+fn an_end_of_the_server_ends_its_commands() {
+    // The client looks for survivors after every end.
+    for killed in [false, true] {
+        let world = World::new();
+        let client = world.start();
+        let session = full(&client);
+        let id = run(&world, &client, &session);
+        if killed {
+            client.kill();
+        } else {
+            client.close_input();
+            assert_eq!(json!(client.done(&id).reason), "server_stopped");
+            let (_, took) = client.exited();
+            assert!(took < Duration::from_secs(3), "{took:?}");
+            drop(client);
+        }
+        assert_eq!(world.read("after"), None);
+        let client = world.start();
+        let loaded = client.load(&session);
+        let results = loaded
+            .events
+            .iter()
+            .filter(|event| event.method == "agent/toolCall" && event.params.get("output").is_some());
+        assert_eq!(results.count(), 1, "the call has its one result");
+        assert_eq!(client.ask(&session, "go on").text, "ok");
+    }
+}
+
+#[test]
+fn commands_ask_and_see_no_secrets() {
+    let world = World::new();
+    world
+        .mock()
+        .push(Reply::tool("bash", json!({"command": "env; echo done"})));
+    let client = world.start();
+    let session = client.session();
+    let id = client.prompt(&session, "run it");
+    let asked = client.asked(&session);
+    assert_eq!((asked.text("name"), asked.text("risk")), ("bash", "high"));
+    client.decide(&asked, "allow");
+    client.done(&id);
+    let raw = world.seen(1).raw.clone();
+    let told = String::from_utf8_lossy(&raw);
+    assert!(told.contains("PATH=") && told.contains("done"));
+    for secret in world.secrets() {
+        assert!(!told.contains(secret), "the model is told {secret}");
+    }
+}

@@ -1,0 +1,323 @@
+//! A cancel is always obeyed, in any phase, and nothing happens afterwards (R-CANCEL, I3, I8).
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, Config, Id, World};
+use crate::mock_llm::{Gate, Reply};
+
+/// In what a cancel meets a turn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Phase {
+    BeforeTheHead,
+    BeforeTheFirstEvent,
+    Streaming,
+    InAToolsInput,
+    RetryWait,
+    Approval,
+    TwoApprovals,
+}
+
+const PHASES: [Phase; 7] = [
+    Phase::BeforeTheHead,
+    Phase::BeforeTheFirstEvent,
+    Phase::Streaming,
+    Phase::InAToolsInput,
+    Phase::RetryWait,
+    Phase::Approval,
+    Phase::TwoApprovals,
+];
+
+/// How it is said.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum By {
+    Notification,
+    Request,
+}
+
+fn slow_retries() -> Config {
+    Config {
+        // The wait is so long that only a cancel can end it in time.
+        provider: "max_retry_after_s = 1000".to_owned(),
+        ..Config::default()
+    }
+}
+
+/// Brings a turn into a phase.
+fn bring(world: &World, client: &Client, session: &str, phase: Phase) -> Id {
+    let write = |path: &str| ("write_file".to_owned(), json!({"path": path, "content": "x"}));
+    let gate = Gate::new();
+    let reply = match phase {
+        Phase::BeforeTheHead => Reply::silent(),
+        Phase::BeforeTheFirstEvent => Reply::new().ping().gate(&gate),
+        Phase::Streaming => Reply::text("some words").gate(&gate),
+        Phase::InAToolsInput => Reply::text("I write")
+            .call_raw("write_file", "{\"path\": \"x\", ", 4)
+            .gate(&gate),
+        Phase::RetryWait => Reply::error(429, "rate_limit_error", "slow down").header("retry-after", "900"),
+        Phase::Approval => Reply::tool(&write("x").0, write("x").1),
+        Phase::TwoApprovals => Reply::new()
+            .call(&write("x").0, write("x").1)
+            .call(&write("y").0, write("y").1),
+    };
+    let before = world.requests();
+    world.mock().push(reply);
+    let id = client.prompt(session, "do it");
+    match phase {
+        Phase::BeforeTheHead => drop(world.seen(before)),
+        Phase::BeforeTheFirstEvent => world.at(&gate),
+        Phase::Streaming => {
+            world.at(&gate);
+            client.next_where(session, "agent/textDelta", |note| {
+                note.text("text").ends_with("words")
+            });
+        }
+        Phase::InAToolsInput => {
+            client.next_where(session, "agent/toolInputDelta", |note| {
+                note.text("text").ends_with(", ")
+            });
+        }
+        Phase::RetryWait => drop(client.next(session, "agent/retry")),
+        Phase::Approval => drop(client.asked(session)),
+        Phase::TwoApprovals => drop((client.asked(session), client.asked(session))),
+    }
+    id
+}
+
+#[test]
+fn a_cancel_is_obeyed_in_every_phase() {
+    let world = World::with(slow_retries());
+    let client = world.start();
+    for phase in PHASES {
+        for by in [By::Notification, By::Request] {
+            let session = client.session();
+            let at = world.requests();
+            let id = bring(&world, &client, &session, phase);
+            let seen = world.seen(at);
+            let ended = match by {
+                By::Notification => {
+                    client.cancel(&session);
+                    client.done(&id)
+                }
+                By::Request => {
+                    client.cancel_request(&id);
+                    client.cancelled(&id)
+                }
+            };
+            let name = format!("{phase:?} by {by:?}");
+            assert_eq!(json!(ended.state), "cancelled", "{name}");
+            let tools = matches!(phase, Phase::Approval | Phase::TwoApprovals);
+            let reason = if tools {
+                "aborted_tools"
+            } else {
+                "aborted_streaming"
+            };
+            assert_eq!(json!(ended.reason), reason, "{name}");
+            if !tools && phase != Phase::RetryWait {
+                assert!(
+                    world.closed(&seen).dropped,
+                    "{name}: the provider's connection is closed"
+                );
+            }
+            if phase == Phase::Streaming {
+                assert_eq!(ended.text, "some words");
+                let message = client.all(&session, "agent/message").pop().unwrap();
+                assert_eq!(message.params["incomplete"], true);
+            }
+            for resolved in client.all(&session, "agent/approvalResolved") {
+                assert_eq!(
+                    (resolved.text("decision"), resolved.text("by")),
+                    ("deny", "cancel"),
+                    "{name}"
+                );
+            }
+            // The history is valid (the mock checks it), and the next prompt works.
+            assert_eq!(client.ask(&session, "go on").text, "ok", "{name}");
+            assert_eq!((world.read("x"), world.read("y")), (None, None), "{name}");
+        }
+    }
+    let metrics: Value = client.call("agent/metrics", json!({}));
+    assert_eq!(metrics["totals"]["cancels"], 2 * PHASES.len());
+    assert_eq!(world.mock().pending(), 0);
+}
+
+#[test]
+fn a_cancelled_turn_can_be_resumed() {
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    let id = bring(&world, &client, &session, Phase::Streaming);
+    client.cancel(&session);
+    let cancelled = client.done(&id);
+    world.mock().push(Reply::text("and more"));
+    let resumed: Value = client.call("agent/resumeTurn", json!({"sessionId": session}));
+    assert_eq!(resumed["text"], "and more");
+    let started = client.all(&session, "agent/turnStarted").pop().unwrap();
+    assert_eq!(started.text("resumes"), cancelled.turn_id);
+    let error = client.refused("agent/resumeTurn", json!({"sessionId": session}));
+    assert_eq!(error.data["refusal"], "nothingToResume", "{error:?}");
+}
+
+#[test]
+fn prompt_and_cancel_in_one_write() {
+    let world = World::new();
+    world.mock().default_reply(Reply::silent());
+    let client = world.start();
+    for round in 0..20 {
+        let session = client.session();
+        let (id, mut bytes) =
+            client.request("agent/prompt", json!({"sessionId": session, "prompt": "hello"}));
+        let cancel = match round % 2 {
+            0 => json!({"jsonrpc": "2.0", "method": "agent/cancel", "params": {"sessionId": session}}),
+            _ => json!({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": {"id": id.number()}}),
+        };
+        bytes.extend(crate::harness::framed(cancel.to_string().as_bytes()));
+        client.raw(&bytes);
+        let ended = match round % 2 {
+            0 => client.done(&id),
+            _ => client.cancelled(&id),
+        };
+        assert_eq!(json!(ended.state), "cancelled", "round {round}");
+    }
+}
+
+#[test]
+fn what_does_not_concern_the_running_turn_does_nothing() {
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    let first = client.ask(&session, "first").turn_id;
+    // Nothing runs.
+    client.cancel(&session);
+    client.cancel("ses_none");
+    client.notify("$/cancelRequest", json!({"id": 123_456}));
+    let gate = Gate::new();
+    world.mock().push(Reply::text("half").gate(&gate).say(" whole"));
+    let id = client.prompt(&session, "second");
+    world.at(&gate);
+    let other = client.session();
+    client.notify("agent/cancel", json!({"sessionId": session, "turnId": first}));
+    client.notify(
+        "agent/cancel",
+        json!({"sessionId": session, "turnId": "turn_none"}),
+    );
+    client.cancel(&other);
+    for params in [json!({}), json!({"sessionId": 7}), Value::Null, json!([])] {
+        client.notify("agent/cancel", params);
+    }
+    client.ping();
+    gate.release();
+    assert_eq!(client.done(&id).text, "half whole");
+    // The right one is obeyed.
+    let id = bring(&world, &client, &session, Phase::Streaming);
+    let turn = client.all(&session, "agent/turnStarted").pop().unwrap();
+    client.notify(
+        "agent/cancel",
+        json!({"sessionId": session, "turnId": turn.text("turnId")}),
+    );
+    assert_eq!(json!(client.done(&id).state), "cancelled");
+}
+
+#[test]
+fn many_cancels_of_one_turn_are_one() {
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    let id = bring(&world, &client, &session, Phase::Approval);
+    for _ in 0..20 {
+        client.cancel(&session);
+    }
+    client.cancel_request(&id);
+    // Whichever came first decides the form; the turn ends once (the client checks it).
+    let answer = client.answer(&id);
+    let state = match answer {
+        Ok(result) => result["state"].clone(),
+        Err(error) => error.data["state"].clone(),
+    };
+    assert_eq!(state, "cancelled");
+    assert_eq!(client.ask(&session, "go on").text, "ok");
+}
+
+#[test]
+fn a_hundred_sessions_are_cancelled_each_for_itself() {
+    let world = World::new();
+    world.mock().default_reply(Reply::text("working").stall());
+    let client = world.start();
+    let turns: Vec<(String, Id)> = (0..100)
+        .map(|n| {
+            let session = client.session();
+            let id = client.prompt(&session, format!("work {n}"));
+            (session, id)
+        })
+        .collect();
+    for (session, _) in &turns {
+        client.next(session, "agent/textDelta");
+    }
+    for (session, id) in &turns {
+        client.cancel(session);
+        assert_eq!(json!(client.done(id).state), "cancelled");
+    }
+    world.mock().default_reply(Reply::text("ok"));
+    for (session, _) in &turns {
+        assert_eq!(client.ask(session, "go on").text, "ok");
+    }
+}
+
+#[test]
+fn a_thousand_pending_prompts_keep_no_cancel_waiting() {
+    let world = World::new();
+    world.mock().default_reply(Reply::silent());
+    let client = world.start();
+    let turns: Vec<(String, Id)> = (0..1_000)
+        .map(|n| {
+            let session = client.session();
+            let id = client.prompt(&session, format!("work {n}"));
+            (session, id)
+        })
+        .collect();
+    client.next(&turns[999].0, "agent/wait");
+    // One that is called, and one that waits for a place.
+    for at in [10, 990] {
+        let (session, id) = &turns[at];
+        client.cancel(session);
+        assert_eq!(json!(client.done(id).state), "cancelled", "{at}");
+    }
+    client.ping();
+    for (session, id) in turns
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| ![10, 990].contains(at))
+        .map(|(_, turn)| turn)
+    {
+        client.cancel(session);
+        assert_eq!(json!(client.done(id).state), "cancelled");
+    }
+}
+
+#[test]
+fn the_257th_call_waits_visibly_and_gets_its_place() {
+    let world = World::new();
+    let gate = Gate::new();
+    world.mock().default_reply(Reply::new().gate(&gate).say("done"));
+    let client = world.start();
+    let turns: Vec<(String, Id)> = (0..256)
+        .map(|n| {
+            let session = client.session();
+            let id = client.prompt(&session, format!("work {n}"));
+            (session, id)
+        })
+        .collect();
+    world.seen(255);
+    let session = client.session();
+    let last = client.prompt(&session, "one more");
+    let wait = client.next(&session, "agent/wait");
+    assert!(!wait.text("why").is_empty());
+    assert_eq!(world.requests(), 256);
+    client.cancel(&turns[0].0);
+    assert_eq!(json!(client.done(&turns[0].1).state), "cancelled");
+    world.seen(256);
+    gate.release();
+    assert_eq!(client.done(&last).text, "done");
+    for (_, id) in &turns[1..] {
+        assert_eq!(client.done(id).text, "done");
+    }
+}

@@ -1,0 +1,260 @@
+//! `kill -9` at bad moments: what was shown is there, the turn has its end, the next prompt works (R-SESS-1,
+//! R-CANCEL, R-APPR-4).
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, World};
+use crate::mock_llm::Reply;
+
+/// The store is whole, whatever happened to its server.
+fn check_store(world: &World) {
+    let files = std::fs::read_dir(world.data()).unwrap();
+    let databases: Vec<_> = files
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|end| ["db", "sqlite", "sqlite3"].iter().any(|known| end == *known))
+        })
+        .collect();
+    assert!(!databases.is_empty(), "no database in {}", world.data().display());
+    for path in databases {
+        let store = rusqlite::Connection::open(&path).unwrap();
+        let verdict: String = store
+            .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+            .unwrap();
+        assert_eq!(verdict, "ok");
+    }
+}
+
+/// The last event's reason, and all texts of the model with whether they are incomplete.
+fn look(client: &Client, session: &str) -> (String, Vec<(String, bool)>) {
+    let loaded = client.load(session);
+    let texts = loaded
+        .events
+        .iter()
+        .filter(|event| event.method == "agent/message" && event.params["role"] == "assistant")
+        .map(|event| {
+            let text: String = event.params["content"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter_map(|block| block["text"].as_str())
+                .collect();
+            (text, event.params["incomplete"] == true)
+        })
+        .collect();
+    let last = loaded.events.last().unwrap();
+    assert_eq!(last.method, "agent/turnEnded", "{last:?}");
+    assert!(loaded.state.running_turn_id.is_none());
+    (last.params["reason"].as_str().unwrap().to_owned(), texts)
+}
+
+#[test]
+fn a_kill_in_a_stream_loses_at_most_the_last_quarter_of_a_second() {
+    let world = World::new();
+    let words: Vec<String> = (0..2_000).map(|n| format!("w{n} ")).collect();
+    world.mock().push(Reply::text("an answer before"));
+    world
+        .mock()
+        .push(Reply::deltas(words).every(Duration::from_millis(5)));
+    let client = world.start();
+    let session = client.session();
+    client.ask(&session, "hello");
+    let _abandoned = client.prompt(&session, "count");
+    client.next_where(&session, "agent/textDelta", |note| {
+        note.text("text").contains("w200 ")
+    });
+    let deltas = client.all(&session, "agent/textDelta");
+    let last_message = deltas.last().unwrap().text("messageId").to_owned();
+    let last = deltas.last().unwrap().at;
+    // All that was shown a quarter of a second before must be there; a busy machine gets as much again.
+    let old: usize = deltas
+        .iter()
+        .filter(|note| note.text("messageId") == last_message)
+        .filter(|note| last.duration_since(note.at) > Duration::from_millis(500))
+        .map(|note| note.text("text").len())
+        .sum();
+    client.kill();
+    check_store(&world);
+    let client = world.start();
+    let (reason, texts) = look(&client, &session);
+    assert_eq!(reason, "server_stopped");
+    assert_eq!(texts[0], ("an answer before".to_owned(), false));
+    let (text, incomplete) = &texts[1];
+    assert!(incomplete, "{texts:?}");
+    assert!(text.starts_with("w0 w1 w2 "), "{text}");
+    assert!(text.len() >= old, "{} bytes of {old} are there", text.len());
+    assert_eq!(client.ask(&session, "go on").text, "ok");
+    let told = world.seen(2).raw.clone();
+    assert!(
+        String::from_utf8_lossy(&told).contains("w0 w1 w2 "),
+        "the model knows what it said"
+    );
+}
+
+#[test]
+fn kills_at_any_moment_leave_a_store_that_goes_on() {
+    let world = World::new();
+    world.write("a.txt", "a\n");
+    world.mock().respond_with(|seen| {
+        let said = seen.last_text();
+        let words = "a long answer of many words to be cut somewhere";
+        match said.as_str() {
+            "" => Some(Reply::text(words).every(Duration::from_millis(1))),
+            said if said.contains("round") => Some(
+                Reply::new()
+                    .say("some words first ")
+                    .call("read_file", json!({"path": "a.txt"}))
+                    .call("read_file", json!({"path": "b.txt"})),
+            ),
+            _ => None,
+        }
+    });
+    let mut client = world.start();
+    let session = client.session();
+    client.ask(&session, "hello");
+    client.next(&session, "agent/turnStarted");
+    for round in 0..12 {
+        let _abandoned = client.prompt(&session, format!("round {round}"));
+        let methods = [
+            "agent/turnStarted",
+            "agent/textDelta",
+            "agent/toolInputDelta",
+            "agent/toolCall",
+            "agent/transition",
+            "agent/message",
+        ];
+        let method = methods[round % methods.len()];
+        let turn = client
+            .next(&session, "agent/turnStarted")
+            .text("turnId")
+            .to_owned();
+        if method != "agent/turnStarted" {
+            client.next_where(&session, method, |note| note.text("turnId") == turn);
+        }
+        let shown: Vec<u64> = client
+            .notes()
+            .iter()
+            .filter_map(|note| note.params["seq"].as_u64())
+            .collect();
+        client.kill();
+        check_store(&world);
+        client = world.start();
+        let loaded = client.load(&session);
+        assert!(
+            loaded.seq >= *shown.last().unwrap(),
+            "round {round}: what was shown is stored"
+        );
+        let ends = loaded
+            .events
+            .iter()
+            .filter(|event| event.method == "agent/turnEnded")
+            .count();
+        let starts = loaded
+            .events
+            .iter()
+            .filter(|event| event.method == "agent/turnStarted")
+            .count();
+        assert_eq!(ends, starts, "round {round}");
+        assert_eq!(
+            client.ask(&session, format!("after {round}")).text,
+            "ok",
+            "round {round}"
+        );
+        client.next(&session, "agent/turnStarted");
+    }
+}
+
+#[test]
+fn an_open_approval_is_asked_again_under_its_id() {
+    for killed in [true, false] {
+        let world = World::new();
+        world
+            .mock()
+            .push(Reply::tool("write_file", json!({"path": "x", "content": "x"})));
+        let client = world.start();
+        let session = client.session();
+        let id = client.prompt(&session, "do it");
+        let asked = client.asked(&session);
+        if killed {
+            client.kill();
+        } else {
+            client.close_input();
+            assert_eq!(json!(client.done(&id).reason), "server_stopped");
+            client.exited();
+            drop(client);
+        }
+        let client = world.start();
+        let loaded = client.load(&session);
+        assert_eq!(loaded.open_approvals.len(), 1, "killed: {killed}");
+        assert_eq!(loaded.open_approvals[0].approval_id, asked.text("approvalId"));
+        assert!(loaded.state.resumable_turn_id.is_some());
+        let resumed = client.send("agent/resumeTurn", json!({"sessionId": session}));
+        let again = client.asked(&session);
+        assert_eq!(again.text("approvalId"), asked.text("approvalId"));
+        assert_eq!(again.text("toolCallId"), asked.text("toolCallId"));
+        assert_eq!(world.read("x"), None, "nothing runs without an answer");
+        client.decide(&again, "allow");
+        let ended = client.done(&resumed);
+        assert_eq!(ended.text, "ok");
+        assert_eq!(
+            client.next(&session, "agent/approvalResolved").text("turnId"),
+            ended.turn_id
+        );
+        assert_eq!(world.read("x").unwrap(), "x");
+    }
+}
+
+#[test]
+fn a_new_prompt_instead_denies_the_open_approval() {
+    let world = World::new();
+    world
+        .mock()
+        .push(Reply::tool("write_file", json!({"path": "x", "content": "x"})));
+    let client = world.start();
+    let session = client.session();
+    let _abandoned = client.prompt(&session, "do it");
+    client.asked(&session);
+    client.kill();
+    let client = world.start();
+    client.load(&session);
+    assert_eq!(client.ask(&session, "something else").text, "ok");
+    let resolved = client.next(&session, "agent/approvalResolved");
+    assert_eq!(
+        (resolved.text("decision"), resolved.text("by")),
+        ("deny", "newPrompt")
+    );
+    assert!(String::from_utf8_lossy(&world.seen(1).raw).contains("Denied by user"));
+    assert_eq!(world.read("x"), None);
+}
+
+#[test]
+fn a_decision_before_the_resume_is_kept_over_another_crash() {
+    let world = World::new();
+    world
+        .mock()
+        .push(Reply::tool("write_file", json!({"path": "x", "content": "x"})));
+    let client = world.start();
+    let session = client.session();
+    let _abandoned = client.prompt(&session, "do it");
+    let asked = client.asked(&session);
+    client.kill();
+    let client = world.start();
+    client.load(&session);
+    client.decide(&asked, "allow");
+    assert_eq!(world.read("x"), None, "only a resume acts on it");
+    let error = client.refused(
+        "agent/approvalRespond",
+        json!({"approvalId": asked.text("approvalId"), "decision": "deny"}),
+    );
+    assert_eq!(error.data["refusal"], "unknownApproval", "the first answer wins");
+    client.kill();
+    let client = world.start();
+    client.load(&session);
+    let ended: Value = client.call("agent/resumeTurn", json!({"sessionId": session}));
+    assert_eq!(ended["text"], "ok");
+    assert_eq!(world.read("x").unwrap(), "x");
+}

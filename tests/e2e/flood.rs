@@ -1,0 +1,151 @@
+//! A client that does not read: nothing is lost, nothing grows, the provider is pressed back on (R-WIRE-3).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::harness::{World, now, resident};
+use crate::mock_llm::{Reply, Seen};
+
+const MIB: u64 = 1 << 20;
+
+/// Waits until the mock's socket takes nothing any more; how much it took.
+fn stalled(seen: &Arc<Seen>) -> u64 {
+    let (mut accepted, mut since) = (seen.accepted(), now());
+    let start = now();
+    while since.elapsed() < Duration::from_millis(700) {
+        assert!(
+            start.elapsed() < crate::harness::PATIENCE,
+            "the provider is not pressed back on: {accepted}"
+        );
+        // Stillness can only be seen by looking for a while.
+        std::thread::sleep(Duration::from_millis(20));
+        let newer = seen.accepted();
+        if newer != accepted {
+            (accepted, since) = (newer, now());
+        }
+    }
+    accepted
+}
+
+#[test]
+fn a_reader_that_stops_presses_back_and_loses_nothing() {
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    world.mock().push(Reply::flood(100 << 20, 100));
+    let id = client.prompt(&session, "flood me");
+    client.next(&session, "agent/textDelta");
+    client.stop_reading();
+    let seen = world.seen(0);
+    let accepted = stalled(&seen);
+    assert!(
+        accepted < 64 * MIB,
+        "{} MiB were taken from the provider",
+        accepted / MIB
+    );
+    let (now, highest) = resident(client.pid());
+    assert!(
+        highest < 64 * MIB,
+        "{} MiB resident, {} at most",
+        now / MIB,
+        highest / MIB
+    );
+    client.read_on();
+    let ended = client.done(&id);
+    assert_eq!(
+        (json!(ended.reason), json!(ended.state)),
+        (json!("max_output_tokens"), json!("degraded"))
+    );
+    assert_eq!(ended.text.len() as u64, 8 * MIB, "the first 8 MiB arrive whole");
+    assert!(client.shown(&session) == ended.text);
+    assert!(world.closed(&seen).dropped);
+    let (_, highest) = resident(client.pid());
+    eprintln!(
+        "flood: {} MiB resident at most, {} MiB taken while not reading",
+        highest / MIB,
+        accepted / MIB
+    );
+    assert_eq!(client.ask(&session, "go on").text, "ok");
+}
+
+#[test]
+fn a_cancel_is_obeyed_while_nobody_reads() {
+    let world = World::new();
+    let client = world.start();
+    let (session, other) = (client.session(), client.session());
+    world.mock().push(Reply::flood(100 << 20, 100));
+    let id = client.prompt(&session, "flood me");
+    client.next(&session, "agent/textDelta");
+    client.stop_reading();
+    let seen = world.seen(0);
+    stalled(&seen);
+    client.cancel(&session);
+    // It takes effect although nobody reads: the provider's connection is closed.
+    assert!(world.closed(&seen).dropped);
+    client.read_on();
+    assert_eq!(json!(client.done(&id).state), "cancelled");
+    assert_eq!(client.ask(&other, "hello").text, "ok");
+    assert_eq!(client.ask(&session, "go on").text, "ok");
+}
+
+#[test]
+fn a_server_whose_client_does_not_read_ends_in_time() {
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    world.mock().push(Reply::flood(100 << 20, 100));
+    let id = client.prompt(&session, "flood me");
+    client.next(&session, "agent/textDelta");
+    client.stop_reading();
+    stalled(&world.seen(0));
+    client.close_input();
+    let start = now();
+    client.gone();
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    client.abandon(id);
+    client.kill();
+    let client = world.start();
+    let loaded = client.load(&session);
+    assert_eq!(loaded.events.last().unwrap().params["reason"], "server_stopped");
+}
+
+#[test]
+fn a_flood_becomes_few_notifications() {
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    let pieces: Vec<String> = (0..20_000).map(|n| format!("{n} ")).collect();
+    let whole = pieces.concat();
+    world.mock().push(Reply::deltas(pieces));
+    let ended = client.ask(&session, "count");
+    assert!(ended.text == whole);
+    let deltas = client.all(&session, "agent/textDelta");
+    let took = deltas.last().unwrap().at - deltas.first().unwrap().at;
+    // Two in a frame of 16 ms, and the odd one at the ends.
+    let most = 2 * (took.as_millis() as usize / 16 + 1) + 4;
+    assert!(deltas.len() <= most, "{} deltas in {took:?}", deltas.len());
+    eprintln!(
+        "flood: {} pieces became {} notifications in {took:?}",
+        20_000,
+        deltas.len()
+    );
+}
+
+#[test]
+fn one_sessions_flood_holds_up_no_other() {
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    world.mock().push(Reply::flood(100 << 20, 50));
+    let id = client.prompt(&session, "flood me");
+    client.next(&session, "agent/textDelta");
+    let other = client.session();
+    for n in 0..5 {
+        assert_eq!(client.ask(&other, format!("question {n}")).text, "ok");
+    }
+    client.cancel(&session);
+    let ended = client.done(&id);
+    assert!(["cancelled", "degraded"].contains(&json!(ended.state).as_str().unwrap()));
+}

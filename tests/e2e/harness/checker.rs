@@ -1,0 +1,589 @@
+//! The invariants of architecture §7, as far as one client can see them, checked on everything that arrives.
+
+use std::collections::{HashMap, HashSet};
+
+use agentls::protocol::table::{self, Kind};
+use agentls::protocol::{
+    LoadSessionResult, MAX_NOTIFICATION, MessageBlock, MessageNotification, PromptResult, Role,
+    ServerNotification, TerminalReason, ToolCallNotification, ToolCallStatus, TurnEndedNotification,
+};
+use serde_json::Value;
+
+/// What one client has seen, and what was wrong with it.
+#[derive(Default)]
+pub struct Checker {
+    /// `initialized` was sent.
+    pub initialized: bool,
+    pub violations: Vec<String>,
+    sessions: HashMap<String, View>,
+    cut: Option<String>,
+}
+
+#[derive(Default)]
+struct View {
+    /// The last number seen.
+    seq: Option<u64>,
+    /// Made over this connection, so that everything of it has been seen.
+    whole: bool,
+    running: Option<String>,
+    ended: HashMap<String, TurnEndedNotification>,
+    /// Messages in progress.
+    open: HashMap<String, Progress>,
+    /// Messages that were completed or retracted.
+    closed: HashSet<String>,
+    /// The last whole text of the model, by turn.
+    said: HashMap<String, String>,
+    calls: HashMap<String, ToolCallStatus>,
+    approvals: HashSet<String>,
+    settled: HashSet<String>,
+}
+
+#[derive(Default)]
+struct Progress {
+    text: String,
+    reasoning: String,
+}
+
+impl Checker {
+    fn wrong(&mut self, what: impl Into<String>) {
+        self.violations.push(what.into());
+    }
+
+    /// A session made over this connection.
+    pub fn created(&mut self, session: &str, seq: u64) {
+        let view = self.sessions.entry(session.to_owned()).or_default();
+        view.seq = Some(seq);
+        view.whole = true;
+    }
+
+    /// A session loaded over this connection.
+    pub fn loaded(&mut self, session: &str, result: &LoadSessionResult) {
+        let seqs: Vec<u64> = result
+            .events
+            .iter()
+            .filter_map(|event| event.params["seq"].as_u64())
+            .collect();
+        if seqs.len() != result.events.len() || seqs.windows(2).any(|pair| pair[1] != pair[0] + 1) {
+            self.wrong(format!("{session}: a page with numbers {seqs:?}"));
+        }
+        if seqs.last().is_some_and(|last| *last > result.seq) && result.state.running_turn_id.is_none() {
+            self.wrong(format!("{session}: a page beyond seq {}: {seqs:?}", result.seq));
+        }
+        let view = self.sessions.entry(session.to_owned()).or_default();
+        match view.seq {
+            Some(seen) if seen < result.seq => {
+                let why = format!("{session}: loaded at seq {}, seen was {seen}", result.seq);
+                self.violations.push(why);
+                return;
+            }
+            // What has been seen is newer than the answer.
+            Some(_) => {}
+            None => {
+                view.seq = Some(result.seq);
+                view.running.clone_from(&result.state.running_turn_id);
+            }
+        }
+        view.approvals
+            .extend(result.open_approvals.iter().map(|open| open.approval_id.clone()));
+        let Some(partial) = &result.partial else { return };
+        match view.open.get(&partial.message_id) {
+            Some(seen) if !seen.text.starts_with(&partial.text) => {
+                let why = format!("{session}: the partial text is not what was shown");
+                self.violations.push(why);
+            }
+            Some(_) => {}
+            None => {
+                let progress = Progress {
+                    text: partial.text.clone(),
+                    reasoning: partial.reasoning.clone(),
+                };
+                view.open.insert(partial.message_id.clone(), progress);
+            }
+        }
+    }
+
+    /// A notification. `None`: not one of ours.
+    pub fn notification(&mut self, method: &str, params: &Value, bytes: usize) -> Option<ServerNotification> {
+        if method.starts_with("agent/") && !self.initialized {
+            self.wrong(format!("{method} before initialized"));
+        }
+        if bytes > MAX_NOTIFICATION {
+            self.wrong(format!("{method} of {bytes} bytes"));
+        }
+        let typed = match ServerNotification::parse(method, params.clone()) {
+            Some(Ok(typed)) => typed,
+            Some(Err(error)) => {
+                self.wrong(format!("{method} does not parse: {error}: {params}"));
+                return None;
+            }
+            None => {
+                self.wrong(format!("an unknown notification {method}"));
+                return None;
+            }
+        };
+        if serde_json::to_value(&typed).ok().as_ref() != Some(params) {
+            self.wrong(format!("{method} has more than its type: {params}"));
+        }
+        let durable = table::SERVER_NOTIFICATIONS
+            .iter()
+            .any(|entry| entry.method == method && entry.kind == Kind::Durable);
+        match params["sessionId"].as_str() {
+            Some(session) => {
+                let mut wrong = Vec::new();
+                let view = self.sessions.entry(session.to_owned()).or_default();
+                view.take(durable, method, params, &typed, &mut wrong);
+                let wrong = wrong.into_iter().map(|what| format!("{session}: {what}"));
+                self.violations.extend(wrong);
+            }
+            None if matches!(method, "agent/status" | "agent/warning") => {}
+            None => self.wrong(format!("{method} without a session")),
+        }
+        Some(typed)
+    }
+
+    /// The answer to a prompt or a resume; `cancelled`: from the data of a -32800.
+    pub fn answered(&mut self, session: &str, result: &PromptResult) {
+        let view = self.sessions.entry(session.to_owned()).or_default();
+        let turn = &result.turn_id;
+        let Some(end) = view.ended.get(turn) else {
+            return self.wrong(format!("{session}: turn {turn} is answered before its end"));
+        };
+        let same = end.reason == result.reason && end.state == result.state && end.usage == result.usage;
+        let said = view.said.get(turn).cloned().unwrap_or_default();
+        if !same || end.cost_usd != result.cost_usd || end.error != result.error {
+            self.wrong(format!(
+                "{session}: turn {turn} is answered otherwise than it ended"
+            ));
+        }
+        if view_whole(&self.sessions, session) && said != result.text {
+            self.wrong(format!(
+                "{session}: turn {turn} is answered with a text of {} bytes, said were {}",
+                result.text.len(),
+                said.len()
+            ));
+        }
+    }
+
+    /// Sessions with a running turn.
+    pub fn running(&self) -> usize {
+        self.sessions
+            .values()
+            .filter(|view| view.running.is_some())
+            .count()
+    }
+
+    /// The stream ended within a frame: a kill may do that.
+    pub fn cut(&mut self, why: String) {
+        self.cut = Some(why);
+    }
+
+    /// The server has ended; after a kill, what is open stays open.
+    pub fn end(&mut self, killed: bool) {
+        if killed {
+            return;
+        }
+        self.violations.extend(self.cut.take());
+        let open: Vec<String> = self
+            .sessions
+            .iter()
+            .filter_map(|(session, view)| {
+                Some(format!("{session}: turn {} has no end", view.running.as_ref()?))
+            })
+            .collect();
+        self.violations.extend(open);
+    }
+}
+
+fn view_whole(sessions: &HashMap<String, View>, session: &str) -> bool {
+    sessions.get(session).is_some_and(|view| view.whole)
+}
+
+impl View {
+    fn take(
+        &mut self,
+        durable: bool,
+        method: &str,
+        params: &Value,
+        typed: &ServerNotification,
+        wrong: &mut Vec<String>,
+    ) {
+        if durable {
+            let seq = params["seq"].as_u64().unwrap_or(0);
+            if let Some(last) = self.seq
+                && seq != last + 1
+            {
+                wrong.push(format!("{method} has seq {seq} after {last}"));
+            }
+            self.seq = Some(seq);
+        }
+        let turn = params["turnId"].as_str();
+        if let Some(turn) = turn {
+            if self.ended.contains_key(turn) {
+                wrong.push(format!("{method} of turn {turn} after its end"));
+            }
+            let begins = method == "agent/turnStarted";
+            match &self.running {
+                Some(running) if running != turn => {
+                    wrong.push(format!("{method} of turn {turn} while {running} runs"));
+                }
+                None if self.whole && !begins => {
+                    wrong.push(format!("{method} of turn {turn} before its start"));
+                }
+                _ => {}
+            }
+        }
+        match typed {
+            ServerNotification::TurnStarted(_) => {
+                if let Some(running) = &self.running {
+                    wrong.push(format!("a turn begins while {running} runs"));
+                }
+                self.running = turn.map(str::to_owned);
+            }
+            ServerNotification::TurnEnded(end) => self.turn_ended(end, wrong),
+            ServerNotification::TextDelta(delta) => {
+                self.delta(&delta.message_id, delta.offset, &delta.text, false, wrong);
+            }
+            ServerNotification::ReasoningDelta(delta) => {
+                self.delta(&delta.message_id, delta.offset, &delta.text, true, wrong);
+            }
+            ServerNotification::Message(message) => self.message(message, wrong),
+            ServerNotification::MessageRetracted(retracted) => {
+                self.open.remove(&retracted.message_id);
+                if !self.closed.insert(retracted.message_id.clone()) {
+                    wrong.push("a message is retracted that was completed".to_owned());
+                }
+            }
+            ServerNotification::ToolInputDelta(delta) if self.closed.contains(&delta.message_id) => {
+                wrong.push("input of a tool call after its message".to_owned());
+            }
+            ServerNotification::ToolCall(call) => self.tool_call(call, wrong),
+            ServerNotification::ApprovalRequested(asked) => {
+                if self.settled.contains(&asked.approval_id) {
+                    wrong.push("an approval is asked that was settled".to_owned());
+                }
+                self.approvals.insert(asked.approval_id.clone());
+            }
+            ServerNotification::ApprovalResolved(settled) => {
+                if !self.approvals.remove(&settled.approval_id) && self.whole {
+                    wrong.push("an approval is settled that was not asked".to_owned());
+                }
+                if !self.settled.insert(settled.approval_id.clone()) {
+                    wrong.push("an approval is settled twice".to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn turn_ended(&mut self, end: &TurnEndedNotification, wrong: &mut Vec<String>) {
+        let turn = end.header.turn_id.clone().unwrap_or_default();
+        if self.ended.insert(turn, end.clone()).is_some() {
+            wrong.push("a turn ends twice".to_owned());
+        }
+        self.running = None;
+        for (id, progress) in self.open.drain() {
+            if !progress.text.is_empty() || !progress.reasoning.is_empty() {
+                wrong.push(format!(
+                    "message {id} was shown and neither completed nor retracted"
+                ));
+            }
+        }
+        // Only an open approval may outlive its turn, and only the server's end lets it.
+        let stopped = end.reason == TerminalReason::ServerStopped;
+        if !stopped && !self.approvals.is_empty() {
+            wrong.push(format!("open at a turn's end: {:?}", self.approvals));
+        }
+        let left: Vec<&String> = self
+            .calls
+            .iter()
+            .filter(|(_, status)| !is_final(**status))
+            .filter(|(_, status)| !stopped || **status != ToolCallStatus::AwaitingApproval)
+            .map(|(id, _)| id)
+            .collect();
+        if !left.is_empty() {
+            wrong.push(format!("tool calls without a result at a turn's end: {left:?}"));
+        }
+    }
+
+    fn delta(&mut self, id: &str, offset: u64, text: &str, reasoning: bool, wrong: &mut Vec<String>) {
+        if self.closed.contains(id) {
+            wrong.push(format!("a delta of message {id} after it was closed"));
+        }
+        let progress = self.open.entry(id.to_owned()).or_default();
+        let so_far = match reasoning {
+            true => &mut progress.reasoning,
+            false => &mut progress.text,
+        };
+        if offset != so_far.len() as u64 && (self.whole || !so_far.is_empty()) {
+            wrong.push(format!(
+                "a delta of message {id} at {offset}, {} bytes were shown",
+                so_far.len()
+            ));
+        }
+        if text.is_empty() {
+            wrong.push(format!("an empty delta of message {id}"));
+        }
+        so_far.push_str(text);
+    }
+
+    fn message(&mut self, message: &MessageNotification, wrong: &mut Vec<String>) {
+        let id = &message.message_id;
+        if !self.closed.insert(id.clone()) {
+            wrong.push(format!("message {id} comes twice, or was retracted"));
+        }
+        if message.role != Role::Assistant {
+            return;
+        }
+        let shown = self.open.remove(id);
+        if !self.whole && shown.is_none() {
+            return;
+        }
+        let shown = shown.unwrap_or_default();
+        if message.more.is_empty() {
+            let text = joined(message, |block| match block {
+                MessageBlock::Text { text, more } => Some((text, more)),
+                _ => None,
+            });
+            compare(id, "text", &text, &shown.text, wrong);
+            let reasoning = joined(message, |block| match block {
+                MessageBlock::Reasoning { text, more } => Some((text, more)),
+                _ => None,
+            });
+            compare(id, "reasoning", &reasoning, &shown.reasoning, wrong);
+        }
+        if let Some(turn) = &message.header.turn_id {
+            self.said.insert(turn.clone(), shown.text);
+        }
+    }
+
+    fn tool_call(&mut self, call: &ToolCallNotification, wrong: &mut Vec<String>) {
+        let id = &call.tool_call_id;
+        let before = self.calls.insert(id.clone(), call.status);
+        let fine = match (before, call.status) {
+            // One that a cancel, a crash or the message's own end kept from being announced.
+            (None, ToolCallStatus::Pending | ToolCallStatus::Cancelled) => true,
+            // It was announced over another connection.
+            (None, _) => !self.whole,
+            (Some(before), now) => !is_final(before) && rank(now) > rank(before) || asked_again(before, now),
+        };
+        if !fine {
+            wrong.push(format!(
+                "tool call {id} goes from {before:?} to {:?}",
+                call.status
+            ));
+        }
+        if is_final(call.status) != call.output.is_some() {
+            wrong.push(format!(
+                "tool call {id} is {:?}, its output is there: {}",
+                call.status,
+                call.output.is_some()
+            ));
+        }
+    }
+}
+
+/// A resumed turn asks an open approval again.
+fn asked_again(before: ToolCallStatus, now: ToolCallStatus) -> bool {
+    before == ToolCallStatus::AwaitingApproval && now == ToolCallStatus::AwaitingApproval
+}
+
+fn rank(status: ToolCallStatus) -> u8 {
+    match status {
+        ToolCallStatus::Pending => 0,
+        ToolCallStatus::AwaitingApproval => 1,
+        ToolCallStatus::Running => 2,
+        ToolCallStatus::Completed
+        | ToolCallStatus::Failed
+        | ToolCallStatus::Denied
+        | ToolCallStatus::Cancelled => 3,
+    }
+}
+
+fn is_final(status: ToolCallStatus) -> bool {
+    rank(status) == 3
+}
+
+/// The joined texts of a message's blocks: what is there, and how long the whole is.
+fn joined<'m>(
+    message: &'m MessageNotification,
+    of: impl Fn(&'m MessageBlock) -> Option<(&'m String, &'m agentls::protocol::MoreFields)>,
+) -> (String, u64, bool) {
+    let (mut text, mut bytes, mut cut) = (String::new(), 0, false);
+    for (piece, more) in message.content.iter().filter_map(of) {
+        let more = more.get("text");
+        if !cut {
+            text.push_str(piece);
+        }
+        cut |= more.is_some();
+        bytes += more.map_or(piece.len() as u64, |more| more.bytes);
+    }
+    (text, bytes, cut)
+}
+
+/// I5: a message is its deltas joined.
+fn compare(id: &str, what: &str, told: &(String, u64, bool), shown: &str, wrong: &mut Vec<String>) {
+    let (text, bytes, cut) = told;
+    let same = match cut {
+        true => shown.starts_with(text.as_str()),
+        false => shown == text,
+    };
+    if !same || *bytes != shown.len() as u64 {
+        let excerpt = |text: &str| text.chars().take(80).collect::<String>();
+        wrong.push(format!(
+            "message {id} has {what} of {bytes} bytes ({:?}…), shown were {} ({:?}…)",
+            excerpt(text),
+            shown.len(),
+            excerpt(shown)
+        ));
+    }
+}
+
+/// The checker sees what it is there for.
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const TURN: &str = "turn_1";
+
+    fn event(seq: u64, mut more: Value) -> Value {
+        more["sessionId"] = "ses_1".into();
+        more["turnId"] = TURN.into();
+        more["at"] = 1.into();
+        if seq > 0 {
+            more["seq"] = seq.into();
+        } else {
+            more.as_object_mut().expect("an object").remove("at");
+        }
+        more
+    }
+
+    fn end(seq: u64) -> (&'static str, Value) {
+        let usage = json!({"inputTokens": 0, "outputTokens": 0, "cacheReadTokens": 0, "cacheWriteTokens": 0});
+        let end = json!({"reason": "completed", "state": "completed", "usage": usage});
+        ("agent/turnEnded", event(seq, end))
+    }
+
+    fn start(seq: u64) -> (&'static str, Value) {
+        ("agent/turnStarted", event(seq, json!({})))
+    }
+
+    fn delta(message: &str, offset: u64, text: &str) -> (&'static str, Value) {
+        let delta = json!({"messageId": message, "offset": offset, "text": text});
+        ("agent/textDelta", event(0, delta))
+    }
+
+    fn message(seq: u64, message: &str, text: &str) -> (&'static str, Value) {
+        let content = json!([{"type": "text", "text": text}]);
+        let said = json!({"messageId": message, "role": "assistant", "content": content});
+        ("agent/message", event(seq, said))
+    }
+
+    fn call(seq: u64, status: &str) -> (&'static str, Value) {
+        let mut call = json!({"toolCallId": "call_1", "name": "x", "title": "x", "status": status});
+        if status == "completed" {
+            call["output"] = "x".into();
+        }
+        ("agent/toolCall", event(seq, call))
+    }
+
+    fn verdict(events: Vec<(&str, Value)>) -> String {
+        let mut checker = Checker {
+            initialized: true,
+            ..Checker::default()
+        };
+        checker.created("ses_1", 0);
+        for (method, params) in events {
+            checker.notification(method, &params, 100);
+        }
+        checker.end(false);
+        checker.violations.join("; ")
+    }
+
+    #[test]
+    fn what_is_right_passes() {
+        let fine = vec![
+            start(1),
+            delta("m", 0, "a"),
+            delta("m", 1, "b"),
+            message(2, "m", "ab"),
+            call(3, "pending"),
+            call(4, "running"),
+            call(5, "completed"),
+            end(6),
+        ];
+        assert_eq!(verdict(fine), "");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (events, says) in [
+            (vec![start(1), end(3)], "has seq 3 after 1"),
+            (vec![start(1), end(1)], "has seq 1 after 1"),
+            (vec![start(1)], "has no end"),
+            (vec![start(1), end(2), end(3)], "ends twice"),
+            (vec![start(1), end(2), delta("m", 0, "a")], "after its end"),
+            (vec![end(1)], "before its start"),
+            (
+                vec![start(1), delta("m", 1, "a"), message(2, "m", "a"), end(3)],
+                "at 1, 0 bytes were shown",
+            ),
+            (
+                vec![start(1), delta("m", 0, "a"), message(2, "m", "b"), end(3)],
+                "shown were",
+            ),
+            (vec![start(1), message(2, "m", "b"), end(3)], "shown were"),
+            (
+                vec![start(1), delta("m", 0, "a"), end(2)],
+                "neither completed nor retracted",
+            ),
+            (vec![start(1), call(2, "pending"), end(3)], "without a result"),
+            (
+                vec![
+                    start(1),
+                    call(2, "pending"),
+                    call(3, "completed"),
+                    call(4, "running"),
+                    end(5),
+                ],
+                "goes from",
+            ),
+            (vec![("agent/unknown", json!({}))], "unknown notification"),
+            (
+                vec![("agent/turnStarted", event(1, json!({"extra": 1}))), end(2)],
+                "more than its type",
+            ),
+            (vec![("agent/turnStarted", json!({}))], "does not parse"),
+        ] {
+            let verdict = verdict(events);
+            assert!(verdict.contains(says), "{says:?} is not in {verdict:?}");
+        }
+    }
+
+    #[test]
+    fn stray_bytes_are_seen() {
+        for (bytes, good) in [
+            (&b"Content-Length: 2\r\n\r\n{}"[..], true),
+            (b"Content-Length: 2\r\n\r\n{}\n", false),
+            (b"warning: x\nContent-Length: 2\r\n\r\n{}", false),
+            (b"content-length: 2\r\n\r\n{}", false),
+            (b"Content-Length: x\r\n\r\n{}", false),
+        ] {
+            let mut frames = super::super::frames::Frames::default();
+            let mut from = bytes;
+            while frames.fill(&mut from).expect("bytes") {}
+            let mut verdict = Ok(());
+            loop {
+                match frames.next() {
+                    Ok(Some(_)) => {}
+                    Ok(None) => break,
+                    Err(why) => {
+                        verdict = Err(why);
+                        break;
+                    }
+                }
+            }
+            assert_eq!(verdict.is_ok(), good, "{verdict:?}");
+        }
+    }
+}

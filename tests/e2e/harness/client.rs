@@ -1,0 +1,600 @@
+//! A typed client of a real server over real pipes. Dropping it ends the server in order and fails the test
+//! when anything was not as it must be: see [`Client::finish`].
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use agentls::protocol::{LoadSessionResult, PromptResult};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::folders;
+use super::inbox::{Answer, Id, Note, RpcError, Shared, State, read_all, report};
+use super::world::{Options, World};
+use super::{PATIENCE, now};
+
+/// A running server and its client.
+pub struct Client {
+    world: World,
+    mark: String,
+    stderr: PathBuf,
+    child: Mutex<Option<Child>>,
+    pid: u32,
+    stdin: Mutex<Option<ChildStdin>>,
+    shared: Arc<Shared>,
+    reader: Option<JoinHandle<()>>,
+    next_id: Mutex<i64>,
+    killed: Mutex<bool>,
+}
+
+impl Client {
+    /// Starts the binary.
+    #[expect(clippy::disallowed_methods, reason = "the test plays the editor")]
+    pub(super) fn launch(world: World, options: Options, mark: String, number: u32) -> Self {
+        let stderr = world.path(&format!("stderr-{number}"));
+        let mut child = Command::new(env!("CARGO_BIN_EXE_agentls"))
+            .args(&options.args)
+            .env_clear()
+            .envs(world.env())
+            .envs(options.env)
+            .env("E2E_MARK", &mark)
+            .current_dir(world.workspace())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(std::fs::File::create(&stderr).expect("a file for stderr"))
+            .spawn()
+            .expect("the server starts");
+        let shared = Arc::new(Shared::default());
+        let stdout = child.stdout.take().expect("a pipe");
+        let reader = {
+            let (shared, secrets) = (shared.clone(), world.secrets().to_vec());
+            std::thread::spawn(move || read_all(stdout, &shared, &secrets))
+        };
+        Self {
+            world,
+            mark,
+            stderr,
+            pid: child.id(),
+            stdin: Mutex::new(child.stdin.take()),
+            child: Mutex::new(Some(child)),
+            shared,
+            reader: Some(reader),
+            next_id: Mutex::new(1),
+            killed: Mutex::new(false),
+        }
+    }
+
+    /// `initialize` and `initialized`.
+    pub fn handshake(&self, process_id: Option<i64>) -> Value {
+        let answer: Value = self.call("initialize", self.initialize_params(process_id));
+        self.initialized();
+        answer
+    }
+
+    /// The params of `initialize`.
+    pub fn initialize_params(&self, process_id: Option<i64>) -> Value {
+        json!({
+            "processId": process_id,
+            "clientInfo": {"name": "e2e"},
+            "capabilities": {},
+            "workspaceFolders": [{"uri": format!("file://{}", self.world.workspace().display()), "name": "work"}],
+        })
+    }
+
+    /// Says `initialized`; from then on notifications may come.
+    pub fn initialized(&self) {
+        self.shared.lock().checker.initialized = true;
+        self.notify("initialized", json!({}));
+    }
+
+    // What is sent.
+
+    /// Writes bytes as they are.
+    pub fn raw(&self, bytes: &[u8]) {
+        let mut stdin = self.stdin.lock().unwrap_or_else(PoisonError::into_inner);
+        let pipe = stdin.as_mut().expect("stdin is open");
+        // A server that is gone already shows in what it answers, not here.
+        let _ = pipe.write_all(bytes).and_then(|()| pipe.flush());
+    }
+
+    /// Writes a body in a frame.
+    pub fn frame(&self, body: &[u8]) {
+        self.raw(&framed(body));
+    }
+
+    /// Sends a notification.
+    pub fn notify(&self, method: &str, params: impl Serialize) {
+        self.frame(message(None, method, params).as_bytes());
+    }
+
+    /// Sends a request; its answer has to be taken.
+    pub fn send(&self, method: &str, params: impl Serialize) -> Id {
+        let (id, frame) = self.request(method, params);
+        self.raw(&frame);
+        id
+    }
+
+    /// A request whose frame the caller writes.
+    pub fn request(&self, method: &str, params: impl Serialize) -> (Id, Vec<u8>) {
+        let number = {
+            let mut next = self.next_id.lock().unwrap_or_else(PoisonError::into_inner);
+            *next += 1;
+            *next
+        };
+        let params = serde_json::to_value(params).expect("params");
+        let session = params["sessionId"].as_str().unwrap_or_default().to_owned();
+        let id = self.expect_answer(&json!(number), method, &session);
+        (id, framed(message(Some(number), method, params).as_bytes()))
+    }
+
+    /// The answer to a request with this id, which the caller writes, is waited for.
+    pub fn expect_answer(&self, id: &Value, method: &str, session: &str) -> Id {
+        let id = Id(id.to_string());
+        let asked = (method.to_owned(), session.to_owned());
+        self.shared.lock().waiting.insert(id.clone(), asked);
+        id
+    }
+
+    /// Cancels a request.
+    pub fn cancel_request(&self, id: &Id) {
+        self.notify("$/cancelRequest", json!({"id": id.number()}));
+    }
+
+    /// Cancels what runs in a session.
+    pub fn cancel(&self, session: &str) {
+        self.notify("agent/cancel", json!({"sessionId": session}));
+    }
+
+    // What is answered.
+
+    /// The answer to a request.
+    pub fn answer(&self, id: &Id) -> Answer {
+        self.answer_at(id).0
+    }
+
+    /// The answer to a request, and when it came.
+    pub fn answer_at(&self, id: &Id) -> (Answer, Instant) {
+        self.wait(&format!("the answer to request {}", id.0), |state| {
+            state.answers.remove(id)
+        })
+    }
+
+    /// Asks and reads the result.
+    pub fn call<R: DeserializeOwned>(&self, method: &str, params: impl Serialize) -> R {
+        let id = self.send(method, params);
+        match self.answer(&id) {
+            Ok(result) => serde_json::from_value(result.clone())
+                .unwrap_or_else(|error| panic!("the result of {method} does not parse: {error}: {result}")),
+            Err(error) => panic!("{method} was refused: {error:?}"),
+        }
+    }
+
+    /// Asks and is refused.
+    pub fn refused(&self, method: &str, params: impl Serialize) -> RpcError {
+        let id = self.send(method, params);
+        self.refusal(&id)
+    }
+
+    /// The refusal of a request.
+    pub fn refusal(&self, id: &Id) -> RpcError {
+        match self.answer(id) {
+            Ok(result) => panic!("request {} should have been refused: {result}", id.0),
+            Err(error) => error,
+        }
+    }
+
+    /// The next error with id null.
+    pub fn null_error(&self) -> RpcError {
+        self.wait("an error with id null", |state| state.nulls.pop_front())
+    }
+
+    /// All errors with id null so far.
+    pub fn take_null_errors(&self) -> Vec<RpcError> {
+        self.shared.lock().nulls.drain(..).collect()
+    }
+
+    /// Shows that the server lives and answers.
+    pub fn ping(&self) {
+        let tools: Value = self.call("agent/listTools", json!({}));
+        assert!(tools["tools"].as_array().is_some_and(|tools| !tools.is_empty()));
+    }
+
+    /// From now on answers that nobody waits for are let pass: to requests of frames made by hand.
+    pub fn tolerate_answers(&self) {
+        self.shared.lock().tolerant = true;
+    }
+
+    /// The answer to this request is not wanted any more.
+    pub fn abandon(&self, id: Id) {
+        self.shared.lock().waiting.remove(&id);
+    }
+
+    // Sessions and turns.
+
+    /// A new session.
+    pub fn session(&self) -> String {
+        self.session_with(json!({}))
+    }
+
+    /// A new session with params.
+    pub fn session_with(&self, params: Value) -> String {
+        let made: Value = self.call("agent/newSession", params);
+        made["sessionId"].as_str().expect("a session id").to_owned()
+    }
+
+    /// Loads a session.
+    pub fn load(&self, session: &str) -> LoadSessionResult {
+        self.call("agent/loadSession", json!({"sessionId": session}))
+    }
+
+    /// Sends a prompt.
+    pub fn prompt(&self, session: &str, prompt: impl Into<Value>) -> Id {
+        self.send(
+            "agent/prompt",
+            json!({"sessionId": session, "prompt": prompt.into()}),
+        )
+    }
+
+    /// Sends a prompt and waits for its turn's end.
+    pub fn ask(&self, session: &str, prompt: impl Into<Value>) -> PromptResult {
+        let id = self.prompt(session, prompt);
+        self.done(&id)
+    }
+
+    /// How a prompt's turn ended.
+    pub fn done(&self, id: &Id) -> PromptResult {
+        match self.answer(id) {
+            Ok(result) => serde_json::from_value(result).expect("a prompt's result"),
+            Err(error) => panic!("the prompt was refused: {error:?}"),
+        }
+    }
+
+    /// How the turn ended whose request was cancelled.
+    pub fn cancelled(&self, id: &Id) -> PromptResult {
+        let error = self.refusal(id);
+        assert_eq!(error.code, -32800, "{error:?}");
+        serde_json::from_value(error.data).expect("a prompt's result")
+    }
+
+    /// The next notification of that method in that session that was not given yet.
+    pub fn next(&self, session: &str, method: &str) -> Arc<Note> {
+        self.next_where(session, method, |_| true)
+    }
+
+    /// The same, passing over those that are not meant.
+    pub fn next_where(&self, session: &str, method: &str, is: impl Fn(&Note) -> bool) -> Arc<Note> {
+        let key = (session.to_owned(), method.to_owned());
+        self.wait(&format!("{method} of {session}"), |state| {
+            let from = state.given.get(&key).copied().unwrap_or(0);
+            let at = state.notes[from..]
+                .iter()
+                .position(|note| note.method == method && note.text("sessionId") == session && is(note));
+            match at {
+                Some(at) => {
+                    state.given.insert(key.clone(), from + at + 1);
+                    Some(state.notes[from + at].clone())
+                }
+                None => None,
+            }
+        })
+    }
+
+    /// Waits until a tool call has a status.
+    pub fn tool_call(&self, session: &str, status: &str) -> Arc<Note> {
+        self.next_where(session, "agent/toolCall", |note| note.text("status") == status)
+    }
+
+    /// Waits for an approval to be asked; its id.
+    pub fn asked(&self, session: &str) -> Arc<Note> {
+        self.next(session, "agent/approvalRequested")
+    }
+
+    /// Decides an approval.
+    pub fn decide(&self, asked: &Note, decision: &str) {
+        self.respond(json!({"approvalId": asked.text("approvalId"), "decision": decision}));
+    }
+
+    /// Decides an approval, with all there is to say.
+    pub fn respond(&self, params: Value) {
+        let _: Value = self.call("agent/approvalRespond", params);
+    }
+
+    /// All notifications of a method in a session so far.
+    pub fn all(&self, session: &str, method: &str) -> Vec<Arc<Note>> {
+        let state = self.shared.lock();
+        let is = |note: &&Arc<Note>| note.method == method && note.text("sessionId") == session;
+        state.notes.iter().filter(is).cloned().collect()
+    }
+
+    /// All notifications so far.
+    pub fn notes(&self) -> Vec<Arc<Note>> {
+        self.shared.lock().notes.clone()
+    }
+
+    /// The reasons of a session's transitions so far.
+    pub fn reasons(&self, session: &str) -> Vec<String> {
+        let transitions = self.all(session, "agent/transition");
+        transitions
+            .iter()
+            .map(|note| note.text("reason").to_owned())
+            .collect()
+    }
+
+    /// What was shown of messages' text in a session so far, retracted or not.
+    pub fn shown(&self, session: &str) -> String {
+        let deltas = self.all(session, "agent/textDelta");
+        deltas.iter().map(|note| note.text("text").to_owned()).collect()
+    }
+
+    // The pipe and the process.
+
+    /// The server's process.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// How many processes there are of this server, itself included.
+    pub fn processes(&self) -> usize {
+        folders::marked_processes(&self.mark).len()
+    }
+
+    /// Stops reading, after at most one more read.
+    pub fn stop_reading(&self) {
+        self.shared.lock().paused = true;
+    }
+
+    /// Reads on.
+    pub fn read_on(&self) {
+        self.shared.lock().paused = false;
+        self.shared.changed.notify_all();
+    }
+
+    /// Closes the server's input.
+    pub fn close_input(&self) {
+        drop(self.stdin.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
+    /// Sends a signal to the server.
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = i32::try_from(self.pid)
+            .ok()
+            .and_then(rustix::process::Pid::from_raw);
+        rustix::process::kill_process(pid.expect("a pid"), signal).expect("the signal is sent");
+    }
+
+    /// Kills the server without a warning. What it had not answered stays so.
+    pub fn kill(self) {
+        *self.killed.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        if self
+            .child
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_some()
+        {
+            self.signal(rustix::process::Signal::KILL);
+        }
+        drop(self);
+    }
+
+    /// Waits for the server's end, by itself; its exit code and how long that took from now on.
+    pub fn exited(&self) -> (Option<i32>, Duration) {
+        let start = now();
+        self.wait("the server's end", |state| state.ended.then_some(()));
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        let status = child
+            .take()
+            .expect("a running server")
+            .wait()
+            .expect("its status");
+        (status.code(), start.elapsed())
+    }
+
+    /// Waits until the server's process is gone, whether its pipe has been read or not.
+    pub fn gone(&self) {
+        let deadline = now() + PATIENCE;
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        let running = child.as_mut().expect("a running server");
+        // A process cannot be waited for with a limit.
+        while running.try_wait().expect("its status").is_none() {
+            assert!(now() < deadline, "the server does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        *child = None;
+    }
+
+    /// Waits for something in what has arrived.
+    fn wait<T>(&self, what: &str, mut found: impl FnMut(&mut State) -> Option<T>) -> T {
+        let deadline = now() + PATIENCE;
+        let mut state = self.shared.lock();
+        loop {
+            if let Some(found) = found(&mut state) {
+                return found;
+            }
+            let left = deadline.saturating_duration_since(now());
+            // A server that is gone sends nothing any more.
+            if left.is_zero() || state.ended {
+                let why = if state.ended {
+                    "the server ended"
+                } else {
+                    "it did not come in time"
+                };
+                let report = report(&state);
+                drop(state);
+                panic!(
+                    "waiting for {what}: {why}\n{report}\nstderr: {}\nlog: {}",
+                    self.stderr(),
+                    self.log()
+                );
+            }
+            let waited = self.shared.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// What the server said on stderr.
+    pub fn stderr(&self) -> String {
+        std::fs::read_to_string(&self.stderr).unwrap_or_default()
+    }
+
+    /// The end of the log.
+    pub fn log(&self) -> String {
+        let files = folders::contents(&self.world.path("state"));
+        let text: String = files
+            .values()
+            .map(|bytes| String::from_utf8_lossy(bytes))
+            .collect();
+        let start = text.ceil_char_boundary(text.len().saturating_sub(4000));
+        text[start..].to_owned()
+    }
+
+    /// Ends the server in order unless it has ended, and tells all that was wrong.
+    fn finish(&mut self) -> Vec<String> {
+        let killed = *self.killed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut wrong = Vec::new();
+        self.read_on();
+        let quiet = folders::contents(&self.world.workspace());
+        let idle = self.shared.lock().checker.running() == 0;
+        if !killed
+            && self
+                .child
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .is_some()
+        {
+            self.end_in_order(&mut wrong);
+        }
+        if let Some(mut child) = self.child.lock().unwrap_or_else(PoisonError::into_inner).take()
+            && let Err(error) = child.wait()
+        {
+            wrong.push(format!("the server's status cannot be read: {error}"));
+        }
+        drop(self.stdin.lock().unwrap_or_else(PoisonError::into_inner).take());
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+        let mut state = self.shared.lock();
+        state.checker.end(killed);
+        wrong.append(&mut state.checker.violations);
+        if !killed {
+            wrong.extend(
+                state
+                    .waiting
+                    .iter()
+                    .map(|(id, what)| format!("request {} ({what:?}) was not answered", id.0)),
+            );
+            wrong.extend(
+                state
+                    .answers
+                    .iter()
+                    .map(|(id, what)| format!("nobody looked at the answer to {}: {what:?}", id.0)),
+            );
+            wrong.extend(
+                state
+                    .nulls
+                    .iter()
+                    .map(|error| format!("nobody looked at {error:?}")),
+            );
+        }
+        wrong.extend(self.survivors());
+        if idle && !killed && folders::contents(&self.world.workspace()) != quiet {
+            wrong.push("a file changed after the end".to_owned());
+        }
+        for folder in ["data", "state"] {
+            wrong.extend(folders::leaks(&self.world.path(folder), self.world.secrets()));
+        }
+        if self.stderr().contains("panicked") {
+            wrong.push(format!("stderr: {}", self.stderr()));
+        }
+        wrong
+    }
+
+    fn end_in_order(&self, wrong: &mut Vec<String>) {
+        let (id, frame) = self.request("shutdown", Value::Null);
+        self.raw(&frame);
+        self.raw(&framed(message(None, "exit", Value::Null).as_bytes()));
+        self.close_input();
+        let deadline = now() + Duration::from_secs(15);
+        let mut state = self.shared.lock();
+        while !state.ended && now() < deadline {
+            let left = deadline.saturating_duration_since(now());
+            let waited = self.shared.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let ended = state.ended;
+        match state.answers.remove(&id) {
+            Some((Ok(_), _)) => {}
+            other => wrong.push(format!("shutdown was answered with {other:?}")),
+        }
+        drop(state);
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(mut child) = child.take() else { return };
+        if !ended {
+            wrong.push("the server did not end within 15 s".to_owned());
+            let _ = child.kill();
+        }
+        match child.wait() {
+            Ok(status) if status.code() == Some(0) => {}
+            status => wrong.push(format!("the server ended with {status:?}")),
+        }
+    }
+
+    /// Processes that the server left. What it kills at its end may take a moment to be gone.
+    fn survivors(&self) -> Vec<String> {
+        let deadline = now() + Duration::from_secs(2);
+        loop {
+            let left = folders::marked_processes(&self.mark);
+            if left.is_empty() {
+                return Vec::new();
+            }
+            if now() >= deadline {
+                return vec![format!("processes that survived: {left:?}")];
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            if let Some(mut child) = self.child.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            return;
+        }
+        let wrong = self.finish();
+        assert!(
+            wrong.is_empty(),
+            "{} things were wrong:\n{}\n{}\nlog: {}",
+            wrong.len(),
+            wrong.join("\n"),
+            report(&self.shared.lock()),
+            self.log()
+        );
+    }
+}
+
+/// A body in its frame.
+pub fn framed(body: &[u8]) -> Vec<u8> {
+    let mut frame = format!("Content-Length: {}\r\n\r\n", body.len()).into_bytes();
+    frame.extend_from_slice(body);
+    frame
+}
+
+fn message(id: Option<i64>, method: &str, params: impl Serialize) -> String {
+    let mut message = json!({"jsonrpc": "2.0", "method": method});
+    if let Some(id) = id {
+        message["id"] = id.into();
+    }
+    let params = serde_json::to_value(params).expect("params");
+    if !params.is_null() {
+        message["params"] = params;
+    }
+    message.to_string()
+}

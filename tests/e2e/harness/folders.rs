@@ -1,0 +1,81 @@
+//! Looking at the machine from outside: files that changed, secrets that leaked, processes that survived.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use memchr::memmem;
+
+/// Every file below `root` with its content.
+pub fn contents(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut left = vec![root.to_path_buf()];
+    while let Some(folder) = left.pop() {
+        let Ok(entries) = std::fs::read_dir(&folder) else {
+            continue;
+        };
+        for entry in entries.flatten() {
+            let path = entry.path();
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => left.push(path),
+                Ok(kind) if kind.is_file() => {
+                    if let Ok(bytes) = std::fs::read(&path) {
+                        found.insert(path, bytes);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+/// Where a secret stands in the files below `root`.
+pub fn leaks(root: &Path, secrets: &[String]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (path, bytes) in contents(root) {
+        found.extend(
+            holds(&bytes, secrets)
+                .into_iter()
+                .map(|secret| format!("{secret} stands in {}", path.display())),
+        );
+    }
+    found
+}
+
+/// Which secrets stand in `bytes`.
+pub fn holds(bytes: &[u8], secrets: &[String]) -> Vec<String> {
+    secrets
+        .iter()
+        .filter(|secret| memmem::find(bytes, secret.as_bytes()).is_some())
+        .cloned()
+        .collect()
+}
+
+/// Processes whose environment holds `mark`.
+pub fn marked_processes(mark: &str) -> Vec<u32> {
+    let mut found = Vec::new();
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return found;
+    };
+    for entry in entries.flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        let environ = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        if memmem::find(&environ, mark.as_bytes()).is_some() {
+            found.push(pid);
+        }
+    }
+    found
+}
+
+/// Resident memory of a process, now and at its highest, in bytes.
+pub fn resident(pid: u32) -> (u64, u64) {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+        kib.unwrap_or(0) * 1024
+    };
+    (field("VmRSS:"), field("VmHWM:"))
+}

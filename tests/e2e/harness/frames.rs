@@ -1,0 +1,58 @@
+//! Reading stdout as a strict peer does: frames and nothing else (I11).
+
+use std::io::Read;
+
+/// Takes frames out of a stream. Everything that is no frame is an error.
+#[derive(Default)]
+pub struct Frames {
+    buffer: Vec<u8>,
+    start: usize,
+}
+
+impl Frames {
+    /// Reads once; `Ok(false)` at the end of the stream.
+    pub fn fill(&mut self, from: &mut impl Read) -> std::io::Result<bool> {
+        if self.start > 0 {
+            self.buffer.drain(..self.start);
+            self.start = 0;
+        }
+        let before = self.buffer.len();
+        self.buffer.resize(before + (64 << 10), 0);
+        let read = from.read(&mut self.buffer[before..]);
+        self.buffer.truncate(before + *read.as_ref().unwrap_or(&0));
+        Ok(read? > 0)
+    }
+
+    /// The next whole body.
+    pub fn next(&mut self) -> Result<Option<Vec<u8>>, String> {
+        const NAME: &[u8] = b"Content-Length: ";
+        let rest = &self.buffer[self.start..];
+        let known = rest.len().min(NAME.len());
+        if rest[..known] != NAME[..known] {
+            let shown = String::from_utf8_lossy(&rest[..rest.len().min(200)]).into_owned();
+            return Err(format!("stray bytes on stdout: {shown:?}"));
+        }
+        let Some(end) = rest.windows(4).take(64).position(|window| window == b"\r\n\r\n") else {
+            return match rest.len() > 64 {
+                true => Err("a header without its end on stdout".to_owned()),
+                false => Ok(None),
+            };
+        };
+        let digits = std::str::from_utf8(&rest[NAME.len()..end]).unwrap_or_default();
+        let length: usize = digits
+            .parse()
+            .map_err(|_| format!("a length of {digits:?} on stdout"))?;
+        let from = end + 4;
+        if rest.len() < from + length {
+            return Ok(None);
+        }
+        let body = rest[from..from + length].to_vec();
+        self.start += from + length;
+        Ok(Some(body))
+    }
+
+    /// Bytes that are no whole frame.
+    pub fn left(&self) -> usize {
+        self.buffer.len() - self.start
+    }
+}

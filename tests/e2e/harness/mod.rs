@@ -1,0 +1,25 @@
+//! What every end-to-end test stands on: a world (folders, configuration, mock LLM), servers in it over
+//! real pipes, and clients that check the protocol's invariants while they read.
+
+mod checker;
+mod client;
+mod folders;
+mod frames;
+mod inbox;
+mod world;
+
+pub use client::{Client, framed};
+pub use folders::resident;
+pub use inbox::Id;
+pub use world::{Config, Options, World};
+
+use std::time::{Duration, Instant};
+
+/// How long anything may take before a test gives up: a failure bound, never a measure.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The real time.
+#[expect(clippy::disallowed_methods, reason = "real pipes have real time")]
+pub fn now() -> Instant {
+    Instant::now()
+}

@@ -1,0 +1,244 @@
+//! A world for one test: folders of its own, a configuration, a mock LLM, and servers started in it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::client::Client;
+use crate::mock_llm::{Gate, MockLlm, Progress, Seen};
+
+/// Pieces of the configuration file that a test adds.
+#[derive(Default)]
+pub struct Config {
+    /// Lines of `[provider.mock]`.
+    pub provider: String,
+    /// Lines of `[agent.default]`.
+    pub agent: String,
+    /// Whole tables.
+    pub tables: String,
+    /// In the place of everything else.
+    pub whole: Option<String>,
+}
+
+/// How a server is started.
+#[derive(Default)]
+pub struct Options {
+    /// Arguments of the command line.
+    pub args: Vec<String>,
+    /// Variables beyond the usual ones.
+    pub env: Vec<(String, String)>,
+    /// `processId` of `initialize`.
+    pub process_id: Option<i64>,
+}
+
+/// The world of one test.
+#[derive(Clone)]
+pub struct World {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    mock: MockLlm,
+    dir: tempfile::TempDir,
+    secrets: Vec<String>,
+    servers: AtomicU32,
+    /// Where a test waits for the mock.
+    runtime: tokio::runtime::Runtime,
+}
+
+impl World {
+    /// A world whose provider is the mock, with small delays.
+    pub fn new() -> Self {
+        Self::with(Config::default())
+    }
+
+    /// The same, with more in the configuration.
+    pub fn with(config: Config) -> Self {
+        let dir = tempfile::Builder::new()
+            .prefix("agentls-e2e-")
+            .tempdir()
+            .expect("a temporary folder");
+        let unique: String = dir
+            .path()
+            .file_name()
+            .and_then(|name| name.to_str())
+            .expect("a name")
+            .chars()
+            .filter(char::is_ascii_alphanumeric)
+            .collect();
+        let secrets = ["env", "header", "config"]
+            .map(|place| format!("sk-canary-{place}-{unique}"))
+            .to_vec();
+        let world = Self {
+            inner: Arc::new(Inner {
+                mock: MockLlm::start(),
+                dir,
+                secrets,
+                servers: AtomicU32::new(0),
+                runtime: tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()
+                    .expect("a runtime"),
+            }),
+        };
+        for folder in ["work", "config/agentls", "data", "state", "tmp"] {
+            std::fs::create_dir_all(world.path(folder)).expect("a folder");
+        }
+        world.configure(config);
+        world
+    }
+
+    /// Writes the configuration file anew.
+    pub fn configure(&self, config: Config) {
+        let text = config.whole.clone().unwrap_or_else(|| self.usual(&config));
+        std::fs::write(self.path("config/agentls/config.toml"), text).expect("a config file");
+    }
+
+    fn usual(&self, config: &Config) -> String {
+        let mock = &self.inner.mock;
+        let [_, header, key] = &self.inner.secrets[..] else {
+            unreachable!()
+        };
+        format!(
+            r#"
+[provider.mock]
+kind = "anthropic"
+base_url = "{anthropic}"
+api_key = "${{E2E_SECRET_KEY}}"
+model = "mock-model"
+initial_backoff_ms = 20
+max_backoff_ms = 50
+headers = {{ x-canary = "{header}" }}
+{provider}
+
+[provider.other]
+kind = "openai"
+base_url = "{openai}"
+api_key = "{key}"
+model = "other-model"
+initial_backoff_ms = 20
+max_backoff_ms = 50
+
+[model."mock-model"]
+input = 3.0
+output = 15.0
+cache_read = 0.3
+cache_write = 3.75
+context_window = 200000
+max_output_tokens = 32000
+
+[agent.default]
+provider = "mock"
+{agent}
+
+[logging]
+filter = "debug"
+
+{tables}
+"#,
+            anthropic = mock.anthropic_url(),
+            openai = mock.openai_url(),
+            provider = config.provider,
+            agent = config.agent,
+            tables = config.tables,
+        )
+    }
+
+    /// The mock LLM.
+    pub fn mock(&self) -> &MockLlm {
+        &self.inner.mock
+    }
+
+    /// The request number `index` at the mock; waits for it.
+    pub fn seen(&self, index: usize) -> Arc<Seen> {
+        self.inner.runtime.block_on(self.inner.mock.request(index))
+    }
+
+    /// Waits until the connection of a request is closed.
+    pub fn closed(&self, seen: &Arc<Seen>) -> Progress {
+        self.inner.runtime.block_on(self.inner.mock.wait_closed(seen))
+    }
+
+    /// Waits until a stream stands at the gate.
+    pub fn at(&self, gate: &Gate) {
+        self.inner.runtime.block_on(self.inner.mock.wait_gate(gate));
+    }
+
+    /// How many requests the mock has had.
+    pub fn requests(&self) -> usize {
+        self.inner.mock.requests().len()
+    }
+
+    /// Secrets that may stand nowhere: from the environment, a header, the configuration.
+    pub fn secrets(&self) -> &[String] {
+        &self.inner.secrets
+    }
+
+    /// A path in this world.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.inner.dir.path().join(name)
+    }
+
+    /// The workspace folder.
+    pub fn workspace(&self) -> PathBuf {
+        self.path("work")
+    }
+
+    /// The folder of the store.
+    pub fn data(&self) -> PathBuf {
+        self.path("data/agentls")
+    }
+
+    /// Writes a file of the workspace.
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.workspace().join(name);
+        std::fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).expect("a folder");
+        std::fs::write(&path, text).expect("a file");
+        path
+    }
+
+    /// Reads a file of the workspace; none if it is not there.
+    pub fn read(&self, name: &str) -> Option<String> {
+        std::fs::read_to_string(self.workspace().join(name)).ok()
+    }
+
+    /// The URI of a file of the workspace.
+    pub fn uri(&self, name: &str) -> String {
+        format!("file://{}", self.workspace().join(name).display())
+    }
+
+    /// A server that is initialized.
+    pub fn start(&self) -> Client {
+        self.start_with(Options::default())
+    }
+
+    /// The same, started otherwise.
+    pub fn start_with(&self, options: Options) -> Client {
+        let process_id = options.process_id;
+        let client = self.launch(options);
+        client.handshake(process_id);
+        client
+    }
+
+    /// A server that has been told nothing yet.
+    pub fn launch(&self, options: Options) -> Client {
+        let number = self.inner.servers.fetch_add(1, Ordering::Relaxed);
+        let mark = format!("e2e-{}-{number}", self.path("").display());
+        Client::launch(self.clone(), options, mark, number)
+    }
+
+    /// The variables of a server.
+    pub fn env(&self) -> Vec<(String, String)> {
+        let path = |name: &str| self.path(name).display().to_string();
+        vec![
+            ("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into()),
+            ("HOME".into(), path("")),
+            ("XDG_CONFIG_HOME".into(), path("config")),
+            ("XDG_DATA_HOME".into(), path("data")),
+            ("XDG_STATE_HOME".into(), path("state")),
+            ("TMPDIR".into(), path("tmp")),
+            ("RUST_BACKTRACE".into(), "1".into()),
+            ("E2E_SECRET_KEY".into(), self.inner.secrets[0].clone()),
+        ]
+    }
+}

@@ -1,0 +1,230 @@
+//! The handshake and every way to end (R-WIRE lifecycle, R-CANCEL end).
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::harness::{Client, Options, World};
+use crate::mock_llm::{Gate, Reply};
+
+/// R-CANCEL says 2 s; the rest is for a machine that is busy with other tests.
+const END: Duration = Duration::from_millis(2_000 + 1_000);
+
+#[test]
+fn the_handshake_announces_what_there_is() {
+    let world = World::new();
+    let client = world.launch(Options::default());
+    let answer = client.handshake(None);
+    assert_eq!(answer["serverInfo"]["name"], "agentls");
+    let agent = &answer["capabilities"]["experimental"]["agent"];
+    assert_eq!(agent["protocolVersion"], json!({"major": 1, "minor": 0}));
+    let methods = agent["methods"].as_array().unwrap();
+    assert!(methods.contains(&json!("agent/prompt")) && methods.contains(&json!("agent/cancel")));
+    // Everything announced is there: no method is unknown.
+    for method in methods
+        .iter()
+        .filter_map(Value::as_str)
+        .filter(|name| *name != "agent/cancel")
+    {
+        let id = client.send(method, json!({}));
+        if let Err(error) = client.answer(&id) {
+            assert_ne!(error.code, -32601, "{method}");
+        }
+    }
+}
+
+#[test]
+fn requests_before_initialize_are_refused_and_do_no_harm() {
+    let world = World::new();
+    let client = world.launch(Options::default());
+    for method in ["agent/newSession", "agent/listTools", "agent/prompt", "shutdown"] {
+        let error = client.refused(method, json!({}));
+        assert_eq!(error.code, -32002, "{method}: {error:?}");
+    }
+    client.notify("agent/cancel", json!({"sessionId": "ses_none"}));
+    client.handshake(None);
+    client.ping();
+}
+
+#[test]
+fn a_second_initialize_is_refused() {
+    let world = World::new();
+    let client = world.start();
+    let error = client.refused("initialize", client.initialize_params(None));
+    assert_eq!(error.code, -32600, "{error:?}");
+    client.ping();
+}
+
+#[test]
+fn nothing_of_ours_is_sent_before_initialized() {
+    let world = World::new();
+    let client = world.launch(Options::default());
+    let _: Value = client.call("initialize", client.initialize_params(None));
+    // Requests are served; what they would tell waits (the checker fails on any agent/* until then).
+    let session = client.session();
+    let id = client.prompt(&session, "hello");
+    let seen = world.seen(0);
+    assert_eq!(seen.last_text(), "hello");
+    client.initialized();
+    assert_eq!(client.done(&id).text, "ok");
+}
+
+#[test]
+fn shutdown_then_exit_is_0_and_later_requests_are_refused() {
+    let world = World::new();
+    let client = world.start();
+    let _: Value = client.call("shutdown", Value::Null);
+    let error = client.refused("agent/newSession", json!({}));
+    assert_eq!(error.code, -32600, "{error:?}");
+    client.notify("exit", Value::Null);
+    assert_eq!(client.exited().0, Some(0));
+}
+
+#[test]
+fn shutdown_and_exit_in_one_write_are_both_obeyed() {
+    let world = World::new();
+    let client = world.start();
+    let (id, mut bytes) = client.request("shutdown", Value::Null);
+    bytes.extend(b"Content-Length: 33\r\n\r\n{\"jsonrpc\":\"2.0\",\"method\":\"exit\"}");
+    client.raw(&bytes);
+    assert!(client.answer(&id).is_ok());
+    assert_eq!(client.exited().0, Some(0));
+}
+
+/// How a server is ended.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    EndOfInput,
+    Exit,
+    Terminate,
+    Interrupt,
+    ParentGone,
+}
+
+#[test]
+fn every_end_comes_in_time_with_a_running_turn_and_stores_its_end() {
+    for way in [
+        Way::EndOfInput,
+        Way::Exit,
+        Way::Terminate,
+        Way::Interrupt,
+        Way::ParentGone,
+    ] {
+        let world = World::new();
+        let mut parent = stranger();
+        let client = world.start_with(Options {
+            process_id: Some(i64::from(parent.id())),
+            ..Options::default()
+        });
+        let gate = Gate::new();
+        world.mock().push(Reply::text("some words").gate(&gate));
+        let session = client.session();
+        let id = client.prompt(&session, "hello");
+        world.at(&gate);
+        client.next_where(&session, "agent/textDelta", |note| {
+            note.text("text").contains("words")
+        });
+        match way {
+            Way::EndOfInput => client.close_input(),
+            Way::Exit => client.notify("exit", Value::Null),
+            Way::Terminate => client.signal(Signal::TERM),
+            Way::Interrupt => client.signal(Signal::INT),
+            Way::ParentGone => {
+                parent.kill().unwrap();
+                parent.wait().unwrap();
+            }
+        }
+        let (code, took) = client.exited();
+        assert_eq!(code, Some(1), "{way:?}: without shutdown");
+        assert!(took < END, "{way:?} took {took:?}");
+        let ended = client.done(&id);
+        assert_eq!(json!(ended.reason), "server_stopped", "{way:?}");
+        assert_eq!(json!(ended.state), "interrupted", "{way:?}");
+        assert_eq!(ended.text, "some words");
+        drop(client);
+        // What was shown is in the store, with the turn's end, and the session is free.
+        let client = world.start();
+        let loaded = client.load(&session);
+        assert_eq!(loaded.events.last().unwrap().params["reason"], "server_stopped");
+        assert!(
+            loaded
+                .events
+                .iter()
+                .any(|event| event.params["incomplete"] == true)
+        );
+        assert_eq!(client.ask(&session, "and now?").text, "ok");
+        let _ = parent.kill();
+        let _ = parent.wait();
+    }
+}
+
+#[test]
+fn an_idle_server_ends_at_once() {
+    for (way, code) in [(Way::EndOfInput, 1), (Way::Exit, 1), (Way::Terminate, 1)] {
+        let world = World::new();
+        let client = world.start();
+        client.ping();
+        match way {
+            Way::EndOfInput => client.close_input(),
+            Way::Exit => client.notify("exit", Value::Null),
+            _ => client.signal(Signal::TERM),
+        }
+        let (got, took) = client.exited();
+        assert_eq!(got, Some(code), "{way:?}");
+        assert!(took < END, "{way:?} took {took:?}");
+    }
+}
+
+#[test]
+fn the_end_before_initialize_is_an_end_too() {
+    let world = World::new();
+    let client = world.launch(Options::default());
+    client.close_input();
+    assert_eq!(client.exited().0, Some(1));
+}
+
+#[test]
+fn a_parent_that_is_not_here_is_ignored() {
+    for pid in [0, i64::from(i32::MAX), i64::from(u32::MAX)] {
+        let world = World::new();
+        let client = world.start_with(Options {
+            process_id: Some(pid),
+            ..Options::default()
+        });
+        let session = client.session();
+        assert_eq!(client.ask(&session, "hello").text, "ok", "{pid}");
+    }
+}
+
+#[test]
+fn frames_work_however_they_are_cut_into_writes() {
+    let world = World::new();
+    let client: Client = world.start();
+    let (id, frame) = client.request("agent/listTools", json!({}));
+    for byte in frame {
+        client.raw(&[byte]);
+    }
+    assert!(client.answer(&id).is_ok());
+    let pairs: Vec<_> = (0..20)
+        .map(|_| client.request("agent/listTools", json!({})))
+        .collect();
+    let bytes: Vec<u8> = pairs.iter().flat_map(|(_, frame)| frame.clone()).collect();
+    client.raw(&bytes);
+    for (id, _) in pairs {
+        assert!(client.answer(&id).is_ok());
+    }
+}
+
+/// A process that does nothing, to be somebody's parent.
+#[expect(clippy::disallowed_methods, reason = "the test plays an editor's process")]
+fn stranger() -> Child {
+    Command::new("sleep")
+        .arg("1000")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}

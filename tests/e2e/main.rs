@@ -1,0 +1,27 @@
+//! The real binary over real pipes, with a mock LLM behind it (quality.md §3).
+//!
+//! One module for each theme; `harness` holds the world they run in and the invariants that are checked on
+//! every message of every test.
+#![cfg(unix)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    unreachable_pub,
+    reason = "a test that fails says so by a panic; its helpers are for this crate alone"
+)]
+
+mod harness;
+#[path = "../support/mock_llm.rs"]
+mod mock_llm;
+
+mod approvals;
+mod bash;
+mod cancel;
+mod crash;
+mod flood;
+mod lifecycle;
+mod prompt;
+mod retry;
+mod sessions;
+mod transitions;
+mod wire;

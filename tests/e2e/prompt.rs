@@ -1,0 +1,450 @@
+//! What a person says, and how the answer comes (R-WIRE, R-WIRE-1, R-WIRE-3).
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::World;
+use crate::mock_llm::{Gate, Reply};
+
+#[test]
+fn an_answer_streams_and_the_prompt_is_answered_with_it() {
+    let world = World::new();
+    world.mock().push(Reply::text(
+        "Hello, dear world: ünïcödé 🦀 and \u{1b}[31mred\u{1b}[0m.",
+    ));
+    let client = world.start();
+    let session = client.session();
+    let ended = client.ask(&session, "hello");
+    assert_eq!(
+        ended.text,
+        "Hello, dear world: ünïcödé 🦀 and \u{1b}[31mred\u{1b}[0m."
+    );
+    assert_eq!(
+        (json!(ended.reason), json!(ended.state)),
+        (json!("completed"), json!("completed"))
+    );
+    assert_eq!(client.shown(&session), ended.text);
+    assert_eq!(client.reasons(&session), ["completed"]);
+    let methods: Vec<String> = client
+        .notes()
+        .iter()
+        .filter(|note| note.text("sessionId") == session && !note.method.ends_with("Delta"))
+        .map(|note| note.method.clone())
+        .collect();
+    assert_eq!(
+        methods,
+        [
+            "agent/turnStarted",
+            "agent/sessionUpdated",
+            "agent/message",
+            "agent/sessionUpdated",
+            "agent/usage",
+            "agent/message",
+            "agent/transition",
+            "agent/turnEnded",
+        ],
+    );
+}
+
+#[test]
+fn both_apis_serve_a_turn_with_a_tool() {
+    for model in ["mock/mock-model", "other/other-model"] {
+        let world = World::new();
+        world.write("a.txt", "the content of a\n");
+        world.mock().push(
+            Reply::new()
+                .say("I look.")
+                .call("read_file", json!({"path": "a.txt"})),
+        );
+        world.mock().push(Reply::text("It says: the content of a."));
+        let client = world.start();
+        let session = client.session_with(json!({"model": model}));
+        let ended = client.ask(&session, "what is in a.txt?");
+        assert_eq!(ended.text, "It says: the content of a.", "{model}");
+        assert_eq!(client.reasons(&session), ["next_turn", "completed"], "{model}");
+        let second = world.seen(1);
+        assert!(
+            String::from_utf8_lossy(&second.raw).contains("the content of a"),
+            "{model}"
+        );
+    }
+}
+
+#[test]
+fn the_answer_never_comes_before_its_turns_notifications() {
+    // The client checks on every answer that the turn's end is there, and its text.
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    for round in 0..200 {
+        let text = format!("answer {round} of many words, in pieces");
+        world.mock().push(Reply::text(text.clone()).pieces(3));
+        assert_eq!(client.ask(&session, format!("round {round}")).text, text);
+    }
+    assert_eq!(client.all(&session, "agent/turnEnded").len(), 200);
+}
+
+#[test]
+fn a_second_prompt_is_refused_and_names_the_way() {
+    let world = World::new();
+    let gate = Gate::new();
+    world.mock().push(Reply::text("first").gate(&gate));
+    let client = world.start();
+    let session = client.session();
+    let first = client.prompt(&session, "one");
+    world.at(&gate);
+    let error = client.refused("agent/prompt", json!({"sessionId": session, "prompt": "two"}));
+    assert_eq!(error.code, -32803);
+    assert!(error.message.contains("agent/steer"), "{error:?}");
+    assert_eq!(error.data["refusal"], "turnRunning");
+    assert_eq!(error.data["class"], "retryable");
+    // Another session is not in the way.
+    let other = client.session();
+    assert_eq!(client.ask(&other, "two").text, "ok");
+    gate.release();
+    assert_eq!(client.done(&first).text, "first");
+    assert_eq!(client.ask(&session, "three").text, "ok");
+}
+
+#[test]
+fn a_steer_joins_before_the_next_call_and_keeps_the_turn_going() {
+    let world = World::new();
+    let gate = Gate::new();
+    world.mock().push(Reply::text("I am done").gate(&gate));
+    world.mock().push(Reply::text("Now really"));
+    let client = world.start();
+    let session = client.session();
+    let id = client.prompt(&session, "do it");
+    world.at(&gate);
+    let turn = client
+        .next(&session, "agent/turnStarted")
+        .text("turnId")
+        .to_owned();
+    let steered: Value = client.call(
+        "agent/steer",
+        json!({"sessionId": session, "prompt": "and mind the tests", "expectedTurnId": turn}),
+    );
+    assert_eq!(steered["turnId"], json!(turn));
+    let error = client.refused(
+        "agent/steer",
+        json!({"sessionId": session, "prompt": "x", "expectedTurnId": "turn_other"}),
+    );
+    assert_eq!(error.data["refusal"], "staleTurn", "{error:?}");
+    gate.release();
+    let ended = client.done(&id);
+    assert_eq!(ended.text, "Now really");
+    assert_eq!(client.reasons(&session), ["next_turn", "completed"]);
+    assert_eq!(world.seen(1).last_text(), "and mind the tests");
+    let end = client.next(&session, "agent/turnEnded");
+    assert_eq!(end.params.get("unusedSteers"), None);
+    let error = client.refused("agent/steer", json!({"sessionId": session, "prompt": "late"}));
+    assert_eq!(error.data["refusal"], "noTurn", "{error:?}");
+}
+
+#[test]
+fn a_steer_during_a_tool_joins_after_its_results() {
+    let world = World::new();
+    world
+        .mock()
+        .push(Reply::tool("write_file", json!({"path": "x", "content": "x"})));
+    let client = world.start();
+    let session = client.session();
+    let id = client.prompt(&session, "do it");
+    let asked = client.asked(&session);
+    let _: Value = client.call("agent/steer", json!({"sessionId": session, "prompt": "quickly"}));
+    client.decide(&asked, "allow");
+    assert_eq!(client.done(&id).text, "ok");
+    assert_eq!(client.reasons(&session), ["next_turn", "completed"]);
+    assert!(world.seen(1).last_text().ends_with("quickly"));
+}
+
+#[test]
+fn unused_steers_are_given_back_on_cancel() {
+    let world = World::new();
+    let gate = Gate::new();
+    world.mock().push(Reply::text("some").gate(&gate));
+    let client = world.start();
+    let session = client.session();
+    let id = client.prompt(&session, "do it");
+    world.at(&gate);
+    for text in ["one more thing", "and another"] {
+        let _: Value = client.call("agent/steer", json!({"sessionId": session, "prompt": text}));
+    }
+    client.cancel(&session);
+    assert_eq!(json!(client.done(&id).state), "cancelled");
+    let end = client.next(&session, "agent/turnEnded");
+    assert_eq!(
+        end.params["unusedSteers"],
+        json!([
+            [{"type": "text", "text": "one more thing"}],
+            [{"type": "text", "text": "and another"}],
+        ])
+    );
+    assert_eq!(client.ask(&session, "go on").text, "ok");
+    let raw = world.seen(1).raw.clone();
+    assert!(
+        !String::from_utf8_lossy(&raw).contains("one more thing"),
+        "given back, not sent"
+    );
+}
+
+#[test]
+fn references_are_read_with_the_editors_unsaved_text() {
+    let world = World::new();
+    world.write("src/a.rs", "saved line 1\nsaved line 2\nsaved line 3\n");
+    let uri = world.uri("src/a.rs");
+    let client = world.start();
+    let session = client.session();
+    let range = |from: u32, to: u32| json!({"start": {"line": from, "character": 0}, "end": {"line": to, "character": 0}});
+    let cases: [(&str, Value, &[&str], &[&str]); 5] = [
+        (
+            "closed",
+            json!({"type": "reference", "uri": uri}),
+            &["saved line 1", "saved line 3"],
+            &[],
+        ),
+        (
+            "part",
+            json!({"type": "reference", "uri": uri, "range": range(1, 2)}),
+            &["saved line 2"],
+            &["saved line 1", "saved line 3"],
+        ),
+        (
+            "opened",
+            json!({"type": "reference", "uri": uri}),
+            &["unsaved one"],
+            &["saved line"],
+        ),
+        (
+            "changed",
+            json!({"type": "selection", "uri": uri, "range": range(1, 2)}),
+            &["changed two"],
+            &["unsaved", "changed one"],
+        ),
+        (
+            "said",
+            json!({"type": "diagnostic", "uri": uri, "range": range(0, 0), "message": "unused import", "severity": "warning", "source": "rustc"}),
+            &["unused import", "rustc"],
+            &["changed one"],
+        ),
+    ];
+    for (name, block, holds, lacks) in cases {
+        match name {
+            "opened" => client.notify(
+                "textDocument/didOpen",
+                json!({"textDocument": {"uri": uri, "languageId": "rust", "version": 1, "text": "unsaved one\n"}}),
+            ),
+            "changed" => client.notify(
+                "textDocument/didChange",
+                json!({"textDocument": {"uri": uri, "version": 2}, "contentChanges": [{"text": "changed one\nchanged two\n"}]}),
+            ),
+            _ => {}
+        }
+        // Sent at once behind the document's change: the order of the wire holds.
+        client.ask(
+            &session,
+            json!([{"type": "text", "text": format!("look at {name}")}, block]),
+        );
+        let seen = world.seen(world.requests() - 1);
+        let messages = seen.body["messages"].as_array().unwrap();
+        let last = messages.last().unwrap().to_string();
+        for text in holds {
+            assert!(last.contains(text), "{name}: {text} is missing in {last}");
+        }
+        for text in lacks {
+            assert!(!last.contains(text), "{name}: {text} is too much in {last}");
+        }
+    }
+    // The tool reads the same.
+    world
+        .mock()
+        .push(Reply::tool("read_file", json!({"path": "src/a.rs"})));
+    client.ask(&session, "read it");
+    let raw = world.seen(world.requests() - 1).raw.clone();
+    assert!(String::from_utf8_lossy(&raw).contains("changed two"));
+    client.notify("textDocument/didClose", json!({"textDocument": {"uri": uri}}));
+    world
+        .mock()
+        .push(Reply::tool("read_file", json!({"path": "src/a.rs"})));
+    client.ask(&session, "read it again");
+    let call = client.all(&session, "agent/toolCall").pop().unwrap();
+    assert!(call.text("output").contains("saved line 2"), "{}", call.params);
+}
+
+#[test]
+fn images_reach_the_model_and_bad_ones_are_refused() {
+    const DOT: &str =
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    let image = json!({"type": "image", "mediaType": "image/png", "data": DOT});
+    client.ask(&session, json!([image, {"type": "text", "text": "what is it?"}]));
+    let raw = world.seen(0).raw.clone();
+    assert!(String::from_utf8_lossy(&raw).contains(DOT));
+    for (block, field) in [
+        (
+            json!({"type": "image", "mediaType": "image/tiff", "data": DOT}),
+            "prompt[0].mediaType",
+        ),
+        (
+            json!({"type": "image", "mediaType": "image/png", "data": "no base64!"}),
+            "prompt[0].data",
+        ),
+        (
+            json!({"type": "image", "mediaType": "image/png", "data": ""}),
+            "prompt[0].data",
+        ),
+        (json!({"type": "reference", "uri": "no uri"}), "prompt[0].uri"),
+        (json!({"type": "text", "text": "  "}), "prompt"),
+    ] {
+        let error = client.refused("agent/prompt", json!({"sessionId": session, "prompt": [block]}));
+        assert_eq!(
+            (error.code, error.data["field"].as_str()),
+            (-32602, Some(field)),
+            "{error:?}"
+        );
+    }
+    let missing = json!([{"type": "reference", "uri": world.uri("nowhere.rs")}]);
+    let error = client.refused("agent/prompt", json!({"sessionId": session, "prompt": missing}));
+    assert!(error.message.contains("nowhere.rs"), "{error:?}");
+}
+
+#[test]
+fn usage_and_cost_add_up() {
+    let world = World::new();
+    world.write("a.txt", "a\n");
+    world.mock().push(
+        Reply::tool("read_file", json!({"path": "a.txt"}))
+            .tokens(1_000, 100)
+            .cached(500, 200),
+    );
+    world.mock().push(Reply::text("done").tokens(2_000, 50));
+    world.mock().push(Reply::text("again").tokens(10, 20));
+    let client = world.start();
+    let session = client.session();
+    let ended = client.ask(&session, "hello");
+    let usage =
+        json!({"inputTokens": 3000, "outputTokens": 150, "cacheReadTokens": 500, "cacheWriteTokens": 200});
+    assert_eq!(json!(ended.usage), usage);
+    // 3000 × 3 + 150 × 15 + 500 × 0.3 + 200 × 3.75 dollars per million.
+    let cost = (9_000.0 + 2_250.0 + 150.0 + 750.0) / 1e6;
+    assert!(
+        (ended.cost_usd.unwrap() - cost).abs() < 1e-9,
+        "{:?}",
+        ended.cost_usd
+    );
+    client.ask(&session, "more");
+    let told = client.all(&session, "agent/usage");
+    let spent: Vec<u64> = told
+        .iter()
+        .map(|note| note.params["session"]["inputTokens"].as_u64().unwrap())
+        .collect();
+    assert_eq!(spent, [1_000, 3_000, 3_010]);
+    let steps: Vec<u64> = told
+        .iter()
+        .map(|note| note.params["turn"]["outputTokens"].as_u64().unwrap())
+        .collect();
+    assert_eq!(steps, [100, 150, 20]);
+    assert_eq!(told[2].params["contextUsed"], 30);
+    assert_eq!(told[2].params["contextWindow"], 200_000);
+    let metrics: Value = client.call("agent/metrics", json!({"sessionId": session}));
+    assert_eq!(metrics["totals"]["requests"], 3);
+    assert_eq!(metrics["totals"]["outputTokens"], 170);
+    assert_eq!(metrics["session"]["toolCallsByName"]["read_file"], 1);
+    assert_eq!(metrics["totals"]["toolCalls"], 1);
+}
+
+#[test]
+fn the_first_delta_is_not_held_back() {
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    let mut waits: Vec<Duration> = Vec::new();
+    for round in 0..10 {
+        let gate = Gate::new();
+        world.mock().push(Reply::text("first").gate(&gate).say(" rest"));
+        let id = client.prompt(&session, format!("round {round}"));
+        let delta = client.next(&session, "agent/textDelta");
+        assert_eq!(delta.text("text"), "first");
+        world.at(&gate);
+        let sent = world.seen(round).progress().first_byte.unwrap();
+        waits.push(delta.at.saturating_duration_since(sent));
+        gate.release();
+        client.done(&id);
+        client.next_where(&session, "agent/textDelta", |note| {
+            note.text("text").contains("rest")
+        });
+    }
+    // A frame is 16 ms; a delta that waits for one shows in every round, a busy machine in some.
+    waits.sort();
+    assert!(waits[0] < Duration::from_millis(12), "{waits:?}");
+}
+
+#[test]
+fn long_fields_are_cut_and_read_on_by_reference() {
+    let world = World::new();
+    let long: String = (0..30_000).map(|n| format!("line {n} é\n")).collect();
+    world.mock().push(Reply::deltas([long.clone()]));
+    let client = world.start();
+    let session = client.session();
+    let prompt: String = (0..20_000).map(|n| format!("word{n} ")).collect();
+    let ended = client.ask(&session, prompt.clone());
+    assert_eq!(ended.text, long, "the answer is whole");
+    for (role, whole) in [("user", &prompt), ("assistant", &long)] {
+        let message = client.next_where(&session, "agent/message", |note| note.text("role") == role);
+        let block = &message.params["content"][0];
+        let head = block["text"].as_str().unwrap();
+        let more = &block["more"]["text"];
+        assert!(head.len() <= 64 << 10 && whole.starts_with(head), "{role}");
+        assert_eq!(more["bytes"], whole.len() as u64, "{role}");
+        let (mut read, mut offset) = (String::new(), Some(0));
+        while let Some(from) = offset {
+            let piece: Value = client.call(
+                "agent/readContent",
+                json!({"sessionId": session, "ref": more["ref"], "offset": from, "limit": 50_000}),
+            );
+            read.push_str(piece["text"].as_str().unwrap());
+            offset = piece["nextOffset"].as_u64();
+        }
+        assert!(
+            read == *whole,
+            "{role}: {} of {} bytes were read",
+            read.len(),
+            whole.len()
+        );
+    }
+    for (reference, word) in [
+        ("nothing", "unknownContent"),
+        ("c:none", "unknownContent"),
+        ("e:999:content", "unknownContent"),
+    ] {
+        let error = client.refused(
+            "agent/readContent",
+            json!({"sessionId": session, "ref": reference}),
+        );
+        assert_eq!(error.data["refusal"], word, "{reference}: {error:?}");
+    }
+}
+
+#[test]
+fn many_sessions_run_at_once() {
+    let world = World::new();
+    let client = world.start();
+    let turns: Vec<_> = (0..50)
+        .map(|n| {
+            let marker = format!("question-{n}-");
+            world.mock().push_for(
+                &marker,
+                Reply::text(format!("answer {n} in several words")).pieces(2),
+            );
+            let session = client.session();
+            let id = client.prompt(&session, marker);
+            (n, id)
+        })
+        .collect();
+    for (n, id) in turns {
+        assert_eq!(client.done(&id).text, format!("answer {n} in several words"));
+    }
+}

@@ -1,0 +1,273 @@
+//! Sessions: listed, searched, loaded by pages, renamed, deleted, and shared by several servers (R-SESS).
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, World};
+use crate::mock_llm::{Gate, Reply};
+
+fn listed(client: &Client, params: Value) -> Vec<Value> {
+    let page: Value = client.call("agent/listSessions", params);
+    page["sessions"].as_array().unwrap().clone()
+}
+
+#[test]
+fn sessions_are_listed_searched_renamed_and_deleted() {
+    let world = World::new();
+    let client = world.start();
+    let (first, second) = (client.session(), client.session());
+    let empty = client.session();
+    world
+        .mock()
+        .push_for("zebra", Reply::text("An animal with stripes."));
+    client.ask(&first, "tell me of the zebra, please");
+    client.ask(&second, "and what about cats?");
+    let all = listed(&client, json!({}));
+    let ids: Vec<_> = all
+        .iter()
+        .map(|session| session["sessionId"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        ids,
+        [second.as_str(), first.as_str()],
+        "newest first; nothing happened in {empty}"
+    );
+    assert_eq!(all[1]["title"], "tell me of the zebra, please");
+    assert_eq!(all[1]["cwd"], json!(world.workspace()));
+    for (query, wanted) in [
+        ("zebra", vec![&first]),
+        ("stripes", vec![&first]),
+        ("cats", vec![&second]),
+        ("dogs", vec![]),
+        ("\"'*(", vec![]),
+    ] {
+        let found = listed(&client, json!({"query": query}));
+        let ids: Vec<_> = found
+            .iter()
+            .map(|session| session["sessionId"].as_str().unwrap())
+            .collect();
+        assert_eq!(ids, wanted, "{query}");
+    }
+    let page: Value = client.call("agent/listSessions", json!({"limit": 1}));
+    let next: Value = client.call(
+        "agent/listSessions",
+        json!({"limit": 1, "cursor": page["nextCursor"]}),
+    );
+    assert_eq!(
+        (
+            &page["sessions"][0]["sessionId"],
+            &next["sessions"][0]["sessionId"]
+        ),
+        (&json!(second), &json!(first))
+    );
+    assert!(listed(&client, json!({"cwd": "/nowhere"})).is_empty());
+    let _: Value = client.call(
+        "agent/renameSession",
+        json!({"sessionId": first, "title": "Stripes"}),
+    );
+    client.next_where(&first, "agent/sessionUpdated", |note| {
+        note.text("title") == "Stripes"
+    });
+    assert_eq!(
+        listed(&client, json!({"query": "Stripes"}))[0]["title"],
+        "Stripes"
+    );
+    let _: Value = client.call("agent/deleteSession", json!({"sessionId": first}));
+    assert_eq!(listed(&client, json!({})).len(), 1);
+    let error = client.refused("agent/loadSession", json!({"sessionId": first}));
+    assert_eq!(error.data["refusal"], "unknownSession");
+    let error = client.refused("agent/prompt", json!({"sessionId": first, "prompt": "hello"}));
+    assert_eq!(error.data["refusal"], "unknownSession");
+}
+
+#[test]
+fn deleting_a_running_session_cancels_it_first() {
+    let world = World::new();
+    let gate = Gate::new();
+    world.mock().push(Reply::text("half").gate(&gate));
+    let client = world.start();
+    let session = client.session();
+    let id = client.prompt(&session, "hello");
+    world.at(&gate);
+    let _: Value = client.call("agent/deleteSession", json!({"sessionId": session}));
+    assert_eq!(json!(client.done(&id).state), "cancelled");
+    assert!(listed(&client, json!({})).is_empty());
+    assert!(world.closed(&world.seen(0)).dropped);
+}
+
+#[test]
+fn a_session_is_loaded_by_pages() {
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    for n in 0..10 {
+        client.ask(&session, format!("question {n}"));
+    }
+    let live: Vec<(u64, String)> = client
+        .notes()
+        .iter()
+        .filter(|note| note.text("sessionId") == session)
+        .filter_map(|note| Some((note.params["seq"].as_u64()?, note.method.clone())))
+        .collect();
+    let count = live.len() as u64;
+    drop(client);
+    let client = world.start();
+    let load = |params: Value| -> Vec<(u64, String)> {
+        let mut params = params;
+        params["sessionId"] = json!(session);
+        let loaded: agentls::protocol::LoadSessionResult = client.call("agent/loadSession", params);
+        assert_eq!(loaded.seq, count);
+        let seq = |event: &agentls::protocol::EventRecord| event.params["seq"].as_u64().unwrap();
+        loaded
+            .events
+            .iter()
+            .map(|event| (seq(event), event.method.clone()))
+            .collect()
+    };
+    assert_eq!(load(json!({})), live, "what is loaded is what was shown");
+    assert_eq!(load(json!({"tail": 7})), live[live.len() - 7..]);
+    assert_eq!(load(json!({"beforeSeq": 10, "tail": 4})), live[5..9]);
+    assert_eq!(load(json!({"afterSeq": count - 3})), live[live.len() - 3..]);
+    assert_eq!(load(json!({"afterSeq": count})), []);
+    assert_eq!(load(json!({"tail": 0})), []);
+    assert_eq!(load(json!({"readOnly": true})), live);
+    // All pages backwards are the whole.
+    let (mut whole, mut before) = (Vec::new(), count + 1);
+    while before > 1 {
+        let page = load(json!({"beforeSeq": before, "tail": 6}));
+        before = page[0].0;
+        whole.splice(0..0, page);
+    }
+    assert_eq!(whole, live);
+    // And it goes on where it was.
+    assert_eq!(client.ask(&session, "one more").text, "ok");
+    let messages = world.seen(10).body["messages"].as_array().unwrap().len();
+    assert_eq!(messages, 21);
+}
+
+#[test]
+fn a_look_does_not_disturb_who_works() {
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    client.ask(&session, "hello");
+    drop(client);
+    // A session that was only looked at is left at once; what is asked meanwhile is not lost.
+    for round in 0..20 {
+        let client = world.start();
+        let look = client.send(
+            "agent/loadSession",
+            json!({"sessionId": session, "readOnly": true}),
+        );
+        if round % 2 == 0 {
+            assert!(client.answer(&look).is_ok());
+        }
+        let id = client.prompt(&session, format!("round {round}"));
+        assert_eq!(client.done(&id).text, "ok", "round {round}");
+        if round % 2 == 1 {
+            assert!(client.answer(&look).is_ok());
+        }
+    }
+}
+
+#[test]
+fn a_second_view_gets_the_message_in_progress() {
+    let world = World::new();
+    let gate = Gate::new();
+    world
+        .mock()
+        .push(Reply::text("the first half").gate(&gate).say(" and the second"));
+    let client = world.start();
+    let session = client.session();
+    let id = client.prompt(&session, "hello");
+    world.at(&gate);
+    client.next_where(&session, "agent/textDelta", |note| {
+        note.text("text").ends_with("half")
+    });
+    let loaded = client.load(&session);
+    let partial = loaded.partial.unwrap();
+    assert_eq!((partial.text.as_str(), partial.offset), ("the first half", 0));
+    assert!(loaded.state.running_turn_id.is_some());
+    gate.release();
+    assert_eq!(client.done(&id).text, "the first half and the second");
+}
+
+#[test]
+fn two_servers_share_a_store_and_one_has_the_session() {
+    let world = World::new();
+    let first = world.start();
+    let session = first.session();
+    first.ask(&session, "hello");
+    let second = world.start();
+    // Both see it in the list, and its events.
+    assert_eq!(listed(&second, json!({})).len(), 1);
+    let seen: Value = second.call(
+        "agent/loadSession",
+        json!({"sessionId": session, "readOnly": true}),
+    );
+    assert_eq!(
+        seen["events"].as_array().unwrap().len() as u64,
+        seen["seq"].as_u64().unwrap()
+    );
+    // Only one works in it.
+    let error = second.refused("agent/loadSession", json!({"sessionId": session}));
+    assert_eq!(
+        (error.code, error.data["refusal"].as_str()),
+        (-32803, Some("sessionLocked")),
+        "{error:?}"
+    );
+    let holder = error.data["holder"].as_str().unwrap();
+    assert!(holder.contains(&first.pid().to_string()), "{holder}");
+    // Another session is free.
+    let other = second.session();
+    assert_eq!(second.ask(&other, "hello").text, "ok");
+    // A load that waits gets it as soon as the other server is done.
+    let waiting = second.send("agent/loadSession", json!({"sessionId": session}));
+    drop(first);
+    assert!(second.answer(&waiting).is_ok());
+    assert_eq!(second.ask(&session, "and now?").text, "ok");
+}
+
+#[test]
+fn a_killed_server_holds_no_lock() {
+    let world = World::new();
+    let first = world.start();
+    let session = first.session();
+    first.ask(&session, "hello");
+    first.kill();
+    let second = world.start();
+    assert_eq!(second.ask(&session, "and now?").text, "ok");
+    assert_eq!(world.seen(1).body["messages"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn model_and_mode_of_a_session_are_kept() {
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    let _: Value = client.call(
+        "agent/setModel",
+        json!({"sessionId": session, "model": "other/other-model"}),
+    );
+    let _: Value = client.call("agent/setMode", json!({"sessionId": session, "mode": "plan"}));
+    client.ask(&session, "hello");
+    assert_eq!(world.seen(0).body["model"], "other-model");
+    drop(client);
+    let client = world.start();
+    let state = client.load(&session).state;
+    assert_eq!(
+        (json!(state.mode), state.model.as_deref()),
+        (json!("plan"), Some("other/other-model"))
+    );
+    assert_eq!(state.title.as_deref(), Some("hello"));
+    client.ask(&session, "again");
+    assert_eq!(world.seen(1).body["model"], "other-model");
+    let models: Value = client.call("agent/listModels", json!({"sessionId": session}));
+    let current: Vec<_> = models["models"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|model| model["current"] == true)
+        .collect();
+    assert_eq!(current.len(), 1, "{models}");
+    assert_eq!(current[0]["model"], "other/other-model");
+}

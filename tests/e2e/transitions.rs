@@ -1,0 +1,279 @@
+//! Every reason of the loop that this version has, as the transitions that a client sees (R-LOOP-1).
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, Config, World};
+use crate::mock_llm::{Cut, Gate, Reply};
+
+/// What a turn came to: its transitions, then reason, state and error code of its end.
+fn course(client: &Client, session: &str, ended: &Value) -> Vec<String> {
+    let mut course = client.reasons(session);
+    let code = ended["error"]["code"].as_str().unwrap_or("no error");
+    course.push(format!(
+        "{} / {} / {code}",
+        ended["reason"].as_str().unwrap(),
+        ended["state"].as_str().unwrap()
+    ));
+    course
+}
+
+#[test]
+fn each_outcome_has_its_reason() {
+    let read = || Reply::tool("read_file", json!({"path": "a.txt"}));
+    let overloaded = || Reply::error(529, "overloaded_error", "Overloaded");
+    let cases: Vec<(&str, Vec<Reply>, Vec<&str>)> = vec![
+        (
+            "an answer",
+            vec![Reply::text("hi")],
+            vec!["completed", "completed / completed / no error"],
+        ),
+        (
+            "a tool, then an answer",
+            vec![read(), Reply::text("hi")],
+            vec!["next_turn", "completed", "completed / completed / no error"],
+        ),
+        (
+            "an unknown tool and bad input are for the model",
+            vec![
+                Reply::new()
+                    .call("no_such_tool", json!({}))
+                    .call("read_file", json!({"wrong": 1})),
+                Reply::new().call_raw("read_file", "{\"path\": ", 4),
+                Reply::text("hi"),
+            ],
+            vec![
+                "next_turn",
+                "next_turn",
+                "completed",
+                "completed / completed / no error",
+            ],
+        ),
+        (
+            "truncated",
+            vec![Reply::text("half an ans").stop("max_tokens")],
+            vec!["max_output_tokens", "max_output_tokens / degraded / no error"],
+        ),
+        (
+            "a truncated tool call never runs",
+            vec![
+                Reply::new()
+                    .say("I")
+                    .call_raw("write_file", "{\"path\": \"x\"", 100)
+                    .stop("max_tokens"),
+            ],
+            vec!["max_output_tokens", "max_output_tokens / degraded / no error"],
+        ),
+        (
+            "refused",
+            vec![Reply::text("no").stop("refusal")],
+            vec!["refused", "refused / failed / provider_error"],
+        ),
+        (
+            "refused with a tool call",
+            vec![Reply::tool("read_file", json!({"path": "a.txt"})).stop("refusal")],
+            vec!["refused", "refused / failed / provider_error"],
+        ),
+        (
+            "truncated in a tool call",
+            vec![
+                Reply::new()
+                    .call_raw("write_file", "{\"path\": \"x\"", 100)
+                    .stop("max_tokens"),
+            ],
+            vec!["max_output_tokens", "max_output_tokens / degraded / no error"],
+        ),
+        (
+            "blank text before a tool",
+            vec![
+                Reply::new()
+                    .say("\n\n")
+                    .call("read_file", json!({"path": "a.txt"})),
+                Reply::text("\n hi"),
+            ],
+            vec!["next_turn", "completed", "completed / completed / no error"],
+        ),
+        (
+            "empty",
+            vec![Reply::new()],
+            vec!["empty_response", "empty_response / failed / empty_response"],
+        ),
+        (
+            "blank",
+            vec![Reply::text("  \n ")],
+            vec!["empty_response", "empty_response / failed / empty_response"],
+        ),
+        (
+            "retries used up",
+            vec![overloaded(), overloaded(), overloaded(), overloaded()],
+            vec!["model_error", "model_error / failed / provider_error"],
+        ),
+        (
+            "a permanent error",
+            vec![Reply::error(400, "invalid_request_error", "messages: nonsense")],
+            vec!["model_error", "model_error / failed / provider_error"],
+        ),
+        (
+            "quota used up",
+            vec![Reply::error(
+                429,
+                "insufficient_quota",
+                "You exceeded your current quota, please check your plan and billing details.",
+            )],
+            vec!["model_error", "model_error / failed / quota_exhausted"],
+        ),
+    ];
+    for (name, replies, wanted) in cases {
+        let world = World::new();
+        world.write("a.txt", "a\n");
+        let count = replies.len();
+        replies.into_iter().for_each(|reply| world.mock().push(reply));
+        let client = world.start();
+        let session = client.session();
+        let ended = json!(client.ask(&session, "do it"));
+        assert_eq!(course(&client, &session, &ended), wanted, "{name}: {ended}");
+        assert_eq!(world.requests(), count, "{name}");
+        assert_eq!(world.read("x"), None, "{name}");
+        // Whatever happened: the history is valid for the next call (the mock checks it).
+        assert_eq!(client.ask(&session, "go on").text, "ok", "{name}");
+    }
+}
+
+#[test]
+fn reasoning_alone_is_an_empty_response() {
+    let world = World::new();
+    world.mock().push(Reply::new().reasoning("hm, hm"));
+    let client = world.start();
+    let session = client.session();
+    let ended = json!(client.ask(&session, "do it"));
+    assert_eq!(
+        course(&client, &session, &ended),
+        ["empty_response", "empty_response / failed / empty_response"]
+    );
+    assert_eq!(client.ask(&session, "go on").text, "ok");
+}
+
+#[test]
+fn the_step_limit_ends_a_turn() {
+    let world = World::with(Config {
+        agent: "max_iterations = 3".to_owned(),
+        ..Config::default()
+    });
+    world.write("a.txt", "a\n");
+    world
+        .mock()
+        .default_reply(Reply::tool("read_file", json!({"path": "a.txt"})));
+    let client = world.start();
+    let session = client.session();
+    let ended = json!(client.ask(&session, "do it"));
+    assert_eq!(
+        course(&client, &session, &ended),
+        [
+            "next_turn",
+            "next_turn",
+            "max_turns",
+            "max_turns / failed / max_iterations"
+        ]
+    );
+    assert_eq!(
+        ended["error"]["message"],
+        "reached 3 iterations without completion"
+    );
+    assert_eq!(world.requests(), 3);
+    world.mock().default_reply(Reply::text("done"));
+    assert_eq!(client.ask(&session, "go on").text, "done");
+}
+
+#[test]
+fn without_a_provider_the_ways_to_go_on_are_told() {
+    let world = World::with(Config {
+        whole: Some(String::new()),
+        ..Config::default()
+    });
+    if std::net::TcpStream::connect(("127.0.0.1", 11434)).is_ok() {
+        eprintln!("an Ollama is running here: nothing to see");
+        return;
+    }
+    let client = world.start();
+    let session = client.session();
+    let ended = json!(client.ask(&session, "do it"));
+    assert_eq!(
+        course(&client, &session, &ended),
+        ["not_configured", "not_configured / failed / config"]
+    );
+    let ways = ended["error"]["userAction"].as_str().unwrap();
+    for way in ["key", "Ollama", "agentls demo"] {
+        assert!(ways.to_lowercase().contains(&way.to_lowercase()), "{ways}");
+    }
+    // Nothing of the prompt is lost: configured, the turn works.
+    world.configure(Config::default());
+    let _: Value = client.call("agent/reloadConfig", json!({}));
+    assert_eq!(client.ask(&session, "again").text, "ok");
+}
+
+#[test]
+fn a_key_that_is_missing_is_named() {
+    let world = World::with(Config {
+        whole: Some(
+            "[provider.anthropic]\nmodel = \"m\"\n[agent.default]\nprovider = \"anthropic\"\n".to_owned(),
+        ),
+        ..Config::default()
+    });
+    let client = world.start();
+    let session = client.session();
+    let ended = json!(client.ask(&session, "do it"));
+    assert_eq!(
+        course(&client, &session, &ended),
+        ["not_configured", "not_configured / failed / config"]
+    );
+    assert!(
+        ended["error"]["message"].as_str().unwrap().contains("anthropic"),
+        "{ended}"
+    );
+}
+
+#[test]
+fn an_unreachable_provider_is_a_model_error() {
+    let world = World::with(Config {
+        provider: "max_retries = 1".to_owned(),
+        ..Config::default()
+    });
+    world.mock().default_reply(Reply::hang_up(Cut::Reset));
+    let client = world.start();
+    let session = client.session();
+    let ended = json!(client.ask(&session, "do it"));
+    assert_eq!(
+        course(&client, &session, &ended),
+        ["model_error", "model_error / failed / provider_error"]
+    );
+    assert_eq!(ended["error"]["attempts"], 2, "{ended}");
+}
+
+#[test]
+fn a_cancel_in_a_stream_and_in_tools_have_their_own_reasons() {
+    let world = World::new();
+    let gate = Gate::new();
+    world.mock().push(Reply::text("hm").gate(&gate));
+    world
+        .mock()
+        .push(Reply::tool("write_file", json!({"path": "x", "content": "x"})));
+    let client = world.start();
+    let session = client.session();
+    let id = client.prompt(&session, "do it");
+    client.next(&session, "agent/textDelta");
+    client.cancel(&session);
+    let ended = json!(client.done(&id));
+    assert_eq!(
+        course(&client, &session, &ended),
+        ["aborted_streaming / cancelled / cancelled"]
+    );
+    let id = client.prompt(&session, "do it");
+    client.asked(&session);
+    client.cancel(&session);
+    let ended = json!(client.done(&id));
+    assert_eq!(
+        course(&client, &session, &ended),
+        ["aborted_tools / cancelled / cancelled"]
+    );
+    assert_eq!(world.read("x"), None);
+    assert_eq!(client.ask(&session, "go on").text, "ok");
+}
