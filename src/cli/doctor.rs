@@ -10,7 +10,7 @@ use super::chat::short_path;
 use super::client::{Client, ClientError, Launch};
 use super::config::{files, is_error};
 use super::screen::Screen;
-use super::style::{Ink, wrap};
+use super::style::Ink;
 use crate::base::clock;
 use crate::config::{
     ConfigSource, DefaultChoice, KEY_VARIABLES, Loaded, ProviderKind, ProviderSettings, Settings,
@@ -87,17 +87,11 @@ impl Doctor<'_> {
         };
         self.failed |= state == State::Fail;
         self.screen.status("");
-        let room = self.screen.width().saturating_sub(NAMES + 4);
-        let blank = " ".repeat(NAMES + 3);
-        for (number, line) in wrap(finding, room).iter().enumerate() {
-            match number {
-                0 => self.screen.line(&format!("{mark} {name:<NAMES$} {line}")),
-                _ => self.screen.line(&format!("{blank}{line}")),
-            }
-        }
-        for (number, line) in wrap(todo.unwrap_or_default(), room - 2).iter().enumerate() {
-            let arrow = if number == 0 { "→" } else { " " };
-            self.screen.line(&format!("{blank}{arrow} {line}"));
+        self.screen
+            .entry(&format!("{mark} {name:<NAMES$} "), NAMES + 3, finding);
+        if let Some(todo) = todo {
+            let blank = " ".repeat(NAMES + 3);
+            self.screen.entry(&format!("{blank}→ "), NAMES + 5, todo);
         }
     }
 

@@ -5,7 +5,7 @@
 
 use std::io::Write;
 
-use super::style::{Painter, char_width, fit};
+use super::style::{Painter, char_width, fit, wrap};
 
 /// Lines for reading are not longer than this, in columns.
 const READABLE: usize = 100;
@@ -131,6 +131,16 @@ impl Screen {
     pub(super) fn line(&mut self, text: &str) {
         self.fresh_line();
         self.write(&format!("{text}\n"));
+    }
+
+    /// Appends a line that begins with `first` (`columns` wide, painted or not) and is folded behind it.
+    pub(super) fn entry(&mut self, first: &str, columns: usize, text: &str) {
+        let room = self.width().saturating_sub(columns);
+        let lines = wrap(text, room);
+        let blank = " ".repeat(columns);
+        for (number, line) in lines.iter().enumerate() {
+            self.line(&format!("{}{line}", if number == 0 { first } else { &blank }));
+        }
     }
 
     /// Someone else wrote a line, and the cursor stands at the beginning of the next.

@@ -103,6 +103,13 @@ pub(super) struct Ended {
     pub(super) cancelled: Option<Instant>,
 }
 
+impl Ended {
+    /// Whether the person stopped it or left.
+    pub(super) fn was_stopped(&self) -> bool {
+        self.leave || self.cancelled.is_some()
+    }
+}
+
 /// What goes on besides showing.
 #[derive(Default)]
 struct Desk {

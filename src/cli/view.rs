@@ -463,6 +463,7 @@ impl View {
         };
         // A denied call says so itself.
         if resolved.decision != Decision::Deny || resolved.by != SettledBy::Person {
+            self.screen.gap();
             self.note(ink, &line);
         }
     }

@@ -71,8 +71,8 @@ impl Chat {
     fn help(&mut self) {
         let painter = self.view.screen.painter;
         for told in &COMMANDS {
-            let usage = painter.paint(Ink::Cyan, &format!("{:<32}", told.usage));
-            self.view.screen.line(&format!("  {usage} {}", told.does));
+            let usage = painter.paint(Ink::Cyan, &format!("  {:<32} ", told.usage));
+            self.view.screen.entry(&usage, 35, told.does);
         }
         for line in [
             "",

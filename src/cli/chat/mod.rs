@@ -180,6 +180,7 @@ impl Chat {
                         let now = rustix::termios::OptionalActions::Now;
                         let _ = rustix::termios::tcsetattr(std::io::stdin(), now, saved);
                     }
+                    self.view.screen.write("\n");
                     return Ok(Line::End);
                 },
                 incoming = self.client.next(), if ended.is_none() => match incoming {

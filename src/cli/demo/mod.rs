@@ -109,12 +109,12 @@ async fn play(view: &mut View, answers: &Answers, env: &Env) -> Result<i32, Demo
         scratch: &scratch,
         evidence: Evidence::default(),
     };
-    let mut left = stage.prompt(FIX).await?.leave;
+    let mut left = stage.prompt(FIX).await?.was_stopped();
     if !left && stage.evidence.states == [TurnState::Completed] {
         stage
             .view
             .note(Ink::Dim, "One more, to be cancelled in the middle of the answer:");
-        left = stage.prompt(STORY).await?.leave;
+        left = stage.prompt(STORY).await?.was_stopped();
     }
     let mut evidence = stage.evidence;
     let stored = stored_events(&mut client, &created.session_id).await?;
@@ -124,7 +124,7 @@ async fn play(view: &mut View, answers: &Answers, env: &Env) -> Result<i32, Demo
     let mended = std::fs::read_to_string(scratch.file()).is_ok_and(|text| text.contains(scratch::RIGHT));
     client.close().await;
     if left {
-        view.note(Ink::Yellow, "The demo was left before its end.");
+        view.note(Ink::Yellow, "You stopped the demo before its end.");
         return Ok(130);
     }
     Ok(conclude(view, &evidence, &model, mended, stored))
@@ -296,7 +296,8 @@ fn conclude(view: &mut View, evidence: &Evidence, model: &Model, mended: bool, s
         } else {
             painter.paint(Ink::BoldRed, "✗ missing:")
         };
-        view.screen.line(&format!("  {mark} {claim}"));
+        let columns = if *true_ { 4 } else { 13 };
+        view.screen.entry(&format!("  {mark} "), columns, claim);
     }
     let missing = claims.iter().filter(|(true_, _)| !true_).count();
     if missing > 0 {
@@ -320,12 +321,12 @@ fn conclude(view: &mut View, evidence: &Evidence, model: &Model, mended: bool, s
         ),
         (
             "then",
-            "agentls chat   here in the terminal, or your editor: see README.md",
+            "agentls chat  (here in the terminal; for your editor see README.md)",
         ),
         ("in doubt", "agentls doctor"),
     ] {
-        view.screen
-            .line(&format!("  {} {how}", painter.dim(&format!("{what:<12}"))));
+        let what = painter.dim(&format!("  {what:<12} "));
+        view.screen.entry(&what, 15, how);
     }
     0
 }
