@@ -18,6 +18,7 @@
 //! - [`server`] -- the edge to editors.
 //! - [`cli`] -- the terminal clients of the same server.
 //! - [`observe`] -- logging set-up.
+//! - `sim` -- the deterministic simulator, with the feature of that name.
 
 pub mod approval;
 pub mod base;
@@ -30,6 +31,8 @@ pub mod protocol;
 pub mod provider;
 pub mod server;
 pub mod session;
+#[cfg(feature = "sim")]
+pub mod sim;
 pub mod store;
 pub mod tool;
 pub mod transport;

@@ -1,6 +1,7 @@
 //! The binary: arguments, logging, runtime, exit code.
 
 use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::process::exit;
 
 use agentls::cli::{self, Arguments, Command, Shared};
@@ -34,7 +35,7 @@ fn client(command: Command, shared: &Shared) -> std::io::Result<i32> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let code = runtime.block_on(cli::run(command, shared));
+    let code = runtime.block_on(cli::run(command, shared, &source(shared), cwd()?));
     // A line that is being read is not waited for.
     runtime.shutdown_background();
     Ok(code)
@@ -58,24 +59,34 @@ fn serve(shared: &Shared) -> std::io::Result<i32> {
     if let Err(error) = &logging {
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("agentls: {error}\n"));
     }
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "main reads it once; everyone else is told"
-    )]
-    let cwd = std::env::current_dir()?;
     let options = ServeOptions {
         home: source.env.home().map(ToOwned::to_owned),
         source,
         redactor,
         data: places.data_dir,
-        cwd,
+        cwd: cwd()?,
         stdio,
+        on_settings: Box::new(move |settings| {
+            if let Ok(Some(log)) = &logging
+                && let Err(error) = log.reload(&settings.logging)
+            {
+                tracing::warn!(%error, "the log's settings were not taken over");
+            }
+        }),
         delta_frame: settings.server.delta_frame,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let code = runtime.block_on(server::serve(options));
     runtime.shutdown_background();
     code
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "main reads it once; everyone else is told"
+)]
+fn cwd() -> std::io::Result<PathBuf> {
+    std::env::current_dir()
 }
 
 fn source(shared: &Shared) -> ConfigSource {

@@ -7,15 +7,14 @@
 //! - [`rule`]: a rule's text, and what it matches.
 //! - `shell`: a command line taken apart into simple commands.
 //! - `command`: what is known of commands: wrappers, interpreters, what "always" may offer.
-//! - [`secret`]: which files look like secrets.
+//! - `base::secret_path`: which files look like secrets.
 //! - [`policy`]: the verdict.
 
 mod command;
 pub mod policy;
 pub mod rule;
-pub mod secret;
+use crate::base::secret_path as secret;
 mod shell;
 
 pub use policy::{Policy, Verdict, judge};
 pub use rule::{Rule, RuleError};
-pub use secret::is_secret_like;

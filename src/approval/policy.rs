@@ -10,8 +10,9 @@
 //! 4. `require_approval` asks, also in `full`; only a person's grant overrides it, not an `allow` rule;
 //! 5. `full` allows;
 //! 6. secret-like files, what lies outside the workspace, folders that steer other programs (`.git`,
-//!    `.agentls`, …) and, after foreign content (R-TOOL-7), the network and writes outside ask, unless a rule speaks of them in so many
-//!    words (`read_file(.env)`, `edit_file(/tmp/**)`, `edit_file(.git/**)`);
+//!    `.agentls`, …) ask, unless a rule speaks of them in so many words (`read_file(.env)`,
+//!    `edit_file(/tmp/**)`, `edit_file(.git/**)`); after foreign content (R-TOOL-7) the network and
+//!    writes outside ask whatever rules say;
 //! 7. what the mode leaves free is allowed: reads, and in `autoEdit` writes;
 //! 8. a grant or an `allow` rule allows;
 //! 9. everything else asks.

@@ -165,6 +165,8 @@ struct Reader<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
+    /// The command to come stands behind a `|`.
+    piped: bool,
     line: &'a mut Line,
     /// Here-documents whose text begins after this line, of each script that is being read.
     documents: Vec<Vec<Document>>,
@@ -242,6 +244,7 @@ impl<'a> Reader<'a> {
             text,
             at: 0,
             depth,
+            piped: false,
             line,
             documents: Vec::new(),
         }
@@ -324,6 +327,7 @@ impl<'a> Reader<'a> {
         }
         self.depth += 1;
         self.documents.push(Vec::new());
+        let piped = std::mem::replace(&mut self.piped, false);
         let mut open = Vec::new();
         let mut place = Place::Command;
         loop {
@@ -344,7 +348,13 @@ impl<'a> Reader<'a> {
                 } else {
                     Place::Closed
                 };
-            } else if !self.sees("&>") && (self.takes(";") || self.takes("&") || self.takes("|")) {
+            } else if !self.sees("&>")
+                && (self.takes(";") || self.takes("&&") || self.takes("&") || self.takes("||"))
+            {
+                self.piped = false;
+                place = Place::Command;
+            } else if self.takes("|&") || self.takes("|") {
+                self.piped = true;
                 place = Place::Command;
             } else if self.takes(")") {
                 match open.pop() {
@@ -363,6 +373,7 @@ impl<'a> Reader<'a> {
         {
             self.fail("a here-document has no end");
         }
+        self.piped = piped;
         self.depth -= 1;
     }
 
@@ -381,7 +392,8 @@ impl<'a> Reader<'a> {
             }
         }
         let word = self.bare_word();
-        if let Some(kind) = reserved(word)
+        // After a pipe `time` is a program.
+        if let Some(kind) = reserved(word).filter(|_| !(self.piped && word == "time"))
             && (place == Place::Command || continues(word))
         {
             let word_is_time = word == "time";
@@ -620,8 +632,13 @@ impl<'a> Reader<'a> {
             return self.misunderstood();
         };
         let raw = &self.text[start..self.at];
-        if word::is_descriptor_name(raw) && (self.sees("<") || self.sees(">")) {
-            return self.redirect(part);
+        if raw.starts_with('{') && (self.sees("<") || self.sees(">")) {
+            if word::is_descriptor_name(raw) {
+                return self.redirect(part);
+            }
+            if raw.contains('[') {
+                return self.misunderstood();
+            }
         }
         if part.words.is_empty() && word::is_assignment(raw) {
             if word::is_element(raw) {
@@ -642,11 +659,15 @@ impl<'a> Reader<'a> {
     /// A redirection, from its operator on.
     fn redirect(&mut self, part: &mut Part) {
         const OPERATORS: &[&str] = &[
-            "&>>", "&>", "<<<", "<<-", "<<", "<>", "<&", "<", ">>", ">|", ">&", ">",
+            "&>>", "&>", "<<<", "<<-", "<<", "<>", "<&-", "<&", "<", ">>", ">|", ">&-", ">&", ">",
         ];
         let Some(operator) = OPERATORS.iter().copied().find(|operator| self.takes(operator)) else {
             return self.misunderstood();
         };
+        // Closes a descriptor; what follows at once is a word of its own.
+        if matches!(operator, ">&-" | "<&-") {
+            return;
+        }
         self.blanks();
         let start = self.at;
         let Some(target) = self.word() else {

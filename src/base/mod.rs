@@ -1,6 +1,8 @@
 //! Clock, tasks, randomness, text, counters. Knows no agents and no protocol.
 
 pub mod backoff;
+#[cfg(feature = "sim")]
+pub mod chaos;
 pub mod clock;
 pub mod counters;
 pub mod flow;

@@ -31,6 +31,8 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
+    #[cfg(feature = "sim")]
+    let future = super::chaos::Jittered::new(future);
     Task {
         handle: tokio::spawn(future),
         owned: true,

@@ -51,4 +51,144 @@ pub enum Command {
         #[arg(short, long)]
         yes: bool,
     },
+    /// Talk to the agent here in the terminal.
+    Chat {
+        /// Go on with this session.
+        #[arg(long, value_name = "ID", conflicts_with = "continue")]
+        session: Option<String>,
+        /// Go on with the session used last in this folder.
+        #[arg(short, long)]
+        r#continue: bool,
+        /// The folder to work in; the current one when absent.
+        dir: Option<PathBuf>,
+    },
+    /// Run one prompt, for scripts: the answer on stdout, progress on stderr. Exit code: 0 completed, 1 failed,
+    /// 2 degraded, 130 cancelled or interrupted.
+    Run {
+        /// The prompt; `-` reads it from stdin. @path points at a file.
+        #[arg(short, long, value_name = "TEXT")]
+        prompt: String,
+        /// Every notification as a line of JSON, then the result.
+        #[arg(long)]
+        json: bool,
+        /// Go on with this session.
+        #[arg(long, value_name = "ID")]
+        session: Option<String>,
+        /// Allow what would be asked. Without it what would be asked is denied.
+        #[arg(short, long)]
+        yes: bool,
+        /// The folder to work in; the current one when absent.
+        dir: Option<PathBuf>,
+    },
+    /// The sessions that are stored.
+    Sessions {
+        /// What to do with them; `list` when absent.
+        #[command(subcommand)]
+        command: Option<SessionsCommand>,
+        /// As JSON.
+        #[arg(long, global = true)]
+        json: bool,
+    },
+    /// The configuration: its schema, and what is wrong in yours.
+    Config {
+        /// What to tell.
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
+    /// What is configured, whether it works, and what to do where it does not.
+    Doctor {
+        /// Ask no provider.
+        #[arg(long)]
+        offline: bool,
+    },
+    /// The completions of a shell, to be put where it looks for them.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// What to do with sessions.
+#[derive(Debug, Subcommand)]
+pub enum SessionsCommand {
+    /// Lists them, those used last first.
+    List {
+        /// How many at most; 50 when absent.
+        #[arg(short = 'n', long, value_name = "COUNT")]
+        limit: Option<u32>,
+    },
+    /// Shows what was said and done. The beginning of an id is enough.
+    Show {
+        /// The session.
+        id: String,
+    },
+    /// Finds sessions by words in titles, prompts and answers.
+    Search {
+        /// The words.
+        #[arg(required = true)]
+        words: Vec<String>,
+    },
+    /// Deletes one for good.
+    Delete {
+        /// The session.
+        id: String,
+        /// Without asking.
+        #[arg(short, long)]
+        yes: bool,
+    },
+    /// Gives one another title.
+    Rename {
+        /// The session.
+        id: String,
+        /// The title.
+        #[arg(required = true)]
+        title: Vec<String>,
+    },
+}
+
+/// What to tell of the configuration.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Prints the JSON Schema of the configuration file.
+    Schema,
+    /// Prints what is wrong, like a compiler; exit code 1 when there are errors.
+    Check {
+        /// The folder whose own configuration counts too; the current one when absent.
+        dir: Option<PathBuf>,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn lines_are_read() {
+        let parse = |line: &str| Arguments::try_parse_from(line.split(' '));
+        assert!(parse("agentls").unwrap().command.is_none());
+        assert!(parse("agentls --stdio").is_err());
+        let Some(Command::Chat { dir, r#continue, .. }) = parse("agentls chat -c src").unwrap().command
+        else {
+            panic!("no chat");
+        };
+        assert_eq!((dir, r#continue), (Some("src".into()), true));
+        assert!(parse("agentls chat -c --session x").is_err());
+        assert!(parse("agentls run").is_err(), "a prompt is needed");
+        let run = parse("agentls run -p hi --model m --json").unwrap();
+        assert_eq!(run.shared.model.as_deref(), Some("m"));
+        let sessions = parse("agentls sessions search a b --json").unwrap();
+        assert!(matches!(
+            sessions.command,
+            Some(Command::Sessions { command: Some(SessionsCommand::Search { words }), json: true }) if words.len() == 2
+        ));
+        assert!(parse("agentls completions bash").is_ok());
+        assert!(parse("agentls config check").is_ok());
+    }
 }

@@ -114,6 +114,22 @@ pub(super) fn tool_call(
     }
 }
 
+/// How a tool call ended, in a line.
+pub(super) fn tool_line(painter: Painter, width: usize, call: &ToolCallNotification) -> String {
+    let title = fit(&call.title, width.saturating_sub(20));
+    let took = painter.dim(&call.duration_ms.map(duration).unwrap_or_default());
+    let (ink, mark) = match call.status {
+        ToolCallStatus::Completed => (Ink::Green, "✓"),
+        ToolCallStatus::Failed => (Ink::Red, "✗"),
+        ToolCallStatus::Denied => (Ink::Yellow, "⊘"),
+        ToolCallStatus::Cancelled => (Ink::Yellow, "■"),
+        ToolCallStatus::Pending | ToolCallStatus::AwaitingApproval | ToolCallStatus::Running => {
+            return String::new();
+        }
+    };
+    format!("{} {title} {took}\n", painter.paint(ink, mark))
+}
+
 /// A question about an effect, without its keys.
 pub(super) fn question(
     painter: Painter,

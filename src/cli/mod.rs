@@ -1,34 +1,122 @@
 //! Terminal clients of the server: demo, chat, run, sessions, doctor, config.
 //!
 //! They start a server of their own and talk to it over its stdin and stdout, as an editor does; they know
-//! the protocol and nothing behind it. In reading order: [`client`] is the connection; `turn` sees one turn
+//! the protocol and nothing behind it. In reading order: `client` is the connection; `turn` sees one turn
 //! through; `view` shows it by `blocks` and `markdown` on a `screen`; the commands stand beside them.
 
 mod args;
 mod blocks;
+mod chat;
 mod client;
+mod config;
 mod demo;
+mod doctor;
 mod flow;
 mod highlight;
 mod keys;
 mod markdown;
+mod run;
 mod screen;
+mod sessions;
 mod style;
 mod turn;
 mod view;
 
-pub use args::{Arguments, Command, Shared};
+pub use args::{Arguments, Command, ConfigCommand, SessionsCommand, Shared};
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
 
-use crate::config::Env;
+use chat::Which;
+use clap::CommandFactory;
+use client::Launch;
+use screen::Screen;
+use style::{Ink, Painter};
 
-/// Runs a command that is a client; its exit code.
-pub async fn run(command: Command, _shared: &Shared) -> i32 {
-    let env = Env::real();
-    let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+use crate::config::ConfigSource;
+
+/// Runs a command that is a client; its exit code. `cwd` is the folder the program was started in.
+pub async fn run(command: Command, shared: &Shared, source: &ConfigSource, cwd: PathBuf) -> i32 {
+    match try_run(command, shared, source, cwd).await {
+        Ok(code) => code,
+        Err(why) => {
+            let terminal = std::io::stderr().is_terminal();
+            let mut screen = Screen::stderr(terminal, Painter::of(&source.env, terminal));
+            let mark = screen.painter.paint(Ink::BoldRed, "agentls:");
+            screen.line(&format!("{mark} {why}"));
+            1
+        }
+    }
+}
+
+async fn try_run(
+    command: Command,
+    shared: &Shared,
+    source: &ConfigSource,
+    cwd: PathBuf,
+) -> Result<i32, Box<dyn std::error::Error>> {
+    let env = &source.env;
+    let shown = std::io::stdout().is_terminal();
+    let terminal = std::io::stdin().is_terminal() && shown;
+    let stdout = || Screen::stdout(shown, Painter::of(env, shown));
+    let folder = |dir: Option<PathBuf>| {
+        let dir = cwd.join(dir.unwrap_or_default());
+        dir.canonicalize()
+            .ok()
+            .filter(|dir| dir.is_dir())
+            .ok_or_else(|| format!("{} is not a folder", dir.display()))
+    };
+    let launch = |dir, name| folder(dir).map(|folder| Launch::of(shared, folder, name));
     match command {
-        Command::Serve { .. } => 0,
-        Command::Demo { yes } => demo::demo(yes, &env, terminal).await,
+        Command::Serve { .. } => Err("a server is not started from here".into()),
+        Command::Demo { yes } => Ok(demo::demo(yes, env, terminal).await),
+        Command::Chat {
+            session,
+            r#continue,
+            dir,
+        } => {
+            let which = match session {
+                Some(id) => Which::Id(id),
+                None if r#continue => Which::Last,
+                None => Which::New,
+            };
+            let launch = launch(dir, "agentls chat")?;
+            Ok(chat::chat(which, launch, env, shared.config.as_deref(), terminal).await?)
+        }
+        Command::Run {
+            prompt,
+            json,
+            session,
+            yes,
+            dir,
+        } => {
+            let options = run::Options {
+                prompt,
+                json,
+                yes,
+                session,
+            };
+            Ok(run::run(options, launch(dir, "agentls run")?, env).await?)
+        }
+        Command::Sessions { command, json } => {
+            let command = command.unwrap_or(SessionsCommand::List { limit: None });
+            Ok(sessions::sessions(command, json, launch(None, "agentls sessions")?, env).await?)
+        }
+        Command::Config { command } => Ok(match command {
+            ConfigCommand::Schema => config::print_schema(),
+            ConfigCommand::Check { dir } => config::check(&mut stdout(), source, &folder(dir)?),
+        }),
+        Command::Doctor { offline } => {
+            let launch = launch(None, "agentls doctor")?;
+            Ok(doctor::doctor(offline, source, &launch, stdout()).await)
+        }
+        Command::Completions { shell } => {
+            let mut command = Arguments::command();
+            let mut text = Vec::new();
+            clap_complete::generate(shell, &mut command, env!("CARGO_PKG_NAME"), &mut text);
+            // Who stops reading has enough.
+            let _ = std::io::Write::write_all(&mut std::io::stdout(), &text);
+            Ok(0)
+        }
     }
 }

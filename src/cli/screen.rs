@@ -40,6 +40,12 @@ impl Screen {
         Self::over(Box::new(std::io::stdout()), terminal, size, painter)
     }
 
+    /// Standard error.
+    pub(super) fn stderr(terminal: bool, painter: Painter) -> Self {
+        let size: fn() -> (usize, usize) = if terminal { terminal_size } else { || (81, 24) };
+        Self::over(Box::new(std::io::stderr()), terminal, size, painter)
+    }
+
     /// Anything.
     pub(super) fn over(
         out: Box<dyn Write + Send>,
@@ -119,6 +125,13 @@ impl Screen {
         self.write(&format!("{text}\n"));
     }
 
+    /// Someone else wrote a line, and the cursor stands at the beginning of the next.
+    pub(super) fn entered(&mut self) {
+        self.row += 1;
+        self.column = 0;
+        self.blank = false;
+    }
+
     /// Ends a line that has begun.
     pub(super) fn fresh_line(&mut self) {
         if self.column > 0 {
@@ -159,7 +172,7 @@ impl Screen {
     /// Takes off all that was written since `mark`; false when it cannot be reached any more.
     pub(super) fn erase_to(&mut self, mark: Mark) -> bool {
         let size = (self.size)();
-        let rows = self.row - mark.row;
+        let rows = self.row.saturating_sub(mark.row);
         if !self.terminal || size != mark.size || rows + 2 > size.1 as u64 {
             return false;
         }

@@ -10,16 +10,13 @@ use crate::config::Env;
 pub(super) enum Ink {
     Bold,
     Dim,
-    Italic,
     Struck,
     Red,
     Green,
     Yellow,
-    Blue,
     Magenta,
     Cyan,
     BoldCyan,
-    BoldGreen,
     BoldRed,
     BoldYellow,
 }
@@ -30,16 +27,13 @@ impl Ink {
         match self {
             Self::Bold => "1",
             Self::Dim => "2",
-            Self::Italic => "3",
             Self::Struck => "2;9",
             Self::Red => "31",
             Self::Green => "32",
             Self::Yellow => "33",
-            Self::Blue => "34",
             Self::Magenta => "35",
             Self::Cyan => "36",
             Self::BoldCyan => "1;36",
-            Self::BoldGreen => "1;32",
             Self::BoldRed => "1;31",
             Self::BoldYellow => "1;33",
         }

@@ -51,6 +51,8 @@ pub(super) struct View {
     usage: Option<UsageNotification>,
     /// Old events are shown: what was, not what is going on.
     replay: bool,
+    /// The agent's words are shown elsewhere.
+    brief: bool,
 }
 
 impl View {
@@ -65,7 +67,13 @@ impl View {
             since: clock::now(),
             usage: None,
             replay: false,
+            brief: false,
         }
+    }
+
+    /// Leaves the agent's words out, and says the rest in single lines.
+    pub(super) fn only_progress(&mut self) {
+        self.brief = true;
     }
 
     /// The last `agent/usage`.
@@ -199,6 +207,7 @@ impl View {
                 self.block(&plan);
             }
             N::Transition(transition) => self.transition(transition),
+            N::Retry(_) | N::Wait(_) if self.replay => {}
             N::Retry(retry) => self.retry(retry),
             N::Wait(wait) => {
                 self.note(Ink::Dim, &format!("⧗ waiting: {}", wait.why));
@@ -232,6 +241,9 @@ impl View {
     }
 
     fn text(&mut self, id: &str, offset: u64, piece: &str) {
+        if self.brief {
+            return self.wait_for("answering");
+        }
         self.end_reasoning();
         if self.open.as_ref().is_none_or(|open| open.id != id) {
             self.close_open();
@@ -293,6 +305,7 @@ impl View {
         match message.role {
             Role::User if self.replay => self.prompt(&said),
             Role::User | Role::Tool => {}
+            Role::Assistant if self.brief => self.wait_for("thinking"),
             Role::Assistant => {
                 let shown = self.open.as_ref().filter(|open| open.id == message.message_id);
                 let right = shown.map_or(said.is_empty(), |open| open.text == said || cut(message));
@@ -313,6 +326,9 @@ impl View {
         self.reasoning = None;
         let painter = self.screen.painter;
         let open = self.open.take_if(|open| open.id == retracted.message_id);
+        if self.brief {
+            return self.note(Ink::Yellow, "↺ a broken answer was taken back");
+        }
         if let Some(mut open) = open {
             let words = blocks::note(painter, self.screen.width(), Ink::Struck, &open.text);
             if self.screen.erase_to(open.from) {
@@ -338,6 +354,12 @@ impl View {
             | ToolCallStatus::Cancelled => {}
         }
         let seen = self.asked.remove(&call.tool_call_id);
+        if self.brief {
+            let line = blocks::tool_line(self.screen.painter, self.screen.width(), call);
+            self.screen.fresh_line();
+            self.screen.write(&line);
+            return self.wait_for("thinking");
+        }
         let diff_was_shown = seen.is_some() && seen == call.diff;
         let block = blocks::tool_call(self.screen.painter, self.screen.width(), call, diff_was_shown);
         if diff_was_shown {
@@ -378,6 +400,9 @@ impl View {
         let TransitionReason::Continue(reason) = transition.reason else {
             return;
         };
+        if self.replay {
+            return;
+        }
         let what = match reason {
             ContinueReason::NextTurn | ContinueReason::StopHookBlocking => return,
             ContinueReason::MaxOutputTokensEscalate => "the answer was cut: asked again with more room",
@@ -442,7 +467,11 @@ impl View {
             ));
         }
         parts.extend(ended.cost_usd.map(dollars));
-        if let Some(usage) = self.usage.as_ref().filter(|usage| usage.context_window > 0) {
+        let used = self
+            .usage
+            .as_ref()
+            .filter(|usage| usage.context_window > 0 && !parts.is_empty());
+        if let Some(usage) = used {
             let percent = usage.context_used * 100 / usage.context_window;
             parts.push(format!("context {percent} %"));
         }
@@ -450,6 +479,32 @@ impl View {
             self.note(Ink::Dim, &parts.join(" · "));
         }
         self.screen.gap();
+    }
+}
+
+/// The number of a durable notification.
+pub(super) fn seq_of(told: &ServerNotification) -> Option<u64> {
+    use ServerNotification as N;
+    match told {
+        N::TurnStarted(params) => Some(params.header.seq),
+        N::TurnEnded(params) => Some(params.header.seq),
+        N::Message(params) => Some(params.header.seq),
+        N::MessageRetracted(params) => Some(params.header.seq),
+        N::ToolCall(params) => Some(params.header.seq),
+        N::ApprovalRequested(params) => Some(params.header.seq),
+        N::ApprovalResolved(params) => Some(params.header.seq),
+        N::Plan(params) => Some(params.header.seq),
+        N::Transition(params) => Some(params.header.seq),
+        N::Retry(params) => Some(params.header.seq),
+        N::Wait(params) => Some(params.header.seq),
+        N::Usage(params) => Some(params.header.seq),
+        N::Warning(params) => params.seq,
+        N::SessionUpdated(params) => Some(params.header.seq),
+        N::TextDelta(_)
+        | N::ReasoningDelta(_)
+        | N::ToolInputDelta(_)
+        | N::ToolOutputDelta(_)
+        | N::Status(_) => None,
     }
 }
 

@@ -242,15 +242,22 @@ impl Event {
         !matches!(self, Self::Delta(_))
     }
 
-    /// A rough size in bytes, for back pressure.
+    /// A rough size in bytes, for back pressure. Deltas count by their text: most of them merge, and then
+    /// nothing else of them is left.
     pub fn weight(&self) -> usize {
         const FRAME: usize = 256;
-        FRAME
-            + match self {
-                Self::Delta(delta) => delta.text().len(),
-                Self::Message(message) => message.text().len().min(64 << 10),
-                Self::ToolCall(update) => update.result.as_ref().map_or(0, |r| r.text.len()),
-                _ => 0,
+        const MERGED: usize = 16;
+        match self {
+            Self::Delta(delta) => MERGED + delta.text().len(),
+            Self::Message(message) => FRAME + message.text().len().min(64 << 10),
+            Self::ToolCall(update) => {
+                FRAME
+                    + update
+                        .result
+                        .as_ref()
+                        .map_or(0, |result| result.text.len().min(128 << 10))
             }
+            _ => FRAME,
+        }
     }
 }

@@ -104,7 +104,13 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
         .starts_with("text/event-stream")
 }
 
-async fn refused(account: &Account, model: &str, status: u16, response: reqwest::Response) -> Failure {
+/// What a response means that is not the answer.
+pub(super) async fn refused(
+    account: &Account,
+    model: &str,
+    status: u16,
+    response: reqwest::Response,
+) -> Failure {
     let headers = response.headers().clone();
     let mut body = Vec::new();
     let mut stream = response.bytes_stream();
@@ -128,7 +134,7 @@ async fn refused(account: &Account, model: &str, status: u16, response: reqwest:
     })
 }
 
-fn timed_out(account: &Account, phase: Phase, limit: Duration) -> Failure {
+pub(super) fn timed_out(account: &Account, phase: Phase, limit: Duration) -> Failure {
     let (host, limit) = (account.host(), limit.as_secs_f64());
     let message = match phase {
         Phase::Connect => format!("connecting to {host} took longer than {limit} s"),

@@ -15,6 +15,7 @@ mod anthropic;
 mod body;
 mod call;
 mod classify;
+mod configured;
 #[cfg(test)]
 mod contract_tests;
 mod decode;
@@ -33,9 +34,10 @@ mod sse;
 mod stream;
 mod watched;
 
+pub use configured::spec;
 pub use error::{Disposition, Fault, Phase, ProviderError};
 pub use models::{ModelInfo, ModelOverride};
-pub use probe::list_models;
+pub use probe::{list_models, reach};
 pub use registry::{CallLimits, CallSlot, CallSlots, Kind, ProviderSpec, build};
 pub use request::{Effort, Item, Request, Shape};
 pub use retry::{GiveUp, RetryPolicy, RetryState, Verdict};

@@ -109,7 +109,7 @@ impl CallLimits {
         }
     }
 
-    fn connect_or_default(self) -> Duration {
+    pub(super) fn connect_or_default(self) -> Duration {
         self.connect.unwrap_or(Duration::from_secs(10))
     }
 }
@@ -143,7 +143,7 @@ impl ProviderSpec {
         self.models.get(model).map_or(known, |better| better.apply(known))
     }
 
-    fn address(&self) -> Result<Url, Failure> {
+    pub(super) fn address(&self) -> Result<Url, Failure> {
         let default = match self.kind {
             Kind::Anthropic => "https://api.anthropic.com",
             Kind::OpenAi => "https://api.openai.com/v1",
@@ -163,7 +163,7 @@ impl ProviderSpec {
         }
     }
 
-    fn extra_headers(&self) -> Result<HeaderMap, Failure> {
+    pub(super) fn extra_headers(&self) -> Result<HeaderMap, Failure> {
         let mut headers = HeaderMap::new();
         for (name, value) in &self.headers {
             let wrong = || {
@@ -179,7 +179,7 @@ impl ProviderSpec {
         Ok(headers)
     }
 
-    fn key(&self, prefix: &str) -> Result<Option<HeaderValue>, Failure> {
+    pub(super) fn key(&self, prefix: &str) -> Result<Option<HeaderValue>, Failure> {
         let Some(key) = &self.api_key else { return Ok(None) };
         let value = sensitive(&format!("{prefix}{}", key.expose_secret().trim()));
         value.map(Some).ok_or_else(|| {
@@ -259,7 +259,7 @@ pub fn build(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
     })
 }
 
-fn unusable(spec: &ProviderSpec, model: &str, failure: Failure) -> ProviderError {
+pub(super) fn unusable(spec: &ProviderSpec, model: &str, failure: Failure) -> ProviderError {
     ProviderError {
         fault: failure.fault,
         provider: spec.name.clone(),

@@ -61,6 +61,15 @@ pub(super) fn did_close(state: &State, params: DidCloseTextDocumentParams) {
         .did_close(params.text_document.uri.as_str());
 }
 
+/// Compares a document with its file, so that the text of a clean one need not be kept. Reads the disk.
+pub(super) async fn settle(state: &State, uri: String) {
+    let workspace = state.workspace.clone();
+    let settled = tokio::task::spawn_blocking(move || workspace.overlay().settle(&uri)).await;
+    if let Err(error) = settled {
+        tracing::warn!(%error, "a document was not compared with its file");
+    }
+}
+
 /// A prompt's content, with the text of what it refers to. Reads files: short, and before the first await,
 /// so that prompts keep their order.
 pub(super) fn content(state: &State, prompt: PromptContent) -> Result<Vec<Block>> {

@@ -15,3 +15,4 @@ mod state;
 pub mod to_wire;
 
 pub use run::{ServeOptions, serve};
+pub use state::SettingsHook;

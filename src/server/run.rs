@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::outlet::WireOutlet;
 use super::service;
-use super::state::{Client, State};
+use super::state::{Client, SettingsHook, State};
 use super::to_wire;
 use crate::base::CancellationToken;
 use crate::base::counters::Totals;
@@ -44,6 +44,8 @@ pub struct ServeOptions {
     pub home: Option<PathBuf>,
     /// Stdin and stdout, already moved aside.
     pub stdio: Stdio,
+    /// Told the settings whenever they were read (the log's level).
+    pub on_settings: SettingsHook,
     /// How long deltas of one message are collected before they leave (R-WIRE-3).
     pub delta_frame: Duration,
 }
@@ -77,6 +79,8 @@ pub async fn serve(options: ServeOptions) -> std::io::Result<i32> {
         workspace,
         cwd: options.cwd,
         client,
+        outbox: outbox.clone(),
+        on_settings: options.on_settings,
         ending: ending.clone(),
     });
     let status = spawn(tell_status(state.sessions.activity(), outbox.clone()));

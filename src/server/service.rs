@@ -87,14 +87,21 @@ impl LanguageServer for Service {
         })
     }
 
-    async fn initialized(&self, _: InitializedParams) {}
+    async fn initialized(&self, _: InitializedParams) {
+        for folder in self.state.folders() {
+            self.state.learn_trust(&folder).await;
+        }
+        self.state.apply_settings();
+    }
 
     async fn shutdown(&self) -> Result<()> {
         Ok(())
     }
 
     async fn did_open(&self, params: DidOpenTextDocumentParams) {
+        let uri = params.text_document.uri.as_str().to_owned();
         documents::did_open(&self.state, params);
+        documents::settle(&self.state, uri).await;
     }
 
     async fn did_change(&self, params: DidChangeTextDocumentParams) {
@@ -102,7 +109,9 @@ impl LanguageServer for Service {
     }
 
     async fn did_save(&self, params: DidSaveTextDocumentParams) {
+        let uri = params.text_document.uri.as_str().to_owned();
         documents::did_save(&self.state, params);
+        documents::settle(&self.state, uri).await;
     }
 
     async fn did_close(&self, params: DidCloseTextDocumentParams) {
@@ -115,10 +124,11 @@ impl LanguageServer for Service {
             serde_json::Value::Object(mut settings) => settings.remove(env!("CARGO_PKG_NAME")),
             _ => None,
         };
-        match ours {
-            Some(settings) => self.state.configured.set_options(Some(settings)),
-            None => drop(self.state.configured.reload(&self.state.folders())),
+        if let Some(settings) = ours {
+            self.state.configured.set_options(Some(settings));
         }
+        self.state.configured.reload(&self.state.folders());
+        self.state.apply_settings();
     }
 
     async fn did_change_workspace_folders(&self, params: DidChangeWorkspaceFoldersParams) {

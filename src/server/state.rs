@@ -6,10 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tower_lsp::jsonrpc;
 
 use super::error::RequestError;
+use super::to_wire;
 use crate::base::CancellationToken;
 use crate::base::uri;
+use crate::config::Settings;
 use crate::domain::SessionId;
 use crate::session::{Configured, Sessions};
+use crate::transport::outbox::{Item, Outbox};
 use crate::workspace::{Folder, Shared};
 
 /// What the handlers share.
@@ -20,9 +23,15 @@ pub(super) struct State {
     /// The folder the server was started in: for clients that name none.
     pub(super) cwd: PathBuf,
     pub(super) client: Arc<Mutex<Client>>,
+    pub(super) outbox: Outbox,
+    /// Told the settings of the first folder when they were read.
+    pub(super) on_settings: SettingsHook,
     /// The server ends: cancels of requests are not a person's any more.
     pub(super) ending: CancellationToken,
 }
+
+/// Told settings when they were read.
+pub type SettingsHook = Box<dyn Fn(&Settings) + Send + Sync>;
 
 /// What the client said of itself.
 #[derive(Debug, Default)]
@@ -65,6 +74,31 @@ impl State {
             .max_by_key(|folder| folder.components().count())
             .cloned()
             .unwrap_or_else(|| cwd.to_path_buf())
+    }
+
+    /// Takes over what concerns the server as a whole, and tells the person what is wrong in the files.
+    pub(super) fn apply_settings(&self) {
+        for (n, folder) in self.folders().iter().enumerate() {
+            let loaded = self.configured.folder(folder);
+            if n == 0 {
+                self.outbox
+                    .set_delta_frame(loaded.loaded.settings.server.delta_frame);
+                (self.on_settings)(&loaded.loaded.settings);
+            }
+            self.tell_problems(folder);
+        }
+    }
+
+    /// Warns of what is wrong in a folder's configuration, once after each time it was read.
+    pub(super) fn tell_problems(&self, folder: &Path) {
+        for problem in self.configured.folder(folder).untold_problems() {
+            let body = to_wire::frame(&to_wire::server_warning("config", &problem.to_string()));
+            self.outbox.push(Item::Notification {
+                body,
+                group: None,
+                permit: None,
+            });
+        }
     }
 
     /// Makes what the store knows of a folder's trust known, before its settings are read.

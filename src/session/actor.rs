@@ -8,6 +8,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -36,6 +38,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(12);
 /// One session's task.
 pub(super) struct Actor {
     pub(super) info: SessionInfo,
+    /// Which actor of this server it is.
+    pub(super) number: u64,
     pub(super) house: Arc<House>,
     /// Where it is listed as live.
     pub(super) roll: Arc<Roll>,
@@ -62,6 +66,10 @@ pub(super) struct Actor {
     pub(super) metrics: SessionMetrics,
     pub(super) workspace: Option<Arc<Workspace>>,
     pub(super) last_used: Instant,
+    /// Answers that wait until what they confirm is stored (I16).
+    pub(super) answers: FuturesUnordered<BoxFuture<'static, ()>>,
+    /// Something was granted since the grants were read.
+    pub(super) granted: bool,
     /// The server ends.
     pub(super) ending: bool,
     /// Who waits for the turn's end to see the session deleted.
@@ -110,6 +118,12 @@ pub(super) struct Asked {
     pub(super) deadline: Option<Instant>,
 }
 
+/// Whether the actor goes on.
+pub(super) enum Next {
+    Go,
+    Leave,
+}
+
 /// Room in the store's queue, asked for.
 type RoomAsked = Pin<Box<dyn Future<Output = Result<Room, StoreError>> + Send>>;
 
@@ -117,6 +131,7 @@ type RoomAsked = Pin<Box<dyn Future<Output = Result<Room, StoreError>> + Send>>;
 enum Wake {
     Command(Option<Command>),
     Room(Result<Room, StoreError>),
+    Answered,
     Message(Message),
     TurnEnded(Result<Result<Finish, Stopped>, TaskError>),
     Partial,
@@ -141,6 +156,7 @@ impl Actor {
         };
         Self {
             info,
+            number: 0,
             house,
             roll,
             commands,
@@ -159,6 +175,8 @@ impl Actor {
             metrics,
             workspace: None,
             last_used: clock::now(),
+            answers: FuturesUnordered::new(),
+            granted: false,
             ending: false,
             deleting: Vec::new(),
         }
@@ -166,28 +184,32 @@ impl Actor {
 
     /// Runs until the session is left idle, deleted, or the server ends.
     pub(super) async fn run(mut self) {
-        let mut health = self.house.store.writes.watch_health();
         let mut room: Option<RoomAsked> = None;
         while !(self.ending && self.turn.is_none()) {
             if !self.out.is_empty() && room.is_none() {
                 room = Some(Box::pin(self.house.store.writes.reserve()));
             }
-            let wake = self.wake(&mut room, &mut health).await;
+            let wake = self.wake(&mut room).await;
             match wake {
                 Wake::Command(Some(command)) => {
                     self.last_used = clock::now();
-                    self.command(command).await;
+                    if let Next::Leave = self.command(command).await {
+                        break;
+                    }
                 }
                 Wake::Command(None) => break,
                 Wake::Room(granted) => {
                     room = None;
                     self.send_out(granted);
                 }
+                Wake::Answered => {}
                 Wake::Message(message) => self.message(message),
                 Wake::TurnEnded(ended) => {
                     self.turn_ended(ended);
-                    if let Some(reply) = self.deleting.pop() {
-                        self.delete(reply).await;
+                    if let Some(reply) = self.deleting.pop()
+                        && let Next::Leave = self.delete(reply).await
+                    {
+                        break;
                     }
                 }
                 Wake::Partial => self.store_partial(),
@@ -195,10 +217,7 @@ impl Actor {
                 Wake::StopLimit => self.drop_turn(),
                 Wake::StoreGone => self.stop_turn(TerminalReason::StoreFailed),
                 Wake::Idle => {
-                    if self
-                        .roll
-                        .retire(&self.info.id, &self.commands, self.open_approvals())
-                    {
+                    if self.is_stored().await && self.roll.retire(&self.info.id, &self.commands) {
                         break;
                     }
                     self.last_used = clock::now();
@@ -208,11 +227,7 @@ impl Actor {
         self.leave().await;
     }
 
-    async fn wake(
-        &mut self,
-        room: &mut Option<RoomAsked>,
-        health: &mut tokio::sync::watch::Receiver<Health>,
-    ) -> Wake {
+    async fn wake(&mut self, room: &mut Option<RoomAsked>) -> Wake {
         let approval_deadline = self.approval_deadline();
         let stop_limit = self
             .turn
@@ -221,6 +236,7 @@ impl Actor {
             .map(|(_, since)| since + STOP_LIMIT);
         let idle_at = self.idle_at();
         let room_waits = room.is_some();
+        let store = &self.house.store.writes;
         let can_stop = self.turn.as_ref().is_some_and(|turn| turn.stopping.is_none());
         // The turn's messages are taken only while nothing waits for the store: its queue is the bound.
         let listen = self.out.is_empty();
@@ -232,14 +248,34 @@ impl Actor {
         tokio::select! { biased;
             command = self.commands.recv() => Wake::Command(command),
             granted = maybe(room.as_mut()), if room_waits => Wake::Room(granted),
+            Some(()) = self.answers.next(), if !self.answers.is_empty() => Wake::Answered,
             Some(message) = receive(messages), if has_messages => Wake::Message(message),
             ended = maybe(task), if has_task => Wake::TurnEnded(ended),
-            () = gone(health), if can_stop => Wake::StoreGone,
+            () = store.until_health(|health| health == Health::Gone), if can_stop => Wake::StoreGone,
             () = at(self.partial_due) => Wake::Partial,
             () = at(approval_deadline) => Wake::ApprovalTimeout,
             () = at(stop_limit) => Wake::StopLimit,
             () = at(idle_at) => Wake::Idle,
         }
+    }
+
+    /// Answers with `answer` when the write that is given the returned sender is stored.
+    pub(super) fn answer_stored<T: Send + 'static>(
+        &mut self,
+        reply: Reply<T>,
+        answer: T,
+    ) -> oneshot::Sender<()> {
+        let (done, stored) = oneshot::channel();
+        let answering = async move {
+            let answer = match stored.await {
+                Ok(()) => Ok(answer),
+                Err(_) => Err(super::opening::failed(StoreError::Closed)),
+            };
+            // Whoever asked may have gone.
+            let _ = reply.send(answer);
+        };
+        self.answers.push(answering.boxed());
+        done
     }
 
     /// Numbers an event, folds it, and sends it on its way.
@@ -340,6 +376,12 @@ impl Actor {
         self.house.store.writes.barrier().await
     }
 
+    /// Whether the store has all of the session: what it keeps in memory while the disk fails would be missing
+    /// when the session is loaded again.
+    async fn is_stored(&mut self) -> bool {
+        self.stage == Stage::Stored || matches!(self.flush().await, Ok(Health::Ok))
+    }
+
     /// The session ends here: what it recorded is stored, then its lock is free.
     async fn leave(mut self) {
         if let Some(workspace) = &self.workspace {
@@ -348,25 +390,20 @@ impl Actor {
         if self.flush().await.is_err() {
             tracing::warn!(session = %self.info.id, "the store ended before the session");
         }
-        // From the roll it is gone already; what is listed there now under its id is another.
+        while self.answers.next().await.is_some() {}
         drop(self.lock.take());
+        self.roll.left(&self.info.id, self.number);
     }
 
-    /// Approvals that this actor has listed as its own: one that only looked has listed none.
-    fn open_approvals(&self) -> Vec<ApprovalId> {
-        match self.stage {
-            Stage::New | Stage::Open => self.state.approvals.iter().map(|open| open.id.clone()).collect(),
-            Stage::Stored => Vec::new(),
-        }
-    }
-
-    /// When the session is unloaded: after half an hour, or at once if it was only looked at, or for.
+    /// When the session is unloaded: after half an hour, or at once if it was only looked at, or for. Never
+    /// before anything of it is stored: it would be gone.
     fn idle_at(&self) -> Option<Instant> {
         let background = self
             .workspace
             .as_ref()
             .is_some_and(|w| !w.background().is_empty());
-        let quiet = self.turn.is_none() && self.out.is_empty() && !background;
+        let quiet = self.turn.is_none() && self.out.is_empty() && self.answers.is_empty() && !background;
+        let quiet = quiet && self.stage != Stage::New;
         let patience = if self.stage == Stage::Stored {
             Duration::ZERO
         } else {
@@ -413,12 +450,6 @@ async fn at(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => tokio::time::sleep_until(deadline).await,
         None => std::future::pending().await,
-    }
-}
-
-async fn gone(health: &mut tokio::sync::watch::Receiver<Health>) {
-    if health.wait_for(|health| *health == Health::Gone).await.is_err() {
-        std::future::pending::<()>().await;
     }
 }
 

@@ -2,10 +2,9 @@
 
 use tokio::sync::oneshot;
 
-use super::actor::{Actor, Stage};
+use super::actor::{Actor, Next, Stage};
 use super::command::{Command, LoadReply, PromptReply, Refused, Reply, Snapshot, TurnHandle};
 use super::settle::cancel_reason;
-use super::state::SessionState;
 use crate::approval::Rule;
 use crate::base::random;
 use crate::base::{clock, text};
@@ -23,7 +22,7 @@ const TITLE_CHARS: usize = 80;
 const GO_ON: &str = "Go on where you stopped.";
 
 impl Actor {
-    pub(super) async fn command(&mut self, command: Command) {
+    pub(super) async fn command(&mut self, command: Command) -> Next {
         match command {
             Command::Prompt { content, reply } => self.prompt(content, reply).await,
             Command::Resume { reply } => self.resume(reply).await,
@@ -38,37 +37,36 @@ impl Actor {
                 decision,
                 reply,
             } => {
-                let decided = self.decide(approval, decision).await;
-                let _ = reply.send(decided);
+                self.decide(approval, decision, reply).await;
             }
             Command::SetMode { mode, reply } => {
-                let set = self.update(Event::SessionUpdated {
+                let event = Event::SessionUpdated {
                     title: None,
                     mode: Some(mode),
                     model: None,
                     effort: None,
-                });
-                let _ = reply.send(set.await);
+                };
+                self.update(event, reply).await;
                 self.judge_again();
             }
             Command::SetModel { model, effort, reply } => {
                 let effort = effort.map(|effort| effort.name().to_owned());
-                let set = self.update(Event::SessionUpdated {
+                let event = Event::SessionUpdated {
                     title: None,
                     mode: None,
                     model,
                     effort,
-                });
-                let _ = reply.send(set.await);
+                };
+                self.update(event, reply).await;
             }
             Command::Rename { title, reply } => {
-                let set = self.update(Event::SessionUpdated {
+                let event = Event::SessionUpdated {
                     title: Some(title),
                     mode: None,
                     model: None,
                     effort: None,
-                });
-                let _ = reply.send(set.await);
+                };
+                self.update(event, reply).await;
             }
             Command::Load { read_only, reply } => self.load(read_only, reply).await,
             Command::Inspect { reply } => {
@@ -80,12 +78,13 @@ impl Actor {
                 self.grants.retain(|grant| grant.id != id);
                 let _ = reply.send(self.grants.len() < before);
             }
-            Command::Delete { reply } => self.delete(reply).await,
+            Command::Delete { reply } => return self.delete(reply).await,
             Command::End => {
                 self.ending = true;
                 self.stop_turn(TerminalReason::ServerStopped);
             }
         }
+        Next::Go
     }
 
     async fn prompt(&mut self, content: Vec<Block>, reply: PromptReply) {
@@ -237,13 +236,13 @@ impl Actor {
             turn: Some(running.clone()),
             content: content.clone(),
         };
+        let done = self.answer_stored(reply, running);
         self.out.push_back(Write::Put {
             session: self.info.id.clone(),
             pending,
-            done: None,
+            done: Some(done),
         });
         self.steers.push_back((key, content));
-        let _ = reply.send(Ok(running));
     }
 
     pub(super) fn cancel(&mut self, only: Option<TurnId>) {
@@ -254,21 +253,18 @@ impl Actor {
         self.stop_turn(cancel_reason(self.state.in_tools()));
     }
 
-    async fn decide(&mut self, id: ApprovalId, decision: Decision) -> Result<(), Refused> {
-        if self.turn.is_none() {
-            self.open().await?;
-        }
-        let approval = self.state.approvals.iter().find(|open| open.id == id);
-        let approval = approval
-            .ok_or_else(|| Refused::UnknownApproval(id.clone()))?
-            .clone();
-        let decision = with_rule(decision, approval.rule.as_deref())?;
-        if self.decisions.contains_key(&id) {
-            return Err(Refused::UnknownApproval(id));
-        }
+    async fn decide(&mut self, id: ApprovalId, decision: Decision, reply: Reply<()>) {
+        let decision = match self.decidable(&id, decision).await {
+            Ok(decision) => decision,
+            Err(refused) => {
+                let _ = reply.send(Err(refused));
+                return;
+            }
+        };
+        let done = self.answer_stored(reply, ());
         let waits = self.turn.as_ref().is_some_and(|turn| turn.asks.contains_key(&id));
         if waits {
-            self.resolve(&id, decision, Settler::Person);
+            self.resolve(&id, decision, Settler::Person, Some(done));
             self.judge_again();
         } else {
             // The turn that asked is interrupted: kept until it is resumed.
@@ -280,14 +276,33 @@ impl Actor {
             self.out.push_back(Write::Put {
                 session: self.info.id.clone(),
                 pending,
-                done: None,
+                done: Some(done),
             });
         }
-        Ok(())
+    }
+
+    /// The decision with its rule, if the approval is open and undecided.
+    async fn decidable(&mut self, id: &ApprovalId, decision: Decision) -> Result<Decision, Refused> {
+        if self.turn.is_none() {
+            self.open().await?;
+        }
+        let approval = self.state.approvals.iter().find(|open| open.id == *id);
+        let approval = approval.ok_or_else(|| Refused::UnknownApproval(id.clone()))?;
+        let decision = with_rule(decision, approval.rule.as_deref())?;
+        match self.decisions.contains_key(id) {
+            true => Err(Refused::UnknownApproval(id.clone())),
+            false => Ok(decision),
+        }
     }
 
     /// Acts upon a decision: the grant, the event, the answer to the waiting call.
-    pub(super) fn resolve(&mut self, id: &ApprovalId, decision: Decision, by: Settler) {
+    pub(super) fn resolve(
+        &mut self,
+        id: &ApprovalId,
+        decision: Decision,
+        by: Settler,
+        done: Option<oneshot::Sender<()>>,
+    ) {
         let Some(approval) = self.state.approvals.iter().find(|open| open.id == *id).cloned() else {
             return;
         };
@@ -321,7 +336,7 @@ impl Actor {
             None,
             vec![PendingKey::decision(id)],
             Vec::new(),
-            None,
+            done,
         );
         if let Some(asked) = self.turn.as_mut().and_then(|turn| turn.asks.remove(id)) {
             // The call may have been stopped meanwhile.
@@ -338,6 +353,7 @@ impl Actor {
             folder: self.info.folder.display().to_string(),
             at_ms: clock::wall_ms(),
         };
+        self.granted = true;
         self.grants.push(grant.clone());
         let session = (scope == GrantScope::Session).then(|| self.info.id.clone());
         self.out.push_back(Write::AddGrant { grant, session });
@@ -358,7 +374,7 @@ impl Actor {
             .collect();
         allowed.sort();
         for id in allowed {
-            self.resolve(&id, Decision::of(DecisionKind::Allow), Settler::Rule);
+            self.resolve(&id, Decision::of(DecisionKind::Allow), Settler::Rule, None);
         }
     }
 
@@ -378,18 +394,22 @@ impl Actor {
                 feedback: Some("nobody answered in time".to_owned()),
                 ..Decision::of(DecisionKind::Deny)
             };
-            self.resolve(&id, decision, Settler::Timeout);
+            self.resolve(&id, decision, Settler::Timeout, None);
         }
     }
 
-    async fn update(&mut self, event: Event) -> Result<(), Refused> {
-        if self.turn.is_none() {
-            self.open().await?;
+    async fn update(&mut self, event: Event, reply: Reply<()>) {
+        let ready = match &self.turn {
+            Some(_) => Ok(()),
+            None => self.open().await,
+        };
+        if let Err(refused) = ready.and_then(|()| self.writable()) {
+            let _ = reply.send(Err(refused));
+            return;
         }
-        self.writable()?;
+        let done = self.answer_stored(reply, ());
         // Told beside a turn, not caused by it.
-        self.record_of(None, event, None, Vec::new(), Vec::new(), None);
-        Ok(())
+        self.record_of(None, event, None, Vec::new(), Vec::new(), Some(done));
     }
 
     async fn load(&mut self, read_only: bool, reply: Reply<LoadReply>) {
@@ -436,11 +456,11 @@ impl Actor {
     }
 
     /// Deletes the session; a running turn is cancelled first, and its end awaited.
-    pub(super) async fn delete(&mut self, reply: Reply<()>) {
+    pub(super) async fn delete(&mut self, reply: Reply<()>) -> Next {
         if self.turn.is_some() {
             self.cancel(None);
             self.deleting.push(reply);
-            return;
+            return Next::Go;
         }
         let ready = match self.stage {
             Stage::Stored => self.open().await,
@@ -448,34 +468,24 @@ impl Actor {
         };
         if let Err(refused) = ready {
             let _ = reply.send(Err(refused));
-            return;
+            return Next::Go;
         }
         let flushed = self.flush().await.map(|_| ());
         let deleted = match flushed {
             Ok(()) => self.house.store.writes.delete(self.info.id.clone()).await,
             Err(error) => Err(error),
         };
-        if deleted.is_ok() {
-            self.forget();
+        let gone = deleted.is_ok();
+        if gone {
+            for approval in &self.state.approvals {
+                self.roll.asked(&approval.id, None);
+            }
+            for other in self.deleting.drain(..) {
+                let _ = other.send(Ok(()));
+            }
         }
-        let deleted = deleted.map_err(super::opening::failed);
-        for waiting in self.deleting.drain(..).chain([reply]) {
-            let _ = waiting.send(deleted.clone());
-        }
-    }
-
-    /// The session is deleted: whoever asks for it from now on finds in the store that there is none.
-    fn forget(&mut self) {
-        for approval in std::mem::take(&mut self.state.approvals) {
-            self.roll.asked(&approval.id, None);
-        }
-        self.state = SessionState::default();
-        self.stage = Stage::Stored;
-        self.lock = None;
-        self.seq = 0;
-        self.steers.clear();
-        self.decisions.clear();
-        self.grants.clear();
+        let _ = reply.send(deleted.map_err(super::opening::failed));
+        if gone { Next::Leave } else { Next::Go }
     }
 }
 

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use tokio::sync::oneshot;
 
 use crate::domain::{
-    Approval, ApprovalId, Block, Cost, Decision, Grant, MessageId, Mode, SessionId, TurnEnd, TurnId, Usage,
+    Approval, ApprovalId, Block, Cost, Decision, Grant, MessageId, Mode, SessionId, ToolCallId, TurnEnd,
+    TurnId, Usage,
 };
 use crate::provider::Effort;
 use crate::store::{Health, Holder};
@@ -172,6 +173,8 @@ pub struct Partial {
     pub text: String,
     /// Its reasoning so far.
     pub reasoning: String,
+    /// Tool calls that it has begun to ask for.
+    pub tool_calls: Vec<ToolCallId>,
 }
 
 /// Where a session stands.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::command::SessionInfo;
@@ -36,6 +37,17 @@ pub struct Folder {
     pub loaded: Loaded,
     /// Its providers.
     pub models: Arc<Models>,
+    told: AtomicBool,
+}
+
+impl Folder {
+    /// What is wrong with the settings; nothing when that was asked before.
+    pub fn untold_problems(&self) -> &[Diagnostic] {
+        match self.told.swap(true, Ordering::Relaxed) {
+            true => &[],
+            false => &self.loaded.diagnostics,
+        }
+    }
 }
 
 impl Configured {
@@ -111,7 +123,11 @@ impl Configured {
             );
         }
         let models = Arc::new(Models::new(loaded.settings.clone(), state.source.env.clone()));
-        let made = Arc::new(Folder { loaded, models });
+        let made = Arc::new(Folder {
+            loaded,
+            models,
+            told: AtomicBool::new(false),
+        });
         state.loaded.insert(folder.to_path_buf(), made.clone());
         made
     }

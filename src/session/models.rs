@@ -7,13 +7,9 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 
-use crate::config::{
-    DefaultChoice, Env, ModelSettings, ProviderKind, ProviderSettings, RetryProfile, Settings, select_for,
-};
+use crate::config::{DefaultChoice, Env, ProviderSettings, Settings, select_for};
 use crate::domain::{AgentError, ErrorCode};
-use crate::provider::{
-    self, CallLimits, Effort, Health, Kind, ModelInfo, ModelOverride, ProviderSpec, RetryPolicy, Watched,
-};
+use crate::provider::{self, Effort, Health, ModelInfo, ProviderSpec, Watched};
 use crate::turn::{ModelChoice, ModelSource, ResolvedModel};
 
 /// R-PROV: how long a local Ollama may take to say that it is there.
@@ -137,7 +133,7 @@ impl Models {
             .map_or(Health::Unknown, |built| built.health());
         ListedProvider {
             name: settings.name.clone(),
-            kind: kind(settings.kind).name().to_owned(),
+            kind: self.spec(settings).kind.name().to_owned(),
             health: (!missing).then_some(health),
             message: missing.then(|| "an API key is missing".to_owned()),
         }
@@ -224,39 +220,7 @@ impl Models {
     }
 
     fn spec(&self, settings: &ProviderSettings) -> ProviderSpec {
-        let network = &self.settings.network;
-        let proxy = match settings.base_url.starts_with("https:") {
-            true => network.https_proxy.as_ref(),
-            false => network.http_proxy.as_ref(),
-        };
-        let retry = settings.retry;
-        ProviderSpec {
-            base_url: (!settings.base_url.is_empty()).then(|| settings.base_url.clone()),
-            api_key: settings.api_key.clone(),
-            headers: settings.headers.clone(),
-            model: settings.model.clone(),
-            retry: RetryPolicy {
-                max_retries: retry.max_retries,
-                backoff: retry.backoff,
-                max_retry_after: retry.max_retry_after,
-                patient: retry.profile == RetryProfile::Patient,
-            },
-            limits: CallLimits {
-                connect: Some(settings.limits.connect),
-                first_event: settings.limits.first_event,
-                gap: settings.limits.event_gap,
-            },
-            ca_file: network.ca_file.clone(),
-            proxy: proxy.cloned(),
-            models: self
-                .settings
-                .models
-                .iter()
-                .map(|(name, told)| (name.clone(), better(told)))
-                .collect(),
-            cassette: settings.cassette.clone(),
-            ..ProviderSpec::new(&settings.name, kind(settings.kind))
-        }
+        provider::spec(&self.settings, settings)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Watched>>> {
@@ -353,23 +317,4 @@ fn nothing_found() -> AgentError {
 
 fn not_configured(message: String) -> AgentError {
     AgentError::new(ErrorCode::Config, message).action(WAYS)
-}
-
-fn kind(kind: ProviderKind) -> Kind {
-    match kind {
-        ProviderKind::Anthropic => Kind::Anthropic,
-        ProviderKind::OpenAi => Kind::OpenAi,
-        ProviderKind::Script => Kind::Script,
-    }
-}
-
-fn better(told: &ModelSettings) -> ModelOverride {
-    ModelOverride {
-        window: told.context_window,
-        max_output: told
-            .max_output_tokens
-            .map(|limit| u32::try_from(limit).unwrap_or(u32::MAX)),
-        price: told.price,
-        ..ModelOverride::default()
-    }
 }

@@ -7,7 +7,7 @@ use super::actor::{Actor, Stage};
 use super::command::{Partial, Refused, SessionInfo};
 use super::state::SessionState;
 use crate::domain::{ContentRef, Event, SessionId};
-use crate::store::{Content, Holder, LockError, Pending, Skipped, Spool, StoreError};
+use crate::store::{Content, Health, Holder, LockError, Pending, Skipped, Spool, StoreError};
 use crate::tool::{Keep, Kept};
 
 /// R-SESS-1: how long a session that another server lets go is waited for.
@@ -138,6 +138,7 @@ impl Actor {
                         message,
                         text,
                         reasoning,
+                        tool_calls: Vec::new(),
                     });
                 }
                 Pending::Steer { key, content, .. } => self.steers.push_back((key, content)),
@@ -152,6 +153,13 @@ impl Actor {
 
     /// Grants of the folder may have come from another session or server since.
     pub(super) async fn refresh_grants(&mut self) {
+        if self.granted {
+            // What was granted here may be on its way to the disk; while that fails, memory knows best.
+            match self.flush().await {
+                Ok(Health::Ok) => self.granted = false,
+                Ok(Health::Degraded { .. } | Health::Gone) | Err(_) => return,
+            }
+        }
         let folder = self.info.folder.display().to_string();
         match self.house.store.reader.grants(&folder, Some(&self.info.id)).await {
             Ok(grants) => self.grants = grants,

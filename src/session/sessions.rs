@@ -1,6 +1,6 @@
 //! All live sessions: finds them, makes them live, ends them.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,7 +24,7 @@ pub struct Sessions {
 /// Which sessions are live, and the way to them.
 #[derive(Default)]
 pub(super) struct Roll {
-    live: Mutex<HashMap<SessionId, Live>>,
+    live: Mutex<Register>,
     /// Which session asked an open approval: clients answer by its id alone.
     asked: Mutex<HashMap<ApprovalId, SessionId>>,
     running: Mutex<BTreeSet<SessionId>>,
@@ -40,9 +40,21 @@ pub struct Activity {
     pub approvals: usize,
 }
 
+/// In the order of their ids, so that whatever is done to all is done in the same order every time.
+#[derive(Default)]
+struct Register {
+    live: BTreeMap<SessionId, Live>,
+    /// The number of the actor that was started last.
+    started: u64,
+    /// The server ends: no session is made live any more.
+    ended: bool,
+}
+
 struct Live {
     commands: mpsc::Sender<Command>,
     task: Task<()>,
+    /// Tells it from an actor of the same session that is still leaving.
+    number: u64,
 }
 
 impl Sessions {
@@ -68,26 +80,33 @@ impl Sessions {
         });
         let id = info.id.clone();
         let mut roll = self.roll.lock();
-        let live = self.start(info, Stage::New, |actor| {
-            actor.state.mode = mode;
-            actor.state.model = model;
-        });
-        roll.insert(id.clone(), live);
+        if !roll.ended {
+            self.start(&mut roll, info, Stage::New, |actor| {
+                actor.state.mode = mode;
+                actor.state.model = model;
+            });
+        }
         (id, mode)
     }
 
     /// Posts a command; a session that is not live is made so, and says itself if it does not exist.
     pub fn post(&self, id: &SessionId, command: Command) -> Result<(), Refused> {
         let mut roll = self.roll.lock();
-        let live = roll.entry(id.clone()).or_insert_with(|| {
+        if roll.ended {
+            return Err(Refused::Ending);
+        }
+        if !roll.live.contains_key(id) {
             let info = SessionInfo {
                 id: id.clone(),
                 folder: PathBuf::new(),
                 cwd: PathBuf::new(),
                 agent: None,
             };
-            self.start(info, Stage::Stored, |_| {})
-        });
+            self.start(&mut roll, info, Stage::Stored, |_| {});
+        }
+        let Some(live) = roll.live.get(id) else {
+            return Err(Refused::Ending);
+        };
         live.commands.try_send(command).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => Refused::Busy,
             mpsc::error::TrySendError::Closed(_) => Refused::Ending,
@@ -96,7 +115,7 @@ impl Sessions {
 
     /// Posts a command only if the session is live.
     pub fn post_if_live(&self, id: &SessionId, command: Command) {
-        if let Some(live) = self.roll.lock().get(id) {
+        if let Some(live) = self.roll.lock().live.get(id) {
             // Full: 256 commands wait, and a cancel is one of them already or the session is being flooded.
             let _ = live.commands.try_send(command);
         }
@@ -115,7 +134,7 @@ impl Sessions {
 
     /// Where every live session stands.
     pub async fn snapshots(&self) -> Vec<Snapshot> {
-        let ids: Vec<SessionId> = self.roll.lock().keys().cloned().collect();
+        let ids: Vec<SessionId> = self.roll.lock().live.keys().cloned().collect();
         let mut snapshots = Vec::with_capacity(ids.len());
         for id in ids {
             if let Ok(snapshot) = self.ask(&id, |reply| Command::Inspect { reply }).await {
@@ -143,7 +162,7 @@ impl Sessions {
 
     /// Takes a grant back in every live session; whether one of them had it.
     pub async fn revoke(&self, grant: &str) -> bool {
-        let ids: Vec<SessionId> = self.roll.lock().keys().cloned().collect();
+        let ids: Vec<SessionId> = self.roll.lock().live.keys().cloned().collect();
         let mut had = false;
         for id in ids {
             let (reply, answer) = oneshot::channel();
@@ -165,12 +184,17 @@ impl Sessions {
 
     /// How many sessions are live.
     pub fn live(&self) -> usize {
-        self.roll.lock().len()
+        self.roll.lock().live.len()
     }
 
     /// Interrupts all turns, stores their ends, releases the locks.
     pub async fn end(&self) {
-        let ending: Vec<Live> = self.roll.lock().drain().map(|(_, live)| live).collect();
+        let ending = {
+            let mut roll = self.roll.lock();
+            roll.ended = true;
+            std::mem::take(&mut roll.live)
+        };
+        let ending: Vec<Live> = ending.into_values().collect();
         for live in &ending {
             // A full mailbox is read before long: the actor is asked to end when there is room.
             if live.commands.try_send(Command::End).is_err() {
@@ -182,19 +206,25 @@ impl Sessions {
         }
     }
 
-    fn start(&self, info: SessionInfo, stage: Stage, prepare: impl FnOnce(&mut Actor)) -> Live {
+    fn start(&self, roll: &mut Register, info: SessionInfo, stage: Stage, prepare: impl FnOnce(&mut Actor)) {
         let (commands, mailbox) = mpsc::channel(MAILBOX);
+        let id = info.id.clone();
+        roll.started += 1;
+        let number = roll.started;
         let mut actor = Actor::new(info, self.house.clone(), self.roll.clone(), mailbox, stage);
+        actor.number = number;
         prepare(&mut actor);
-        Live {
+        let live = Live {
             commands,
             task: spawn(actor.run()),
-        }
+            number,
+        };
+        roll.live.insert(id, live);
     }
 }
 
 impl Roll {
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Live>> {
+    fn lock(&self) -> MutexGuard<'_, Register> {
         whole(&self.live)
     }
 
@@ -222,26 +252,28 @@ impl Roll {
             .send_if_modified(|activity| std::mem::replace(&mut activity.turns, turns) != turns);
     }
 
-    /// An idle session goes, unless something was posted meanwhile: posting happens under the same lock. Its
-    /// approvals go with it under that lock too, so that they are not taken from whom it is opened by next.
-    pub(super) fn retire(
-        &self,
-        id: &SessionId,
-        commands: &mpsc::Receiver<Command>,
-        approvals: Vec<ApprovalId>,
-    ) -> bool {
-        let mut live = self.lock();
+    /// An idle session goes, unless something was posted meanwhile: posting happens under the same lock.
+    pub(super) fn retire(&self, id: &SessionId, commands: &mpsc::Receiver<Command>) -> bool {
+        let mut roll = self.lock();
         if !commands.is_empty() {
             return false;
         }
-        for approval in &approvals {
-            self.asked(approval, None);
-        }
-        if let Some(gone) = live.remove(id) {
+        if let Some(gone) = roll.live.remove(id) {
             // It is its own task that asks: it ends by itself, and must not be aborted by the drop.
             gone.task.let_go();
         }
         true
+    }
+
+    /// An actor that left (its session was deleted) is no longer listed. Not so one that was started for the
+    /// same session while this one was leaving.
+    pub(super) fn left(&self, id: &SessionId, number: u64) {
+        let mut roll = self.lock();
+        if roll.live.get(id).is_some_and(|live| live.number == number)
+            && let Some(gone) = roll.live.remove(id)
+        {
+            gone.task.let_go();
+        }
     }
 }
 

@@ -79,18 +79,23 @@ impl Actor {
         );
     }
 
-    /// What was shown of the message in progress is kept, marked incomplete.
+    /// What was shown of the message in progress is kept, marked incomplete; calls alone are taken back.
     fn keep_partial(&mut self) {
         let Some(partial) = self.partial.take() else {
             return;
         };
-        let text = partial.text.clone();
-        if let Some(message) = incomplete_message(partial) {
-            if let Some(turn) = self.turn.as_mut() {
-                turn.text = text;
-            }
-            self.record(Event::Message(Arc::new(message)));
+        let (id, text) = (partial.message.clone(), partial.text.clone());
+        let tool_calls = partial.tool_calls.clone();
+        let Some(message) = incomplete_message(partial) else {
+            return self.record(Event::MessageRetracted {
+                message: id,
+                tool_calls,
+            });
+        };
+        if let Some(turn) = self.turn.as_mut() {
+            turn.text = text;
         }
+        self.record(Event::Message(Arc::new(message)));
     }
 
     /// Every call gets its result, except one whose approval stays open over the server's end (R-APPR-4).

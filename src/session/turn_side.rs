@@ -76,7 +76,11 @@ impl Actor {
             text: String::new(),
         });
         self.roll.running(&self.info.id, true);
+        let before = self.out.len();
         begin(self);
+        // All or none: a crash must not leave a turn without its prompt (I16).
+        let begun = self.out.drain(before..).collect();
+        self.out.push_back(Write::Together(begun));
         TurnHandle {
             turn: id,
             ended,
@@ -131,7 +135,15 @@ impl Actor {
                 self.partial_of(message).reasoning.push_str(text);
                 self.partial_due.get_or_insert_with(partial_due);
             }
-            Event::Delta(_) => {}
+            Event::Delta(Delta::ToolInput {
+                message, tool_call, ..
+            }) => {
+                let calls = &mut self.partial_of(message).tool_calls;
+                if !calls.contains(tool_call) {
+                    calls.push(tool_call.clone());
+                }
+            }
+            Event::Delta(Delta::ToolOutput { .. }) => {}
             Event::Message(message) => {
                 self.drop_partial();
                 if let Some(turn) = self.turn.as_mut()
@@ -200,6 +212,7 @@ impl Actor {
             message: message.clone(),
             text: String::new(),
             reasoning: String::new(),
+            tool_calls: Vec::new(),
         })
     }
 
@@ -290,7 +303,7 @@ impl Actor {
         self.record(Event::ApprovalRequested(approval));
         // Decided while the turn was interrupted: acted upon now.
         if let Some(decision) = self.decisions.remove(&id) {
-            self.resolve(&id, decision, crate::domain::Settler::Person);
+            self.resolve(&id, decision, crate::domain::Settler::Person, None);
         }
     }
 

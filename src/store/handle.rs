@@ -5,11 +5,12 @@ use std::future::Future;
 use std::io;
 use std::thread::JoinHandle;
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep_until;
 
 use super::error::StoreError;
 use super::files::Folder;
+use super::health::{Board, Health};
 use super::rows::{Pending, PendingKey, SessionChange, SessionRow};
 use super::writer::Writer;
 use crate::domain::{Envelope, Grant, Outlet, SessionId};
@@ -85,24 +86,10 @@ pub enum Write {
         /// When it was said, in ms since the epoch.
         at_ms: i64,
     },
+    /// Writes that are stored all or none, in this order. Not for deletions.
+    Together(Vec<Write>),
     /// Told when all before is stored, or kept in memory, and passed on.
     Barrier(oneshot::Sender<Health>),
-}
-
-/// Whether writes reach the disk (R-ERR-2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Health {
-    /// They do.
-    #[default]
-    Ok,
-    /// They do not, and wait in memory to be written later.
-    Degraded {
-        /// About how much waits.
-        bytes: usize,
-    },
-    /// They do not, and no more are kept: running turns must end `failed`/`store`. Mends by itself when the
-    /// disk does, but not when a newer agentls has migrated the store.
-    Gone,
 }
 
 /// A failure that tests and the simulator inject in place of a commit.
@@ -123,7 +110,7 @@ pub type FaultHook = Box<dyn FnMut() -> Option<Fault> + Send>;
 #[derive(Clone, Debug)]
 pub struct StoreHandle {
     queue: mpsc::Sender<Write>,
-    health: watch::Receiver<Health>,
+    health: Board,
 }
 
 /// Room for one write.
@@ -192,12 +179,12 @@ impl StoreHandle {
 
     /// Whether writes reach the disk now.
     pub fn health(&self) -> Health {
-        *self.health.borrow()
+        self.health.get()
     }
 
-    /// Tells of changes of [`StoreHandle::health`].
-    pub fn watch_health(&self) -> watch::Receiver<Health> {
-        self.health.clone()
+    /// Waits until [`StoreHandle::health`] is as `wanted` says.
+    pub async fn until_health(&self, wanted: impl Fn(Health) -> bool) {
+        self.health.until(wanted).await;
     }
 }
 
@@ -243,10 +230,22 @@ pub(super) fn inline(
     (handle, drive(writer, writes))
 }
 
-fn queue() -> (StoreHandle, mpsc::Receiver<Write>, watch::Sender<Health>) {
+fn queue() -> (StoreHandle, mpsc::Receiver<Write>, Board) {
     let (queue, writes) = mpsc::channel(QUEUE);
-    let (tell, health) = watch::channel(Health::Ok);
-    (StoreHandle { queue, health }, writes, tell)
+    let health = Board::default();
+    let handle = StoreHandle {
+        queue,
+        health: health.clone(),
+    };
+    (handle, writes, health)
+}
+
+/// How much is taken at once: all there is.
+fn most() -> usize {
+    #[cfg(feature = "sim")]
+    return crate::base::chaos::at_most(QUEUE);
+    #[cfg(not(feature = "sim"))]
+    QUEUE
 }
 
 /// Feeds the writer whatever is queued, all at once, until all handles are gone.
@@ -254,10 +253,10 @@ async fn drive(mut writer: Writer, mut writes: mpsc::Receiver<Write>) {
     let mut batch = Vec::new();
     loop {
         let received = match writer.retry_at() {
-            None => writes.recv_many(&mut batch, QUEUE).await,
+            None => writes.recv_many(&mut batch, most()).await,
             Some(at) => tokio::select! {
                 biased;
-                received = writes.recv_many(&mut batch, QUEUE) => received,
+                received = writes.recv_many(&mut batch, most()) => received,
                 () = sleep_until(at) => {
                     writer.retry();
                     continue;

@@ -5,7 +5,7 @@
 //! of it (R-SESS-1, R-SESS-4, R-ERR-2). In reading order:
 //!
 //! - `rows`: what goes in and comes out; `records`: how events look on disk; `schema`: the tables.
-//! - `handle`: the queue and what drives the writer; `writer`: commit, pass on, survive a bad disk;
+//! - `handle`: the queue and what drives the writer; `health`: whether the disk takes what is written; `writer`: commit, pass on, survive a bad disk;
 //!   `ops`: writes made ready; `apply`: ready writes as SQL; `checkpoint`: the log folded back, off the
 //!   writer's path.
 //! - `reader` and `search`: pages, lists, text; `lock`: who holds a session; `content`: long outputs.
@@ -16,6 +16,7 @@ mod content;
 mod error;
 mod files;
 mod handle;
+mod health;
 mod lock;
 mod ops;
 mod reader;
@@ -30,7 +31,8 @@ mod tests;
 
 pub use content::{Content, ContentPiece, Spool};
 pub use error::StoreError;
-pub use handle::{Fault, FaultHook, Health, Room, StoreHandle, StoreThread, Write};
+pub use handle::{Fault, FaultHook, Room, StoreHandle, StoreThread, Write};
+pub use health::Health;
 pub use lock::{Holder, LockError, Locks, SessionLock};
 pub use reader::{Reader, Walk};
 pub use rows::{

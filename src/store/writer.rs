@@ -8,13 +8,14 @@ use std::io;
 use std::time::Duration;
 
 use rusqlite::{Connection, TransactionBehavior, ffi};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 
 use super::apply;
 use super::checkpoint::Checkpoints;
 use super::error::StoreError;
 use super::files::Folder;
-use super::handle::{Fault, FaultHook, Health, Write};
+use super::handle::{Fault, FaultHook, Write};
+use super::health::{Board, Health};
 use super::ops::{EventOp, Op};
 use super::rows::{Pending, PendingKey};
 use super::schema;
@@ -34,7 +35,7 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(super) struct Writer {
     folder: Folder,
     outlet: Box<dyn Outlet>,
-    health: watch::Sender<Health>,
+    health: Board,
     connection: Option<Connection>,
     checkpoints: Checkpoints,
     kept: Kept,
@@ -62,7 +63,7 @@ enum Outgoing {
 
 impl Writer {
     /// A writer that opens the database when it is first needed.
-    pub(super) fn new(folder: Folder, outlet: Box<dyn Outlet>, health: watch::Sender<Health>) -> Self {
+    pub(super) fn new(folder: Folder, outlet: Box<dyn Outlet>, health: Board) -> Self {
         Self {
             checkpoints: Checkpoints::new(&folder.database()),
             folder,
@@ -98,6 +99,7 @@ impl Writer {
     pub(super) fn handle_batch(&mut self, batch: &mut Vec<Write>) {
         let mut ops = Vec::new();
         let mut outgoing = Vec::new();
+        unfold(batch);
         for write in batch.drain(..) {
             match write {
                 Write::CreateSession(row) => ops.push(Op::Create(row)),
@@ -131,6 +133,8 @@ impl Writer {
                     trusted,
                     at_ms,
                 }),
+                // Unfolded above.
+                Write::Together(_) => {}
                 Write::Barrier(done) => outgoing.push(Outgoing::Barrier(done)),
                 Write::DeleteSession { session, done } => {
                     self.settle(&mut ops, &mut outgoing);
@@ -236,7 +240,7 @@ impl Writer {
                     if self.retry_at.is_some() {
                         self.retry();
                     }
-                    let _ = done.send(*self.health.borrow());
+                    let _ = done.send(self.health.get());
                 }
             }
         }
@@ -356,7 +360,7 @@ impl Writer {
             self.kept = Kept::default();
             self.retry_at = None;
             self.connection = None;
-            self.health.send_replace(Health::Gone);
+            self.health.set(Health::Gone);
             self.outlet.warn("store", &error.to_string());
             return;
         }
@@ -385,7 +389,7 @@ impl Writer {
             },
             _ => Health::Gone,
         };
-        self.health.send_replace(health);
+        self.health.set(health);
     }
 
     fn recovered(&mut self) {
@@ -394,13 +398,27 @@ impl Writer {
         if let Some(connection) = &self.connection {
             let _ = connection.busy_timeout(schema::BUSY);
         }
-        self.health.send_replace(Health::Ok);
+        self.health.set(Health::Ok);
         let gone = match lost {
             0 => String::new(),
             lost => format!("; {lost} records did not fit into memory and are lost"),
         };
         self.outlet
             .warn("store", &format!("the session store can be written again{gone}"));
+    }
+}
+
+/// Puts the members of groups in their places: a batch is one transaction.
+fn unfold(batch: &mut Vec<Write>) {
+    if !batch.iter().any(|write| matches!(write, Write::Together(_))) {
+        return;
+    }
+    let folded = std::mem::take(batch);
+    for write in folded {
+        match write {
+            Write::Together(members) => batch.extend(members),
+            other => batch.push(other),
+        }
     }
 }
 

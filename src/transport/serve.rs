@@ -29,9 +29,6 @@ use crate::base::clock::{self, Instant};
 use crate::base::spawn::{Task, TaskError, panic_text, spawn};
 use crate::base::text::one_line;
 
-/// After so many events that are no input, input goes first once.
-const STREAK: u32 = 64;
-
 /// How many requests to the client are passed on at once before an answer.
 const TO_CLIENT: usize = 64;
 
@@ -218,6 +215,13 @@ enum Happened {
     Input(std::io::Result<Option<FrameItem>>),
 }
 
+/// Who is asked first: whoever was not heard last, so that no flood keeps a cancel waiting.
+#[derive(Clone, Copy)]
+enum First {
+    Requests,
+    Input,
+}
+
 /// What a handler came to.
 struct Answered {
     id: Option<Id>,
@@ -249,24 +253,21 @@ where
     A: Sink<Response> + Unpin,
 {
     async fn run<R: AsyncRead + Unpin>(&mut self, frames: &mut FrameReader<R>) -> End {
-        let mut streak = 0;
+        let mut first = First::Requests;
         loop {
-            let happened = match self.input_first(&mut streak, frames) {
-                Some(input) => Happened::Input(input),
-                None => self.next(frames).await,
-            };
-            let end = match happened {
+            let end = match self.next(frames, first).await {
                 Happened::End(end) => Some(end),
                 Happened::Answered(answered) => {
                     self.answered(answered);
                     None
                 }
                 Happened::ToClient(request) => {
+                    first = First::Input;
                     self.send_to_client(request);
                     None
                 }
                 Happened::Input(input) => {
-                    streak = 0;
+                    first = First::Requests;
                     self.input(input).await
                 }
             };
@@ -276,25 +277,18 @@ where
         }
     }
 
-    /// So that neither a flood of answers nor of requests to the client keeps a cancel waiting.
-    fn input_first<R: AsyncRead + Unpin>(
-        &self,
-        streak: &mut u32,
-        frames: &mut FrameReader<R>,
-    ) -> Option<std::io::Result<Option<FrameItem>>> {
-        *streak += 1;
-        if *streak < STREAK {
-            return None;
-        }
-        *streak = 0;
-        if self.root.is_cancelled() || !self.outbox.has_room() {
-            return None;
-        }
-        frames.read().now_or_never()
-    }
-
-    async fn next<R: AsyncRead + Unpin>(&mut self, frames: &mut FrameReader<R>) -> Happened {
+    async fn next<R: AsyncRead + Unpin>(&mut self, frames: &mut FrameReader<R>, first: First) -> Happened {
         let outbox = &self.outbox;
+        let requests = &mut self.requests;
+        // While the client does not read, what the service asks of it waits, and more input too.
+        let request = async {
+            outbox.room().await;
+            Happened::ToClient(next_of(requests).await)
+        };
+        let input = async {
+            outbox.room().await;
+            Happened::Input(frames.read().await)
+        };
         tokio::select! {
             biased;
             () = self.root.cancelled() => Happened::End(match outbox.is_closed() {
@@ -303,9 +297,7 @@ where
             }),
             () = gone(self.parent.as_ref()) => Happened::End(End::ParentGone),
             Some(answered) = self.running.next(), if !self.running.is_empty() => Happened::Answered(answered),
-            request = next_of(&mut self.requests) => Happened::ToClient(request),
-            // A client that does not read its answers is not read either.
-            input = async { outbox.room().await; frames.read().await } => Happened::Input(input),
+            happened = either(request, input, first) => happened,
         }
     }
 
@@ -624,6 +616,18 @@ async fn gone(parent: Option<&Parent>) {
     match parent {
         Some(parent) => parent.gone().await,
         None => std::future::pending().await,
+    }
+}
+
+/// The first of two that is ready, `first` asked first.
+async fn either<T>(request: impl Future<Output = T>, input: impl Future<Output = T>, first: First) -> T {
+    match first {
+        First::Requests => {
+            tokio::select! { biased; happened = request => happened, happened = input => happened }
+        }
+        First::Input => {
+            tokio::select! { biased; happened = input => happened, happened = request => happened }
+        }
     }
 }
 

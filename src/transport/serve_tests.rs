@@ -684,15 +684,61 @@ async fn a_broken_pipe_ends_serving() {
 }
 
 #[tokio::test]
-async fn input_is_heard_through_a_flood_of_answers() {
-    let mut client = start();
-    let flood = spawn({
-        let mut ask = client.ask.clone();
-        async move { while ask.send(Request::build("flood").finish()).await.is_ok() {} }
-    });
-    client.send(request(1, "wait", json!([])) + &cancel(1)).await;
-    assert_eq!(client.answer().await, (json!(1), json!("ended by its token")));
-    flood.abort();
+async fn input_is_heard_through_a_flood_of_requests_to_the_client() {
+    let (mut input, theirs) = tokio::io::duplex(64 << 10);
+    let (outbox, root) = (Outbox::new(Duration::ZERO), CancellationToken::new());
+    let (mailbox, _posted) = mpsc::channel(1);
+    let serving = spawn(
+        Connection {
+            input: theirs,
+            service: Fake {
+                record: Record::default(),
+                mailbox,
+            },
+            // Never out of something to say.
+            requests: futures::stream::repeat_with(|| Request::build("flood").finish()),
+            answers: futures::sink::drain(),
+            outbox: outbox.clone(),
+            written: futures::future::ready(()),
+            root: root.clone(),
+            options: Options::default(),
+        }
+        .serve(|_| async {}),
+    );
+    let open = request(0, "initialize", json!({})) + &notification("initialized", json!({}));
+    input.write_all(open.as_bytes()).await.unwrap();
+    let mut batch = Vec::new();
+    for _ in 0..100 {
+        // Of the flood there is always more, while nothing comes in.
+        assert!(outbox.take(&mut batch, 1_000).await);
+    }
+    let text = request(1, "wait", json!([])) + &cancel(1);
+    input.write_all(text.as_bytes()).await.unwrap();
+    'heard: while outbox.take(&mut batch, 128 << 10).await {
+        for slot in batch.drain(..) {
+            let mut bytes = Vec::new();
+            slot.write_to(&mut bytes);
+            if memchr::memmem::find(&bytes, b"ended by its token").is_some() {
+                break 'heard;
+            }
+        }
+    }
+    root.cancel();
+    assert_eq!(serving.await.unwrap().end, End::Cancelled);
+}
+
+#[tokio::test]
+async fn a_first_poll_is_outside_of_the_budget() {
+    let (mailbox, _posted) = mpsc::channel(10_000);
+    for at in 0..1_000 {
+        let mailbox: mpsc::Sender<i64> = mailbox.clone();
+        let mut handler = async move {
+            mailbox.send(at).await.unwrap();
+            None
+        }
+        .boxed();
+        assert!(first_poll(&mut handler).await.is_ready(), "post {at} had to wait");
+    }
 }
 
 #[path = "library_tests.rs"]

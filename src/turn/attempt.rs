@@ -22,7 +22,7 @@ pub(super) enum Attempt {
         answer: Answer,
         stop: StopReason,
         spent: Spent,
-        /// What was shown, if no message came of it.
+        /// What was shown where no message came of it.
         void: Option<Shown>,
     },
     /// With an error; what was shown is void or stays as an incomplete message.
@@ -37,6 +37,8 @@ pub(super) enum Attempt {
 pub(super) struct Shown {
     pub(super) message: MessageId,
     pub(super) tool_calls: Vec<ToolCallId>,
+    /// Whether some of it was text or reasoning.
+    pub(super) said: bool,
 }
 
 /// What a call cost.
@@ -118,26 +120,26 @@ fn answered(accumulator: Accumulator, stop: StopReason, model: &ResolvedModel) -
     let cut = matches!(stop, StopReason::MaxTokens | StopReason::WindowFull);
     let shown = shown(&accumulator);
     let answer = accumulator.finish(cut);
-    let void = shown.filter(|_| answer.message.is_none());
     Attempt::Answered {
+        void: shown.filter(|_| answer.message.is_none()),
         answer,
         stop,
         spent,
-        void,
     }
-}
-
-fn shown(accumulator: &Accumulator) -> Option<Shown> {
-    accumulator.has_shown().then(|| Shown {
-        message: accumulator.id().clone(),
-        tool_calls: accumulator.begun_calls(),
-    })
 }
 
 fn failed(accumulator: Accumulator, error: ProviderError, model: &ResolvedModel) -> Attempt {
     let spent = spent(&accumulator, model);
     let shown = shown(&accumulator);
     Attempt::Failed { error, shown, spent }
+}
+
+fn shown(accumulator: &Accumulator) -> Option<Shown> {
+    accumulator.has_shown().then(|| Shown {
+        message: accumulator.id().clone(),
+        tool_calls: accumulator.begun_calls(),
+        said: accumulator.has_said(),
+    })
 }
 
 fn spent(accumulator: &Accumulator, model: &ResolvedModel) -> Spent {

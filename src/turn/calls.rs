@@ -113,9 +113,21 @@ fn prepare(cx: &TurnContext, call: &mut Call) -> Result<Box<dyn PreparedCall>, S
         ));
     };
     let input = call.input.as_ref().map_err(Clone::clone)?;
-    let prepared = tool.clone().prepare(input)?;
-    call.title = text::one_line(&prepared.title(), 200);
+    let checked = std::panic::catch_unwind(AssertUnwindSafe(|| {
+        let prepared = tool.clone().prepare(input)?;
+        let title = text::one_line(&prepared.title(), 200);
+        Ok((prepared, title))
+    }));
+    let checked = checked.unwrap_or_else(|payload| Err(broken(call, &panic_text(payload.as_ref()))));
+    let (prepared, title) = checked?;
+    call.title = title;
     Ok(prepared)
+}
+
+/// What the model reads of a bug of ours.
+fn broken(call: &Call, why: &str) -> String {
+    tracing::error!(tool = call.name, error = why, "tool failed");
+    format!("the tool failed with an internal error ({why}); try another way")
 }
 
 async fn run_call(
@@ -303,9 +315,7 @@ fn verdict(
         ),
         Err(ToolError::Internal(why)) => {
             cx.totals.errors.add(1);
-            tracing::error!(tool = call.name, error = why, "tool failed");
-            let text = format!("the tool failed with an internal error ({why}); try another way");
-            (ToolCallStatus::Failed, failed(text))
+            (ToolCallStatus::Failed, failed(broken(call, &why)))
         }
     }
 }

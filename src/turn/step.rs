@@ -9,7 +9,7 @@ use super::port::Stopped;
 use super::transition::Outcome;
 use super::{ResolvedModel, TurnContext};
 use crate::base::{clock, random};
-use crate::domain::{AgentError, Block, Cost, ErrorCode, Event, Usage};
+use crate::domain::{AgentError, Cost, ErrorCode, Event, Usage};
 use crate::provider::{ProviderError, Request, RetryState, StopReason, Verdict};
 
 /// What the turn has used so far.
@@ -83,13 +83,10 @@ async fn conclude(
     answer: Answer,
     stop: StopReason,
 ) -> Result<StepEnd, Stopped> {
-    // Reasoning alone says nothing.
-    let said = answer.message.as_ref().is_some_and(|message| {
-        message
-            .content
-            .iter()
-            .any(|block| matches!(block, Block::Text(_)))
-    });
+    let said = answer
+        .message
+        .as_ref()
+        .is_some_and(|message| !message.text().trim().is_empty());
     if let Some(message) = answer.message {
         cx.port.emit(Event::Message(Arc::new(message))).await?;
     }
@@ -157,8 +154,8 @@ async fn call(
                 spent,
                 void,
             } => {
-                charge(cx, model, used, spent).await?;
                 retract(cx, void).await?;
+                charge(cx, model, used, spent).await?;
                 return Ok(Ok((answer, stop)));
             }
             Attempt::Failed { error, shown, spent } => {
@@ -177,6 +174,8 @@ async fn call(
                         pause(cx, delay).await?;
                     }
                     Verdict::GiveUp { .. } => {
+                        // Text stays, as an incomplete message; of calls alone nothing would.
+                        retract(cx, shown.filter(|shown| !shown.said)).await?;
                         let mut error = error.to_agent_error();
                         error.attempts = Some(retry.attempts());
                         return Ok(Err(error));

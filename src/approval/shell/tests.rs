@@ -39,6 +39,7 @@ fn parts() {
         ("'git status'", &["'git status'"]),
         ("a; b && c || d | e & f\ng", &["a", "b", "c", "d", "e", "f", "g"]),
         ("! a |& b", &["a", "b"]),
+        ("a | time -p b; time c", &["a", "time -p b", "c"]),
         ("time -p a", &["a"]),
         ("(a; b) && { c; }", &["a", "b", "c"]),
         (
@@ -58,6 +59,7 @@ fn parts() {
         ("(case x in a) b;; esac) | c", &["b", "c"]),
         ("function f { a; }; function g () (b)", &["a", "b"]),
         ("select x in a b; do c; done", &["c"]),
+        ("a 2>&-b c >& -d <&-e", &["a b c e >-d"]),
         ("a {x}> f b", &["a b >f"]),
         ("a 2>f b 12< g", &["a b >f <g"]),
         ("a <<E; b\n$(c)\nE\nd", &["a", "b", "c", "d"]),

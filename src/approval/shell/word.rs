@@ -382,13 +382,13 @@ pub(super) fn is_element(raw: &str) -> bool {
         .is_some_and(|at| raw[at..].starts_with('['))
 }
 
-/// `{NAME}` before a redirection: a variable gets the descriptor's number.
+/// `{NAME}` before a redirection: a variable gets the descriptor's number, the command no word.
 pub(super) fn is_descriptor_name(raw: &str) -> bool {
     raw.strip_prefix('{')
         .and_then(|raw| raw.strip_suffix('}'))
         .is_some_and(|name| {
-            let name = name.split('[').next().unwrap_or(name);
-            !name.is_empty() && name.chars().all(is_name_char)
+            name.starts_with(|c: char| is_name_char(c) && !c.is_ascii_digit())
+                && name.chars().all(is_name_char)
         })
 }
 

@@ -16,7 +16,7 @@ use super::keys::Draft;
 use super::screen::Screen;
 use super::style::{Ink, Painter};
 use super::turn::{Answers, Ended, Signals, Turn, Wish};
-use super::view::View;
+use super::view::{View, seq_of};
 use crate::base::clock::{self, Instant};
 use crate::config::Env;
 use crate::protocol::table::method;
@@ -221,8 +221,7 @@ impl Evidence {
 
     /// Durable events have no gap and no repeat.
     fn count(&mut self, told: &ServerNotification) {
-        let params = serde_json::to_value(told).unwrap_or_default();
-        if let Some(seq) = params["seq"].as_u64() {
+        if let Some(seq) = seq_of(told) {
             self.gaps += u32::from(seq != self.last_seq + 1);
             self.last_seq = seq;
         }

@@ -33,6 +33,7 @@ impl Service {
         }
         let folder = self.state.folder_of(&cwd);
         self.state.learn_trust(&folder).await;
+        self.state.tell_problems(&folder);
         if let Some(agent) = &params.agent {
             let known = self.state.configured.folder(&folder);
             if known.loaded.settings.agent(agent).is_none() {

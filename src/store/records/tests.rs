@@ -1,3 +1,5 @@
+//! Round trips of every record, and what the disk format looks like.
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 

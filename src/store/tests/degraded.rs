@@ -24,9 +24,8 @@ async fn a_full_disk_is_one_warning_and_is_written_later_in_order() {
     assert!(seen[0].ends_with("; events are kept in memory and written when the disk works again"));
     assert_eq!(seen[1..], ["unstored 1", "+b", "unstored 2"]);
 
-    let mut health = rig.store.writes.watch_health();
     rig.set_fault(None);
-    health.wait_for(|health| *health == Health::Ok).await.unwrap();
+    rig.store.writes.until_health(|health| health == Health::Ok).await;
     rig.send(append("ses_1", 3, note("c"))).await;
     rig.barrier().await;
     assert_eq!(

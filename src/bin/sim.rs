@@ -1,0 +1,153 @@
+//! The simulator's command line: `cargo run --release --features sim --bin sim -- --turns 100000 --seed 1`.
+#![expect(clippy::print_stdout, reason = "it is a program for a terminal")]
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use agentls::sim::{Report, WORLD_TURNS, simulate};
+use clap::Parser;
+
+/// Runs the real sessions, turns and store under a seed, and checks their invariants.
+#[derive(Parser)]
+#[command(name = "sim")]
+struct Args {
+    /// Turns in all.
+    #[arg(long, default_value_t = 5_000)]
+    turns: u64,
+    /// The first world's seed; each world after it has the next one.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Turns of one world.
+    #[arg(long, default_value_t = WORLD_TURNS)]
+    world: u64,
+    /// Runs each world twice and compares the fingerprints of all that happened.
+    #[arg(long)]
+    check_determinism: bool,
+    /// Goes on after a violation, and lists all of them.
+    #[arg(long)]
+    all: bool,
+    /// So many of the last lines are shown with a violation.
+    #[arg(long, default_value_t = 60)]
+    lines: usize,
+    /// Shows the lines of every world, and however long they are.
+    #[arg(long)]
+    whole: bool,
+    /// Where stores are kept meanwhile.
+    #[arg(long)]
+    data: Option<PathBuf>,
+}
+
+#[derive(Default)]
+struct Sum {
+    turns: u64,
+    worlds: u64,
+    crashes: u64,
+    ends: u64,
+    failures: u64,
+    counts: BTreeMap<String, u64>,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let data = args
+        .data
+        .clone()
+        .unwrap_or_else(std::env::temp_dir)
+        .join(format!("agentls-sim-{}", std::process::id()));
+    #[expect(clippy::disallowed_methods, reason = "real time, to tell the speed")]
+    let started = Instant::now();
+    let mut sum = Sum::default();
+    while sum.turns < args.turns {
+        let seed = args.seed + sum.worlds;
+        let report = match simulate(seed, args.world, &data, args.lines) {
+            Ok(report) => report,
+            Err(error) => {
+                println!("seed {seed}: the simulator failed: {error}");
+                return ExitCode::from(2);
+            }
+        };
+        if args.whole {
+            report.log.iter().for_each(|line| println!("{line}"));
+        }
+        sum.add(&report);
+        if let Some(failure) = &report.failure {
+            sum.failures += 1;
+            tell(&args, seed, failure, &report);
+            if !args.all {
+                return ExitCode::FAILURE;
+            }
+        }
+        if args.check_determinism {
+            match simulate(seed, args.world, &data, args.lines) {
+                Ok(again) if again.fingerprint == report.fingerprint => {}
+                Ok(again) => {
+                    println!("\nseed {seed} does not replay; the first difference in its last lines:");
+                    let differs = |(first, second)| first != second;
+                    let at = report.log.iter().zip(&again.log).position(differs).unwrap_or(0);
+                    for log in [&report.log, &again.log] {
+                        for line in &log[at.saturating_sub(5)..log.len().min(at + 3)] {
+                            println!("{}", line.chars().take(260).collect::<String>());
+                        }
+                        println!();
+                    }
+                    return ExitCode::FAILURE;
+                }
+                Err(error) => {
+                    println!("seed {seed}: the simulator failed: {error}");
+                    return ExitCode::from(2);
+                }
+            }
+        }
+        if sum.worlds.is_multiple_of(10) {
+            print!("\r{} turns in {} worlds", sum.turns, sum.worlds);
+            // Only a sign of life.
+            let _ = std::io::stdout().flush();
+        }
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    println!(
+        "\r{} turns in {} worlds, {} crashes, {} ends, {} violations; {:.1} s, {:.0} turns a second",
+        sum.turns,
+        sum.worlds,
+        sum.crashes,
+        sum.ends,
+        sum.failures,
+        seconds,
+        sum.turns as f64 / seconds
+    );
+    for (what, count) in &sum.counts {
+        println!("{count:>9} {what}");
+    }
+    match sum.failures {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}
+
+impl Sum {
+    fn add(&mut self, report: &Report) {
+        self.worlds += 1;
+        self.turns += report.turns.max(1);
+        self.crashes += report.crashes;
+        self.ends += report.ends;
+        for (what, count) in &report.counts {
+            *self.counts.entry(what.clone()).or_default() += count;
+        }
+    }
+}
+
+fn tell(args: &Args, seed: u64, failure: &str, report: &Report) {
+    let failure: String = failure.chars().take(1_500).collect();
+    println!("\nseed {seed}: {failure}");
+    if args.all {
+        return;
+    }
+    println!("{}", report.temper);
+    for line in &report.log {
+        println!("{}", line.chars().take(260).collect::<String>());
+    }
+    println!("again: sim --seed {seed} --turns 1 --world {}", args.world);
+}

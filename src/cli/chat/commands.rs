@@ -1,0 +1,311 @@
+//! What the slash commands do.
+
+use std::path::Path;
+
+use super::slash::{COMMANDS, MODES, Slash, mode_name};
+use super::{Chat, Next};
+use crate::base::clock;
+use crate::cli::client::ClientError;
+use crate::cli::sessions::when;
+use crate::cli::style::{Ink, dollars, fit, tokens};
+use crate::protocol::table::method;
+use crate::protocol::{
+    Effort, EmptyResult, GrantScope, ListGrantsParams, ListGrantsResult, ListModelsParams, ListModelsResult,
+    ListSessionsParams, ListSessionsResult, ListToolsParams, ListToolsResult, Mode, ProviderHealth,
+    ReloadConfigParams, ReloadConfigResult, RenameSessionParams, RevokeGrantParams, SetModeParams,
+    SetModelParams, SetTrustParams,
+};
+
+impl Chat {
+    pub(super) async fn command(&mut self, command: Slash) -> Result<Next, ClientError> {
+        match command {
+            Slash::Help => self.help(),
+            Slash::Model(None, _) => self.models().await?,
+            Slash::Model(Some(model), effort) => self.set_model(model, effort).await?,
+            Slash::Mode(None) => self.modes(),
+            Slash::Mode(Some(mode)) => self.set_mode(mode).await?,
+            Slash::Sessions(words) => self.sessions(words).await?,
+            Slash::Load(which) => {
+                let id = numbered(&self.listed, which);
+                self.switch(id).await?;
+            }
+            Slash::New => self.fresh().await?,
+            Slash::Resume => return self.resume().await,
+            Slash::Cost => self.cost(),
+            Slash::Tools => self.tools().await?,
+            Slash::Grants => self.grants().await?,
+            Slash::Revoke(which) => {
+                let grant_id = numbered(&self.granted, which);
+                let _: EmptyResult = self
+                    .client
+                    .request(method::REVOKE_GRANT, &RevokeGrantParams { grant_id })
+                    .await?;
+                self.done("taken back");
+            }
+            Slash::Title(title) => {
+                let session_id = self.session.clone();
+                let params = RenameSessionParams { session_id, title };
+                let _: EmptyResult = self.client.request(method::RENAME_SESSION, &params).await?;
+                self.done("the session has its title");
+            }
+            Slash::Trust(trusted) => {
+                let folder = self.launch.folder.display().to_string();
+                let params = SetTrustParams { folder, trusted };
+                let _: EmptyResult = self.client.request(method::SET_TRUST, &params).await?;
+                self.done(if trusted {
+                    "this folder is trusted"
+                } else {
+                    "this folder is not trusted"
+                });
+            }
+            Slash::Reload => self.reload().await?,
+            Slash::Quit => return Ok(Next::Leave),
+        }
+        Ok(Next::GoOn)
+    }
+
+    fn done(&mut self, what: &str) {
+        self.view.note(Ink::Green, &format!("✓ {what}"));
+    }
+
+    fn help(&mut self) {
+        let painter = self.view.screen.painter;
+        for told in &COMMANDS {
+            let usage = painter.paint(Ink::Cyan, &format!("{:<32}", told.usage));
+            self.view.screen.line(&format!("  {usage} {}", told.does));
+        }
+        for line in [
+            "",
+            "@path in a prompt points at a file, @path:10-20 at lines of it; Tab completes.",
+            "A \\ at the end of a line goes on in the next. A question is answered by y, n, s or a.",
+        ] {
+            self.view.screen.line(&painter.dim(line));
+        }
+    }
+
+    async fn models(&mut self) -> Result<(), ClientError> {
+        let params = ListModelsParams {
+            session_id: Some(self.session.clone()),
+        };
+        let listed: ListModelsResult = self.client.request(method::LIST_MODELS, &params).await?;
+        let painter = self.view.screen.painter;
+        for model in &listed.models {
+            let mark = if model.current {
+                painter.paint(Ink::Green, "●")
+            } else {
+                " ".to_owned()
+            };
+            let mut about = Vec::new();
+            about.extend(
+                model
+                    .context_window
+                    .map(|window| format!("{} window", tokens(window))),
+            );
+            about.extend(
+                model
+                    .price
+                    .map(|price| format!("${}/${} per million", price.input, price.output)),
+            );
+            let name = fit(&model.model, 48);
+            self.view
+                .screen
+                .line(&format!("{mark} {name:<48} {}", painter.dim(&about.join(", "))));
+        }
+        for provider in &listed.providers {
+            let ill = matches!(
+                provider.health,
+                ProviderHealth::Failing | ProviderHealth::NotConfigured
+            );
+            if let (true, Some(message)) = (ill, &provider.message) {
+                self.view
+                    .note(Ink::Yellow, &format!("! {}: {message}", provider.provider));
+            }
+        }
+        if listed.models.is_empty() {
+            self.view.note(
+                Ink::Yellow,
+                "no model is configured; `agentls doctor` says what to do",
+            );
+        }
+        Ok(())
+    }
+
+    async fn set_model(&mut self, model: String, effort: Option<Effort>) -> Result<(), ClientError> {
+        let params = SetModelParams {
+            session_id: self.session.clone(),
+            model: model.clone(),
+            effort,
+        };
+        let _: EmptyResult = self.client.request(method::SET_MODEL, &params).await?;
+        self.done(&format!("{model} answers from now on"));
+        Ok(())
+    }
+
+    fn modes(&mut self) {
+        let painter = self.view.screen.painter;
+        for (mode, name, means) in MODES {
+            let mark = if mode == self.mode {
+                painter.paint(Ink::Green, "●")
+            } else {
+                " ".to_owned()
+            };
+            self.view
+                .screen
+                .line(&format!("{mark} {name:<9} {}", painter.dim(means)));
+        }
+    }
+
+    async fn set_mode(&mut self, mode: Mode) -> Result<(), ClientError> {
+        let session_id = self.session.clone();
+        let _: EmptyResult = self
+            .client
+            .request(method::SET_MODE, &SetModeParams { session_id, mode })
+            .await?;
+        self.mode = mode;
+        self.done(&format!("mode {}", mode_name(mode)));
+        Ok(())
+    }
+
+    async fn sessions(&mut self, words: Option<String>) -> Result<(), ClientError> {
+        let params = ListSessionsParams {
+            query: words,
+            limit: Some(20),
+            ..ListSessionsParams::default()
+        };
+        let listed: ListSessionsResult = self.client.request(method::LIST_SESSIONS, &params).await?;
+        let painter = self.view.screen.painter;
+        let now = clock::wall_ms();
+        let width = self.view.screen.width();
+        for (number, session) in listed.sessions.iter().enumerate() {
+            let here = if session.session_id == self.session {
+                "●"
+            } else {
+                " "
+            };
+            let title = fit(
+                session.title.as_deref().unwrap_or("(no prompt yet)"),
+                width.saturating_sub(40),
+            );
+            let folder = short_path(Path::new(&session.cwd), self.home.as_deref());
+            let about = format!("{} · {}", when(session.updated_at, now), fit(&folder, 30));
+            let line = format!("{:>3} {here} {title}  {}", number + 1, painter.dim(&about));
+            self.view.screen.line(&line);
+            if let Some(snippet) = &session.snippet {
+                self.view.note(
+                    Ink::Dim,
+                    &format!("        {}", fit(snippet, width.saturating_sub(10))),
+                );
+            }
+        }
+        let none = listed.sessions.is_empty();
+        self.view
+            .note(Ink::Dim, if none { "none" } else { "/load NUMBER opens one" });
+        self.listed = listed
+            .sessions
+            .into_iter()
+            .map(|session| session.session_id)
+            .collect();
+        Ok(())
+    }
+
+    fn cost(&mut self) {
+        let line = match self.view.usage() {
+            None => "nothing was asked yet".to_owned(),
+            Some(usage) => {
+                let spent = &usage.session;
+                let tokens_in = spent.tokens.input_tokens
+                    + spent.tokens.cache_read_tokens
+                    + spent.tokens.cache_write_tokens;
+                let cost = spent.cost_usd.map_or("price not known".to_owned(), dollars);
+                format!(
+                    "{cost} · {} tokens in ({} from the cache), {} out · context {} of {}",
+                    tokens(tokens_in),
+                    tokens(spent.tokens.cache_read_tokens),
+                    tokens(spent.tokens.output_tokens),
+                    tokens(usage.context_used),
+                    tokens(usage.context_window),
+                )
+            }
+        };
+        self.view.note(Ink::Dim, &line);
+    }
+
+    async fn tools(&mut self) -> Result<(), ClientError> {
+        let params = ListToolsParams {
+            session_id: Some(self.session.clone()),
+        };
+        let listed: ListToolsResult = self.client.request(method::LIST_TOOLS, &params).await?;
+        let painter = self.view.screen.painter;
+        let room = self.view.screen.width().saturating_sub(16);
+        for tool in &listed.tools {
+            let first = tool.description.split(". ").next().unwrap_or_default();
+            self.view
+                .screen
+                .line(&format!("  {:<13} {}", tool.name, painter.dim(&fit(first, room))));
+        }
+        Ok(())
+    }
+
+    async fn grants(&mut self) -> Result<(), ClientError> {
+        let params = ListGrantsParams {
+            session_id: Some(self.session.clone()),
+        };
+        let listed: ListGrantsResult = self.client.request(method::LIST_GRANTS, &params).await?;
+        let painter = self.view.screen.painter;
+        for (number, grant) in listed.grants.iter().enumerate() {
+            let scope = match grant.scope {
+                GrantScope::Session => "this session",
+                GrantScope::Workspace => "this folder, always",
+            };
+            let rule = fit(&grant.rule, 60);
+            self.view
+                .screen
+                .line(&format!("{:>3}  {rule}  {}", number + 1, painter.dim(scope)));
+        }
+        let none = listed.grants.is_empty();
+        let line = if none {
+            "nothing was allowed beyond single calls"
+        } else {
+            "/revoke NUMBER takes one back"
+        };
+        self.view.note(Ink::Dim, line);
+        self.granted = listed.grants.into_iter().map(|grant| grant.grant_id).collect();
+        Ok(())
+    }
+
+    async fn reload(&mut self) -> Result<(), ClientError> {
+        let result: ReloadConfigResult = self
+            .client
+            .request(method::RELOAD_CONFIG, &ReloadConfigParams {})
+            .await?;
+        for problem in &result.problems {
+            let line = problem.line.map(|line| format!(":{line}")).unwrap_or_default();
+            self.view.note(
+                Ink::Yellow,
+                &format!("! {}{line}: {}", problem.file, problem.message),
+            );
+        }
+        if result.problems.is_empty() {
+            self.done("the configuration was read again; nothing is wrong in it");
+        }
+        Ok(())
+    }
+}
+
+/// A number of a list as the id it stands for; anything else is an id.
+fn numbered(listed: &[String], which: String) -> String {
+    let number = which
+        .parse::<usize>()
+        .ok()
+        .and_then(|number| number.checked_sub(1));
+    number.and_then(|at| listed.get(at).cloned()).unwrap_or(which)
+}
+
+/// A path with `~` for the home folder.
+pub(in crate::cli) fn short_path(path: &Path, home: Option<&Path>) -> String {
+    match home.and_then(|home| path.strip_prefix(home).ok()) {
+        Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
+        Some(rest) => format!("~/{}", rest.display()),
+        None => path.display().to_string(),
+    }
+}

@@ -1,0 +1,212 @@
+//! The prompt: a line editor with a history, and completion of commands and files.
+//!
+//! The library reads the terminal on a thread of its own while the rest of the client goes on.
+
+use std::borrow::Cow;
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use rustyline::completion::{Completer, Pair};
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::FileHistory;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{CompletionType, Config, Context, Editor, Helper};
+
+use super::slash::{MODES, names};
+use crate::cli::style::{Ink, Painter};
+
+const HISTORY: usize = 1_000;
+/// What is completed is not longer than this.
+const CANDIDATES: usize = 200;
+
+/// What came of the prompt.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    Words(String),
+    /// Ctrl-C; what stood there is gone.
+    Interrupted,
+    /// Ctrl-D, or the terminal is gone.
+    End,
+}
+
+/// The line editor.
+pub(super) struct Input {
+    editor: Editor<Help, FileHistory>,
+    history: Option<PathBuf>,
+}
+
+impl Input {
+    /// With the history of `state_dir`, if it can be had.
+    pub(super) fn open(
+        painter: Painter,
+        folder: &Path,
+        state_dir: Option<&Path>,
+    ) -> Result<Self, ReadlineError> {
+        let config = Config::builder()
+            .max_history_size(HISTORY)?
+            .history_ignore_dups(true)?
+            .history_ignore_space(true)
+            .completion_type(CompletionType::List)
+            .bracketed_paste(true)
+            .build();
+        let mut editor = Editor::with_config(config)?;
+        editor.set_helper(Some(Help {
+            painter,
+            folder: folder.to_path_buf(),
+        }));
+        // What people ask is theirs alone: the folder and the file are the owner's.
+        let history = state_dir.and_then(|dir| {
+            let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
+            made.ok().map(|()| dir.join("chat_history"))
+        });
+        if let Some(history) = &history {
+            // The first time there is none.
+            let _ = editor.load_history(history);
+        }
+        Ok(Self { editor, history })
+    }
+
+    /// Reads a line that begins with `draft`. Blocks.
+    pub(super) fn read(&mut self, draft: &str) -> Line {
+        let read = match draft {
+            "" => self.editor.readline("› "),
+            draft => self.editor.readline_with_initial("› ", (draft, "")),
+        };
+        match read {
+            Ok(line) => {
+                let line = line.replace("\\\n", "\n");
+                self.keep(&line);
+                Line::Words(line)
+            }
+            Err(ReadlineError::Interrupted) => Line::Interrupted,
+            Err(_) => Line::End,
+        }
+    }
+
+    fn keep(&mut self, line: &str) {
+        if line.trim().is_empty() || !self.editor.add_history_entry(line).unwrap_or(false) {
+            return;
+        }
+        if let Some(history) = &self.history {
+            // Another chat may have written meanwhile, so it is added to. Without a history the chat goes on.
+            let _ = self.editor.append_history(history);
+        }
+    }
+}
+
+struct Help {
+    painter: Painter,
+    folder: PathBuf,
+}
+
+impl Helper for Help {}
+
+impl Hinter for Help {
+    type Hint = String;
+}
+
+impl Highlighter for Help {
+    fn highlight_prompt<'b, 's: 'b, 'p: 'b>(&'s self, prompt: &'p str, _default: bool) -> Cow<'b, str> {
+        self.painter.paint(Ink::BoldCyan, prompt).into()
+    }
+}
+
+impl Validator for Help {
+    /// A backslash at the end goes on in the next line.
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        Ok(match context.input().ends_with('\\') {
+            true => ValidationResult::Incomplete,
+            false => ValidationResult::Valid(None),
+        })
+    }
+}
+
+impl Completer for Help {
+    type Candidate = Pair;
+
+    fn complete(&self, line: &str, pos: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
+        let (start, found) = complete(&line[..pos], &self.folder);
+        let pairs = found.into_iter().map(|text| Pair {
+            display: text.clone(),
+            replacement: text,
+        });
+        Ok((start, pairs.collect()))
+    }
+}
+
+/// What the end of `line` could become, and where it begins.
+fn complete(line: &str, folder: &Path) -> (usize, Vec<String>) {
+    if line.starts_with('/') && !line.contains(' ') {
+        return (
+            0,
+            names()
+                .filter(|name| name.starts_with(line))
+                .map(|name| format!("{name} "))
+                .collect(),
+        );
+    }
+    if let Some(begun) = line.strip_prefix("/mode ") {
+        let modes = MODES.iter().map(|(_, name, _)| (*name).to_owned());
+        return (6, modes.filter(|name| name.starts_with(begun)).collect());
+    }
+    let start = line.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+    match line[start..].strip_prefix('@') {
+        Some(begun) => (start + 1, files(begun, folder)),
+        None => (line.len(), Vec::new()),
+    }
+}
+
+fn files(begun: &str, folder: &Path) -> Vec<String> {
+    let (dir, name) = begun
+        .rsplit_once('/')
+        .map_or(("", begun), |(dir, name)| (dir, name));
+    let prefix = &begun[..begun.len() - name.len()];
+    let Ok(entries) = fs::read_dir(folder.join(dir)) else {
+        return Vec::new();
+    };
+    let mut found: Vec<String> = entries
+        .filter_map(Result::ok)
+        .filter_map(|entry| {
+            let text = entry.file_name().into_string().ok()?;
+            let hidden = text.starts_with('.') && !name.starts_with('.');
+            if hidden || !text.starts_with(name) {
+                return None;
+            }
+            let end = if entry.path().is_dir() { "/" } else { "" };
+            Some(format!("{prefix}{text}{end}"))
+        })
+        .collect();
+    found.sort();
+    found.truncate(CANDIDATES);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn completes_commands_modes_and_files() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("src")).unwrap();
+        for file in ["src/a.rs", "src/b.rs", "set.txt", ".hidden"] {
+            fs::write(folder.path().join(file), "").unwrap();
+        }
+        let complete = |line: &str| complete(line, folder.path());
+        assert_eq!(
+            complete("/mod"),
+            (0, vec!["/model ".to_owned(), "/mode ".to_owned()])
+        );
+        assert_eq!(complete("/mode au"), (6, vec!["autoEdit".to_owned()]));
+        assert_eq!(
+            complete("see @s"),
+            (5, vec!["set.txt".to_owned(), "src/".to_owned()])
+        );
+        assert_eq!(complete("@src/a"), (1, vec!["src/a.rs".to_owned()]));
+        assert_eq!(complete("@nowhere/a"), (1, Vec::new()));
+        assert_eq!(complete("word"), (4, Vec::new()));
+    }
+}

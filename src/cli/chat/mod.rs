@@ -1,0 +1,399 @@
+//! `agentls chat`: a terminal client for real work.
+//!
+//! One loop: a line is read, it is a command or a prompt, a prompt's turn is seen through. When the server
+//! crashes it is started again and the session is loaded; nothing that was typed is lost.
+
+mod commands;
+mod input;
+pub(in crate::cli) mod slash;
+
+use std::path::{Path, PathBuf};
+
+pub(in crate::cli) use commands::short_path;
+use input::{Input, Line};
+use slash::{content, mode_name};
+
+use super::client::{Client, ClientError, Incoming, Launch};
+use super::keys::Draft;
+use super::screen::Screen;
+use super::style::{Ink, Painter};
+use super::turn::{Answers, Asked, Ended, Signals, TWICE, Turn, Wish};
+use super::view::{View, seq_of};
+use crate::base::clock::{self, Instant};
+use crate::config::{Env, Places};
+use crate::protocol::table::method;
+use crate::protocol::{
+    ListModelsParams, ListModelsResult, ListSessionsParams, ListSessionsResult, LoadSessionParams,
+    LoadSessionResult, Mode, NewSessionParams, NewSessionResult, PromptParams, ResumeTurnParams,
+    ServerNotification,
+};
+
+/// Events of a loaded session that are shown.
+const SHOWN: u32 = 200;
+
+/// What to talk in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Which {
+    New,
+    /// The one used last in the folder.
+    Last,
+    Id(String),
+}
+
+/// What ends a chat before its end.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ChatError {
+    #[error("chat needs a terminal; for scripts there is `agentls run -p \"…\"`")]
+    NoTerminal,
+    #[error("the terminal cannot be used: {0}")]
+    Terminal(#[from] rustyline::error::ReadlineError),
+    #[error("signals cannot be listened to: {0}")]
+    Signals(std::io::Error),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+}
+
+/// Runs it; the exit code.
+pub(super) async fn chat(
+    which: Which,
+    launch: Launch,
+    env: &Env,
+    config: Option<&Path>,
+    terminal: bool,
+) -> Result<i32, ChatError> {
+    if !terminal {
+        return Err(ChatError::NoTerminal);
+    }
+    let painter = Painter::of(env, true);
+    let signals = Signals::listen().map_err(ChatError::Signals)?;
+    let places = Places::of(env, config);
+    let state_dir = places.as_ref().map(|places| places.state_dir.as_path());
+    let input = Input::open(painter, &launch.folder, state_dir)?;
+    let client = Client::start(&launch).await?;
+    let mut chat = Chat {
+        view: View::new(Screen::stdout(true, painter)),
+        client,
+        signals,
+        input: Some(input),
+        draft: Draft::default(),
+        session: String::new(),
+        mode: Mode::Ask,
+        seq: 0,
+        listed: Vec::new(),
+        granted: Vec::new(),
+        home: env.home().map(Path::to_path_buf),
+        launch,
+    };
+    chat.open(which).await?;
+    chat.converse().await?;
+    chat.client.close().await;
+    Ok(0)
+}
+
+struct Chat {
+    view: View,
+    client: Client,
+    signals: Signals,
+    /// Away while a line is read.
+    input: Option<Input>,
+    draft: Draft,
+    session: String,
+    mode: Mode,
+    /// The last event that was seen.
+    seq: u64,
+    /// Sessions as they were listed last, for their numbers.
+    listed: Vec<String>,
+    granted: Vec<String>,
+    home: Option<PathBuf>,
+    launch: Launch,
+}
+
+/// What to do after a line.
+#[derive(PartialEq, Eq)]
+enum Next {
+    GoOn,
+    Leave,
+}
+
+impl Chat {
+    async fn converse(&mut self) -> Result<(), ClientError> {
+        let mut interrupted: Option<Instant> = None;
+        loop {
+            let line = self.read_line().await?;
+            let line = match line {
+                Line::End => return Ok(()),
+                Line::Interrupted => {
+                    let now = clock::now();
+                    if interrupted.is_some_and(|before| now.saturating_duration_since(before) < TWICE) {
+                        return Ok(());
+                    }
+                    interrupted = Some(now);
+                    self.view.note(Ink::Dim, "Ctrl-C again, or Ctrl-D, leaves");
+                    continue;
+                }
+                Line::Words(line) if line.trim().is_empty() => continue,
+                Line::Words(line) => line,
+            };
+            interrupted = None;
+            let done = match slash::parse(&line) {
+                Some(Ok(command)) => self.command(command).await,
+                Some(Err(why)) => {
+                    self.view.note(Ink::Yellow, &why);
+                    Ok(Next::GoOn)
+                }
+                None => self.prompt(&line).await,
+            };
+            match done {
+                Ok(Next::GoOn) => {}
+                Ok(Next::Leave) => return Ok(()),
+                Err(ClientError::Ended(why)) => self.restart(&why).await?,
+                Err(error) => self.view.note(Ink::Red, &format!("✗ {error}")),
+            }
+        }
+    }
+
+    /// Reads a line, and what the server says meanwhile.
+    async fn read_line(&mut self) -> Result<Line, ClientError> {
+        let Some(mut input) = self.input.take() else {
+            return Ok(Line::End);
+        };
+        self.view.screen.gap();
+        let saved = rustix::termios::tcgetattr(std::io::stdin());
+        let draft = std::mem::take(&mut self.draft).text;
+        let mut reading = tokio::task::spawn_blocking(move || {
+            let line = input.read(&draft);
+            (input, line)
+        });
+        let mut said = Vec::new();
+        let mut ended = None;
+        let (input, line) = loop {
+            tokio::select! { biased;
+                read = &mut reading => match read {
+                    Ok(read) => break read,
+                    Err(_) => return Ok(Line::End),
+                },
+                asked = self.signals.next() => if asked == Asked::Leave {
+                    // The thread that reads stays behind; its terminal is left as it was found.
+                    if let Ok(saved) = &saved {
+                        let now = rustix::termios::OptionalActions::Now;
+                        let _ = rustix::termios::tcsetattr(std::io::stdin(), now, saved);
+                    }
+                    return Ok(Line::End);
+                },
+                incoming = self.client.next(), if ended.is_none() => match incoming {
+                    Ok(Incoming::Notification(told)) => said.push(told),
+                    Ok(Incoming::Answer(..)) => {}
+                    Err(error) => ended = Some(error),
+                },
+            }
+        };
+        self.input = Some(input);
+        self.view.screen.entered();
+        for told in said {
+            self.saw(&told);
+            self.view.event(&told);
+        }
+        if let (Some(ClientError::Ended(why)), Line::Words(_)) = (ended, &line) {
+            self.restart(&why).await?;
+        }
+        Ok(line)
+    }
+
+    fn saw(&mut self, told: &ServerNotification) {
+        self.seq = seq_of(told).unwrap_or(self.seq);
+        if let ServerNotification::SessionUpdated(updated) = told {
+            self.mode = updated.mode.unwrap_or(self.mode);
+        }
+    }
+
+    async fn prompt(&mut self, line: &str) -> Result<Next, ClientError> {
+        let params = PromptParams {
+            session_id: self.session.clone(),
+            prompt: content(line, &self.launch.folder),
+        };
+        let sent = self.client.begin(method::PROMPT, &params).await;
+        if sent.is_err() {
+            // It did not arrive, so it stands in the next line.
+            line.clone_into(&mut self.draft.text);
+        }
+        self.see_through(sent?).await
+    }
+
+    async fn resume(&mut self) -> Result<Next, ClientError> {
+        let params = ResumeTurnParams {
+            session_id: self.session.clone(),
+        };
+        let id = self.client.begin(method::RESUME_TURN, &params).await?;
+        self.see_through(id).await
+    }
+
+    async fn see_through(&mut self, id: u64) -> Result<Next, ClientError> {
+        let (mut seq, mut mode) = (self.seq, self.mode);
+        let mut watch = |told: &ServerNotification| {
+            seq = seq_of(told).unwrap_or(seq);
+            if let ServerNotification::SessionUpdated(updated) = told {
+                mode = updated.mode.unwrap_or(mode);
+            }
+            Wish::GoOn
+        };
+        let turn = Turn {
+            client: &mut self.client,
+            view: &mut self.view,
+            signals: &mut self.signals,
+            session: &self.session,
+            answers: Answers::Person,
+            draft: &mut self.draft,
+            watch: &mut watch,
+        };
+        let ended = turn.run(id).await;
+        (self.seq, self.mode) = (seq, mode);
+        self.view.rest();
+        let Ended { result, leave } = ended?;
+        if let Some(Err(error)) = result {
+            return Err(error);
+        }
+        Ok(if leave { Next::Leave } else { Next::GoOn })
+    }
+
+    /// The server is gone: another takes its place, and the session goes on where it was.
+    async fn restart(&mut self, why: &str) -> Result<(), ClientError> {
+        self.view.rest();
+        let why = if why.is_empty() {
+            String::new()
+        } else {
+            format!(" ({why})")
+        };
+        self.view.screen.gap();
+        self.view.note(
+            Ink::Yellow,
+            &format!("! the server has ended{why}; it is started again"),
+        );
+        self.client = Client::start(&self.launch).await?;
+        if self.session.is_empty() {
+            return Ok(());
+        }
+        let loaded = self.load(Some(self.seq), 1_000).await?;
+        let resumable = loaded.state.resumable_turn_id.is_some();
+        self.replay(loaded);
+        let line = match resumable {
+            true => "the session is loaded; /resume goes on with the interrupted turn",
+            false => "the session is loaded",
+        };
+        self.view.note(Ink::Dim, line);
+        Ok(())
+    }
+
+    async fn open(&mut self, which: Which) -> Result<(), ClientError> {
+        let id = match which {
+            Which::New => None,
+            Which::Id(id) => Some(id),
+            Which::Last => self.last_session().await?,
+        };
+        match id {
+            Some(id) => self.switch(id).await?,
+            None => self.fresh().await?,
+        }
+        Ok(())
+    }
+
+    async fn last_session(&mut self) -> Result<Option<String>, ClientError> {
+        let params = ListSessionsParams {
+            cwd: Some(self.launch.folder.display().to_string()),
+            limit: Some(1),
+            ..ListSessionsParams::default()
+        };
+        let listed: ListSessionsResult = self.client.request(method::LIST_SESSIONS, &params).await?;
+        if listed.sessions.is_empty() {
+            self.view.note(
+                Ink::Dim,
+                "there is no session in this folder yet; this is a new one",
+            );
+        }
+        Ok(listed
+            .sessions
+            .into_iter()
+            .next()
+            .map(|session| session.session_id))
+    }
+
+    async fn fresh(&mut self) -> Result<(), ClientError> {
+        let params = NewSessionParams {
+            cwd: Some(self.launch.folder.display().to_string()),
+            ..NewSessionParams::default()
+        };
+        let created: NewSessionResult = self.client.request(method::NEW_SESSION, &params).await?;
+        (self.session, self.seq, self.mode) = (created.session_id, created.seq, created.mode);
+        self.head(None).await
+    }
+
+    async fn switch(&mut self, id: String) -> Result<(), ClientError> {
+        let before = std::mem::replace(&mut self.session, id);
+        match self.load(None, SHOWN).await {
+            Ok(loaded) => {
+                let title = loaded.state.title.clone();
+                self.head(title.as_deref()).await?;
+                let resumable = loaded.state.resumable_turn_id.is_some();
+                self.replay(loaded);
+                if resumable {
+                    self.view.note(Ink::Dim, "/resume goes on with the last turn");
+                }
+                Ok(())
+            }
+            Err(error) => {
+                self.session = before;
+                Err(error)
+            }
+        }
+    }
+
+    async fn load(&mut self, after: Option<u64>, tail: u32) -> Result<LoadSessionResult, ClientError> {
+        let params = LoadSessionParams {
+            session_id: self.session.clone(),
+            after_seq: after,
+            before_seq: None,
+            tail: Some(tail),
+            read_only: false,
+        };
+        self.client.request(method::LOAD_SESSION, &params).await
+    }
+
+    fn replay(&mut self, loaded: LoadSessionResult) {
+        if loaded.has_earlier {
+            self.view.note(Ink::Dim, "… earlier events are not shown");
+        }
+        (self.seq, self.mode) = (loaded.seq, loaded.state.mode);
+        let events = loaded.events.into_iter();
+        self.view.replay(
+            events.filter_map(|event| {
+                ServerNotification::parse(&event.method, event.params).and_then(Result::ok)
+            }),
+        );
+    }
+
+    /// Where one is: version, folder, model, mode.
+    async fn head(&mut self, title: Option<&str>) -> Result<(), ClientError> {
+        let params = ListModelsParams {
+            session_id: Some(self.session.clone()),
+        };
+        let models: ListModelsResult = self.client.request(method::LIST_MODELS, &params).await?;
+        let current = models.models.iter().find(|model| model.current);
+        let painter = self.view.screen.painter;
+        let folder = short_path(&self.launch.folder, self.home.as_deref());
+        self.view.screen.gap();
+        let name = painter.paint(Ink::Bold, concat!("agentls ", env!("CARGO_PKG_VERSION")));
+        let title = title.map(|title| format!(" · {title}")).unwrap_or_default();
+        self.view
+            .screen
+            .line(&format!("{name}{}", painter.dim(&format!(" · {folder}{title}"))));
+        let model = current.map_or("no model chosen yet", |model| model.model.as_str());
+        self.view.note(
+            Ink::Dim,
+            &format!("{model} · mode {} · /help lists commands", mode_name(self.mode)),
+        );
+        self.view.note(
+            Ink::Dim,
+            "Ctrl-C cancels a turn · what you type while it runs is sent to it with Enter · Ctrl-D leaves",
+        );
+        Ok(())
+    }
+}

@@ -1,0 +1,276 @@
+//! What a line at the prompt is: a slash command or words for the agent; and what words point at files.
+
+use std::path::Path;
+
+use crate::base::uri;
+use crate::protocol::{Effort, Mode, Position, PromptBlock, PromptContent, Range};
+
+/// A command.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Slash {
+    Help,
+    Model(Option<String>, Option<Effort>),
+    Mode(Option<Mode>),
+    /// Words to look for.
+    Sessions(Option<String>),
+    /// A number of the last list, or an id.
+    Load(String),
+    New,
+    Resume,
+    Cost,
+    Tools,
+    Grants,
+    Revoke(String),
+    Title(String),
+    Trust(bool),
+    Reload,
+    Quit,
+}
+
+/// One line of the help.
+pub(super) struct Told {
+    pub(super) usage: &'static str,
+    pub(super) does: &'static str,
+}
+
+const fn told(usage: &'static str, does: &'static str) -> Told {
+    Told { usage, does }
+}
+
+/// All commands, in the order of the help.
+pub(super) const COMMANDS: [Told; 15] = [
+    told("/help", "this list"),
+    told(
+        "/model [NAME [low|medium|high]]",
+        "the models there are, or the one to use and how hard it thinks",
+    ),
+    told("/mode [plan|ask|autoEdit|full]", "how freely the agent may act"),
+    told("/resume", "go on with the turn that was cancelled or interrupted"),
+    told("/new", "a new session"),
+    told("/sessions [WORDS]", "sessions, or those in which the words stand"),
+    told("/load NUMBER|ID", "another session"),
+    told("/title TEXT", "give this session a title"),
+    told("/cost", "tokens and dollars of this session"),
+    told("/tools", "what the agent can use"),
+    told("/grants", "what was allowed for longer"),
+    told("/revoke NUMBER|ID", "take a grant back"),
+    told(
+        "/trust yes|no",
+        "whether this folder's own settings count in full",
+    ),
+    told("/reload", "read the configuration again"),
+    told("/quit", "leave (also Ctrl-D)"),
+];
+
+/// The modes and what they mean.
+pub(super) const MODES: [(Mode, &str, &str); 4] = [
+    (Mode::Plan, "plan", "reads only"),
+    (
+        Mode::Ask,
+        "ask",
+        "reads are free; edits, commands and the network ask",
+    ),
+    (
+        Mode::AutoEdit,
+        "autoEdit",
+        "edits inside the workspace are free too",
+    ),
+    (Mode::Full, "full", "all is free"),
+];
+
+/// The mode's name.
+pub(super) fn mode_name(mode: Mode) -> &'static str {
+    MODES
+        .iter()
+        .find(|(known, _, _)| *known == mode)
+        .map_or("", |(_, name, _)| name)
+}
+
+/// The command's names, for completion.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    COMMANDS.iter().filter_map(|told| told.usage.split(' ').next())
+}
+
+/// A line as a command; none when it is words for the agent. A path is no command.
+pub(super) fn parse(line: &str) -> Option<Result<Slash, String>> {
+    let bare = line.trim().strip_prefix('/')?;
+    let (name, rest) = bare.split_once(char::is_whitespace).unwrap_or((bare, ""));
+    if name.contains('/') || name.is_empty() {
+        return None;
+    }
+    let rest = rest.trim();
+    let some = (!rest.is_empty()).then(|| rest.to_owned());
+    let needed = || some.clone().ok_or_else(|| usage(name));
+    Some(match name {
+        "help" | "?" => Ok(Slash::Help),
+        "model" => model(rest),
+        "mode" => match rest {
+            "" => Ok(Slash::Mode(None)),
+            named => MODES
+                .iter()
+                .find(|(_, name, _)| name.eq_ignore_ascii_case(named))
+                .map(|(mode, _, _)| Slash::Mode(Some(*mode)))
+                .ok_or_else(|| usage(name)),
+        },
+        "sessions" => Ok(Slash::Sessions(some)),
+        "load" => needed().map(Slash::Load),
+        "new" | "clear" => Ok(Slash::New),
+        "resume" => Ok(Slash::Resume),
+        "cost" => Ok(Slash::Cost),
+        "tools" => Ok(Slash::Tools),
+        "grants" => Ok(Slash::Grants),
+        "revoke" => needed().map(Slash::Revoke),
+        "title" => needed().map(Slash::Title),
+        "trust" => match rest {
+            "yes" => Ok(Slash::Trust(true)),
+            "no" => Ok(Slash::Trust(false)),
+            _ => Err(usage(name)),
+        },
+        "reload" => Ok(Slash::Reload),
+        "quit" | "exit" | "q" => Ok(Slash::Quit),
+        _ => Err(unknown(name)),
+    })
+}
+
+fn model(rest: &str) -> Result<Slash, String> {
+    let mut words = rest.split_whitespace();
+    let name = words.next().map(str::to_owned);
+    let effort = match words.next() {
+        None => None,
+        Some("low") => Some(Effort::Low),
+        Some("medium") => Some(Effort::Medium),
+        Some("high") => Some(Effort::High),
+        Some(_) => return Err(usage("model")),
+    };
+    Ok(Slash::Model(name, effort))
+}
+
+fn usage(name: &str) -> String {
+    let told = COMMANDS
+        .iter()
+        .find(|told| told.usage[1..].split(' ').next() == Some(name));
+    told.map_or_else(|| unknown(name), |told| format!("usage: {}", told.usage))
+}
+
+fn unknown(name: &str) -> String {
+    let close = names()
+        .map(|known| (strsim::damerau_levenshtein(&known[1..], name), known))
+        .filter(|(distance, _)| *distance <= 2)
+        .min();
+    match close {
+        Some((_, known)) => format!("there is no /{name}; did you mean {known}?"),
+        None => format!("there is no /{name}; /help lists what there is"),
+    }
+}
+
+/// Words for the agent; each `@path` (with `:line` or `:from-to`) that names a file of `folder` is pointed at.
+pub(in crate::cli) fn content(words: &str, folder: &Path) -> PromptContent {
+    let mut blocks = vec![PromptBlock::Text {
+        text: words.to_owned(),
+    }];
+    for word in words.split_whitespace() {
+        let Some(named) = word.strip_prefix('@') else {
+            continue;
+        };
+        let named = named.trim_end_matches([',', ';', '.', ')', '?', '!']);
+        blocks.extend(reference(named, folder));
+    }
+    match blocks.len() {
+        1 => PromptContent::Text(words.to_owned()),
+        _ => PromptContent::Blocks(blocks),
+    }
+}
+
+fn reference(named: &str, folder: &Path) -> Option<PromptBlock> {
+    let is_file = |path: &str| !path.is_empty() && folder.join(path).is_file();
+    let (path, range) = match named.rsplit_once(':') {
+        Some((path, lines)) if !is_file(named) => (path, Some(lines_of(lines)?)),
+        _ => (named, None),
+    };
+    is_file(path).then(|| PromptBlock::Reference {
+        uri: uri::uri_of(&folder.join(path)),
+        range,
+    })
+}
+
+fn lines_of(lines: &str) -> Option<Range> {
+    let (first, last) = lines.split_once('-').unwrap_or((lines, lines));
+    let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+    let at = |line: u32| Position { line, character: 0 };
+    (first >= 1 && last >= first).then(|| Range {
+        start: at(first - 1),
+        end: at(last),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_told_from_words() {
+        for (line, expected) in [
+            ("fix /etc/passwd", None),
+            ("/usr/bin/env is what?", None),
+            ("/", None),
+            ("/help", Some(Ok(Slash::Help))),
+            (" /mode AUTOEDIT ", Some(Ok(Slash::Mode(Some(Mode::AutoEdit))))),
+            ("/mode", Some(Ok(Slash::Mode(None)))),
+            (
+                "/model a/b high",
+                Some(Ok(Slash::Model(Some("a/b".into()), Some(Effort::High)))),
+            ),
+            (
+                "/model a/b huge",
+                Some(Err("usage: /model [NAME [low|medium|high]]".into())),
+            ),
+            ("/load", Some(Err("usage: /load NUMBER|ID".into()))),
+            ("/load 3", Some(Ok(Slash::Load("3".into())))),
+            ("/title a b", Some(Ok(Slash::Title("a b".into())))),
+            ("/trust maybe", Some(Err("usage: /trust yes|no".into()))),
+            (
+                "/sesions",
+                Some(Err("there is no /sesions; did you mean /sessions?".into())),
+            ),
+            (
+                "/frobnicate",
+                Some(Err("there is no /frobnicate; /help lists what there is".into())),
+            ),
+            ("/q", Some(Ok(Slash::Quit))),
+        ] {
+            assert_eq!(parse(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn every_command_of_the_help_is_one() {
+        for name in names() {
+            let parsed = parse(name).unwrap();
+            let known = parsed.is_ok() || parsed.as_ref().is_err_and(|error| error.starts_with("usage:"));
+            assert!(known, "{name}: {parsed:?}");
+        }
+    }
+
+    #[test]
+    fn files_are_pointed_at() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.rs"), "x").unwrap();
+        let plain = |words: &str| matches!(content(words, folder.path()), PromptContent::Text(_));
+        assert!(plain("mail me@a.rs or @missing.rs or @ or @."));
+        let PromptContent::Blocks(blocks) = content("see @a.rs, and (@a.rs:2-3)?", folder.path()) else {
+            panic!("no blocks");
+        };
+        // The second stands in brackets, so it is no word that begins with @.
+        assert_eq!(blocks.len(), 2);
+        let PromptContent::Blocks(blocks) = content("@a.rs:2-3", folder.path()) else {
+            panic!("no blocks");
+        };
+        let PromptBlock::Reference {
+            range: Some(range), ..
+        } = &blocks[1]
+        else {
+            panic!("no range");
+        };
+        assert_eq!((range.start.line, range.end.line), (1, 3));
+    }
+}

@@ -1,0 +1,61 @@
+//! `agentls config`: the schema, and what is wrong in the files.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::Path;
+
+use super::screen::Screen;
+use super::style::Ink;
+use crate::config::{ConfigSource, Diagnostic, Severity, schema};
+
+/// Prints the JSON Schema of a configuration file.
+pub(super) fn print_schema() -> i32 {
+    let text = serde_json::to_string_pretty(&schema()).unwrap_or_default();
+    // Who stops reading has enough.
+    let _ = writeln!(std::io::stdout(), "{text}");
+    0
+}
+
+/// Prints what is wrong, one problem a line; the exit code: 1 when there is an error.
+pub(super) fn check(screen: &mut Screen, source: &ConfigSource, folder: &Path) -> i32 {
+    let problems = source.load(Some(folder), &BTreeSet::new()).diagnostics;
+    let painter = screen.painter;
+    for problem in &problems {
+        let ink = match problem.severity {
+            Severity::Error => Ink::BoldRed,
+            Severity::Warning => Ink::BoldYellow,
+        };
+        let name = problem.severity.name();
+        let line = problem.to_string();
+        let painted = line.replacen(
+            &format!(": {name}: "),
+            &format!(": {}: ", painter.paint(ink, name)),
+            1,
+        );
+        screen.line(&painted);
+    }
+    if problems.is_empty() {
+        let read = files(source, folder);
+        screen.line(&match read.as_slice() {
+            [] => "there is no configuration file; the defaults hold".to_owned(),
+            read => format!("{}: nothing is wrong", read.join(", ")),
+        });
+    }
+    i32::from(problems.iter().any(is_error))
+}
+
+/// Whether it is more than a warning.
+pub(super) fn is_error(problem: &Diagnostic) -> bool {
+    problem.severity == Severity::Error
+}
+
+/// The configuration files that are there.
+pub(super) fn files(source: &ConfigSource, folder: &Path) -> Vec<String> {
+    let user = source.places.as_ref().map(|places| places.config_file.clone());
+    let own = ["config.toml", "config.local.toml"].map(|name| folder.join(".agentls").join(name));
+    user.into_iter()
+        .chain(own)
+        .filter(|path| path.is_file())
+        .map(|path| path.display().to_string())
+        .collect()
+}

@@ -1,0 +1,170 @@
+//! `agentls run -p "…"`: one prompt, for scripts. The answer on stdout, all else on stderr.
+
+use std::io::{IsTerminal, Read, Write};
+
+use serde_json::{Value, json};
+
+use super::chat::slash::content;
+use super::client::{Client, ClientError, Launch};
+use super::keys::Draft;
+use super::markdown::Markdown;
+use super::screen::Screen;
+use super::style::Painter;
+use super::turn::{Answers, Signals, Turn, Wish};
+use super::view::View;
+use crate::config::Env;
+use crate::protocol::table::method;
+use crate::protocol::{
+    LoadSessionParams, LoadSessionResult, NewSessionParams, NewSessionResult, PromptParams, PromptResult,
+    ServerNotification, TurnState,
+};
+
+const ALLOWED: &str = "allowed by --yes";
+const DENIED: &str = "denied: `agentls run` asks nobody. Allow it with --yes, with --mode autoEdit or full, or with \
+a rule under [approvals] allow in the configuration";
+
+/// The exit code after Ctrl-C, as shells have it.
+const INTERRUPTED: i32 = 130;
+
+/// What to run.
+#[derive(Debug)]
+pub(super) struct Options {
+    /// `-` reads it from stdin.
+    pub(super) prompt: String,
+    pub(super) json: bool,
+    pub(super) yes: bool,
+    pub(super) session: Option<String>,
+}
+
+/// Why nothing was run.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RunError {
+    #[error("the prompt cannot be read from stdin: {0}")]
+    Stdin(std::io::Error),
+    #[error("the prompt is empty")]
+    Empty,
+    #[error("signals cannot be listened to: {0}")]
+    Signals(std::io::Error),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+}
+
+/// Runs it; the exit code.
+pub(super) async fn run(options: Options, launch: Launch, env: &Env) -> Result<i32, RunError> {
+    let mut signals = Signals::listen().map_err(RunError::Signals)?;
+    let prompt = read_prompt(options.prompt)?;
+    let mut client = Client::start(&launch).await?;
+    let session = open(&mut client, options.session, &launch).await?;
+    let progress = std::io::stderr().is_terminal();
+    let painter = Painter::of(env, progress);
+    let mut view = View::new(match options.json {
+        true => Screen::over(Box::new(std::io::sink()), false, || (81, 24), painter),
+        false => Screen::stderr(progress, painter),
+    });
+    view.only_progress();
+    let params = PromptParams {
+        session_id: session.clone(),
+        prompt: content(&prompt, &launch.folder),
+    };
+    let id = client.begin(method::PROMPT, &params).await?;
+    let mut watch = |told: &ServerNotification| {
+        if options.json {
+            print_line(&json!({"method": told.method(), "params": told}));
+        }
+        Wish::GoOn
+    };
+    let turn = Turn {
+        client: &mut client,
+        view: &mut view,
+        signals: &mut signals,
+        session: &session,
+        answers: if options.yes {
+            Answers::Yes(ALLOWED)
+        } else {
+            Answers::No(DENIED)
+        },
+        draft: &mut Draft::default(),
+        watch: &mut watch,
+    };
+    let ended = turn.run(id).await?;
+    drop(view);
+    client.close().await;
+    let Some(result) = ended.result else {
+        return Ok(INTERRUPTED);
+    };
+    let result = result?;
+    match options.json {
+        true => print_line(&json!({ "result": result })),
+        false => print_answer(&result, env),
+    }
+    Ok(exit_code(result.state))
+}
+
+/// The exit code of a turn's end.
+pub(super) fn exit_code(state: TurnState) -> i32 {
+    match state {
+        TurnState::Completed => 0,
+        TurnState::Failed => 1,
+        TurnState::Degraded => 2,
+        TurnState::Cancelled | TurnState::Interrupted => INTERRUPTED,
+    }
+}
+
+fn read_prompt(prompt: String) -> Result<String, RunError> {
+    let prompt = match prompt.as_str() {
+        "-" => {
+            let mut text = String::new();
+            std::io::stdin()
+                .read_to_string(&mut text)
+                .map_err(RunError::Stdin)?;
+            text
+        }
+        _ => prompt,
+    };
+    match prompt.trim() {
+        "" => Err(RunError::Empty),
+        prompt => Ok(prompt.to_owned()),
+    }
+}
+
+async fn open(client: &mut Client, session: Option<String>, launch: &Launch) -> Result<String, ClientError> {
+    let Some(session_id) = session else {
+        let params = NewSessionParams {
+            cwd: Some(launch.folder.display().to_string()),
+            ..NewSessionParams::default()
+        };
+        let created: NewSessionResult = client.request(method::NEW_SESSION, &params).await?;
+        return Ok(created.session_id);
+    };
+    let params = LoadSessionParams {
+        session_id: session_id.clone(),
+        after_seq: None,
+        before_seq: None,
+        tail: Some(0),
+        read_only: false,
+    };
+    let _: LoadSessionResult = client.request(method::LOAD_SESSION, &params).await?;
+    Ok(session_id)
+}
+
+/// For people it is drawn; for programs it is what the model wrote.
+fn print_answer(result: &PromptResult, env: &Env) {
+    if result.text.is_empty() {
+        return;
+    }
+    let mut out = std::io::stdout();
+    let text = match out.is_terminal() {
+        true => {
+            let width = Screen::stdout(true, Painter { colour: false }).width();
+            let mut markdown = Markdown::new(Painter::of(env, true), width);
+            markdown.push(&result.text) + &markdown.finish()
+        }
+        false => format!("{}\n", result.text.trim_end_matches('\n')),
+    };
+    // Who stops reading has enough.
+    let _ = out.write_all(text.as_bytes());
+}
+
+fn print_line(value: &Value) {
+    let _ = writeln!(std::io::stdout(), "{value}");
+}

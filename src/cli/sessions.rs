@@ -1,0 +1,244 @@
+//! `agentls sessions`: the sessions that are stored: listed, shown, searched, renamed, deleted.
+
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::args::SessionsCommand;
+use super::chat::short_path;
+use super::client::{Client, ClientError, Launch};
+use super::screen::Screen;
+use super::style::{Ink, Painter, fit};
+use super::view::View;
+use crate::base::clock;
+use crate::config::Env;
+use crate::protocol::table::method;
+use crate::protocol::{
+    DeleteSessionParams, EmptyResult, ListSessionsParams, ListSessionsResult, LoadSessionParams,
+    LoadSessionResult, RenameSessionParams, ServerNotification, SessionInfo,
+};
+
+/// Sessions of a list when no number is given.
+const LISTED: u32 = 50;
+
+/// Runs a command of `agentls sessions`; the exit code.
+pub(super) async fn sessions(
+    command: SessionsCommand,
+    json: bool,
+    launch: Launch,
+    env: &Env,
+) -> Result<i32, ClientError> {
+    let mut client = Client::start(&launch).await?;
+    let terminal = std::io::stdout().is_terminal();
+    let mut desk = Desk {
+        client: &mut client,
+        screen: Screen::stdout(terminal, Painter::of(env, terminal)),
+        home: env.home(),
+        json,
+    };
+    let done = match command {
+        SessionsCommand::List { limit } => desk.list(None, limit.unwrap_or(LISTED)).await,
+        SessionsCommand::Search { words } => desk.list(Some(words.join(" ")), LISTED).await,
+        SessionsCommand::Show { id } => desk.show(&id).await,
+        SessionsCommand::Rename { id, title } => desk.rename(&id, title.join(" ")).await,
+        SessionsCommand::Delete { id, yes } => desk.delete(&id, yes).await,
+    };
+    drop(desk);
+    client.close().await;
+    done
+}
+
+struct Desk<'a> {
+    client: &'a mut Client,
+    screen: Screen,
+    home: Option<&'a Path>,
+    json: bool,
+}
+
+impl Desk<'_> {
+    async fn list(&mut self, query: Option<String>, limit: u32) -> Result<i32, ClientError> {
+        let found = self.sessions(query, limit).await?;
+        if self.json {
+            print_json(&found);
+            return Ok(0);
+        }
+        if found.is_empty() {
+            self.screen.line("no sessions");
+            return Ok(0);
+        }
+        let painter = self.screen.painter;
+        let now = clock::wall_ms();
+        let width = self.screen.width();
+        for session in &found {
+            let title = session.title.as_deref().unwrap_or("(no prompt yet)");
+            let folder = short_path(Path::new(&session.cwd), self.home);
+            let id = painter.paint(Ink::Cyan, &session.session_id);
+            let about = painter.dim(&format!(
+                "{} · {}",
+                when(session.updated_at, now),
+                fit(&folder, 40)
+            ));
+            self.screen
+                .line(&format!("{id}  {}", fit(title, width.saturating_sub(4))));
+            self.screen.line(&format!("    {about}"));
+            if let Some(snippet) = &session.snippet {
+                self.screen
+                    .line(&format!("    {}", fit(snippet, width.saturating_sub(4))));
+            }
+        }
+        Ok(0)
+    }
+
+    async fn show(&mut self, id: &str) -> Result<i32, ClientError> {
+        let id = self.resolve(id).await?;
+        let mut pages = Vec::new();
+        let mut before = None;
+        loop {
+            let params = LoadSessionParams {
+                session_id: id.clone(),
+                after_seq: None,
+                before_seq: before,
+                tail: Some(1_000),
+                read_only: true,
+            };
+            let mut page: LoadSessionResult = self.client.request(method::LOAD_SESSION, &params).await?;
+            let events = std::mem::take(&mut page.events);
+            before = events.first().and_then(|event| event.params["seq"].as_u64());
+            let more = page.has_earlier && before.is_some();
+            pages.push(events);
+            if !more {
+                break;
+            }
+        }
+        let events = pages.into_iter().rev().flatten();
+        if self.json {
+            events.for_each(|event| print_line(&event));
+            return Ok(0);
+        }
+        let painter = self.screen.painter;
+        let terminal = self.screen.is_terminal();
+        let mut view = View::new(Screen::stdout(terminal, painter));
+        view.replay(
+            events.filter_map(|event| {
+                ServerNotification::parse(&event.method, event.params).and_then(Result::ok)
+            }),
+        );
+        Ok(0)
+    }
+
+    async fn rename(&mut self, id: &str, title: String) -> Result<i32, ClientError> {
+        let session_id = self.resolve(id).await?;
+        let params = RenameSessionParams { session_id, title };
+        let _: EmptyResult = self.client.request(method::RENAME_SESSION, &params).await?;
+        self.screen.line("renamed");
+        Ok(0)
+    }
+
+    async fn delete(&mut self, id: &str, yes: bool) -> Result<i32, ClientError> {
+        let session_id = self.resolve(id).await?;
+        if !yes && !confirmed(&session_id)? {
+            self.screen.line("nothing was deleted");
+            return Ok(1);
+        }
+        let params = DeleteSessionParams { session_id };
+        let _: EmptyResult = self.client.request(method::DELETE_SESSION, &params).await?;
+        self.screen.line("deleted");
+        Ok(0)
+    }
+
+    async fn sessions(&mut self, query: Option<String>, limit: u32) -> Result<Vec<SessionInfo>, ClientError> {
+        let mut found: Vec<SessionInfo> = Vec::new();
+        let mut cursor = None;
+        loop {
+            let rest = limit - found.len() as u32;
+            let params = ListSessionsParams {
+                query: query.clone(),
+                cursor,
+                limit: Some(rest.clamp(1, 200)),
+                ..ListSessionsParams::default()
+            };
+            let page: ListSessionsResult = self.client.request(method::LIST_SESSIONS, &params).await?;
+            found.extend(page.sessions);
+            found.truncate(limit as usize);
+            cursor = page.next_cursor;
+            if cursor.is_none() || found.len() as u32 >= limit {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// The beginning of an id is enough where it is one session's.
+    async fn resolve(&mut self, id: &str) -> Result<String, ClientError> {
+        let all = self.sessions(None, 10_000).await?;
+        let mut fitting = all.iter().filter(|session| session.session_id.starts_with(id));
+        match (fitting.next(), fitting.next()) {
+            (Some(one), None) => Ok(one.session_id.clone()),
+            (Some(_), Some(_)) if all.iter().any(|session| session.session_id == id) => Ok(id.to_owned()),
+            (Some(_), Some(_)) => Err(ClientError::Failed(format!(
+                "several sessions begin with `{id}`; `agentls sessions` lists them"
+            ))),
+            (None, _) => Err(ClientError::Failed(format!(
+                "there is no session `{id}`; `agentls sessions` lists them"
+            ))),
+        }
+    }
+}
+
+fn confirmed(id: &str) -> Result<bool, ClientError> {
+    if !std::io::stdin().is_terminal() {
+        return Err(ClientError::Failed(
+            "deleting asks at a terminal; without one say --yes".to_owned(),
+        ));
+    }
+    let mut out = std::io::stdout();
+    let _ = write!(out, "Delete {id} for good? Type yes: ");
+    let _ = out.flush();
+    let mut line = String::new();
+    let read = std::io::stdin().read_line(&mut line);
+    Ok(read.is_ok() && line.trim() == "yes")
+}
+
+fn print_json(value: &impl Serialize) {
+    let text = serde_json::to_string_pretty(value).unwrap_or_default();
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+fn print_line(value: &impl Serialize) {
+    let text = serde_json::to_string(value).unwrap_or_default();
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+/// How long ago, in words.
+pub(super) fn when(then: i64, now: i64) -> String {
+    let minutes = (now - then).max(0) / 60_000;
+    match minutes {
+        0 => "just now".to_owned(),
+        1..60 => format!("{minutes} min ago"),
+        60..1_440 => format!("{} h ago", minutes / 60),
+        _ => match minutes / 1_440 {
+            1 => "yesterday".to_owned(),
+            days => format!("{days} days ago"),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_how_long_ago() {
+        let minute = 60_000;
+        for (ago, words) in [
+            (0, "just now"),
+            (-5, "just now"),
+            (3, "3 min ago"),
+            (150, "2 h ago"),
+            (1_500, "yesterday"),
+            (10_000, "6 days ago"),
+        ] {
+            assert_eq!(when(0, ago * minute), words);
+        }
+    }
+}

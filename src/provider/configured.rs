@@ -1,0 +1,61 @@
+//! From settings to what a provider is built from.
+
+use super::models::ModelOverride;
+use super::registry::{CallLimits, Kind, ProviderSpec};
+use super::retry::RetryPolicy;
+use crate::config::{ModelSettings, ProviderKind, ProviderSettings, RetryProfile, Settings};
+
+/// The specification of `provider`, one of the providers of `settings`.
+pub fn spec(settings: &Settings, provider: &ProviderSettings) -> ProviderSpec {
+    let network = &settings.network;
+    let proxy = match provider.base_url.starts_with("https:") {
+        true => network.https_proxy.as_ref(),
+        false => network.http_proxy.as_ref(),
+    };
+    let retry = provider.retry;
+    ProviderSpec {
+        base_url: (!provider.base_url.is_empty()).then(|| provider.base_url.clone()),
+        api_key: provider.api_key.clone(),
+        headers: provider.headers.clone(),
+        model: provider.model.clone(),
+        retry: RetryPolicy {
+            max_retries: retry.max_retries,
+            backoff: retry.backoff,
+            max_retry_after: retry.max_retry_after,
+            patient: retry.profile == RetryProfile::Patient,
+        },
+        limits: CallLimits {
+            connect: Some(provider.limits.connect),
+            first_event: provider.limits.first_event,
+            gap: provider.limits.event_gap,
+        },
+        ca_file: network.ca_file.clone(),
+        proxy: proxy.cloned(),
+        models: settings
+            .models
+            .iter()
+            .map(|(name, told)| (name.clone(), better(told)))
+            .collect(),
+        cassette: provider.cassette.clone(),
+        ..ProviderSpec::new(&provider.name, kind(provider.kind))
+    }
+}
+
+fn kind(kind: ProviderKind) -> Kind {
+    match kind {
+        ProviderKind::Anthropic => Kind::Anthropic,
+        ProviderKind::OpenAi => Kind::OpenAi,
+        ProviderKind::Script => Kind::Script,
+    }
+}
+
+fn better(told: &ModelSettings) -> ModelOverride {
+    ModelOverride {
+        window: told.context_window,
+        max_output: told
+            .max_output_tokens
+            .map(|limit| u32::try_from(limit).unwrap_or(u32::MAX)),
+        price: told.price,
+        ..ModelOverride::default()
+    }
+}

@@ -1,0 +1,529 @@
+//! What is shown: I2, I3, I6, and the order of things within a turn.
+
+use std::sync::Arc;
+
+use super::Checker;
+use super::seen::{Asked, Call, Over, Seen, Turn, allows};
+use super::typed::{Kind, label_of};
+use crate::approval::{Policy, Rule, Verdict, judge};
+use crate::base::clock;
+use crate::domain::{
+    Approval, DecisionKind, Effect, Envelope, Event, Message, Mode, Role, SessionId, Settler, TerminalReason,
+    ToolCallId, ToolCallStatus, ToolCallUpdate, TurnEnd, TurnId,
+};
+use crate::sim::tools;
+use crate::store::StoredEvent;
+
+type Verdictless = Result<(), String>;
+
+/// R-CANCEL, in virtual ms: no tool that may finish, one that may.
+const CANCEL_MS: (i64, i64) = (100, 12_100);
+
+impl Checker {
+    /// An event is shown.
+    pub(in crate::sim) fn pass(&mut self, envelope: &Envelope) {
+        let seq = envelope.seq.map_or_else(String::new, |seq| seq.to_string());
+        let turn = envelope.turn.as_ref().map_or("-", |turn| turn.as_str());
+        self.note(format!("{} {turn} {seq} {:?}", envelope.session, envelope.event));
+        let checked = match (&envelope.event, envelope.seq) {
+            (Event::Delta(delta), None) => self.delta(&envelope.session, envelope.turn.as_ref(), delta),
+            (Event::Delta(_), Some(_)) => Err("I6: a delta has a number".to_owned()),
+            (_, None) => Err("I6: a durable event has no number".to_owned()),
+            (event, Some(seq)) => self.durable(
+                &envelope.session,
+                StoredEvent {
+                    seq,
+                    turn: envelope.turn.clone(),
+                    at_ms: envelope.at_ms,
+                    event: event.clone(),
+                },
+            ),
+        };
+        if let Err(why) = checked {
+            self.fail(why);
+        }
+    }
+
+    /// A warning of the store.
+    pub(in crate::sim) fn warn(&mut self, code: &str, message: &str) {
+        self.note(format!("warn {code} {message}"));
+        if message.contains("kept in memory") {
+            self.degraded = true;
+            self.count("store degraded");
+            for seen in self.sessions.values_mut() {
+                seen.messages.values_mut().for_each(|shown| shown.degraded = true);
+            }
+        } else if message.contains("can be written again") {
+            self.degraded = false;
+            for seen in self.sessions.values_mut() {
+                seen.safe = seen.events.len();
+            }
+        } else {
+            self.fail(format!("I7: {code}: {message}"));
+        }
+    }
+
+    pub(super) fn durable(&mut self, session: &SessionId, stored: StoredEvent) -> Verdictless {
+        let seen = self
+            .sessions
+            .get_mut(session)
+            .ok_or_else(|| format!("an event of {session}, which is not there (any more)"))?;
+        let expected = seen.events.len() as u64 + 1;
+        if stored.seq != expected {
+            return Err(format!(
+                "I6: event {} of {session} where {expected} was due",
+                stored.seq
+            ));
+        }
+        if let Some(turn) = &stored.turn
+            && !matches!(stored.event, Event::TurnStarted { .. })
+        {
+            seen.is_running(turn)?;
+        }
+        let of_turn = || {
+            let turn = stored.turn.as_ref();
+            turn.ok_or_else(|| "a turn's event without its turn".to_owned())
+        };
+        let before = seen.fold.open_turn.clone();
+        match &stored.event {
+            Event::TurnStarted { resumes } => seen.turn_started(of_turn()?, resumes.as_ref())?,
+            Event::TurnEnded(end) => {
+                let turn = of_turn()?.clone();
+                self.turn_ended(session, &turn, end)?;
+            }
+            Event::Message(message) => {
+                let turn = of_turn()?.clone();
+                self.message(session, &turn, message)?;
+            }
+            Event::MessageRetracted { message, tool_calls } => seen.retracted(message, tool_calls)?,
+            Event::ToolCall(update) => seen.tool_call(of_turn()?, update)?,
+            Event::ApprovalRequested(approval) => seen.asked(of_turn()?, approval)?,
+            Event::ApprovalResolved {
+                approval,
+                decision,
+                by,
+                ..
+            } => {
+                let timeouts = self.approvals_time_out;
+                seen.resolved(approval, decision, *by, timeouts)?;
+            }
+            Event::Usage {
+                step,
+                turn,
+                session: sum,
+                ..
+            } => {
+                let total = seen.fold.usage + *step;
+                let known = seen.turns.entry(of_turn()?.clone()).or_default();
+                known.usage += *step;
+                if known.usage != *turn || total != *sum {
+                    return Err(format!("usage does not add up: {turn:?} {sum:?}"));
+                }
+            }
+            Event::Transition { .. } => {
+                let known = seen.turns.entry(of_turn()?.clone()).or_default();
+                known.transitions += 1;
+                if known.transitions > self.max_steps {
+                    return Err(format!("I13: {} steps of {}", known.transitions, self.max_steps));
+                }
+            }
+            Event::SessionUpdated { mode, .. } => {
+                if let Some(mode) = mode {
+                    seen.unconfirmed.retain(|sent| sent != mode);
+                    seen.modes.push(*mode);
+                }
+            }
+            Event::Plan(_) | Event::Retry { .. } | Event::Wait { .. } => {
+                of_turn()?;
+            }
+            Event::Warning { .. } | Event::Delta(_) => {}
+        }
+        let degraded = self.degraded;
+        let Some(seen) = self.sessions.get_mut(session) else {
+            return Ok(());
+        };
+        seen.fold.apply(stored.turn.as_ref(), &stored.event);
+        if let (Event::TurnEnded(_), Some(turn)) = (&stored.event, before)
+            && let Some(turn) = seen.turns.get_mut(&turn)
+        {
+            turn.ended = true;
+        }
+        seen.events.push(stored);
+        if !degraded {
+            seen.safe = seen.events.len();
+        }
+        seen.match_sent();
+        Ok(())
+    }
+
+    fn turn_ended(&mut self, session: &SessionId, turn: &TurnId, end: &TurnEnd) -> Verdictless {
+        for blocks in &end.unused_steers {
+            self.given_back(session, turn, blocks)?;
+        }
+        let running: Vec<&ToolCallId> = self
+            .in_hand
+            .iter()
+            .filter(|(_, hand)| hand.session == *session)
+            .map(|(call, _)| call)
+            .collect();
+        let Some(seen) = self.sessions.get_mut(session) else {
+            return Ok(());
+        };
+        let was_cut = seen.cut.as_ref() == Some(turn);
+        if was_cut {
+            seen.cut = None;
+        }
+        for call in running {
+            if seen.calls.get(call).is_none_or(|known| known.turn == *turn) {
+                return Err(format!("I8: {call} still runs when {turn} ends"));
+            }
+        }
+        seen.ends_well(turn, end, was_cut, self.ending, self.crashed_at)?;
+        seen.modes = [vec![seen.fold.mode], seen.unconfirmed.clone()].concat();
+        self.turns += 1;
+        self.count(format!("end {}", end.reason.name()));
+        self.nothing_lost(turn)
+    }
+
+    fn message(&mut self, session: &SessionId, turn: &TurnId, message: &Arc<Message>) -> Verdictless {
+        if message.role == Role::User && !message.hidden {
+            let label = label_of(&message.content).ok_or("I16: nobody typed this")?;
+            let kind = self.joined(session, turn, label)?;
+            if let Some(known) = self.sessions.get_mut(session).and_then(|s| s.turns.get_mut(turn)) {
+                known.prompts += u32::from(kind == Kind::Prompt);
+            }
+        }
+        let (reloading, crashed_at) = (self.reloading, self.crashed_at);
+        match self.sessions.get_mut(session) {
+            Some(seen) => seen.said(turn, message, reloading, crashed_at),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Seen {
+    /// I3: nothing before the start, nothing after the end.
+    pub(super) fn is_running(&self, turn: &TurnId) -> Verdictless {
+        match self.turns.get(turn) {
+            None => Err(format!("I3: {turn} has not begun")),
+            Some(known) if known.ended => Err(format!("I3: {turn} has ended")),
+            Some(_) if self.fold.open_turn.as_ref() != Some(turn) => {
+                Err(format!("I2: {turn} is not the one that runs"))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn turn_started(&mut self, turn: &TurnId, resumes: Option<&TurnId>) -> Verdictless {
+        if let Some(other) = &self.fold.open_turn {
+            return Err(format!("I2: {turn} begins while {other} runs"));
+        }
+        if self.turns.contains_key(turn) {
+            return Err(format!("I3: {turn} begins twice"));
+        }
+        if let Some(resumes) = resumes
+            && !self.turns.get(resumes).is_some_and(|turn| turn.ended)
+        {
+            return Err(format!("{turn} resumes {resumes}, which has not ended"));
+        }
+        let known = Turn {
+            resumes: resumes.is_some(),
+            ..Turn::default()
+        };
+        self.turns.insert(turn.clone(), known);
+        Ok(())
+    }
+
+    fn tool_call(&mut self, turn: &TurnId, update: &ToolCallUpdate) -> Verdictless {
+        let call = self
+            .calls
+            .get_mut(&update.id)
+            .ok_or_else(|| format!("nobody asked for the call {}", update.id))?;
+        let again = call.turn != *turn && update.status == ToolCallStatus::AwaitingApproval;
+        call.turn = turn.clone();
+        if rank(call.status) >= rank(Some(update.status)) && !again {
+            return Err(format!(
+                "{}: {:?} after {:?}",
+                update.id, update.status, call.status
+            ));
+        }
+        if update.status.is_final() != update.result.is_some() {
+            return Err(format!(
+                "{}: {:?} and result {:?}",
+                update.id, update.status, update.result
+            ));
+        }
+        let waited = call.status == Some(ToolCallStatus::AwaitingApproval);
+        call.status = Some(update.status);
+        if let Some(input) = &update.input {
+            call.input = input.clone();
+        }
+        let mut asked = self.approvals.values().filter(|asked| asked.call == update.id);
+        if update.status.is_final() && asked.clone().any(|asked| asked.open) {
+            return Err(format!("{} is over while its question is open", update.id));
+        }
+        if update.status == ToolCallStatus::Running && waited && !asked.any(|asked| asked.allowed) {
+            return Err(format!("I9: {} runs and was not allowed", update.id));
+        }
+        Ok(())
+    }
+
+    fn asked(&mut self, turn: &TurnId, approval: &Approval) -> Verdictless {
+        let call = self
+            .calls
+            .get(&approval.tool_call)
+            .ok_or_else(|| format!("an approval for an unknown call {}", approval.tool_call))?;
+        if call.status != Some(ToolCallStatus::AwaitingApproval) || call.turn != *turn {
+            return Err(format!(
+                "{} is asked about a call that does not wait",
+                approval.id
+            ));
+        }
+        let effect = tools::declared(&approval.name, approval.cwd.as_ref());
+        let modes = self.modes.iter().chain(&self.unconfirmed);
+        let known = self.approvals.get(&approval.id);
+        if known.is_none()
+            && modes
+                .clone()
+                .all(|mode| may(*mode, &self.rules, &approval.name, &effect))
+        {
+            return Err(format!(
+                "{} is asked though it was granted: {:?} {:?}",
+                approval.id, self.modes, self.rules
+            ));
+        }
+        match self.approvals.get_mut(&approval.id) {
+            Some(known) if !known.open || known.call != approval.tool_call => {
+                return Err(format!("{} is asked again after its end", approval.id));
+            }
+            Some(_) => {}
+            None => {
+                let asked = Asked {
+                    call: approval.tool_call.clone(),
+                    open: true,
+                    sent: Vec::new(),
+                    accepted: None,
+                    allowed: false,
+                };
+                self.approvals.insert(approval.id.clone(), asked);
+            }
+        }
+        Ok(())
+    }
+
+    fn resolved(
+        &mut self,
+        id: &crate::domain::ApprovalId,
+        decision: &crate::domain::Decision,
+        by: Settler,
+        timeouts: bool,
+    ) -> Verdictless {
+        let rules = !self.rules_sent.is_empty() || self.modes.len() + self.unconfirmed.len() > 1;
+        let asked = self
+            .approvals
+            .get_mut(id)
+            .ok_or_else(|| format!("{id} was never asked"))?;
+        if !std::mem::take(&mut asked.open) {
+            return Err(format!("{id} is settled twice"));
+        }
+        asked.allowed = allows(decision.kind);
+        let sent = asked.sent.iter().any(|sent| sent.kind == decision.kind);
+        let fits = match by {
+            Settler::Person => {
+                sent && asked
+                    .accepted
+                    .as_ref()
+                    .is_none_or(|first| first.kind == decision.kind)
+            }
+            Settler::Rule => rules,
+            Settler::Timeout => timeouts && decision.kind == DecisionKind::Deny,
+            Settler::Cancel | Settler::NewPrompt => decision.kind == DecisionKind::Deny,
+        };
+        if !fits {
+            return Err(format!(
+                "I9: {id} is settled {decision:?} by {by:?}; sent: {:?}",
+                asked.sent
+            ));
+        }
+        if let Some(first) = &asked.accepted
+            && first.kind == DecisionKind::Deny
+            && asked.allowed
+        {
+            return Err(format!(
+                "I9: {id} was denied by the user and is allowed by {by:?}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// What must hold at a turn's end.
+    fn ends_well(
+        &mut self,
+        turn: &TurnId,
+        end: &TurnEnd,
+        was_cut: bool,
+        ending: bool,
+        crashed_at: i64,
+    ) -> Verdictless {
+        let stopped = end.reason == TerminalReason::ServerStopped;
+        for (id, call) in &self.calls {
+            let open = call.turn == *turn && !call.status.is_some_and(ToolCallStatus::is_final);
+            let asked = self
+                .approvals
+                .values()
+                .any(|asked| asked.open && asked.call == *id);
+            if open && !(stopped && asked) {
+                return Err(format!("I4: {id} has no result at the end of {turn}"));
+            }
+        }
+        if !stopped && let Some((id, _)) = self.approvals.iter().find(|(_, asked)| asked.open) {
+            return Err(format!("{id} is open after the end of {turn}"));
+        }
+        for (id, shown) in &self.messages {
+            let left = shown.turn.as_ref() == Some(turn) && shown.over.is_none();
+            let old = shown.trail.first().is_some_and(|(at, _)| *at < crashed_at - 260);
+            if left && (!was_cut || old && !shown.degraded) {
+                return Err(format!("I5: {id} was shown and has no end"));
+            }
+        }
+        let known = self.turns.entry(turn.clone()).or_default();
+        if !was_cut && !known.resumes && known.prompts != 1 {
+            return Err(format!("I16: {turn} has {} prompts", known.prompts));
+        }
+        if was_cut && !known.resumes && known.prompts == 0 {
+            return Err(format!("I16: the prompt of {turn} is lost"));
+        }
+        if !was_cut && known.usage != end.usage {
+            return Err(format!("the usage of {turn} is not the sum of its steps"));
+        }
+        if !was_cut && !self.sent.is_empty() {
+            let first = self.sent.front().map(|items| items.len());
+            return Err(format!(
+                "a provider was sent a history that never was ({first:?} messages; there are {:?})",
+                self.fold.history.messages().len()
+            ));
+        }
+        self.sent.clear();
+        self.fits(turn, end, was_cut, ending)?;
+        self.cancelled_in_time(turn)
+    }
+
+    /// Whether the reason is one that this end can have.
+    fn fits(&self, turn: &TurnId, end: &TurnEnd, was_cut: bool, ending: bool) -> Verdictless {
+        let cancelled = self.abandoned
+            || self
+                .cancels
+                .iter()
+                .any(|cancel| cancel.turn.as_ref().is_none_or(|only| only == turn));
+        let fits = match end.reason {
+            TerminalReason::InternalError => false,
+            TerminalReason::ServerStopped => was_cut || ending,
+            TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => cancelled,
+            TerminalReason::Completed => {
+                let last = self.fold.history.messages().into_iter().next_back();
+                let spoke = last.is_some_and(|item| {
+                    item.message.role == Role::Assistant && !item.message.text().trim().is_empty()
+                });
+                if !spoke {
+                    return Err(format!("{turn} is completed and nothing was said"));
+                }
+                end.unused_steers.is_empty()
+            }
+            _ => true,
+        };
+        let has_code = end.reason.code() == end.error.as_ref().map(|error| error.code);
+        let softer = end.reason == TerminalReason::ModelError && end.error.is_some();
+        match fits && (has_code || softer) {
+            true => Ok(()),
+            false => Err(format!("{turn} cannot end so: {end:?}")),
+        }
+    }
+
+    fn cancelled_in_time(&mut self, turn: &TurnId) -> Verdictless {
+        let now = clock::wall_ms();
+        for cancel in &self.cancels {
+            let hit = cancel.running.as_ref() == Some(turn) && cancel.turn.as_ref().is_none_or(|t| t == turn);
+            let bound = if cancel.patient { CANCEL_MS.1 } else { CANCEL_MS.0 };
+            if hit && now - cancel.at > bound {
+                return Err(format!(
+                    "I13: {turn} ended {} ms after its cancel",
+                    now - cancel.at
+                ));
+            }
+        }
+        self.cancels
+            .retain(|cancel| cancel.running.as_ref() != Some(turn));
+        Ok(())
+    }
+
+    fn said(&mut self, turn: &TurnId, message: &Message, reloading: bool, crashed_at: i64) -> Verdictless {
+        if message.content.is_empty() {
+            return Err(format!("{} is empty", message.id));
+        }
+        match message.role {
+            Role::User => return Ok(()),
+            Role::Tool => return Err("a tool message was recorded".to_owned()),
+            Role::Assistant => {}
+        }
+        if message.incomplete && message.tool_uses().next().is_some() {
+            return Err(format!("{} is cut and asks for tools", message.id));
+        }
+        let cut = reloading || self.cut.as_ref() == Some(turn);
+        self.completes(turn, message, cut, crashed_at)?;
+        for (id, name, input) in message.tool_uses() {
+            let call = Call {
+                turn: turn.clone(),
+                name: name.to_owned(),
+                input: input.clone(),
+                status: None,
+            };
+            if self.calls.insert(id.clone(), call).is_some() {
+                return Err(format!("{id} is asked for twice"));
+            }
+        }
+        Ok(())
+    }
+
+    fn retracted(&mut self, id: &crate::domain::MessageId, tools: &[ToolCallId]) -> Verdictless {
+        let shown = self.messages.entry(id.clone()).or_default();
+        if shown.over.replace(Over::Retracted).is_some() {
+            return Err(format!("I5: {id} is retracted after its end"));
+        }
+        match shown.tools == tools {
+            true => Ok(()),
+            false => Err(format!(
+                "{id} is retracted with the calls {tools:?}, shown were {:?}",
+                shown.tools
+            )),
+        }
+    }
+}
+
+/// Whether the policy lets a call run.
+pub(super) fn may(mode: Mode, rules: &[String], tool: &str, effect: &Effect) -> bool {
+    let policy = Policy {
+        mode,
+        grants: rules
+            .iter()
+            .flat_map(|rule| Rule::parse_list(rule))
+            .flatten()
+            .collect(),
+        ..Policy::default()
+    };
+    matches!(judge(&policy, tool, effect), Verdict::Allow { .. })
+}
+
+fn rank(status: Option<ToolCallStatus>) -> u8 {
+    match status {
+        None => 0,
+        Some(ToolCallStatus::Pending) => 1,
+        Some(ToolCallStatus::AwaitingApproval) => 2,
+        Some(ToolCallStatus::Running) => 3,
+        Some(
+            ToolCallStatus::Completed
+            | ToolCallStatus::Failed
+            | ToolCallStatus::Denied
+            | ToolCallStatus::Cancelled,
+        ) => 4,
+    }
+}

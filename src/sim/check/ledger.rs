@@ -1,0 +1,108 @@
+//! What tools do: I8 (nothing of a turn after its end) and I9 (nothing before its decision).
+
+use super::Checker;
+use super::events::may;
+use super::seen::{InHand, Seen, allows};
+use crate::base::chaos;
+use crate::domain::{SessionId, ToolCallId, ToolCallStatus};
+use crate::sim::tools;
+
+impl Checker {
+    /// A tool begins to act. What is shown may lag behind, so that an unknown call is no fault.
+    pub(in crate::sim) fn effect_begins(
+        &mut self,
+        session: &SessionId,
+        call: &ToolCallId,
+        name: &str,
+        how: &str,
+        patient: bool,
+    ) {
+        if chaos::is_frozen() {
+            return;
+        }
+        self.note(format!("effect {call} {name} {how}"));
+        let hand = InHand {
+            session: session.clone(),
+            patient,
+        };
+        if self.in_hand.insert(call.clone(), hand).is_some() {
+            return self.fail(format!("{call} runs twice at once"));
+        }
+        let Some(seen) = self.sessions.get(session) else {
+            return self.fail(format!("{call} of {session}, which is not there"));
+        };
+        let checked = seen
+            .may_begin(call, name, how, &self.folder_rules)
+            .and_then(|()| seen.is_alive(call));
+        if let Err(why) = checked {
+            self.fail(why);
+        }
+    }
+
+    /// A tool acts on.
+    pub(in crate::sim) fn effect_goes_on(&mut self, session: &SessionId, call: &ToolCallId) {
+        if chaos::is_frozen() {
+            return;
+        }
+        let alive = self.sessions.get(session).map(|seen| seen.is_alive(call));
+        if let Some(Err(why)) = alive {
+            self.fail(why);
+        }
+    }
+
+    /// A tool has ended or was dropped.
+    pub(in crate::sim) fn effect_ended(&mut self, call: &ToolCallId) {
+        if !chaos::is_frozen() {
+            self.in_hand.remove(call);
+        }
+    }
+}
+
+impl Seen {
+    fn may_begin(
+        &self,
+        call: &ToolCallId,
+        name: &str,
+        how: &str,
+        folder_rules: &[String],
+    ) -> Result<(), String> {
+        let asked = || self.approvals.values().filter(|asked| asked.call == *call);
+        if asked().any(|asked| asked.accepted.as_ref().is_some_and(|first| !allows(first.kind))) {
+            return Err(format!("I9: {call} runs, which the user has denied"));
+        }
+        let effect = tools::declared(name, super::super::FOLDER.as_ref());
+        let mut modes = self.modes.iter().chain(&self.unconfirmed);
+        let rules = [&self.rules_sent, folder_rules].concat();
+        let by_policy = modes.any(|mode| may(*mode, &rules, name, &effect));
+        if !by_policy && !asked().any(|asked| asked.allow_sent()) {
+            return Err(format!("I9: {call} ({name}) runs and nobody has allowed it"));
+        }
+        let Some(known) = self.calls.get(call) else {
+            return Ok(());
+        };
+        let wants = |input: &serde_json::Value| input.get("how").and_then(|how| how.as_str()) == Some(how);
+        let edited = || {
+            asked()
+                .flat_map(|asked| &asked.sent)
+                .filter_map(|sent| sent.input.as_ref())
+        };
+        if known.name != name || !(wants(&known.input) || edited().any(|input| wants(input))) {
+            return Err(format!(
+                "I9: {call} runs with arguments that nobody gave: {name} {how}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Its turn runs, or it waited for an answer over its turn's end.
+    fn is_alive(&self, call: &ToolCallId) -> Result<(), String> {
+        let Some(known) = self.calls.get(call) else {
+            return Ok(());
+        };
+        let over = self.turns.get(&known.turn).is_some_and(|turn| turn.ended);
+        match over && known.status != Some(ToolCallStatus::AwaitingApproval) {
+            true => Err(format!("I8: {call} acts after the end of {}", known.turn)),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The checker: everything that is shown, asked of a provider, done by a tool or typed by the user comes by
+//! here, and the invariants of the architecture are checked at once. The first violation freezes the world.
+//!
+//! In reading order: `seen` is what it remembers; `events` what is shown; `requests` what providers are sent;
+//! `ledger` what tools do; `typed` what the user said and was answered; `reload` what a store holds after a
+//! crash or a quiet moment.
+
+mod deltas;
+mod events;
+mod ledger;
+mod reload;
+mod requests;
+mod seen;
+mod typed;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+pub(super) use reload::Found;
+use seen::{InHand, Seen};
+use typed::Typed;
+pub(super) use typed::{Answered, Kind};
+
+use super::world::Knobs;
+use crate::base::{chaos, clock};
+use crate::domain::{Approval, Mode, SessionId, ToolCallId, TurnId};
+
+/// See the module.
+pub(super) struct Checker {
+    failure: Option<String>,
+    log: VecDeque<String>,
+    /// So many of the last lines are kept.
+    kept: usize,
+    hash: u64,
+    lines: u64,
+    degraded: bool,
+    /// The server was asked to end.
+    ending: bool,
+    sessions: BTreeMap<SessionId, Seen>,
+    typed: BTreeMap<u64, Typed>,
+    labels: u64,
+    /// Rules that were sent for the whole folder.
+    folder_rules: Vec<String>,
+    in_hand: BTreeMap<ToolCallId, InHand>,
+    /// What was stored and not shown is taken in.
+    reloading: bool,
+    /// When the last crash was, in virtual ms.
+    crashed_at: i64,
+    max_steps: u32,
+    approvals_time_out: bool,
+    turns: u64,
+    /// What has happened, for the coverage table.
+    counts: BTreeMap<String, u64>,
+}
+
+impl Checker {
+    pub(super) fn new(knobs: &Knobs, kept: usize) -> Self {
+        Self {
+            failure: None,
+            log: VecDeque::new(),
+            kept,
+            hash: 0xcbf2_9ce4_8422_2325,
+            lines: 0,
+            degraded: false,
+            ending: false,
+            sessions: BTreeMap::new(),
+            typed: BTreeMap::new(),
+            labels: 0,
+            folder_rules: Vec::new(),
+            in_hand: BTreeMap::new(),
+            reloading: false,
+            crashed_at: 0,
+            max_steps: knobs.max_steps,
+            approvals_time_out: knobs.approval_timeout.is_some(),
+            turns: 0,
+            counts: BTreeMap::new(),
+        }
+    }
+
+    /// A violation: remembered, and the world stands still.
+    pub(super) fn fail(&mut self, what: String) {
+        if self.failure.is_none() {
+            self.note(format!("VIOLATION {what}"));
+            self.failure = Some(what);
+        }
+        chaos::freeze();
+    }
+
+    pub(super) fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// Adds a line to the log, which is the world's fingerprint too.
+    pub(super) fn note(&mut self, line: String) {
+        self.hash = line.as_bytes().chunks(8).fold(self.hash, |hash, word| {
+            let mut bytes = [0; 8];
+            bytes[..word.len()].copy_from_slice(word);
+            let mixed = (hash ^ u64::from_le_bytes(bytes)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            mixed ^ (mixed >> 29)
+        });
+        self.lines += 1;
+        if self.log.len() >= self.kept {
+            self.log.pop_front();
+        }
+        self.log.push_back(format!("{:>12} {line}", clock::wall_ms()));
+    }
+
+    pub(super) fn log(&self) -> impl Iterator<Item = &String> {
+        self.log.iter()
+    }
+
+    /// The fingerprint of all that has happened, and of how many lines.
+    pub(super) fn fingerprint(&self) -> (u64, u64) {
+        (self.hash, self.lines)
+    }
+
+    pub(super) fn count(&mut self, what: impl Into<String>) {
+        *self.counts.entry(what.into()).or_default() += 1;
+    }
+
+    pub(super) fn counts(&self) -> &BTreeMap<String, u64> {
+        &self.counts
+    }
+
+    /// Turns that have ended.
+    pub(super) fn turns(&self) -> u64 {
+        self.turns
+    }
+
+    pub(super) fn is_degraded(&self) -> bool {
+        self.degraded
+    }
+
+    pub(super) fn is_ending(&self) -> bool {
+        self.ending
+    }
+
+    pub(super) fn ends(&mut self) {
+        self.ending = true;
+    }
+
+    /// A session was made, with this mode.
+    pub(super) fn made(&mut self, session: &SessionId, mode: Mode) {
+        self.sessions.insert(session.clone(), Seen::new(mode));
+    }
+
+    pub(super) fn deleted(&mut self, session: &SessionId) {
+        self.sessions.remove(session);
+        self.typed.retain(|_, typed| typed.session != *session);
+    }
+
+    pub(super) fn sessions(&self) -> Vec<SessionId> {
+        self.sessions.keys().cloned().collect()
+    }
+
+    /// The session's running turn, as far as it has been shown.
+    pub(super) fn open_turn(&self, session: &SessionId) -> Option<TurnId> {
+        self.sessions.get(session)?.fold.open_turn.clone()
+    }
+
+    /// Some turn of the session, running or not.
+    pub(super) fn any_turn(&self, session: &SessionId, pick: u64) -> Option<TurnId> {
+        let turns = &self.sessions.get(session)?.turns;
+        let at = pick.checked_rem(turns.len() as u64)?;
+        turns.keys().nth(at as usize).cloned()
+    }
+
+    /// The open approvals of a session.
+    pub(super) fn open_approvals(&self, session: &SessionId) -> Vec<Approval> {
+        self.sessions
+            .get(session)
+            .map_or_else(Vec::new, |seen| seen.fold.approvals.clone())
+    }
+
+    /// Turns that have no end yet.
+    pub(super) fn running(&self) -> BTreeSet<TurnId> {
+        self.sessions
+            .values()
+            .filter_map(|seen| seen.fold.open_turn.clone())
+            .collect()
+    }
+}

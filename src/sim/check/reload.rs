@@ -1,0 +1,347 @@
+//! What the store holds after a crash, an end or a quiet moment: I7 (what was shown is there), and that what
+//! was accepted is there too.
+
+use std::collections::BTreeMap;
+
+use super::Checker;
+use super::seen::{Asked, Call, Over, Seen, allows};
+use super::typed::{Answered, Kind, label_of};
+use crate::base::clock;
+use crate::domain::{Event, MessageId, Role, SessionId};
+use crate::store::{Pending, SessionRow, StoredEvent};
+
+/// What a store holds of a session.
+pub(in crate::sim) struct Found {
+    pub(in crate::sim) row: SessionRow,
+    pub(in crate::sim) events: Vec<StoredEvent>,
+    pub(in crate::sim) pending: Vec<Pending>,
+}
+
+impl Checker {
+    /// A new life begins with what the store holds.
+    pub(in crate::sim) fn reloads(&mut self, mut found: BTreeMap<SessionId, Found>) {
+        let lossy = std::mem::take(&mut self.degraded);
+        self.ending = false;
+        self.crashed_at = clock::wall_ms() - super::super::NIGHT_MS;
+        self.reloading = true;
+        self.in_hand.clear();
+        for typed in self.typed.values_mut() {
+            typed.excused |= typed.answered.is_none() || lossy;
+        }
+        for session in self.sessions() {
+            let checked = match found.remove(&session) {
+                Some(found) => self.reload(&session, found, lossy),
+                None => self.gone(&session),
+            };
+            if let Err(why) = checked {
+                return self.fail(format!("after a crash: {session}: {why}"));
+            }
+        }
+        self.reloading = false;
+        if let Some(session) = found.keys().next() {
+            self.fail(format!("{session} is stored and nobody made it"));
+        }
+    }
+
+    /// A quiet moment: everything that was shown is stored, and nothing else.
+    pub(in crate::sim) fn compare(&mut self, found: &BTreeMap<SessionId, Found>) {
+        if self.degraded {
+            return;
+        }
+        for (session, seen) in &self.sessions {
+            let checked = match found.get(session) {
+                Some(found) if found.events.len() != seen.events.len() => Err(format!(
+                    "I7: {} events are stored, {} shown",
+                    found.events.len(),
+                    seen.events.len()
+                )),
+                Some(found) => seen.is_stored(found).and_then(|()| seen.fits_row(found)),
+                None if seen.events.is_empty() => Ok(()),
+                None => Err("I7: it is not stored".to_owned()),
+            };
+            if let Err(why) = checked {
+                return self.fail(format!("at rest: {why}"));
+            }
+        }
+    }
+
+    fn gone(&mut self, session: &SessionId) -> Result<(), String> {
+        if self.sessions.get(session).is_some_and(|seen| seen.safe > 0) {
+            return Err("I7: the session is lost".to_owned());
+        }
+        self.deleted(session);
+        Ok(())
+    }
+
+    fn reload(&mut self, session: &SessionId, found: Found, lossy: bool) -> Result<(), String> {
+        let Some(seen) = self.sessions.get_mut(session) else {
+            return Ok(());
+        };
+        let shown = seen.events.len();
+        // The night does not count.
+        seen.cancels
+            .iter_mut()
+            .for_each(|cancel| cancel.at = clock::wall_ms());
+        if found.events.len() < seen.safe {
+            return Err(format!(
+                "I7: {} events are stored, {} were shown as stored",
+                found.events.len(),
+                seen.safe
+            ));
+        }
+        seen.is_stored(&found)?;
+        if found.events.len() < shown {
+            self.relearn(session, &found.events);
+        } else {
+            for stored in &found.events[shown..] {
+                self.note(format!("stored unseen: {session} {stored:?}"));
+                self.durable(session, stored.clone())?;
+            }
+        }
+        self.is_kept(session, &found, lossy)?;
+        let Some(seen) = self.sessions.get_mut(session) else {
+            return Ok(());
+        };
+        seen.safe = seen.events.len();
+        seen.sent.clear();
+        seen.cancels.clear();
+        seen.last_sent.clear();
+        seen.cut.clone_from(&seen.fold.open_turn);
+        seen.modes = [vec![seen.fold.mode], seen.unconfirmed.clone()].concat();
+        if lossy {
+            seen.rules.clear();
+        }
+        seen.fits_row(&found)
+    }
+
+    /// I16: what was accepted is stored.
+    fn is_kept(&mut self, session: &SessionId, found: &Found, lossy: bool) -> Result<(), String> {
+        let Some(seen) = self.sessions.get_mut(session) else {
+            return Ok(());
+        };
+        let mut steers = Vec::new();
+        for pending in &found.pending {
+            match pending {
+                Pending::Steer { content, .. } => steers.extend(label_of(content)),
+                Pending::Partial { message, .. } => seen.is_open(message)?,
+                Pending::Queued { .. } | Pending::Decision { .. } | Pending::Approval { .. } => {}
+            }
+        }
+        for (label, typed) in self
+            .typed
+            .iter_mut()
+            .filter(|(_, typed)| typed.session == *session)
+        {
+            let somewhere = typed.joined.is_some() || typed.returned.is_some();
+            if steers.contains(label) && somewhere {
+                return Err(format!("I16: #{label} is settled and waits still"));
+            }
+            let Some(Answered::Accepted(turn)) = &typed.answered else {
+                continue;
+            };
+            // A prompt is answered at its turn's end: until the turn is shown nobody knows of it.
+            let unknown = typed.kind == Kind::Prompt && !seen.turns.contains_key(turn);
+            typed.excused |= unknown;
+            if !somewhere && !typed.excused && !steers.contains(label) {
+                return Err(format!("I16: #{label} was accepted and is lost"));
+            }
+        }
+        for (id, asked) in &mut seen.approvals {
+            let waits = found
+                .pending
+                .iter()
+                .any(|pending| matches!(pending, Pending::Decision { approval, .. } if approval == id));
+            if asked.accepted.is_some() && asked.open && !waits {
+                if !lossy {
+                    return Err(format!("I16: the decision on {id} was accepted and is lost"));
+                }
+                asked.accepted = None;
+            }
+        }
+        for what in std::mem::take(&mut seen.confirmed) {
+            if !lossy && !seen.events.iter().any(|stored| says(&stored.event, &what)) {
+                return Err(format!("I16: {what} was confirmed and is lost"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What was shown after the store had failed is lost: learns the session anew.
+    fn relearn(&mut self, session: &SessionId, events: &[StoredEvent]) {
+        self.note(format!("{session} has {} events left", events.len()));
+        let Some(old) = self.sessions.remove(session) else {
+            return;
+        };
+        for typed in self.typed.values_mut().filter(|typed| typed.session == *session) {
+            (typed.joined, typed.returned, typed.excused) = (None, None, true);
+        }
+        let mut seen = Seen::new(old.first_mode);
+        seen.rules_sent = old.rules_sent;
+        seen.modes = old.modes;
+        seen.unconfirmed = old.unconfirmed;
+        seen.cancels = old.cancels;
+        seen.abandoned = old.abandoned;
+        seen.messages = old.messages;
+        seen.messages.values_mut().for_each(|shown| shown.over = None);
+        for stored in events {
+            seen.learn(stored);
+            self.learn_typed(stored);
+        }
+        for (id, asked) in old.approvals {
+            if let Some(known) = seen.approvals.get_mut(&id) {
+                known.sent = asked.sent;
+            }
+        }
+        self.sessions.insert(session.clone(), seen);
+    }
+
+    fn learn_typed(&mut self, stored: &StoredEvent) {
+        match &stored.event {
+            Event::Message(message) if message.role == Role::User => {
+                let typed = label_of(&message.content).and_then(|label| self.typed.get_mut(&label));
+                if let Some(typed) = typed {
+                    typed.joined.clone_from(&stored.turn);
+                }
+            }
+            Event::TurnEnded(end) => {
+                for label in end.unused_steers.iter().filter_map(|content| label_of(content)) {
+                    if let Some(typed) = self.typed.get_mut(&label) {
+                        typed.returned.clone_from(&stored.turn);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Seen {
+    /// I7: the stored events are those that were shown.
+    fn is_stored(&self, found: &Found) -> Result<(), String> {
+        match self
+            .events
+            .iter()
+            .zip(&found.events)
+            .find(|(shown, stored)| shown != stored)
+        {
+            None => Ok(()),
+            Some((shown, stored)) => Err(format!("I7: stored is {stored:?}, shown was {shown:?}")),
+        }
+    }
+
+    /// The row and the questions follow from the events.
+    fn fits_row(&self, found: &Found) -> Result<(), String> {
+        let (fold, row) = (&self.fold, &found.row);
+        let open: Vec<_> = found
+            .pending
+            .iter()
+            .filter_map(|pending| match pending {
+                Pending::Approval { approval, .. } => Some(approval),
+                _ => None,
+            })
+            .collect();
+        let fits = row.last_seq == self.events.len() as u64
+            && row.open_turn == fold.open_turn
+            && row.title == fold.title
+            && row.mode == fold.mode
+            && row.usage == fold.usage
+            && row.cost == fold.cost
+            && (fold.model.is_none() || row.model == fold.model)
+            && open.iter().copied().eq(&fold.approvals);
+        match fits {
+            true => Ok(()),
+            false => Err(format!(
+                "the row is {row:?} with the questions {open:?}; the events give {} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+                self.events.len(),
+                fold.open_turn,
+                fold.title,
+                fold.mode,
+                fold.model,
+                fold.usage,
+                fold.cost,
+                fold.approvals
+            )),
+        }
+    }
+
+    /// Text is kept of messages in progress only.
+    fn is_open(&self, message: &MessageId) -> Result<(), String> {
+        match self.messages.get(message).and_then(|shown| shown.over) {
+            None => Ok(()),
+            Some(over) => Err(format!("I5: {message} is {over:?} and its text is kept")),
+        }
+    }
+
+    /// Takes an event in without a check.
+    fn learn(&mut self, stored: &StoredEvent) {
+        if let Some(turn) = &stored.turn {
+            let known = self.turns.entry(turn.clone()).or_default();
+            match &stored.event {
+                Event::TurnStarted { resumes } => known.resumes = resumes.is_some(),
+                Event::TurnEnded(_) => known.ended = true,
+                Event::Transition { .. } => known.transitions += 1,
+                Event::Usage { step, .. } => known.usage += *step,
+                Event::Message(message) if message.role == Role::User && !message.hidden => {
+                    known.prompts += 1
+                }
+                _ => {}
+            }
+            if let Event::Message(message) = &stored.event {
+                self.messages.entry(message.id.clone()).or_default().over = Some(Over::Done);
+                for (id, name, input) in message.tool_uses() {
+                    let call = Call {
+                        turn: turn.clone(),
+                        name: name.to_owned(),
+                        input: input.clone(),
+                        status: None,
+                    };
+                    self.calls.insert(id.clone(), call);
+                }
+            }
+        }
+        match &stored.event {
+            Event::MessageRetracted { message, .. } => {
+                self.messages.entry(message.clone()).or_default().over = Some(Over::Retracted);
+            }
+            Event::ToolCall(update) => {
+                if let Some(call) = self.calls.get_mut(&update.id) {
+                    call.status = Some(update.status);
+                    if let Some(turn) = &stored.turn {
+                        call.turn.clone_from(turn);
+                    }
+                }
+            }
+            Event::ApprovalRequested(approval) => {
+                let asked = Asked {
+                    call: approval.tool_call.clone(),
+                    open: true,
+                    sent: Vec::new(),
+                    accepted: None,
+                    allowed: false,
+                };
+                self.approvals.insert(approval.id.clone(), asked);
+            }
+            Event::ApprovalResolved {
+                approval, decision, ..
+            } => {
+                if let Some(asked) = self.approvals.get_mut(approval) {
+                    (asked.open, asked.allowed) = (false, allows(decision.kind));
+                }
+            }
+            _ => {}
+        }
+        self.fold.apply(stored.turn.as_ref(), &stored.event);
+        self.events.push(stored.clone());
+    }
+}
+
+/// Whether an event says what was confirmed.
+fn says(event: &Event, what: &str) -> bool {
+    let Event::SessionUpdated { title, mode, .. } = event else {
+        return false;
+    };
+    title
+        .as_ref()
+        .is_some_and(|title| what == format!("title {title}"))
+        || mode.is_some_and(|mode| what == format!("mode {mode}"))
+}

@@ -1,0 +1,133 @@
+//! What providers are sent: I4, and that it is the history which is shown and stored.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::Checker;
+use super::seen::Seen;
+use super::typed::label_of;
+use crate::base::chaos;
+use crate::domain::{Block, Message, Role, SessionId, ToolCallId};
+use crate::provider::{Item, Request};
+
+impl Checker {
+    /// A provider is asked.
+    pub(in crate::sim) fn asked(&mut self, session: &SessionId, request: &Request) {
+        if chaos::is_frozen() {
+            return;
+        }
+        self.note(format!("request {session} {} messages", request.messages.len()));
+        let Some(seen) = self.sessions.get_mut(session) else {
+            return self.fail(format!("a request of {session}, which is not there"));
+        };
+        let mut checked = valid(&request.messages);
+        if checked.is_ok() && !begins_with(&request.messages, &seen.last_sent) {
+            checked = Err("the history that was sent before is no longer its beginning".to_owned());
+        }
+        let again = same(&request.messages, &seen.last_sent);
+        seen.last_sent.clone_from(&request.messages);
+        if !again {
+            seen.sent.push_back(request.messages.clone());
+            seen.match_sent();
+        }
+        if let Err(why) = checked {
+            let messages: Vec<&Message> = request.messages.iter().map(|item| &item.message).collect();
+            self.note(format!("{messages:?}"));
+            self.fail(format!("I4: {why}"));
+        }
+    }
+}
+
+impl Seen {
+    /// What is shown catches up with what was sent: at some moment both are the same.
+    pub(super) fn match_sent(&mut self) {
+        while let Some(sent) = self.sent.front() {
+            if self.fold.history.open_calls().next().is_some() || !same(&self.fold.history.messages(), sent) {
+                return;
+            }
+            self.sent.pop_front();
+        }
+    }
+}
+
+fn same(a: &[Arc<Item>], b: &[Arc<Item>]) -> bool {
+    a.len() == b.len() && begins_with(a, b)
+}
+
+fn begins_with(items: &[Arc<Item>], start: &[Arc<Item>]) -> bool {
+    let equal = |(a, b): (&Arc<Item>, &Arc<Item>)| {
+        // A message of results has a new id each time that it is made.
+        Arc::ptr_eq(a, b)
+            || a.message.role == b.message.role
+                && a.message.content == b.message.content
+                && (a.message.role == Role::Tool || a.message.id == b.message.id)
+    };
+    items.len() >= start.len() && items.iter().zip(start).all(equal)
+}
+
+/// I4 and R-LOOP-4, strictly.
+fn valid(items: &[Arc<Item>]) -> Result<(), String> {
+    let mut due: Vec<ToolCallId> = Vec::new();
+    let (mut ids, mut calls, mut labels) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let mut before = None;
+    for (at, item) in items.iter().enumerate() {
+        let message = &item.message;
+        if message.role != Role::Tool && !ids.insert(message.id.clone()) {
+            return Err(format!("message {at} is there twice"));
+        }
+        if !says_something(message) {
+            return Err(format!("message {at} is empty"));
+        }
+        match message.role {
+            Role::Tool => {
+                results(message, &std::mem::take(&mut due)).map_err(|why| format!("{at}: {why}"))?
+            }
+            _ if !due.is_empty() => return Err(format!("the calls before message {at} have no results")),
+            Role::Assistant if before == Some(Role::Assistant) => {
+                return Err(format!("message {at} follows one of the model"));
+            }
+            Role::Assistant => due = message.tool_uses().map(|(id, _, _)| id.clone()).collect(),
+            Role::User => {
+                if let Some(label) = label_of(&message.content)
+                    && !labels.insert(label)
+                {
+                    return Err(format!("I16: #{label} is there twice"));
+                }
+            }
+        }
+        if let Some(id) = due.iter().find(|id| !calls.insert((*id).clone())) {
+            return Err(format!("{id} is asked for twice"));
+        }
+        before = Some(message.role);
+    }
+    match (items.first(), before) {
+        _ if !due.is_empty() => Err("the last calls have no results".to_owned()),
+        (Some(first), _) if first.message.role != Role::User => {
+            Err("it does not begin with a user".to_owned())
+        }
+        (_, Some(Role::User | Role::Tool)) => Ok(()),
+        _ => Err("it does not end with a user or results".to_owned()),
+    }
+}
+
+fn results(message: &Message, due: &[ToolCallId]) -> Result<(), String> {
+    let mut got = Vec::new();
+    for block in &message.content {
+        match block {
+            Block::ToolResult { id, result } if !result.text.is_empty() => got.push(id.clone()),
+            other => return Err(format!("{other:?} among results")),
+        }
+    }
+    match got == due {
+        true => Ok(()),
+        false => Err(format!("results {got:?} for the calls {due:?}")),
+    }
+}
+
+fn says_something(message: &Message) -> bool {
+    message.content.iter().any(|block| match block {
+        Block::Text(text) => !text.trim().is_empty(),
+        Block::Reasoning { .. } => false,
+        Block::ToolUse { .. } | Block::ToolResult { .. } | Block::Image(_) | Block::Reference(_) => true,
+    })
+}

@@ -1,0 +1,155 @@
+//! What the checker remembers of a session: what a perfect client would know.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crate::domain::{
+    ApprovalId, Decision, DecisionKind, MessageId, Mode, SessionId, ToolCallId, ToolCallStatus, TurnId, Usage,
+};
+use crate::provider::Item;
+use crate::session::SessionState;
+use crate::store::StoredEvent;
+
+/// A session.
+pub(super) struct Seen {
+    /// What it was made with.
+    pub(super) first_mode: Mode,
+    /// Its durable events, as they were shown.
+    pub(super) events: Vec<StoredEvent>,
+    /// So many of them are surely stored.
+    pub(super) safe: usize,
+    pub(super) fold: SessionState,
+    pub(super) turns: BTreeMap<TurnId, Turn>,
+    pub(super) messages: BTreeMap<MessageId, Shown>,
+    pub(super) calls: BTreeMap<ToolCallId, Call>,
+    pub(super) approvals: BTreeMap<ApprovalId, Asked>,
+    /// Modes that may have been in force since the last turn's end.
+    pub(super) modes: Vec<Mode>,
+    /// Modes that were sent and not seen.
+    pub(super) unconfirmed: Vec<Mode>,
+    /// Rules that were sent with a decision.
+    pub(super) rules_sent: Vec<String>,
+    /// Rules of decisions that were accepted.
+    pub(super) rules: Vec<String>,
+    /// Cancels that were sent: which turn, when.
+    pub(super) cancels: Vec<Cancel>,
+    /// Histories that providers were sent and that what is shown has not come to yet.
+    pub(super) sent: VecDeque<Vec<Arc<Item>>>,
+    /// The last history that a provider was sent.
+    pub(super) last_sent: Vec<Arc<Item>>,
+    /// The turn that a crash has cut.
+    pub(super) cut: Option<TurnId>,
+    /// Titles and modes whose change was confirmed to the user.
+    pub(super) confirmed: Vec<String>,
+    /// Prompts whose asker went away: their turns may be cancelled.
+    pub(super) abandoned: bool,
+}
+
+/// A turn.
+#[derive(Default)]
+pub(super) struct Turn {
+    pub(super) ended: bool,
+    pub(super) resumes: bool,
+    pub(super) prompts: u32,
+    pub(super) transitions: u32,
+    pub(super) usage: Usage,
+}
+
+/// A message that has been shown in part.
+#[derive(Default)]
+pub(super) struct Shown {
+    pub(super) turn: Option<TurnId>,
+    pub(super) text: String,
+    pub(super) reasoning: String,
+    /// When its text had which length.
+    pub(super) trail: Vec<(i64, usize)>,
+    pub(super) tools: Vec<ToolCallId>,
+    pub(super) over: Option<Over>,
+    /// The store failed while it came.
+    pub(super) degraded: bool,
+}
+
+/// How a message came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Over {
+    Done,
+    Retracted,
+}
+
+/// A tool call.
+pub(super) struct Call {
+    pub(super) turn: TurnId,
+    pub(super) name: String,
+    pub(super) input: Arc<serde_json::Value>,
+    pub(super) status: Option<ToolCallStatus>,
+}
+
+/// A question.
+pub(super) struct Asked {
+    pub(super) call: ToolCallId,
+    pub(super) open: bool,
+    pub(super) sent: Vec<Decision>,
+    pub(super) accepted: Option<Decision>,
+    /// The last settlement allowed it.
+    pub(super) allowed: bool,
+}
+
+/// A cancel.
+pub(super) struct Cancel {
+    pub(super) turn: Option<TurnId>,
+    pub(super) at: i64,
+    /// The turn that was seen to run.
+    pub(super) running: Option<TurnId>,
+    /// A tool ran that may finish.
+    pub(super) patient: bool,
+}
+
+/// A tool's effect that goes on.
+pub(super) struct InHand {
+    pub(super) session: SessionId,
+    pub(super) patient: bool,
+}
+
+impl Seen {
+    pub(super) fn new(mode: Mode) -> Self {
+        let fold = SessionState {
+            mode,
+            ..SessionState::default()
+        };
+        Self {
+            first_mode: mode,
+            events: Vec::new(),
+            safe: 0,
+            fold,
+            turns: BTreeMap::new(),
+            messages: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            approvals: BTreeMap::new(),
+            modes: vec![mode],
+            unconfirmed: Vec::new(),
+            rules_sent: Vec::new(),
+            rules: Vec::new(),
+            cancels: Vec::new(),
+            sent: VecDeque::new(),
+            last_sent: Vec::new(),
+            cut: None,
+            confirmed: Vec::new(),
+            abandoned: false,
+        }
+    }
+}
+
+impl Asked {
+    /// A decision to allow was sent.
+    pub(super) fn allow_sent(&self) -> bool {
+        self.sent.iter().any(|decision| allows(decision.kind))
+    }
+}
+
+/// Whether it lets the call run.
+pub(super) fn allows(kind: DecisionKind) -> bool {
+    match kind {
+        DecisionKind::Allow | DecisionKind::AllowSession | DecisionKind::AllowAlways => true,
+        DecisionKind::Deny => false,
+    }
+}

@@ -1,0 +1,324 @@
+//! What the user said and was answered: I1 (every command has its one answer) and I16 (nothing is lost).
+
+use super::Checker;
+use super::seen::{Cancel, allows};
+use crate::base::clock;
+use crate::domain::{Approval, Block, Decision, Event, Mode, SessionId, TurnId};
+use crate::session::{Partial, Refused, SessionState, Snapshot, TurnOutcome};
+
+/// What was typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::sim) enum Kind {
+    Prompt,
+    Steer,
+}
+
+/// How it was answered.
+#[derive(Clone, Debug)]
+pub(in crate::sim) enum Answered {
+    Accepted(TurnId),
+    Refused(Refused),
+    /// Whoever asked did not wait for the answer.
+    Unheard,
+}
+
+/// Something typed; its label stands in its text.
+pub(super) struct Typed {
+    pub(super) session: SessionId,
+    pub(super) kind: Kind,
+    pub(super) answered: Option<Answered>,
+    /// The turn whose history it joined.
+    pub(super) joined: Option<TurnId>,
+    /// The turn that gave it back.
+    pub(super) returned: Option<TurnId>,
+    /// Lost with a crash while the store was known to fail, or before an answer.
+    pub(super) excused: bool,
+}
+
+/// The label in a text.
+pub(super) fn label_of(content: &[Block]) -> Option<u64> {
+    content.iter().find_map(|block| match block {
+        Block::Text(text) => text.strip_prefix('#')?.split_whitespace().next()?.parse().ok(),
+        _ => None,
+    })
+}
+
+impl Checker {
+    /// The user types; the content is to be sent.
+    pub(in crate::sim) fn types(&mut self, session: &SessionId, kind: Kind) -> (u64, Vec<Block>) {
+        self.labels += 1;
+        let label = self.labels;
+        let typed = Typed {
+            session: session.clone(),
+            kind,
+            answered: None,
+            joined: None,
+            returned: None,
+            excused: false,
+        };
+        self.typed.insert(label, typed);
+        self.note(format!("types #{label} {kind:?} in {session}"));
+        (label, vec![Block::Text(format!("#{label} please"))])
+    }
+
+    /// It is answered.
+    pub(in crate::sim) fn answered(&mut self, label: u64, answer: Answered) {
+        self.note(format!("#{label} is answered {answer:?}"));
+        let Some(typed) = self.typed.get_mut(&label) else {
+            return;
+        };
+        let (session, kind) = (typed.session.clone(), typed.kind);
+        typed.answered = Some(answer.clone());
+        if let Answered::Unheard = answer
+            && let Some(seen) = self.sessions.get_mut(&session)
+        {
+            seen.abandoned = true;
+        }
+        let checked = match &answer {
+            Answered::Refused(_) if typed.joined.is_some() || typed.returned.is_some() => {
+                Err(format!("I16: #{label} was refused and is there"))
+            }
+            Answered::Refused(refused) => self.fair(&session, kind, refused),
+            Answered::Accepted(turn) => self.settled(&session, turn),
+            Answered::Unheard => Ok(()),
+        };
+        if let Err(why) = checked {
+            self.fail(why);
+        }
+    }
+
+    /// Whether a refusal can be.
+    fn fair(&self, session: &SessionId, kind: Kind, refused: &Refused) -> Result<(), String> {
+        let fair = match refused {
+            Refused::Ending => self.ending,
+            Refused::TurnRunning(_) => kind == Kind::Prompt,
+            Refused::NoTurn | Refused::OtherTurn { .. } => kind == Kind::Steer,
+            Refused::NothingToResume => kind == Kind::Prompt,
+            Refused::UnknownSession(id) => !self.sessions.contains_key(id),
+            Refused::Store(_) => self.degraded,
+            Refused::Busy
+            | Refused::Locked { .. }
+            | Refused::UnknownApproval(_)
+            | Refused::NoRule
+            | Refused::BadRule(_) => false,
+        };
+        match fair {
+            true => Ok(()),
+            false => Err(format!("I1: {kind:?} in {session} is refused: {refused:?}")),
+        }
+    }
+
+    /// What was typed is in the history now.
+    pub(super) fn joined(&mut self, session: &SessionId, turn: &TurnId, label: u64) -> Result<Kind, String> {
+        let typed = self.typed.get_mut(&label).ok_or("I16: nobody typed this")?;
+        let refused = matches!(typed.answered, Some(Answered::Refused(_)));
+        let elsewhere = matches!(&typed.answered, Some(Answered::Accepted(other)) if other != turn);
+        if typed.session != *session || refused || elsewhere || typed.returned.is_some() {
+            return Err(format!("I16: #{label} is said where it was not meant to be"));
+        }
+        match typed.joined.replace(turn.clone()) {
+            None => Ok(typed.kind),
+            Some(_) => Err(format!("I16: #{label} is said twice")),
+        }
+    }
+
+    /// A turn's end gives a steer back.
+    pub(super) fn given_back(
+        &mut self,
+        session: &SessionId,
+        turn: &TurnId,
+        content: &[Block],
+    ) -> Result<(), String> {
+        let label = label_of(content).ok_or("I16: a steer that nobody typed is given back")?;
+        let typed = self.typed.get_mut(&label).ok_or("I16: nobody typed this")?;
+        let refused = matches!(typed.answered, Some(Answered::Refused(_)));
+        let wrong = typed.session != *session || typed.kind != Kind::Steer || refused;
+        if wrong || typed.joined.is_some() || typed.returned.replace(turn.clone()).is_some() {
+            return Err(format!("I16: #{label} is given back wrongly"));
+        }
+        Ok(())
+    }
+
+    /// What was accepted for a turn that has ended is somewhere.
+    pub(super) fn settled(&self, session: &SessionId, turn: &TurnId) -> Result<(), String> {
+        let turns = self.sessions.get(session).map(|seen| &seen.turns);
+        match turns.and_then(|turns| turns.get(turn)) {
+            Some(known) if known.ended => self.nothing_lost(turn),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// All that was accepted for a turn is somewhere.
+    pub(super) fn nothing_lost(&self, turn: &TurnId) -> Result<(), String> {
+        for (label, typed) in &self.typed {
+            let meant = matches!(&typed.answered, Some(Answered::Accepted(of)) if of == turn);
+            if meant && typed.joined.is_none() && typed.returned.is_none() && !typed.excused {
+                return Err(format!("I16: #{label} was accepted for {turn} and is lost"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The user cancels.
+    pub(in crate::sim) fn cancels(&mut self, session: &SessionId, turn: Option<&TurnId>) {
+        self.note(format!("cancels {session} {turn:?}"));
+        let patient = self
+            .in_hand
+            .values()
+            .any(|hand| hand.session == *session && hand.patient);
+        let Some(seen) = self.sessions.get_mut(session) else {
+            return;
+        };
+        seen.cancels.push(Cancel {
+            turn: turn.cloned(),
+            at: clock::wall_ms(),
+            running: seen.fold.open_turn.clone(),
+            patient,
+        });
+    }
+
+    /// The user decides.
+    pub(in crate::sim) fn decides(&mut self, session: &SessionId, approval: &Approval, decision: &Decision) {
+        self.note(format!("decides {} {decision:?}", approval.id));
+        let Some(seen) = self.sessions.get_mut(session) else {
+            return;
+        };
+        if decision.kind != crate::domain::DecisionKind::Allow && allows(decision.kind) {
+            let rule = decision.rule.clone().or_else(|| approval.rule.clone());
+            self.folder_rules.extend(rule.clone());
+            seen.rules_sent.extend(rule);
+        }
+        if let Some(asked) = seen.approvals.get_mut(&approval.id) {
+            asked.sent.push(decision.clone());
+        }
+    }
+
+    /// A decision is answered: the first that is accepted stands.
+    pub(in crate::sim) fn decided(
+        &mut self,
+        session: &SessionId,
+        approval: &Approval,
+        decision: Decision,
+        answer: &Result<(), Refused>,
+    ) {
+        self.note(format!("{} is answered {answer:?}", approval.id));
+        let ending = self.ending;
+        let Some(seen) = self.sessions.get_mut(session) else {
+            return;
+        };
+        let Some(asked) = seen.approvals.get_mut(&approval.id) else {
+            return;
+        };
+        let wrong = match answer {
+            Ok(()) => asked.accepted.is_some(),
+            Err(Refused::UnknownApproval(_)) => {
+                asked.open && asked.sent.len() < 2 && seen.fold.open_turn.is_none()
+            }
+            Err(Refused::NoRule) => approval.rule.is_some(),
+            Err(Refused::Ending) => !ending,
+            Err(_) => true,
+        };
+        if wrong {
+            return self.fail(format!("I1: the answer {answer:?} on {}", approval.id));
+        }
+        if answer.is_ok() {
+            if decision.kind != crate::domain::DecisionKind::Allow && allows(decision.kind) {
+                let rule = decision.rule.clone().or_else(|| approval.rule.clone());
+                seen.rules.extend(rule);
+            }
+            asked.accepted = Some(decision);
+        }
+    }
+
+    /// The user sends a mode.
+    pub(in crate::sim) fn sends_mode(&mut self, session: &SessionId, mode: Mode) {
+        self.note(format!("sends the mode {mode}"));
+        if let Some(seen) = self.sessions.get_mut(session) {
+            seen.modes.push(mode);
+            seen.unconfirmed.push(mode);
+        }
+    }
+
+    /// A change of the session's data is answered.
+    pub(in crate::sim) fn changed(&mut self, session: &SessionId, what: &str, answer: &Result<(), Refused>) {
+        self.note(format!("{what} is answered {answer:?}"));
+        let fair = match answer {
+            Ok(()) => true,
+            Err(refused) => self.fair(session, Kind::Prompt, refused).is_ok(),
+        };
+        if !fair {
+            return self.fail(format!("I1: {what} is refused: {answer:?}"));
+        }
+        if answer.is_ok()
+            && let Some(seen) = self.sessions.get_mut(session)
+        {
+            seen.confirmed.push(what.to_owned());
+        }
+    }
+
+    /// A prompt is answered at its turn's end, after the end was shown (R-WIRE-1).
+    pub(in crate::sim) fn outcome(&mut self, session: &SessionId, outcome: &TurnOutcome) {
+        let Some(seen) = self.sessions.get(session) else {
+            return;
+        };
+        let shown = seen.events.iter().rev().any(|stored| {
+            stored.turn.as_ref() == Some(&outcome.turn)
+                && matches!(&stored.event, Event::TurnEnded(end) if *end == outcome.end)
+        });
+        if !shown {
+            self.fail(format!(
+                "R-WIRE-1: the outcome of {} comes before its end",
+                outcome.turn
+            ));
+        }
+    }
+
+    /// A session is shown to one more client: what it is told is what was shown to the others.
+    pub(in crate::sim) fn loaded(
+        &mut self,
+        session: &SessionId,
+        snapshot: &Snapshot,
+        partial: Option<&Partial>,
+        read_only: bool,
+    ) {
+        let Some(seen) = self.sessions.get(session) else {
+            return;
+        };
+        let Some(events) = seen.events.get(..snapshot.seq as usize) else {
+            let known = seen.events.len();
+            return self.fail(format!(
+                "I6: {session} is loaded at {}, shown are {known}",
+                snapshot.seq
+            ));
+        };
+        let mut fold = SessionState {
+            mode: seen.first_mode,
+            ..SessionState::default()
+        };
+        for stored in events {
+            fold.apply(stored.turn.as_ref(), &stored.event);
+        }
+        let fits = fold.mode == snapshot.mode
+            && fold.title == snapshot.title
+            && (fold.model.is_none() || fold.model == snapshot.model)
+            && fold.approvals == snapshot.approvals
+            && fold.usage == snapshot.metrics.usage
+            && fold.cost == snapshot.metrics.cost
+            && (read_only || fold.open_turn == snapshot.turn);
+        let same = |shown: &str, kept: &str| shown.starts_with(kept);
+        let partial_fits = partial.is_none_or(|partial| {
+            let shown = seen.messages.get(&partial.message);
+            shown.is_some_and(|s| same(&s.text, &partial.text) && same(&s.reasoning, &partial.reasoning))
+        });
+        if !fits || !partial_fits {
+            self.fail(format!("{session} is loaded as {snapshot:?} with {partial:?}"));
+        }
+    }
+
+    /// A session is not shown.
+    pub(in crate::sim) fn not_loaded(&mut self, session: &SessionId, refused: &Refused) {
+        if let Err(why) = self.fair(session, Kind::Prompt, refused) {
+            self.fail(why);
+        }
+    }
+}

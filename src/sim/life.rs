@@ -1,0 +1,291 @@
+//! One life of a simulated server: from the opening of its store to its end or its crash.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::check::Found;
+use super::model::{LONGEST_TURN, SimModels};
+use super::outlet::{Client, CrashPoints, Unread, disk};
+use super::tools;
+use super::user::{self, Window};
+use super::world::World;
+use crate::base::chaos::{self, Wildness};
+use crate::base::counters::Totals;
+use crate::base::flow::Pool;
+use crate::base::spawn::{Task, spawn};
+use crate::base::{clock, random};
+use crate::domain::{Mode, SessionId};
+use crate::provider::CallSlots;
+use crate::session::{House, Profile, Profiles, Rules, SessionInfo, Sessions};
+use crate::store::{Reader, SessionQuery, Store};
+use crate::turn::Limits;
+use crate::workspace::{Shared, Workspace};
+
+/// A life's shared parts.
+pub(super) struct Life {
+    pub(super) world: Arc<World>,
+    pub(super) sessions: Sessions,
+    pub(super) unread: Unread,
+    /// Deletions under way: what is asked meanwhile may stay unanswered.
+    deletes: AtomicU32,
+}
+
+/// How a life goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fate {
+    pub(super) seed: u64,
+    pub(super) turns: u64,
+    pub(super) freeze_at: u64,
+    pub(super) crash: CrashPoints,
+    /// The server is told to end at that moment, turns or no turns.
+    pub(super) ends_after: Option<Duration>,
+}
+
+impl Life {
+    /// Whether a session is being deleted, or was a moment ago.
+    pub(super) fn deleting(&self) -> bool {
+        self.deletes.load(Ordering::Relaxed) > 0
+    }
+
+    pub(super) fn delete_begins(&self) {
+        self.deletes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn delete_ends(&self) {
+        self.deletes.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Lives it; whether it came to an orderly end. The next one begins at the returned virtual time.
+pub(super) fn live(
+    world: &Arc<World>,
+    data: &Path,
+    wall_ms: i64,
+    fate: Fate,
+) -> std::io::Result<(bool, i64)> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()?;
+    let knobs = &world.knobs;
+    let wildness = Wildness {
+        yields: knobs.yields,
+        small_batches: knobs.small_batches,
+        freeze_at: fate.freeze_at,
+    };
+    let ended = runtime.block_on(async {
+        clock::set_virtual(wall_ms);
+        random::seed(fate.seed);
+        chaos::begin(fate.seed, wildness);
+        world.check().note(format!("a life begins: {fate:?}"));
+        let life = whole(world.clone(), data.to_path_buf(), fate);
+        tokio::select! { biased;
+            () = chaos::frozen() => false,
+            () = tokio::time::sleep(LONGEST_TURN * 20) => {
+                world.check().fail("I13: the world stands still".to_owned());
+                false
+            }
+            () = life => true,
+        }
+    });
+    let now = runtime.block_on(async { clock::wall_ms() });
+    chaos::freeze();
+    drop(runtime);
+    chaos::end();
+    Ok((ended, now + super::NIGHT_MS))
+}
+
+async fn whole(world: Arc<World>, data: PathBuf, fate: Fate) {
+    let unread = Unread::default();
+    let eye: Arc<Mutex<Option<Reader>>> = Arc::default();
+    let client = Client {
+        world: world.clone(),
+        unread: unread.clone(),
+        crash: fate.crash.event,
+        reader: eye.clone(),
+    };
+    let faults = disk(world.clone(), fate.crash.commit);
+    let (store, writer) = Store::inline(data, Box::new(client), Some(faults));
+    let reader = store.reader.clone();
+    let found = stored(&reader).await;
+    world.check().reloads(found);
+    if let Ok(mut eye) = eye.lock() {
+        *eye = Some(reader.clone());
+    }
+    let writer = spawn(writer);
+    let house = house(&world, store);
+    let life = Arc::new(Life {
+        world: world.clone(),
+        sessions: Sessions::new(Arc::new(house)),
+        unread,
+        deletes: AtomicU32::new(0),
+    });
+    let (windows, reading) = open_windows(&life).await;
+    world.grant_tickets(fate.turns);
+    let people: Vec<Task<()>> = windows
+        .iter()
+        .flat_map(|window| {
+            [
+                spawn(user::interferes(window.clone())),
+                spawn(user::answers(window.clone())),
+            ]
+        })
+        .collect();
+    let prompting: Vec<Task<()>> = windows
+        .iter()
+        .map(|window| spawn(user::prompts(window.clone())))
+        .collect();
+    let done = async {
+        for task in prompting {
+            // One that panicked has told so.
+            let _ = task.await;
+        }
+        user::rest(&life).await;
+    };
+    match fate.ends_after {
+        None => done.await,
+        // Whatever runs then is interrupted.
+        Some(after) => {
+            tokio::select! { biased;
+                () = tokio::time::sleep(after) => {}
+                () = done => {}
+            }
+        }
+    }
+    if fate.ends_after.is_none() && life.sessions.house().store.writes.barrier().await.is_ok() {
+        let found = stored(&reader).await;
+        // People act on, and so may have changed something since: compared in one moment.
+        world.check().compare(&found);
+    }
+    end(&world, life, (people, reading), windows, writer).await;
+}
+
+/// The server ends in order: within its time, everything stored, every lock free.
+async fn end(
+    world: &World,
+    life: Arc<Life>,
+    tasks: (Vec<Task<()>>, Task<()>),
+    windows: Vec<Arc<Window>>,
+    writer: Task<()>,
+) {
+    world.check().note("the server ends".to_owned());
+    world.check().ends();
+    let began = clock::wall_ms();
+    life.sessions.end().await;
+    let took = clock::wall_ms() - began;
+    if took > 12_500 {
+        world.check().fail(format!("R-CANCEL: the end took {took} ms"));
+    }
+    if life.sessions.live() > 0 {
+        world.check().fail("sessions live on after the end".to_owned());
+    }
+    drop((tasks, windows));
+    let running = world.check().running();
+    let lasting = !world.check().is_degraded();
+    if lasting && !running.is_empty() {
+        world
+            .check()
+            .fail(format!("I3: {running:?} have no end after the server's"));
+    }
+    drop(life);
+    if tokio::time::timeout(Duration::from_secs(60), writer)
+        .await
+        .is_err()
+    {
+        world.check().fail("the store's writer does not end".to_owned());
+    }
+}
+
+/// Every session that is known is opened, which mends what a crash has cut.
+async fn open_windows(life: &Arc<Life>) -> (Vec<Arc<Window>>, Task<()>) {
+    let reading = spawn(user::reads(life.clone()));
+    let known = life.world.check().sessions();
+    for session in &known {
+        user::load(life, session, false).await;
+        let turn = life.world.check().open_turn(session);
+        if let Some(turn) = turn {
+            life.world
+                .check()
+                .fail(format!("I3: {turn} has no end after its session was loaded"));
+        }
+    }
+    let count = life.world.knobs.sessions;
+    let mut known = known.into_iter().rev();
+    let windows = (0..count).map(|_| {
+        Arc::new(Window {
+            life: life.clone(),
+            session: Mutex::new(known.next()),
+        })
+    });
+    (windows.collect(), reading)
+}
+
+fn house(world: &Arc<World>, store: Store) -> House {
+    House {
+        store,
+        profiles: Arc::new(SimProfiles(world.clone())),
+        slots: Arc::new(CallSlots::new(world.knobs.slots)),
+        tools: Arc::new(tools::registry(world)),
+        totals: Arc::new(Totals::default()),
+        pool: Pool::new(world.knobs.pool),
+        client_name: Arc::new(|| "sim".to_owned()),
+        idle: world.knobs.idle,
+    }
+}
+
+struct SimProfiles(Arc<World>);
+
+impl Profiles for SimProfiles {
+    fn profile(&self, session: &SessionInfo) -> Profile {
+        Profile {
+            models: Arc::new(SimModels {
+                world: self.0.clone(),
+                session: session.id.clone(),
+            }),
+            system: "simulated".into(),
+            limits: Limits {
+                max_steps: self.0.knobs.max_steps,
+            },
+            rules: Rules::default(),
+            approval_timeout: self.0.knobs.approval_timeout,
+            tool_timeouts: Arc::new(|_| None),
+        }
+    }
+
+    fn default_mode(&self, _folder: &Path, _agent: Option<&str>) -> Mode {
+        self.0.knobs.mode
+    }
+
+    fn workspace(&self, _session: &SessionInfo) -> Arc<Workspace> {
+        Arc::new(Workspace::new(Shared::new(&[], None)))
+    }
+}
+
+/// All that a store holds.
+async fn stored(reader: &Reader) -> BTreeMap<SessionId, Found> {
+    let mut all = BTreeMap::new();
+    let query = SessionQuery {
+        limit: 10_000,
+        ..SessionQuery::default()
+    };
+    let sessions = reader.list_sessions(query).await.map(|page| page.sessions);
+    for hit in sessions.unwrap_or_default() {
+        let id = hit.session.id.clone();
+        let mut events = Vec::new();
+        let mut pages = reader.walk(&id, 0);
+        while let Ok(Some(page)) = pages.next().await {
+            events.extend(page.events);
+        }
+        let pending = reader.pending(&id).await.map(|(pending, _)| pending);
+        let found = Found {
+            row: hit.session,
+            events,
+            pending: pending.unwrap_or_default(),
+        };
+        all.insert(id, found);
+    }
+    all
+}

@@ -1,0 +1,138 @@
+//! The deterministic simulator: the real sessions, turns and store, with a simulated provider, tools, user,
+//! disk and crashes, under a seed. Every event is checked; a seed that fails fails again, exactly.
+//!
+//! A run is many small worlds, each with a seed of its own and a temper drawn from it (`world`). A world is a
+//! sequence of lives over one store (`life`), ended by crashes or in order. `check` is what sees; `user`,
+//! `model`, `tools` and `outlet` are what is simulated. Owns no production behaviour; `base::chaos` is its
+//! hand on the scheduler.
+
+mod check;
+mod dice;
+mod life;
+mod model;
+mod outlet;
+mod tools;
+mod user;
+mod world;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use dice::Dice;
+use life::{Fate, live};
+use outlet::CrashPoints;
+use world::World;
+
+/// Where the simulated sessions work; nothing is there.
+const FOLDER: &str = "/work/sim";
+
+/// Between two lives.
+const NIGHT_MS: i64 = 1_000;
+
+/// Turns of one world.
+pub const WORLD_TURNS: u64 = 60;
+
+/// What became of a world.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The violation, if there was one.
+    pub failure: Option<String>,
+    /// The last lines of its log.
+    pub log: Vec<String>,
+    /// The fingerprint of its whole log.
+    pub fingerprint: (u64, u64),
+    /// Turns that ended.
+    pub turns: u64,
+    /// Lives that ended with a crash, and in order.
+    pub crashes: u64,
+    /// Lives that ended in order.
+    pub ends: u64,
+    /// How often what happened.
+    pub counts: BTreeMap<String, u64>,
+    /// How bad it was, for people.
+    pub temper: String,
+}
+
+/// Simulates the world of `seed` with its store in the folder `data`, which is made and removed; keeps so
+/// many `lines` of its log.
+///
+/// # Errors
+/// The folder cannot be made or removed, or no runtime started.
+pub fn simulate(seed: u64, turns: u64, data: &Path, lines: usize) -> io::Result<Report> {
+    let _ = std::fs::remove_dir_all(data);
+    expect_panics();
+    let world = World::new(seed, lines);
+    let mut report = Report {
+        temper: format!("{:?}", world.knobs),
+        ..Report::default()
+    };
+    let mut wall_ms = 1_700_000_000_000;
+    let mut lives = 0;
+    // A world whose lives all end at once would never have its turns.
+    while world.check().turns() < turns && world.check().failure().is_none() && lives < 40 + turns {
+        lives += 1;
+        let fate = fate(&world, turns);
+        let (ended, now) = live(&world, data, wall_ms, fate)?;
+        wall_ms = now;
+        if let Some(panic) = PANIC.take() {
+            world.check().fail(panic);
+        }
+        match ended {
+            true => report.ends += 1,
+            false => report.crashes += 1,
+        }
+    }
+    let check = world.check();
+    report.failure = check.failure().map(str::to_owned);
+    report.log = check.log().cloned().collect();
+    report.fingerprint = check.fingerprint();
+    report.turns = check.turns();
+    report.counts = check.counts().clone();
+    std::fs::remove_dir_all(data)?;
+    Ok(report)
+}
+
+fn fate(world: &Arc<World>, turns: u64) -> Fate {
+    let dice: &Dice = &world.dice;
+    let left = turns.saturating_sub(world.check().turns());
+    let crashes = dice.chance(world.knobs.crashes);
+    let (mut crash, mut freeze_at) = (CrashPoints::default(), u64::MAX);
+    if crashes {
+        match dice.below(3) {
+            0 => freeze_at = 1 + dice.below(*dice.pick(&[100, 3_000, 30_000])),
+            1 => crash.commit = Some(1 + dice.below(*dice.pick(&[10, 100, 1_000]))),
+            _ => crash.event = Some(1 + dice.below(*dice.pick(&[20, 200, 2_000]))),
+        }
+    }
+    Fate {
+        seed: dice.any(),
+        turns: 1 + dice.below(left.max(1)),
+        freeze_at,
+        crash,
+        ends_after: dice
+            .chance(300)
+            .then(|| dice.pause(60_000) + Duration::from_millis(1)),
+    }
+}
+
+thread_local! {
+    /// A panic that nobody simulated.
+    static PANIC: std::cell::RefCell<Option<String>> = const { std::cell::RefCell::new(None) };
+}
+
+/// Simulated panics stay silent; all others are remembered as findings.
+fn expect_panics() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        std::panic::set_hook(Box::new(|info| {
+            let text = info.to_string();
+            if !text.contains(tools::EXPECTED_PANIC) {
+                PANIC.set(Some(format!("a panic: {text}")));
+                crate::base::chaos::freeze();
+            }
+        }));
+    });
+}

@@ -1,0 +1,271 @@
+//! A simulated LLM API: answers of every kind, errors of every kind, at every moment.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{self, StreamExt};
+use serde_json::json;
+
+use super::dice::Dice;
+use super::tools;
+use super::world::World;
+use crate::domain::{AgentError, Cost, ErrorCode, SessionId, Usage};
+use crate::provider::{
+    EventStream, Fault, ModelInfo, Phase, Provider, ProviderError, Request, RetryPolicy, StopReason,
+    StreamEvent,
+};
+use crate::turn::{ModelChoice, ModelSource, ResolvedModel};
+
+/// The models of one session; each session has its own, so that the checker knows who asks.
+pub(super) struct SimModels {
+    pub(super) world: Arc<World>,
+    pub(super) session: SessionId,
+}
+
+impl ModelSource for SimModels {
+    fn resolve(&self, choice: &ModelChoice) -> BoxFuture<'static, Result<ResolvedModel, AgentError>> {
+        let (world, session, choice) = (self.world.clone(), self.session.clone(), choice.clone());
+        async move {
+            let dice = &world.dice;
+            tokio::time::sleep(dice.pause(world.knobs.provider_ms)).await;
+            if dice.chance(world.knobs.resolve_fails) {
+                let code = *dice.pick(&[ErrorCode::Config, ErrorCode::ProviderError]);
+                return Err(AgentError::new(code, "nothing to ask"));
+            }
+            let retry = RetryPolicy {
+                max_retries: dice.below(4) as u32,
+                ..RetryPolicy::interactive()
+            };
+            let why = dice.chance(50).then(|| "because".to_owned());
+            let model = match choice.model {
+                Some(model) => model.rsplit('/').next().unwrap_or("one").to_owned(),
+                None => "one".to_owned(),
+            };
+            Ok(ResolvedModel {
+                provider: Arc::new(SimProvider {
+                    world: world.clone(),
+                    session,
+                }),
+                model,
+                info: ModelInfo {
+                    window: 200_000,
+                    max_output: 8_000,
+                    price: None,
+                    reasoning: true,
+                    images: true,
+                },
+                retry,
+                effort: choice.effort,
+                why,
+            })
+        }
+        .boxed()
+    }
+}
+
+struct SimProvider {
+    world: Arc<World>,
+    session: SessionId,
+}
+
+/// A moment of an answer.
+enum Moment {
+    Piece(StreamEvent),
+    Error(ProviderError),
+}
+
+impl Provider for SimProvider {
+    fn name(&self) -> &str {
+        "sim"
+    }
+
+    fn stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+        let (world, session) = (self.world.clone(), self.session.clone());
+        async move {
+            world.check().asked(&session, &request);
+            let (dice, knobs) = (&world.dice, &world.knobs);
+            tokio::time::sleep(dice.pause(knobs.provider_ms)).await;
+            if dice.chance(knobs.call_fails) {
+                return Err(error(dice));
+            }
+            let moments = answer(&world);
+            let paces = dice.pause(knobs.provider_ms);
+            let stream = stream::unfold(
+                (moments.into_iter(), world.clone()),
+                move |(mut left, world)| async move {
+                    let moment = left.next()?;
+                    if world.dice.chance(400) {
+                        tokio::time::sleep(world.dice.pause(paces.as_millis() as u64)).await;
+                    }
+                    let item = match moment {
+                        Moment::Piece(event) => Ok(event),
+                        Moment::Error(error) => Err(error),
+                    };
+                    Some((item, (left, world)))
+                },
+            );
+            Ok(stream.boxed())
+        }
+        .boxed()
+    }
+}
+
+fn error(dice: &Dice) -> ProviderError {
+    let fault = dice
+        .pick(&[
+            Fault::Throttled,
+            Fault::Overloaded,
+            Fault::Server,
+            Fault::TimedOut(Phase::Connect),
+            Fault::TimedOut(Phase::FirstEvent),
+            Fault::TimedOut(Phase::Gap),
+            Fault::Connection,
+            Fault::Tls,
+            Fault::BrokenStream,
+            Fault::ErrorEvent,
+            Fault::PromptTooLong { limit: Some(9) },
+            Fault::ImageRefused,
+            Fault::Unauthorized,
+            Fault::QuotaExhausted { reset_at: None },
+            Fault::NotFound,
+            Fault::ContentPolicy,
+            Fault::InvalidRequest,
+            Fault::NotTheApi,
+            Fault::Local,
+        ])
+        .clone();
+    ProviderError {
+        fault,
+        provider: "sim".to_owned(),
+        model: "one".to_owned(),
+        message: "simulated".to_owned(),
+        status: None,
+        request_id: None,
+        retry_after: dice.chance(200).then(|| dice.pause(90_000)),
+        user_action: None,
+    }
+}
+
+/// The pieces of one answer, whole or broken.
+fn answer(world: &World) -> Vec<Moment> {
+    let (dice, knobs) = (&world.dice, &world.knobs);
+    let mut pieces = Vec::new();
+    let odd = dice.chance(knobs.odd_answers);
+    if dice.chance(300) {
+        reasoning(dice, &mut pieces);
+    }
+    if !(odd && dice.chance(300)) {
+        text(dice, odd, &mut pieces);
+    }
+    let asks = dice.chance(knobs.wants_tools);
+    if asks {
+        let calls = 1 + dice.below(*dice.pick(&[1, 3, 12])) as u32;
+        for index in 0..calls {
+            tool_use(world, index * 3, odd, &mut pieces);
+            if odd && dice.chance(300) {
+                text(dice, odd, &mut pieces);
+            }
+        }
+    }
+    if dice.chance(800) {
+        let usage = Usage {
+            input: dice.below(1_000),
+            output: dice.below(100),
+            cache_read: dice.below(100),
+            cache_write: 0,
+        };
+        let cost = dice.chance(500).then(|| Cost(dice.below(1_000_000)));
+        pieces.push(StreamEvent::Usage { usage, cost });
+    }
+    let stop = match (odd, asks) {
+        (true, _) => dice
+            .pick(&[
+                StopReason::EndTurn,
+                StopReason::ToolUse,
+                StopReason::MaxTokens,
+                StopReason::Refusal(None),
+                StopReason::Refusal(Some("no".to_owned())),
+                StopReason::PauseTurn,
+                StopReason::WindowFull,
+            ])
+            .clone(),
+        (false, true) => StopReason::ToolUse,
+        (false, false) => StopReason::EndTurn,
+    };
+    pieces.push(StreamEvent::Stop(stop));
+    let mut moments: Vec<Moment> = pieces.into_iter().map(Moment::Piece).collect();
+    if dice.chance(knobs.stream_fails) {
+        moments.truncate(dice.below(moments.len() as u64) as usize);
+        if dice.chance(800) {
+            moments.push(Moment::Error(error(dice)));
+        }
+    }
+    moments
+}
+
+fn reasoning(dice: &Dice, pieces: &mut Vec<StreamEvent>) {
+    for _ in 0..dice.below(4) {
+        pieces.push(StreamEvent::Reasoning(word(dice).to_owned()));
+    }
+    if dice.chance(500) {
+        pieces.push(StreamEvent::ReasoningSignature("proof".to_owned()));
+    }
+    if dice.chance(100) {
+        pieces.push(StreamEvent::RedactedReasoning("opaque".to_owned()));
+    }
+}
+
+fn text(dice: &Dice, odd: bool, pieces: &mut Vec<StreamEvent>) {
+    if odd && dice.chance(400) {
+        pieces.push(StreamEvent::Text(dice.pick(&["", " ", "\n\n"]).to_string()));
+        return;
+    }
+    for _ in 0..=dice.below(8) {
+        pieces.push(StreamEvent::Text(word(dice).to_owned()));
+    }
+    if dice.chance(2) {
+        pieces.push(StreamEvent::Text("much ".repeat(20_000)));
+    }
+}
+
+fn word(dice: &Dice) -> &'static str {
+    const WORDS: [&str; 8] = ["so ", "it is", "ä", "日本", "\n", " ", "`code`", "x"];
+    dice.pick::<&str>(&WORDS)
+}
+
+fn tool_use(world: &World, index: u32, odd: bool, pieces: &mut Vec<StreamEvent>) {
+    let (dice, knobs) = (&world.dice, &world.knobs);
+    let name = match odd && dice.chance(200) {
+        true => *dice.pick(&["unknown", "", "read file"]),
+        false if dice.chance(50) => "update_plan",
+        false => *dice.pick(tools::NAMES),
+    };
+    pieces.push(StreamEvent::ToolUseStarted {
+        index,
+        name: name.to_owned(),
+    });
+    let input = match name {
+        "update_plan" => json!({"items": [{"text": word(dice), "status": "pending"}]}),
+        _ => tools::arguments(dice, knobs.bad_tools, knobs.tool_ms),
+    };
+    let mut written = input.to_string();
+    if odd && dice.chance(200) {
+        written = dice
+            .pick(&["", "[1]", "{\"how\":", "{\"surprise\":1}"])
+            .to_string();
+    }
+    let cut = written.floor_char_boundary(dice.below(written.len() as u64 + 1) as usize);
+    for piece in [&written[..cut], &written[cut..]] {
+        pieces.push(StreamEvent::ToolInput {
+            index,
+            json: piece.to_owned(),
+        });
+    }
+    if !(odd && dice.chance(100)) {
+        pieces.push(StreamEvent::ToolUseCompleted { index });
+    }
+}
+
+/// How long any answer may take at most, so that a turn's time is bounded.
+pub(super) const LONGEST_TURN: Duration = Duration::from_secs(24 * 3_600);

@@ -1,0 +1,112 @@
+//! The simulated client and the simulated disk: where the store's writer meets the checker.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::world::World;
+use crate::base::chaos;
+use crate::base::clock::{self, Instant};
+use crate::base::flow::Permit;
+use crate::domain::{Envelope, Outlet};
+use crate::store::{Fault, FaultHook, Reader};
+
+/// When this life crashes, if not at a poll of a task.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CrashPoints {
+    /// In place of so many commits from now.
+    pub(super) commit: Option<u64>,
+    /// Instead of passing on so many events from now.
+    pub(super) event: Option<u64>,
+}
+
+/// What a slow client has not read yet.
+pub(super) type Unread = Arc<Mutex<VecDeque<Permit>>>;
+
+/// The client: everything that is shown goes to the checker.
+pub(super) struct Client {
+    pub(super) world: Arc<World>,
+    pub(super) unread: Unread,
+    pub(super) crash: Option<u64>,
+    /// Looks, now and then, whether what is shown is stored.
+    pub(super) reader: Arc<Mutex<Option<Reader>>>,
+}
+
+impl Outlet for Client {
+    fn pass(&mut self, mut envelope: Envelope) {
+        if let Some(left) = self.crash.as_mut() {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                chaos::freeze();
+            }
+        }
+        if chaos::is_frozen() {
+            return;
+        }
+        if let Some(permit) = envelope.permit.take()
+            && self.world.dice.chance(self.world.knobs.slow_client)
+        {
+            let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+            unread.push_back(permit);
+        }
+        if envelope.seq.is_some() && self.world.dice.chance(20) {
+            self.look_for(&envelope);
+        }
+        self.world.check().pass(&envelope);
+    }
+
+    fn warn(&mut self, code: &str, message: &str) {
+        if !chaos::is_frozen() {
+            self.world.check().warn(code, message);
+        }
+    }
+}
+
+impl Client {
+    /// I7: stored before shown, or warned of.
+    fn look_for(&self, envelope: &Envelope) {
+        if self.world.check().is_degraded() {
+            return;
+        }
+        let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some(reader), Some(seq)) = (reader.as_ref(), envelope.seq) else {
+            return;
+        };
+        let found = futures::FutureExt::now_or_never(reader.event(&envelope.session, seq));
+        match found {
+            Some(Ok(Some(Ok(stored)))) if stored.event == envelope.event => {}
+            other => {
+                let text = format!("I7: event {seq} is shown but not stored so: {other:?}");
+                self.world.check().fail(text);
+            }
+        }
+    }
+}
+
+/// The disk: fails for a while now and then, and dies with a crash.
+pub(super) fn disk(world: Arc<World>, mut crash: Option<u64>) -> FaultHook {
+    let mut outage: Option<(Instant, Fault)> = None;
+    Box::new(move || {
+        if let Some(left) = crash.as_mut() {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                chaos::freeze();
+            }
+        }
+        if chaos::is_frozen() {
+            return Some(Fault::Io);
+        }
+        let now = clock::now();
+        if let Some((until, fault)) = outage
+            && now < until
+        {
+            return Some(fault);
+        }
+        outage = None;
+        if world.dice.chance(world.knobs.outages) {
+            let fault = *world.dice.pick(&[Fault::DiskFull, Fault::Io, Fault::Busy]);
+            outage = Some((now + world.dice.pause(20_000), fault));
+            return Some(fault);
+        }
+        None
+    })
+}

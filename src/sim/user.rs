@@ -1,0 +1,405 @@
+//! Simulated people: each session has one who prompts, one who interferes, and one who answers questions.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::oneshot;
+
+use super::check::{Answered, Kind};
+use super::life::Life;
+use super::model::LONGEST_TURN;
+use crate::base::clock;
+use crate::domain::{Approval, ApprovalId, Decision, DecisionKind, Mode, SessionId, TurnId};
+use crate::provider::Effort;
+use crate::session::{Command, Refused, SessionInfo, TurnHandle};
+
+/// One window: a session at a time.
+pub(super) struct Window {
+    pub(super) life: Arc<Life>,
+    pub(super) session: Mutex<Option<SessionId>>,
+}
+
+impl Window {
+    fn session(&self) -> Option<SessionId> {
+        self.session
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    fn set(&self, session: Option<SessionId>) {
+        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = session;
+    }
+
+    fn session_or_new(&self) -> SessionId {
+        if let Some(session) = self.session() {
+            return session;
+        }
+        let life = &self.life;
+        let info = SessionInfo {
+            id: SessionId::fresh(),
+            folder: super::FOLDER.into(),
+            cwd: super::FOLDER.into(),
+            agent: None,
+        };
+        let model = life.world.dice.chance(300).then(|| "sim/two".to_owned());
+        let id = info.id.clone();
+        let mode = *life.world.dice.pick(&[None, Some(life.world.knobs.mode)]);
+        life.world
+            .check()
+            .made(&id, mode.unwrap_or(life.world.knobs.mode));
+        life.sessions.create(info, mode, model);
+        self.set(Some(id.clone()));
+        id
+    }
+}
+
+/// Prompts and resumes until the life has no turns left to give.
+pub(super) async fn prompts(window: Arc<Window>) {
+    let (life, dice) = (&window.life, &window.life.world.dice);
+    while life.world.take_ticket() {
+        let rest = match dice.below(6) {
+            0 | 1 => Duration::ZERO,
+            2 | 3 => dice.pause(200),
+            4 => dice.pause(5_000),
+            _ => life.world.knobs.idle.min(Duration::from_secs(3_600)),
+        };
+        tokio::time::sleep(rest).await;
+        let session = window.session_or_new();
+        match dice.chance(200) {
+            true => resume(life, &session).await,
+            false => prompt(&window, &session).await,
+        }
+        if dice.chance(30) {
+            window.set(None);
+        }
+    }
+}
+
+async fn prompt(window: &Window, session: &SessionId) {
+    let life = &window.life;
+    let (label, content) = life.world.check().types(session, Kind::Prompt);
+    let (reply, answer) = oneshot::channel();
+    if let Err(refused) = life.sessions.post(session, Command::Prompt { content, reply }) {
+        return life.world.check().answered(label, Answered::Refused(refused));
+    }
+    if life.world.dice.chance(20) {
+        // The client has gone before the answer: nobody wants the turn.
+        return life.world.check().answered(label, Answered::Unheard);
+    }
+    match heard(life, answer.await) {
+        Some(Ok(handle)) => {
+            life.world
+                .check()
+                .answered(label, Answered::Accepted(handle.turn.clone()));
+            follow(life, session, handle).await;
+        }
+        Some(Err(refused)) => {
+            let unknown = matches!(refused, Refused::UnknownSession(_));
+            life.world.check().answered(label, Answered::Refused(refused));
+            if unknown {
+                window.set(None);
+            }
+        }
+        None => {}
+    }
+}
+
+async fn resume(life: &Life, session: &SessionId) {
+    let (reply, answer) = oneshot::channel();
+    if life.sessions.post(session, Command::Resume { reply }).is_err() {
+        return;
+    }
+    if let Some(Ok(handle)) = heard(life, answer.await) {
+        follow(life, session, handle).await;
+    }
+}
+
+/// I1: a command whose answer was dropped has none; only the server's end may do that.
+fn heard<T>(life: &Life, answer: Result<T, oneshot::error::RecvError>) -> Option<T> {
+    let heard = answer.ok();
+    if heard.is_none() && !life.world.check().is_ending() && !life.deleting() {
+        life.world
+            .check()
+            .fail("I1: a command was not answered".to_owned());
+    }
+    heard
+}
+
+/// Waits for the turn's end, mostly; I13: it comes.
+async fn follow(life: &Life, session: &SessionId, handle: TurnHandle) {
+    if life.world.dice.chance(100) {
+        return;
+    }
+    let turn = handle.turn.clone();
+    match tokio::time::timeout(LONGEST_TURN, handle.outcome()).await {
+        Err(_) => life
+            .world
+            .check()
+            .fail(format!("I13: {turn} of {session} does not end")),
+        Ok(None) if life.world.check().is_ending() || life.deleting() => {}
+        Ok(None) => life
+            .world
+            .check()
+            .fail(format!("I1: {turn} of {session} has no outcome")),
+        Ok(Some(outcome)) => life.world.check().outcome(session, &outcome),
+    }
+}
+
+/// Steers, cancels, changes the mode, looks, deletes: whenever it likes.
+pub(super) async fn interferes(window: Arc<Window>) {
+    let (life, dice) = (&window.life, &window.life.world.dice);
+    loop {
+        tokio::time::sleep(Duration::from_millis(1) + dice.pause(life.world.knobs.whim_ms)).await;
+        let Some(session) = window.session() else {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            continue;
+        };
+        if life.world.check().open_turn(&session).is_none() && dice.chance(700) {
+            // Little can happen while nothing runs; nights are long.
+            tokio::time::sleep(dice.pause(60_000)).await;
+        }
+        match dice.below(40) {
+            0..9 => steer(life, &session).await,
+            9..12 => cancel(life, &session),
+            12..15 => set_mode(life, &session).await,
+            15..18 => rename(life, &session).await,
+            18..20 => set_model(life, &session).await,
+            20..23 => load(life, &session, false).await,
+            23..25 => load(life, &session, true).await,
+            25..27 => inspect(life, &session).await,
+            27 if dice.chance(100) => delete(&window, &session).await,
+            28 => wrong_decision(life, &session).await,
+            _ => tokio::time::sleep(dice.pause(10_000)).await,
+        }
+    }
+}
+
+async fn steer(life: &Life, session: &SessionId) {
+    let expected = match life.world.dice.below(3) {
+        0 => life.world.check().open_turn(session),
+        1 if life.world.dice.chance(200) => Some(TurnId::from("turn_of_another_day")),
+        _ => None,
+    };
+    let (label, content) = life.world.check().types(session, Kind::Steer);
+    let (reply, answer) = oneshot::channel();
+    let command = Command::Steer {
+        content,
+        expected,
+        reply,
+    };
+    if let Err(refused) = life.sessions.post(session, command) {
+        return life.world.check().answered(label, Answered::Refused(refused));
+    }
+    match heard(life, answer.await) {
+        Some(Ok(turn)) => life.world.check().answered(label, Answered::Accepted(turn)),
+        Some(Err(refused)) => life.world.check().answered(label, Answered::Refused(refused)),
+        None => {}
+    }
+}
+
+fn cancel(life: &Life, session: &SessionId) {
+    let dice = &life.world.dice;
+    let turn = match dice.below(4) {
+        0 => None,
+        1 => life.world.check().any_turn(session, dice.any()),
+        _ => life.world.check().open_turn(session),
+    };
+    for _ in 0..=u32::from(dice.chance(300)) {
+        life.world.check().cancels(session, turn.as_ref());
+        life.sessions
+            .post_if_live(session, Command::Cancel { turn: turn.clone() });
+    }
+}
+
+async fn set_mode(life: &Life, session: &SessionId) {
+    let mode = *life.world.dice.pick(&Mode::ALL);
+    life.world.check().sends_mode(session, mode);
+    let answer = life
+        .sessions
+        .ask(session, |reply| Command::SetMode { mode, reply })
+        .await;
+    life.world
+        .check()
+        .changed(session, &format!("mode {mode}"), &answer);
+}
+
+async fn rename(life: &Life, session: &SessionId) {
+    let title = format!("t{}", life.world.dice.below(1_000_000));
+    let what = format!("title {title}");
+    let answer = life
+        .sessions
+        .ask(session, |reply| Command::Rename { title, reply })
+        .await;
+    life.world.check().changed(session, &what, &answer);
+}
+
+async fn set_model(life: &Life, session: &SessionId) {
+    let model = life.world.dice.chance(500).then(|| "sim/three".to_owned());
+    let effort = life.world.dice.chance(500).then_some(Effort::High);
+    // Its answer is like that of a new name.
+    let set = |reply| Command::SetModel { model, effort, reply };
+    let _ = life.sessions.ask(session, set).await;
+}
+
+/// Shows the session to one more window.
+pub(super) async fn load(life: &Life, session: &SessionId, read_only: bool) {
+    let loaded = life
+        .sessions
+        .ask(session, |reply| Command::Load { read_only, reply })
+        .await;
+    match loaded {
+        Ok(loaded) => {
+            if loaded.passed.await.is_ok() {
+                life.world
+                    .check()
+                    .loaded(session, &loaded.snapshot, loaded.partial.as_ref(), read_only);
+            }
+        }
+        Err(refused) => life.world.check().not_loaded(session, &refused),
+    }
+}
+
+async fn inspect(life: &Life, session: &SessionId) {
+    match life
+        .sessions
+        .ask(session, |reply| Command::Inspect { reply })
+        .await
+    {
+        Ok(_) => {}
+        Err(refused) => life.world.check().not_loaded(session, &refused),
+    }
+}
+
+async fn delete(window: &Window, session: &SessionId) {
+    let life = &window.life;
+    life.world.check().note(format!("deletes {session}"));
+    life.delete_begins();
+    let deleted = life
+        .sessions
+        .ask(session, |reply| Command::Delete { reply })
+        .await;
+    if deleted.is_ok() {
+        life.world.check().deleted(session);
+        window.set(None);
+        let (reply, answer) = oneshot::channel();
+        let posted = life.sessions.post(session, Command::Inspect { reply });
+        if posted.is_ok() && matches!(answer.await, Ok(Ok(_))) {
+            life.world
+                .check()
+                .fail(format!("{session} is deleted and can be looked at"));
+        }
+    }
+    life.delete_ends();
+}
+
+async fn wrong_decision(life: &Life, session: &SessionId) {
+    let approval = ApprovalId::from("appr_of_another_day");
+    let decision = Decision::of(DecisionKind::Allow);
+    let decide = |reply| Command::Decide {
+        approval,
+        decision,
+        reply,
+    };
+    if life.sessions.ask(session, decide).await.is_ok() {
+        life.world
+            .check()
+            .fail("I1: a decision on nothing was accepted".to_owned());
+    }
+}
+
+/// Answers questions, sooner or later.
+pub(super) async fn answers(window: Arc<Window>) {
+    let (life, dice) = (&window.life, &window.life.world.dice);
+    loop {
+        tokio::time::sleep(Duration::from_millis(1) + dice.pause(3_000)).await;
+        let Some(session) = window.session() else {
+            continue;
+        };
+        let open = life.world.check().open_approvals(&session);
+        let running = life.world.check().open_turn(&session).is_some();
+        if open.is_empty() || !running && dice.chance(900) {
+            tokio::time::sleep(dice.pause(3_000)).await;
+            continue;
+        }
+        let approval = dice.pick(&open).clone();
+        decide(life, &session, &approval).await;
+        if dice.chance(100) {
+            decide(life, &session, &approval).await;
+        }
+    }
+}
+
+async fn decide(life: &Life, session: &SessionId, approval: &Approval) {
+    let dice = &life.world.dice;
+    let kind = *dice.pick(&[
+        DecisionKind::Allow,
+        DecisionKind::Allow,
+        DecisionKind::AllowSession,
+        DecisionKind::AllowAlways,
+        DecisionKind::Deny,
+        DecisionKind::Deny,
+    ]);
+    let wide = matches!(kind, DecisionKind::AllowSession | DecisionKind::AllowAlways);
+    // Wide grants are rare, or soon nothing would be asked any more.
+    let kind = if wide && dice.chance(800) {
+        DecisionKind::Allow
+    } else {
+        kind
+    };
+    let decision = Decision {
+        kind,
+        feedback: dice.chance(200).then(|| "not so".to_owned()),
+        input: dice
+            .chance(150)
+            .then(|| Arc::new(json!({"how": "ok", "ms": 3, "parts": 1}))),
+        rule: None,
+    };
+    life.world.check().decides(session, approval, &decision);
+    let found = life.sessions.asked_by(&approval.id).is_some();
+    let (id, sent) = (approval.id.clone(), decision.clone());
+    let answer = life
+        .sessions
+        .ask(session, |reply| Command::Decide {
+            approval: id,
+            decision: sent,
+            reply,
+        })
+        .await;
+    if answer.is_ok() && !found {
+        life.world
+            .check()
+            .fail(format!("{} cannot be found by its id", approval.id));
+    }
+    life.world.check().decided(session, approval, decision, &answer);
+}
+
+/// A client that reads slowly gives room back late.
+pub(super) async fn reads(life: Arc<Life>) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(1) + life.world.dice.pause(300)).await;
+        let count = life.world.dice.below(20);
+        let read: Vec<_> = {
+            let mut unread = life.unread.lock().unwrap_or_else(PoisonError::into_inner);
+            let count = unread.len().min(count as usize);
+            unread.drain(..count).collect()
+        };
+        if read.is_empty() {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+        }
+        drop(read);
+    }
+}
+
+/// Waits until no turn runs; I13: it comes.
+pub(super) async fn rest(life: &Life) {
+    let until = clock::now() + LONGEST_TURN;
+    while !life.world.check().running().is_empty() {
+        if clock::now() > until {
+            let running = life.world.check().running();
+            return life.world.check().fail(format!("I13: {running:?} never end"));
+        }
+        tokio::time::sleep(Duration::from_millis(250)).await;
+    }
+}

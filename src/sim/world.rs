@@ -1,0 +1,105 @@
+//! What all parts of one simulated world share: its dice, how bad it is, and who checks.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::check::Checker;
+use super::dice::Dice;
+use crate::domain::Mode;
+
+/// A simulated world: one data folder, through as many crashes as it takes.
+pub(super) struct World {
+    pub(super) dice: Dice,
+    pub(super) knobs: Knobs,
+    check: Mutex<Checker>,
+    tickets: Mutex<u64>,
+}
+
+/// How bad a world is; drawn from its seed, so that worlds differ (a quiet disk with a mad user, …).
+#[derive(Clone, Debug)]
+pub(super) struct Knobs {
+    pub(super) sessions: u64,
+    pub(super) max_steps: u32,
+    /// All in thousandths.
+    pub(super) call_fails: u32,
+    pub(super) stream_fails: u32,
+    pub(super) odd_answers: u32,
+    pub(super) wants_tools: u32,
+    pub(super) bad_tools: u32,
+    pub(super) outages: u32,
+    pub(super) slow_client: u32,
+    pub(super) resolve_fails: u32,
+    /// The longest pause of the provider in ms.
+    pub(super) provider_ms: u64,
+    pub(super) tool_ms: u64,
+    /// Between two whims of the user in ms.
+    pub(super) whim_ms: u64,
+    pub(super) mode: Mode,
+    pub(super) approval_timeout: Option<Duration>,
+    pub(super) idle: Duration,
+    pub(super) slots: usize,
+    pub(super) pool: usize,
+    pub(super) yields: u32,
+    pub(super) small_batches: u32,
+    pub(super) crashes: u32,
+}
+
+impl Knobs {
+    fn draw(dice: &Dice) -> Self {
+        let seconds = Duration::from_secs;
+        Self {
+            sessions: 1 + dice.below(4),
+            max_steps: *dice.pick(&[1, 2, 4, 8, 50]),
+            call_fails: *dice.pick(&[0, 30, 300]),
+            stream_fails: *dice.pick(&[0, 30, 300]),
+            odd_answers: *dice.pick(&[0, 50, 300]),
+            wants_tools: *dice.pick(&[50, 400, 700]),
+            bad_tools: *dice.pick(&[0, 100, 500]),
+            outages: *dice.pick(&[0, 0, 2, 20]),
+            slow_client: *dice.pick(&[0, 0, 100, 800]),
+            resolve_fails: *dice.pick(&[0, 0, 50]),
+            provider_ms: *dice.pick(&[0, 20, 500, 5_000]),
+            tool_ms: *dice.pick(&[0, 50, 2_000, 14_000]),
+            whim_ms: *dice.pick(&[20, 300, 3_000]),
+            mode: *dice.pick(&Mode::ALL),
+            approval_timeout: *dice.pick(&[None, Some(seconds(5)), Some(seconds(60))]),
+            idle: *dice.pick(&[Duration::from_millis(5), seconds(1), seconds(30), seconds(1_800)]),
+            slots: *dice.pick(&[1, 2, 256]),
+            pool: *dice.pick(&[600, 4_096, 1 << 20]),
+            yields: *dice.pick(&[0, 50, 400]),
+            small_batches: *dice.pick(&[0, 100, 700]),
+            crashes: *dice.pick(&[0, 300, 900]),
+        }
+    }
+}
+
+impl World {
+    pub(super) fn new(seed: u64, lines: usize) -> Arc<Self> {
+        let dice = Dice::new(seed);
+        let knobs = Knobs::draw(&dice);
+        let check = Mutex::new(Checker::new(&knobs, lines));
+        Arc::new(Self {
+            dice,
+            knobs,
+            check,
+            tickets: Mutex::new(0),
+        })
+    }
+
+    pub(super) fn check(&self) -> MutexGuard<'_, Checker> {
+        self.check.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// So many turns may be begun in the life to come.
+    pub(super) fn grant_tickets(&self, turns: u64) {
+        *self.tickets.lock().unwrap_or_else(PoisonError::into_inner) = turns;
+    }
+
+    /// Takes the right to begin one more turn.
+    pub(super) fn take_ticket(&self) -> bool {
+        let mut tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+        let had = *tickets > 0;
+        *tickets = tickets.saturating_sub(1);
+        had
+    }
+}

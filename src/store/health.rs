@@ -1,0 +1,60 @@
+//! Whether writes reach the disk, for all to see. Not a `watch` channel of tokio: that wakes its waiters in a
+//! random order, and a seed of the simulator could not be replayed.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Notify;
+
+/// Whether writes reach the disk (R-ERR-2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Health {
+    /// They do.
+    #[default]
+    Ok,
+    /// They do not, and wait in memory to be written later.
+    Degraded {
+        /// About how much waits.
+        bytes: usize,
+    },
+    /// They do not, and no more are kept: running turns must end `failed`/`store`. Mends by itself when the
+    /// disk does, but not when a newer agentls has migrated the store.
+    Gone,
+}
+
+/// Where the writer says it. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Board(Arc<Said>);
+
+#[derive(Debug, Default)]
+struct Said {
+    now: Mutex<Health>,
+    changed: Notify,
+}
+
+impl Board {
+    pub(super) fn get(&self) -> Health {
+        *self.0.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn set(&self, health: Health) {
+        let before = {
+            let mut now = self.0.now.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *now, health)
+        };
+        if before != health {
+            self.0.changed.notify_waiters();
+        }
+    }
+
+    /// Waits until it is as `wanted` says.
+    pub(super) async fn until(&self, wanted: impl Fn(Health) -> bool) {
+        loop {
+            let mut changed = std::pin::pin!(self.0.changed.notified());
+            changed.as_mut().enable();
+            if wanted(self.get()) {
+                return;
+            }
+            changed.await;
+        }
+    }
+}

@@ -1,0 +1,201 @@
+-- What run.lua and quit.lua share: a world of their own, servers in it, and looking for processes.
+
+local M = {}
+
+--- So long a test waits for what must come, in ms; a busy machine is slow.
+M.patience = 60000
+
+--- The server promises to be gone within 2 s; the rest is for a busy machine.
+M.gone = 10000
+
+local here = vim.fs.dirname(vim.fs.normalize(vim.uv.fs_realpath(debug.getinfo(1, 'S').source:sub(2))))
+M.repository = vim.fs.dirname(vim.fs.dirname(vim.fs.dirname(here)))
+M.here = here
+M.binary = vim.fs.abspath(os.getenv('AGENTLS') or (M.repository .. '/target/debug/agentls'))
+
+function M.write(path, text)
+  vim.fn.mkdir(vim.fs.dirname(path), 'p')
+  local file = assert(io.open(path, 'w'))
+  file:write(text)
+  file:close()
+end
+
+--- The file's content; nil if it is not there.
+function M.read(path)
+  local file = io.open(path, 'rb')
+  if not file then
+    return nil
+  end
+  local text = file:read('*a')
+  file:close()
+  return text
+end
+
+--- Makes the folder in which everything happens, and says so to Neovim and all that it starts.
+function M.make_world()
+  local base = vim.uv.fs_realpath(os.getenv('TMPDIR') or '/tmp')
+  local home = assert(vim.uv.fs_mkdtemp(base .. '/agentls-nvim-XXXXXX'))
+  for _, name in ipairs({ 'config', 'data', 'state', 'cache' }) do
+    vim.env['XDG_' .. name:upper() .. '_HOME'] = home .. '/' .. name
+    vim.fn.mkdir(home .. '/' .. name, 'p')
+  end
+  vim.env.HOME = home
+  M.write(home .. '/config/agentls/cassette.json', assert(M.read(here .. '/../cassette.json')))
+  M.write(
+    home .. '/config/agentls/config.toml',
+    '[provider.tape]\nkind = "script"\ncassette = "cassette.json"\nmodel = "tape"\n\n[agent.default]\nprovider = "tape"\n'
+  )
+  return home
+end
+
+--- Waits until `find` gives something, and gives that.
+function M.wait(what, find, ms)
+  local found
+  local function look()
+    found = find()
+    return found ~= nil and found ~= false
+  end
+  assert(vim.wait(ms or M.patience, look, 10), 'never came: ' .. what)
+  return found
+end
+
+--- Processes whose environment holds `mark`: a list of { pid, command }. Empty where there is no /proc.
+function M.marked(mark)
+  local found = {}
+  for name in vim.fs.dir('/proc') do
+    local environ = name:match('^%d+$') and M.read('/proc/' .. name .. '/environ')
+    if environ and environ:find(mark, 1, true) then
+      local command = (M.read('/proc/' .. name .. '/cmdline') or ''):gsub('%z', ' ')
+      table.insert(found, { pid = tonumber(name), command = vim.trim(command) })
+    end
+  end
+  return found
+end
+
+--- Waits until no process carries the mark any more.
+function M.nothing_left(mark)
+  local left = {}
+  local function none()
+    left = M.marked(mark)
+    return #left == 0
+  end
+  assert(vim.wait(M.gone, none, 50), 'processes were left: ' .. vim.inspect(left))
+end
+
+--- A server of its own as an LSP client of Neovim, once it is initialized. Its `notes` are what it was told.
+--- `attach`: whether it follows the current buffer.
+function M.client(workspace, attach)
+  local notes, handlers = {}, {}
+  local protocol = M.protocol()
+  for _, method in pairs(protocol.server_notifications) do
+    handlers[method] = function(_, params)
+      table.insert(notes, { method = method, params = params })
+    end
+  end
+  local self = { notes = notes }
+  local config = {
+    name = 'agentls',
+    cmd = { M.binary },
+    cmd_cwd = workspace,
+    root_dir = workspace,
+    handlers = handlers,
+    on_exit = function(code, signal)
+      self.ended = { code = code, signal = signal }
+    end,
+  }
+  local function never()
+    return false
+  end
+  local id = assert(vim.lsp.start(config, { attach = attach or false, reuse_client = never }))
+  self.lsp = assert(vim.lsp.get_client_by_id(id))
+  M.wait('initialized', function()
+    return self.lsp.initialized
+  end)
+
+  --- The first notification `method` that fits.
+  function self.note(method, fits)
+    return M.wait(method, function()
+      for _, note in ipairs(notes) do
+        if note.method == method and (not fits or fits(note.params)) then
+          return note.params
+        end
+      end
+    end)
+  end
+  --- All texts of a kind of delta, joined, and how many they were.
+  function self.text(method)
+    local texts = {}
+    for _, note in ipairs(notes) do
+      if note.method == method then
+        table.insert(texts, note.params.text)
+      end
+    end
+    return table.concat(texts), #texts
+  end
+  --- Sends a request and waits for its answer: the error, the result.
+  function self.ask(method, params)
+    local answer, failed = self.lsp:request_sync(method, params, M.patience)
+    assert(answer, method .. ': ' .. tostring(failed))
+    return answer.err, answer.result
+  end
+  --- The same, where it must work.
+  function self.call(method, params)
+    local err, result = self.ask(method, params)
+    assert(not err, method .. ': ' .. vim.inspect(err))
+    return result
+  end
+  function self.session()
+    return self.call('agent/newSession', { cwd = workspace }).sessionId
+  end
+  --- Sends a prompt and goes on; its answer appears in the table that is given back.
+  function self.prompt(session, prompt)
+    local turn = {}
+    local sent
+    sent, turn.id = self.lsp:request('agent/prompt', { sessionId = session, prompt = prompt }, function(err, result)
+      turn.err, turn.result = err, result
+      turn.done = true
+    end)
+    assert(sent, 'the prompt was not sent')
+    return turn
+  end
+  --- Waits for the answer of a prompt.
+  function self.answer(turn)
+    M.wait('the answer to the prompt', function()
+      return turn.done
+    end)
+    assert(not turn.err, vim.inspect(turn.err))
+    return turn.result
+  end
+  function self.decide(decision)
+    local asked = self.note('agent/approvalRequested')
+    self.call('agent/approvalRespond', { approvalId = asked.approvalId, decision = decision })
+    return asked
+  end
+  --- Starts a command that would take ten minutes, and waits until it runs.
+  function self.run_command(session)
+    local turn = self.prompt(session, 'run the command')
+    self.decide('allow')
+    self.note('agent/toolOutputDelta', function(delta)
+      return delta.text:find('begun', 1, true)
+    end)
+    return turn
+  end
+  function self.exited()
+    return M.wait('the exit', function()
+      return self.ended
+    end)
+  end
+  --- An orderly end, as Neovim does it.
+  function self.stop()
+    self.lsp:stop()
+    return self.exited()
+  end
+  return self
+end
+
+--- The generated Lua file.
+function M.protocol()
+  return dofile(M.repository .. '/editors/nvim/lua/agentls/protocol.lua')
+end
+
+return M
