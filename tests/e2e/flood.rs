@@ -34,7 +34,7 @@ fn a_reader_that_stops_presses_back_and_loses_nothing() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
-    world.mock().push(Reply::flood(100 << 20, 100));
+    world.mock().push(Reply::flood(100 << 20, 1_000));
     let id = client.prompt(&session, "flood me");
     client.next(&session, "agent/textDelta");
     client.stop_reading();
@@ -75,7 +75,7 @@ fn a_cancel_is_obeyed_while_nobody_reads() {
     let world = World::new();
     let client = world.start();
     let (session, other) = (client.session(), client.session());
-    world.mock().push(Reply::flood(100 << 20, 100));
+    world.mock().push(Reply::flood(100 << 20, 1_000));
     let id = client.prompt(&session, "flood me");
     client.next(&session, "agent/textDelta");
     client.stop_reading();
@@ -95,7 +95,7 @@ fn a_server_whose_client_does_not_read_ends_in_time() {
     let world = World::new();
     let client = world.start();
     let session = client.session();
-    world.mock().push(Reply::flood(100 << 20, 100));
+    world.mock().push(Reply::flood(100 << 20, 1_000));
     let id = client.prompt(&session, "flood me");
     client.next(&session, "agent/textDelta");
     client.stop_reading();

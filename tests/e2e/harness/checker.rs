@@ -83,9 +83,13 @@ impl Checker {
                 view.running.clone_from(&result.state.running_turn_id);
             }
         }
-        view.approvals
-            .extend(result.open_approvals.iter().map(|open| open.approval_id.clone()));
+        let open = result.open_approvals.iter().map(|open| open.approval_id.clone());
+        let open: Vec<String> = open.filter(|id| !view.settled.contains(id)).collect();
+        view.approvals.extend(open);
         let Some(partial) = &result.partial else { return };
+        if view.closed.contains(&partial.message_id) {
+            return;
+        }
         match view.open.get(&partial.message_id) {
             Some(seen) if !seen.text.starts_with(&partial.text) => {
                 let why = format!("{session}: the partial text is not what was shown");
