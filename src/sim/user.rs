@@ -266,16 +266,15 @@ pub(super) async fn answers(window: Arc<Window>) {
     let (life, dice) = (&window.life, &window.life.world.dice);
     loop {
         tokio::time::sleep(Duration::from_millis(1) + dice.pause(3_000)).await;
-        let Some(session) = window.session() else {
-            continue;
-        };
-        let open = life.world.check().open_approvals(&session);
-        let running = life.world.check().open_turn(&session).is_some();
-        if open.is_empty() || !running && dice.chance(900) {
+        let open = life.world.check().open_approvals();
+        let Some((session, approval, running)) = open.get(dice.below(open.len() as u64) as usize).cloned()
+        else {
             tokio::time::sleep(dice.pause(3_000)).await;
             continue;
+        };
+        if !running && dice.chance(900) {
+            continue;
         }
-        let approval = dice.pick(&open).clone();
         decide(life, &session, &approval).await;
         if dice.chance(100) {
             decide(life, &session, &approval).await;

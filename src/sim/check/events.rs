@@ -125,6 +125,9 @@ impl Checker {
             }
             Event::Warning { .. } | Event::Delta(_) => {}
         }
+        if let Some(what) = met(&stored.event) {
+            self.count(what);
+        }
         let degraded = self.degraded;
         let Some(seen) = self.sessions.get_mut(session) else {
             return Ok(());
@@ -168,7 +171,13 @@ impl Checker {
         seen.ends_well(turn, end, was_cut, self.ending, self.crashed_at)?;
         seen.modes = [vec![seen.fold.mode], seen.unconfirmed.clone()].concat();
         self.turns += 1;
-        self.count(format!("end {}", end.reason.name()));
+        let how = match (was_cut, self.degraded) {
+            (true, _) => " after a crash",
+            (false, true) => " while the store fails",
+            (false, false) => "",
+        };
+        self.count(format!("end {}{how}", end.reason.name()));
+        self.count_many("steer given back", end.unused_steers.len());
         self.nothing_lost(turn)
     }
 
@@ -176,6 +185,7 @@ impl Checker {
         if message.role == Role::User && !message.hidden {
             let label = label_of(&message.content).ok_or("I16: nobody typed this")?;
             let kind = self.joined(session, turn, label)?;
+            self.count(format!("{kind:?} joined"));
             if let Some(known) = self.sessions.get_mut(session).and_then(|s| s.turns.get_mut(turn)) {
                 known.prompts += u32::from(kind == Kind::Prompt);
             }
@@ -455,6 +465,21 @@ impl Seen {
             true => Ok(()),
             false => Err(format!("{id} is retracted with the calls {tools:?}, shown were {:?}", shown.tools)),
         }
+    }
+}
+
+/// What the coverage table counts.
+fn met(event: &Event) -> Option<String> {
+    match event {
+        Event::TurnStarted { resumes: Some(_) } => Some("turn resumed".to_owned()),
+        Event::Message(message) if message.incomplete => Some("message cut".to_owned()),
+        Event::MessageRetracted { .. } => Some("message retracted".to_owned()),
+        Event::ToolCall(update) if update.status.is_final() => Some(format!("call {:?}", update.status)),
+        Event::ApprovalResolved { by, decision, .. } => Some(format!("question {:?} by {by:?}", decision.kind)),
+        Event::Plan(_) => Some("plan".to_owned()),
+        Event::Retry { .. } => Some("retry".to_owned()),
+        Event::Wait { .. } => Some("wait".to_owned()),
+        _ => None,
     }
 }
 

@@ -103,11 +103,14 @@ impl Checker {
         seen.cancels.clear();
         seen.last_sent.clear();
         seen.cut.clone_from(&seen.fold.open_turn);
+        let open = seen.fold.approvals.len();
         seen.modes = [vec![seen.fold.mode], seen.unconfirmed.clone()].concat();
         if lossy {
             seen.rules.clear();
         }
-        seen.fits_row(&found)
+        let fits = seen.fits_row(&found);
+        self.count_many("question open over a night", open);
+        fits
     }
 
     /// I16: what was accepted is stored.
@@ -161,6 +164,7 @@ impl Checker {
     /// What was shown after the store had failed is lost: learns the session anew.
     fn relearn(&mut self, session: &SessionId, events: &[StoredEvent]) {
         self.note(format!("{session} has {} events left", events.len()));
+        self.count("events lost, as warned");
         let Some(old) = self.sessions.remove(session) else { return };
         for typed in self.typed.values_mut().filter(|typed| typed.session == *session) {
             (typed.joined, typed.returned, typed.excused) = (None, None, true);
