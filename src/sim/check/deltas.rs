@@ -75,8 +75,8 @@ impl Seen {
         turn: &TurnId,
         message: &Message,
         cut: bool,
-        crashed_at: i64,
     ) -> Result<(), String> {
+        let cut_at = self.cut_at;
         let shown = self.messages.entry(message.id.clone()).or_default();
         if shown.over.replace(Over::Done).is_some() {
             return Err(format!("I5: {} ends twice", message.id));
@@ -90,7 +90,7 @@ impl Seen {
                 message.id, text, reasoning, shown.text, shown.reasoning
             ));
         }
-        let old = |(at, _): &&(i64, usize)| *at < crashed_at - LOST_MS;
+        let old = |(at, _): &&(i64, usize)| *at < cut_at - LOST_MS;
         let kept = shown.trail.iter().take_while(old).last().map_or(0, |(_, length)| *length);
         if cut && message.incomplete && !shown.degraded && text.len() < kept {
             return Err(format!("R-SESS-1: {} has lost text older than 250 ms", message.id));

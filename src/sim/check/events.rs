@@ -168,7 +168,7 @@ impl Checker {
                 return Err(format!("I8: {call} still runs when {turn} ends"));
             }
         }
-        seen.ends_well(turn, end, was_cut, self.ending, self.crashed_at)?;
+        seen.ends_well(turn, end, was_cut, self.ending)?;
         seen.modes = [vec![seen.fold.mode], seen.unconfirmed.clone()].concat();
         self.turns += 1;
         let how = match (was_cut, self.degraded) {
@@ -190,9 +190,9 @@ impl Checker {
                 known.prompts += u32::from(kind == Kind::Prompt);
             }
         }
-        let (reloading, crashed_at) = (self.reloading, self.crashed_at);
+        let reloading = self.reloading;
         match self.sessions.get_mut(session) {
-            Some(seen) => seen.said(turn, message, reloading, crashed_at),
+            Some(seen) => seen.said(turn, message, reloading),
             None => Ok(()),
         }
     }
@@ -342,7 +342,6 @@ impl Seen {
         end: &TurnEnd,
         was_cut: bool,
         ending: bool,
-        crashed_at: i64,
     ) -> Verdictless {
         let stopped = end.reason == TerminalReason::ServerStopped;
         for (id, call) in &self.calls {
@@ -357,7 +356,7 @@ impl Seen {
         }
         for (id, shown) in &self.messages {
             let left = shown.turn.as_ref() == Some(turn) && shown.over.is_none();
-            let old = shown.trail.first().is_some_and(|(at, _)| *at < crashed_at - 260);
+            let old = shown.trail.first().is_some_and(|(at, _)| *at < self.cut_at - 260);
             if left && (!was_cut || old && !shown.degraded) {
                 return Err(format!("I5: {id} was shown and has no end"));
             }
@@ -428,7 +427,7 @@ impl Seen {
         Ok(())
     }
 
-    fn said(&mut self, turn: &TurnId, message: &Message, reloading: bool, crashed_at: i64) -> Verdictless {
+    fn said(&mut self, turn: &TurnId, message: &Message, reloading: bool) -> Verdictless {
         if message.content.is_empty() {
             return Err(format!("{} is empty", message.id));
         }
@@ -441,7 +440,7 @@ impl Seen {
             return Err(format!("{} is cut and asks for tools", message.id));
         }
         let cut = reloading || self.cut.as_ref() == Some(turn);
-        self.completes(turn, message, cut, crashed_at)?;
+        self.completes(turn, message, cut)?;
         for (id, name, input) in message.tool_uses() {
             let call = Call {
                 turn: turn.clone(),

@@ -171,6 +171,13 @@ impl Checker {
         turns.keys().nth(at as usize).cloned()
     }
 
+    /// Whether the session waits for an answer.
+    pub(super) fn has_question(&self, session: &SessionId) -> bool {
+        self.sessions
+            .get(session)
+            .is_some_and(|seen| !seen.fold.approvals.is_empty())
+    }
+
     /// All open approvals, and whether their turns run.
     pub(super) fn open_approvals(&self) -> Vec<(SessionId, Approval, bool)> {
         let of = |(id, seen): (&SessionId, &Seen)| {

@@ -102,7 +102,10 @@ impl Checker {
         seen.sent.clear();
         seen.cancels.clear();
         seen.last_sent.clear();
-        seen.cut.clone_from(&seen.fold.open_turn);
+        if seen.cut != seen.fold.open_turn {
+            seen.cut.clone_from(&seen.fold.open_turn);
+            seen.cut_at = self.crashed_at;
+        }
         let open = seen.fold.approvals.len();
         seen.modes = [vec![seen.fold.mode], seen.unconfirmed.clone()].concat();
         if lossy {

@@ -39,6 +39,8 @@ pub(super) struct Seen {
     pub(super) last_sent: Vec<Arc<Item>>,
     /// The turn that a crash has cut.
     pub(super) cut: Option<TurnId>,
+    /// When it was cut, in virtual ms.
+    pub(super) cut_at: i64,
     /// Titles and modes whose change was confirmed to the user.
     pub(super) confirmed: Vec<String>,
     /// Prompts whose asker went away: their turns may be cancelled.
@@ -133,6 +135,7 @@ impl Seen {
             sent: VecDeque::new(),
             last_sent: Vec::new(),
             cut: None,
+            cut_at: 0,
             confirmed: Vec::new(),
             abandoned: false,
         }
