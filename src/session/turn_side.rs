@@ -323,6 +323,7 @@ impl Actor {
         let Some(turn) = self.turn.as_mut() else { return };
         let id = question.approval.unwrap_or_else(ApprovalId::fresh);
         let deadline = turn.profile.approval_timeout.map(|limit| clock::now() + limit);
+        let (tool, effect) = (question.name.clone(), question.effect.clone());
         let asked = Asked {
             reply,
             tool: question.name.clone(),
@@ -346,6 +347,9 @@ impl Actor {
         // Decided while the turn was interrupted: acted upon now.
         if let Some(decision) = self.decisions.remove(&id) {
             self.resolve(&id, decision, Settler::Person, None);
+        } else if self.judge(&tool, &effect) == Judgement::Allow {
+            // Granted since the call was judged: a call beside it was answered "always", say.
+            self.resolve(&id, Decision::of(DecisionKind::Allow), Settler::Rule, None);
         }
     }
 

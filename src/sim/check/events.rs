@@ -81,6 +81,16 @@ impl Checker {
             let turn = stored.turn.as_ref();
             turn.ok_or_else(|| "a turn's event without its turn".to_owned())
         };
+        if let Some(granted) = seen.granted.take() {
+            let settled = matches!(&stored.event,
+                Event::ApprovalResolved { approval, by: Settler::Rule, .. } if *approval == granted);
+            if !settled {
+                return Err(format!(
+                    "{granted} is asked though it was granted: {:?} {:?}",
+                    seen.modes, seen.rules
+                ));
+            }
+        }
         let before = seen.fold.open_turn.clone();
         match &stored.event {
             Event::TurnStarted { resumes } => seen.turn_started(of_turn()?, resumes.as_ref())?,
@@ -276,10 +286,8 @@ impl Seen {
         if known.is_none()
             && modes.clone().all(|mode| may(*mode, &self.rules, &approval.name, &effect))
         {
-            return Err(format!(
-                "{} is asked though it was granted: {:?} {:?}",
-                approval.id, self.modes, self.rules
-            ));
+            // It may have been granted a moment ago; then it is settled at once.
+            self.granted = Some(approval.id.clone());
         }
         match self.approvals.get_mut(&approval.id) {
             Some(known) if !known.open || known.call != approval.tool_call => {

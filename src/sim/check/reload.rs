@@ -21,7 +21,6 @@ impl Checker {
     /// A new life begins with what the store holds.
     pub(in crate::sim) fn reloads(&mut self, mut found: BTreeMap<SessionId, Found>) {
         let lossy = std::mem::take(&mut self.degraded);
-        self.ending = false;
         self.crashed_at = clock::wall_ms() - super::super::NIGHT_MS;
         self.reloading = true;
         self.in_hand.clear();
@@ -38,6 +37,7 @@ impl Checker {
             }
         }
         self.reloading = false;
+        self.ending = false;
         if let Some(session) = found.keys().next() {
             self.fail(format!("{session} is stored and nobody made it"));
         }
@@ -76,6 +76,7 @@ impl Checker {
             return Ok(());
         };
         let shown = seen.events.len();
+        seen.granted = None;
         // The night does not count.
         seen.cancels.iter_mut().for_each(|cancel| cancel.at = clock::wall_ms());
         if found.events.len() < seen.safe {

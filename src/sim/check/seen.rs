@@ -31,6 +31,8 @@ pub(super) struct Seen {
     pub(super) rules_sent: Vec<String>,
     /// Rules of decisions that were accepted.
     pub(super) rules: Vec<String>,
+    /// A question that a rule answers, and that must be settled next.
+    pub(super) granted: Option<ApprovalId>,
     /// Cancels that were sent: which turn, when.
     pub(super) cancels: Vec<Cancel>,
     /// Histories that providers were sent and that what is shown has not come to yet.
@@ -131,6 +133,7 @@ impl Seen {
             unconfirmed: Vec::new(),
             rules_sent: Vec::new(),
             rules: Vec::new(),
+            granted: None,
             cancels: Vec::new(),
             sent: VecDeque::new(),
             last_sent: Vec::new(),
