@@ -206,13 +206,7 @@ impl Sessions {
         }
     }
 
-    fn start(
-        &self,
-        roll: &mut Register,
-        info: SessionInfo,
-        stage: Stage,
-        prepare: impl FnOnce(&mut Actor),
-    ) {
+    fn start(&self, roll: &mut Register, info: SessionInfo, stage: Stage, prepare: impl FnOnce(&mut Actor)) {
         let (commands, mailbox) = mpsc::channel(MAILBOX);
         let id = info.id.clone();
         roll.started += 1;

@@ -148,7 +148,9 @@ impl Actor {
                 self.partial_of(message).reasoning.push_str(text);
                 self.partial_due.get_or_insert_with(partial_due);
             }
-            Event::Delta(Delta::ToolInput { message, tool_call, .. }) => {
+            Event::Delta(Delta::ToolInput {
+                message, tool_call, ..
+            }) => {
                 let calls = &mut self.partial_of(message).tool_calls;
                 if !calls.contains(tool_call) {
                     calls.push(tool_call.clone());

@@ -9,9 +9,9 @@ use std::time::Duration;
 use super::check::Found;
 use super::model::{LONGEST_TURN, SimModels};
 use super::outlet::{Client, CrashPoints, Unread, disk};
+use super::tools;
 use super::user::{self, Window};
 use super::world::World;
-use super::tools;
 use crate::base::chaos::{self, Wildness};
 use crate::base::counters::Totals;
 use crate::base::flow::Pool;
@@ -60,7 +60,12 @@ impl Life {
 }
 
 /// Lives it; whether it came to an orderly end. The next one begins at the returned virtual time.
-pub(super) fn live(world: &Arc<World>, data: &Path, wall_ms: i64, fate: Fate) -> std::io::Result<(bool, i64)> {
+pub(super) fn live(
+    world: &Arc<World>,
+    data: &Path,
+    wall_ms: i64,
+    fate: Fate,
+) -> std::io::Result<(bool, i64)> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -128,7 +133,10 @@ async fn whole(world: Arc<World>, data: PathBuf, fate: Fate) {
             ]
         })
         .collect();
-    let prompting: Vec<Task<()>> = windows.iter().map(|window| spawn(user::prompts(window.clone()))).collect();
+    let prompting: Vec<Task<()>> = windows
+        .iter()
+        .map(|window| spawn(user::prompts(window.clone())))
+        .collect();
     let done = async {
         for task in prompting {
             // One that panicked has told so.
@@ -177,10 +185,15 @@ async fn end(
     let running = world.check().running();
     let lasting = !world.check().is_degraded();
     if lasting && !running.is_empty() {
-        world.check().fail(format!("I3: {running:?} have no end after the server's"));
+        world
+            .check()
+            .fail(format!("I3: {running:?} have no end after the server's"));
     }
     drop(life);
-    if tokio::time::timeout(Duration::from_secs(60), writer).await.is_err() {
+    if tokio::time::timeout(Duration::from_secs(60), writer)
+        .await
+        .is_err()
+    {
         world.check().fail("the store's writer does not end".to_owned());
     }
 }
@@ -193,7 +206,9 @@ async fn open_windows(life: &Arc<Life>) -> (Vec<Arc<Window>>, Task<()>) {
         user::load(life, session, false).await;
         let turn = life.world.check().open_turn(session);
         if let Some(turn) = turn {
-            life.world.check().fail(format!("I3: {turn} has no end after its session was loaded"));
+            life.world
+                .check()
+                .fail(format!("I3: {turn} has no end after its session was loaded"));
         }
     }
     let count = life.world.knobs.sessions;

@@ -112,7 +112,9 @@ fn fate(world: &Arc<World>, turns: u64) -> Fate {
         turns: 1 + dice.below(left.max(1)),
         freeze_at,
         crash,
-        ends_after: dice.chance(300).then(|| dice.pause(60_000) + Duration::from_millis(1)),
+        ends_after: dice
+            .chance(300)
+            .then(|| dice.pause(60_000) + Duration::from_millis(1)),
     }
 }
 

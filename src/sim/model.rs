@@ -43,7 +43,10 @@ impl ModelSource for SimModels {
                 None => "one".to_owned(),
             };
             Ok(ResolvedModel {
-                provider: Arc::new(SimProvider { world: world.clone(), session }),
+                provider: Arc::new(SimProvider {
+                    world: world.clone(),
+                    session,
+                }),
                 model,
                 info: ModelInfo {
                     window: 200_000,
@@ -88,17 +91,20 @@ impl Provider for SimProvider {
             }
             let moments = answer(&world);
             let paces = dice.pause(knobs.provider_ms);
-            let stream = stream::unfold((moments.into_iter(), world.clone()), move |(mut left, world)| async move {
-                let moment = left.next()?;
-                if world.dice.chance(400) {
-                    tokio::time::sleep(world.dice.pause(paces.as_millis() as u64)).await;
-                }
-                let item = match moment {
-                    Moment::Piece(event) => Ok(event),
-                    Moment::Error(error) => Err(error),
-                };
-                Some((item, (left, world)))
-            });
+            let stream = stream::unfold(
+                (moments.into_iter(), world.clone()),
+                move |(mut left, world)| async move {
+                    let moment = left.next()?;
+                    if world.dice.chance(400) {
+                        tokio::time::sleep(world.dice.pause(paces.as_millis() as u64)).await;
+                    }
+                    let item = match moment {
+                        Moment::Piece(event) => Ok(event),
+                        Moment::Error(error) => Err(error),
+                    };
+                    Some((item, (left, world)))
+                },
+            );
             Ok(stream.boxed())
         }
         .boxed()
@@ -245,7 +251,9 @@ fn tool_use(world: &World, index: u32, odd: bool, pieces: &mut Vec<StreamEvent>)
     };
     let mut written = input.to_string();
     if odd && dice.chance(200) {
-        written = dice.pick(&["", "[1]", "{\"how\":", "{\"surprise\":1}"]).to_string();
+        written = dice
+            .pick(&["", "[1]", "{\"how\":", "{\"surprise\":1}"])
+            .to_string();
     }
     let cut = written.floor_char_boundary(dice.below(written.len() as u64 + 1) as usize);
     for piece in [&written[..cut], &written[cut..]] {

@@ -176,7 +176,9 @@ async fn act(
     cx: ToolContext,
 ) -> Result<ToolOutput, ToolError> {
     let call = cx.call.clone();
-    world.check().effect_begins(&cx.session, &call, name, &input.how, patient);
+    world
+        .check()
+        .effect_begins(&cx.session, &call, name, &input.how, patient);
     let _in_hand = InHand {
         world: world.clone(),
         call: call.clone(),

@@ -22,7 +22,10 @@ pub(super) struct Window {
 
 impl Window {
     fn session(&self) -> Option<SessionId> {
-        self.session.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.session
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn set(&self, session: Option<SessionId>) {
@@ -43,7 +46,9 @@ impl Window {
         let model = life.world.dice.chance(300).then(|| "sim/two".to_owned());
         let id = info.id.clone();
         let mode = *life.world.dice.pick(&[None, Some(life.world.knobs.mode)]);
-        life.world.check().made(&id, mode.unwrap_or(life.world.knobs.mode));
+        life.world
+            .check()
+            .made(&id, mode.unwrap_or(life.world.knobs.mode));
         life.sessions.create(info, mode, model);
         self.set(Some(id.clone()));
         id
@@ -86,7 +91,9 @@ async fn prompt(window: &Window, session: &SessionId) {
     }
     match heard(life, answer.await) {
         Some(Ok(handle)) => {
-            life.world.check().answered(label, Answered::Accepted(handle.turn.clone()));
+            life.world
+                .check()
+                .answered(label, Answered::Accepted(handle.turn.clone()));
             follow(life, session, handle).await;
         }
         Some(Err(refused)) => {
@@ -114,7 +121,9 @@ async fn resume(life: &Life, session: &SessionId) {
 fn heard<T>(life: &Life, answer: Result<T, oneshot::error::RecvError>) -> Option<T> {
     let heard = answer.ok();
     if heard.is_none() && !life.world.check().is_ending() && !life.deleting() {
-        life.world.check().fail("I1: a command was not answered".to_owned());
+        life.world
+            .check()
+            .fail("I1: a command was not answered".to_owned());
     }
     heard
 }
@@ -126,9 +135,15 @@ async fn follow(life: &Life, session: &SessionId, handle: TurnHandle) {
     }
     let turn = handle.turn.clone();
     match tokio::time::timeout(LONGEST_TURN, handle.outcome()).await {
-        Err(_) => life.world.check().fail(format!("I13: {turn} of {session} does not end")),
+        Err(_) => life
+            .world
+            .check()
+            .fail(format!("I13: {turn} of {session} does not end")),
         Ok(None) if life.world.check().is_ending() || life.deleting() => {}
-        Ok(None) => life.world.check().fail(format!("I1: {turn} of {session} has no outcome")),
+        Ok(None) => life
+            .world
+            .check()
+            .fail(format!("I1: {turn} of {session} has no outcome")),
         Ok(Some(outcome)) => life.world.check().outcome(session, &outcome),
     }
 }
@@ -171,7 +186,11 @@ async fn steer(life: &Life, session: &SessionId) {
     };
     let (label, content) = life.world.check().types(session, Kind::Steer);
     let (reply, answer) = oneshot::channel();
-    let command = Command::Steer { content, expected, reply };
+    let command = Command::Steer {
+        content,
+        expected,
+        reply,
+    };
     if let Err(refused) = life.sessions.post(session, command) {
         return life.world.check().answered(label, Answered::Refused(refused));
     }
@@ -191,21 +210,30 @@ fn cancel(life: &Life, session: &SessionId) {
     };
     for _ in 0..=u32::from(dice.chance(300)) {
         life.world.check().cancels(session, turn.as_ref());
-        life.sessions.post_if_live(session, Command::Cancel { turn: turn.clone() });
+        life.sessions
+            .post_if_live(session, Command::Cancel { turn: turn.clone() });
     }
 }
 
 async fn set_mode(life: &Life, session: &SessionId) {
     let mode = *life.world.dice.pick(&Mode::ALL);
     life.world.check().sends_mode(session, mode);
-    let answer = life.sessions.ask(session, |reply| Command::SetMode { mode, reply }).await;
-    life.world.check().changed(session, &format!("mode {mode}"), &answer);
+    let answer = life
+        .sessions
+        .ask(session, |reply| Command::SetMode { mode, reply })
+        .await;
+    life.world
+        .check()
+        .changed(session, &format!("mode {mode}"), &answer);
 }
 
 async fn rename(life: &Life, session: &SessionId) {
     let title = format!("t{}", life.world.dice.below(1_000_000));
     let what = format!("title {title}");
-    let answer = life.sessions.ask(session, |reply| Command::Rename { title, reply }).await;
+    let answer = life
+        .sessions
+        .ask(session, |reply| Command::Rename { title, reply })
+        .await;
     life.world.check().changed(session, &what, &answer);
 }
 
@@ -219,11 +247,16 @@ async fn set_model(life: &Life, session: &SessionId) {
 
 /// Shows the session to one more window.
 pub(super) async fn load(life: &Life, session: &SessionId, read_only: bool) {
-    let loaded = life.sessions.ask(session, |reply| Command::Load { read_only, reply }).await;
+    let loaded = life
+        .sessions
+        .ask(session, |reply| Command::Load { read_only, reply })
+        .await;
     match loaded {
         Ok(loaded) => {
             if loaded.passed.await.is_ok() {
-                life.world.check().loaded(session, &loaded.snapshot, loaded.partial.as_ref(), read_only);
+                life.world
+                    .check()
+                    .loaded(session, &loaded.snapshot, loaded.partial.as_ref(), read_only);
             }
         }
         Err(refused) => life.world.check().not_loaded(session, &refused),
@@ -231,7 +264,11 @@ pub(super) async fn load(life: &Life, session: &SessionId, read_only: bool) {
 }
 
 async fn inspect(life: &Life, session: &SessionId) {
-    match life.sessions.ask(session, |reply| Command::Inspect { reply }).await {
+    match life
+        .sessions
+        .ask(session, |reply| Command::Inspect { reply })
+        .await
+    {
         Ok(_) => {}
         Err(refused) => life.world.check().not_loaded(session, &refused),
     }
@@ -241,14 +278,19 @@ async fn delete(window: &Window, session: &SessionId) {
     let life = &window.life;
     life.world.check().note(format!("deletes {session}"));
     life.delete_begins();
-    let deleted = life.sessions.ask(session, |reply| Command::Delete { reply }).await;
+    let deleted = life
+        .sessions
+        .ask(session, |reply| Command::Delete { reply })
+        .await;
     if deleted.is_ok() {
         life.world.check().deleted(session);
         window.set(None);
         let (reply, answer) = oneshot::channel();
         let posted = life.sessions.post(session, Command::Inspect { reply });
         if posted.is_ok() && matches!(answer.await, Ok(Ok(_))) {
-            life.world.check().fail(format!("{session} is deleted and can be looked at"));
+            life.world
+                .check()
+                .fail(format!("{session} is deleted and can be looked at"));
         }
     }
     life.delete_ends();
@@ -257,9 +299,15 @@ async fn delete(window: &Window, session: &SessionId) {
 async fn wrong_decision(life: &Life, session: &SessionId) {
     let approval = ApprovalId::from("appr_of_another_day");
     let decision = Decision::of(DecisionKind::Allow);
-    let decide = |reply| Command::Decide { approval, decision, reply };
+    let decide = |reply| Command::Decide {
+        approval,
+        decision,
+        reply,
+    };
     if life.sessions.ask(session, decide).await.is_ok() {
-        life.world.check().fail("I1: a decision on nothing was accepted".to_owned());
+        life.world
+            .check()
+            .fail("I1: a decision on nothing was accepted".to_owned());
     }
 }
 
@@ -296,7 +344,11 @@ async fn decide(life: &Life, session: &SessionId, approval: &Approval) {
     ]);
     let wide = matches!(kind, DecisionKind::AllowSession | DecisionKind::AllowAlways);
     // Wide grants are rare, or soon nothing would be asked any more.
-    let kind = if wide && dice.chance(800) { DecisionKind::Allow } else { kind };
+    let kind = if wide && dice.chance(800) {
+        DecisionKind::Allow
+    } else {
+        kind
+    };
     let decision = Decision {
         kind,
         feedback: dice.chance(200).then(|| "not so".to_owned()),
@@ -317,7 +369,9 @@ async fn decide(life: &Life, session: &SessionId, approval: &Approval) {
         })
         .await;
     if answer.is_ok() && !found {
-        life.world.check().fail(format!("{} cannot be found by its id", approval.id));
+        life.world
+            .check()
+            .fail(format!("{} cannot be found by its id", approval.id));
     }
     life.world.check().decided(session, approval, decision, &answer);
 }

@@ -23,17 +23,27 @@ impl Checker {
             .ok_or_else(|| format!("a delta of {session}, which is not there"))?;
         seen.is_running(turn)?;
         match delta {
-            Delta::Text { message, offset, text } => {
+            Delta::Text {
+                message,
+                offset,
+                text,
+            } => {
                 let shown = seen.open_message(message, turn)?;
                 shown.degraded |= degraded;
                 add(&mut shown.text, *offset, text, message)?;
                 shown.trail.push((clock::wall_ms(), shown.text.len()));
             }
-            Delta::Reasoning { message, offset, text } => {
+            Delta::Reasoning {
+                message,
+                offset,
+                text,
+            } => {
                 let shown = seen.open_message(message, turn)?;
                 add(&mut shown.reasoning, *offset, text, message)?;
             }
-            Delta::ToolInput { message, tool_call, .. } => {
+            Delta::ToolInput {
+                message, tool_call, ..
+            } => {
                 let shown = seen.open_message(message, turn)?;
                 if !shown.tools.contains(tool_call) {
                     shown.tools.push(tool_call.clone());
@@ -53,7 +63,10 @@ impl Checker {
 
 fn add(so_far: &mut String, offset: u64, piece: &str, message: &MessageId) -> Result<(), String> {
     if offset != so_far.len() as u64 {
-        return Err(format!("I5: a delta of {message} at {offset}, there are {}", so_far.len()));
+        return Err(format!(
+            "I5: a delta of {message} at {offset}, there are {}",
+            so_far.len()
+        ));
     }
     so_far.push_str(piece);
     Ok(())
@@ -70,12 +83,7 @@ impl Seen {
     }
 
     /// A message is complete: it is what was shown. One that a crash has cut may have lost its last moment.
-    pub(super) fn completes(
-        &mut self,
-        turn: &TurnId,
-        message: &Message,
-        cut: bool,
-    ) -> Result<(), String> {
+    pub(super) fn completes(&mut self, turn: &TurnId, message: &Message, cut: bool) -> Result<(), String> {
         let cut_at = self.cut_at;
         let shown = self.messages.entry(message.id.clone()).or_default();
         if shown.over.replace(Over::Done).is_some() {
@@ -83,7 +91,13 @@ impl Seen {
         }
         shown.turn.get_or_insert_with(|| turn.clone());
         let (text, reasoning) = (message.text(), reasoning_of(message));
-        let same = |a: &str, b: &str| if cut { a.starts_with(b) || b.starts_with(a) } else { a == b };
+        let same = |a: &str, b: &str| {
+            if cut {
+                a.starts_with(b) || b.starts_with(a)
+            } else {
+                a == b
+            }
+        };
         if !same(&text, &shown.text) || !same(&reasoning, &shown.reasoning) {
             return Err(format!(
                 "I5: {} is {:?} / {:?}, shown was {:?} / {:?}",
@@ -91,9 +105,17 @@ impl Seen {
             ));
         }
         let old = |(at, _): &&(i64, usize)| *at < cut_at - LOST_MS;
-        let kept = shown.trail.iter().take_while(old).last().map_or(0, |(_, length)| *length);
+        let kept = shown
+            .trail
+            .iter()
+            .take_while(old)
+            .last()
+            .map_or(0, |(_, length)| *length);
         if cut && message.incomplete && !shown.degraded && text.len() < kept {
-            return Err(format!("R-SESS-1: {} has lost text older than 250 ms", message.id));
+            return Err(format!(
+                "R-SESS-1: {} has lost text older than 250 ms",
+                message.id
+            ));
         }
         Ok(())
     }

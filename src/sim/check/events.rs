@@ -70,7 +70,10 @@ impl Checker {
             .ok_or_else(|| format!("an event of {session}, which is not there (any more)"))?;
         let expected = seen.events.len() as u64 + 1;
         if stored.seq != expected {
-            return Err(format!("I6: event {} of {session} where {expected} was due", stored.seq));
+            return Err(format!(
+                "I6: event {} of {session} where {expected} was due",
+                stored.seq
+            ));
         }
         if let Some(turn) = &stored.turn
             && !matches!(stored.event, Event::TurnStarted { .. })
@@ -105,11 +108,21 @@ impl Checker {
             Event::MessageRetracted { message, tool_calls } => seen.retracted(message, tool_calls)?,
             Event::ToolCall(update) => seen.tool_call(of_turn()?, update)?,
             Event::ApprovalRequested(approval) => seen.asked(of_turn()?, approval)?,
-            Event::ApprovalResolved { approval, decision, by, .. } => {
+            Event::ApprovalResolved {
+                approval,
+                decision,
+                by,
+                ..
+            } => {
                 let timeouts = self.approvals_time_out;
                 seen.resolved(approval, decision, *by, timeouts)?;
             }
-            Event::Usage { step, turn, session: sum, .. } => {
+            Event::Usage {
+                step,
+                turn,
+                session: sum,
+                ..
+            } => {
                 let total = seen.fold.usage + *step;
                 let known = seen.turns.entry(of_turn()?.clone()).or_default();
                 known.usage += *step;
@@ -255,7 +268,10 @@ impl Seen {
             ));
         }
         if update.status.is_final() != update.result.is_some() {
-            return Err(format!("{}: {:?} and result {:?}", update.id, update.status, update.result));
+            return Err(format!(
+                "{}: {:?} and result {:?}",
+                update.id, update.status, update.result
+            ));
         }
         let waited = call.status == Some(ToolCallStatus::AwaitingApproval);
         call.status = Some(update.status);
@@ -278,13 +294,18 @@ impl Seen {
             .get(&approval.tool_call)
             .ok_or_else(|| format!("an approval for an unknown call {}", approval.tool_call))?;
         if call.status != Some(ToolCallStatus::AwaitingApproval) || call.turn != *turn {
-            return Err(format!("{} is asked about a call that does not wait", approval.id));
+            return Err(format!(
+                "{} is asked about a call that does not wait",
+                approval.id
+            ));
         }
         let effect = tools::declared(&approval.name, approval.cwd.as_ref());
         let modes = self.modes.iter().chain(&self.unconfirmed);
         let known = self.approvals.get(&approval.id);
         if known.is_none()
-            && modes.clone().all(|mode| may(*mode, &self.rules, &approval.name, &effect))
+            && modes
+                .clone()
+                .all(|mode| may(*mode, &self.rules, &approval.name, &effect))
         {
             // It may have been granted a moment ago; then it is settled at once.
             self.granted = Some(approval.id.clone());
@@ -326,35 +347,42 @@ impl Seen {
         asked.allowed = allows(decision.kind);
         let sent = asked.sent.iter().any(|sent| sent.kind == decision.kind);
         let fits = match by {
-            Settler::Person => sent && asked.accepted.as_ref().is_none_or(|first| first.kind == decision.kind),
+            Settler::Person => {
+                sent && asked
+                    .accepted
+                    .as_ref()
+                    .is_none_or(|first| first.kind == decision.kind)
+            }
             Settler::Rule => rules,
             Settler::Timeout => timeouts && decision.kind == DecisionKind::Deny,
             Settler::Cancel | Settler::NewPrompt => decision.kind == DecisionKind::Deny,
         };
         if !fits {
-            return Err(format!("I9: {id} is settled {decision:?} by {by:?}; sent: {:?}", asked.sent));
+            return Err(format!(
+                "I9: {id} is settled {decision:?} by {by:?}; sent: {:?}",
+                asked.sent
+            ));
         }
         if let Some(first) = &asked.accepted
             && first.kind == DecisionKind::Deny
             && asked.allowed
         {
-            return Err(format!("I9: {id} was denied by the user and is allowed by {by:?}"));
+            return Err(format!(
+                "I9: {id} was denied by the user and is allowed by {by:?}"
+            ));
         }
         Ok(())
     }
 
     /// What must hold at a turn's end.
-    fn ends_well(
-        &mut self,
-        turn: &TurnId,
-        end: &TurnEnd,
-        was_cut: bool,
-        ending: bool,
-    ) -> Verdictless {
+    fn ends_well(&mut self, turn: &TurnId, end: &TurnEnd, was_cut: bool, ending: bool) -> Verdictless {
         let stopped = end.reason == TerminalReason::ServerStopped;
         for (id, call) in &self.calls {
             let open = call.turn == *turn && !call.status.is_some_and(ToolCallStatus::is_final);
-            let asked = self.approvals.values().any(|asked| asked.open && asked.call == *id);
+            let asked = self
+                .approvals
+                .values()
+                .any(|asked| asked.open && asked.call == *id);
             if open && !(stopped && asked) {
                 return Err(format!("I4: {id} has no result at the end of {turn}"));
             }
@@ -428,10 +456,14 @@ impl Seen {
             let hit = cancel.running.as_ref() == Some(turn) && cancel.turn.as_ref().is_none_or(|t| t == turn);
             let bound = if cancel.patient { CANCEL_MS.1 } else { CANCEL_MS.0 };
             if hit && now - cancel.at > bound {
-                return Err(format!("I13: {turn} ended {} ms after its cancel", now - cancel.at));
+                return Err(format!(
+                    "I13: {turn} ended {} ms after its cancel",
+                    now - cancel.at
+                ));
             }
         }
-        self.cancels.retain(|cancel| cancel.running.as_ref() != Some(turn));
+        self.cancels
+            .retain(|cancel| cancel.running.as_ref() != Some(turn));
         Ok(())
     }
 
@@ -470,7 +502,10 @@ impl Seen {
         }
         match shown.tools == tools {
             true => Ok(()),
-            false => Err(format!("{id} is retracted with the calls {tools:?}, shown were {:?}", shown.tools)),
+            false => Err(format!(
+                "{id} is retracted with the calls {tools:?}, shown were {:?}",
+                shown.tools
+            )),
         }
     }
 }
@@ -482,7 +517,9 @@ fn met(event: &Event) -> Option<String> {
         Event::Message(message) if message.incomplete => Some("message cut".to_owned()),
         Event::MessageRetracted { .. } => Some("message retracted".to_owned()),
         Event::ToolCall(update) if update.status.is_final() => Some(format!("call {:?}", update.status)),
-        Event::ApprovalResolved { by, decision, .. } => Some(format!("question {:?} by {by:?}", decision.kind)),
+        Event::ApprovalResolved { by, decision, .. } => {
+            Some(format!("question {:?} by {by:?}", decision.kind))
+        }
         Event::Plan(_) => Some("plan".to_owned()),
         Event::Retry { .. } => Some("retry".to_owned()),
         Event::Wait { .. } => Some("wait".to_owned()),
@@ -494,7 +531,11 @@ fn met(event: &Event) -> Option<String> {
 pub(super) fn may(mode: Mode, rules: &[String], tool: &str, effect: &Effect) -> bool {
     let policy = Policy {
         mode,
-        grants: rules.iter().flat_map(|rule| Rule::parse_list(rule)).flatten().collect(),
+        grants: rules
+            .iter()
+            .flat_map(|rule| Rule::parse_list(rule))
+            .flatten()
+            .collect(),
         ..Policy::default()
     };
     matches!(judge(&policy, tool, effect), Verdict::Allow { .. })

@@ -81,9 +81,15 @@ impl Seen {
             return Ok(());
         };
         let wants = |input: &serde_json::Value| input.get("how").and_then(|how| how.as_str()) == Some(how);
-        let edited = || asked().flat_map(|asked| &asked.sent).filter_map(|sent| sent.input.as_ref());
+        let edited = || {
+            asked()
+                .flat_map(|asked| &asked.sent)
+                .filter_map(|sent| sent.input.as_ref())
+        };
         if known.name != name || !(wants(&known.input) || edited().any(|input| wants(input))) {
-            return Err(format!("I9: {call} runs with arguments that nobody gave: {name} {how}"));
+            return Err(format!(
+                "I9: {call} runs with arguments that nobody gave: {name} {how}"
+            ));
         }
         Ok(())
     }

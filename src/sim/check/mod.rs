@@ -17,8 +17,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(super) use reload::Found;
 use seen::{InHand, Seen};
-pub(super) use typed::{Answered, Kind};
 use typed::Typed;
+pub(super) use typed::{Answered, Kind};
 
 use super::world::Knobs;
 use crate::base::{chaos, clock};
@@ -183,7 +183,8 @@ impl Checker {
         let of = |(id, seen): (&SessionId, &Seen)| {
             let (id, running) = (id.clone(), seen.fold.open_turn.is_some());
             let open = seen.fold.approvals.clone();
-            open.into_iter().map(move |approval| (id.clone(), approval, running))
+            open.into_iter()
+                .map(move |approval| (id.clone(), approval, running))
         };
         self.sessions.iter().flat_map(of).collect()
     }

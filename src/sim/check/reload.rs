@@ -50,9 +50,11 @@ impl Checker {
         }
         for (session, seen) in &self.sessions {
             let checked = match found.get(session) {
-                Some(found) if found.events.len() != seen.events.len() => {
-                    Err(format!("I7: {} events are stored, {} shown", found.events.len(), seen.events.len()))
-                }
+                Some(found) if found.events.len() != seen.events.len() => Err(format!(
+                    "I7: {} events are stored, {} shown",
+                    found.events.len(),
+                    seen.events.len()
+                )),
                 Some(found) => seen.is_stored(found).and_then(|()| seen.fits_row(found)),
                 None if seen.events.is_empty() => Ok(()),
                 None => Err("I7: it is not stored".to_owned()),
@@ -78,7 +80,9 @@ impl Checker {
         let shown = seen.events.len();
         seen.granted = None;
         // The night does not count.
-        seen.cancels.iter_mut().for_each(|cancel| cancel.at = clock::wall_ms());
+        seen.cancels
+            .iter_mut()
+            .for_each(|cancel| cancel.at = clock::wall_ms());
         if found.events.len() < seen.safe {
             return Err(format!(
                 "I7: {} events are stored, {} were shown as stored",
@@ -130,7 +134,11 @@ impl Checker {
                 Pending::Queued { .. } | Pending::Decision { .. } | Pending::Approval { .. } => {}
             }
         }
-        for (label, typed) in self.typed.iter_mut().filter(|(_, typed)| typed.session == *session) {
+        for (label, typed) in self
+            .typed
+            .iter_mut()
+            .filter(|(_, typed)| typed.session == *session)
+        {
             let somewhere = typed.joined.is_some() || typed.returned.is_some();
             if steers.contains(label) && somewhere {
                 return Err(format!("I16: #{label} is settled and waits still"));
@@ -169,7 +177,9 @@ impl Checker {
     fn relearn(&mut self, session: &SessionId, events: &[StoredEvent]) {
         self.note(format!("{session} has {} events left", events.len()));
         self.count("events lost, as warned");
-        let Some(old) = self.sessions.remove(session) else { return };
+        let Some(old) = self.sessions.remove(session) else {
+            return;
+        };
         for typed in self.typed.values_mut().filter(|typed| typed.session == *session) {
             (typed.joined, typed.returned, typed.excused) = (None, None, true);
         }
@@ -216,7 +226,12 @@ impl Checker {
 impl Seen {
     /// I7: the stored events are those that were shown.
     fn is_stored(&self, found: &Found) -> Result<(), String> {
-        match self.events.iter().zip(&found.events).find(|(shown, stored)| shown != stored) {
+        match self
+            .events
+            .iter()
+            .zip(&found.events)
+            .find(|(shown, stored)| shown != stored)
+        {
             None => Ok(()),
             Some((shown, stored)) => Err(format!("I7: stored is {stored:?}, shown was {shown:?}")),
         }
@@ -274,7 +289,9 @@ impl Seen {
                 Event::TurnEnded(_) => known.ended = true,
                 Event::Transition { .. } => known.transitions += 1,
                 Event::Usage { step, .. } => known.usage += *step,
-                Event::Message(message) if message.role == Role::User && !message.hidden => known.prompts += 1,
+                Event::Message(message) if message.role == Role::User && !message.hidden => {
+                    known.prompts += 1
+                }
                 _ => {}
             }
             if let Event::Message(message) = &stored.event {
@@ -312,7 +329,9 @@ impl Seen {
                 };
                 self.approvals.insert(approval.id.clone(), asked);
             }
-            Event::ApprovalResolved { approval, decision, .. } => {
+            Event::ApprovalResolved {
+                approval, decision, ..
+            } => {
                 if let Some(asked) = self.approvals.get_mut(approval) {
                     (asked.open, asked.allowed) = (false, allows(decision.kind));
                 }
@@ -329,6 +348,8 @@ fn says(event: &Event, what: &str) -> bool {
     let Event::SessionUpdated { title, mode, .. } = event else {
         return false;
     };
-    title.as_ref().is_some_and(|title| what == format!("title {title}"))
+    title
+        .as_ref()
+        .is_some_and(|title| what == format!("title {title}"))
         || mode.is_some_and(|mode| what == format!("mode {mode}"))
 }

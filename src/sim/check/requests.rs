@@ -79,7 +79,9 @@ fn valid(items: &[Arc<Item>]) -> Result<(), String> {
             return Err(format!("message {at} is empty"));
         }
         match message.role {
-            Role::Tool => results(message, &std::mem::take(&mut due)).map_err(|why| format!("{at}: {why}"))?,
+            Role::Tool => {
+                results(message, &std::mem::take(&mut due)).map_err(|why| format!("{at}: {why}"))?
+            }
             _ if !due.is_empty() => return Err(format!("the calls before message {at} have no results")),
             Role::Assistant if before == Some(Role::Assistant) => {
                 return Err(format!("message {at} follows one of the model"));
@@ -100,7 +102,9 @@ fn valid(items: &[Arc<Item>]) -> Result<(), String> {
     }
     match (items.first(), before) {
         _ if !due.is_empty() => Err("the last calls have no results".to_owned()),
-        (Some(first), _) if first.message.role != Role::User => Err("it does not begin with a user".to_owned()),
+        (Some(first), _) if first.message.role != Role::User => {
+            Err("it does not begin with a user".to_owned())
+        }
         (_, Some(Role::User | Role::Tool)) => Ok(()),
         _ => Err("it does not end with a user or results".to_owned()),
     }

@@ -69,7 +69,9 @@ impl Checker {
             let name = name.split(['(', ' ']).next().unwrap_or_default();
             self.count(format!("refused {name}"));
         }
-        let Some(typed) = self.typed.get_mut(&label) else { return };
+        let Some(typed) = self.typed.get_mut(&label) else {
+            return;
+        };
         let (session, kind) = (typed.session.clone(), typed.kind);
         typed.answered = Some(answer.clone());
         if let Answered::Unheard = answer
@@ -97,9 +99,7 @@ impl Checker {
             Refused::TurnRunning(_) => kind == Kind::Prompt,
             Refused::NoTurn | Refused::OtherTurn { .. } => kind == Kind::Steer,
             Refused::NothingToResume => kind == Kind::Prompt,
-            Refused::UnknownSession(id) => {
-                !self.sessions.contains_key(id)
-            }
+            Refused::UnknownSession(id) => !self.sessions.contains_key(id),
             Refused::Store(_) => self.degraded,
             Refused::Busy
             | Refused::Locked { .. }
@@ -173,7 +173,9 @@ impl Checker {
             .in_hand
             .values()
             .any(|hand| hand.session == *session && hand.patient);
-        let Some(seen) = self.sessions.get_mut(session) else { return };
+        let Some(seen) = self.sessions.get_mut(session) else {
+            return;
+        };
         seen.cancels.push(Cancel {
             turn: turn.cloned(),
             at: clock::wall_ms(),
@@ -185,7 +187,9 @@ impl Checker {
     /// The user decides.
     pub(in crate::sim) fn decides(&mut self, session: &SessionId, approval: &Approval, decision: &Decision) {
         self.note(format!("decides {} {decision:?}", approval.id));
-        let Some(seen) = self.sessions.get_mut(session) else { return };
+        let Some(seen) = self.sessions.get_mut(session) else {
+            return;
+        };
         if decision.kind != crate::domain::DecisionKind::Allow && allows(decision.kind) {
             let rule = decision.rule.clone().or_else(|| approval.rule.clone());
             self.folder_rules.extend(rule.clone());
@@ -206,11 +210,17 @@ impl Checker {
     ) {
         self.note(format!("{} is answered {answer:?}", approval.id));
         let ending = self.ending;
-        let Some(seen) = self.sessions.get_mut(session) else { return };
-        let Some(asked) = seen.approvals.get_mut(&approval.id) else { return };
+        let Some(seen) = self.sessions.get_mut(session) else {
+            return;
+        };
+        let Some(asked) = seen.approvals.get_mut(&approval.id) else {
+            return;
+        };
         let wrong = match answer {
             Ok(()) => asked.accepted.is_some(),
-            Err(Refused::UnknownApproval(_)) => asked.open && asked.sent.len() < 2 && seen.fold.open_turn.is_none(),
+            Err(Refused::UnknownApproval(_)) => {
+                asked.open && asked.sent.len() < 2 && seen.fold.open_turn.is_none()
+            }
             Err(Refused::NoRule) => approval.rule.is_some(),
             Err(Refused::Ending) => !ending,
             Err(_) => true,
@@ -255,13 +265,18 @@ impl Checker {
 
     /// A prompt is answered at its turn's end, after the end was shown (R-WIRE-1).
     pub(in crate::sim) fn outcome(&mut self, session: &SessionId, outcome: &TurnOutcome) {
-        let Some(seen) = self.sessions.get(session) else { return };
+        let Some(seen) = self.sessions.get(session) else {
+            return;
+        };
         let shown = seen.events.iter().rev().any(|stored| {
             stored.turn.as_ref() == Some(&outcome.turn)
                 && matches!(&stored.event, Event::TurnEnded(end) if *end == outcome.end)
         });
         if !shown {
-            self.fail(format!("R-WIRE-1: the outcome of {} comes before its end", outcome.turn));
+            self.fail(format!(
+                "R-WIRE-1: the outcome of {} comes before its end",
+                outcome.turn
+            ));
         }
     }
 
@@ -273,10 +288,15 @@ impl Checker {
         partial: Option<&Partial>,
         read_only: bool,
     ) {
-        let Some(seen) = self.sessions.get(session) else { return };
+        let Some(seen) = self.sessions.get(session) else {
+            return;
+        };
         let Some(events) = seen.events.get(..snapshot.seq as usize) else {
             let known = seen.events.len();
-            return self.fail(format!("I6: {session} is loaded at {}, shown are {known}", snapshot.seq));
+            return self.fail(format!(
+                "I6: {session} is loaded at {}, shown are {known}",
+                snapshot.seq
+            ));
         };
         let mut fold = SessionState {
             mode: seen.first_mode,
