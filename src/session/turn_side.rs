@@ -11,7 +11,10 @@ use crate::base::CancellationToken;
 use crate::base::clock;
 use crate::base::flow::Permit;
 use crate::base::spawn::spawn;
-use crate::domain::{Approval, ApprovalId, Block, Delta, Effect, Event, Role, TerminalReason, TurnId};
+use crate::domain::{
+    Approval, ApprovalId, Block, Decision, DecisionKind, Delta, Effect, Event, Role, Settler, TerminalReason,
+    ToolCallId, TurnId,
+};
 use crate::store::{Pending, PendingKey, Write};
 use crate::turn::{
     Answer, Body, Carried, Judgement, Message, ModelChoice, Port, Question, TurnContext, run_turn,
@@ -118,8 +121,18 @@ impl Actor {
                 }
                 let _ = reply.send(may_end);
             }
-            Body::Judge { tool, effect, reply } => {
-                let _ = reply.send(self.judge(&tool, &effect));
+            Body::Judge {
+                tool,
+                effect,
+                approval,
+                reply,
+            } => {
+                let judgement = self.judge(&tool, &effect);
+                let judgement = match approval {
+                    Some(open) => self.judge_carried(&open, judgement),
+                    None => judgement,
+                };
+                let _ = reply.send(judgement);
             }
             Body::Ask { question, reply } => self.ask(*question, reply),
         }
@@ -153,6 +166,7 @@ impl Actor {
                 }
             }
             Event::MessageRetracted { .. } => self.drop_partial(),
+            Event::ToolCall(update) if update.status.is_final() => self.close_question(&update.id),
             Event::Retry { .. } => self.metrics.retries += 1,
             Event::SessionUpdated {
                 title: None,
@@ -277,10 +291,41 @@ impl Actor {
         }
     }
 
+    /// The verdict on a call whose question an earlier turn left open: what the person has said meanwhile
+    /// stands before what rules allow, and a question that rules answer now is settled.
+    fn judge_carried(&mut self, open: &ApprovalId, judgement: Judgement) -> Judgement {
+        let approval = self.state.approvals.iter().find(|approval| approval.id == *open);
+        let (kind, settled) = match (&judgement, approval) {
+            (Judgement::Ask { .. }, _) | (_, None) => return judgement,
+            (Judgement::Allow, Some(approval)) if self.decisions.contains_key(open) => {
+                return Judgement::Ask {
+                    why: approval.why.clone(),
+                    risk: approval.risk,
+                    rule: approval.rule.clone(),
+                };
+            }
+            (Judgement::Allow, Some(_)) => (DecisionKind::Allow, Judgement::Allow),
+            (Judgement::Deny(_), Some(_)) => (DecisionKind::Deny, judgement),
+        };
+        self.decisions.remove(open);
+        self.resolve(open, Decision::of(kind), Settler::Rule, None);
+        settled
+    }
+
+    /// A call that ends takes its open question with it.
+    fn close_question(&mut self, call: &ToolCallId) {
+        let open = self.state.approvals.iter().find(|open| open.tool_call == *call);
+        if let Some(approval) = open.cloned() {
+            self.decisions.remove(&approval.id);
+            self.deny(&approval, Settler::Cancel);
+        }
+    }
+
     fn ask(&mut self, question: Question, reply: oneshot::Sender<Answer>) {
         let Some(turn) = self.turn.as_mut() else { return };
         let id = question.approval.unwrap_or_else(ApprovalId::fresh);
         let deadline = turn.profile.approval_timeout.map(|limit| clock::now() + limit);
+        let (tool, effect) = (question.name.clone(), question.effect.clone());
         let asked = Asked {
             reply,
             tool: question.name.clone(),
@@ -303,7 +348,10 @@ impl Actor {
         self.record(Event::ApprovalRequested(approval));
         // Decided while the turn was interrupted: acted upon now.
         if let Some(decision) = self.decisions.remove(&id) {
-            self.resolve(&id, decision, crate::domain::Settler::Person, None);
+            self.resolve(&id, decision, Settler::Person, None);
+        } else if self.judge(&tool, &effect) == Judgement::Allow {
+            // Granted since the call was judged: a call beside it was answered "always", say.
+            self.resolve(&id, Decision::of(DecisionKind::Allow), Settler::Rule, None);
         }
     }
 

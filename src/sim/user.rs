@@ -67,7 +67,8 @@ pub(super) async fn prompts(window: Arc<Window>) {
         };
         tokio::time::sleep(rest).await;
         let session = window.session_or_new();
-        match dice.chance(200) {
+        let waits = life.world.check().has_question(&session);
+        match dice.chance(if waits { 700 } else { 150 }) {
             true => resume(life, &session).await,
             false => prompt(&window, &session).await,
         }
@@ -161,9 +162,10 @@ pub(super) async fn interferes(window: Arc<Window>) {
             tokio::time::sleep(dice.pause(60_000)).await;
         }
         match dice.below(40) {
+            0..9 if life.world.check().open_turn(&session).is_none() && dice.chance(950) => {}
             0..9 => steer(life, &session).await,
             9..12 => cancel(life, &session),
-            12..15 => set_mode(life, &session).await,
+            12 => set_mode(life, &session).await,
             15..18 => rename(life, &session).await,
             18..20 => set_model(life, &session).await,
             20..23 => load(life, &session, false).await,
@@ -313,17 +315,16 @@ async fn wrong_decision(life: &Life, session: &SessionId) {
 pub(super) async fn answers(window: Arc<Window>) {
     let (life, dice) = (&window.life, &window.life.world.dice);
     loop {
-        tokio::time::sleep(Duration::from_millis(1) + dice.pause(3_000)).await;
-        let Some(session) = window.session() else {
-            continue;
-        };
-        let open = life.world.check().open_approvals(&session);
-        let running = life.world.check().open_turn(&session).is_some();
-        if open.is_empty() || !running && dice.chance(900) {
+        tokio::time::sleep(Duration::from_millis(1) + dice.pause(life.world.knobs.answer_ms)).await;
+        let open = life.world.check().open_approvals();
+        let Some((session, approval, running)) = open.get(dice.below(open.len() as u64) as usize).cloned()
+        else {
             tokio::time::sleep(dice.pause(3_000)).await;
             continue;
+        };
+        if !running && dice.chance(900) {
+            continue;
         }
-        let approval = dice.pick(&open).clone();
         decide(life, &session, &approval).await;
         if dice.chance(100) {
             decide(life, &session, &approval).await;

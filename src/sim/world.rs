@@ -34,6 +34,8 @@ pub(super) struct Knobs {
     pub(super) tool_ms: u64,
     /// Between two whims of the user in ms.
     pub(super) whim_ms: u64,
+    /// Between two answers of the user in ms.
+    pub(super) answer_ms: u64,
     pub(super) mode: Mode,
     pub(super) approval_timeout: Option<Duration>,
     pub(super) idle: Duration,
@@ -49,10 +51,10 @@ impl Knobs {
         let seconds = Duration::from_secs;
         Self {
             sessions: 1 + dice.below(4),
-            max_steps: *dice.pick(&[1, 2, 4, 8, 50]),
-            call_fails: *dice.pick(&[0, 30, 300]),
-            stream_fails: *dice.pick(&[0, 30, 300]),
-            odd_answers: *dice.pick(&[0, 50, 300]),
+            max_steps: *dice.pick(&[1, 3, 8, 50]),
+            call_fails: *dice.pick(&[0, 0, 30, 300]),
+            stream_fails: *dice.pick(&[0, 0, 30, 300]),
+            odd_answers: *dice.pick(&[0, 0, 50, 300]),
             wants_tools: *dice.pick(&[50, 400, 700]),
             bad_tools: *dice.pick(&[0, 100, 500]),
             outages: *dice.pick(&[0, 0, 2, 20]),
@@ -61,14 +63,22 @@ impl Knobs {
             provider_ms: *dice.pick(&[0, 20, 500, 5_000]),
             tool_ms: *dice.pick(&[0, 50, 2_000, 14_000]),
             whim_ms: *dice.pick(&[20, 300, 3_000]),
-            mode: *dice.pick(&Mode::ALL),
+            answer_ms: *dice.pick(&[100, 3_000, 60_000]),
+            mode: *dice.pick(&[
+                Mode::Ask,
+                Mode::Ask,
+                Mode::Ask,
+                Mode::AutoEdit,
+                Mode::Full,
+                Mode::Plan,
+            ]),
             approval_timeout: *dice.pick(&[None, Some(seconds(5)), Some(seconds(60))]),
             idle: *dice.pick(&[Duration::from_millis(5), seconds(1), seconds(30), seconds(1_800)]),
             slots: *dice.pick(&[1, 2, 256]),
             pool: *dice.pick(&[600, 4_096, 1 << 20]),
             yields: *dice.pick(&[0, 50, 400]),
             small_batches: *dice.pick(&[0, 100, 700]),
-            crashes: *dice.pick(&[0, 300, 900]),
+            crashes: *dice.pick(&[0, 500, 950]),
         }
     }
 }

@@ -160,7 +160,8 @@ async fn permission(
         Ok(effect) => effect,
         Err(refused) => return Ok(refused),
     };
-    match cx.port.judge(&call.name, effect.clone()).await? {
+    let open = call.approval.clone();
+    match cx.port.judge(&call.name, effect.clone(), open).await? {
         Judgement::Allow => Ok(Permission::Granted(prepared)),
         Judgement::Deny(why) => Ok(Permission::Refused(ToolCallStatus::Denied, why)),
         Judgement::Ask { why, risk, rule } => {
@@ -233,7 +234,7 @@ async fn edit(cx: &TurnContext, call: &mut Call, edited: Arc<Value>) -> Result<P
         Ok(effect) => effect,
         Err(refused) => return Ok(refused),
     };
-    match cx.port.judge(&call.name, effect).await? {
+    match cx.port.judge(&call.name, effect, None).await? {
         Judgement::Allow | Judgement::Ask { .. } => Ok(Permission::Granted(prepared)),
         Judgement::Deny(why) => Ok(Permission::Refused(ToolCallStatus::Denied, why)),
     }

@@ -39,6 +39,8 @@ pub enum Body {
         tool: String,
         /// What it would do.
         effect: Effect,
+        /// An earlier turn's question about it, which is open still and has to be settled.
+        approval: Option<ApprovalId>,
         /// The answer.
         reply: oneshot::Sender<Judgement>,
     },
@@ -168,10 +170,16 @@ impl Port {
     }
 
     /// Asks rules and grants.
-    pub async fn judge(&self, tool: &str, effect: Effect) -> Result<Judgement, Stopped> {
+    pub async fn judge(
+        &self,
+        tool: &str,
+        effect: Effect,
+        approval: Option<ApprovalId>,
+    ) -> Result<Judgement, Stopped> {
         self.ask(|reply| Body::Judge {
             tool: tool.to_owned(),
             effect,
+            approval,
             reply,
         })
         .await

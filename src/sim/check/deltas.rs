@@ -83,13 +83,8 @@ impl Seen {
     }
 
     /// A message is complete: it is what was shown. One that a crash has cut may have lost its last moment.
-    pub(super) fn completes(
-        &mut self,
-        turn: &TurnId,
-        message: &Message,
-        cut: bool,
-        crashed_at: i64,
-    ) -> Result<(), String> {
+    pub(super) fn completes(&mut self, turn: &TurnId, message: &Message, cut: bool) -> Result<(), String> {
+        let cut_at = self.cut_at;
         let shown = self.messages.entry(message.id.clone()).or_default();
         if shown.over.replace(Over::Done).is_some() {
             return Err(format!("I5: {} ends twice", message.id));
@@ -109,7 +104,7 @@ impl Seen {
                 message.id, text, reasoning, shown.text, shown.reasoning
             ));
         }
-        let old = |(at, _): &&(i64, usize)| *at < crashed_at - LOST_MS;
+        let old = |(at, _): &&(i64, usize)| *at < cut_at - LOST_MS;
         let kept = shown
             .trail
             .iter()

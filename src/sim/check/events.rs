@@ -84,6 +84,16 @@ impl Checker {
             let turn = stored.turn.as_ref();
             turn.ok_or_else(|| "a turn's event without its turn".to_owned())
         };
+        if let Some(granted) = seen.granted.take() {
+            let settled = matches!(&stored.event,
+                Event::ApprovalResolved { approval, by: Settler::Rule, .. } if *approval == granted);
+            if !settled {
+                return Err(format!(
+                    "{granted} is asked though it was granted: {:?} {:?}",
+                    seen.modes, seen.rules
+                ));
+            }
+        }
         let before = seen.fold.open_turn.clone();
         match &stored.event {
             Event::TurnStarted { resumes } => seen.turn_started(of_turn()?, resumes.as_ref())?,
@@ -138,6 +148,9 @@ impl Checker {
             }
             Event::Warning { .. } | Event::Delta(_) => {}
         }
+        if let Some(what) = met(&stored.event) {
+            self.count(what);
+        }
         let degraded = self.degraded;
         let Some(seen) = self.sessions.get_mut(session) else {
             return Ok(());
@@ -178,10 +191,16 @@ impl Checker {
                 return Err(format!("I8: {call} still runs when {turn} ends"));
             }
         }
-        seen.ends_well(turn, end, was_cut, self.ending, self.crashed_at)?;
+        seen.ends_well(turn, end, was_cut, self.ending)?;
         seen.modes = [vec![seen.fold.mode], seen.unconfirmed.clone()].concat();
         self.turns += 1;
-        self.count(format!("end {}", end.reason.name()));
+        let how = match (was_cut, self.degraded) {
+            (true, _) => " after a crash",
+            (false, true) => " while the store fails",
+            (false, false) => "",
+        };
+        self.count(format!("end {}{how}", end.reason.name()));
+        self.count_many("steer given back", end.unused_steers.len());
         self.nothing_lost(turn)
     }
 
@@ -189,13 +208,14 @@ impl Checker {
         if message.role == Role::User && !message.hidden {
             let label = label_of(&message.content).ok_or("I16: nobody typed this")?;
             let kind = self.joined(session, turn, label)?;
+            self.count(format!("{kind:?} joined"));
             if let Some(known) = self.sessions.get_mut(session).and_then(|s| s.turns.get_mut(turn)) {
                 known.prompts += u32::from(kind == Kind::Prompt);
             }
         }
-        let (reloading, crashed_at) = (self.reloading, self.crashed_at);
+        let reloading = self.reloading;
         match self.sessions.get_mut(session) {
-            Some(seen) => seen.said(turn, message, reloading, crashed_at),
+            Some(seen) => seen.said(turn, message, reloading),
             None => Ok(()),
         }
     }
@@ -287,10 +307,8 @@ impl Seen {
                 .clone()
                 .all(|mode| may(*mode, &self.rules, &approval.name, &effect))
         {
-            return Err(format!(
-                "{} is asked though it was granted: {:?} {:?}",
-                approval.id, self.modes, self.rules
-            ));
+            // It may have been granted a moment ago; then it is settled at once.
+            self.granted = Some(approval.id.clone());
         }
         match self.approvals.get_mut(&approval.id) {
             Some(known) if !known.open || known.call != approval.tool_call => {
@@ -357,14 +375,7 @@ impl Seen {
     }
 
     /// What must hold at a turn's end.
-    fn ends_well(
-        &mut self,
-        turn: &TurnId,
-        end: &TurnEnd,
-        was_cut: bool,
-        ending: bool,
-        crashed_at: i64,
-    ) -> Verdictless {
+    fn ends_well(&mut self, turn: &TurnId, end: &TurnEnd, was_cut: bool, ending: bool) -> Verdictless {
         let stopped = end.reason == TerminalReason::ServerStopped;
         for (id, call) in &self.calls {
             let open = call.turn == *turn && !call.status.is_some_and(ToolCallStatus::is_final);
@@ -381,7 +392,7 @@ impl Seen {
         }
         for (id, shown) in &self.messages {
             let left = shown.turn.as_ref() == Some(turn) && shown.over.is_none();
-            let old = shown.trail.first().is_some_and(|(at, _)| *at < crashed_at - 260);
+            let old = shown.trail.first().is_some_and(|(at, _)| *at < self.cut_at - 260);
             if left && (!was_cut || old && !shown.degraded) {
                 return Err(format!("I5: {id} was shown and has no end"));
             }
@@ -456,7 +467,7 @@ impl Seen {
         Ok(())
     }
 
-    fn said(&mut self, turn: &TurnId, message: &Message, reloading: bool, crashed_at: i64) -> Verdictless {
+    fn said(&mut self, turn: &TurnId, message: &Message, reloading: bool) -> Verdictless {
         if message.content.is_empty() {
             return Err(format!("{} is empty", message.id));
         }
@@ -469,7 +480,7 @@ impl Seen {
             return Err(format!("{} is cut and asks for tools", message.id));
         }
         let cut = reloading || self.cut.as_ref() == Some(turn);
-        self.completes(turn, message, cut, crashed_at)?;
+        self.completes(turn, message, cut)?;
         for (id, name, input) in message.tool_uses() {
             let call = Call {
                 turn: turn.clone(),
@@ -496,6 +507,23 @@ impl Seen {
                 shown.tools
             )),
         }
+    }
+}
+
+/// What the coverage table counts.
+fn met(event: &Event) -> Option<String> {
+    match event {
+        Event::TurnStarted { resumes: Some(_) } => Some("turn resumed".to_owned()),
+        Event::Message(message) if message.incomplete => Some("message cut".to_owned()),
+        Event::MessageRetracted { .. } => Some("message retracted".to_owned()),
+        Event::ToolCall(update) if update.status.is_final() => Some(format!("call {:?}", update.status)),
+        Event::ApprovalResolved { by, decision, .. } => {
+            Some(format!("question {:?} by {by:?}", decision.kind))
+        }
+        Event::Plan(_) => Some("plan".to_owned()),
+        Event::Retry { .. } => Some("retry".to_owned()),
+        Event::Wait { .. } => Some("wait".to_owned()),
+        _ => None,
     }
 }
 

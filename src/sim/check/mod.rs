@@ -117,6 +117,12 @@ impl Checker {
         *self.counts.entry(what.into()).or_default() += 1;
     }
 
+    fn count_many(&mut self, what: &str, times: usize) {
+        for _ in 0..times {
+            self.count(what);
+        }
+    }
+
     pub(super) fn counts(&self) -> &BTreeMap<String, u64> {
         &self.counts
     }
@@ -145,6 +151,7 @@ impl Checker {
 
     pub(super) fn deleted(&mut self, session: &SessionId) {
         self.sessions.remove(session);
+        self.count("session gone");
         self.typed.retain(|_, typed| typed.session != *session);
     }
 
@@ -164,11 +171,22 @@ impl Checker {
         turns.keys().nth(at as usize).cloned()
     }
 
-    /// The open approvals of a session.
-    pub(super) fn open_approvals(&self, session: &SessionId) -> Vec<Approval> {
+    /// Whether the session waits for an answer.
+    pub(super) fn has_question(&self, session: &SessionId) -> bool {
         self.sessions
             .get(session)
-            .map_or_else(Vec::new, |seen| seen.fold.approvals.clone())
+            .is_some_and(|seen| !seen.fold.approvals.is_empty())
+    }
+
+    /// All open approvals, and whether their turns run.
+    pub(super) fn open_approvals(&self) -> Vec<(SessionId, Approval, bool)> {
+        let of = |(id, seen): (&SessionId, &Seen)| {
+            let (id, running) = (id.clone(), seen.fold.open_turn.is_some());
+            let open = seen.fold.approvals.clone();
+            open.into_iter()
+                .map(move |approval| (id.clone(), approval, running))
+        };
+        self.sessions.iter().flat_map(of).collect()
     }
 
     /// Turns that have no end yet.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::Checker;
-use super::seen::{Asked, Call, Over, Seen, allows};
+use super::seen::{Asked, Call, Over, Seen, Turn, allows};
 use super::typed::{Answered, Kind, label_of};
 use crate::base::clock;
 use crate::domain::{Event, MessageId, Role, SessionId};
@@ -21,7 +21,6 @@ impl Checker {
     /// A new life begins with what the store holds.
     pub(in crate::sim) fn reloads(&mut self, mut found: BTreeMap<SessionId, Found>) {
         let lossy = std::mem::take(&mut self.degraded);
-        self.ending = false;
         self.crashed_at = clock::wall_ms() - super::super::NIGHT_MS;
         self.reloading = true;
         self.in_hand.clear();
@@ -38,6 +37,7 @@ impl Checker {
             }
         }
         self.reloading = false;
+        self.ending = false;
         if let Some(session) = found.keys().next() {
             self.fail(format!("{session} is stored and nobody made it"));
         }
@@ -78,6 +78,7 @@ impl Checker {
             return Ok(());
         };
         let shown = seen.events.len();
+        seen.granted = None;
         // The night does not count.
         seen.cancels
             .iter_mut()
@@ -106,12 +107,18 @@ impl Checker {
         seen.sent.clear();
         seen.cancels.clear();
         seen.last_sent.clear();
-        seen.cut.clone_from(&seen.fold.open_turn);
+        if seen.cut != seen.fold.open_turn {
+            seen.cut.clone_from(&seen.fold.open_turn);
+            seen.cut_at = self.crashed_at;
+        }
+        let open = seen.fold.approvals.len();
         seen.modes = [vec![seen.fold.mode], seen.unconfirmed.clone()].concat();
         if lossy {
             seen.rules.clear();
         }
-        seen.fits_row(&found)
+        let fits = seen.fits_row(&found);
+        self.count_many("question open over a night", open);
+        fits
     }
 
     /// I16: what was accepted is stored.
@@ -169,6 +176,7 @@ impl Checker {
     /// What was shown after the store had failed is lost: learns the session anew.
     fn relearn(&mut self, session: &SessionId, events: &[StoredEvent]) {
         self.note(format!("{session} has {} events left", events.len()));
+        self.count("events lost, as warned");
         let Some(old) = self.sessions.remove(session) else {
             return;
         };
@@ -275,7 +283,7 @@ impl Seen {
     /// Takes an event in without a check.
     fn learn(&mut self, stored: &StoredEvent) {
         if let Some(turn) = &stored.turn {
-            let known = self.turns.entry(turn.clone()).or_default();
+            let known = self.turns.entry(turn.clone()).or_insert_with(Turn::default);
             match &stored.event {
                 Event::TurnStarted { resumes } => known.resumes = resumes.is_some(),
                 Event::TurnEnded(_) => known.ended = true,

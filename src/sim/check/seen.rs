@@ -31,6 +31,8 @@ pub(super) struct Seen {
     pub(super) rules_sent: Vec<String>,
     /// Rules of decisions that were accepted.
     pub(super) rules: Vec<String>,
+    /// A question that a rule answers, and that must be settled next.
+    pub(super) granted: Option<ApprovalId>,
     /// Cancels that were sent: which turn, when.
     pub(super) cancels: Vec<Cancel>,
     /// Histories that providers were sent and that what is shown has not come to yet.
@@ -39,6 +41,8 @@ pub(super) struct Seen {
     pub(super) last_sent: Vec<Arc<Item>>,
     /// The turn that a crash has cut.
     pub(super) cut: Option<TurnId>,
+    /// When it was cut, in virtual ms.
+    pub(super) cut_at: i64,
     /// Titles and modes whose change was confirmed to the user.
     pub(super) confirmed: Vec<String>,
     /// Prompts whose asker went away: their turns may be cancelled.
@@ -129,10 +133,12 @@ impl Seen {
             unconfirmed: Vec::new(),
             rules_sent: Vec::new(),
             rules: Vec::new(),
+            granted: None,
             cancels: Vec::new(),
             sent: VecDeque::new(),
             last_sent: Vec::new(),
             cut: None,
+            cut_at: 0,
             confirmed: Vec::new(),
             abandoned: false,
         }

@@ -64,6 +64,11 @@ impl Checker {
     /// It is answered.
     pub(in crate::sim) fn answered(&mut self, label: u64, answer: Answered) {
         self.note(format!("#{label} is answered {answer:?}"));
+        if let Answered::Refused(refused) = &answer {
+            let name = format!("{refused:?}");
+            let name = name.split(['(', ' ']).next().unwrap_or_default();
+            self.count(format!("refused {name}"));
+        }
         let Some(typed) = self.typed.get_mut(&label) else {
             return;
         };
@@ -100,7 +105,8 @@ impl Checker {
             | Refused::Locked { .. }
             | Refused::UnknownApproval(_)
             | Refused::NoRule
-            | Refused::BadRule(_) => false,
+            | Refused::BadRule(_)
+            | Refused::NotWhileRunning => false,
         };
         match fair {
             true => Ok(()),
@@ -162,6 +168,7 @@ impl Checker {
     /// The user cancels.
     pub(in crate::sim) fn cancels(&mut self, session: &SessionId, turn: Option<&TurnId>) {
         self.note(format!("cancels {session} {turn:?}"));
+        self.count("cancel");
         let patient = self
             .in_hand
             .values()
