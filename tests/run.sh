@@ -40,7 +40,8 @@ node_packages=$cache/node
 wanted=tests/foreign/vscode-jsonrpc/package.json
 install_node_packages() {
     cp "$wanted" "$scratch/package.json" || return
-    (cd "$scratch" && npm install --no-save --no-package-lock --ignore-scripts --no-audit --no-fund --loglevel=error) ||
+    (cd "$scratch" && npm install --no-save --no-package-lock --ignore-scripts --no-audit --no-fund --loglevel=error \
+        --fetch-retry-maxtimeout 10000) ||
         fail "npm could not install what $wanted names (its reason is above). Is the npm registry reached?" \
             "Once installed, they are kept in $cache"
     rm -rf "$node_packages"
