@@ -10,14 +10,19 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 /// Longest wait for anything.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A frame that arrived.
-#[derive(Debug)]
 pub struct Note {
     /// When its last byte was read.
     pub at: Instant,
     raw: Vec<u8>,
+}
+
+impl std::fmt::Debug for Note {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.raw))
+    }
 }
 
 impl Note {
@@ -162,7 +167,7 @@ impl Client {
     fn read(&mut self, what: &str) -> Note {
         self.notes
             .recv_timeout(PATIENCE)
-            .unwrap_or_else(|error| panic!("waited for {what}: {error}"))
+            .unwrap_or_else(|error| panic!("waited for {what}: {error}; had {:?}", self.kept))
     }
 
     fn frame(&mut self, message: &Value) -> Instant {

@@ -36,8 +36,8 @@ const STARTS: usize = 20;
 const PROMPTS: usize = 60;
 const ROUNDS: usize = 100;
 const BASH_ROUNDS: usize = 60;
-/// Deltas of the steady stream, and the time between two.
-const STEADY: (usize, Duration) = (300, Duration::from_millis(10));
+/// Deltas of the steady stream, and the time between two; timers add about 1 ms.
+const STEADY: (usize, Duration) = (300, Duration::from_millis(9));
 const FLOOD: usize = 100_000;
 const FLOODS: usize = 3;
 /// Messages before the measured steps, and how many are measured.
@@ -220,9 +220,15 @@ fn cancel_stream(target: &Target, values: &mut Values) {
     let mut world = World::start(target);
     let reply = Reply::text("some words").stall();
     let mut closed = Vec::new();
-    let ended = cancels(&mut world, ROUNDS, &reply, "agent/textDelta", |world, seen, at| {
-        closed.push(world.closed(seen).saturating_duration_since(at));
-    });
+    let ended = cancels(
+        &mut world,
+        ROUNDS,
+        &reply,
+        "agent/textDelta",
+        |world, seen, at| {
+            closed.push(world.closed(seen).saturating_duration_since(at));
+        },
+    );
     values.times("cancel while streaming → turnEnded", ended);
     values.times("cancel while streaming → connection closed", closed);
 }
@@ -230,7 +236,13 @@ fn cancel_stream(target: &Target, values: &mut Values) {
 fn cancel_bash(target: &Target, values: &mut Values) {
     let mut world = World::start(target);
     let reply = Reply::tool("bash", json!({"command": "echo up; sleep 600"}));
-    let ended = cancels(&mut world, BASH_ROUNDS, &reply, "agent/toolOutputDelta", |_, _, _| {});
+    let ended = cancels(
+        &mut world,
+        BASH_ROUNDS,
+        &reply,
+        "agent/toolOutputDelta",
+        |_, _, _| {},
+    );
     values.times("cancel in bash → turnEnded", ended);
 }
 
@@ -281,9 +293,7 @@ fn history(target: &Target, values: &mut Values) {
 fn hundred(target: &Target, values: &mut Values) {
     let mut world = World::start(target);
     let sessions: Vec<String> = (0..SESSIONS).map(|_| world.session()).collect();
-    world
-        .mock
-        .default_reply(numbered(MANY.0).every(MANY.1));
+    world.mock.default_reply(numbered(MANY.0).every(MANY.1));
     let before = Cpu::of(world.client.pid());
     let begun = Instant::now();
     let mut names = HashMap::new();
@@ -324,7 +334,10 @@ fn hundred(target: &Target, values: &mut Values) {
     }
     values.times("100 sessions at 10 deltas/s each, added", times);
     let ends = cancels.iter().map(|(session, at)| ended[session] - *at);
-    values.times("100 sessions streaming, cancel of one → turnEnded", ends.collect());
+    values.times(
+        "100 sessions streaming, cancel of one → turnEnded",
+        ends.collect(),
+    );
     let share = spent / took.as_secs_f64() / 1e6 * 100.0;
     values.set("100 sessions streaming: CPU of one core", Unit::Percent, share);
 }

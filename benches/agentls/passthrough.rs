@@ -160,6 +160,8 @@ impl Worker {
         if chunked {
             tool = self.copy(&mut stream)?;
         }
+        // It is another session's from now on: no cancel of this one may reach it.
+        self.cancel.state.lock().expect("a lock").stream = None;
         self.house.idle.lock().expect("a lock").push(stream);
         match tool {
             Some(command) => self.shell(&command),
@@ -213,7 +215,11 @@ impl Worker {
         write(&out);
         let state = self.cancel.state.lock().expect("a lock");
         let wait = Duration::from_secs(900);
-        drop(self.cancel.changed.wait_timeout_while(state, wait, |state| !state.cancelled));
+        drop(
+            self.cancel
+                .changed
+                .wait_timeout_while(state, wait, |state| !state.cancelled),
+        );
         Ok(())
     }
 
@@ -269,7 +275,11 @@ fn read_head(stream: &mut BufReader<TcpStream>) -> std::io::Result<(u16, bool)> 
         }
         let text = line.trim_end();
         if status == 0 {
-            status = text.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(500);
+            status = text
+                .split(' ')
+                .nth(1)
+                .and_then(|code| code.parse().ok())
+                .unwrap_or(500);
         } else if text.is_empty() {
             break;
         } else if text.starts_with("transfer-encoding") {

@@ -88,7 +88,9 @@ impl Values {
 
     /// Keeps a request's body, for the other program to send as much.
     pub fn keep_request(&mut self, name: &str, raw: &[u8]) {
-        self.requests.entry(name.to_owned()).or_insert_with(|| raw.to_vec());
+        self.requests
+            .entry(name.to_owned())
+            .or_insert_with(|| raw.to_vec());
     }
 
     /// A request's body that was kept.
@@ -123,7 +125,11 @@ fn rows<'a>(agentls: &'a Values, bare: &'a Values) -> impl Iterator<Item = Row<'
         name,
         unit: *unit,
         value: *value,
-        bare: bare.figures.iter().find(|(other, ..)| other == name).map(|(.., value)| *value),
+        bare: bare
+            .figures
+            .iter()
+            .find(|(other, ..)| other == name)
+            .map(|(.., value)| *value),
     })
 }
 
@@ -133,7 +139,9 @@ impl Row<'_> {
     }
 
     fn aim(&self) -> &'static str {
-        AIMS.iter().find(|(name, _)| *name == self.name).map_or("", |(_, aim)| aim)
+        AIMS.iter()
+            .find(|(name, _)| *name == self.name)
+            .map_or("", |(_, aim)| aim)
     }
 }
 
@@ -161,11 +169,19 @@ pub fn table(agentls: &Values, bare: &Values) -> String {
             row.name.to_owned(),
             told(row.value),
             row.bare.map(told).unwrap_or_default(),
-            row.ratio().map(|ratio| format!("{}×", number(ratio))).unwrap_or_default(),
+            row.ratio()
+                .map(|ratio| format!("{}×", number(ratio)))
+                .unwrap_or_default(),
             row.aim().to_owned(),
         ]);
     }
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let width = |column: usize| {
+        lines
+            .iter()
+            .map(|line| line[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..5).map(width).collect();
     let mut out = String::new();
     for (at, line) in lines.iter().enumerate() {
@@ -174,7 +190,9 @@ pub fn table(agentls: &Values, bare: &Values) -> String {
         }
         out.push_str("|\n");
         if at == 0 {
-            widths.iter().for_each(|width| out.push_str(&format!("|{}", "-".repeat(width + 2))));
+            widths
+                .iter()
+                .for_each(|width| out.push_str(&format!("|{}", "-".repeat(width + 2))));
             out.push_str("|\n");
         }
     }

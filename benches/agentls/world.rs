@@ -32,6 +32,8 @@ pub struct World {
     pub client: Client,
     dir: tempfile::TempDir,
     target: Target,
+    /// Where the mock is waited for.
+    runtime: tokio::runtime::Runtime,
 }
 
 impl World {
@@ -60,6 +62,10 @@ impl World {
             mock,
             dir,
             target: target.clone(),
+            runtime: tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime"),
         }
     }
 
@@ -99,7 +105,7 @@ impl World {
 
     /// The provider's request of that number; waits for it.
     pub fn seen(&self, index: usize) -> Arc<Seen> {
-        futures::executor::block_on(self.mock.request(index))
+        self.runtime.block_on(self.mock.request(index))
     }
 
     /// How many requests the provider has had.
@@ -109,7 +115,7 @@ impl World {
 
     /// Waits until the connection of a request is closed. Gives back when.
     pub fn closed(&self, seen: &Arc<Seen>) -> Instant {
-        let progress = futures::executor::block_on(self.mock.wait_closed(seen));
+        let progress = self.runtime.block_on(self.mock.wait_closed(seen));
         progress.closed.expect("it is closed")
     }
 }
@@ -149,7 +155,11 @@ impl Cpu {
     pub fn of(pid: u32) -> Self {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         let fields = stat.rsplit(") ").next().unwrap_or_default();
-        let ticks = fields.split(' ').skip(11).take(2).filter_map(|n| n.parse::<u64>().ok());
+        let ticks = fields
+            .split(' ')
+            .skip(11)
+            .take(2)
+            .filter_map(|n| n.parse::<u64>().ok());
         let threads = threads(pid).filter_map(|thread| {
             let path = format!("/proc/{pid}/task/{thread}/schedstat");
             let text = std::fs::read_to_string(path).ok()?;
@@ -163,7 +173,11 @@ impl Cpu {
 
     /// Microseconds since an earlier look: exact, but in steps of 10 ms if a thread has ended meanwhile.
     pub fn since(&self, earlier: &Self) -> f64 {
-        if earlier.threads.keys().any(|thread| !self.threads.contains_key(thread)) {
+        if earlier
+            .threads
+            .keys()
+            .any(|thread| !self.threads.contains_key(thread))
+        {
             return (self.ticks - earlier.ticks) as f64 * 10_000.0;
         }
         let before = |thread| earlier.threads.get(thread).copied().unwrap_or(0);
