@@ -69,6 +69,7 @@ pub struct Seen {
     /// The connection it came on; the same number twice means that it was kept alive.
     pub connection: usize,
     accepted: AtomicU64,
+    sent: Mutex<Vec<Instant>>,
     progress: watch::Sender<Progress>,
 }
 
@@ -102,6 +103,12 @@ impl Seen {
     /// Bytes of the answer's body that the socket has accepted so far.
     pub fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Acquire)
+    }
+
+    /// When each piece of the answer's body was handed to the socket: an event, or a block of events
+    /// that were sent at full speed.
+    pub fn sent(&self) -> Vec<Instant> {
+        self.sent.lock().expect("the times of an answer").clone()
     }
 
     /// The text of the last message, all text blocks joined.
@@ -508,6 +515,7 @@ fn record(
         at: now(),
         connection,
         accepted: AtomicU64::new(0),
+        sent: Mutex::new(Vec::new()),
         progress: watch::channel(Progress::default()).0,
     });
     if state.checked {
@@ -654,6 +662,7 @@ impl Body<'_> {
                 .progress
                 .send_modify(|progress| progress.first_byte = Some(now()));
         }
+        self.seen.sent.lock().expect("the times of an answer").push(now());
         write_all(self.write, chunk.freeze(), self.drip).await?;
         self.seen.accepted.fetch_add(bytes as u64, Ordering::AcqRel);
         Ok(())

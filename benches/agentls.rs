@@ -1,0 +1,87 @@
+//! `cargo bench`: what the server costs, beside the least that any program in its place would cost.
+//!
+//! Starts the binary against the mock provider, then a bare pass-through (this program once more) in the same
+//! way, and prints a table. Asserts no time: a regression shows in the table that `benches/RESULTS.md` keeps.
+//!
+//! `cargo bench -- NAME…` makes only the measurements whose name holds one of the words, `--json FILE` writes
+//! the figures too. `AGENTLS_BENCH_BIN` names another binary to measure.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the bench plays the editor and the machine: real time, real processes"
+)]
+#![expect(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a bench that cannot measure stops"
+)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "it prints a table")]
+#![expect(unreachable_pub, reason = "modules of one program")]
+
+#[path = "agentls/client.rs"]
+mod client;
+#[path = "agentls/measure.rs"]
+mod measure;
+#[path = "../tests/support/mock_llm.rs"]
+mod mock_llm;
+#[path = "agentls/passthrough.rs"]
+mod passthrough;
+#[path = "agentls/report.rs"]
+mod report;
+#[path = "agentls/world.rs"]
+mod world;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use report::{Unit, Values};
+use world::Target;
+
+fn main() {
+    let mut args = std::env::args().skip(1).peekable();
+    if args.next_if(|arg| arg == world::PASSTHROUGH).is_some() {
+        return passthrough::run(&args.next().expect("the provider's address"));
+    }
+    let (mut wanted, mut file, mut bench) = (Vec::new(), None, false);
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            // Cargo's word; `cargo test --all-targets` comes without it and wants no figures.
+            "--bench" => bench = true,
+            "--json" => file = args.next(),
+            _ => wanted.push(arg),
+        }
+    }
+    if !bench {
+        return;
+    }
+    let binary = std::env::var_os("AGENTLS_BENCH_BIN")
+        .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_agentls")), PathBuf::from);
+    let (agentls, bare) = run(&binary, &wanted);
+    println!("{}", report::table(&agentls, &bare));
+    if let Some(file) = file {
+        let text = format!("{:#}\n", report::json(&agentls, &bare));
+        std::fs::write(&file, text).expect("the file of --json can be written");
+    }
+}
+
+/// Makes each measurement of both programs, one right after the other: they share the machine's moods.
+fn run(binary: &PathBuf, wanted: &[String]) -> (Values, Values) {
+    let (mut agentls, mut bare) = (Values::default(), Values::default());
+    let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str()));
+    for (name, measure) in measure::MEASURES.iter().filter(|(name, _)| is_wanted(name)) {
+        let begun = Instant::now();
+        let mut values = Values::default();
+        measure(&Target::Agentls(binary.clone()), &mut values);
+        let mut others = Values::like(&values);
+        measure(&Target::Bare, &mut others);
+        agentls.extend(values);
+        bare.extend(others);
+        eprintln!("{name}: {:.1} s", begun.elapsed().as_secs_f64());
+    }
+    if is_wanted("binary")
+        && let Ok(data) = std::fs::metadata(binary)
+    {
+        agentls.set("binary", Unit::Megabytes, data.len() as f64 / f64::from(1 << 20));
+    }
+    (agentls, bare)
+}

@@ -1,0 +1,220 @@
+//! A small client of a framed JSON-RPC server: one thread reads, stamps each frame the moment it is whole, and
+//! hands it on unparsed. Knows nothing of what is measured.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// Longest wait for anything.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A frame that arrived.
+pub struct Note {
+    /// When its last byte was read.
+    pub at: Instant,
+    raw: Vec<u8>,
+}
+
+impl std::fmt::Debug for Note {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.raw))
+    }
+}
+
+impl Note {
+    /// Whether it is a notification of that name.
+    pub fn is(&self, method: &str) -> bool {
+        const KEY: &[u8] = b"\"method\":\"";
+        let at = memchr::memmem::find(&self.raw, KEY);
+        at.is_some_and(|at| {
+            let rest = &self.raw[at + KEY.len()..];
+            rest.starts_with(method.as_bytes()) && rest.get(method.len()) == Some(&b'"')
+        })
+    }
+
+    /// The message.
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.raw).expect("the server writes JSON")
+    }
+
+    /// The message's params.
+    pub fn params(&self) -> Value {
+        self.json()["params"].take()
+    }
+
+    fn answers(&self, id: u64) -> bool {
+        !self.raw.windows(8).take(64).any(|window| window == b"\"method\"") && self.json()["id"] == id
+    }
+}
+
+/// A server that was started, and the way to it.
+pub struct Client {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    notes: Receiver<Note>,
+    /// What was read while something else was waited for.
+    kept: VecDeque<Note>,
+    next_id: u64,
+    /// From the start of the process to the answer to `initialize`.
+    pub start: Duration,
+}
+
+impl Client {
+    /// Starts the server and greets it.
+    pub fn start(mut command: Command, workspace: &str) -> Self {
+        let begun = Instant::now();
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .expect("the server starts");
+        let stdout = child.stdout.take().expect("a pipe");
+        let (sender, notes) = channel();
+        std::thread::spawn(move || read_all(stdout, &sender));
+        let mut client = Self {
+            stdin: child.stdin.take(),
+            child,
+            notes,
+            kept: VecDeque::new(),
+            next_id: 1,
+            start: Duration::ZERO,
+        };
+        let folder = json!({"uri": format!("file://{workspace}"), "name": "work"});
+        let greeting = json!({"processId": null, "capabilities": {}, "workspaceFolders": [folder]});
+        let id = client.send("initialize", greeting);
+        client.start = client.answer(id).at - begun;
+        client.notify("initialized", json!({}));
+        client
+    }
+
+    /// The server's process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a notification. Gives back when.
+    pub fn notify(&mut self, method: &str, params: Value) -> Instant {
+        self.frame(&json!({"jsonrpc": "2.0", "method": method, "params": params}))
+    }
+
+    /// Sends a request. Gives back its id.
+    pub fn send(&mut self, method: &str, params: Value) -> u64 {
+        self.send_at(method, params).0
+    }
+
+    /// Sends a request. Gives back its id, and when.
+    pub fn send_at(&mut self, method: &str, params: Value) -> (u64, Instant) {
+        let id = self.next_id;
+        self.next_id += 1;
+        let at = self.frame(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        (id, at)
+    }
+
+    /// Waits for the answer to a request.
+    pub fn answer(&mut self, id: u64) -> Note {
+        let note = self.until(&format!("the answer to request {id}"), |note| note.answers(id));
+        let json = note.json();
+        assert!(json.get("error").is_none(), "refused: {json}");
+        note
+    }
+
+    /// Asks and waits for the result.
+    pub fn call(&mut self, method: &str, params: Value) -> Value {
+        let id = self.send(method, params);
+        self.answer(id).json()["result"].take()
+    }
+
+    /// Waits for a notification.
+    pub fn next(&mut self, method: &str) -> Note {
+        self.until(method, |note| note.is(method))
+    }
+
+    /// Waits for a frame; those before it are kept.
+    pub fn until(&mut self, what: &str, is: impl Fn(&Note) -> bool) -> Note {
+        if let Some(at) = self.kept.iter().position(&is) {
+            return self.kept.remove(at).expect("it is there");
+        }
+        loop {
+            let note = self.read(what);
+            if is(&note) {
+                return note;
+            }
+            self.kept.push_back(note);
+        }
+    }
+
+    /// The next frame, whatever it is.
+    pub fn any(&mut self, what: &str) -> Note {
+        self.kept.pop_front().unwrap_or_else(|| self.read(what))
+    }
+
+    /// Waits for the next answer to any request.
+    pub fn next_answer(&mut self) {
+        let last = self.next_id - 1;
+        self.answer(last);
+    }
+
+    /// Forgets what was kept.
+    pub fn forget(&mut self) {
+        self.kept.clear();
+    }
+
+    fn read(&mut self, what: &str) -> Note {
+        self.notes
+            .recv_timeout(PATIENCE)
+            .unwrap_or_else(|error| panic!("waited for {what}: {error}; had {:?}", self.kept))
+    }
+
+    fn frame(&mut self, message: &Value) -> Instant {
+        let body = message.to_string();
+        let frame = format!("Content-Length: {}\r\n\r\n{body}", body.len());
+        let stdin = self.stdin.as_mut().expect("stdin is open");
+        let at = Instant::now();
+        stdin.write_all(frame.as_bytes()).expect("the server reads");
+        at
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // The end of its input is the end of the server.
+        drop(self.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+fn read_all(stdout: ChildStdout, sender: &Sender<Note>) {
+    let mut input = BufReader::with_capacity(64 << 10, stdout);
+    let mut line = Vec::new();
+    loop {
+        let mut length = 0;
+        loop {
+            line.clear();
+            if input.read_until(b'\n', &mut line).unwrap_or(0) == 0 {
+                return;
+            }
+            let text = String::from_utf8_lossy(&line);
+            match text.trim_end().split_once(": ") {
+                Some(("Content-Length", value)) => length = value.parse().expect("a length"),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        let mut raw = vec![0; length];
+        if input.read_exact(&mut raw).is_err() {
+            return;
+        }
+        let note = Note {
+            at: Instant::now(),
+            raw,
+        };
+        if sender.send(note).is_err() {
+            return;
+        }
+    }
+}

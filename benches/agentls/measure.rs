@@ -1,0 +1,366 @@
+//! The measurements. Each starts a program of its own, and is made of both programs in turn.
+//!
+//! What is *added* is the time from the moment at which the provider hands an event to its socket until the
+//! client has read the frame that holds it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::client::Note;
+use crate::mock_llm::{Reply, Seen};
+use crate::report::{Unit, Values};
+use crate::world::{Cpu, Target, World, memory, sleeps};
+
+/// Something to measure, by name.
+pub type Measure = (&'static str, fn(&Target, &mut Values));
+
+/// All of them, in the table's order.
+pub const MEASURES: &[Measure] = &[
+    ("start", start),
+    ("memory", memory_use),
+    ("prompt", prompt),
+    ("steady", steady),
+    ("flood", flood),
+    ("cancel-stream", cancel_stream),
+    ("cancel-bash", cancel_bash),
+    ("cancel-retry", cancel_retry),
+    ("history", history),
+    ("hundred", hundred),
+    ("rest", rest),
+];
+
+const STARTS: usize = 20;
+const PROMPTS: usize = 60;
+const ROUNDS: usize = 100;
+const BASH_ROUNDS: usize = 60;
+/// Deltas of the steady stream, and the time between two; timers add about 1 ms.
+const STEADY: (usize, Duration) = (300, Duration::from_millis(9));
+const FLOOD: usize = 100_000;
+const FLOODS: usize = 3;
+/// Messages before the measured steps, and how many are measured.
+const HISTORY: [(usize, usize); 3] = [(1, 40), (100, 40), (1_000, 40)];
+const SESSIONS: usize = 100;
+/// Deltas of each of the many streams, and the time between two.
+const MANY: (usize, Duration) = (35, Duration::from_millis(100));
+const REST: Duration = Duration::from_secs(2);
+
+/// Of the length of an ordinary sentence or two.
+const PROMPT: &str = "Please look at the function that parses the header of a frame, and tell me what it does \
+                      when the length is missing, given twice, or larger than what is allowed.";
+
+/// The numbered deltas of a stream.
+fn numbered(count: usize) -> Reply {
+    Reply::deltas((0..count).map(|n| format!("{n:05} ")))
+}
+
+fn start(target: &Target, values: &mut Values) {
+    let world = World::start(target);
+    let starts = (0..STARTS).map(|_| world.another().start);
+    values.times("start → initialize answered", starts.collect());
+    let ready = (0..STARTS).map(|_| {
+        let mut client = world.another();
+        let begun = Instant::now();
+        client.call("agent/newSession", json!({}));
+        client.start + begun.elapsed()
+    });
+    values.median("start → session ready", ready.collect());
+}
+
+fn memory_use(target: &Target, values: &mut Values) {
+    let mut world = World::start(target);
+    let session = world.session();
+    let pid = world.client.pid();
+    let (rss, pss) = memory(pid);
+    values.set("RSS with a session", Unit::Megabytes, rss);
+    values.set("PSS with a session", Unit::Megabytes, pss);
+    world.ask(&session, PROMPT, "");
+    world.mock.push(Reply::flood(100_000, 10));
+    world.ask(&session, PROMPT, "");
+    let (rss, pss) = memory(pid);
+    values.set("RSS after 10,000 deltas", Unit::Megabytes, rss);
+    values.set("PSS after 10,000 deltas", Unit::Megabytes, pss);
+}
+
+fn prompt(target: &Target, values: &mut Values) {
+    let mut world = World::start(target);
+    let (mut requests, mut deltas) = (Vec::new(), Vec::new());
+    let session = world.session();
+    // The pass-through's request weighs what a first request of the server's weighs.
+    let like = like_first(values, &world);
+    world.ask(&session, PROMPT, &like);
+    values.keep_request("first", &world.seen(0).raw);
+    for _ in 0..PROMPTS {
+        let index = world.requests();
+        let (id, at) = world.prompt_like(&session, PROMPT, &like);
+        let seen = world.seen(index);
+        requests.push(seen.at - at);
+        let delta = world.client.next("agent/textDelta");
+        let first = seen.progress().first_byte.expect("it was answered");
+        deltas.push(delta.at.saturating_duration_since(first));
+        world.client.answer(id);
+        world.client.forget();
+    }
+    values.times("prompt → request at the provider", requests);
+    values.times("first delta, added", deltas);
+}
+
+/// A file with the server's first request.
+fn like_first(values: &Values, world: &World) -> String {
+    like(values, world, "first")
+}
+
+fn like(values: &Values, world: &World, name: &str) -> String {
+    let path = world.path(name);
+    match values.request(name) {
+        Some(raw) => {
+            std::fs::write(&path, raw).expect("a file");
+            path
+        }
+        None => String::new(),
+    }
+}
+
+/// What the frame that holds it adds to each numbered delta.
+fn added(note: &Note, sent: &[Instant], out: &mut Vec<Duration>) {
+    let params = note.params();
+    for word in params["text"].as_str().unwrap_or_default().split_whitespace() {
+        let number: usize = word.parse().expect("a number");
+        // Before the deltas come the message's and the block's beginning.
+        out.push(note.at.saturating_duration_since(sent[number + 2]));
+    }
+}
+
+fn steady(target: &Target, values: &mut Values) {
+    let mut world = World::start(target);
+    let session = world.session();
+    world.ask(&session, PROMPT, "");
+    world.mock.push(numbered(STEADY.0).every(STEADY.1));
+    let index = world.requests();
+    let before = Cpu::of(world.client.pid());
+    let (id, _) = world.prompt(&session, PROMPT);
+    let seen = world.seen(index);
+    world.client.answer(id);
+    let spent = Cpu::of(world.client.pid()).since(&before);
+    let sent = seen.sent();
+    let mut times = Vec::new();
+    while times.len() < STEADY.0 {
+        let note = world.client.any("all deltas");
+        if note.is("agent/textDelta") {
+            added(&note, &sent, &mut times);
+        }
+    }
+    values.times("100 deltas/s, added", times);
+    values.set(
+        "100 deltas/s, CPU per delta",
+        Unit::Microseconds,
+        spent / STEADY.0 as f64,
+    );
+}
+
+fn flood(target: &Target, values: &mut Values) {
+    let mut world = World::start(target);
+    let session = world.session();
+    world.ask(&session, PROMPT, "");
+    let (mut rates, mut costs, mut frames) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..FLOODS {
+        world.mock.push(Reply::flood(10 * FLOOD, 10));
+        let index = world.requests();
+        let before = Cpu::of(world.client.pid());
+        world.prompt(&session, PROMPT);
+        let mut count = 0;
+        let ended = loop {
+            let note = world.client.any("the flood's end");
+            if note.is("agent/turnEnded") {
+                break note.at;
+            }
+            count += usize::from(note.is("agent/textDelta"));
+        };
+        let cost = Cpu::of(world.client.pid()).since(&before);
+        let seen = world.seen(index);
+        let first = seen.progress().first_byte.expect("it was answered");
+        rates.push(FLOOD as f64 / (ended - first).as_secs_f64());
+        costs.push(cost / FLOOD as f64);
+        frames.push(count as f64);
+        world.client.next_answer();
+    }
+    values.middle("flood of 100,000: deltas/s taken in", Unit::PerSecond, rates);
+    values.middle("flood of 100,000: CPU per delta", Unit::Microseconds, costs);
+    values.middle("flood of 100,000: frames to the client", Unit::Count, frames);
+}
+
+/// Brings turns into a phase and cancels them; stamps the end of the turn.
+fn cancels(
+    world: &mut World,
+    rounds: usize,
+    reply: &Reply,
+    phase: &str,
+    mut each: impl FnMut(&World, &Arc<Seen>, Instant),
+) -> Vec<Duration> {
+    let session = world.session();
+    world.ask(&session, PROMPT, "");
+    let mut times = Vec::new();
+    for _ in 0..rounds {
+        world.mock.push(reply.clone());
+        let index = world.requests();
+        let (id, _) = world.prompt(&session, PROMPT);
+        world.client.next(phase);
+        let at = world.client.notify("agent/cancel", json!({"sessionId": session}));
+        times.push(world.client.next("agent/turnEnded").at - at);
+        each(world, &world.seen(index), at);
+        world.client.answer(id);
+        world.client.forget();
+    }
+    times
+}
+
+fn cancel_stream(target: &Target, values: &mut Values) {
+    let mut world = World::start(target);
+    let reply = Reply::text("some words").stall();
+    let mut closed = Vec::new();
+    let ended = cancels(
+        &mut world,
+        ROUNDS,
+        &reply,
+        "agent/textDelta",
+        |world, seen, at| {
+            closed.push(world.closed(seen).saturating_duration_since(at));
+        },
+    );
+    values.times("cancel while streaming → turnEnded", ended);
+    values.times("cancel while streaming → connection closed", closed);
+}
+
+fn cancel_bash(target: &Target, values: &mut Values) {
+    let mut world = World::start(target);
+    let reply = Reply::tool("bash", json!({"command": "echo up; sleep 600"}));
+    let ended = cancels(
+        &mut world,
+        BASH_ROUNDS,
+        &reply,
+        "agent/toolOutputDelta",
+        |_, _, _| {},
+    );
+    values.times("cancel in bash → turnEnded", ended);
+}
+
+fn cancel_retry(target: &Target, values: &mut Values) {
+    let mut world = World::start(target);
+    let reply = Reply::error(429, "rate_limit_error", "slow down").header("retry-after", "900");
+    let ended = cancels(&mut world, ROUNDS, &reply, "agent/retry", |_, _, _| {});
+    values.times("cancel while waiting for a retry → turnEnded", ended);
+}
+
+/// Turns of one step in a session that has grown. The pass-through has no history: its request carries what
+/// the server's carried.
+fn history(target: &Target, values: &mut Values) {
+    let mut world = World::start(target);
+    world.mock.default_reply(Reply::text(PROMPT));
+    let session = world.session();
+    let (pid, mut messages) = (world.client.pid(), 0);
+    for (length, steps) in HISTORY {
+        let name = format!("history {length}");
+        let like = like(values, &world, &name);
+        if matches!(target, Target::Bare) {
+            world.ask(&session, PROMPT, &like);
+        } else {
+            while messages + 1 < length {
+                world.ask(&session, PROMPT, "");
+                messages += 2;
+            }
+        }
+        let index = world.requests();
+        let begun = Instant::now();
+        let before = Cpu::of(pid);
+        for _ in 0..steps {
+            world.ask(&session, PROMPT, &like);
+        }
+        let spent = Cpu::of(pid).since(&before) / steps as f64;
+        let wall = begun.elapsed() / u32::try_from(steps).unwrap_or(1);
+        messages += 2 * steps;
+        values.keep_request(&name, &world.seen(index + steps / 2).raw);
+        values.set(
+            &format!("a step after {length} messages: CPU"),
+            Unit::Microseconds,
+            spent,
+        );
+        values.median(&format!("a step after {length} messages: time"), vec![wall]);
+    }
+}
+
+fn hundred(target: &Target, values: &mut Values) {
+    let mut world = World::start(target);
+    let sessions: Vec<String> = (0..SESSIONS).map(|_| world.session()).collect();
+    world.mock.default_reply(numbered(MANY.0).every(MANY.1));
+    let before = Cpu::of(world.client.pid());
+    let begun = Instant::now();
+    let mut names = HashMap::new();
+    for (n, session) in sessions.iter().enumerate() {
+        // A name by which the provider's requests are told from each other.
+        let name = format!("session-{n:03}");
+        world.prompt(session, &name);
+        names.insert(session.clone(), name);
+    }
+    world.seen(SESSIONS - 1);
+    // In the middle, one after the other is cancelled, while the others stream.
+    let mut cancels = Vec::new();
+    std::thread::sleep(MANY.1 * 15);
+    for session in &sessions[..20] {
+        let at = world.client.notify("agent/cancel", json!({"sessionId": session}));
+        cancels.push((session.clone(), at));
+        std::thread::sleep(Duration::from_millis(37));
+    }
+    let (mut notes, mut ended) = (Vec::new(), HashMap::new());
+    while ended.len() < SESSIONS {
+        let note = world.client.any("the end of all turns");
+        if note.is("agent/textDelta") {
+            notes.push(note);
+        } else if note.is("agent/turnEnded") {
+            let session = note.params()["sessionId"].as_str().unwrap_or_default().to_owned();
+            ended.insert(session, note.at);
+        }
+    }
+    let spent = Cpu::of(world.client.pid()).since(&before);
+    let took = begun.elapsed();
+    let requests = world.mock.requests();
+    let sent: HashMap<String, Vec<Instant>> =
+        requests.iter().map(|seen| (name_of(seen), seen.sent())).collect();
+    let mut times = Vec::new();
+    for note in &notes {
+        let session = note.params()["sessionId"].as_str().unwrap_or_default().to_owned();
+        added(note, &sent[&names[&session]], &mut times);
+    }
+    values.times("100 sessions at 10 deltas/s each, added", times);
+    let ends = cancels.iter().map(|(session, at)| ended[session] - *at);
+    values.times(
+        "100 sessions streaming, cancel of one → turnEnded",
+        ends.collect(),
+    );
+    let share = spent / took.as_secs_f64() / 1e6 * 100.0;
+    values.set("100 sessions streaming: CPU of one core", Unit::Percent, share);
+}
+
+/// The name in a request of the measurement with many sessions.
+fn name_of(seen: &Seen) -> String {
+    let text = seen.last_text();
+    let at = text.find("session-").expect("a name");
+    text[at..at + 11].to_owned()
+}
+
+fn rest(target: &Target, values: &mut Values) {
+    let mut world = World::start(target);
+    let session = world.session();
+    world.ask(&session, PROMPT, "");
+    // What a turn leaves to do is done.
+    std::thread::sleep(Duration::from_millis(500));
+    let pid = world.client.pid();
+    let (before, slept) = (Cpu::of(pid), sleeps(pid));
+    std::thread::sleep(REST);
+    let spent = Cpu::of(pid).since(&before);
+    let per_second = REST.as_secs_f64();
+    values.set("at rest: CPU per second", Unit::Microseconds, spent / per_second);
+    let woken = (sleeps(pid) - slept) as f64 / per_second;
+    values.set("at rest: wake-ups per second", Unit::Count, woken);
+}

@@ -1,0 +1,214 @@
+//! What a measurement runs in: a mock provider, folders of its own, and the two programs that are compared;
+//! and what the system tells of a process.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::json;
+
+use crate::client::Client;
+use crate::mock_llm::{MockLlm, Seen};
+
+/// The argument that makes this program the pass-through.
+pub const PASSTHROUGH: &str = "passthrough";
+
+/// Which program is measured.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// The server.
+    Agentls(PathBuf),
+    /// The pass-through.
+    Bare,
+}
+
+/// A provider, folders, and one running program.
+pub struct World {
+    /// The provider.
+    pub mock: MockLlm,
+    /// The program.
+    pub client: Client,
+    dir: tempfile::TempDir,
+    target: Target,
+    /// Where the mock is waited for.
+    runtime: tokio::runtime::Runtime,
+}
+
+impl World {
+    /// Starts everything.
+    pub fn start(target: &Target) -> Self {
+        let mock = MockLlm::start();
+        mock.unchecked();
+        let dir = tempfile::Builder::new()
+            .prefix("agentls-bench-")
+            .tempdir()
+            .expect("a folder");
+        for folder in ["work", "config/agentls", "data", "state"] {
+            std::fs::create_dir_all(dir.path().join(folder)).expect("a folder");
+        }
+        let config = format!(
+            "[provider.mock]\nkind = \"anthropic\"\nbase_url = \"{}\"\napi_key = \"sk-bench\"\n\
+             model = \"mock-model\"\nmax_retry_after_s = 1000\n\n\
+             [model.\"mock-model\"]\ninput = 3.0\noutput = 15.0\ncache_read = 0.3\ncache_write = 3.75\n\
+             context_window = 200000\nmax_output_tokens = 32000\n\n\
+             [agent.default]\nprovider = \"mock\"\nmode = \"full\"\n",
+            mock.anthropic_url()
+        );
+        std::fs::write(dir.path().join("config/agentls/config.toml"), config).expect("a config file");
+        Self {
+            client: launch(target, dir.path(), &mock),
+            mock,
+            dir,
+            target: target.clone(),
+            runtime: tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime"),
+        }
+    }
+
+    /// Starts the program once more, beside the one that runs.
+    pub fn another(&self) -> Client {
+        launch(&self.target, self.dir.path(), &self.mock)
+    }
+
+    /// A path in the world's folder.
+    pub fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).display().to_string()
+    }
+
+    /// A new session.
+    pub fn session(&mut self) -> String {
+        let made = self.client.call("agent/newSession", json!({}));
+        made["sessionId"].as_str().expect("a session").to_owned()
+    }
+
+    /// Sends a prompt. Gives back the request's id, and when.
+    pub fn prompt(&mut self, session: &str, prompt: &str) -> (u64, Instant) {
+        self.prompt_like(session, prompt, "")
+    }
+
+    /// The same; the pass-through's request to the provider carries that file too.
+    pub fn prompt_like(&mut self, session: &str, prompt: &str, like: &str) -> (u64, Instant) {
+        let params = json!({"sessionId": session, "prompt": prompt, "like": like});
+        self.client.send_at("agent/prompt", params)
+    }
+
+    /// Sends a prompt and waits until its turn has ended.
+    pub fn ask(&mut self, session: &str, prompt: &str, like: &str) {
+        let (id, _) = self.prompt_like(session, prompt, like);
+        self.client.answer(id);
+        self.client.forget();
+    }
+
+    /// The provider's request of that number; waits for it.
+    pub fn seen(&self, index: usize) -> Arc<Seen> {
+        self.runtime.block_on(self.mock.request(index))
+    }
+
+    /// How many requests the provider has had.
+    pub fn requests(&self) -> usize {
+        self.mock.requests().len()
+    }
+
+    /// Waits until the connection of a request is closed. Gives back when.
+    pub fn closed(&self, seen: &Arc<Seen>) -> Instant {
+        let progress = self.runtime.block_on(self.mock.wait_closed(seen));
+        progress.closed.expect("it is closed")
+    }
+}
+
+fn launch(target: &Target, dir: &Path, mock: &MockLlm) -> Client {
+    let mut command = match target {
+        Target::Agentls(binary) => Command::new(binary),
+        Target::Bare => {
+            let mut command = Command::new(std::env::current_exe().expect("this program"));
+            command.args([PASSTHROUGH, &mock.address().to_string()]);
+            command
+        }
+    };
+    let workspace = dir.join("work");
+    command
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .env("HOME", dir)
+        .env("XDG_CONFIG_HOME", dir.join("config"))
+        .env("XDG_DATA_HOME", dir.join("data"))
+        .env("XDG_STATE_HOME", dir.join("state"))
+        .current_dir(&workspace);
+    Client::start(command, &workspace.display().to_string())
+}
+
+/// The CPU time of a process so far.
+#[derive(Clone, Debug)]
+pub struct Cpu {
+    /// Nanoseconds of each thread.
+    threads: BTreeMap<u32, u64>,
+    /// User and system time of the whole process, ended threads too; in 10 ms.
+    ticks: u64,
+}
+
+impl Cpu {
+    /// Now.
+    pub fn of(pid: u32) -> Self {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let fields = stat.rsplit(") ").next().unwrap_or_default();
+        let ticks = fields
+            .split(' ')
+            .skip(11)
+            .take(2)
+            .filter_map(|n| n.parse::<u64>().ok());
+        let threads = threads(pid).filter_map(|thread| {
+            let path = format!("/proc/{pid}/task/{thread}/schedstat");
+            let text = std::fs::read_to_string(path).ok()?;
+            Some((thread, text.split(' ').next()?.parse().ok()?))
+        });
+        Self {
+            threads: threads.collect(),
+            ticks: ticks.sum(),
+        }
+    }
+
+    /// Microseconds since an earlier look: exact, but in steps of 10 ms if a thread has ended meanwhile.
+    pub fn since(&self, earlier: &Self) -> f64 {
+        if earlier
+            .threads
+            .keys()
+            .any(|thread| !self.threads.contains_key(thread))
+        {
+            return (self.ticks - earlier.ticks) as f64 * 10_000.0;
+        }
+        let before = |thread| earlier.threads.get(thread).copied().unwrap_or(0);
+        let spent = self.threads.iter().map(|(thread, now)| now - before(thread));
+        spent.sum::<u64>() as f64 / 1_000.0
+    }
+}
+
+/// How often the threads of a process went to sleep so far.
+pub fn sleeps(pid: u32) -> u64 {
+    let each = threads(pid).map(|thread| {
+        let path = format!("/proc/{pid}/task/{thread}/status");
+        field(&path, "voluntary_ctxt_switches:").unwrap_or(0)
+    });
+    each.sum()
+}
+
+/// Resident and proportional memory in MB.
+pub fn memory(pid: u32) -> (f64, f64) {
+    let path = format!("/proc/{pid}/smaps_rollup");
+    let megabytes = |name| field(&path, name).unwrap_or(0) as f64 / 1_024.0;
+    (megabytes("Rss:"), megabytes("Pss:"))
+}
+
+fn threads(pid: u32) -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/task")).expect("the process runs");
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+}
+
+fn field(path: &str, name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
+}
