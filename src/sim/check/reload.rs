@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::Checker;
-use super::seen::{Asked, Call, Over, Seen, Turn, allows};
+use super::seen::{Asked, Call, Over, Seen, allows};
 use super::typed::{Answered, Kind, label_of};
 use crate::base::clock;
 use crate::domain::{Event, MessageId, Role, SessionId};
@@ -283,7 +283,7 @@ impl Seen {
     /// Takes an event in without a check.
     fn learn(&mut self, stored: &StoredEvent) {
         if let Some(turn) = &stored.turn {
-            let known = self.turns.entry(turn.clone()).or_insert_with(Turn::default);
+            let known = self.turns.entry(turn.clone()).or_default();
             match &stored.event {
                 Event::TurnStarted { resumes } => known.resumes = resumes.is_some(),
                 Event::TurnEnded(_) => known.ended = true,

@@ -105,8 +105,7 @@ impl Checker {
             | Refused::Locked { .. }
             | Refused::UnknownApproval(_)
             | Refused::NoRule
-            | Refused::BadRule(_)
-            | Refused::NotWhileRunning => false,
+            | Refused::BadRule(_) => false,
         };
         match fair {
             true => Ok(()),
