@@ -277,6 +277,8 @@ async fn inspect(life: &Life, session: &SessionId) {
 async fn delete(window: &Window, session: &SessionId) {
     let life = &window.life;
     life.world.check().note(format!("deletes {session}"));
+    // A turn that runs is cancelled first.
+    life.world.check().cancels(session, None);
     life.delete_begins();
     let deleted = life
         .sessions
