@@ -480,6 +480,9 @@ impl Actor {
             for approval in &self.state.approvals {
                 self.roll.asked(&approval.id, None);
             }
+            // Off the list before anybody is told: what is asked of it next finds no such session.
+            drop(self.lock.take());
+            self.roll.left(&self.info.id, self.number);
             for other in self.deleting.drain(..) {
                 let _ = other.send(Ok(()));
             }
