@@ -14,7 +14,7 @@ use crate::provider::Effort;
 pub struct SessionState {
     /// What the model sees.
     pub history: History,
-    /// Open approvals, in the order they were asked.
+    /// Open approvals, in the order they were first asked.
     pub approvals: Vec<Approval>,
     /// Tool calls that have no final status.
     pub calls: BTreeMap<ToolCallId, ToolCallUpdate>,
@@ -51,8 +51,11 @@ impl SessionState {
             }
             Event::ToolCall(update) => self.tool_call(update),
             Event::ApprovalRequested(approval) => {
-                self.approvals.retain(|open| open.id != approval.id);
-                self.approvals.push(approval.clone());
+                // One that is asked again keeps its place, as in the store.
+                match self.approvals.iter_mut().find(|open| open.id == approval.id) {
+                    Some(open) => open.clone_from(approval),
+                    None => self.approvals.push(approval.clone()),
+                }
             }
             Event::ApprovalResolved { approval, .. } => self.approvals.retain(|open| open.id != *approval),
             Event::Plan(items) => self.plan.clone_from(items),
