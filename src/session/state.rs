@@ -20,6 +20,8 @@ pub struct SessionState {
     pub calls: BTreeMap<ToolCallId, ToolCallUpdate>,
     /// The turn without an end.
     pub open_turn: Option<TurnId>,
+    /// Tokens and cost of the turn without an end.
+    pub turn_spent: (Usage, Option<Cost>),
     /// The last turn that ended, and why.
     pub last_end: Option<(TurnId, TerminalReason)>,
     /// The title.
@@ -43,7 +45,10 @@ impl SessionState {
     pub fn apply(&mut self, turn: Option<&TurnId>, event: &Event) {
         self.history.apply(event);
         match event {
-            Event::TurnStarted { .. } => self.open_turn = turn.cloned(),
+            Event::TurnStarted { .. } => {
+                self.open_turn = turn.cloned();
+                self.turn_spent = Default::default();
+            }
             Event::TurnEnded(end) => {
                 if let Some(turn) = self.open_turn.take().or_else(|| turn.cloned()) {
                     self.last_end = Some((turn, end.reason));
@@ -61,10 +66,13 @@ impl SessionState {
             Event::Plan(items) => self.plan.clone_from(items),
             Event::Usage {
                 step,
+                turn,
                 session,
+                turn_cost,
                 session_cost,
                 ..
             } => {
+                self.turn_spent = (*turn, *turn_cost);
                 self.usage = if *session == Usage::default() {
                     self.usage + *step
                 } else {
