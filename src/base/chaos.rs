@@ -17,6 +17,7 @@ struct Chaos {
     rng: SmallRng,
     yields: u32,
     small_batches: u32,
+    memory: usize,
     polls: u64,
     freeze_at: u64,
     frozen: bool,
@@ -30,6 +31,8 @@ pub struct Wildness {
     pub yields: u32,
     /// Of 1,000 batches of the store's writer, so many are smaller than they could be.
     pub small_batches: u32,
+    /// How many bytes the store keeps while the disk fails, at most.
+    pub memory: usize,
     /// After so many polls of spawned tasks everything freezes.
     pub freeze_at: u64,
 }
@@ -40,6 +43,7 @@ pub fn begin(seed: u64, wildness: Wildness) {
         rng: SmallRng::seed_from_u64(seed),
         yields: wildness.yields,
         small_batches: wildness.small_batches,
+        memory: wildness.memory,
         polls: 0,
         freeze_at: wildness.freeze_at,
         frozen: false,
@@ -90,6 +94,11 @@ pub(crate) fn at_most(most: usize) -> usize {
             false => most,
         }
     })
+}
+
+/// How much of `most` bytes is kept.
+pub(crate) fn memory(most: usize) -> usize {
+    CHAOS.with_borrow(|chaos| chaos.as_ref().map_or(most, |chaos| chaos.memory.min(most)))
 }
 
 impl Chaos {

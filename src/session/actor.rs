@@ -376,10 +376,17 @@ impl Actor {
         self.house.store.writes.barrier().await
     }
 
-    /// Whether the store has all of the session: what it keeps in memory while the disk fails would be missing
-    /// when the session is loaded again.
+    /// Whether the store has all of the session: what it keeps in memory while the disk fails, or has lost,
+    /// would be missing when the session is loaded again.
     async fn is_stored(&mut self) -> bool {
-        self.stage == Stage::Stored || matches!(self.flush().await, Ok(Health::Ok))
+        if self.stage == Stage::Stored {
+            return true;
+        }
+        if !matches!(self.flush().await, Ok(Health::Ok)) {
+            return false;
+        }
+        let row = self.house.store.reader.session(&self.info.id).await;
+        matches!(row, Ok(Some(row)) if row.last_seq >= self.seq)
     }
 
     /// The session ends here: what it recorded is stored, then its lock is free.

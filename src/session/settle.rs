@@ -182,11 +182,12 @@ impl Actor {
         }
         let (drops, unused_steers) = self.take_unused_steers();
         let reason = TerminalReason::ServerStopped;
+        let (usage, cost) = self.state.turn_spent;
         let end = TurnEnd {
             reason,
             state: reason.state(false),
-            usage: Default::default(),
-            cost: None,
+            usage,
+            cost,
             error: None,
             unused_steers,
         };

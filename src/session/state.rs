@@ -14,12 +14,14 @@ use crate::provider::Effort;
 pub struct SessionState {
     /// What the model sees.
     pub history: History,
-    /// Open approvals, in the order they were asked.
+    /// Open approvals, in the order they were first asked.
     pub approvals: Vec<Approval>,
     /// Tool calls that have no final status.
     pub calls: BTreeMap<ToolCallId, ToolCallUpdate>,
     /// The turn without an end.
     pub open_turn: Option<TurnId>,
+    /// Tokens and cost of the turn without an end.
+    pub turn_spent: (Usage, Option<Cost>),
     /// The last turn that ended, and why.
     pub last_end: Option<(TurnId, TerminalReason)>,
     /// The title.
@@ -43,7 +45,10 @@ impl SessionState {
     pub fn apply(&mut self, turn: Option<&TurnId>, event: &Event) {
         self.history.apply(event);
         match event {
-            Event::TurnStarted { .. } => self.open_turn = turn.cloned(),
+            Event::TurnStarted { .. } => {
+                self.open_turn = turn.cloned();
+                self.turn_spent = Default::default();
+            }
             Event::TurnEnded(end) => {
                 if let Some(turn) = self.open_turn.take().or_else(|| turn.cloned()) {
                     self.last_end = Some((turn, end.reason));
@@ -51,17 +56,23 @@ impl SessionState {
             }
             Event::ToolCall(update) => self.tool_call(update),
             Event::ApprovalRequested(approval) => {
-                self.approvals.retain(|open| open.id != approval.id);
-                self.approvals.push(approval.clone());
+                // One that is asked again keeps its place, as in the store.
+                match self.approvals.iter_mut().find(|open| open.id == approval.id) {
+                    Some(open) => open.clone_from(approval),
+                    None => self.approvals.push(approval.clone()),
+                }
             }
             Event::ApprovalResolved { approval, .. } => self.approvals.retain(|open| open.id != *approval),
             Event::Plan(items) => self.plan.clone_from(items),
             Event::Usage {
                 step,
+                turn,
                 session,
+                turn_cost,
                 session_cost,
                 ..
             } => {
+                self.turn_spent = (*turn, *turn_cost);
                 self.usage = if *session == Usage::default() {
                     self.usage + *step
                 } else {

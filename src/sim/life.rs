@@ -74,6 +74,7 @@ pub(super) fn live(
     let wildness = Wildness {
         yields: knobs.yields,
         small_batches: knobs.small_batches,
+        memory: knobs.memory,
         freeze_at: fate.freeze_at,
     };
     let ended = runtime.block_on(async {

@@ -27,7 +27,7 @@ use outlet::CrashPoints;
 use world::World;
 
 /// Where the simulated sessions work; nothing is there.
-const FOLDER: &str = "/workspace";
+const FOLDER: &str = "/simulated/project";
 
 /// Between two lives.
 const NIGHT_MS: i64 = 1_000;

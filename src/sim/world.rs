@@ -43,6 +43,8 @@ pub(super) struct Knobs {
     pub(super) pool: usize,
     pub(super) yields: u32,
     pub(super) small_batches: u32,
+    /// What the store keeps while the disk fails, in bytes.
+    pub(super) memory: usize,
     pub(super) crashes: u32,
 }
 
@@ -78,6 +80,7 @@ impl Knobs {
             pool: *dice.pick(&[600, 4_096, 1 << 20]),
             yields: *dice.pick(&[0, 50, 400]),
             small_batches: *dice.pick(&[0, 100, 700]),
+            memory: *dice.pick(&[usize::MAX, usize::MAX, 20_000]),
             crashes: *dice.pick(&[0, 500, 950]),
         }
     }

@@ -269,9 +269,15 @@ impl Writer {
 
     fn keep(&mut self, ops: Vec<Op>) {
         let kept = &mut self.kept;
+        let most = most_kept();
         for op in ops {
             let weight = op.weight();
-            let limit = if op.is_precious() { KEEP } else { KEEP - RESERVE };
+            let reserve = if op.is_precious() {
+                0
+            } else {
+                most / (KEEP / RESERVE)
+            };
+            let limit = most - reserve;
             if op.is_passing() {
                 continue;
             }
@@ -406,6 +412,14 @@ impl Writer {
         self.outlet
             .warn("store", &format!("the session store can be written again{gone}"));
     }
+}
+
+/// [`KEEP`]; less where the simulator wants to see the end of it.
+fn most_kept() -> usize {
+    #[cfg(feature = "sim")]
+    return crate::base::chaos::memory(KEEP);
+    #[cfg(not(feature = "sim"))]
+    KEEP
 }
 
 /// Puts the members of groups in their places: a batch is one transaction.

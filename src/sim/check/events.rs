@@ -55,6 +55,12 @@ impl Checker {
             }
         } else if message.contains("can be written again") {
             self.degraded = false;
+            self.failed_until = clock::wall_ms() + 1_000;
+            if message.contains("are lost") {
+                self.lost = true;
+                self.count("records lost, as warned");
+                self.sessions.values_mut().for_each(|seen| seen.torn = true);
+            }
             for seen in self.sessions.values_mut() {
                 seen.safe = seen.events.len();
             }
@@ -68,7 +74,7 @@ impl Checker {
             .sessions
             .get_mut(session)
             .ok_or_else(|| format!("an event of {session}, which is not there (any more)"))?;
-        let expected = seen.events.len() as u64 + 1;
+        let expected = seen.base + seen.events.len() as u64 + 1;
         if stored.seq != expected {
             return Err(format!(
                 "I6: event {} of {session} where {expected} was due",
@@ -115,7 +121,7 @@ impl Checker {
                 ..
             } => {
                 let timeouts = self.approvals_time_out;
-                seen.resolved(approval, decision, *by, timeouts)?;
+                seen.resolved(approval, decision, *by, timeouts, &self.folder_rules)?;
             }
             Event::Usage {
                 step,
@@ -261,7 +267,7 @@ impl Seen {
             .ok_or_else(|| format!("nobody asked for the call {}", update.id))?;
         let again = call.turn != *turn && update.status == ToolCallStatus::AwaitingApproval;
         call.turn = turn.clone();
-        if rank(call.status) >= rank(Some(update.status)) && !again {
+        if rank(call.status) >= rank(Some(update.status)) && !again && !self.torn {
             return Err(format!(
                 "{}: {:?} after {:?}",
                 update.id, update.status, call.status
@@ -318,6 +324,7 @@ impl Seen {
             None => {
                 let asked = Asked {
                     call: approval.tool_call.clone(),
+                    name: approval.name.clone(),
                     open: true,
                     sent: Vec::new(),
                     accepted: None,
@@ -335,8 +342,8 @@ impl Seen {
         decision: &crate::domain::Decision,
         by: Settler,
         timeouts: bool,
+        folder_rules: &[String],
     ) -> Verdictless {
-        let rules = !self.rules_sent.is_empty() || self.modes.len() + self.unconfirmed.len() > 1;
         let asked = self
             .approvals
             .get_mut(id)
@@ -345,6 +352,13 @@ impl Seen {
             return Err(format!("{id} is settled twice"));
         }
         asked.allowed = allows(decision.kind);
+        let effect = tools::declared(&asked.name, crate::sim::FOLDER.as_ref());
+        let rules = [&self.rules_sent, folder_rules].concat();
+        let mut modes = self.modes.iter().chain(&self.unconfirmed);
+        let ruled = match asked.allowed {
+            true => modes.any(|mode| may(*mode, &rules, &asked.name, &effect)),
+            false => modes.any(|mode| *mode == Mode::Plan),
+        };
         let sent = asked.sent.iter().any(|sent| sent.kind == decision.kind);
         let fits = match by {
             Settler::Person => {
@@ -353,7 +367,7 @@ impl Seen {
                     .as_ref()
                     .is_none_or(|first| first.kind == decision.kind)
             }
-            Settler::Rule => rules,
+            Settler::Rule => ruled,
             Settler::Timeout => timeouts && decision.kind == DecisionKind::Deny,
             Settler::Cancel | Settler::NewPrompt => decision.kind == DecisionKind::Deny,
         };
@@ -404,10 +418,10 @@ impl Seen {
         if was_cut && !known.resumes && known.prompts == 0 {
             return Err(format!("I16: the prompt of {turn} is lost"));
         }
-        if !was_cut && known.usage != end.usage {
+        if !self.torn && known.usage != end.usage {
             return Err(format!("the usage of {turn} is not the sum of its steps"));
         }
-        if !was_cut && !self.sent.is_empty() {
+        if !was_cut && !self.torn && !self.sent.is_empty() {
             let first = self.sent.front().map(|items| items.len());
             return Err(format!(
                 "a provider was sent a history that never was ({first:?} messages; there are {:?})",

@@ -33,6 +33,10 @@ pub(super) struct Checker {
     hash: u64,
     lines: u64,
     degraded: bool,
+    /// The store was known to fail until then, in virtual ms.
+    failed_until: i64,
+    /// It has lost something in this life, as it said.
+    lost: bool,
     /// The server was asked to end.
     ending: bool,
     sessions: BTreeMap<SessionId, Seen>,
@@ -61,6 +65,8 @@ impl Checker {
             hash: 0xcbf2_9ce4_8422_2325,
             lines: 0,
             degraded: false,
+            failed_until: i64::MIN,
+            lost: false,
             ending: false,
             sessions: BTreeMap::new(),
             typed: BTreeMap::new(),

@@ -20,7 +20,8 @@ pub(in crate::sim) struct Found {
 impl Checker {
     /// A new life begins with what the store holds.
     pub(in crate::sim) fn reloads(&mut self, mut found: BTreeMap<SessionId, Found>) {
-        let lossy = std::mem::take(&mut self.degraded);
+        let lost = std::mem::take(&mut self.lost);
+        let lossy = std::mem::take(&mut self.degraded) || lost;
         self.crashed_at = clock::wall_ms() - super::super::NIGHT_MS;
         self.reloading = true;
         self.in_hand.clear();
@@ -29,7 +30,7 @@ impl Checker {
         }
         for session in self.sessions() {
             let checked = match found.remove(&session) {
-                Some(found) => self.reload(&session, found, lossy),
+                Some(found) => self.reload(&session, found, lossy, lost),
                 None => self.gone(&session),
             };
             if let Err(why) = checked {
@@ -45,7 +46,7 @@ impl Checker {
 
     /// A quiet moment: everything that was shown is stored, and nothing else.
     pub(in crate::sim) fn compare(&mut self, found: &BTreeMap<SessionId, Found>) {
-        if self.degraded {
+        if self.degraded || self.lost {
             return;
         }
         for (session, seen) in &self.sessions {
@@ -73,7 +74,7 @@ impl Checker {
         Ok(())
     }
 
-    fn reload(&mut self, session: &SessionId, found: Found, lossy: bool) -> Result<(), String> {
+    fn reload(&mut self, session: &SessionId, found: Found, lossy: bool, lost: bool) -> Result<(), String> {
         let Some(seen) = self.sessions.get_mut(session) else {
             return Ok(());
         };
@@ -83,6 +84,11 @@ impl Checker {
         seen.cancels
             .iter_mut()
             .for_each(|cancel| cancel.at = clock::wall_ms());
+        let torn = lost && (found.events.len() != shown || seen.is_stored(&found).is_err());
+        if torn {
+            self.relearn(session, &found);
+            return self.reload(session, found, lossy, false);
+        }
         if found.events.len() < seen.safe {
             return Err(format!(
                 "I7: {} events are stored, {} were shown as stored",
@@ -92,7 +98,7 @@ impl Checker {
         }
         seen.is_stored(&found)?;
         if found.events.len() < shown {
-            self.relearn(session, &found.events);
+            self.relearn(session, &found);
         } else {
             for stored in &found.events[shown..] {
                 self.note(format!("stored unseen: {session} {stored:?}"));
@@ -174,7 +180,8 @@ impl Checker {
     }
 
     /// What was shown after the store had failed is lost: learns the session anew.
-    fn relearn(&mut self, session: &SessionId, events: &[StoredEvent]) {
+    fn relearn(&mut self, session: &SessionId, found: &Found) {
+        let events = &found.events;
         self.note(format!("{session} has {} events left", events.len()));
         self.count("events lost, as warned");
         let Some(old) = self.sessions.remove(session) else {
@@ -184,6 +191,8 @@ impl Checker {
             (typed.joined, typed.returned, typed.excused) = (None, None, true);
         }
         let mut seen = Seen::new(old.first_mode);
+        seen.base = found.row.last_seq - events.len() as u64;
+        seen.torn = old.torn || seen.base > 0;
         seen.rules_sent = old.rules_sent;
         seen.modes = old.modes;
         seen.unconfirmed = old.unconfirmed;
@@ -248,7 +257,10 @@ impl Seen {
                 _ => None,
             })
             .collect();
-        let fits = row.last_seq == self.events.len() as u64
+        if self.torn {
+            return Ok(());
+        }
+        let fits = row.last_seq == self.base + self.events.len() as u64
             && row.open_turn == fold.open_turn
             && row.title == fold.title
             && row.mode == fold.mode
@@ -322,6 +334,7 @@ impl Seen {
             Event::ApprovalRequested(approval) => {
                 let asked = Asked {
                     call: approval.tool_call.clone(),
+                    name: approval.name.clone(),
                     open: true,
                     sent: Vec::new(),
                     accepted: None,

@@ -16,6 +16,10 @@ pub(super) struct Seen {
     pub(super) first_mode: Mode,
     /// Its durable events, as they were shown.
     pub(super) events: Vec<StoredEvent>,
+    /// The number before the first of them: not 0 where the store has lost some.
+    pub(super) base: u64,
+    /// The store has lost some of its events, as it said.
+    pub(super) torn: bool,
     /// So many of them are surely stored.
     pub(super) safe: usize,
     pub(super) fold: SessionState,
@@ -91,6 +95,7 @@ pub(super) struct Call {
 /// A question.
 pub(super) struct Asked {
     pub(super) call: ToolCallId,
+    pub(super) name: String,
     pub(super) open: bool,
     pub(super) sent: Vec<Decision>,
     pub(super) accepted: Option<Decision>,
@@ -123,6 +128,8 @@ impl Seen {
         Self {
             first_mode: mode,
             events: Vec::new(),
+            base: 0,
+            torn: false,
             safe: 0,
             fold,
             turns: BTreeMap::new(),

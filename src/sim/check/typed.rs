@@ -100,7 +100,7 @@ impl Checker {
             Refused::NoTurn | Refused::OtherTurn { .. } => kind == Kind::Steer,
             Refused::NothingToResume => kind == Kind::Prompt,
             Refused::UnknownSession(id) => !self.sessions.contains_key(id),
-            Refused::Store(_) => self.degraded,
+            Refused::Store(_) => self.degraded || clock::wall_ms() < self.failed_until,
             Refused::Busy
             | Refused::Locked { .. }
             | Refused::UnknownApproval(_)
@@ -290,6 +290,9 @@ impl Checker {
         let Some(seen) = self.sessions.get(session) else {
             return;
         };
+        if seen.torn {
+            return;
+        }
         let Some(events) = seen.events.get(..snapshot.seq as usize) else {
             let known = seen.events.len();
             return self.fail(format!(
