@@ -10,11 +10,7 @@
     clippy::disallowed_methods,
     reason = "the bench plays the editor and the machine: real time, real processes"
 )]
-#![expect(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    reason = "a bench that cannot measure stops"
-)]
+#![expect(clippy::expect_used, reason = "a bench that cannot measure stops")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it prints a table")]
 #![expect(unreachable_pub, reason = "modules of one program")]
 

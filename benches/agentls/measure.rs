@@ -282,11 +282,14 @@ fn history(target: &Target, values: &mut Values) {
         messages += 2 * steps;
         values.keep_request(&name, &world.seen(index + steps / 2).raw);
         values.set(
-            &format!("a step after {length} messages: CPU"),
+            &format!("a step at {length} messages of history: CPU"),
             Unit::Microseconds,
             spent,
         );
-        values.median(&format!("a step after {length} messages: time"), vec![wall]);
+        values.median(
+            &format!("a step at {length} messages of history: time"),
+            vec![wall],
+        );
     }
 }
 
@@ -307,10 +310,10 @@ fn hundred(target: &Target, values: &mut Values) {
     // In the middle, one after the other is cancelled, while the others stream.
     let mut cancels = Vec::new();
     std::thread::sleep(MANY.1 * 15);
-    for session in &sessions[..20] {
+    for session in &sessions[..50] {
         let at = world.client.notify("agent/cancel", json!({"sessionId": session}));
         cancels.push((session.clone(), at));
-        std::thread::sleep(Duration::from_millis(37));
+        std::thread::sleep(Duration::from_millis(30));
     }
     let (mut notes, mut ended) = (Vec::new(), HashMap::new());
     while ended.len() < SESSIONS {
