@@ -170,20 +170,30 @@ fn flood(target: &Target, values: &mut Values) {
         let index = world.requests();
         let before = Cpu::of(world.client.pid());
         world.prompt(&session, PROMPT);
-        let mut count = 0;
+        let mut deltas = Vec::new();
         let ended = loop {
             let note = world.client.any("the flood's end");
             if note.is("agent/turnEnded") {
                 break note.at;
             }
-            count += usize::from(note.is("agent/textDelta"));
+            if note.is("agent/textDelta") {
+                deltas.push(note);
+            }
         };
         let cost = Cpu::of(world.client.pid()).since(&before);
         let seen = world.seen(index);
         let first = seen.progress().first_byte.expect("it was answered");
         rates.push(FLOOD as f64 / (ended - first).as_secs_f64());
         costs.push(cost / FLOOD as f64);
-        frames.push(count as f64);
+        frames.push(deltas.len() as f64);
+        let text = deltas
+            .iter()
+            .map(|note| note.params()["text"].as_str().map_or(0, str::len));
+        assert_eq!(
+            text.sum::<usize>(),
+            10 * FLOOD,
+            "what is fast has to be whole too"
+        );
         world.client.next_answer();
     }
     values.middle("flood of 100,000: deltas/s taken in", Unit::PerSecond, rates);
