@@ -170,20 +170,30 @@ fn flood(target: &Target, values: &mut Values) {
         let index = world.requests();
         let before = Cpu::of(world.client.pid());
         world.prompt(&session, PROMPT);
-        let mut count = 0;
+        let mut deltas = Vec::new();
         let ended = loop {
             let note = world.client.any("the flood's end");
             if note.is("agent/turnEnded") {
                 break note.at;
             }
-            count += usize::from(note.is("agent/textDelta"));
+            if note.is("agent/textDelta") {
+                deltas.push(note);
+            }
         };
         let cost = Cpu::of(world.client.pid()).since(&before);
         let seen = world.seen(index);
         let first = seen.progress().first_byte.expect("it was answered");
         rates.push(FLOOD as f64 / (ended - first).as_secs_f64());
         costs.push(cost / FLOOD as f64);
-        frames.push(count as f64);
+        frames.push(deltas.len() as f64);
+        let text = deltas
+            .iter()
+            .map(|note| note.params()["text"].as_str().map_or(0, str::len));
+        assert_eq!(
+            text.sum::<usize>(),
+            10 * FLOOD,
+            "what is fast has to be whole too"
+        );
         world.client.next_answer();
     }
     values.middle("flood of 100,000: deltas/s taken in", Unit::PerSecond, rates);
@@ -282,11 +292,14 @@ fn history(target: &Target, values: &mut Values) {
         messages += 2 * steps;
         values.keep_request(&name, &world.seen(index + steps / 2).raw);
         values.set(
-            &format!("a step after {length} messages: CPU"),
+            &format!("a step at {length} messages of history: CPU"),
             Unit::Microseconds,
             spent,
         );
-        values.median(&format!("a step after {length} messages: time"), vec![wall]);
+        values.median(
+            &format!("a step at {length} messages of history: time"),
+            vec![wall],
+        );
     }
 }
 
@@ -307,10 +320,10 @@ fn hundred(target: &Target, values: &mut Values) {
     // In the middle, one after the other is cancelled, while the others stream.
     let mut cancels = Vec::new();
     std::thread::sleep(MANY.1 * 15);
-    for session in &sessions[..20] {
+    for session in &sessions[..50] {
         let at = world.client.notify("agent/cancel", json!({"sessionId": session}));
         cancels.push((session.clone(), at));
-        std::thread::sleep(Duration::from_millis(37));
+        std::thread::sleep(Duration::from_millis(30));
     }
     let (mut notes, mut ended) = (Vec::new(), HashMap::new());
     while ended.len() < SESSIONS {

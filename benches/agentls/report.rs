@@ -47,6 +47,8 @@ const AIMS: &[(&str, &str)] = &[
     ("cancel while streaming → turnEnded, p99", "< 4 ms"),
     ("100 sessions streaming, cancel of one → turnEnded, p99", "< 2×"),
     ("at rest: CPU per second", "0"),
+    ("cancel in bash → turnEnded, p99", "< 4 ms"),
+    ("cancel while waiting for a retry → turnEnded, p99", "< 4 ms"),
     ("binary", "< 15 MB"),
 ];
 
