@@ -118,12 +118,6 @@ pub(super) struct Asked {
     pub(super) deadline: Option<Instant>,
 }
 
-/// Whether the actor goes on.
-pub(super) enum Next {
-    Go,
-    Leave,
-}
-
 /// Room in the store's queue, asked for.
 type RoomAsked = Pin<Box<dyn Future<Output = Result<Room, StoreError>> + Send>>;
 
@@ -193,9 +187,7 @@ impl Actor {
             match wake {
                 Wake::Command(Some(command)) => {
                     self.last_used = clock::now();
-                    if let Next::Leave = self.command(command).await {
-                        break;
-                    }
+                    self.command(command).await;
                 }
                 Wake::Command(None) => break,
                 Wake::Room(granted) => {
@@ -206,10 +198,8 @@ impl Actor {
                 Wake::Message(message) => self.message(message),
                 Wake::TurnEnded(ended) => {
                     self.turn_ended(ended);
-                    if let Some(reply) = self.deleting.pop()
-                        && let Next::Leave = self.delete(reply).await
-                    {
-                        break;
+                    if let Some(reply) = self.deleting.pop() {
+                        self.delete(reply).await;
                     }
                 }
                 Wake::Partial => self.store_partial(),

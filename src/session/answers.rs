@@ -2,7 +2,7 @@
 
 use tokio::sync::oneshot;
 
-use super::actor::{Actor, Next, Stage};
+use super::actor::{Actor, Stage};
 use super::command::{Command, LoadReply, PromptReply, Refused, Reply, Snapshot, TurnHandle};
 use super::settle::cancel_reason;
 use crate::approval::Rule;
@@ -22,7 +22,7 @@ const TITLE_CHARS: usize = 80;
 const GO_ON: &str = "Go on where you stopped.";
 
 impl Actor {
-    pub(super) async fn command(&mut self, command: Command) -> Next {
+    pub(super) async fn command(&mut self, command: Command) {
         match command {
             Command::Prompt { content, reply } => self.prompt(content, reply).await,
             Command::Resume { reply } => self.resume(reply).await,
@@ -78,13 +78,12 @@ impl Actor {
                 self.grants.retain(|grant| grant.id != id);
                 let _ = reply.send(self.grants.len() < before);
             }
-            Command::Delete { reply } => return self.delete(reply).await,
+            Command::Delete { reply } => self.delete(reply).await,
             Command::End => {
                 self.ending = true;
                 self.stop_turn(TerminalReason::ServerStopped);
             }
         }
-        Next::Go
     }
 
     async fn prompt(&mut self, content: Vec<Block>, reply: PromptReply) {
@@ -456,11 +455,11 @@ impl Actor {
     }
 
     /// Deletes the session; a running turn is cancelled first, and its end awaited.
-    pub(super) async fn delete(&mut self, reply: Reply<()>) -> Next {
+    pub(super) async fn delete(&mut self, reply: Reply<()>) {
         if self.turn.is_some() {
             self.cancel(None);
             self.deleting.push(reply);
-            return Next::Go;
+            return;
         }
         let ready = match self.stage {
             Stage::Stored => self.open().await,
@@ -468,27 +467,38 @@ impl Actor {
         };
         if let Err(refused) = ready {
             let _ = reply.send(Err(refused));
-            return Next::Go;
+            return;
         }
         let flushed = self.flush().await.map(|_| ());
         let deleted = match flushed {
             Ok(()) => self.house.store.writes.delete(self.info.id.clone()).await,
             Err(error) => Err(error),
         };
-        let gone = deleted.is_ok();
-        if gone {
-            for approval in &self.state.approvals {
-                self.roll.asked(&approval.id, None);
+        if deleted.is_ok() {
+            if let Some(workspace) = self.workspace.take() {
+                workspace.background().end_all().await;
             }
-            // Off the list before anybody is told: what is asked of it next finds no such session.
-            drop(self.lock.take());
-            self.roll.left(&self.info.id, self.number);
-            for other in self.deleting.drain(..) {
-                let _ = other.send(Ok(()));
-            }
+            self.forget();
         }
-        let _ = reply.send(deleted.map_err(super::opening::failed));
-        if gone { Next::Leave } else { Next::Go }
+        let deleted = deleted.map_err(super::opening::failed);
+        for waiting in self.deleting.drain(..).chain([reply]) {
+            let _ = waiting.send(deleted.clone());
+        }
+    }
+
+    /// The session is deleted. Whoever asks for it before this actor is off the list is told by the store that
+    /// there is none; to leave at once would drop what they asked.
+    fn forget(&mut self) {
+        for approval in std::mem::take(&mut self.state).approvals {
+            self.roll.asked(&approval.id, None);
+        }
+        self.stage = Stage::Stored;
+        self.lock = None;
+        self.seq = 0;
+        (self.partial, self.partial_due) = (None, None);
+        self.steers.clear();
+        self.decisions.clear();
+        self.grants.clear();
     }
 }
 

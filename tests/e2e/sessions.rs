@@ -80,6 +80,33 @@ fn sessions_are_listed_searched_renamed_and_deleted() {
 }
 
 #[test]
+fn a_deleted_session_is_unknown_at_once() {
+    let world = World::new();
+    let client = world.start();
+    for round in 0..30 {
+        let session = client.session();
+        client.ask(&session, "hello");
+        let (deleted, mut bytes) = client.request("agent/deleteSession", json!({"sessionId": session}));
+        let (asked, more) = client.request("agent/prompt", json!({"sessionId": session, "prompt": "hello"}));
+        bytes.extend(more);
+        client.raw(&bytes);
+        assert!(client.answer(&deleted).is_ok());
+        for _ in 0..3 {
+            let error = client.refused("agent/loadSession", json!({"sessionId": session}));
+            assert_eq!(
+                error.data["refusal"], "unknownSession",
+                "round {round}: {error:?}"
+            );
+        }
+        assert_eq!(
+            client.refusal(&asked).data["refusal"],
+            "unknownSession",
+            "round {round}"
+        );
+    }
+}
+
+#[test]
 fn deleting_a_running_session_cancels_it_first() {
     let world = World::new();
     let gate = Gate::new();
