@@ -222,12 +222,7 @@ impl Actor {
         if !same {
             self.partial = None;
         }
-        self.partial.get_or_insert_with(|| Partial {
-            message: message.clone(),
-            text: String::new(),
-            reasoning: String::new(),
-            tool_calls: Vec::new(),
-        })
+        self.partial.get_or_insert_with(|| Partial::of(message.clone()))
     }
 
     fn drop_partial(&mut self) {
@@ -235,16 +230,19 @@ impl Actor {
         self.partial_due = None;
     }
 
-    /// Stores the text of the message in progress.
+    /// Stores what the message in progress grew by.
     pub(super) fn store_partial(&mut self) {
         self.partial_due = None;
-        let Some(partial) = &self.partial else { return };
+        let Some(partial) = &mut self.partial else { return };
+        let (text, reasoning) = partial.stored;
         let pending = Pending::Partial {
             message: partial.message.clone(),
+            before: (text + reasoning) as u64,
             turn: self.turn.as_ref().map(|turn| turn.id.clone()),
-            text: partial.text.clone(),
-            reasoning: partial.reasoning.clone(),
+            text: partial.text[text..].to_owned(),
+            reasoning: partial.reasoning[reasoning..].to_owned(),
         };
+        partial.stored = (partial.text.len(), partial.reasoning.len());
         self.out.push_back(Write::Put {
             session: self.info.id.clone(),
             pending,

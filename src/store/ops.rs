@@ -101,15 +101,38 @@ impl Op {
             }
     }
 
-    /// Partial text is written anew all the time, so that it need not wait for a disk that fails.
-    pub(super) fn is_passing(&self) -> bool {
+    /// A piece of a message in progress: it is kept if there is room, and its loss is no failure.
+    pub(super) fn is_piece(&self) -> bool {
         matches!(self, Self::Put { put, .. } if put.key.kind == PendingKind::Partial)
+    }
+
+    /// Whether it ends a message in progress.
+    pub(super) fn drops_pieces(&self) -> bool {
+        let partial = |key: &PendingKey| key.kind == PendingKind::Partial;
+        match self {
+            Self::Event(event) => event.drops.iter().any(partial),
+            Self::Drop { key, .. } => partial(key),
+            _ => false,
+        }
+    }
+
+    /// Whether it drops the pieces that `other` writes.
+    pub(super) fn settles(&self, other: &Self) -> bool {
+        let Self::Put { session: of, put } = other else {
+            return false;
+        };
+        match self {
+            Self::Event(event) => event.session == *of && event.drops.iter().any(|key| key.means(&put.key)),
+            Self::Drop { session, key } => session == of && key.means(&put.key),
+            _ => false,
+        }
     }
 
     /// What the last of the memory is kept for: what people said, ends of turns, small rows.
     pub(super) fn is_precious(&self) -> bool {
         match self {
             Self::Event(event) => event.precious,
+            Self::Put { .. } if self.is_piece() => false,
             Self::Create(_)
             | Self::Put { .. }
             | Self::Drop { .. }

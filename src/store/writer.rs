@@ -278,11 +278,15 @@ impl Writer {
                 most / (KEEP / RESERVE)
             };
             let limit = most - reserve;
-            if op.is_passing() {
-                continue;
+            if op.drops_pieces() {
+                kept.ops.retain(|other| {
+                    let settled = other.is_piece() && op.settles(other);
+                    kept.bytes -= if settled { other.weight() } else { 0 };
+                    !settled
+                });
             }
             if kept.bytes + weight > limit {
-                kept.lost += 1;
+                kept.lost += usize::from(!op.is_piece());
                 continue;
             }
             kept.bytes += weight;
