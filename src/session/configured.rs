@@ -163,6 +163,11 @@ impl Profiles for Configured {
         });
         let limits = Limits {
             max_steps: agent.max_steps,
+            max_escalations: match agent.output_escalation {
+                config::OutputEscalation::Large => 1,
+                config::OutputEscalation::Double => 3,
+            },
+            token_target: agent.token_target,
         };
         let tools = settings.tools.clone();
         Profile {
