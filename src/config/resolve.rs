@@ -12,16 +12,17 @@ use crate::domain::{Cost, Mode, Price};
 use super::Env;
 use super::diagnostics::{Diagnostic, nearest};
 use super::file::{
-    AgentTable, ApprovalsTable, ConfigFile, EffortName, EscalationName, FormatName, Kind, LevelName, LoggingTable, ModeName,
-    ModelTable, NetworkTable, OnCancelName, ProviderTable, RetryName, Texts, ToolTables,
+    AgentTable, ApprovalsTable, ConfigFile, EffortName, EscalationName, FormatName, Kind, LevelName,
+    LoggingTable, ModeName, ModelTable, NetworkTable, OnCancelName, ProviderTable, RetryName, Texts,
+    ToolTables,
 };
 use super::layers::LoadInputs;
 use super::names::{KNOWN, known};
 use super::places::home_expanded;
 use super::settings::{
     AgentSettings, ApprovalSettings, LogFormat, LogLevel, LoggingSettings, ModelSettings, NetworkSettings,
-    OnCancel, ProviderKind, ProviderSettings, ReasoningEffort, RetryProfile, RetrySettings, ServerSettings,
-    Settings, TimeLimits, ToolSettings,
+    OnCancel, OutputEscalation, ProviderKind, ProviderSettings, ReasoningEffort, RetryProfile, RetrySettings,
+    ServerSettings, Settings, TimeLimits, ToolSettings,
 };
 use super::tree::{At, Node, Origin, Tree, path_of};
 

@@ -111,7 +111,11 @@ mod tests {
             let mut course = Course::new(model(window, cap));
             assert_eq!(course.max_output, first);
             course.context = context;
-            assert_eq!(course.larger_output(escalations), then, "{cap} {window} {context}");
+            assert_eq!(
+                course.larger_output(escalations),
+                then,
+                "{cap} {window} {context}"
+            );
         }
     }
 

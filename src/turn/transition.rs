@@ -270,7 +270,11 @@ fn bounded(may: bool, go: ContinueReason, end: TerminalReason) -> Transition {
 /// Goes on with a further step, unless that was the last.
 fn next(progress: &Progress, limits: &Limits, go: ContinueReason) -> Transition {
     // The step that has just ended counts.
-    bounded(progress.steps + 1 < limits.max_steps, go, TerminalReason::MaxTurns)
+    bounded(
+        progress.steps + 1 < limits.max_steps,
+        go,
+        TerminalReason::MaxTurns,
+    )
 }
 
 #[cfg(test)]
@@ -388,18 +392,32 @@ mod tests {
         );
         assert_eq!(
             course(Outcome::PromptTooLong, &RICH),
-            ["collapse_drain_retry", "reactive_compact_retry", "prompt_too_long"]
+            [
+                "collapse_drain_retry",
+                "reactive_compact_retry",
+                "prompt_too_long"
+            ]
         );
-        assert_eq!(course(Outcome::ImageRefused, &RICH), ["image_retry", "image_error"]);
+        assert_eq!(
+            course(Outcome::ImageRefused, &RICH),
+            ["image_retry", "image_error"]
+        );
         assert_eq!(course(Outcome::ProviderFailed, &RICH).len(), 33);
-        assert_eq!(course(Outcome::ToolsRan, &RICH), ["next_turn", "next_turn", "max_turns"]);
+        assert_eq!(
+            course(Outcome::ToolsRan, &RICH),
+            ["next_turn", "next_turn", "max_turns"]
+        );
         let alone = Facts {
             steer_waits: false,
             ..RICH
         };
         assert_eq!(
             course(Outcome::Answered, &alone),
-            ["token_budget_continuation", "token_budget_continuation", "max_turns"]
+            [
+                "token_budget_continuation",
+                "token_budget_continuation",
+                "max_turns"
+            ]
         );
     }
 
