@@ -136,7 +136,10 @@ impl Client {
     pub fn expect_answer(&self, id: &Value, method: &str, session: &str) -> Id {
         let id = Id(id.to_string());
         let asked = (method.to_owned(), session.to_owned());
-        self.shared.lock().waiting.insert(id.clone(), asked);
+        let mut state = self.shared.lock();
+        state.checker.asks(session, method);
+        state.waiting.insert(id.clone(), asked);
+        drop(state);
         id
     }
 
