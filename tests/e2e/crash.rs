@@ -9,7 +9,7 @@ use crate::harness::{Client, World};
 use crate::mock_llm::Reply;
 
 /// The store is whole, whatever happened to its server.
-fn check_store(world: &World) {
+pub fn check_store(world: &World) {
     let files = std::fs::read_dir(world.data()).unwrap();
     let databases: Vec<_> = files
         .flatten()
