@@ -68,6 +68,8 @@ pub(super) struct Actor {
     pub(super) last_used: Instant,
     /// Answers that wait until what they confirm is stored (I16).
     pub(super) answers: FuturesUnordered<BoxFuture<'static, ()>>,
+    /// What is recorded now is read by the client in the page that it is loading.
+    pub(super) in_page: bool,
     /// Something was granted since the grants were read.
     pub(super) granted: bool,
     /// The server ends.
@@ -170,6 +172,7 @@ impl Actor {
             workspace: None,
             last_used: clock::now(),
             answers: FuturesUnordered::new(),
+            in_page: false,
             granted: false,
             ending: false,
             deleting: Vec::new(),
@@ -317,6 +320,7 @@ impl Actor {
             at_ms: clock::wall_ms(),
             event,
             permit,
+            in_page: self.in_page,
         };
         self.out.push_back(Write::Append {
             envelope,

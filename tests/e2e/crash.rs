@@ -9,7 +9,7 @@ use crate::harness::{Client, World};
 use crate::mock_llm::Reply;
 
 /// The store is whole, whatever happened to its server.
-fn check_store(world: &World) {
+pub fn check_store(world: &World) {
     let files = std::fs::read_dir(world.data()).unwrap();
     let databases: Vec<_> = files
         .flatten()
@@ -165,6 +165,56 @@ fn kills_at_any_moment_leave_a_store_that_goes_on() {
             "round {round}"
         );
         client.next(&session, "agent/turnStarted");
+    }
+}
+
+/// What mends a cut turn reaches the client once: in the page if it loads the session, else as notifications.
+#[test]
+fn what_a_crash_had_cut_is_told_once() {
+    for load in [true, false] {
+        let world = World::new();
+        world
+            .mock()
+            .push(Reply::deltas(vec!["some ".to_owned(), "words".to_owned()]).stall());
+        let client = world.start();
+        let session = client.session();
+        let _abandoned = client.prompt(&session, "count");
+        client.next_where(&session, "agent/textDelta", |note| {
+            note.text("text").contains("words")
+        });
+        client.kill();
+        let client = world.start();
+        let before = if load {
+            let loaded = client.load(&session);
+            assert_eq!(loaded.events.last().unwrap().method, "agent/turnEnded");
+            assert_eq!(
+                client
+                    .notes()
+                    .iter()
+                    .filter(|note| note.params["seq"].is_u64())
+                    .count(),
+                0
+            );
+            loaded.seq
+        } else {
+            0
+        };
+        assert_eq!(client.ask(&session, "go on").text, "ok");
+        let ends: Vec<String> = client
+            .all(&session, "agent/turnEnded")
+            .iter()
+            .map(|end| end.text("reason").to_owned())
+            .collect();
+        let first = client
+            .notes()
+            .iter()
+            .find_map(|note| note.params["seq"].as_u64())
+            .unwrap();
+        if load {
+            assert_eq!((ends, first), (vec!["completed".to_owned()], before + 1));
+        } else {
+            assert_eq!(ends, ["server_stopped", "completed"]);
+        }
     }
 }
 

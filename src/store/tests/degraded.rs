@@ -42,6 +42,23 @@ async fn a_full_disk_is_one_warning_and_is_written_later_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_page_cannot_have_is_shown_after_all() {
+    let rig = Rig::new();
+    rig.create(&["ses_1"]).await;
+    rig.send(append_in_page("ses_1", 1, note("a"))).await;
+    rig.barrier().await;
+    assert_eq!(rig.seen.take(), ["stored 1 in page"]);
+    rig.set_fault(Some(Fault::DiskFull));
+    rig.send(append_in_page("ses_1", 2, note("b"))).await;
+    rig.barrier().await;
+    assert_eq!(rig.seen.take()[1..], ["unstored 2"]);
+    rig.set_fault(None);
+    rig.send(append_in_page("ses_1", 3, note("c"))).await;
+    rig.barrier().await;
+    assert_eq!(rig.seen.take()[1..], ["stored 3 in page"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn it_is_tried_again_every_second_and_not_with_every_event() {
     let rig = Rig::new();
     rig.create(&["ses_1"]).await;
