@@ -360,7 +360,7 @@ async fn decide(life: &Life, session: &SessionId, approval: &Approval) {
         rule: None,
     };
     life.world.check().decides(session, approval, &decision);
-    let found = life.sessions.asked_by(&approval.id).is_some();
+    let found = matches!(life.sessions.asked_by(&approval.id).await, Ok(Some(_)));
     let (id, sent) = (approval.id.clone(), decision.clone());
     let answer = life
         .sessions

@@ -152,6 +152,10 @@ impl Checker {
             Event::Plan(_) | Event::Retry { .. } | Event::Wait { .. } => {
                 of_turn()?;
             }
+            // Only where the store has lost the record that settled it.
+            Event::Warning { code, message } if code == "steer_unsettled" && !seen.torn => {
+                return Err(format!("I16: a steer has outlived its turn: {message}"));
+            }
             Event::Warning { .. } | Event::Delta(_) => {}
         }
         if let Some(what) = met(&stored.event) {
