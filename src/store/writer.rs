@@ -281,7 +281,10 @@ impl Writer {
             if op.is_passing() {
                 continue;
             }
-            if kept.bytes + weight > limit {
+            // All that comes after it would be lost too, and without a word. It is small, and sessions that
+            // nothing can be stored of are not begun.
+            let begins = matches!(op, Op::Create(_));
+            if kept.bytes + weight > limit && !begins {
                 kept.lost += 1;
                 continue;
             }
