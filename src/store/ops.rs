@@ -40,6 +40,20 @@ pub(super) enum Op {
     },
 }
 
+/// What a write is worth while the disk fails and memory is short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Worth {
+    /// Written anew all the time: need not wait for the disk at all.
+    Passing,
+    /// The first to be lost.
+    Common,
+    /// What people said, small rows: the last of the memory is kept for it.
+    Precious,
+    /// What all that comes later stands on: that there is a session, that a turn has ended, that a question
+    /// is settled. Never lost; little, as nothing is begun while memory is full.
+    Vital,
+}
+
 /// A durable event with all that it does to the store.
 #[derive(Debug)]
 pub(super) struct EventOp {
@@ -53,7 +67,7 @@ pub(super) struct EventOp {
     pub(super) searchable: Option<String>,
     pub(super) puts: Vec<PutOp>,
     pub(super) drops: Vec<PendingKey>,
-    pub(super) precious: bool,
+    pub(super) worth: Worth,
 }
 
 /// A pending row as it is stored.
@@ -101,22 +115,18 @@ impl Op {
             }
     }
 
-    /// Partial text is written anew all the time, so that it need not wait for a disk that fails.
-    pub(super) fn is_passing(&self) -> bool {
-        matches!(self, Self::Put { put, .. } if put.key.kind == PendingKind::Partial)
-    }
-
-    /// What the last of the memory is kept for: what people said, ends of turns, small rows.
-    pub(super) fn is_precious(&self) -> bool {
+    /// What it is worth while the disk fails.
+    pub(super) fn worth(&self) -> Worth {
         match self {
-            Self::Event(event) => event.precious,
-            Self::Create(_)
-            | Self::Put { .. }
+            Self::Create(_) => Worth::Vital,
+            Self::Event(event) => event.worth,
+            Self::Put { put, .. } if put.key.kind == PendingKind::Partial => Worth::Passing,
+            Self::Put { .. }
             | Self::Drop { .. }
             | Self::Update { .. }
             | Self::AddGrant { .. }
             | Self::RevokeGrant { .. }
-            | Self::SetTrust { .. } => true,
+            | Self::SetTrust { .. } => Worth::Precious,
         }
     }
 }
@@ -155,7 +165,11 @@ impl EventOp {
             searchable: None,
             puts: puts.iter().map(PutOp::new).collect::<Result<_, _>>()?,
             drops,
-            precious: !puts.is_empty(),
+            worth: if puts.is_empty() {
+                Worth::Common
+            } else {
+                Worth::Precious
+            },
         };
         op.derive(envelope)?;
         Ok(Some(op))
@@ -167,12 +181,14 @@ impl EventOp {
             Event::TurnStarted { .. } => self.effect.open_turn = Some(envelope.turn.clone()),
             Event::TurnEnded(_) => {
                 self.effect.open_turn = Some(None);
-                self.precious = true;
+                self.worth = Worth::Vital;
             }
             Event::Message(message) => {
                 self.drops.push(PendingKey::partial(&message.id));
                 self.searchable = searchable(message);
-                self.precious |= message.role == Role::User;
+                if message.role == Role::User {
+                    self.worth = Worth::Precious;
+                }
             }
             Event::MessageRetracted { message, .. } => self.drops.push(PendingKey::partial(message)),
             Event::ApprovalRequested(approval) => self.puts.push(PutOp::new(&Pending::Approval {
@@ -180,7 +196,7 @@ impl EventOp {
                 approval: approval.clone(),
             })?),
             Event::ApprovalResolved { approval, .. } => {
-                self.precious = true;
+                self.worth = Worth::Vital;
                 self.drops.push(PendingKey::approval(approval));
                 self.drops.push(PendingKey::decision(approval));
             }

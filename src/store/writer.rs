@@ -16,7 +16,7 @@ use super::error::StoreError;
 use super::files::Folder;
 use super::handle::{Fault, FaultHook, Write};
 use super::health::{Board, Health};
-use super::ops::{EventOp, Op};
+use super::ops::{EventOp, Op, Worth};
 use super::rows::{Pending, PendingKey};
 use super::schema;
 use crate::base::clock::{self, Instant};
@@ -272,19 +272,13 @@ impl Writer {
         let most = most_kept();
         for op in ops {
             let weight = op.weight();
-            let reserve = if op.is_precious() {
-                0
-            } else {
-                most / (KEEP / RESERVE)
+            let limit = match op.worth() {
+                Worth::Passing => continue,
+                Worth::Common => most - most / (KEEP / RESERVE),
+                Worth::Precious => most,
+                Worth::Vital => usize::MAX,
             };
-            let limit = most - reserve;
-            if op.is_passing() {
-                continue;
-            }
-            // All that comes after it would be lost too, and without a word. It is small, and sessions that
-            // nothing can be stored of are not begun.
-            let begins = matches!(op, Op::Create(_));
-            if kept.bytes + weight > limit && !begins {
+            if kept.bytes + weight > limit {
                 kept.lost += 1;
                 continue;
             }
@@ -392,11 +386,10 @@ impl Writer {
     }
 
     fn tell_degraded(&mut self) {
-        let health = match self.kept.lost {
-            0 => Health::Degraded {
-                bytes: self.kept.bytes,
-            },
-            _ => Health::Gone,
+        let Kept { bytes, lost, .. } = self.kept;
+        let health = match lost > 0 || bytes > most_kept() {
+            false => Health::Degraded { bytes },
+            true => Health::Gone,
         };
         self.health.set(health);
     }

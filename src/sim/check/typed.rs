@@ -231,10 +231,6 @@ impl Checker {
             return self.fail(format!("I1: the answer {answer:?} on {}", approval.id));
         }
         if answer.is_ok() {
-            if decision.kind != crate::domain::DecisionKind::Allow && allows(decision.kind) {
-                let rule = decision.rule.clone().or_else(|| approval.rule.clone());
-                seen.rules.extend(rule);
-            }
             asked.accepted = Some(decision);
         }
     }
