@@ -392,6 +392,12 @@ impl Actor {
             tracing::warn!(session = %self.info.id, "the store ended before the session");
         }
         while self.answers.next().await.is_some() {}
+        if self.lock.is_some() {
+            // Before another actor can open the session: it lists them anew.
+            for approval in &self.state.approvals {
+                self.roll.asked(&approval.id, None);
+            }
+        }
         drop(self.lock.take());
         self.roll.left(&self.info.id, self.number);
     }

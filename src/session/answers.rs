@@ -152,6 +152,8 @@ impl Actor {
         if let Some(turn) = &self.turn {
             return Err(Refused::TurnRunning(turn.id.clone()));
         }
+        // What the person says now would be lost; refused, the client has it still.
+        self.writable()?;
         self.open().await?;
         self.refresh_grants().await;
         Ok(())
@@ -283,6 +285,7 @@ impl Actor {
     /// The decision with its rule, if the approval is open and undecided.
     async fn decidable(&mut self, id: &ApprovalId, decision: Decision) -> Result<Decision, Refused> {
         if self.turn.is_none() {
+            self.writable()?;
             self.open().await?;
         }
         let approval = self.state.approvals.iter().find(|open| open.id == *id);

@@ -11,6 +11,7 @@ use super::command::{Command, Refused, SessionInfo, Snapshot};
 use super::house::House;
 use crate::base::spawn::{Task, spawn};
 use crate::domain::{ApprovalId, Mode, SessionId};
+use crate::store::StoreError;
 
 /// How many commands of one session may wait; more are refused as busy.
 const MAILBOX: usize = 256;
@@ -25,7 +26,7 @@ pub struct Sessions {
 #[derive(Default)]
 pub(super) struct Roll {
     live: Mutex<Register>,
-    /// Which session asked an open approval: clients answer by its id alone.
+    /// Which live session asked an open approval: clients answer by its id alone.
     asked: Mutex<HashMap<ApprovalId, SessionId>>,
     running: Mutex<BTreeSet<SessionId>>,
     activity: watch::Sender<Activity>,
@@ -36,7 +37,7 @@ pub(super) struct Roll {
 pub struct Activity {
     /// Running turns.
     pub turns: usize,
-    /// Open approvals.
+    /// Open approvals of live sessions.
     pub approvals: usize,
 }
 
@@ -145,9 +146,17 @@ impl Sessions {
         snapshots
     }
 
-    /// The session that asked an open approval.
-    pub fn asked_by(&self, approval: &ApprovalId) -> Option<SessionId> {
-        whole(&self.roll.asked).get(approval).cloned()
+    /// The session that asked an open approval, live or not.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn asked_by(&self, approval: &ApprovalId) -> Result<Option<SessionId>, StoreError> {
+        let live = whole(&self.roll.asked).get(approval).cloned();
+        match live {
+            Some(session) => Ok(Some(session)),
+            // An interrupted turn's question outlives its session's unloading (R-APPR-4).
+            None => self.house.store.reader.asked_by(approval).await,
+        }
     }
 
     /// Sessions with a running turn.

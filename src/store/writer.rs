@@ -16,7 +16,7 @@ use super::error::StoreError;
 use super::files::Folder;
 use super::handle::{Fault, FaultHook, Write};
 use super::health::{Board, Health};
-use super::ops::{EventOp, Op};
+use super::ops::{EventOp, Op, Worth};
 use super::rows::{Pending, PendingKey};
 use super::schema;
 use crate::base::clock::{self, Instant};
@@ -280,12 +280,11 @@ impl Writer {
         let most = most_kept();
         for op in ops {
             let weight = op.weight();
-            let reserve = if op.is_precious() {
-                0
-            } else {
-                most / (KEEP / RESERVE)
+            let limit = match op.worth() {
+                Worth::Common => most - most / (KEEP / RESERVE),
+                Worth::Precious => most,
+                Worth::Vital => usize::MAX,
             };
-            let limit = most - reserve;
             if op.drops_pieces() {
                 kept.ops.retain(|other| {
                     let settled = other.is_piece() && op.settles(other);
@@ -401,11 +400,10 @@ impl Writer {
     }
 
     fn tell_degraded(&mut self) {
-        let health = match self.kept.lost {
-            0 => Health::Degraded {
-                bytes: self.kept.bytes,
-            },
-            _ => Health::Gone,
+        let Kept { bytes, lost, .. } = self.kept;
+        let health = match lost > 0 || bytes > most_kept() {
+            false => Health::Degraded { bytes },
+            true => Health::Gone,
         };
         self.health.set(health);
     }
