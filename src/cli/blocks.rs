@@ -141,6 +141,8 @@ pub(super) fn question(
     let mut lines = Vec::new();
     match &asked.diff {
         Some(diff) => lines.extend(diff_lines(painter, width, diff, whole)),
+        // A short command is its own head.
+        None if is_told_by_title(asked, inner) => {}
         None => lines.extend(input_lines(painter, inner, asked, whole)),
     }
     let (risk, ink) = match asked.risk {
@@ -160,6 +162,13 @@ pub(super) fn question(
 
 fn width_of(text: &str) -> usize {
     width(text) + 5
+}
+
+/// Whether the head says all of the input: a command that fits.
+fn is_told_by_title(asked: &ApprovalRequestedNotification, room: usize) -> bool {
+    let command = asked.input.as_object().filter(|input| input.len() == 1);
+    let command = command.and_then(|input| input.get("command")?.as_str());
+    command == Some(asked.title.as_str()) && width(&asked.title) + 2 <= room
 }
 
 /// What a call without a diff would do: its command, or its arguments.
@@ -200,15 +209,33 @@ fn input_lines(
     lines
 }
 
-/// The keys that answer a question.
-pub(super) fn question_keys(painter: Painter, width: usize, rule: Option<&str>) -> String {
-    let key = |key: &str, says: &str| format!("{} {says}", painter.paint(Ink::BoldCyan, key));
-    let mut line = format!("  {}   {}", key("y", "yes"), key("n", "no"));
-    if let Some(rule) = rule {
-        let rule = fit(rule, width.saturating_sub(10));
-        line += &format!("   {}   {}", key("s", "yes, this session"), key("a", "always"));
-        line += &format!("\n  {}", painter.dim(&format!("s and a keep: {rule}")));
+/// The keys that answer a question; folded between keys where they have no room.
+pub(super) fn question_keys(painter: Painter, columns: usize, rule: Option<&str>, edit: bool) -> String {
+    let mut keys = vec![("y", "yes"), ("n", "no")];
+    keys.extend(edit.then_some(("e", "edit")));
+    if rule.is_some() {
+        keys.extend([("s", "yes, this session"), ("a", "always")]);
     }
+    let mut out = String::new();
+    let mut column = 0;
+    for (key, says) in keys {
+        let needed = 2 + width(key) + width(says);
+        if column > 0 && column + 1 + needed > columns {
+            out.push('\n');
+            column = 0;
+        }
+        out += &format!("  {} {says} ", painter.paint(Ink::BoldCyan, key));
+        column += needed + 2;
+    }
+    let mut line: String = out
+        .lines()
+        .map(|line| line.trim_end().to_owned() + "\n")
+        .collect();
+    if let Some(rule) = rule {
+        let rule = fit(rule, columns.saturating_sub(15));
+        line += &format!("  {}\n", painter.dim(&format!("s and a keep: {rule}")));
+    }
+    line.truncate(line.trim_end_matches('\n').len());
     line
 }
 

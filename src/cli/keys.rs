@@ -106,6 +106,8 @@ pub(super) enum Meaning {
     Decide(Decision),
     /// No, and the reason is asked for.
     Deny,
+    /// Change the input.
+    Edit,
     /// Show the whole diff.
     Show,
     /// Cancel the turn.
@@ -120,6 +122,7 @@ pub(super) fn meaning(key: &Key, rule: bool) -> Meaning {
         Key::Char('s' | 'S') if rule => Meaning::Decide(Decision::AllowSession),
         Key::Char('a' | 'A') if rule => Meaning::Decide(Decision::AllowAlways),
         Key::Char('n' | 'N') => Meaning::Deny,
+        Key::Char('e' | 'E') => Meaning::Edit,
         Key::Char('d' | 'D') => Meaning::Show,
         Key::CtrlC => Meaning::Cancel,
         Key::Char(_)
@@ -300,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn only_four_letters_answer_a_question() {
+    fn only_letters_answer_a_question() {
         let all = (0..=255u8).map(|byte| Key::Char(char::from(byte))).chain([
             Key::Enter,
             Key::Paste("y".into()),
@@ -319,6 +322,7 @@ mod tests {
                     (Key::Char('s' | 'S'), true) => Meaning::Decide(Decision::AllowSession),
                     (Key::Char('a' | 'A'), true) => Meaning::Decide(Decision::AllowAlways),
                     (Key::Char('n' | 'N'), _) => Meaning::Deny,
+                    (Key::Char('e' | 'E'), _) => Meaning::Edit,
                     (Key::Char('d' | 'D'), _) => Meaning::Show,
                     (Key::CtrlC, _) => Meaning::Cancel,
                     _ => Meaning::Nothing,

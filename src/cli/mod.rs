@@ -11,6 +11,7 @@ mod client;
 mod config;
 mod demo;
 mod doctor;
+mod edit;
 mod flow;
 mod highlight;
 mod keys;

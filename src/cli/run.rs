@@ -85,6 +85,7 @@ pub(super) async fn run(options: Options, launch: Launch, env: &Env) -> Result<i
             Answers::No(DENIED)
         },
         draft: &mut Draft::default(),
+        editor: None,
         watch: &mut watch,
     };
     let ended = turn.run(id).await?;

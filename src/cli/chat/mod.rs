@@ -14,6 +14,7 @@ use input::{Input, Line};
 use slash::{content, mode_name};
 
 use super::client::{Client, ClientError, Incoming, Launch};
+use super::edit::Editor;
 use super::keys::Draft;
 use super::screen::Screen;
 use super::style::{Ink, Painter};
@@ -76,6 +77,7 @@ pub(super) async fn chat(
         signals,
         input: Some(input),
         draft: Draft::default(),
+        editor: Editor::of(env),
         session: String::new(),
         mode: Mode::Ask,
         interrupted: None,
@@ -97,6 +99,7 @@ struct Chat {
     /// Away while a line is read.
     input: Option<Input>,
     draft: Draft,
+    editor: Editor,
     session: String,
     mode: Mode,
     /// When Ctrl-C was pressed last.
@@ -245,6 +248,7 @@ impl Chat {
             session: &self.session,
             answers: Answers::Person,
             draft: &mut self.draft,
+            editor: Some(&self.editor),
             watch: &mut watch,
         };
         let ended = turn.run(id).await;
