@@ -241,6 +241,16 @@ impl Screen {
     }
 }
 
+/// Writes to standard output for programs; false when nobody reads it any more, which is no failure.
+pub(super) fn print(text: &str) -> std::io::Result<bool> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 impl Drop for Screen {
     fn drop(&mut self) {
         self.status("");

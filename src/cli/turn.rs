@@ -249,12 +249,20 @@ impl Turn<'_> {
             asked.input = input.clone();
             (asked.diff, asked.rule) = (None, None);
         }
-        self.view.ask(&asked, whole);
+        let show = self.view.ask(&asked, whole);
         let painter: Painter = self.view.screen.painter;
         match self.answers {
             Answers::Person => {
                 let (width, rule) = (self.view.screen.width(), asked.rule.as_deref());
-                let keys = blocks::question_keys(painter, width, rule, self.editor.is_some());
+                let keys = blocks::question_keys(
+                    painter,
+                    width,
+                    rule,
+                    blocks::Keys {
+                        edit: self.editor.is_some(),
+                        show,
+                    },
+                );
                 self.view.screen.line(&keys);
                 desk.shown = Some(clock::now());
                 Ok(())

@@ -17,7 +17,7 @@ use super::client::{Client, ClientError, Incoming, Launch};
 use super::edit::Editor;
 use super::keys::Draft;
 use super::screen::Screen;
-use super::style::{Ink, Painter};
+use super::style::{Ink, Painter, fit};
 use super::turn::{Answers, Asked, Ended, Signals, TWICE, Turn, Wish};
 use super::view::View;
 use crate::base::clock::{self, Instant};
@@ -396,9 +396,13 @@ impl Chat {
         self.view.screen.gap();
         let name = painter.paint(Ink::Bold, concat!("agentls ", env!("CARGO_PKG_VERSION")));
         let title = title.map(|title| format!(" · {title}")).unwrap_or_default();
-        self.view
+        let room = self
+            .view
             .screen
-            .line(&format!("{name}{}", painter.dim(&format!(" · {folder}{title}"))));
+            .width()
+            .saturating_sub(concat!("agentls ", env!("CARGO_PKG_VERSION")).len());
+        let rest = fit(&format!(" · {folder}{title}"), room);
+        self.view.screen.line(&format!("{name}{}", painter.dim(&rest)));
         self.view.knows_model(current.map(|model| model.model.as_str()));
         let model = current.map_or("no model chosen yet", |model| model.model.as_str());
         self.view.note(
