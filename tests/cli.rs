@@ -376,6 +376,10 @@ fn doctor_looks_and_tells_no_secret() {
     );
     world.configure("[agent.default]\nprovider = \"nobody\"\n");
     world.run(&["doctor", "--offline"]).is(1).says("✗ ").says("→ ");
+    // Nothing is configured: that is told, and not as if all were well.
+    world.configure("");
+    let offline = world.run(&["doctor", "--offline"]);
+    offline.is(0).says("! provider").says("It works, but");
 }
 
 /// Answers every request with `head` and `body`; the requests' heads come out.
@@ -455,6 +459,64 @@ fn the_rest_of_the_command_line() {
     // The store cannot be made there, and it is said why.
     assert_ne!(done.code, Some(0));
     assert_ne!(done.err, "");
+}
+
+#[test]
+fn what_cannot_be_written_is_no_success() {
+    let world = World::with(hello());
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for args in [
+        &["run", "-p", "hi"][..],
+        &["run", "--json", "-p", "hi"],
+        &["config", "schema"],
+        &["completions", "bash"],
+    ] {
+        let output = world.command(args).stdout(full()).stderr(Stdio::piped()).output();
+        Done::of(&output.unwrap()).is(1).complains("No space left");
+    }
+}
+
+#[test]
+fn a_run_ends_when_nobody_reads_its_json() {
+    let world = World::with(hello());
+    let mut child = world
+        .command(&["run", "--json", "-p", "slow"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut byte = [0];
+    child.stdout.take().unwrap().read_exact(&mut byte).unwrap();
+    let start = Instant::now();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_slip_of_the_pen_loosens_nothing() {
+    let world = World::with(hello());
+    world
+        .run(&["run", "-y", "--mode", "pln", "-p", "write"])
+        .is(2)
+        .complains("'plan'");
+    world
+        .run(&["run", "-y", "--config", "gone.toml", "-p", "write"])
+        .is(1)
+        .complains("there is no file gone.toml");
+    assert!(!world.path("work/new.txt").exists());
+}
+
+#[test]
+fn a_server_at_a_terminal_says_what_it_waits_for() {
+    let world = World::new();
+    for args in [&[][..], &["serve"]] {
+        let mut serve = world.terminal(args, &[], 80);
+        serve.sees("waiting for an editor's JSON-RPC on stdin");
+        serve.keys("\u{4}");
+        serve.ends();
+    }
+    // An editor's server says nothing.
+    let output = world.command(&["serve"]).output().unwrap();
+    assert_eq!(Done::of(&output).err, "");
 }
 
 /// A program at a pseudo-terminal.

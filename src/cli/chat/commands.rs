@@ -7,7 +7,7 @@ use super::{Chat, Next};
 use crate::base::clock;
 use crate::cli::client::ClientError;
 use crate::cli::sessions::when;
-use crate::cli::style::{Ink, dollars, fit, tokens};
+use crate::cli::style::{Ink, dollars, fit, tokens, width as columns};
 use crate::protocol::table::method;
 use crate::protocol::{
     Effort, EmptyResult, GrantScope, ListGrantsParams, ListGrantsResult, ListModelsParams, ListModelsResult,
@@ -191,14 +191,18 @@ impl Chat {
                 " "
             };
             let title = session.title.as_deref().unwrap_or("(no prompt yet)");
-            let title = fit(title, width.saturating_sub(8));
+            let wide = width >= 70;
+            let title = fit(title, width.saturating_sub(if wide { 46 } else { 8 }));
             let folder = short_path(Path::new(&session.cwd), self.home.as_deref());
             let about = format!("{} · {folder}", when(session.updated_at, now));
-            self.view
-                .screen
-                .line(&format!("{:>3} {here} {title}", number + 1));
-            let about = fit(&about, width.saturating_sub(8));
-            self.view.screen.line(&format!("      {}", painter.dim(&about)));
+            let about = painter.dim(&fit(&about, if wide { 38 } else { width.saturating_sub(8) }));
+            let between = match wide {
+                true => " ".repeat(width - 44 - columns(&title)),
+                false => "\n      ".to_owned(),
+            };
+            let number = number + 1;
+            let line = format!("{number:>3} {here} {title}{between}{about}");
+            self.view.screen.line(&line);
             if let Some(snippet) = &session.snippet {
                 let snippet = fit(snippet, width.saturating_sub(8));
                 self.view.screen.line(&format!("      {}", painter.dim(&snippet)));
