@@ -42,8 +42,7 @@ fn client(command: Command, shared: &Shared) -> std::io::Result<i32> {
     Ok(code)
 }
 
-const BY_HAND: &str = "agentls: waiting for an editor's JSON-RPC on stdin; to talk to the agent here end this with \
-Ctrl-C and run `agentls chat` (`agentls --help` lists the rest)\n";
+const BY_HAND: &str = "agentls: waiting for an editor on stdin (Ctrl-C ends this; try `agentls chat`)\n";
 
 /// Serves an editor. Stdout is moved aside before anything could print to it.
 fn serve(shared: &Shared) -> std::io::Result<i32> {

@@ -510,7 +510,7 @@ fn a_server_at_a_terminal_says_what_it_waits_for() {
     let world = World::new();
     for args in [&[][..], &["serve"]] {
         let mut serve = world.terminal(args, &[], 80);
-        serve.sees("waiting for an editor's JSON-RPC on stdin");
+        serve.sees("waiting for an editor on stdin");
         serve.keys("\u{4}");
         serve.ends();
     }

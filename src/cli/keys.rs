@@ -190,19 +190,25 @@ pub(super) struct Keys {
     _raw: Raw,
 }
 
-struct Raw;
+struct Raw {
+    dumb: bool,
+}
 
 impl Raw {
-    fn enter() -> std::io::Result<Self> {
+    fn enter(dumb: bool) -> std::io::Result<Self> {
         crossterm::terminal::enable_raw_mode()?;
-        put("\u{1b}[?2004h\u{1b}[?25l");
-        Ok(Self)
+        if !dumb {
+            put("\u{1b}[?2004h\u{1b}[?25l");
+        }
+        Ok(Self { dumb })
     }
 }
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        put("\u{1b}[?25h\u{1b}[?2004l");
+        if !self.dumb {
+            put("\u{1b}[?25h\u{1b}[?2004l");
+        }
         let _ = crossterm::terminal::disable_raw_mode();
     }
 }
@@ -215,8 +221,8 @@ fn put(sequence: &str) {
 }
 
 impl Keys {
-    /// Takes the terminal over.
-    pub(super) fn open() -> std::io::Result<Self> {
+    /// Takes the terminal over; a dumb one is told nothing.
+    pub(super) fn open(dumb: bool) -> std::io::Result<Self> {
         #[expect(
             deprecated,
             reason = "sound for an owned descriptor; its successor is unsafe to call"
@@ -226,7 +232,7 @@ impl Keys {
             input,
             parser: Parser::default(),
             ready: VecDeque::new(),
-            _raw: Raw::enter()?,
+            _raw: Raw::enter(dumb)?,
         })
     }
 

@@ -171,7 +171,14 @@ fn print_answer(result: &PromptResult, env: &Env) -> io::Result<bool> {
     }
     let text = match io::stdout().is_terminal() {
         true => {
-            let width = Screen::stdout(true, Painter { colour: false }).width();
+            let width = Screen::stdout(
+                true,
+                Painter {
+                    colour: false,
+                    dumb: false,
+                },
+            )
+            .width();
             let mut markdown = Markdown::new(Painter::of(env, true), width);
             markdown.push(&result.text) + &markdown.finish()
         }

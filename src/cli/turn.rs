@@ -145,8 +145,9 @@ impl Turn<'_> {
     pub(super) async fn run(mut self, id: u64) -> Result<Ended, ClientError> {
         let mut desk = Desk::default();
         // Without a terminal to read from there are no keys.
+        let dumb = self.view.screen.painter.dumb;
         let mut keys = match self.answers {
-            Answers::Person => Keys::open().ok(),
+            Answers::Person => Keys::open(dumb).ok(),
             Answers::Yes(_) | Answers::No(_) => None,
         };
         let mut tick = tokio::time::interval(TICK);
@@ -174,7 +175,7 @@ impl Turn<'_> {
                 // The terminal is the editor's meanwhile.
                 drop(keys.take());
                 self.edit(&mut desk).await?;
-                keys = Keys::open().ok();
+                keys = Keys::open(dumb).ok();
             }
             if desk.leave {
                 break None;
@@ -301,6 +302,9 @@ impl Turn<'_> {
                     Meaning::Decide(decision) => self.decide(desk, decision, None).await?,
                     Meaning::Deny => {
                         desk.reason = Some(Draft::default());
+                        if self.view.screen.painter.dumb {
+                            self.view.note(Ink::Dim, "no, because (Enter: no reason)");
+                        }
                         self.show_reason(desk);
                     }
                     Meaning::Edit => desk.edit = self.editor.is_some(),

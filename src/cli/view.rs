@@ -537,7 +537,10 @@ impl View {
             parts.extend(ended.cost_usd.map(dollars));
             if let Some(usage) = self.usage.as_ref().filter(|usage| usage.context_window > 0) {
                 let percent = usage.context_used * 100 / usage.context_window;
-                parts.push(format!("context {percent} %"));
+                parts.push(match percent {
+                    0 => "context under 1 %".to_owned(),
+                    _ => format!("context {percent} %"),
+                });
             }
             self.note(Ink::Dim, &parts.join(" · "));
         }

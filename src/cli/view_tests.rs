@@ -187,7 +187,10 @@ fn escape_sequences_of_others_do_not_reach_the_terminal() {
 
 #[test]
 fn a_question_is_shown_with_its_rule_and_its_keys() {
-    let painter = super::super::style::Painter { colour: false };
+    let painter = super::super::style::Painter {
+        colour: false,
+        dumb: false,
+    };
     let with = blocks::question_keys(painter, 60, Some("edit_file(a)"), blocks::Keys::default());
     assert_eq!(
         with,

@@ -77,7 +77,7 @@ impl Chat {
         for line in [
             "",
             "@path in a prompt points at a file, @path:10-20 at lines of it; Tab completes.",
-            "A \\ at the end of a line goes on in the next. A question is answered by y, n, s or a.",
+            "A \\ at the end of a line goes on in the next. A question is answered by y, n, s or a; e edits.",
         ] {
             self.view.note(Ink::Dim, line);
         }
