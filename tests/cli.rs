@@ -722,8 +722,20 @@ fn the_input_of_a_call_is_changed_in_an_editor() {
     chat.sees("That was it.");
     assert_eq!(fs::read_to_string(world.path("work/new.txt")).unwrap(), "hello\n");
     chat.sees("› ");
-    chat.keys("\u{4}");
+    // Who is told to end while the editor is open ends it too.
+    fs::remove_file(world.path("work/new.txt")).unwrap();
+    chat.keys("write it\r");
+    chat.sees("e edit   s yes, this session");
+    does("echo $$ > pid; echo opened; exec sleep 600");
+    chat.keys("e");
+    chat.sees("opened");
+    let editor = fs::read_to_string(world.path("work/pid")).unwrap();
+    let pid = chat.child.id().to_string();
+    Command::new("kill").args(["-TERM", &pid]).status().unwrap();
     assert_eq!(chat.ends(), 0);
+    let alive = PathBuf::from(format!("/proc/{}", editor.trim())).exists();
+    assert!(!alive, "the editor is gone");
+    assert!(!world.path("work/new.txt").exists());
     let left = fs::read_dir(world.path("tmp")).unwrap().count();
     assert_eq!(left, 0, "the file that was edited is gone");
 }

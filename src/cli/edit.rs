@@ -7,12 +7,16 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::process::{Child, Command};
 
 use crate::base::random;
 use crate::config::Env;
+
+/// How long an editor may take to end when it is told to.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The editor a person has chosen.
 #[derive(Clone, Debug)]
@@ -54,11 +58,13 @@ impl Editor {
     pub(super) fn open(&self, name: &str, text: &str) -> Result<Open, EditError> {
         let command = self.command.clone().ok_or(EditError::NotChosen)?;
         let sheet = Sheet::new(name, text).map_err(EditError::File)?;
+        let found = rustix::termios::tcgetattr(io::stdin()).ok();
         let child = start(&command, &sheet).map_err(|error| EditError::Start(command.clone(), error))?;
         Ok(Open {
             command,
             child,
             sheet,
+            found,
         })
     }
 }
@@ -69,6 +75,8 @@ pub(super) struct Open {
     command: String,
     child: Child,
     sheet: Sheet,
+    /// How the terminal was set before.
+    found: Option<rustix::termios::Termios>,
 }
 
 impl Open {
@@ -84,6 +92,22 @@ impl Open {
             return Err(EditError::Failed(self.command.clone(), status.to_string()));
         }
         fs::read_to_string(&self.sheet.file).map_err(EditError::Read)
+    }
+}
+
+impl Open {
+    /// Ends the editor, and leaves the terminal as it was found.
+    pub(super) async fn end(mut self) {
+        let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok());
+        if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+        // One that stays is killed with this value.
+        let _ = tokio::time::timeout(LAST_WORDS, self.child.wait()).await;
+        if let Some(found) = &self.found {
+            let now = rustix::termios::OptionalActions::Now;
+            let _ = rustix::termios::tcsetattr(io::stdin(), now, found);
+        }
     }
 }
 
@@ -142,9 +166,12 @@ impl Drop for Sheet {
     reason = "the person's own editor, at the person's own terminal"
 )]
 fn start(command: &str, sheet: &Sheet) -> io::Result<Child> {
-    // As others do it: the variable may hold arguments too.
+    // As others do it: the variable may hold arguments too. A plain command takes the shell's place, so that
+    // it can be ended.
+    let plain = !command.contains(|ch| "|&;<>()$`\\\"'*?[#~=%\n".contains(ch));
+    let exec = if plain { "exec " } else { "" };
     Command::new("sh")
-        .args(["-c", &format!("{command} \"$@\""), command])
+        .args(["-c", &format!("{exec}{command} \"$@\""), command])
         .arg(&sheet.file)
         .kill_on_drop(true)
         .spawn()

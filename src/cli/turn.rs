@@ -455,6 +455,9 @@ impl Turn<'_> {
                 },
             }
         };
+        if desk.leave {
+            open.end().await;
+        }
         self.client.give_back(said);
         match ended {
             Some(error) => Err(error),
