@@ -232,6 +232,12 @@ impl Client {
         }
     }
 
+    /// Gives back what [`Self::next`] gave; it comes again, before all that has not come yet.
+    pub(super) fn give_back(&mut self, said: impl IntoIterator<Item = Incoming>) {
+        let later = std::mem::replace(&mut self.kept, said.into_iter().collect());
+        self.kept.extend(later);
+    }
+
     /// The server's process id.
     pub(super) fn pid(&self) -> Option<u32> {
         self.child.id()

@@ -199,7 +199,14 @@ mod tests {
     use super::*;
 
     fn marked(lang: &str, line: &str) -> String {
-        let painted = highlight(Painter { colour: true }, lang, line);
+        let painted = highlight(
+            Painter {
+                colour: true,
+                dumb: false,
+            },
+            lang,
+            line,
+        );
         painted
             .replace("\u{1b}[0m", ">")
             .replace("\u{1b}[35m", "<k:")
@@ -228,7 +235,17 @@ mod tests {
         ] {
             assert_eq!(marked(lang, line), expected);
         }
-        assert_eq!(highlight(Painter { colour: false }, "rust", "let x"), "let x");
+        assert_eq!(
+            highlight(
+                Painter {
+                    colour: false,
+                    dumb: false
+                },
+                "rust",
+                "let x"
+            ),
+            "let x"
+        );
     }
 
     #[test]

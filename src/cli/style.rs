@@ -45,14 +45,17 @@ impl Ink {
 pub(super) struct Painter {
     /// Whether colours are wanted.
     pub(super) colour: bool,
+    /// The terminal knows no escape sequences: nothing that was drawn can be taken off.
+    pub(super) dumb: bool,
 }
 
 impl Painter {
     /// Colours on a terminal, unless `NO_COLOR` or a dumb terminal says otherwise.
     pub(super) fn of(env: &Env, terminal: bool) -> Self {
-        let refused = env.non_empty("NO_COLOR").is_some() || env.get("TERM") == Some("dumb");
+        let dumb = env.get("TERM") == Some("dumb");
         Self {
-            colour: terminal && !refused,
+            colour: terminal && !dumb && env.non_empty("NO_COLOR").is_none(),
+            dumb,
         }
     }
 
@@ -197,8 +200,17 @@ mod tests {
     fn obeys_no_color() {
         let plain = Env::of([("NO_COLOR", "1")]);
         assert!(!Painter::of(&plain, true).colour);
+        assert!(!Painter::of(&plain, true).dumb);
+        assert!(Painter::of(&Env::of([("TERM", "dumb")]), true).dumb);
         assert!(!Painter::of(&Env::default(), false).colour);
         assert!(Painter::of(&Env::default(), true).colour);
-        assert_eq!(Painter { colour: false }.paint(Ink::Red, "x"), "x");
+        assert_eq!(
+            Painter {
+                colour: false,
+                dumb: false
+            }
+            .paint(Ink::Red, "x"),
+            "x"
+        );
     }
 }
