@@ -37,6 +37,7 @@ impl Actor {
                 .insert(self.house.profiles.workspace(&self.info))
                 .clone(),
         };
+        workspace.set_on_cancel(profile.on_cancel);
         let context = TurnContext {
             session: self.info.id.clone(),
             turn: id.clone(),
