@@ -325,7 +325,7 @@ impl Ledger {
         if !left.is_empty() {
             wrong.push(format!("tool calls without a result: {left:?}"));
         }
-        let usage = serde_json::to_value(&loaded.state.usage).expect("usage");
+        let usage = serde_json::to_value(loaded.state.usage).expect("usage");
         if tokens(&usage) != spent {
             wrong.push(format!("the session has spent {usage}, its turns {spent:?}"));
         }
