@@ -2,6 +2,7 @@
 //!
 //! Pure: values of the protocol in, painted lines out. Everything from outside is made safe here.
 
+use super::client::in_our_words;
 use super::highlight::diff_line;
 use super::style::{Ink, Painter, duration, fit, width, wrap};
 use crate::base::text;
@@ -282,13 +283,14 @@ pub(super) fn error_card(painter: Painter, width: usize, error: &ErrorData) -> S
         code.as_str().unwrap_or("internal"),
         error.message
     );
-    let line = text::neutralise(&line);
+    let line = in_our_words(&text::neutralise(&line));
+    let action = in_our_words(error.user_action.as_deref().unwrap_or_default());
     let mut out = String::new();
     for (number, line) in wrap(&line, width.saturating_sub(2)).iter().enumerate() {
         let mark = if number == 0 { "✗ " } else { "  " };
         out += &format!("{}\n", painter.paint(Ink::Red, &format!("{mark}{line}")));
     }
-    for action in text::neutralise(error.user_action.as_deref().unwrap_or_default()).lines() {
+    for action in text::neutralise(&action).lines() {
         for (number, line) in wrap(action, width.saturating_sub(4)).iter().enumerate() {
             out += &format!("  {} {line}\n", if number == 0 { "→" } else { " " });
         }
