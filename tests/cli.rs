@@ -199,7 +199,7 @@ fn run_gives_the_answer_and_nothing_else_on_stdout() {
     world
         .run(&["run", "-p", "hi", "--session", "ses_none"])
         .is(1)
-        .complains("ses_none");
+        .complains("unknown session ses_none: `agentls sessions` tells which there are");
     let failed = world.run(&["run", "-p", "fail"]);
     failed
         .is(1)
@@ -524,6 +524,7 @@ struct Terminal {
     child: Child,
     keyboard: fs::File,
     screen: Receiver<Vec<u8>>,
+    escapes: u32,
     /// All that was shown and not yet looked at, without escape sequences.
     shown: String,
     part: Vec<u8>,
@@ -545,7 +546,6 @@ impl Terminal {
         };
         rustix::termios::tcsetwinsize(&theirs, size).unwrap();
         let child = command
-            .env("TERM", "xterm")
             .stdin(theirs.try_clone().unwrap())
             .stdout(theirs.try_clone().unwrap())
             .stderr(theirs)
@@ -568,6 +568,7 @@ impl Terminal {
             child,
             keyboard,
             screen,
+            escapes: 0,
             shown: String::new(),
             part: Vec::new(),
         }
@@ -616,6 +617,7 @@ impl Terminal {
             if length == 0 {
                 return;
             }
+            self.escapes += u32::from(self.part[0] == 0x1b);
             self.shown.push_str(text);
             self.part.drain(..length);
         }
@@ -633,7 +635,7 @@ impl Terminal {
 impl World {
     fn terminal(&self, args: &[&str], env: &[(&str, &str)], columns: u16) -> Terminal {
         let mut command = self.command(args);
-        command.envs(env.iter().copied());
+        command.env("TERM", "xterm").envs(env.iter().copied());
         Terminal::start(command, columns)
     }
 }
@@ -668,6 +670,27 @@ fn chat_asks_by_keys_and_enter_alone_allows_nothing() {
     chat.sees("■ cancelled");
     chat.sees("› ");
     chat.keys("/quit\r");
+    assert_eq!(chat.ends(), 0);
+}
+
+#[test]
+fn a_dumb_terminal_gets_text_only() {
+    let world = World::with(hello());
+    let mut chat = world.terminal(&["chat"], &[("TERM", "dumb")], 80);
+    chat.sees("› ");
+    chat.keys("write it\n");
+    chat.sees("y yes");
+    chat.keys("n");
+    chat.sees("no, because");
+    chat.keys("\r");
+    chat.sees("Denied by user");
+    chat.sees("That was it.");
+    chat.sees("› ");
+    chat.keys("/load 99\n");
+    chat.sees("no session has that number; /sessions lists them");
+    chat.sees("› ");
+    assert_eq!(chat.escapes, 0);
+    chat.keys("/quit\n");
     assert_eq!(chat.ends(), 0);
 }
 

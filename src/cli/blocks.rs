@@ -2,8 +2,9 @@
 //!
 //! Pure: values of the protocol in, painted lines out. Everything from outside is made safe here.
 
-use super::highlight::diff_line;
-use super::style::{Ink, Painter, duration, fit, width, wrap};
+use super::client::in_our_words;
+use super::highlight::diff_ink;
+use super::style::{Ink, Painter, duration, fit, pieces, width, wrap};
 use crate::base::text;
 use crate::protocol::{
     ApprovalRequestedNotification, ErrorData, PlanItem, PlanStatus, Risk, ToolCallNotification,
@@ -46,7 +47,7 @@ pub(super) fn result_lines(painter: Painter, width: usize, output: &str) -> Vec<
     lines
 }
 
-/// A unified diff in colours; `whole` or its beginning, and then how much is left out.
+/// A unified diff in colours: `whole`, or the beginnings of its first lines and how much is left out.
 pub(super) fn diff_lines(painter: Painter, width: usize, diff: &str, whole: bool) -> Vec<String> {
     let clean = text::neutralise(diff);
     let files = clean.lines().filter(|line| line.starts_with("+++ ")).count();
@@ -63,10 +64,17 @@ pub(super) fn diff_lines(painter: Painter, width: usize, diff: &str, whole: bool
     } else {
         DIFF_LINES
     };
-    let mut lines: Vec<String> = all[..shown]
-        .iter()
-        .map(|line| diff_line(painter, &fit(line, width.saturating_sub(2))))
-        .collect();
+    let room = width.saturating_sub(2);
+    let mut lines = Vec::new();
+    for line in &all[..shown] {
+        let paint =
+            |text: &str| diff_ink(line).map_or_else(|| text.to_owned(), |ink| painter.paint(ink, text));
+        match whole {
+            // Who is asked can see all of it, also what stands far to the right.
+            true => lines.extend(pieces(line, room).iter().map(|piece| paint(piece))),
+            false => lines.push(paint(&fit(line, room))),
+        }
+    }
     if all.len() > shown {
         lines.push(painter.dim(&format!("… {} more lines", all.len() - shown)));
     }
@@ -145,7 +153,7 @@ pub(super) fn question(
         None => input_lines(painter, inner, asked, whole),
     };
     let lines = lines_of(whole);
-    let cut = !whole && lines_of(true).len() != lines.len();
+    let cut = !whole && lines_of(true) != lines;
     let (risk, ink) = match asked.risk {
         Risk::Low => ("low risk", Ink::Dim),
         Risk::Medium => ("medium risk", Ink::Dim),
@@ -282,13 +290,14 @@ pub(super) fn error_card(painter: Painter, width: usize, error: &ErrorData) -> S
         code.as_str().unwrap_or("internal"),
         error.message
     );
-    let line = text::neutralise(&line);
+    let line = in_our_words(&text::neutralise(&line));
+    let action = in_our_words(error.user_action.as_deref().unwrap_or_default());
     let mut out = String::new();
     for (number, line) in wrap(&line, width.saturating_sub(2)).iter().enumerate() {
         let mark = if number == 0 { "✗ " } else { "  " };
         out += &format!("{}\n", painter.paint(Ink::Red, &format!("{mark}{line}")));
     }
-    for action in text::neutralise(error.user_action.as_deref().unwrap_or_default()).lines() {
+    for action in text::neutralise(&action).lines() {
         for (number, line) in wrap(action, width.saturating_sub(4)).iter().enumerate() {
             out += &format!("  {} {line}\n", if number == 0 { "→" } else { " " });
         }

@@ -337,12 +337,12 @@ impl Doctor<'_> {
 
     fn editors(&mut self) {
         for (program, name, about) in [
+            ("nvim", "Neovim", "its vim.lsp can start `agentls`"),
             (
-                "nvim",
-                "Neovim",
-                "the plugin is in editors/nvim; :checkhealth agentls looks further",
+                "code",
+                "VS Code",
+                "an extension with vscode-languageclient can start `agentls`",
             ),
-            ("code", "VS Code", "the extension is in editors/vscode"),
         ] {
             match self.on_path(program) {
                 Some(path) => self.tell(State::Ok, name, &format!("{}: {about}", self.path(&path)), None),

@@ -167,14 +167,18 @@ fn order(known: &str, word: &str) -> std::cmp::Ordering {
 }
 
 /// A line of a unified diff.
-pub(super) fn diff_line(painter: Painter, line: &str) -> String {
-    let ink = match line.as_bytes().first() {
-        Some(b'+') => Ink::Green,
-        Some(b'-') => Ink::Red,
-        Some(b'@') => Ink::Cyan,
-        _ => return line.to_owned(),
-    };
-    painter.paint(ink, line)
+fn diff_line(painter: Painter, line: &str) -> String {
+    diff_ink(line).map_or_else(|| line.to_owned(), |ink| painter.paint(ink, line))
+}
+
+/// The look of a line of a unified diff.
+pub(super) fn diff_ink(line: &str) -> Option<Ink> {
+    match line.as_bytes().first() {
+        Some(b'+') => Some(Ink::Green),
+        Some(b'-') => Some(Ink::Red),
+        Some(b'@') => Some(Ink::Cyan),
+        _ => None,
+    }
 }
 
 fn span(text: &str, part: impl Fn(char) -> bool) -> usize {

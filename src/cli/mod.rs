@@ -2,7 +2,8 @@
 //!
 //! They start a server of their own and talk to it over its stdin and stdout, as an editor does; they know
 //! the protocol and nothing behind it. In reading order: `client` is the connection; `turn` sees one turn
-//! through; `view` shows it by `blocks` and `markdown` on a `screen`; the commands stand beside them.
+//! through; `view` shows it by `blocks` and `markdown` on a `screen`; `edit` is the person's own editor; the
+//! commands stand beside them.
 
 mod args;
 mod blocks;

@@ -56,8 +56,9 @@ pub(super) enum RunError {
 
 /// Runs it; the exit code.
 pub(super) async fn run(options: Options, launch: Launch, env: &Env) -> Result<i32, RunError> {
-    let mut signals = Signals::listen().map_err(RunError::Signals)?;
+    // First: a Ctrl-C while it is typed ends this as usual.
     let prompt = read_prompt(options.prompt)?;
+    let mut signals = Signals::listen().map_err(RunError::Signals)?;
     let mut client = Client::start(&launch).await?;
     let session = open(&mut client, options.session, &launch).await?;
     let progress = io::stderr().is_terminal();

@@ -102,6 +102,23 @@ pub(super) fn fit(line: &str, max: usize) -> String {
     cut
 }
 
+/// Cuts a line of text from outside into pieces of at most `max` columns, so that all of it is seen.
+pub(super) fn pieces(line: &str, max: usize) -> Vec<String> {
+    let max = max.max(8);
+    let (mut pieces, mut used) = (vec![String::new()], 0);
+    for ch in text::neutralise(line).replace('\t', "    ").chars() {
+        if used + char_width(ch) > max {
+            pieces.push(String::new());
+            used = 0;
+        }
+        used += char_width(ch);
+        if let Some(piece) = pieces.last_mut() {
+            piece.push(ch);
+        }
+    }
+    pieces
+}
+
 /// Folds text at word ends into lines of at most `max` columns; a longer word is cut.
 pub(super) fn wrap(text: &str, max: usize) -> Vec<String> {
     let max = max.max(8);
@@ -172,6 +189,8 @@ mod tests {
         assert_eq!(fit("a\tlong line", 8), "a    lo…");
         assert_eq!(fit("\u{1b}[31mred", 9), "red");
         assert_eq!(width(&fit("日本語日本語", 7)), 7);
+        assert_eq!(pieces("+  日本語日本\tx", 9), ["+  日本語", "日本    x"]);
+        assert_eq!(pieces("", 9), [""]);
         assert_eq!(wrap("one two three", 9), ["one two", "three"]);
         assert_eq!(
             wrap("aaaaaaaaaaaaaaaaaaaa b", 8),

@@ -26,7 +26,11 @@ impl Chat {
             Slash::Mode(Some(mode)) => self.set_mode(mode).await?,
             Slash::Sessions(words) => self.sessions(words).await?,
             Slash::Load(which) => {
-                let id = numbered(&self.listed, which);
+                let Some(id) = numbered(&self.listed, which) else {
+                    self.view
+                        .note(Ink::Yellow, "no session has that number; /sessions lists them");
+                    return Ok(Next::GoOn);
+                };
                 self.switch(id).await?;
             }
             Slash::New => self.fresh().await?,
@@ -35,7 +39,11 @@ impl Chat {
             Slash::Tools => self.tools().await?,
             Slash::Grants => self.grants().await?,
             Slash::Revoke(which) => {
-                let grant_id = numbered(&self.granted, which);
+                let Some(grant_id) = numbered(&self.granted, which) else {
+                    self.view
+                        .note(Ink::Yellow, "no grant has that number; /grants lists them");
+                    return Ok(Next::GoOn);
+                };
                 let _: EmptyResult = self
                     .client
                     .request(method::REVOKE_GRANT, &RevokeGrantParams { grant_id })
@@ -147,6 +155,7 @@ impl Chat {
             effort,
         };
         let _: EmptyResult = self.client.request(method::SET_MODEL, &params).await?;
+        self.view.knows_model(Some(&model));
         self.done(&format!("{model} answers from now on"));
         Ok(())
     }
@@ -303,13 +312,12 @@ impl Chat {
     }
 }
 
-/// A number of a list as the id it stands for; anything else is an id.
-fn numbered(listed: &[String], which: String) -> String {
-    let number = which
-        .parse::<usize>()
-        .ok()
-        .and_then(|number| number.checked_sub(1));
-    number.and_then(|at| listed.get(at).cloned()).unwrap_or(which)
+/// A number of a list as the id it stands for, if there is one; anything else is an id.
+fn numbered(listed: &[String], which: String) -> Option<String> {
+    match which.parse::<usize>() {
+        Ok(number) => listed.get(number.checked_sub(1)?).cloned(),
+        Err(_) => Some(which),
+    }
 }
 
 /// A path with `~` for the home folder.
