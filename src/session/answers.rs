@@ -31,7 +31,6 @@ impl Actor {
                 expected,
                 reply,
             } => self.steer(content, expected, reply).await,
-            Command::Cancel { turn } => self.cancel(turn),
             Command::Decide {
                 approval,
                 decision,

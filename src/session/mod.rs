@@ -6,6 +6,7 @@
 
 mod actor;
 mod answers;
+mod cancels;
 mod command;
 mod configured;
 mod house;
@@ -24,3 +25,6 @@ pub use house::{House, Profile, Profiles, Rules};
 pub use models::{Listed, ListedModel, ListedProvider, Models};
 pub use sessions::{Activity, Sessions};
 pub use state::SessionState;
+
+#[cfg(test)]
+mod tests;

@@ -79,6 +79,7 @@ impl Actor {
             cost: None,
             text: String::new(),
         });
+        self.cancels.started(&id);
         self.roll.running(&self.info.id, true);
         let before = self.out.len();
         begin(self);
