@@ -14,6 +14,8 @@ mod opening;
 mod sessions;
 mod settle;
 mod state;
+#[cfg(test)]
+mod tests;
 mod turn_side;
 
 pub use command::{
