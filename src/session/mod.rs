@@ -15,6 +15,8 @@ mod opening;
 mod sessions;
 mod settle;
 mod state;
+#[cfg(test)]
+mod tests;
 mod turn_side;
 
 pub use command::{
@@ -25,6 +27,3 @@ pub use house::{House, Profile, Profiles, Rules};
 pub use models::{Listed, ListedModel, ListedProvider, Models};
 pub use sessions::{Activity, Sessions};
 pub use state::SessionState;
-
-#[cfg(test)]
-mod tests;

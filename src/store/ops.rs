@@ -47,8 +47,9 @@ pub(super) enum Worth {
     Common,
     /// What people said, small rows: the last of the memory is kept for it.
     Precious,
-    /// What all that comes later stands on: that there is a session, that a turn has ended, that a question
-    /// is settled. Never lost; little, as nothing is begun while memory is full.
+    /// What all that comes later stands on: that there is a session and how it is set, that a turn has ended,
+    /// that a question is settled, what was spent, what is no longer allowed. Never lost; little, as nothing is
+    /// begun while memory is full.
     Vital,
 }
 
@@ -143,15 +144,12 @@ impl Op {
     /// What it is worth while the disk fails.
     pub(super) fn worth(&self) -> Worth {
         match self {
-            Self::Create(_) => Worth::Vital,
+            Self::Create(_) | Self::RevokeGrant { .. } | Self::SetTrust { .. } => Worth::Vital,
             Self::Event(event) => event.worth,
             Self::Put { .. } if self.is_piece() => Worth::Common,
-            Self::Put { .. }
-            | Self::Drop { .. }
-            | Self::Update { .. }
-            | Self::AddGrant { .. }
-            | Self::RevokeGrant { .. }
-            | Self::SetTrust { .. } => Worth::Precious,
+            Self::Put { .. } | Self::Drop { .. } | Self::Update { .. } | Self::AddGrant { .. } => {
+                Worth::Precious
+            }
         }
     }
 }
@@ -229,13 +227,17 @@ impl EventOp {
                 session,
                 session_cost,
                 ..
-            } => self.effect.spent = Some((*session, *session_cost)),
+            } => {
+                self.worth = Worth::Vital;
+                self.effect.spent = Some((*session, *session_cost));
+            }
             Event::SessionUpdated {
                 title,
                 mode,
                 model,
                 effort,
             } => {
+                self.worth = Worth::Vital;
                 self.effect.change = SessionChange {
                     title: title.clone(),
                     agent: None,

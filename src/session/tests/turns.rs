@@ -10,7 +10,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 
-use super::*;
 use crate::base::counters::Totals;
 use crate::base::flow::Pool;
 use crate::base::spawn::{Task, spawn};
@@ -18,6 +17,7 @@ use crate::domain::{
     AgentError, Block, Effect, Envelope, Event, Mode, Outlet, SessionId, TerminalReason, ToolCallStatus,
 };
 use crate::provider::{CallSlots, ModelInfo, RetryPolicy, Script};
+use crate::session::*;
 use crate::store::Store;
 use crate::tool::{DynTool, Preview, Registry, Tool, ToolContext, ToolError, ToolOutput};
 use crate::turn::{Limits, ModelChoice, ModelSource, ResolvedModel};
@@ -272,7 +272,10 @@ async fn a_panic_in_a_tool_is_that_calls_failure_and_nothing_more() {
                 says.contains(&format!("a bug in {place}")),
                 "{place}: the model reads what happened: {says}"
             );
-            assert_eq!((of("fine").1, of("fine").2.as_str()), (ToolCallStatus::Completed, "fine"));
+            assert_eq!(
+                (of("fine").1, of("fine").2.as_str()),
+                (ToolCallStatus::Completed, "fine")
+            );
             assert_eq!(desk.ask(&session, "again").await.text, "still here");
             desk.end().await;
         }
