@@ -11,6 +11,9 @@ pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
     pub command: Option<Command>,
+    /// Accepted and ignored: many LSP clients add it to whatever they start.
+    #[arg(long, hide = true)]
+    pub stdio: bool,
     /// What holds for every command.
     #[command(flatten)]
     pub shared: Shared,
@@ -28,8 +31,8 @@ pub struct Shared {
     /// Ask this model.
     #[arg(long, global = true, value_name = "NAME")]
     pub model: Option<String>,
-    /// How freely the agent may act: plan, ask, autoEdit or full.
-    #[arg(long, global = true, value_name = "MODE")]
+    /// How freely the agent may act.
+    #[arg(long, global = true, value_name = "MODE", value_parser = ["plan", "ask", "autoEdit", "full"])]
     pub mode: Option<String>,
     /// What to log: off, error, warn, info, debug, trace, or a filter.
     #[arg(long, global = true, value_name = "LEVEL")]
@@ -91,9 +94,9 @@ pub enum Command {
     },
     /// The configuration: its schema, and what is wrong in yours.
     Config {
-        /// What to tell.
+        /// What to tell; `check` when absent.
         #[command(subcommand)]
-        command: ConfigCommand,
+        command: Option<ConfigCommand>,
     },
     /// What is configured, whether it works, and what to do where it does not.
     Doctor {
@@ -173,7 +176,8 @@ mod tests {
     fn lines_are_read() {
         let parse = |line: &str| Arguments::try_parse_from(line.split(' '));
         assert!(parse("agentls").unwrap().command.is_none());
-        assert!(parse("agentls --stdio").is_err());
+        assert!(parse("agentls --stdio").unwrap().command.is_none());
+        assert!(parse("agentls --stdin").is_err());
         let Some(Command::Chat { dir, r#continue, .. }) = parse("agentls chat -c src").unwrap().command
         else {
             panic!("no chat");
@@ -181,6 +185,10 @@ mod tests {
         assert_eq!((dir, r#continue), (Some("src".into()), true));
         assert!(parse("agentls chat -c --session x").is_err());
         assert!(parse("agentls run").is_err(), "a prompt is needed");
+        assert!(
+            parse("agentls run -p hi --mode fast").is_err(),
+            "never a freer mode than was meant"
+        );
         let run = parse("agentls run -p hi --model m --json").unwrap();
         assert_eq!(run.shared.model.as_deref(), Some("m"));
         let sessions = parse("agentls sessions search a b --json").unwrap();

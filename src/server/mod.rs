@@ -14,5 +14,5 @@ mod service;
 mod state;
 pub mod to_wire;
 
-pub use run::{ServeOptions, serve};
+pub use run::{ServeOptions, serve, tool_names};
 pub use state::SettingsHook;

@@ -50,6 +50,12 @@ pub struct ServeOptions {
     pub delta_frame: Duration,
 }
 
+/// The names of the tools that every session has.
+pub fn tool_names() -> Vec<String> {
+    let tools = tool::Registry::new(tool::builtin());
+    tools.names().into_iter().map(str::to_owned).collect()
+}
+
 /// Serves until the client goes or says `exit`; the process's exit code.
 pub async fn serve(options: ServeOptions) -> std::io::Result<i32> {
     let outbox = Outbox::new(options.delta_frame);

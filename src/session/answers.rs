@@ -31,7 +31,6 @@ impl Actor {
                 expected,
                 reply,
             } => self.steer(content, expected, reply).await,
-            Command::Cancel { turn } => self.cancel(turn),
             Command::Decide {
                 approval,
                 decision,
@@ -152,6 +151,8 @@ impl Actor {
         if let Some(turn) = &self.turn {
             return Err(Refused::TurnRunning(turn.id.clone()));
         }
+        // What the person says now would be lost; refused, the client has it still.
+        self.writable()?;
         self.open().await?;
         self.refresh_grants().await;
         Ok(())
@@ -283,6 +284,7 @@ impl Actor {
     /// The decision with its rule, if the approval is open and undecided.
     async fn decidable(&mut self, id: &ApprovalId, decision: Decision) -> Result<Decision, Refused> {
         if self.turn.is_none() {
+            self.writable()?;
             self.open().await?;
         }
         let approval = self.state.approvals.iter().find(|open| open.id == *id);
@@ -415,7 +417,11 @@ impl Actor {
         let ready = if read_only {
             self.look().await
         } else {
-            self.open().await
+            // What mends the session stands in the page; it is not sent as well.
+            self.in_page = true;
+            let opened = self.open().await;
+            self.in_page = false;
+            opened
         };
         if let Err(refused) = ready {
             let _ = reply.send(Err(refused));

@@ -36,11 +36,6 @@ pub enum Command {
         /// Told when it is accepted and stored.
         reply: Reply<TurnId>,
     },
-    /// Stop the running turn. A second one stops it without patience.
-    Cancel {
-        /// Only this turn.
-        turn: Option<TurnId>,
-    },
     /// Decide an open approval.
     Decide {
         /// Which.

@@ -6,6 +6,7 @@
 
 mod actor;
 mod answers;
+mod cancels;
 mod command;
 mod configured;
 mod house;
@@ -14,6 +15,8 @@ mod opening;
 mod sessions;
 mod settle;
 mod state;
+#[cfg(test)]
+mod tests;
 mod turn_side;
 
 pub use command::{

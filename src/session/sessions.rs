@@ -7,10 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::actor::{Actor, Stage};
+use super::cancels::Cancels;
 use super::command::{Command, Refused, SessionInfo, Snapshot};
 use super::house::House;
 use crate::base::spawn::{Task, spawn};
-use crate::domain::{ApprovalId, Mode, SessionId};
+use crate::domain::{ApprovalId, Mode, SessionId, TurnId};
+use crate::store::StoreError;
 
 /// How many commands of one session may wait; more are refused as busy.
 const MAILBOX: usize = 256;
@@ -25,7 +27,7 @@ pub struct Sessions {
 #[derive(Default)]
 pub(super) struct Roll {
     live: Mutex<Register>,
-    /// Which session asked an open approval: clients answer by its id alone.
+    /// Which live session asked an open approval: clients answer by its id alone.
     asked: Mutex<HashMap<ApprovalId, SessionId>>,
     running: Mutex<BTreeSet<SessionId>>,
     activity: watch::Sender<Activity>,
@@ -36,7 +38,7 @@ pub(super) struct Roll {
 pub struct Activity {
     /// Running turns.
     pub turns: usize,
-    /// Open approvals.
+    /// Open approvals of live sessions.
     pub approvals: usize,
 }
 
@@ -52,6 +54,9 @@ struct Register {
 
 struct Live {
     commands: mpsc::Sender<Command>,
+    /// How many commands were posted.
+    posted: u64,
+    cancels: Arc<Cancels>,
     task: Task<()>,
     /// Tells it from an actor of the same session that is still leaving.
     number: u64,
@@ -104,20 +109,22 @@ impl Sessions {
             };
             self.start(&mut roll, info, Stage::Stored, |_| {});
         }
-        let Some(live) = roll.live.get(id) else {
+        let Some(live) = roll.live.get_mut(id) else {
             return Err(Refused::Ending);
         };
         live.commands.try_send(command).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => Refused::Busy,
             mpsc::error::TrySendError::Closed(_) => Refused::Ending,
-        })
+        })?;
+        live.posted += 1;
+        Ok(())
     }
 
-    /// Posts a command only if the session is live.
-    pub fn post_if_live(&self, id: &SessionId, command: Command) {
+    /// Stops the running turn (only `turn`, if that is given); a second cancel stops it without patience.
+    /// Never refused and never lost, however many commands wait. Does nothing where nothing runs.
+    pub fn cancel(&self, id: &SessionId, turn: Option<&TurnId>) {
         if let Some(live) = self.roll.lock().live.get(id) {
-            // Full: 256 commands wait, and a cancel is one of them already or the session is being flooded.
-            let _ = live.commands.try_send(command);
+            live.cancels.say(live.posted, turn);
         }
     }
 
@@ -145,9 +152,17 @@ impl Sessions {
         snapshots
     }
 
-    /// The session that asked an open approval.
-    pub fn asked_by(&self, approval: &ApprovalId) -> Option<SessionId> {
-        whole(&self.roll.asked).get(approval).cloned()
+    /// The session that asked an open approval, live or not.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn asked_by(&self, approval: &ApprovalId) -> Result<Option<SessionId>, StoreError> {
+        let live = whole(&self.roll.asked).get(approval).cloned();
+        match live {
+            Some(session) => Ok(Some(session)),
+            // An interrupted turn's question outlives its session's unloading (R-APPR-4).
+            None => self.house.store.reader.asked_by(approval).await,
+        }
     }
 
     /// Sessions with a running turn.
@@ -216,6 +231,8 @@ impl Sessions {
         prepare(&mut actor);
         let live = Live {
             commands,
+            posted: 0,
+            cancels: actor.cancels.clone(),
             task: spawn(actor.run()),
             number,
         };

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::actor::{Actor, Running};
+use super::answers::user_message;
 use super::command::{Partial, TurnOutcome};
 use crate::base::spawn::TaskError;
 use crate::context::OpenCall;
@@ -12,6 +13,10 @@ use crate::domain::{
     TerminalReason, ToolCallStatus, ToolCallUpdate, ToolResult, TurnEnd,
 };
 use crate::turn::{Finish, Stopped};
+
+/// Goes ahead of what was said.
+const UNSETTLED: &str = "the store has lost what became of words that were sent to an earlier turn; send them \
+                         again if they still matter";
 
 impl Actor {
     /// The turn's task has returned.
@@ -155,8 +160,41 @@ impl Actor {
         }));
     }
 
-    /// A turn that a crash has cut gets its end (R-CANCEL): the unfinished message, the results, the end.
+    /// What a crash has cut, or a store that lost records has torn, is made whole.
     pub(super) fn mend(&mut self, partials: Vec<Partial>) {
+        self.mend_turn(partials);
+        self.mend_strays();
+    }
+
+    /// What no record settles and no turn waits for: the store was full and has lost the record that settled
+    /// it. A steer is given back in words, never said in a turn that it was not meant for (I16); a question
+    /// about a call that is over is closed.
+    fn mend_strays(&mut self) {
+        let (keys, steers) = self.take_unused_steers();
+        for (key, content) in keys.into_iter().zip(steers) {
+            let said = user_message(content).text();
+            let warning = Event::Warning {
+                code: "steer_unsettled".to_owned(),
+                message: format!("{UNSETTLED}: {said}"),
+            };
+            self.record_with(warning, None, vec![key], Vec::new(), None);
+        }
+        let waits = |approval: &Approval| {
+            let mut open = self.state.history.open_calls();
+            open.any(|call| call.id == approval.tool_call)
+        };
+        let over: Vec<Approval> = (self.state.approvals.iter())
+            .filter(|approval| !waits(approval))
+            .cloned()
+            .collect();
+        for approval in over {
+            self.decisions.remove(&approval.id);
+            self.deny(&approval, Settler::Cancel);
+        }
+    }
+
+    /// A turn that a crash has cut gets its end (R-CANCEL): the unfinished message, the results, the end.
+    fn mend_turn(&mut self, partials: Vec<Partial>) {
         let Some(turn) = self.state.open_turn.clone() else {
             return;
         };

@@ -37,6 +37,7 @@ impl Actor {
                 .insert(self.house.profiles.workspace(&self.info))
                 .clone(),
         };
+        workspace.set_on_cancel(profile.on_cancel);
         let context = TurnContext {
             session: self.info.id.clone(),
             turn: id.clone(),
@@ -78,6 +79,7 @@ impl Actor {
             cost: None,
             text: String::new(),
         });
+        self.cancels.started(&id);
         self.roll.running(&self.info.id, true);
         let before = self.out.len();
         begin(self);

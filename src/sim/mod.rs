@@ -136,3 +136,20 @@ fn expect_panics() {
         }));
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A little of everything, and worlds that were violated once: a steer that outlived the lost end of its
+    /// turn, a session whose making was lost, prompts to a session that is being deleted, a second end after
+    /// a lost one, a rule that was kept and not acted upon.
+    #[test]
+    fn worlds_hold() {
+        let folder = tempfile::tempdir().unwrap();
+        for seed in [1, 5_006, 20_066, 20_071, 20_115, 900_127, 1_000_027] {
+            let report = simulate(seed, WORLD_TURNS, &folder.path().join("data"), 20).unwrap();
+            assert_eq!(report.failure, None, "seed {seed}: {:#?}", report.log);
+        }
+    }
+}

@@ -210,8 +210,7 @@ fn cancel(life: &Life, session: &SessionId) {
     };
     for _ in 0..=u32::from(dice.chance(300)) {
         life.world.check().cancels(session, turn.as_ref());
-        life.sessions
-            .post_if_live(session, Command::Cancel { turn: turn.clone() });
+        life.sessions.cancel(session, turn.as_ref());
     }
 }
 
@@ -276,7 +275,7 @@ async fn inspect(life: &Life, session: &SessionId) {
 
 async fn delete(window: &Window, session: &SessionId) {
     let life = &window.life;
-    life.world.check().note(format!("deletes {session}"));
+    life.world.check().deletes(session);
     // A turn that runs is cancelled first.
     life.world.check().cancels(session, None);
     life.delete_begins();
@@ -284,8 +283,8 @@ async fn delete(window: &Window, session: &SessionId) {
         .sessions
         .ask(session, |reply| Command::Delete { reply })
         .await;
+    life.world.check().delete_answered(session, deleted.is_ok());
     if deleted.is_ok() {
-        life.world.check().deleted(session);
         window.set(None);
         let (reply, answer) = oneshot::channel();
         let posted = life.sessions.post(session, Command::Inspect { reply });
@@ -360,7 +359,7 @@ async fn decide(life: &Life, session: &SessionId, approval: &Approval) {
         rule: None,
     };
     life.world.check().decides(session, approval, &decision);
-    let found = life.sessions.asked_by(&approval.id).is_some();
+    let found = matches!(life.sessions.asked_by(&approval.id).await, Ok(Some(_)));
     let (id, sent) = (approval.id.clone(), decision.clone());
     let answer = life
         .sessions

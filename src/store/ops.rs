@@ -40,6 +40,19 @@ pub(super) enum Op {
     },
 }
 
+/// What a write is worth while the disk fails and memory is short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Worth {
+    /// The first to be lost.
+    Common,
+    /// What people said, small rows: the last of the memory is kept for it.
+    Precious,
+    /// What all that comes later stands on: that there is a session and how it is set, that a turn has ended,
+    /// that a question is settled, what was spent, what is no longer allowed. Never lost; little, as nothing is
+    /// begun while memory is full.
+    Vital,
+}
+
 /// A durable event with all that it does to the store.
 #[derive(Debug)]
 pub(super) struct EventOp {
@@ -53,7 +66,7 @@ pub(super) struct EventOp {
     pub(super) searchable: Option<String>,
     pub(super) puts: Vec<PutOp>,
     pub(super) drops: Vec<PendingKey>,
-    pub(super) precious: bool,
+    pub(super) worth: Worth,
 }
 
 /// A pending row as it is stored.
@@ -128,18 +141,15 @@ impl Op {
         }
     }
 
-    /// What the last of the memory is kept for: what people said, ends of turns, small rows.
-    pub(super) fn is_precious(&self) -> bool {
+    /// What it is worth while the disk fails.
+    pub(super) fn worth(&self) -> Worth {
         match self {
-            Self::Event(event) => event.precious,
-            Self::Put { .. } if self.is_piece() => false,
-            Self::Create(_)
-            | Self::Put { .. }
-            | Self::Drop { .. }
-            | Self::Update { .. }
-            | Self::AddGrant { .. }
-            | Self::RevokeGrant { .. }
-            | Self::SetTrust { .. } => true,
+            Self::Create(_) | Self::RevokeGrant { .. } | Self::SetTrust { .. } => Worth::Vital,
+            Self::Event(event) => event.worth,
+            Self::Put { .. } if self.is_piece() => Worth::Common,
+            Self::Put { .. } | Self::Drop { .. } | Self::Update { .. } | Self::AddGrant { .. } => {
+                Worth::Precious
+            }
         }
     }
 }
@@ -178,7 +188,11 @@ impl EventOp {
             searchable: None,
             puts: puts.iter().map(PutOp::new).collect::<Result<_, _>>()?,
             drops,
-            precious: !puts.is_empty(),
+            worth: if puts.is_empty() {
+                Worth::Common
+            } else {
+                Worth::Precious
+            },
         };
         op.derive(envelope)?;
         Ok(Some(op))
@@ -190,12 +204,14 @@ impl EventOp {
             Event::TurnStarted { .. } => self.effect.open_turn = Some(envelope.turn.clone()),
             Event::TurnEnded(_) => {
                 self.effect.open_turn = Some(None);
-                self.precious = true;
+                self.worth = Worth::Vital;
             }
             Event::Message(message) => {
                 self.drops.push(PendingKey::partial(&message.id));
                 self.searchable = searchable(message);
-                self.precious |= message.role == Role::User;
+                if message.role == Role::User {
+                    self.worth = Worth::Precious;
+                }
             }
             Event::MessageRetracted { message, .. } => self.drops.push(PendingKey::partial(message)),
             Event::ApprovalRequested(approval) => self.puts.push(PutOp::new(&Pending::Approval {
@@ -203,7 +219,7 @@ impl EventOp {
                 approval: approval.clone(),
             })?),
             Event::ApprovalResolved { approval, .. } => {
-                self.precious = true;
+                self.worth = Worth::Vital;
                 self.drops.push(PendingKey::approval(approval));
                 self.drops.push(PendingKey::decision(approval));
             }
@@ -211,13 +227,17 @@ impl EventOp {
                 session,
                 session_cost,
                 ..
-            } => self.effect.spent = Some((*session, *session_cost)),
+            } => {
+                self.worth = Worth::Vital;
+                self.effect.spent = Some((*session, *session_cost));
+            }
             Event::SessionUpdated {
                 title,
                 mode,
                 model,
                 effort,
             } => {
+                self.worth = Worth::Vital;
                 self.effect.change = SessionChange {
                     title: title.clone(),
                     agent: None,

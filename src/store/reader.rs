@@ -11,10 +11,11 @@ use super::error::StoreError;
 use super::files::{Folder, Place};
 use super::records::{self, Worded};
 use super::rows::{
-    EventPage, LoadedSession, Pending, SessionPage, SessionQuery, SessionRow, Skipped, StoredEvent, Window,
+    EventPage, LoadedSession, Pending, PendingKey, SessionPage, SessionQuery, SessionRow, Skipped,
+    StoredEvent, Window,
 };
 use super::{schema, search};
-use crate::domain::{Cost, Grant, GrantScope, Mode, SessionId, TurnId, Usage};
+use crate::domain::{ApprovalId, Cost, Grant, GrantScope, Mode, SessionId, TurnId, Usage};
 
 /// How many idle connections are kept open.
 const IDLE: usize = 2;
@@ -139,6 +140,21 @@ impl Reader {
         self.read(move |connection| match number(connection, &session)? {
             Some(num) => pending_of(connection, num),
             None => Ok(Default::default()),
+        })
+        .await
+    }
+
+    /// The session that has this approval open.
+    pub async fn asked_by(&self, approval: &ApprovalId) -> Result<Option<SessionId>, StoreError> {
+        let key = PendingKey::approval(approval);
+        self.read(move |connection| {
+            // Without an index: what is pending is little.
+            let mut statement = connection.prepare_cached(
+                "SELECT sessions.id FROM pending JOIN sessions ON sessions.num = pending.session
+                 WHERE pending.kind = ? AND pending.key = ?",
+            )?;
+            let found = statement.query_row([key.kind.word(), &key.key], |row| row.get::<_, String>(0));
+            Ok(found.optional()?.map(SessionId::from))
         })
         .await
     }

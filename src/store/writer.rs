@@ -16,7 +16,7 @@ use super::error::StoreError;
 use super::files::Folder;
 use super::handle::{Fault, FaultHook, Write};
 use super::health::{Board, Health};
-use super::ops::{EventOp, Op};
+use super::ops::{EventOp, Op, Worth};
 use super::rows::{Pending, PendingKey};
 use super::schema;
 use crate::base::clock::{self, Instant};
@@ -227,7 +227,9 @@ impl Writer {
         for item in outgoing.drain(..) {
             // Those who wait may have gone; that is theirs to know.
             match item {
-                Outgoing::Event(envelope, done) => {
+                Outgoing::Event(mut envelope, done) => {
+                    // A page is read from the disk: it cannot have what is kept in memory.
+                    envelope.in_page = envelope.in_page && self.is_whole();
                     self.outlet.pass(envelope);
                     if let Some(done) = done {
                         let _ = done.send(());
@@ -237,13 +239,19 @@ impl Writer {
                     let _ = done.send(());
                 }
                 Outgoing::Barrier(done) => {
-                    if self.retry_at.is_some() {
-                        self.retry();
-                    }
+                    self.is_whole();
                     let _ = done.send(self.health.get());
                 }
             }
         }
+    }
+
+    /// Whether the disk has all that it was given, if need be after another try.
+    fn is_whole(&mut self) -> bool {
+        if self.retry_at.is_some() {
+            self.retry();
+        }
+        self.retry_at.is_none() && !self.superseded
     }
 
     fn store(&mut self, ops: Vec<Op>) {
@@ -272,12 +280,11 @@ impl Writer {
         let most = most_kept();
         for op in ops {
             let weight = op.weight();
-            let reserve = if op.is_precious() {
-                0
-            } else {
-                most / (KEEP / RESERVE)
+            let limit = match op.worth() {
+                Worth::Common => most - most / (KEEP / RESERVE),
+                Worth::Precious => most,
+                Worth::Vital => usize::MAX,
             };
-            let limit = most - reserve;
             if op.drops_pieces() {
                 kept.ops.retain(|other| {
                     let settled = other.is_piece() && op.settles(other);
@@ -393,11 +400,10 @@ impl Writer {
     }
 
     fn tell_degraded(&mut self) {
-        let health = match self.kept.lost {
-            0 => Health::Degraded {
-                bytes: self.kept.bytes,
-            },
-            _ => Health::Gone,
+        let Kept { bytes, lost, .. } = self.kept;
+        let health = match lost > 0 || bytes > most_kept() {
+            false => Health::Degraded { bytes },
+            true => Health::Gone,
         };
         self.health.set(health);
     }

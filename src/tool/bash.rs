@@ -202,7 +202,7 @@ impl Running {
                 Ok(self.result(Some(note), ending).await)
             }
             First::Cancelled => {
-                let ending = self.stop(cx.workspace.shared().on_cancel().into(), cx).await;
+                let ending = self.stop(cx.workspace.on_cancel().into(), cx).await;
                 let note = "cancelled while it ran".to_owned();
                 Err(ToolError::CutShort(Box::new(
                     self.result(Some(note), ending).await,

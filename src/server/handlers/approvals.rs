@@ -21,8 +21,10 @@ impl Service {
     pub(in crate::server) async fn approval_respond(&self, params: Value) -> Result<EmptyResult> {
         let params: ApprovalRespondParams = from_wire::params(params)?;
         let (approval, decision) = from_wire::decision(params)?;
-        let asked_by = self.state.sessions.asked_by(&approval);
-        let session = asked_by.ok_or_else(|| RequestError::UnknownApproval(approval.clone()))?;
+        let asked_by = self.state.sessions.asked_by(&approval).await;
+        let session = asked_by
+            .map_err(store_failed)?
+            .ok_or_else(|| RequestError::UnknownApproval(approval.clone()))?;
         self.ask(&session, |reply| Command::Decide {
             approval,
             decision,
@@ -103,6 +105,7 @@ pub(super) fn open_approvals(snapshot: &Snapshot) -> Vec<ApprovalRequestedNotifi
             at_ms: clock::wall_ms(),
             event: Event::ApprovalRequested(approval.clone()),
             permit: None,
+            in_page: false,
         };
         to_wire::approval_requested(to_wire::header(&envelope), approval)
     };

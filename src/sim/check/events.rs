@@ -59,7 +59,10 @@ impl Checker {
             if message.contains("are lost") {
                 self.lost = true;
                 self.count("records lost, as warned");
-                self.sessions.values_mut().for_each(|seen| seen.torn = true);
+                for seen in self.sessions.values_mut() {
+                    seen.torn = true;
+                    seen.rules.clear();
+                }
             }
             for seen in self.sessions.values_mut() {
                 seen.safe = seen.events.len();
@@ -151,6 +154,10 @@ impl Checker {
             }
             Event::Plan(_) | Event::Retry { .. } | Event::Wait { .. } => {
                 of_turn()?;
+            }
+            // Only where the store has lost the record that settled it.
+            Event::Warning { code, message } if code == "steer_unsettled" && !seen.torn => {
+                return Err(format!("I16: a steer has outlived its turn: {message}"));
             }
             Event::Warning { .. } | Event::Delta(_) => {}
         }
@@ -376,6 +383,9 @@ impl Seen {
                 "I9: {id} is settled {decision:?} by {by:?}; sent: {:?}",
                 asked.sent
             ));
+        }
+        if by == Settler::Person && asked.allowed {
+            self.rules.extend(decision.rule.clone());
         }
         if let Some(first) = &asked.accepted
             && first.kind == DecisionKind::Deny

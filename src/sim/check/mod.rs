@@ -40,6 +40,8 @@ pub(super) struct Checker {
     /// The server was asked to end.
     ending: bool,
     sessions: BTreeMap<SessionId, Seen>,
+    /// Whose deletion was asked for and not answered yet.
+    deleting: BTreeSet<SessionId>,
     typed: BTreeMap<u64, Typed>,
     labels: u64,
     /// Rules that were sent for the whole folder.
@@ -69,6 +71,7 @@ impl Checker {
             lost: false,
             ending: false,
             sessions: BTreeMap::new(),
+            deleting: BTreeSet::new(),
             typed: BTreeMap::new(),
             labels: 0,
             folder_rules: Vec::new(),
@@ -155,7 +158,21 @@ impl Checker {
         self.sessions.insert(session.clone(), Seen::new(mode));
     }
 
-    pub(super) fn deleted(&mut self, session: &SessionId) {
+    /// A session's deletion is asked for: from now on it may be unknown.
+    pub(super) fn deletes(&mut self, session: &SessionId) {
+        self.note(format!("deletes {session}"));
+        self.deleting.insert(session.clone());
+    }
+
+    /// The deletion is answered.
+    pub(super) fn delete_answered(&mut self, session: &SessionId, is_gone: bool) {
+        self.deleting.remove(session);
+        if is_gone {
+            self.deleted(session);
+        }
+    }
+
+    fn deleted(&mut self, session: &SessionId) {
         self.sessions.remove(session);
         self.count("session gone");
         self.typed.retain(|_, typed| typed.session != *session);

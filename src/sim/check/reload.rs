@@ -38,6 +38,7 @@ impl Checker {
             }
         }
         self.reloading = false;
+        self.deleting.clear();
         self.ending = false;
         if let Some(session) = found.keys().next() {
             self.fail(format!("{session} is stored and nobody made it"));
@@ -67,7 +68,8 @@ impl Checker {
     }
 
     fn gone(&mut self, session: &SessionId) -> Result<(), String> {
-        if self.sessions.get(session).is_some_and(|seen| seen.safe > 0) {
+        let deleted = self.deleting.contains(session);
+        if !deleted && self.sessions.get(session).is_some_and(|seen| seen.safe > 0) {
             return Err("I7: the session is lost".to_owned());
         }
         self.deleted(session);

@@ -33,7 +33,7 @@ pub(super) struct Seen {
     pub(super) unconfirmed: Vec<Mode>,
     /// Rules that were sent with a decision.
     pub(super) rules_sent: Vec<String>,
-    /// Rules of decisions that were accepted.
+    /// Rules of decisions that were acted upon (R-APPR-4: not before the turn is resumed).
     pub(super) rules: Vec<String>,
     /// A question that a rule answers, and that must be settled next.
     pub(super) granted: Option<ApprovalId>,

@@ -99,7 +99,7 @@ impl Checker {
             Refused::TurnRunning(_) => kind == Kind::Prompt,
             Refused::NoTurn | Refused::OtherTurn { .. } => kind == Kind::Steer,
             Refused::NothingToResume => kind == Kind::Prompt,
-            Refused::UnknownSession(id) => !self.sessions.contains_key(id),
+            Refused::UnknownSession(id) => !self.sessions.contains_key(id) || self.deleting.contains(id),
             Refused::Store(_) => self.degraded || clock::wall_ms() < self.failed_until,
             Refused::Busy
             | Refused::Locked { .. }
@@ -208,7 +208,8 @@ impl Checker {
         answer: &Result<(), Refused>,
     ) {
         self.note(format!("{} is answered {answer:?}", approval.id));
-        let ending = self.ending;
+        let (ending, deleting) = (self.ending, self.deleting.contains(session));
+        let degraded = self.degraded || clock::wall_ms() < self.failed_until;
         let Some(seen) = self.sessions.get_mut(session) else {
             return;
         };
@@ -222,16 +223,14 @@ impl Checker {
             }
             Err(Refused::NoRule) => approval.rule.is_some(),
             Err(Refused::Ending) => !ending,
+            Err(Refused::UnknownSession(_)) => !deleting,
+            Err(Refused::Store(_)) => !degraded,
             Err(_) => true,
         };
         if wrong {
             return self.fail(format!("I1: the answer {answer:?} on {}", approval.id));
         }
         if answer.is_ok() {
-            if decision.kind != crate::domain::DecisionKind::Allow && allows(decision.kind) {
-                let rule = decision.rule.clone().or_else(|| approval.rule.clone());
-                seen.rules.extend(rule);
-            }
             asked.accepted = Some(decision);
         }
     }

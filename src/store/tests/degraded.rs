@@ -42,6 +42,23 @@ async fn a_full_disk_is_one_warning_and_is_written_later_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_page_cannot_have_is_shown_after_all() {
+    let rig = Rig::new();
+    rig.create(&["ses_1"]).await;
+    rig.send(append_in_page("ses_1", 1, note("a"))).await;
+    rig.barrier().await;
+    assert_eq!(rig.seen.take(), ["stored 1 in page"]);
+    rig.set_fault(Some(Fault::DiskFull));
+    rig.send(append_in_page("ses_1", 2, note("b"))).await;
+    rig.barrier().await;
+    assert_eq!(rig.seen.take()[1..], ["unstored 2"]);
+    rig.set_fault(None);
+    rig.send(append_in_page("ses_1", 3, note("c"))).await;
+    rig.barrier().await;
+    assert_eq!(rig.seen.take()[1..], ["stored 3 in page"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn it_is_tried_again_every_second_and_not_with_every_event() {
     let rig = Rig::new();
     rig.create(&["ses_1"]).await;
@@ -73,15 +90,7 @@ async fn beyond_the_memory_the_store_is_gone_and_what_matters_most_is_kept() {
     assert_eq!(seq, 31, "30 of a bit more than a MiB fit beside the reserve");
     rig.send(append("ses_1", 32, says("m", Role::User, "a prompt")))
         .await;
-    let end = Event::TurnEnded(TurnEnd {
-        reason: TerminalReason::StoreFailed,
-        state: TurnState::Failed,
-        usage: Usage::default(),
-        cost: None,
-        error: None,
-        unused_steers: Vec::new(),
-    });
-    rig.send(append("ses_1", 33, end)).await;
+    rig.send(append("ses_1", 33, end_of_turn())).await;
     rig.barrier().await;
     let seen = rig.seen.take();
     assert_eq!(seen.iter().filter(|word| word.starts_with('!')).count(), 1);
@@ -100,6 +109,48 @@ async fn beyond_the_memory_the_store_is_gone_and_what_matters_most_is_kept() {
         .unwrap();
     let expected: Vec<_> = (1..=30).chain([32, 33]).collect();
     assert_eq!(seqs(&page), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_later_records_stand_on_is_never_lost() {
+    let rig = Rig::new();
+    rig.create(&["ses_1"]).await;
+    rig.set_fault(Some(Fault::Io));
+    // Fills the memory to the last record that fits.
+    let sizes = [24, 24].into_iter().chain((0..24).rev()).chain([0; 20]);
+    for (size, seq) in sizes.zip(1..) {
+        let text = "x".repeat(1 << size);
+        rig.send(append("ses_1", seq, says("m", Role::User, &text))).await;
+    }
+    assert_eq!(rig.barrier().await, Health::Gone);
+    let row = SessionRow::new("ses_2".into(), "/w", "/w", 1);
+    rig.send(Write::CreateSession(Box::new(row))).await;
+    rig.send(append("ses_2", 1, says("m", Role::User, "lost"))).await;
+    let settled = Event::ApprovalResolved {
+        approval: "appr_1".into(),
+        tool_call: "call_1".into(),
+        decision: Decision::of(DecisionKind::Deny),
+        by: Settler::Cancel,
+    };
+    rig.send(append("ses_2", 2, settled)).await;
+    rig.send(append("ses_2", 3, end_of_turn())).await;
+    assert_eq!(rig.barrier().await, Health::Gone);
+    rig.set_fault(None);
+    assert_eq!(rig.barrier().await, Health::Ok);
+    let reader = &rig.store.reader;
+    let page = reader.events(&"ses_2".into(), Window::Tail, 9).await.unwrap();
+    assert_eq!(seqs(&page), [2, 3]);
+}
+
+fn end_of_turn() -> Event {
+    Event::TurnEnded(TurnEnd {
+        reason: TerminalReason::StoreFailed,
+        state: TurnState::Failed,
+        usage: Usage::default(),
+        cost: None,
+        error: None,
+        unused_steers: Vec::new(),
+    })
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,275 @@
+//! Sessions over a real store, without a model: what is found when one is loaded, and what stays when it goes.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::future::{BoxFuture, FutureExt};
+
+use crate::base::counters::Totals;
+use crate::base::flow::Pool;
+use crate::base::spawn::{Task, spawn};
+use crate::domain::*;
+use crate::provider::CallSlots;
+use crate::session::*;
+use crate::store::{Pending, SessionRow, Store, Write};
+use crate::tool::Registry;
+use crate::turn::{Limits, ModelChoice, ModelSource, ResolvedModel};
+use crate::workspace::{Shared, Workspace};
+
+const IDLE: Duration = Duration::from_secs(60);
+
+/// A server's sessions over a store in a folder of its own.
+struct Rig {
+    sessions: Sessions,
+    passed: Passed,
+    _driver: Task<()>,
+    _folder: tempfile::TempDir,
+}
+
+/// What clients are told.
+#[derive(Clone, Default)]
+struct Passed(Arc<Mutex<Vec<Event>>>);
+
+impl Outlet for Passed {
+    fn pass(&mut self, envelope: Envelope) {
+        self.0.lock().unwrap().push(envelope.event);
+    }
+
+    fn warn(&mut self, code: &str, message: &str) {
+        panic!("{code}: {message}");
+    }
+}
+
+struct NoModels;
+
+impl ModelSource for NoModels {
+    fn resolve(&self, _choice: &ModelChoice) -> BoxFuture<'static, Result<ResolvedModel, AgentError>> {
+        async { Err(AgentError::new(ErrorCode::Config, "no model")) }.boxed()
+    }
+}
+
+struct Plain;
+
+impl Profiles for Plain {
+    fn profile(&self, _session: &SessionInfo) -> Profile {
+        Profile {
+            models: Arc::new(NoModels),
+            system: "".into(),
+            limits: Limits { max_steps: 1 },
+            rules: Rules::default(),
+            approval_timeout: None,
+            on_cancel: crate::workspace::OnCancel::default(),
+            tool_timeouts: Arc::new(|_| None),
+        }
+    }
+
+    fn default_mode(&self, _folder: &Path, _agent: Option<&str>) -> Mode {
+        Mode::Ask
+    }
+
+    fn workspace(&self, _session: &SessionInfo) -> Arc<Workspace> {
+        Arc::new(Workspace::new(Shared::new(&[], None)))
+    }
+}
+
+impl Rig {
+    /// The session `ses_1` is stored with `events` of `turn_1` and `pending`.
+    async fn with(events: Vec<Event>, pending: Vec<Pending>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let passed = Passed::default();
+        let (store, driver) = Store::inline(folder.path().to_owned(), Box::new(passed.clone()), None);
+        let driver = spawn(driver);
+        let row = SessionRow::new("ses_1".into(), "/w", "/w", 1);
+        let mut writes = vec![Write::CreateSession(Box::new(row))];
+        writes.extend(events.into_iter().zip(1..).map(|(event, seq)| Write::Append {
+            envelope: Envelope {
+                session: "ses_1".into(),
+                turn: Some("turn_1".into()),
+                seq: Some(seq),
+                at_ms: 1,
+                event,
+                permit: None,
+                in_page: false,
+            },
+            drops: Vec::new(),
+            puts: Vec::new(),
+            done: None,
+        }));
+        writes.extend(pending.into_iter().map(|pending| Write::Put {
+            session: "ses_1".into(),
+            pending,
+            done: None,
+        }));
+        store.writes.send(Write::Together(writes)).await.unwrap();
+        store.writes.barrier().await.unwrap();
+        passed.0.lock().unwrap().clear();
+        let house = House {
+            store,
+            profiles: Arc::new(Plain),
+            slots: Arc::new(CallSlots::new(1)),
+            tools: Arc::new(Registry::new(Vec::new())),
+            totals: Arc::new(Totals::default()),
+            pool: Pool::new(1 << 20),
+            client_name: Arc::new(|| "test".to_owned()),
+            idle: IDLE,
+        };
+        Self {
+            sessions: Sessions::new(Arc::new(house)),
+            passed,
+            _driver: driver,
+            _folder: folder,
+        }
+    }
+
+    /// Loads the session; what is open in it, and what was told meanwhile.
+    async fn load(&self) -> (Vec<ApprovalId>, Vec<Event>) {
+        let loaded = self
+            .sessions
+            .ask(&"ses_1".into(), |reply| Command::Load {
+                read_only: false,
+                reply,
+            })
+            .await
+            .unwrap();
+        loaded.passed.await.unwrap();
+        let open = loaded.snapshot.approvals.into_iter().map(|open| open.id);
+        (open.collect(), std::mem::take(&mut self.passed.0.lock().unwrap()))
+    }
+
+    async fn pending(&self) -> usize {
+        let reader = &self.sessions.house().store.reader;
+        reader.pending(&"ses_1".into()).await.unwrap().0.len()
+    }
+}
+
+fn started() -> Event {
+    Event::TurnStarted { resumes: None }
+}
+
+fn wants_a_tool() -> Event {
+    Event::Message(Arc::new(Message {
+        role: Role::Assistant,
+        content: vec![Block::ToolUse {
+            id: "call_1".into(),
+            name: "bash".to_owned(),
+            input: Arc::new(serde_json::json!({})),
+        }],
+        ..Message::user_text("")
+    }))
+}
+
+fn asked() -> Event {
+    Event::ApprovalRequested(Approval {
+        id: "appr_1".into(),
+        tool_call: "call_1".into(),
+        name: "bash".to_owned(),
+        input: Arc::new(serde_json::json!({})),
+        title: "bash".to_owned(),
+        cwd: "/w".to_owned(),
+        diff: None,
+        risk: Risk::Medium,
+        why: "mode".to_owned(),
+        rule: None,
+    })
+}
+
+fn ended(reason: TerminalReason) -> Event {
+    Event::TurnEnded(TurnEnd {
+        reason,
+        state: reason.state(false),
+        usage: Usage::default(),
+        cost: None,
+        error: None,
+        unused_steers: Vec::new(),
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_question_is_counted_while_its_session_is_live_and_found_after() {
+    let events = vec![
+        started(),
+        wants_a_tool(),
+        asked(),
+        ended(TerminalReason::ServerStopped),
+    ];
+    let rig = Rig::with(events, Vec::new()).await;
+    let activity = rig.sessions.activity();
+    let found = async || rig.sessions.asked_by(&"appr_1".into()).await.unwrap();
+    assert_eq!(activity.borrow().approvals, 0);
+    assert_eq!(found().await, Some("ses_1".into()), "though nothing is loaded");
+    assert_eq!(rig.load().await.0, ["appr_1".into()]);
+    assert_eq!(activity.borrow().approvals, 1);
+
+    tokio::time::sleep(IDLE * 2).await;
+    assert_eq!(rig.sessions.live(), 0);
+    assert_eq!(activity.borrow().approvals, 0, "unloaded");
+    assert_eq!(found().await, Some("ses_1".into()));
+
+    // An answer makes the session live again, and is kept until the turn is resumed.
+    let decide = |reply| Command::Decide {
+        approval: "appr_1".into(),
+        decision: Decision::of(DecisionKind::Deny),
+        reply,
+    };
+    rig.sessions.ask(&"ses_1".into(), decide).await.unwrap();
+    assert_eq!(activity.borrow().approvals, 1);
+    assert_eq!(rig.pending().await, 2);
+    assert_eq!(rig.sessions.asked_by(&"appr_2".into()).await.unwrap(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_steer_whose_end_was_lost_is_given_back_and_said_in_no_other_turn() {
+    let steer = Pending::Steer {
+        key: "s".to_owned(),
+        turn: Some("turn_1".into()),
+        content: vec![Block::Text("and the tests".to_owned())],
+    };
+    let rig = Rig::with(vec![started(), ended(TerminalReason::StoreFailed)], vec![steer]).await;
+    let (_, told) = rig.load().await;
+    assert!(
+        matches!(&told[..], [Event::Warning { code, message }]
+            if code == "steer_unsettled" && message.ends_with(": and the tests")),
+        "{told:?}"
+    );
+    assert_eq!(rig.pending().await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_steer_of_a_cut_turn_is_given_back_by_its_end() {
+    let steer = Pending::Steer {
+        key: "s".to_owned(),
+        turn: Some("turn_1".into()),
+        content: vec![Block::Text("and the tests".to_owned())],
+    };
+    let rig = Rig::with(vec![started()], vec![steer]).await;
+    let (_, told) = rig.load().await;
+    assert!(
+        matches!(&told[..], [Event::TurnEnded(end)] if end.unused_steers.len() == 1),
+        "{told:?}"
+    );
+    assert_eq!(rig.pending().await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_about_a_call_that_is_not_open_is_closed() {
+    let rig = Rig::with(
+        vec![started(), asked(), ended(TerminalReason::StoreFailed)],
+        Vec::new(),
+    )
+    .await;
+    let (open, told) = rig.load().await;
+    assert!(open.is_empty());
+    assert!(
+        matches!(
+            &told[..],
+            [Event::ApprovalResolved {
+                by: Settler::Cancel,
+                ..
+            }]
+        ),
+        "{told:?}"
+    );
+    assert_eq!(rig.sessions.activity().borrow().approvals, 0);
+    assert_eq!(rig.pending().await, 0);
+}
