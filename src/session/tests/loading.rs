@@ -56,7 +56,10 @@ impl Profiles for Plain {
         Profile {
             models: Arc::new(NoModels),
             system: "".into(),
-            limits: Limits { max_steps: 1 },
+            limits: Limits {
+                max_steps: 1,
+                ..Limits::default()
+            },
             rules: Rules::default(),
             approval_timeout: None,
             on_cancel: crate::workspace::OnCancel::default(),

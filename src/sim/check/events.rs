@@ -19,6 +19,9 @@ type Verdictless = Result<(), String>;
 /// R-CANCEL, in virtual ms: no tool that may finish, one that may.
 const CANCEL_MS: (i64, i64) = (100, 12_100);
 
+/// Continues of one turn that take no step: a larger output limit, 3 continuations, 2 empty answers, 5 pauses.
+const CONTINUES: u32 = 1 + 3 + 2 + 5;
+
 impl Checker {
     /// An event is shown.
     pub(in crate::sim) fn pass(&mut self, envelope: &Envelope) {
@@ -142,7 +145,7 @@ impl Checker {
             Event::Transition { .. } => {
                 let known = seen.turns.entry(of_turn()?.clone()).or_default();
                 known.transitions += 1;
-                if known.transitions > self.max_steps {
+                if known.transitions > self.max_steps + CONTINUES {
                     return Err(format!("I13: {} steps of {}", known.transitions, self.max_steps));
                 }
             }
