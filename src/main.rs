@@ -1,6 +1,7 @@
 //! The binary: arguments, logging, runtime, exit code.
 
 use std::ffi::OsStr;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::exit;
 
@@ -41,8 +42,11 @@ fn client(command: Command, shared: &Shared) -> std::io::Result<i32> {
     Ok(code)
 }
 
+const BY_HAND: &str = "agentls: waiting for an editor on stdin (Ctrl-C ends this; try `agentls chat`)\n";
+
 /// Serves an editor. Stdout is moved aside before anything could print to it.
 fn serve(shared: &Shared) -> std::io::Result<i32> {
+    let by_hand = std::io::stdin().is_terminal();
     let stdio = transport::claim().map_err(std::io::Error::other)?;
     transport::raise_open_files();
     let source = source(shared);
@@ -58,6 +62,10 @@ fn serve(shared: &Shared) -> std::io::Result<i32> {
     let logging = observe::init(&settings.logging, &redactor);
     if let Err(error) = &logging {
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("agentls: {error}\n"));
+    }
+    if by_hand {
+        // Without a word it would look as if it hung.
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), BY_HAND.as_bytes());
     }
     let options = ServeOptions {
         home: source.env.home().map(ToOwned::to_owned),

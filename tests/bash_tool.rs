@@ -406,7 +406,7 @@ async fn a_stubborn_command_is_killed_in_time_though_it_floods() {
 #[tokio::test]
 async fn finish_lets_a_command_come_to_its_end() {
     let mut session = Session::new();
-    session.cx.workspace.shared().set_on_cancel(OnCancel::Finish);
+    session.cx.workspace.set_on_cancel(OnCancel::Finish);
     // More than a pipe holds, which nobody reads live any more.
     let command = "echo ready; sleep 0.3; head -c 1000000 /dev/zero | tr '\\0' x; echo finished";
     let (output, _) = cancelled(&mut session, command, None).await;

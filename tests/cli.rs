@@ -10,7 +10,8 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -198,7 +199,7 @@ fn run_gives_the_answer_and_nothing_else_on_stdout() {
     world
         .run(&["run", "-p", "hi", "--session", "ses_none"])
         .is(1)
-        .complains("ses_none");
+        .complains("unknown session ses_none: `agentls sessions` tells which there are");
     let failed = world.run(&["run", "-p", "fail"]);
     failed
         .is(1)
@@ -375,6 +376,10 @@ fn doctor_looks_and_tells_no_secret() {
     );
     world.configure("[agent.default]\nprovider = \"nobody\"\n");
     world.run(&["doctor", "--offline"]).is(1).says("✗ ").says("→ ");
+    // Nothing is configured: that is told, and not as if all were well.
+    world.configure("");
+    let offline = world.run(&["doctor", "--offline"]);
+    offline.is(0).says("! provider").says("It works, but");
 }
 
 /// Answers every request with `head` and `body`; the requests' heads come out.
@@ -454,4 +459,306 @@ fn the_rest_of_the_command_line() {
     // The store cannot be made there, and it is said why.
     assert_ne!(done.code, Some(0));
     assert_ne!(done.err, "");
+}
+
+#[test]
+fn what_cannot_be_written_is_no_success() {
+    let world = World::with(hello());
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for args in [
+        &["run", "-p", "hi"][..],
+        &["run", "--json", "-p", "hi"],
+        &["config", "schema"],
+        &["completions", "bash"],
+    ] {
+        let output = world.command(args).stdout(full()).stderr(Stdio::piped()).output();
+        Done::of(&output.unwrap()).is(1).complains("No space left");
+    }
+}
+
+#[test]
+fn a_run_ends_when_nobody_reads_its_json() {
+    let world = World::with(hello());
+    let mut child = world
+        .command(&["run", "--json", "-p", "slow"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut byte = [0];
+    child.stdout.take().unwrap().read_exact(&mut byte).unwrap();
+    let start = Instant::now();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_slip_of_the_pen_loosens_nothing() {
+    let world = World::with(hello());
+    world
+        .run(&["run", "-y", "--mode", "pln", "-p", "write"])
+        .is(2)
+        .complains("'plan'");
+    world
+        .run(&["run", "-y", "--config", "gone.toml", "-p", "write"])
+        .is(1)
+        .complains("there is no file gone.toml");
+    assert!(!world.path("work/new.txt").exists());
+}
+
+#[test]
+fn a_server_at_a_terminal_says_what_it_waits_for() {
+    let world = World::new();
+    for args in [&[][..], &["serve"]] {
+        let mut serve = world.terminal(args, &[], 80);
+        serve.sees("waiting for an editor on stdin");
+        serve.keys("\u{4}");
+        serve.ends();
+    }
+    // An editor's server says nothing.
+    let output = world.command(&["serve"]).output().unwrap();
+    assert_eq!(Done::of(&output).err, "");
+}
+
+/// A program at a pseudo-terminal.
+struct Terminal {
+    child: Child,
+    keyboard: fs::File,
+    screen: Receiver<Vec<u8>>,
+    escapes: u32,
+    /// All that was shown and not yet looked at, without escape sequences.
+    shown: String,
+    part: Vec<u8>,
+}
+
+impl Terminal {
+    fn start(mut command: Command, columns: u16) -> Self {
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let path = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
+        let theirs = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+        let size = rustix::termios::Winsize {
+            ws_row: 30,
+            ws_col: columns,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        rustix::termios::tcsetwinsize(&theirs, size).unwrap();
+        let child = command
+            .stdin(theirs.try_clone().unwrap())
+            .stdout(theirs.try_clone().unwrap())
+            .stderr(theirs)
+            .spawn()
+            .unwrap();
+        // The command keeps the other end of the terminal open.
+        drop(command);
+        let keyboard = fs::File::from(ours);
+        let mut output = keyboard.try_clone().unwrap();
+        let (sender, screen) = channel();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4_096];
+            while let Ok(n) = output.read(&mut bytes) {
+                if n == 0 || sender.send(bytes[..n].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            child,
+            keyboard,
+            screen,
+            escapes: 0,
+            shown: String::new(),
+            part: Vec::new(),
+        }
+    }
+
+    fn keys(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until `text` is shown; what came before it and with it.
+    #[track_caller]
+    fn sees(&mut self, text: &str) -> String {
+        let patience = Instant::now() + Duration::from_secs(20);
+        loop {
+            if let Some(at) = self.shown.find(text) {
+                return self.shown.drain(..at + text.len()).collect();
+            }
+            let left = patience.saturating_duration_since(Instant::now());
+            match self.screen.recv_timeout(left) {
+                Ok(bytes) => self.show(&bytes),
+                Err(RecvTimeoutError::Timeout) => panic!("no {text:?} in {:?}", self.shown),
+                Err(RecvTimeoutError::Disconnected) => panic!("ended without {text:?}: {:?}", self.shown),
+            }
+        }
+    }
+
+    fn show(&mut self, bytes: &[u8]) {
+        self.part.extend_from_slice(bytes);
+        loop {
+            let (length, text) = match self.part.as_slice() {
+                [] => return,
+                [0x1b, b'[', rest @ ..] => match rest.iter().position(|byte| (0x40..0x7f).contains(byte)) {
+                    Some(end) => (end + 3, ""),
+                    None => return,
+                },
+                [0x1b] => return,
+                [0x1b, ..] => (2, ""),
+                part => {
+                    let end = part.iter().position(|byte| *byte == 0x1b).unwrap_or(part.len());
+                    let valid = std::str::from_utf8(&part[..end]);
+                    let valid = valid
+                        .unwrap_or_else(|error| std::str::from_utf8(&part[..error.valid_up_to()]).unwrap());
+                    (valid.len(), valid)
+                }
+            };
+            if length == 0 {
+                return;
+            }
+            self.escapes += u32::from(self.part[0] == 0x1b);
+            self.shown.push_str(text);
+            self.part.drain(..length);
+        }
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    fn ends(mut self) -> i32 {
+        // Whatever it still says is read, so that it is never held up.
+        while self.screen.recv_timeout(Duration::from_secs(20)).is_ok() {}
+        self.child.wait().unwrap().code().unwrap()
+    }
+}
+
+impl World {
+    fn terminal(&self, args: &[&str], env: &[(&str, &str)], columns: u16) -> Terminal {
+        let mut command = self.command(args);
+        command.env("TERM", "xterm").envs(env.iter().copied());
+        Terminal::start(command, columns)
+    }
+}
+
+#[test]
+fn chat_asks_by_keys_and_enter_alone_allows_nothing() {
+    let world = World::with(hello());
+    let mut chat = world.terminal(&["chat"], &[], 80);
+    chat.sees("/help lists commands");
+    chat.sees("› ");
+    chat.keys("write it\r");
+    chat.sees("? Write new.txt");
+    chat.sees("+hello");
+    chat.sees("y yes");
+    // Neither Enter nor pasted text answers; e says what it lacks.
+    chat.keys("\r\r\u{1b}[200~yyy\r\u{1b}[201~");
+    chat.keys("e");
+    chat.sees("no editor is chosen: set VISUAL or EDITOR");
+    assert!(!world.path("work/new.txt").exists());
+    chat.sees("y yes");
+    chat.keys("n");
+    chat.sees("no, because");
+    chat.keys("not here\r");
+    chat.sees("denied: Write new.txt");
+    chat.sees("Denied by user: not here");
+    chat.sees("That was it.");
+    assert!(!world.path("work/new.txt").exists());
+    chat.sees("› ");
+    chat.keys("slow\r");
+    chat.sees("word word");
+    chat.keys("\u{3}");
+    chat.sees("■ cancelled");
+    chat.sees("› ");
+    chat.keys("/quit\r");
+    assert_eq!(chat.ends(), 0);
+}
+
+#[test]
+fn a_dumb_terminal_gets_text_only() {
+    let world = World::with(hello());
+    let mut chat = world.terminal(&["chat"], &[("TERM", "dumb")], 80);
+    chat.sees("› ");
+    chat.keys("write it\n");
+    chat.sees("y yes");
+    chat.keys("n");
+    chat.sees("no, because");
+    chat.keys("\r");
+    chat.sees("Denied by user");
+    chat.sees("That was it.");
+    chat.sees("› ");
+    chat.keys("/load 99\n");
+    chat.sees("no session has that number; /sessions lists them");
+    chat.sees("› ");
+    assert_eq!(chat.escapes, 0);
+    chat.keys("/quit\n");
+    assert_eq!(chat.ends(), 0);
+}
+
+#[test]
+fn the_input_of_a_call_is_changed_in_an_editor() {
+    let world = World::with(hello());
+    let editor = world.path("editor");
+    fs::write(&editor, "#!/bin/sh\n. \"$EDITS\"\n").unwrap();
+    fs::set_permissions(&editor, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let edits = world.path("edits");
+    let does = |script: &str| fs::write(&edits, script).unwrap();
+    let (editor, edits) = (editor.to_str().unwrap(), edits.to_str().unwrap());
+    let mut chat = world.terminal(&["chat"], &[("VISUAL", editor), ("EDITS", edits)], 100);
+    chat.sees("› ");
+    chat.keys("write it\r");
+    chat.sees("e edit   s yes, this session");
+    // What is not an object is not sent, and not lost.
+    does("echo '{' > \"$1\"");
+    chat.keys("e");
+    chat.sees("your change is no JSON");
+    chat.sees("e edit   s yes, this session");
+    does("cat \"$1\" > seen; echo '{\"path\": \"other.txt\", \"content\": \"mine\"}' > \"$1\"");
+    chat.keys("e");
+    chat.sees("? write_file, as you changed it");
+    chat.sees("content: mine");
+    assert_eq!(fs::read_to_string(world.path("work/seen")).unwrap(), "{\n");
+    // No rule goes with it.
+    let keys = chat.sees("e edit");
+    assert!(keys.contains("y yes") && !keys.contains("this session"), "{keys}");
+    assert!(!world.path("work/other.txt").exists());
+    chat.keys("sa\ry");
+    chat.sees("allowed");
+    chat.sees("+mine");
+    chat.sees("That was it.");
+    assert_eq!(fs::read_to_string(world.path("work/other.txt")).unwrap(), "mine");
+    assert!(!world.path("work/new.txt").exists());
+    chat.sees("› ");
+    // Unchanged, or given up: asked as before.
+    chat.keys("write it\r");
+    chat.sees("e edit   s yes, this session");
+    does("cat \"$1\" > seen");
+    chat.keys("e");
+    chat.sees("nothing was changed");
+    chat.sees("e edit   s yes, this session");
+    let seen: Value = serde_json::from_slice(&fs::read(world.path("work/seen")).unwrap()).unwrap();
+    assert_eq!(seen, json!({"path": "new.txt", "content": "hello\n"}));
+    does("exit 1");
+    chat.keys("e");
+    chat.sees("has failed (exit status: 1); the call is as it was");
+    chat.sees("e edit   s yes, this session");
+    chat.keys("y");
+    chat.sees("That was it.");
+    assert_eq!(fs::read_to_string(world.path("work/new.txt")).unwrap(), "hello\n");
+    chat.sees("› ");
+    // Who is told to end while the editor is open ends it too.
+    fs::remove_file(world.path("work/new.txt")).unwrap();
+    chat.keys("write it\r");
+    chat.sees("e edit   s yes, this session");
+    does("echo $$ > pid; echo opened; exec sleep 600");
+    chat.keys("e");
+    chat.sees("opened");
+    let editor = fs::read_to_string(world.path("work/pid")).unwrap();
+    let pid = chat.child.id().to_string();
+    Command::new("kill").args(["-TERM", &pid]).status().unwrap();
+    assert_eq!(chat.ends(), 0);
+    let alive = PathBuf::from(format!("/proc/{}", editor.trim())).exists();
+    assert!(!alive, "the editor is gone");
+    assert!(!world.path("work/new.txt").exists());
+    let left = fs::read_dir(world.path("tmp")).unwrap().count();
+    assert_eq!(left, 0, "the file that was edited is gone");
 }

@@ -86,6 +86,33 @@ pub fn neutralise(text: &str) -> std::borrow::Cow<'_, str> {
     clean.into()
 }
 
+/// Text that a person is asked about, safe to show: every control character is made visible and nothing is taken
+/// out, so that what is approved is what is read (R-SEC). Tabs and line feeds stay, also those after a carriage
+/// return.
+pub fn reveal(text: &str) -> std::borrow::Cow<'_, str> {
+    use std::fmt::Write;
+    let harmless = |c: char| matches!(c, '\n' | '\t') || !(c.is_control() || is_bidi_control(c));
+    if text.chars().all(harmless) {
+        return text.into();
+    }
+    let mut clear = String::with_capacity(text.len() + 16);
+    let mut chars = text.chars().peekable();
+    while let Some(ch) = chars.next() {
+        match ch {
+            '\r' if chars.peek() == Some(&'\n') => {}
+            _ if harmless(ch) => clear.push(ch),
+            // Unicode has a picture for each of the old controls.
+            '\0'..='\u{1f}' => clear.push(char::from_u32(0x2400 + u32::from(ch)).unwrap_or('\u{fffd}')),
+            '\u{7f}' => clear.push('\u{2421}'),
+            _ => {
+                // Writing to a string cannot fail.
+                let _ = write!(clear, "<U+{:04X}>", u32::from(ch));
+            }
+        }
+    }
+    clear.into()
+}
+
 /// Controls that reorder what a reader sees (the "Trojan source" set).
 fn is_bidi_control(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -94,9 +121,10 @@ fn is_bidi_control(c: char) -> bool {
 fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match chars.next() {
         Some('[') => skip_csi(chars),
-        // Strings (OSC, DCS, APC, PM, SOS) run to BEL or ESC \.
+        // Strings (OSC, DCS, APC, PM, SOS) run to BEL or ESC \; one that never ends takes its line with it, not all
+        // that follows.
         Some(']' | 'P' | '_' | '^' | 'X') => {
-            while let Some(ch) = chars.next() {
+            while let Some(ch) = chars.next_if(|ch| *ch != '\n') {
                 if ch == '\u{7}' || ch == '\u{9c}' {
                     return;
                 }
@@ -145,8 +173,24 @@ mod tests {
             ("\u{1b}(Bx", "x"),
             ("unfinished \u{1b}[", "unfinished "),
             ("evil\u{202e}txt", "eviltxt"),
+            ("a\u{1b}]no end\nb\u{1b}Pno end\r\nc", "a\nb\nc"),
         ] {
             assert_eq!(neutralise(raw), clean, "{raw:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_hides_from_the_one_who_is_asked() {
+        for (raw, clear) in [
+            ("plain\ttext\r\n", "plain\ttext\n"),
+            (
+                "true \u{1b}] ; rm -r x ; echo \u{7} fine",
+                "true ␛] ; rm -r x ; echo ␇ fine",
+            ),
+            ("a\rb\0\u{7f}", "a␍b␀␡"),
+            ("\u{9b}31m\u{202e}txt", "<U+009B>31m<U+202E>txt"),
+        ] {
+            assert_eq!(reveal(raw), clear, "{raw:?}");
         }
     }
 

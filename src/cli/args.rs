@@ -28,8 +28,8 @@ pub struct Shared {
     /// Ask this model.
     #[arg(long, global = true, value_name = "NAME")]
     pub model: Option<String>,
-    /// How freely the agent may act: plan, ask, autoEdit or full.
-    #[arg(long, global = true, value_name = "MODE")]
+    /// How freely the agent may act.
+    #[arg(long, global = true, value_name = "MODE", value_parser = ["plan", "ask", "autoEdit", "full"])]
     pub mode: Option<String>,
     /// What to log: off, error, warn, info, debug, trace, or a filter.
     #[arg(long, global = true, value_name = "LEVEL")]
@@ -181,6 +181,10 @@ mod tests {
         assert_eq!((dir, r#continue), (Some("src".into()), true));
         assert!(parse("agentls chat -c --session x").is_err());
         assert!(parse("agentls run").is_err(), "a prompt is needed");
+        assert!(
+            parse("agentls run -p hi --mode fast").is_err(),
+            "never a freer mode than was meant"
+        );
         let run = parse("agentls run -p hi --model m --json").unwrap();
         assert_eq!(run.shared.model.as_deref(), Some("m"));
         let sessions = parse("agentls sessions search a b --json").unwrap();

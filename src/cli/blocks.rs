@@ -2,8 +2,9 @@
 //!
 //! Pure: values of the protocol in, painted lines out. Everything from outside is made safe here.
 
-use super::highlight::diff_line;
-use super::style::{Ink, Painter, duration, fit, width, wrap};
+use super::client::in_our_words;
+use super::highlight::diff_ink;
+use super::style::{Ink, Painter, duration, fit, pieces, width, wrap};
 use crate::base::text;
 use crate::protocol::{
     ApprovalRequestedNotification, ErrorData, PlanItem, PlanStatus, Risk, ToolCallNotification,
@@ -46,7 +47,7 @@ pub(super) fn result_lines(painter: Painter, width: usize, output: &str) -> Vec<
     lines
 }
 
-/// A unified diff in colours; `whole` or its beginning.
+/// A unified diff in colours: `whole`, or the beginnings of its first lines and how much is left out.
 pub(super) fn diff_lines(painter: Painter, width: usize, diff: &str, whole: bool) -> Vec<String> {
     let clean = text::neutralise(diff);
     let files = clean.lines().filter(|line| line.starts_with("+++ ")).count();
@@ -63,12 +64,19 @@ pub(super) fn diff_lines(painter: Painter, width: usize, diff: &str, whole: bool
     } else {
         DIFF_LINES
     };
-    let mut lines: Vec<String> = all[..shown]
-        .iter()
-        .map(|line| diff_line(painter, &fit(line, width.saturating_sub(2))))
-        .collect();
+    let room = width.saturating_sub(2);
+    let mut lines = Vec::new();
+    for line in &all[..shown] {
+        let paint =
+            |text: &str| diff_ink(line).map_or_else(|| text.to_owned(), |ink| painter.paint(ink, text));
+        match whole {
+            // Who is asked can see all of it, also what stands far to the right.
+            true => lines.extend(pieces(line, room).iter().map(|piece| paint(piece))),
+            false => lines.push(paint(&fit(line, room))),
+        }
+    }
     if all.len() > shown {
-        lines.push(painter.dim(&format!("… {} more lines (d shows all)", all.len() - shown)));
+        lines.push(painter.dim(&format!("… {} more lines", all.len() - shown)));
     }
     lines
 }
@@ -130,19 +138,22 @@ pub(super) fn tool_line(painter: Painter, width: usize, call: &ToolCallNotificat
     format!("{} {title} {took}\n", painter.paint(ink, mark))
 }
 
-/// A question about an effect, without its keys.
+/// A question about an effect, without its keys; and whether it says less than all.
 pub(super) fn question(
     painter: Painter,
     width: usize,
     asked: &ApprovalRequestedNotification,
     whole: bool,
-) -> String {
+) -> (String, bool) {
     let inner = width.saturating_sub(2);
-    let mut lines = Vec::new();
-    match &asked.diff {
-        Some(diff) => lines.extend(diff_lines(painter, width, diff, whole)),
-        None => lines.extend(input_lines(painter, inner, asked, whole)),
-    }
+    let lines_of = |whole| match &asked.diff {
+        Some(diff) => diff_lines(painter, width, diff, whole),
+        // A short command is its own head.
+        None if is_told_by_title(asked, inner) => Vec::new(),
+        None => input_lines(painter, inner, asked, whole),
+    };
+    let lines = lines_of(whole);
+    let cut = !whole && lines_of(true) != lines;
     let (risk, ink) = match asked.risk {
         Risk::Low => ("low risk", Ink::Dim),
         Risk::Medium => ("medium risk", Ink::Dim),
@@ -155,11 +166,19 @@ pub(super) fn question(
         painter.dim("·"),
         painter.dim(&why)
     );
-    frame(painter, width, &format!("? {}", asked.title), &lines, &foot)
+    let head = format!("? {}", asked.title);
+    (frame(painter, width, &head, &lines, &foot), cut)
 }
 
 fn width_of(text: &str) -> usize {
     width(text) + 5
+}
+
+/// Whether the head says all of the input: a command that fits.
+fn is_told_by_title(asked: &ApprovalRequestedNotification, room: usize) -> bool {
+    let command = asked.input.as_object().filter(|input| input.len() == 1);
+    let command = command.and_then(|input| input.get("command")?.as_str());
+    command == Some(asked.title.as_str()) && width(&asked.title) + 2 <= room
 }
 
 /// What a call without a diff would do: its command, or its arguments.
@@ -195,20 +214,48 @@ fn input_lines(
     if lines.len() > most {
         let more = lines.len() - most;
         lines.truncate(most);
-        lines.push(painter.dim(&format!("… {more} more lines (d shows all)")));
+        lines.push(painter.dim(&format!("… {more} more lines")));
     }
     lines
 }
 
-/// The keys that answer a question.
-pub(super) fn question_keys(painter: Painter, width: usize, rule: Option<&str>) -> String {
-    let key = |key: &str, says: &str| format!("{} {says}", painter.paint(Ink::BoldCyan, key));
-    let mut line = format!("  {}   {}", key("y", "yes"), key("n", "no"));
-    if let Some(rule) = rule {
-        let rule = fit(rule, width.saturating_sub(10));
-        line += &format!("   {}   {}", key("s", "yes, this session"), key("a", "always"));
-        line += &format!("\n  {}", painter.dim(&format!("s and a keep: {rule}")));
+/// Keys that are not always there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Keys {
+    /// `e`.
+    pub(super) edit: bool,
+    /// `d`.
+    pub(super) show: bool,
+}
+
+/// The keys that answer a question; folded between keys where they have no room.
+pub(super) fn question_keys(painter: Painter, columns: usize, rule: Option<&str>, more: Keys) -> String {
+    let mut keys = vec![("y", "yes"), ("n", "no")];
+    keys.extend(more.edit.then_some(("e", "edit")));
+    keys.extend(more.show.then_some(("d", "show all")));
+    if rule.is_some() {
+        keys.extend([("s", "yes, this session"), ("a", "always")]);
     }
+    let mut out = String::new();
+    let mut column = 0;
+    for (key, says) in keys {
+        let needed = 2 + width(key) + width(says);
+        if column > 0 && column + 1 + needed > columns {
+            out.push('\n');
+            column = 0;
+        }
+        out += &format!("  {} {says} ", painter.paint(Ink::BoldCyan, key));
+        column += needed + 2;
+    }
+    let mut line: String = out
+        .lines()
+        .map(|line| line.trim_end().to_owned() + "\n")
+        .collect();
+    if let Some(rule) = rule {
+        let rule = fit(rule, columns.saturating_sub(15));
+        line += &format!("  {}\n", painter.dim(&format!("s and a keep: {rule}")));
+    }
+    line.truncate(line.trim_end_matches('\n').len());
     line
 }
 
@@ -216,18 +263,16 @@ pub(super) fn question_keys(painter: Painter, width: usize, rule: Option<&str>) 
 pub(super) fn plan(painter: Painter, width: usize, items: &[PlanItem]) -> String {
     let mut out = format!("{}\n", painter.paint(Ink::Bold, "Plan"));
     for item in items {
-        let text = fit(&item.text, width.saturating_sub(4));
-        let line = match item.status {
-            PlanStatus::Pending => format!("  {} {text}", painter.dim("○")),
-            PlanStatus::InProgress => {
-                let mark = painter.paint(Ink::Yellow, "◐");
-                format!("  {mark} {}", painter.paint(Ink::Bold, &text))
-            }
-            PlanStatus::Completed => {
-                format!("  {} {}", painter.paint(Ink::Green, "●"), painter.dim(&text))
-            }
+        let (mark, ink) = match item.status {
+            PlanStatus::Pending => (painter.dim("○"), None),
+            PlanStatus::InProgress => (painter.paint(Ink::Yellow, "◐"), Some(Ink::Bold)),
+            PlanStatus::Completed => (painter.paint(Ink::Green, "●"), Some(Ink::Dim)),
         };
-        out += &(line + "\n");
+        let text = text::neutralise(&item.text);
+        for (number, line) in wrap(&text, width.saturating_sub(4)).iter().enumerate() {
+            let line = ink.map_or_else(|| line.clone(), |ink| painter.paint(ink, line));
+            out += &format!("  {} {line}\n", if number == 0 { &mark } else { " " });
+        }
     }
     out
 }
@@ -245,13 +290,14 @@ pub(super) fn error_card(painter: Painter, width: usize, error: &ErrorData) -> S
         code.as_str().unwrap_or("internal"),
         error.message
     );
-    let line = text::neutralise(&line);
+    let line = in_our_words(&text::neutralise(&line));
+    let action = in_our_words(error.user_action.as_deref().unwrap_or_default());
     let mut out = String::new();
     for (number, line) in wrap(&line, width.saturating_sub(2)).iter().enumerate() {
         let mark = if number == 0 { "✗ " } else { "  " };
         out += &format!("{}\n", painter.paint(Ink::Red, &format!("{mark}{line}")));
     }
-    for action in text::neutralise(error.user_action.as_deref().unwrap_or_default()).lines() {
+    for action in text::neutralise(&action).lines() {
         for (number, line) in wrap(action, width.saturating_sub(4)).iter().enumerate() {
             out += &format!("  {} {line}\n", if number == 0 { "→" } else { " " });
         }

@@ -75,6 +75,25 @@ fn said(complaint: &str) -> String {
     }
 }
 
+/// What the server tells clients to send, as a person at a terminal does it.
+const OUR_WORDS: [(&str, &str); 8] = [
+    ("agent/listSessions", "`agentls sessions`"),
+    ("agent/listModels", "/model"),
+    ("agent/setModel", "--model, or /model in a chat"),
+    ("agent/listGrants", "/grants"),
+    ("agent/resumeTurn", "/resume"),
+    ("agent/prompt", "a prompt"),
+    ("agent/steer", "what you type meanwhile"),
+    ("agent/cancel", "Ctrl-C"),
+];
+
+/// A line of the server for a person at a terminal: without the protocol's names.
+pub(super) fn in_our_words(line: &str) -> String {
+    OUR_WORDS
+        .iter()
+        .fold(line.to_owned(), |line, (theirs, ours)| line.replace(theirs, ours))
+}
+
 fn refused(error: &ErrorData) -> String {
     let mut line = error.message.clone();
     if let Some(cause) = &error.cause {
@@ -83,7 +102,7 @@ fn refused(error: &ErrorData) -> String {
     if let Some(action) = &error.user_action {
         line += &format!("\n{action}");
     }
-    line
+    in_our_words(&line)
 }
 
 /// What the server said.
@@ -232,6 +251,12 @@ impl Client {
         }
     }
 
+    /// Gives back what [`Self::next`] gave; it comes again, before all that has not come yet.
+    pub(super) fn give_back(&mut self, said: impl IntoIterator<Item = Incoming>) {
+        let later = std::mem::replace(&mut self.kept, said.into_iter().collect());
+        self.kept.extend(later);
+    }
+
     /// The server's process id.
     pub(super) fn pid(&self) -> Option<u32> {
         self.child.id()
@@ -350,9 +375,9 @@ fn result(mut message: Value) -> Result<Value, ClientError> {
     }
     match serde_json::from_value::<ErrorData>(error["data"].clone()) {
         Ok(data) => Err(ClientError::Refused(Box::new(data))),
-        Err(_) => Err(ClientError::Failed(
-            error["message"].as_str().unwrap_or("no reason given").to_owned(),
-        )),
+        Err(_) => Err(ClientError::Failed(in_our_words(
+            error["message"].as_str().unwrap_or("no reason given"),
+        ))),
     }
 }
 

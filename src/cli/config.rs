@@ -1,19 +1,16 @@
 //! `agentls config`: the schema, and what is wrong in the files.
 
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::Path;
 
-use super::screen::Screen;
+use super::screen::{Screen, print};
 use super::style::Ink;
 use crate::config::{ConfigSource, Diagnostic, Severity, schema};
 
 /// Prints the JSON Schema of a configuration file.
-pub(super) fn print_schema() -> i32 {
-    let text = serde_json::to_string_pretty(&schema()).unwrap_or_default();
-    // Who stops reading has enough.
-    let _ = writeln!(std::io::stdout(), "{text}");
-    0
+pub(super) fn print_schema() -> std::io::Result<i32> {
+    print(&format!("{:#}\n", schema()))?;
+    Ok(0)
 }
 
 /// Prints what is wrong, one problem a line; the exit code: 1 when there is an error.

@@ -47,6 +47,7 @@ pub(super) async fn doctor(offline: bool, source: &ConfigSource, launch: &Launch
         source,
         home: source.env.home().map(Path::to_path_buf),
         failed: false,
+        warned: false,
     };
     let version = concat!("agentls ", env!("CARGO_PKG_VERSION"));
     let painter = doctor.screen.painter;
@@ -63,6 +64,10 @@ pub(super) async fn doctor(offline: bool, source: &ConfigSource, launch: &Launch
     doctor.screen.gap();
     let verdict = match doctor.failed {
         true => painter.paint(Ink::Red, "Something does not work; the arrows say what to do."),
+        false if doctor.warned => painter.paint(
+            Ink::Yellow,
+            "It works, but for what is marked with an exclamation mark.",
+        ),
         false => painter.paint(Ink::Green, "All that is needed works."),
     };
     doctor.screen.line(&verdict);
@@ -74,6 +79,7 @@ struct Doctor<'a> {
     source: &'a ConfigSource,
     home: Option<PathBuf>,
     failed: bool,
+    warned: bool,
 }
 
 impl Doctor<'_> {
@@ -86,6 +92,7 @@ impl Doctor<'_> {
             State::Fail => painter.paint(Ink::BoldRed, "✗"),
         };
         self.failed |= state == State::Fail;
+        self.warned |= state == State::Warn;
         self.screen.status("");
         self.screen
             .entry(&format!("{mark} {name:<NAMES$} "), NAMES + 3, finding);
@@ -127,15 +134,14 @@ impl Doctor<'_> {
             Some(problem) if is_error(problem) => State::Fail,
             Some(_) => State::Warn,
         };
-        self.tell(state, "configuration", &named, None);
-        if let Some(problem) = first {
-            let more = match problems.len() {
-                1 => String::new(),
-                count => format!(" (and {} more)", count - 1),
-            };
-            let todo = format!("{problem}{more}\nagentls config check  tells all");
-            self.tell(state, "", "it has problems", Some(&todo));
-        }
+        let todo = first.map(|problem| match problems.len() {
+            1 => problem.to_string(),
+            count => format!(
+                "{problem}\nand {} more; `agentls config check` tells all",
+                count - 1
+            ),
+        });
+        self.tell(state, "configuration", &named, todo.as_deref());
         let own = folder.join(".agentls/config.toml");
         if own.is_file() && !loaded.trusted {
             self.tell(
@@ -246,13 +252,19 @@ impl Doctor<'_> {
                 );
             }
             Some([]) => self.tell(
-                State::Warn,
+                State::Fail,
                 "provider",
                 "a local Ollama is running and has no model",
                 Some("ollama pull qwen3"),
             ),
-            None => self.tell(
+            None if offline => self.tell(
                 State::Warn,
+                "provider",
+                "none is configured and no key is in the environment; a local Ollama was not looked for (--offline)",
+                Some(WAYS),
+            ),
+            None => self.tell(
+                State::Fail,
                 "provider",
                 "none is configured, no key is in the environment, and no local Ollama answers",
                 Some(WAYS),
@@ -325,12 +337,12 @@ impl Doctor<'_> {
 
     fn editors(&mut self) {
         for (program, name, about) in [
+            ("nvim", "Neovim", "its vim.lsp can start `agentls`"),
             (
-                "nvim",
-                "Neovim",
-                "the plugin is in editors/nvim; :checkhealth agentls looks further",
+                "code",
+                "VS Code",
+                "an extension with vscode-languageclient can start `agentls`",
             ),
-            ("code", "VS Code", "the extension is in editors/vscode"),
         ] {
             match self.on_path(program) {
                 Some(path) => self.tell(State::Ok, name, &format!("{}: {about}", self.path(&path)), None),

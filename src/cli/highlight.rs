@@ -167,14 +167,18 @@ fn order(known: &str, word: &str) -> std::cmp::Ordering {
 }
 
 /// A line of a unified diff.
-pub(super) fn diff_line(painter: Painter, line: &str) -> String {
-    let ink = match line.as_bytes().first() {
-        Some(b'+') => Ink::Green,
-        Some(b'-') => Ink::Red,
-        Some(b'@') => Ink::Cyan,
-        _ => return line.to_owned(),
-    };
-    painter.paint(ink, line)
+fn diff_line(painter: Painter, line: &str) -> String {
+    diff_ink(line).map_or_else(|| line.to_owned(), |ink| painter.paint(ink, line))
+}
+
+/// The look of a line of a unified diff.
+pub(super) fn diff_ink(line: &str) -> Option<Ink> {
+    match line.as_bytes().first() {
+        Some(b'+') => Some(Ink::Green),
+        Some(b'-') => Some(Ink::Red),
+        Some(b'@') => Some(Ink::Cyan),
+        _ => None,
+    }
 }
 
 fn span(text: &str, part: impl Fn(char) -> bool) -> usize {
@@ -199,7 +203,14 @@ mod tests {
     use super::*;
 
     fn marked(lang: &str, line: &str) -> String {
-        let painted = highlight(Painter { colour: true }, lang, line);
+        let painted = highlight(
+            Painter {
+                colour: true,
+                dumb: false,
+            },
+            lang,
+            line,
+        );
         painted
             .replace("\u{1b}[0m", ">")
             .replace("\u{1b}[35m", "<k:")
@@ -228,7 +239,17 @@ mod tests {
         ] {
             assert_eq!(marked(lang, line), expected);
         }
-        assert_eq!(highlight(Painter { colour: false }, "rust", "let x"), "let x");
+        assert_eq!(
+            highlight(
+                Painter {
+                    colour: false,
+                    dumb: false
+                },
+                "rust",
+                "let x"
+            ),
+            "let x"
+        );
     }
 
     #[test]

@@ -106,6 +106,8 @@ pub(super) enum Meaning {
     Decide(Decision),
     /// No, and the reason is asked for.
     Deny,
+    /// Change the input.
+    Edit,
     /// Show the whole diff.
     Show,
     /// Cancel the turn.
@@ -120,6 +122,7 @@ pub(super) fn meaning(key: &Key, rule: bool) -> Meaning {
         Key::Char('s' | 'S') if rule => Meaning::Decide(Decision::AllowSession),
         Key::Char('a' | 'A') if rule => Meaning::Decide(Decision::AllowAlways),
         Key::Char('n' | 'N') => Meaning::Deny,
+        Key::Char('e' | 'E') => Meaning::Edit,
         Key::Char('d' | 'D') => Meaning::Show,
         Key::CtrlC => Meaning::Cancel,
         Key::Char(_)
@@ -187,19 +190,25 @@ pub(super) struct Keys {
     _raw: Raw,
 }
 
-struct Raw;
+struct Raw {
+    dumb: bool,
+}
 
 impl Raw {
-    fn enter() -> std::io::Result<Self> {
+    fn enter(dumb: bool) -> std::io::Result<Self> {
         crossterm::terminal::enable_raw_mode()?;
-        put("\u{1b}[?2004h\u{1b}[?25l");
-        Ok(Self)
+        if !dumb {
+            put("\u{1b}[?2004h\u{1b}[?25l");
+        }
+        Ok(Self { dumb })
     }
 }
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        put("\u{1b}[?25h\u{1b}[?2004l");
+        if !self.dumb {
+            put("\u{1b}[?25h\u{1b}[?2004l");
+        }
         let _ = crossterm::terminal::disable_raw_mode();
     }
 }
@@ -212,8 +221,8 @@ fn put(sequence: &str) {
 }
 
 impl Keys {
-    /// Takes the terminal over.
-    pub(super) fn open() -> std::io::Result<Self> {
+    /// Takes the terminal over; a dumb one is told nothing.
+    pub(super) fn open(dumb: bool) -> std::io::Result<Self> {
         #[expect(
             deprecated,
             reason = "sound for an owned descriptor; its successor is unsafe to call"
@@ -223,7 +232,7 @@ impl Keys {
             input,
             parser: Parser::default(),
             ready: VecDeque::new(),
-            _raw: Raw::enter()?,
+            _raw: Raw::enter(dumb)?,
         })
     }
 
@@ -300,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn only_four_letters_answer_a_question() {
+    fn only_letters_answer_a_question() {
         let all = (0..=255u8).map(|byte| Key::Char(char::from(byte))).chain([
             Key::Enter,
             Key::Paste("y".into()),
@@ -319,6 +328,7 @@ mod tests {
                     (Key::Char('s' | 'S'), true) => Meaning::Decide(Decision::AllowSession),
                     (Key::Char('a' | 'A'), true) => Meaning::Decide(Decision::AllowAlways),
                     (Key::Char('n' | 'N'), _) => Meaning::Deny,
+                    (Key::Char('e' | 'E'), _) => Meaning::Edit,
                     (Key::Char('d' | 'D'), _) => Meaning::Show,
                     (Key::CtrlC, _) => Meaning::Cancel,
                     _ => Meaning::Nothing,

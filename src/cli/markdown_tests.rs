@@ -4,8 +4,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-const PLAIN: Painter = Painter { colour: false };
-const COLOUR: Painter = Painter { colour: true };
+const PLAIN: Painter = Painter {
+    colour: false,
+    dumb: false,
+};
+const COLOUR: Painter = Painter {
+    colour: true,
+    dumb: false,
+};
 
 fn whole(painter: Painter, width: usize, text: &str) -> String {
     let mut markdown = Markdown::new(painter, width);

@@ -2,7 +2,8 @@
 //!
 //! They start a server of their own and talk to it over its stdin and stdout, as an editor does; they know
 //! the protocol and nothing behind it. In reading order: `client` is the connection; `turn` sees one turn
-//! through; `view` shows it by `blocks` and `markdown` on a `screen`; the commands stand beside them.
+//! through; `view` shows it by `blocks` and `markdown` on a `screen`; `edit` is the person's own editor; the
+//! commands stand beside them.
 
 mod args;
 mod blocks;
@@ -11,6 +12,7 @@ mod client;
 mod config;
 mod demo;
 mod doctor;
+mod edit;
 mod flow;
 mod highlight;
 mod keys;
@@ -66,6 +68,13 @@ async fn try_run(
             .filter(|dir| dir.is_dir())
             .ok_or_else(|| format!("{} is not a folder", dir.display()))
     };
+    // What was named must be there: its rules may forbid what the defaults allow.
+    let named = || match &shared.config {
+        Some(path) if !cwd.join(path).is_file() => {
+            Err(format!("--config: there is no file {}", path.display()))
+        }
+        _ => Ok(()),
+    };
     let launch = |dir, name| folder(dir).map(|folder| Launch::of(shared, folder, name));
     match command {
         Command::Serve { .. } => Err("a server is not started from here".into()),
@@ -80,6 +89,7 @@ async fn try_run(
                 None if r#continue => Which::Last,
                 None => Which::New,
             };
+            named()?;
             let launch = launch(dir, "agentls chat")?;
             Ok(chat::chat(which, launch, env, shared.config.as_deref(), terminal).await?)
         }
@@ -90,6 +100,7 @@ async fn try_run(
             yes,
             dir,
         } => {
+            named()?;
             let options = run::Options {
                 prompt,
                 json,
@@ -103,7 +114,7 @@ async fn try_run(
             Ok(sessions::sessions(command, json, launch(None, "agentls sessions")?, env).await?)
         }
         Command::Config { command } => Ok(match command {
-            ConfigCommand::Schema => config::print_schema(),
+            ConfigCommand::Schema => config::print_schema()?,
             ConfigCommand::Check { dir } => config::check(&mut stdout(), source, &folder(dir)?),
         }),
         Command::Doctor { offline } => {
@@ -114,8 +125,7 @@ async fn try_run(
             let mut command = Arguments::command();
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut command, env!("CARGO_PKG_NAME"), &mut text);
-            // Who stops reading has enough.
-            let _ = std::io::Write::write_all(&mut std::io::stdout(), &text);
+            screen::print(&String::from_utf8_lossy(&text))?;
             Ok(0)
         }
     }

@@ -1,6 +1,6 @@
 //! `agentls run -p "…"`: one prompt, for scripts. The answer on stdout, all else on stderr.
 
-use std::io::{IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Read};
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::chat::slash::content;
 use super::client::{Client, ClientError, Launch};
 use super::keys::Draft;
 use super::markdown::Markdown;
-use super::screen::Screen;
+use super::screen::{Screen, print};
 use super::style::Painter;
 use super::turn::{Answers, Signals, Turn, Wish};
 use super::view::View;
@@ -41,25 +41,30 @@ pub(super) struct Options {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RunError {
     #[error("the prompt cannot be read from stdin: {0}")]
-    Stdin(std::io::Error),
+    Stdin(io::Error),
+    #[error("the prompt on stdin is not UTF-8 text")]
+    NotText,
+    #[error("the output cannot be written: {0}")]
+    Stdout(io::Error),
     #[error("the prompt is empty")]
     Empty,
     #[error("signals cannot be listened to: {0}")]
-    Signals(std::io::Error),
+    Signals(io::Error),
     #[error(transparent)]
     Client(#[from] ClientError),
 }
 
 /// Runs it; the exit code.
 pub(super) async fn run(options: Options, launch: Launch, env: &Env) -> Result<i32, RunError> {
-    let mut signals = Signals::listen().map_err(RunError::Signals)?;
+    // First: a Ctrl-C while it is typed ends this as usual.
     let prompt = read_prompt(options.prompt)?;
+    let mut signals = Signals::listen().map_err(RunError::Signals)?;
     let mut client = Client::start(&launch).await?;
     let session = open(&mut client, options.session, &launch).await?;
-    let progress = std::io::stderr().is_terminal();
+    let progress = io::stderr().is_terminal();
     let painter = Painter::of(env, progress);
     let mut view = View::new(match options.json {
-        true => Screen::over(Box::new(std::io::sink()), false, || (81, 24), painter),
+        true => Screen::over(Box::new(io::sink()), false, || (81, 24), painter),
         false => Screen::stderr(progress, painter),
     });
     view.only_progress();
@@ -68,11 +73,17 @@ pub(super) async fn run(options: Options, launch: Launch, env: &Env) -> Result<i
         prompt: content(&prompt, &launch.folder),
     };
     let id = client.begin(method::PROMPT, &params).await?;
+    let mut written = Ok(true);
     let mut watch = |told: &ServerNotification| {
-        if options.json {
-            print_line(&json!({"method": told.method(), "params": told}));
+        if !options.json || !matches!(written, Ok(true)) {
+            return Wish::GoOn;
         }
-        Wish::GoOn
+        written = print_line(&json!({"method": told.method(), "params": told}));
+        // Whoever followed it is gone, so it does not go on unseen.
+        match written {
+            Ok(true) => Wish::GoOn,
+            Ok(false) | Err(_) => Wish::Cancel,
+        }
     };
     let turn = Turn {
         client: &mut client,
@@ -85,6 +96,7 @@ pub(super) async fn run(options: Options, launch: Launch, env: &Env) -> Result<i
             Answers::No(DENIED)
         },
         draft: &mut Draft::default(),
+        editor: None,
         watch: &mut watch,
     };
     let ended = turn.run(id).await?;
@@ -94,10 +106,12 @@ pub(super) async fn run(options: Options, launch: Launch, env: &Env) -> Result<i
         return Ok(INTERRUPTED);
     };
     let result = result?;
+    written.map_err(RunError::Stdout)?;
     match options.json {
         true => print_line(&json!({ "result": result })),
         false => print_answer(&result, env),
     }
+    .map_err(RunError::Stdout)?;
     Ok(exit_code(result.state))
 }
 
@@ -115,9 +129,12 @@ fn read_prompt(prompt: String) -> Result<String, RunError> {
     let prompt = match prompt.as_str() {
         "-" => {
             let mut text = String::new();
-            std::io::stdin()
+            io::stdin()
                 .read_to_string(&mut text)
-                .map_err(RunError::Stdin)?;
+                .map_err(|error| match error.kind() {
+                    io::ErrorKind::InvalidData => RunError::NotText,
+                    _ => RunError::Stdin(error),
+                })?;
             text
         }
         _ => prompt,
@@ -149,23 +166,28 @@ async fn open(client: &mut Client, session: Option<String>, launch: &Launch) -> 
 }
 
 /// For people it is drawn; for programs it is what the model wrote.
-fn print_answer(result: &PromptResult, env: &Env) {
+fn print_answer(result: &PromptResult, env: &Env) -> io::Result<bool> {
     if result.text.is_empty() {
-        return;
+        return Ok(true);
     }
-    let mut out = std::io::stdout();
-    let text = match out.is_terminal() {
+    let text = match io::stdout().is_terminal() {
         true => {
-            let width = Screen::stdout(true, Painter { colour: false }).width();
+            let width = Screen::stdout(
+                true,
+                Painter {
+                    colour: false,
+                    dumb: false,
+                },
+            )
+            .width();
             let mut markdown = Markdown::new(Painter::of(env, true), width);
             markdown.push(&result.text) + &markdown.finish()
         }
         false => format!("{}\n", text::neutralise(result.text.trim_end_matches('\n'))),
     };
-    // Who stops reading has enough.
-    let _ = out.write_all(text.as_bytes());
+    print(&text)
 }
 
-fn print_line(value: &Value) {
-    let _ = writeln!(std::io::stdout(), "{value}");
+fn print_line(value: &Value) -> io::Result<bool> {
+    print(&format!("{value}\n"))
 }

@@ -167,7 +167,7 @@ impl Screen {
 
     /// The line that does not stay; empty: none. Only on a terminal.
     pub(super) fn status(&mut self, text: &str) {
-        if !self.terminal || (text == self.status && self.drawn) {
+        if !self.terminal || self.painter.dumb || (text == self.status && self.drawn) {
             return;
         }
         let mut bytes = String::new();
@@ -191,7 +191,7 @@ impl Screen {
     pub(super) fn erase_to(&mut self, mark: Mark) -> bool {
         let size = (self.size)();
         let rows = self.row.saturating_sub(mark.row);
-        if !self.terminal || size != mark.size || rows + 2 > size.1 as u64 {
+        if !self.terminal || self.painter.dumb || size != mark.size || rows + 2 > size.1 as u64 {
             return false;
         }
         let mut bytes = String::new();
@@ -241,6 +241,16 @@ impl Screen {
     }
 }
 
+/// Writes to standard output for programs; false when nobody reads it any more, which is no failure.
+pub(super) fn print(text: &str) -> std::io::Result<bool> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 impl Drop for Screen {
     fn drop(&mut self) {
         self.status("");
@@ -248,9 +258,13 @@ impl Drop for Screen {
 }
 
 fn terminal_size() -> (usize, usize) {
-    crossterm::terminal::size().map_or((80, 24), |(columns, rows)| {
-        (usize::from(columns.max(20)), usize::from(rows.max(5)))
-    })
+    // One that does not know its size says 0.
+    let (columns, rows) = crossterm::terminal::size().unwrap_or_default();
+    let known = |size: u16, usual: usize, least: u16| match size {
+        0 => usual,
+        size => usize::from(size.max(least)),
+    };
+    (known(columns, 80, 20), known(rows, 24, 5))
 }
 
 #[cfg(test)]
@@ -276,7 +290,10 @@ pub(super) mod testing {
 
     impl Paper {
         pub(in crate::cli) fn screen(&self, terminal: bool) -> Screen {
-            let painter = Painter { colour: false };
+            let painter = Painter {
+                colour: false,
+                dumb: false,
+            };
             Screen::over(Box::new(self.clone()), terminal, || (40, 12), painter)
         }
 

@@ -45,14 +45,17 @@ impl Ink {
 pub(super) struct Painter {
     /// Whether colours are wanted.
     pub(super) colour: bool,
+    /// The terminal knows no escape sequences: nothing that was drawn can be taken off.
+    pub(super) dumb: bool,
 }
 
 impl Painter {
     /// Colours on a terminal, unless `NO_COLOR` or a dumb terminal says otherwise.
     pub(super) fn of(env: &Env, terminal: bool) -> Self {
-        let refused = env.non_empty("NO_COLOR").is_some() || env.get("TERM") == Some("dumb");
+        let dumb = env.get("TERM") == Some("dumb");
         Self {
-            colour: terminal && !refused,
+            colour: terminal && !dumb && env.non_empty("NO_COLOR").is_none(),
+            dumb,
         }
     }
 
@@ -97,6 +100,23 @@ pub(super) fn fit(line: &str, max: usize) -> String {
     }
     cut.push('…');
     cut
+}
+
+/// Cuts a line of text from outside into pieces of at most `max` columns, so that all of it is seen.
+pub(super) fn pieces(line: &str, max: usize) -> Vec<String> {
+    let max = max.max(8);
+    let (mut pieces, mut used) = (vec![String::new()], 0);
+    for ch in text::neutralise(line).replace('\t', "    ").chars() {
+        if used + char_width(ch) > max {
+            pieces.push(String::new());
+            used = 0;
+        }
+        used += char_width(ch);
+        if let Some(piece) = pieces.last_mut() {
+            piece.push(ch);
+        }
+    }
+    pieces
 }
 
 /// Folds text at word ends into lines of at most `max` columns; a longer word is cut.
@@ -169,6 +189,8 @@ mod tests {
         assert_eq!(fit("a\tlong line", 8), "a    lo…");
         assert_eq!(fit("\u{1b}[31mred", 9), "red");
         assert_eq!(width(&fit("日本語日本語", 7)), 7);
+        assert_eq!(pieces("+  日本語日本\tx", 9), ["+  日本語", "日本    x"]);
+        assert_eq!(pieces("", 9), [""]);
         assert_eq!(wrap("one two three", 9), ["one two", "three"]);
         assert_eq!(
             wrap("aaaaaaaaaaaaaaaaaaaa b", 8),
@@ -197,8 +219,17 @@ mod tests {
     fn obeys_no_color() {
         let plain = Env::of([("NO_COLOR", "1")]);
         assert!(!Painter::of(&plain, true).colour);
+        assert!(!Painter::of(&plain, true).dumb);
+        assert!(Painter::of(&Env::of([("TERM", "dumb")]), true).dumb);
         assert!(!Painter::of(&Env::default(), false).colour);
         assert!(Painter::of(&Env::default(), true).colour);
-        assert_eq!(Painter { colour: false }.paint(Ink::Red, "x"), "x");
+        assert_eq!(
+            Painter {
+                colour: false,
+                dumb: false
+            }
+            .paint(Ink::Red, "x"),
+            "x"
+        );
     }
 }

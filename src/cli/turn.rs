@@ -11,6 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::blocks;
 use super::client::{Client, ClientError, Incoming};
+use super::edit::{self, EditError, Editor};
 use super::keys::{Draft, Key, Keys, Meaning, deliberate, meaning};
 use super::style::{Ink, Painter};
 use super::view::View;
@@ -18,11 +19,13 @@ use crate::base::clock::{self, Instant};
 use crate::protocol::table::method;
 use crate::protocol::{
     ApprovalRequestedNotification, ApprovalRespondParams, CancelNotification, Decision, MessageBlock,
-    PromptContent, PromptResult, ServerNotification, SteerParams,
+    PromptContent, PromptResult, ReadContentParams, ReadContentResult, Risk, ServerNotification, SteerParams,
 };
 
 /// Two Ctrl-C within this time leave.
 pub(super) const TWICE: Duration = Duration::from_secs(2);
+/// How much of a cut input is asked for at once, in bytes.
+const PIECE: u64 = 1 << 20;
 /// How often the line that does not stay is drawn.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -88,6 +91,8 @@ pub(super) struct Turn<'a> {
     pub(super) answers: Answers,
     /// What is typed meanwhile and not sent; also steers that the turn did not use.
     pub(super) draft: &'a mut Draft,
+    /// Opens what is to be changed; none: nothing can be.
+    pub(super) editor: Option<&'a Editor>,
     /// Sees every notification before it is shown.
     pub(super) watch: &'a mut (dyn FnMut(&ServerNotification) -> Wish + Send),
 }
@@ -118,10 +123,21 @@ struct Desk {
     shown: Option<Instant>,
     /// The reason for a no, being typed.
     reason: Option<Draft>,
+    /// The first question's input is to be edited.
+    edit: bool,
+    /// It was edited.
+    edited: Option<Edited>,
     /// Requests under way: steers with their text, decisions with none.
     sent: HashMap<u64, Option<String>>,
     cancelled: Option<Instant>,
     leave: bool,
+}
+
+/// The input of a call as the person left it.
+struct Edited {
+    text: String,
+    /// What it says; none when that is not understood.
+    input: Option<Value>,
 }
 
 impl Turn<'_> {
@@ -129,8 +145,9 @@ impl Turn<'_> {
     pub(super) async fn run(mut self, id: u64) -> Result<Ended, ClientError> {
         let mut desk = Desk::default();
         // Without a terminal to read from there are no keys.
+        let dumb = self.view.screen.painter.dumb;
         let mut keys = match self.answers {
-            Answers::Person => Keys::open().ok(),
+            Answers::Person => Keys::open(dumb).ok(),
             Answers::Yes(_) | Answers::No(_) => None,
         };
         let mut tick = tokio::time::interval(TICK);
@@ -150,9 +167,15 @@ impl Turn<'_> {
                 incoming = self.client.next() => match incoming? {
                     Incoming::Notification(told) => self.told(&told, &mut desk).await?,
                     Incoming::Answer(answered, result) if answered == id => break Some(result),
-                    Incoming::Answer(answered, result) => self.answered(answered, result, &mut desk),
+                    Incoming::Answer(answered, result) => self.answered(answered, result, &mut desk).await?,
                 },
                 _ = tick.tick(), if animated => self.view.tick(),
+            }
+            if std::mem::take(&mut desk.edit) {
+                // The terminal is the editor's meanwhile.
+                drop(keys.take());
+                self.edit(&mut desk).await?;
+                keys = Keys::open(dumb).ok();
             }
             if desk.leave {
                 break None;
@@ -193,12 +216,14 @@ impl Turn<'_> {
                     .retain(|asked| asked.approval_id != resolved.approval_id);
                 if first.as_ref() == Some(&resolved.approval_id) {
                     desk.reason = None;
+                    desk.edited = None;
                     self.show_question(desk, false).await?;
                 }
             }
             ServerNotification::TurnEnded(ended) => {
                 desk.questions.clear();
                 desk.reason = None;
+                desk.edited = None;
                 for steer in &ended.unused_steers {
                     give_back(self.draft, &words(steer));
                 }
@@ -213,15 +238,32 @@ impl Turn<'_> {
 
     /// Shows the first question, or answers it where no person does.
     async fn show_question(&mut self, desk: &mut Desk, whole: bool) -> Result<(), ClientError> {
-        let Some(asked) = desk.questions.front().cloned() else {
+        let Some(mut asked) = desk.questions.front().cloned() else {
             desk.shown = None;
             return Ok(());
         };
-        self.view.ask(&asked, whole);
+        if let Some(input) = desk.input() {
+            // Its effect is not known here: it is shown as it stands, and no rule goes with it.
+            asked.title = format!("{}, as you changed it", asked.name);
+            asked.why = "your change was judged by nobody but you".to_owned();
+            asked.risk = Risk::High;
+            asked.input = input.clone();
+            (asked.diff, asked.rule) = (None, None);
+        }
+        let show = self.view.ask(&asked, whole);
         let painter: Painter = self.view.screen.painter;
         match self.answers {
             Answers::Person => {
-                let keys = blocks::question_keys(painter, self.view.screen.width(), asked.rule.as_deref());
+                let (width, rule) = (self.view.screen.width(), asked.rule.as_deref());
+                let keys = blocks::question_keys(
+                    painter,
+                    width,
+                    rule,
+                    blocks::Keys {
+                        edit: self.editor.is_some(),
+                        show,
+                    },
+                );
                 self.view.screen.line(&keys);
                 desk.shown = Some(clock::now());
                 Ok(())
@@ -256,12 +298,16 @@ impl Turn<'_> {
         if let (Some(asked), Some(shown)) = (desk.questions.front(), desk.shown) {
             let typing = self.draft.touched.filter(|_| !self.draft.text.is_empty());
             if deliberate(now, shown, typing) {
-                match meaning(key, asked.rule.is_some()) {
+                match meaning(key, asked.rule.is_some() && desk.input().is_none()) {
                     Meaning::Decide(decision) => self.decide(desk, decision, None).await?,
                     Meaning::Deny => {
                         desk.reason = Some(Draft::default());
+                        if self.view.screen.painter.dumb {
+                            self.view.note(Ink::Dim, "no, because (Enter: no reason)");
+                        }
                         self.show_reason(desk);
                     }
+                    Meaning::Edit => desk.edit = self.editor.is_some(),
                     Meaning::Show => self.show_question(desk, true).await?,
                     Meaning::Cancel | Meaning::Nothing => {}
                 }
@@ -294,7 +340,7 @@ impl Turn<'_> {
             approval_id: asked.approval_id.clone(),
             decision,
             feedback,
-            input: None,
+            input: desk.input().filter(|_| decision != Decision::Deny).cloned(),
             rule: None,
         };
         // The question stays the first until it is told to be resolved, but no key answers it twice.
@@ -317,7 +363,12 @@ impl Turn<'_> {
         Ok(())
     }
 
-    fn answered(&mut self, id: u64, result: Result<Value, ClientError>, desk: &mut Desk) {
+    async fn answered(
+        &mut self,
+        id: u64,
+        result: Result<Value, ClientError>,
+        desk: &mut Desk,
+    ) -> Result<(), ClientError> {
         match (desk.sent.remove(&id), result) {
             (Some(Some(text)), Ok(_)) => self.view.note(Ink::Cyan, &format!("› {text}")),
             (Some(Some(text)), Err(error)) => {
@@ -325,9 +376,117 @@ impl Turn<'_> {
                 give_back(self.draft, &text);
                 self.view.draft(&self.draft.text);
             }
-            (Some(None), Err(error)) => self.view.note(Ink::Yellow, &format!("! {error}")),
+            (Some(None), Err(error)) => {
+                self.view.note(Ink::Yellow, &format!("! {error}"));
+                // It was not decided, so it is still asked; settled elsewhere, it is told to be in a moment.
+                if matches!(self.answers, Answers::Person) {
+                    self.show_question(desk, false).await?;
+                }
+            }
             (Some(None), Ok(_)) | (None, _) => {}
         }
+        Ok(())
+    }
+
+    /// The first question's input goes to the editor and comes back; then it is asked again.
+    async fn edit(&mut self, desk: &mut Desk) -> Result<(), ClientError> {
+        let Some(asked) = desk.questions.front().cloned() else {
+            return Ok(());
+        };
+        let whole = self.whole_input(&asked).await?;
+        let text = match desk.edited.take() {
+            Some(edited) => edited.text,
+            None => edit::text(&whole),
+        };
+        match self.in_editor(&asked, &text, desk).await? {
+            _ if desk.leave => return Ok(()),
+            Err(why) => {
+                self.view.note(Ink::Yellow, &format!("! {why}"));
+            }
+            Ok(text) => match edit::input(&text) {
+                Ok(input) if input == whole => self.view.note(Ink::Dim, "nothing was changed"),
+                Ok(input) => {
+                    let input = Some(input);
+                    desk.edited = Some(Edited { text, input });
+                }
+                Err(why) => {
+                    self.view.note(Ink::Yellow, &format!("! {why}"));
+                    if !matches!(why, EditError::Empty) {
+                        desk.edited = Some(Edited { text, input: None });
+                    }
+                }
+            },
+        }
+        self.show_question(desk, false).await
+    }
+
+    /// What the person makes of `text`; what the server says meanwhile is kept.
+    async fn in_editor(
+        &mut self,
+        asked: &ApprovalRequestedNotification,
+        text: &str,
+        desk: &mut Desk,
+    ) -> Result<Result<String, EditError>, ClientError> {
+        let opened = match self.editor {
+            Some(editor) => editor.open(&asked.name, text),
+            None => Err(EditError::NotChosen),
+        };
+        let mut open = match opened {
+            Ok(open) => open,
+            Err(why) => return Ok(Err(why)),
+        };
+        self.view.note(
+            Ink::Dim,
+            &format!("waiting for `{}` to be closed …", open.command()),
+        );
+        let mut said = Vec::new();
+        let mut ended = None;
+        let closed = loop {
+            tokio::select! { biased;
+                closed = open.closed() => break closed,
+                // A Ctrl-C there is the editor's.
+                signal = self.signals.next() => if signal == Asked::Leave {
+                    desk.leave = true;
+                    break Err(EditError::Empty);
+                },
+                incoming = self.client.next(), if ended.is_none() => match incoming {
+                    Ok(incoming) => said.push(incoming),
+                    Err(error) => ended = Some(error),
+                },
+            }
+        };
+        if desk.leave {
+            open.end().await;
+        }
+        self.client.give_back(said);
+        match ended {
+            Some(error) => Err(error),
+            None => Ok(closed),
+        }
+    }
+
+    /// The input of the call; what was cut from it is asked for.
+    async fn whole_input(&mut self, asked: &ApprovalRequestedNotification) -> Result<Value, ClientError> {
+        let Some(more) = asked.more.get("input") else {
+            return Ok(asked.input.clone());
+        };
+        let mut text = String::new();
+        let mut offset = Some(0);
+        while let Some(from) = offset {
+            let params = ReadContentParams {
+                session_id: self.session.to_owned(),
+                reference: more.reference.clone(),
+                offset: from,
+                limit: Some(PIECE),
+            };
+            let piece: ReadContentResult = self.client.request(method::READ_CONTENT, &params).await?;
+            text.push_str(&piece.text);
+            offset = piece.next_offset;
+        }
+        serde_json::from_str(&text).map_err(|error| ClientError::NotUnderstood {
+            method: method::READ_CONTENT,
+            error,
+        })
     }
 
     async fn cancel(&mut self, desk: &mut Desk) -> Result<(), ClientError> {
@@ -350,6 +509,13 @@ impl Turn<'_> {
         };
         self.view.wait_for("cancelling");
         self.client.notify(method::CANCEL, &params).await
+    }
+}
+
+impl Desk {
+    /// The first question's input as the person changed it.
+    fn input(&self) -> Option<&Value> {
+        self.edited.as_ref()?.input.as_ref()
     }
 }
 

@@ -278,16 +278,17 @@ impl View {
         }
     }
 
-    /// Shows a question; its keys are another matter.
-    pub(super) fn ask(&mut self, asked: &ApprovalRequestedNotification, whole: bool) {
+    /// Shows a question; its keys are another matter. Whether it says less than all.
+    pub(super) fn ask(&mut self, asked: &ApprovalRequestedNotification, whole: bool) -> bool {
         self.end_reasoning();
         self.set(Doing::Nothing);
         if let Some(diff) = &asked.diff {
             self.asked.insert(asked.tool_call_id.clone(), diff.clone());
         }
-        let question = blocks::question(self.screen.painter, self.screen.width(), asked, whole);
+        let (question, cut) = blocks::question(self.screen.painter, self.screen.width(), asked, whole);
         self.screen.gap();
         self.screen.write(&question);
+        cut
     }
 
     fn text(&mut self, id: &str, offset: u64, piece: &str) {
@@ -536,7 +537,10 @@ impl View {
             parts.extend(ended.cost_usd.map(dollars));
             if let Some(usage) = self.usage.as_ref().filter(|usage| usage.context_window > 0) {
                 let percent = usage.context_used * 100 / usage.context_window;
-                parts.push(format!("context {percent} %"));
+                parts.push(match percent {
+                    0 => "context under 1 %".to_owned(),
+                    _ => format!("context {percent} %"),
+                });
             }
             self.note(Ink::Dim, &parts.join(" · "));
         }

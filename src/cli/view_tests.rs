@@ -176,6 +176,7 @@ fn escape_sequences_of_others_do_not_reach_the_terminal() {
         view.screen.painter,
         40,
         asked.rule.as_deref(),
+        blocks::Keys::default(),
     ));
     view.prompt(evil);
     drop(view);
@@ -186,11 +187,54 @@ fn escape_sequences_of_others_do_not_reach_the_terminal() {
 
 #[test]
 fn a_question_is_shown_with_its_rule_and_its_keys() {
-    let painter = super::super::style::Painter { colour: false };
-    let with = blocks::question_keys(painter, 60, Some("edit_file(a)"));
+    let painter = super::super::style::Painter {
+        colour: false,
+        dumb: false,
+    };
+    let with = blocks::question_keys(painter, 60, Some("edit_file(a)"), blocks::Keys::default());
     assert_eq!(
         with,
         "  y yes   n no   s yes, this session   a always\n  s and a keep: edit_file(a)"
     );
-    assert_eq!(blocks::question_keys(painter, 60, None), "  y yes   n no");
+    assert_eq!(
+        blocks::question_keys(painter, 60, None, blocks::Keys::default()),
+        "  y yes   n no"
+    );
+    assert_eq!(
+        blocks::question_keys(
+            painter,
+            39,
+            Some("edit_file(a)"),
+            blocks::Keys {
+                edit: true,
+                show: true
+            }
+        ),
+        "  y yes   n no   e edit   d show all\n  s yes, this session   a always\n  s and a keep: edit_file(a)"
+    );
+}
+
+#[test]
+fn nothing_stands_too_far_to_the_right_to_be_seen() {
+    let asked = |new: &str| {
+        let asked = told(
+            "agent/approvalRequested",
+            json!({"seq": 1, "approvalId": "a", "toolCallId": "c", "name": "write_file", "input": {}, "title": "Write a",
+                "cwd": "/", "risk": "medium", "why": "writes a",
+                "diff": format!("--- a\n+++ a\n@@ -1 +1 @@\n+{new}\n")}),
+        );
+        let ServerNotification::ApprovalRequested(asked) = asked else {
+            panic!("not asked");
+        };
+        let painter = super::super::style::Painter::of(&crate::config::Env::default(), false);
+        let (brief, cut) = blocks::question(painter, 40, &asked, false);
+        let (whole, more) = blocks::question(painter, 40, &asked, true);
+        assert!(!more);
+        (brief, cut, whole)
+    };
+    let (brief, cut, _) = asked("short");
+    assert!(!cut && brief.contains("+short"), "{brief}");
+    let (brief, cut, whole) = asked(&format!("ok{} evil()", " ".repeat(60)));
+    assert!(cut && !brief.contains("evil"), "{brief}");
+    assert!(whole.contains("evil()"), "{whole}");
 }

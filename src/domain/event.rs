@@ -225,6 +225,8 @@ pub struct Envelope {
     pub event: Event,
     /// The room it takes in the pipe; given back when it has been written.
     pub permit: Option<Permit>,
+    /// The client reads it in the page it is loading: stored, and not sent as well.
+    pub in_page: bool,
 }
 
 /// Where stored events go next. Called in order, from one thread; must not block.

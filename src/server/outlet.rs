@@ -41,6 +41,9 @@ impl Outlet for WireOutlet {
     fn pass(&mut self, mut envelope: Envelope) {
         let group = self.groups.of(envelope.session.as_str());
         let mut permit = envelope.permit.take();
+        if envelope.in_page {
+            return;
+        }
         if let Event::Delta(piece) = &envelope.event {
             for frame in delta::frames(&envelope, piece) {
                 self.outbox.push(Item::Mergeable {

@@ -13,6 +13,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+use super::cancels::Cancels;
 use super::command::{Command, Partial, Refused, Reply, SessionInfo, SessionMetrics, TurnOutcome};
 use super::house::{House, Profile};
 use super::sessions::Roll;
@@ -44,6 +45,9 @@ pub(super) struct Actor {
     /// Where it is listed as live.
     pub(super) roll: Arc<Roll>,
     pub(super) commands: mpsc::Receiver<Command>,
+    /// How many commands were taken.
+    pub(super) taken: u64,
+    pub(super) cancels: Arc<Cancels>,
     pub(super) state: SessionState,
     /// The number of the last event.
     pub(super) seq: u64,
@@ -68,6 +72,8 @@ pub(super) struct Actor {
     pub(super) last_used: Instant,
     /// Answers that wait until what they confirm is stored (I16).
     pub(super) answers: FuturesUnordered<BoxFuture<'static, ()>>,
+    /// What is recorded now is read by the client in the page that it is loading.
+    pub(super) in_page: bool,
     /// Something was granted since the grants were read.
     pub(super) granted: bool,
     /// The server ends.
@@ -123,6 +129,7 @@ type RoomAsked = Pin<Box<dyn Future<Output = Result<Room, StoreError>> + Send>>;
 
 /// What wakes the actor.
 enum Wake {
+    Cancel(Option<TurnId>),
     Command(Option<Command>),
     Room(Result<Room, StoreError>),
     Answered,
@@ -154,6 +161,8 @@ impl Actor {
             house,
             roll,
             commands,
+            taken: 0,
+            cancels: Arc::default(),
             state: SessionState::default(),
             seq: 0,
             stage,
@@ -170,6 +179,7 @@ impl Actor {
             workspace: None,
             last_used: clock::now(),
             answers: FuturesUnordered::new(),
+            in_page: false,
             granted: false,
             ending: false,
             deleting: Vec::new(),
@@ -185,7 +195,9 @@ impl Actor {
             }
             let wake = self.wake(&mut room).await;
             match wake {
+                Wake::Cancel(turn) => self.cancel(turn),
                 Wake::Command(Some(command)) => {
+                    self.taken += 1;
                     self.last_used = clock::now();
                     self.command(command).await;
                 }
@@ -236,6 +248,7 @@ impl Actor {
         };
         let (has_messages, has_task) = (messages.is_some() && listen, task.is_some() && listen);
         tokio::select! { biased;
+            turn = self.cancels.next(self.taken) => Wake::Cancel(turn),
             command = self.commands.recv() => Wake::Command(command),
             granted = maybe(room.as_mut()), if room_waits => Wake::Room(granted),
             Some(()) = self.answers.next(), if !self.answers.is_empty() => Wake::Answered,
@@ -317,6 +330,7 @@ impl Actor {
             at_ms: clock::wall_ms(),
             event,
             permit,
+            in_page: self.in_page,
         };
         self.out.push_back(Write::Append {
             envelope,

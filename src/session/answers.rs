@@ -31,7 +31,6 @@ impl Actor {
                 expected,
                 reply,
             } => self.steer(content, expected, reply).await,
-            Command::Cancel { turn } => self.cancel(turn),
             Command::Decide {
                 approval,
                 decision,
@@ -418,7 +417,11 @@ impl Actor {
         let ready = if read_only {
             self.look().await
         } else {
-            self.open().await
+            // What mends the session stands in the page; it is not sent as well.
+            self.in_page = true;
+            let opened = self.open().await;
+            self.in_page = false;
+            opened
         };
         if let Err(refused) = ready {
             let _ = reply.send(Err(refused));

@@ -36,11 +36,6 @@ pub enum Command {
         /// Told when it is accepted and stored.
         reply: Reply<TurnId>,
     },
-    /// Stop the running turn. A second one stops it without patience.
-    Cancel {
-        /// Only this turn.
-        turn: Option<TurnId>,
-    },
     /// Decide an open approval.
     Decide {
         /// Which.
@@ -175,6 +170,21 @@ pub struct Partial {
     pub reasoning: String,
     /// Tool calls that it has begun to ask for.
     pub tool_calls: Vec<ToolCallId>,
+    /// Bytes of text and of reasoning that were given to the store.
+    pub(super) stored: (usize, usize),
+}
+
+impl Partial {
+    /// Of a message that begins.
+    pub(super) fn of(message: MessageId) -> Self {
+        Self {
+            message,
+            text: String::new(),
+            reasoning: String::new(),
+            tool_calls: Vec::new(),
+            stored: (0, 0),
+        }
+    }
 }
 
 /// Where a session stands.

@@ -110,10 +110,6 @@ impl Configured {
         // Sessions of several folders share the launcher: what any of them names is kept from children.
         state.stripped.extend(loaded.settings.secret_env_names());
         self.shared.set_stripped_env(state.stripped.clone());
-        self.shared.set_on_cancel(match loaded.settings.tools.on_cancel {
-            config::OnCancel::Interrupt => workspace::OnCancel::Interrupt,
-            config::OnCancel::Finish => workspace::OnCancel::Finish,
-        });
         for problem in &loaded.diagnostics {
             tracing::warn!(
                 file = problem.file,
@@ -175,6 +171,10 @@ impl Profiles for Configured {
                 deny: rules(&settings.approvals.deny),
             },
             approval_timeout: settings.approvals.timeout,
+            on_cancel: match settings.tools.on_cancel {
+                config::OnCancel::Interrupt => workspace::OnCancel::Interrupt,
+                config::OnCancel::Finish => workspace::OnCancel::Finish,
+            },
             tool_timeouts: Arc::new(move |tool| Some(tools.timeout(tool))),
         }
     }

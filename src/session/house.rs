@@ -13,7 +13,7 @@ use crate::provider::CallSlots;
 use crate::store::Store;
 use crate::tool::Registry;
 use crate::turn::{Limits, ModelSource, ToolTimeouts};
-use crate::workspace::Workspace;
+use crate::workspace::{OnCancel, Workspace};
 
 /// What all sessions of a server share.
 pub struct House {
@@ -47,6 +47,8 @@ pub struct Profile {
     pub rules: Rules,
     /// An approval is denied after this time; none waits for ever.
     pub approval_timeout: Option<Duration>,
+    /// What a cancel does to a running command.
+    pub on_cancel: OnCancel,
     /// Time limits of tools.
     pub tool_timeouts: ToolTimeouts,
 }

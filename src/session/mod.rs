@@ -6,6 +6,7 @@
 
 mod actor;
 mod answers;
+mod cancels;
 mod command;
 mod configured;
 mod house;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::actor::{Actor, Stage};
 use super::command::{Partial, Refused, SessionInfo};
 use super::state::SessionState;
-use crate::domain::{ContentRef, Event, SessionId};
+use crate::domain::{ContentRef, Event, MessageId, SessionId};
 use crate::store::{Content, Health, Holder, LockError, Pending, Skipped, Spool, StoreError};
 use crate::tool::{Keep, Kept};
 
@@ -130,17 +130,11 @@ impl Actor {
             match row {
                 Pending::Partial {
                     message,
+                    before,
                     text,
                     reasoning,
                     ..
-                } => {
-                    partials.push(Partial {
-                        message,
-                        text,
-                        reasoning,
-                        tool_calls: Vec::new(),
-                    });
-                }
+                } => join(&mut partials, message, before, &text, &reasoning),
                 Pending::Steer { key, content, .. } => self.steers.push_back((key, content)),
                 Pending::Decision { approval, decision } => {
                     self.decisions.insert(approval, decision);
@@ -187,6 +181,20 @@ impl Actor {
     }
 }
 
+/// A piece goes on where those before it end; one after a gap (the disk failed, and there was no room) is left.
+fn join(partials: &mut Vec<Partial>, message: MessageId, before: u64, text: &str, reasoning: &str) {
+    let place = partials.iter().position(|partial| partial.message == message);
+    let place = place.unwrap_or_else(|| {
+        partials.push(Partial::of(message));
+        partials.len() - 1
+    });
+    let partial = &mut partials[place];
+    if before == (partial.text.len() + partial.reasoning.len()) as u64 {
+        partial.text.push_str(text);
+        partial.reasoning.push_str(reasoning);
+    }
+}
+
 fn approvals(pending: &[Pending]) -> Vec<crate::domain::Approval> {
     pending
         .iter()
@@ -224,5 +232,30 @@ impl Kept for SpoolKept {
 
     fn finish(self: Box<Self>) -> Result<ContentRef, String> {
         self.0.finish().map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_join_up_to_a_gap() {
+        let mut partials = Vec::new();
+        for (message, before, text, reasoning) in [
+            ("m", 0, "", "hm"),
+            ("n", 0, "other", ""),
+            ("m", 2, "on", "e"),
+            ("m", 5, " and", ""),
+            ("m", 12, "after a gap", ""),
+            ("n", 4, "overlaps", ""),
+        ] {
+            join(&mut partials, message.into(), before, text, reasoning);
+        }
+        let joined: Vec<_> = partials
+            .iter()
+            .map(|p| (p.text.as_str(), p.reasoning.as_str()))
+            .collect();
+        assert_eq!(joined, [("on and", "hme"), ("other", "")]);
     }
 }

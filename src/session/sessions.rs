@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::actor::{Actor, Stage};
+use super::cancels::Cancels;
 use super::command::{Command, Refused, SessionInfo, Snapshot};
 use super::house::House;
 use crate::base::spawn::{Task, spawn};
-use crate::domain::{ApprovalId, Mode, SessionId};
+use crate::domain::{ApprovalId, Mode, SessionId, TurnId};
 use crate::store::StoreError;
 
 /// How many commands of one session may wait; more are refused as busy.
@@ -53,6 +54,9 @@ struct Register {
 
 struct Live {
     commands: mpsc::Sender<Command>,
+    /// How many commands were posted.
+    posted: u64,
+    cancels: Arc<Cancels>,
     task: Task<()>,
     /// Tells it from an actor of the same session that is still leaving.
     number: u64,
@@ -105,20 +109,22 @@ impl Sessions {
             };
             self.start(&mut roll, info, Stage::Stored, |_| {});
         }
-        let Some(live) = roll.live.get(id) else {
+        let Some(live) = roll.live.get_mut(id) else {
             return Err(Refused::Ending);
         };
         live.commands.try_send(command).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => Refused::Busy,
             mpsc::error::TrySendError::Closed(_) => Refused::Ending,
-        })
+        })?;
+        live.posted += 1;
+        Ok(())
     }
 
-    /// Posts a command only if the session is live.
-    pub fn post_if_live(&self, id: &SessionId, command: Command) {
+    /// Stops the running turn (only `turn`, if that is given); a second cancel stops it without patience.
+    /// Never refused and never lost, however many commands wait. Does nothing where nothing runs.
+    pub fn cancel(&self, id: &SessionId, turn: Option<&TurnId>) {
         if let Some(live) = self.roll.lock().live.get(id) {
-            // Full: 256 commands wait, and a cancel is one of them already or the session is being flooded.
-            let _ = live.commands.try_send(command);
+            live.cancels.say(live.posted, turn);
         }
     }
 
@@ -225,6 +231,8 @@ impl Sessions {
         prepare(&mut actor);
         let live = Live {
             commands,
+            posted: 0,
+            cancels: actor.cancels.clone(),
             task: spawn(actor.run()),
             number,
         };

@@ -37,6 +37,7 @@ impl Actor {
                 .insert(self.house.profiles.workspace(&self.info))
                 .clone(),
         };
+        workspace.set_on_cancel(profile.on_cancel);
         let context = TurnContext {
             session: self.info.id.clone(),
             turn: id.clone(),
@@ -78,6 +79,7 @@ impl Actor {
             cost: None,
             text: String::new(),
         });
+        self.cancels.started(&id);
         self.roll.running(&self.info.id, true);
         let before = self.out.len();
         begin(self);
@@ -222,12 +224,7 @@ impl Actor {
         if !same {
             self.partial = None;
         }
-        self.partial.get_or_insert_with(|| Partial {
-            message: message.clone(),
-            text: String::new(),
-            reasoning: String::new(),
-            tool_calls: Vec::new(),
-        })
+        self.partial.get_or_insert_with(|| Partial::of(message.clone()))
     }
 
     fn drop_partial(&mut self) {
@@ -235,16 +232,19 @@ impl Actor {
         self.partial_due = None;
     }
 
-    /// Stores the text of the message in progress.
+    /// Stores what the message in progress grew by.
     pub(super) fn store_partial(&mut self) {
         self.partial_due = None;
-        let Some(partial) = &self.partial else { return };
+        let Some(partial) = &mut self.partial else { return };
+        let (text, reasoning) = partial.stored;
         let pending = Pending::Partial {
             message: partial.message.clone(),
+            before: (text + reasoning) as u64,
             turn: self.turn.as_ref().map(|turn| turn.id.clone()),
-            text: partial.text.clone(),
-            reasoning: partial.reasoning.clone(),
+            text: partial.text[text..].to_owned(),
+            reasoning: partial.reasoning[reasoning..].to_owned(),
         };
+        partial.stored = (partial.text.len(), partial.reasoning.len());
         self.out.push_back(Write::Put {
             session: self.info.id.clone(),
             pending,

@@ -22,7 +22,7 @@ use crate::provider::CallSlots;
 use crate::session::{House, Profile, Profiles, Rules, SessionInfo, Sessions};
 use crate::store::{Reader, SessionQuery, Store};
 use crate::turn::Limits;
-use crate::workspace::{Shared, Workspace};
+use crate::workspace::{OnCancel, Shared, Workspace};
 
 /// A life's shared parts.
 pub(super) struct Life {
@@ -252,6 +252,7 @@ impl Profiles for SimProfiles {
             },
             rules: Rules::default(),
             approval_timeout: self.0.knobs.approval_timeout,
+            on_cancel: OnCancel::default(),
             tool_timeouts: Arc::new(|_| None),
         }
     }

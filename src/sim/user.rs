@@ -210,8 +210,7 @@ fn cancel(life: &Life, session: &SessionId) {
     };
     for _ in 0..=u32::from(dice.chance(300)) {
         life.world.check().cancels(session, turn.as_ref());
-        life.sessions
-            .post_if_live(session, Command::Cancel { turn: turn.clone() });
+        life.sessions.cancel(session, turn.as_ref());
     }
 }
 

@@ -6,7 +6,7 @@ use rusqlite::{ErrorCode, OptionalExtension, Transaction, params};
 
 use super::ops::{Effect, EventOp, Op, PutOp};
 use super::records::Worded;
-use super::rows::{PendingKey, SessionChange, SessionRow};
+use super::rows::{AFTER_PIECES, PIECE, PendingKey, PendingKind, SessionChange, SessionRow};
 use crate::domain::{Grant, GrantScope, SessionId, TurnId};
 
 /// What happened to writes that the disk did not refuse.
@@ -225,9 +225,22 @@ impl Batch<'_> {
     }
 
     fn drop_pending(&self, session: i64, key: &PendingKey) -> Result<(), rusqlite::Error> {
+        let kind = key.kind.word();
+        if key.kind == PendingKind::Partial {
+            self.run(
+                "DELETE FROM pending WHERE session = ? AND kind = ? AND key >= ? AND key < ?",
+                params![
+                    session,
+                    kind,
+                    format!("{}{PIECE}", key.key),
+                    format!("{}{AFTER_PIECES}", key.key)
+                ],
+            )?;
+            return Ok(());
+        }
         self.run(
             "DELETE FROM pending WHERE session = ? AND kind = ? AND key = ?",
-            params![session, key.kind.word(), key.key],
+            params![session, kind, key.key],
         )?;
         Ok(())
     }

@@ -43,8 +43,6 @@ pub(super) enum Op {
 /// What a write is worth while the disk fails and memory is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Worth {
-    /// Written anew all the time: need not wait for the disk at all.
-    Passing,
     /// The first to be lost.
     Common,
     /// What people said, small rows: the last of the memory is kept for it.
@@ -116,12 +114,39 @@ impl Op {
             }
     }
 
+    /// A piece of a message in progress: it is kept if there is room, and its loss is no failure.
+    pub(super) fn is_piece(&self) -> bool {
+        matches!(self, Self::Put { put, .. } if put.key.kind == PendingKind::Partial)
+    }
+
+    /// Whether it ends a message in progress.
+    pub(super) fn drops_pieces(&self) -> bool {
+        let partial = |key: &PendingKey| key.kind == PendingKind::Partial;
+        match self {
+            Self::Event(event) => event.drops.iter().any(partial),
+            Self::Drop { key, .. } => partial(key),
+            _ => false,
+        }
+    }
+
+    /// Whether it drops the pieces that `other` writes.
+    pub(super) fn settles(&self, other: &Self) -> bool {
+        let Self::Put { session: of, put } = other else {
+            return false;
+        };
+        match self {
+            Self::Event(event) => event.session == *of && event.drops.iter().any(|key| key.means(&put.key)),
+            Self::Drop { session, key } => session == of && key.means(&put.key),
+            _ => false,
+        }
+    }
+
     /// What it is worth while the disk fails.
     pub(super) fn worth(&self) -> Worth {
         match self {
             Self::Create(_) | Self::RevokeGrant { .. } | Self::SetTrust { .. } => Worth::Vital,
             Self::Event(event) => event.worth,
-            Self::Put { put, .. } if put.key.kind == PendingKind::Partial => Worth::Passing,
+            Self::Put { .. } if self.is_piece() => Worth::Common,
             Self::Put { .. } | Self::Drop { .. } | Self::Update { .. } | Self::AddGrant { .. } => {
                 Worth::Precious
             }

@@ -78,15 +78,18 @@ pub struct SessionChange {
 /// What was accepted or shown but is not settled by an event yet; one row each.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Pending {
-    /// The text of a message in progress. Dropped by the event that completes or retracts the message.
+    /// A piece of a message in progress: what it grew by since the piece before. Dropped by the event that
+    /// completes or retracts the message.
     Partial {
         /// The message.
         message: MessageId,
+        /// Bytes of text and reasoning in the pieces before: one that does not go on where they end is alone.
+        before: u64,
         /// Its turn.
         turn: Option<TurnId>,
-        /// Its text so far.
+        /// The text.
         text: String,
-        /// Its reasoning so far.
+        /// The reasoning.
         reasoning: String,
     },
     /// A steer that was accepted and has not joined the history.
@@ -125,7 +128,7 @@ impl Pending {
     /// What it is stored under.
     pub fn key(&self) -> PendingKey {
         match self {
-            Self::Partial { message, .. } => PendingKey::partial(message),
+            Self::Partial { message, before, .. } => PendingKey::piece(message, *before),
             Self::Steer { key, .. } => PendingKey::steer(key),
             Self::Queued { key, .. } => PendingKey::queued(key),
             Self::Decision { approval, .. } => PendingKey::decision(approval),
@@ -167,7 +170,13 @@ impl PendingKind {
     }
 }
 
-/// Names one [`Pending`] row of a session.
+/// Stands between a message's id and the place of a piece of it.
+pub(super) const PIECE: char = '/';
+
+/// Comes right after [`PIECE`]: the end of the range of all pieces.
+pub(super) const AFTER_PIECES: char = '0';
+
+/// Names one [`Pending`] row of a session, or all pieces of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PendingKey {
     pub(super) kind: PendingKind,
@@ -175,12 +184,26 @@ pub struct PendingKey {
 }
 
 impl PendingKey {
-    /// The partial text of a message.
+    /// The partial text of a message: all its pieces.
     pub fn partial(message: &MessageId) -> Self {
         Self {
             kind: PendingKind::Partial,
             key: message.to_string(),
         }
+    }
+
+    fn piece(message: &MessageId, before: u64) -> Self {
+        Self {
+            kind: PendingKind::Partial,
+            key: format!("{message}{PIECE}{before}"),
+        }
+    }
+
+    /// Whether a row with the key `other` is meant.
+    pub(super) fn means(&self, other: &Self) -> bool {
+        let rest = other.key.strip_prefix(&self.key);
+        let piece = self.kind == PendingKind::Partial && rest.is_some_and(|rest| rest.starts_with(PIECE));
+        self.kind == other.kind && (rest == Some("") || piece)
     }
 
     /// A steer.

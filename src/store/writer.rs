@@ -227,7 +227,9 @@ impl Writer {
         for item in outgoing.drain(..) {
             // Those who wait may have gone; that is theirs to know.
             match item {
-                Outgoing::Event(envelope, done) => {
+                Outgoing::Event(mut envelope, done) => {
+                    // A page is read from the disk: it cannot have what is kept in memory.
+                    envelope.in_page = envelope.in_page && self.is_whole();
                     self.outlet.pass(envelope);
                     if let Some(done) = done {
                         let _ = done.send(());
@@ -237,13 +239,19 @@ impl Writer {
                     let _ = done.send(());
                 }
                 Outgoing::Barrier(done) => {
-                    if self.retry_at.is_some() {
-                        self.retry();
-                    }
+                    self.is_whole();
                     let _ = done.send(self.health.get());
                 }
             }
         }
+    }
+
+    /// Whether the disk has all that it was given, if need be after another try.
+    fn is_whole(&mut self) -> bool {
+        if self.retry_at.is_some() {
+            self.retry();
+        }
+        self.retry_at.is_none() && !self.superseded
     }
 
     fn store(&mut self, ops: Vec<Op>) {
@@ -273,13 +281,19 @@ impl Writer {
         for op in ops {
             let weight = op.weight();
             let limit = match op.worth() {
-                Worth::Passing => continue,
                 Worth::Common => most - most / (KEEP / RESERVE),
                 Worth::Precious => most,
                 Worth::Vital => usize::MAX,
             };
+            if op.drops_pieces() {
+                kept.ops.retain(|other| {
+                    let settled = other.is_piece() && op.settles(other);
+                    kept.bytes -= if settled { other.weight() } else { 0 };
+                    !settled
+                });
+            }
             if kept.bytes + weight > limit {
-                kept.lost += 1;
+                kept.lost += usize::from(!op.is_piece());
                 continue;
             }
             kept.bytes += weight;

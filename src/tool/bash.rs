@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::command_text::CommandText;
 use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolNews, ToolOutput};
 use crate::base::CancellationToken;
-use crate::base::text::{neutralise, one_line};
+use crate::base::text::{one_line, reveal};
 use crate::base::utf8::Decoder;
 use crate::domain::Effect;
 use crate::workspace::BackgroundError;
@@ -64,9 +64,9 @@ impl Tool for Bash {
         file and read that. To read, find or change files use the tools made for it.";
 
     fn title(&self, input: &Input) -> String {
-        let command = one_line(&neutralise(&input.command), 120);
+        let command = one_line(&reveal(&input.command), 120);
         // Always with the command: a description alone could hide what a person is asked to allow.
-        match input.description.as_deref().map(neutralise) {
+        match input.description.as_deref().map(reveal) {
             Some(description) if !description.trim().is_empty() => {
                 format!("{}: {command}", one_line(&description, 80))
             }
@@ -125,7 +125,7 @@ fn time_limit(asked: Option<f64>, configured: Option<Duration>) -> Duration {
 }
 
 async fn in_background(input: &Input, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-    let title = one_line(&neutralise(&input.command), 120);
+    let title = one_line(&reveal(&input.command), 120);
     let launcher = cx.workspace.shared().launcher();
     let background = cx.workspace.background();
     let started = tokio::select! {
@@ -202,7 +202,7 @@ impl Running {
                 Ok(self.result(Some(note), ending).await)
             }
             First::Cancelled => {
-                let ending = self.stop(cx.workspace.shared().on_cancel().into(), cx).await;
+                let ending = self.stop(cx.workspace.on_cancel().into(), cx).await;
                 let note = "cancelled while it ran".to_owned();
                 Err(ToolError::CutShort(Box::new(
                     self.result(Some(note), ending).await,
@@ -355,7 +355,8 @@ mod tests {
             ("ls", None, "ls"),
             ("ls", Some(" "), "ls"),
             ("rm -r x\n  echo", Some("List\nfiles"), "List files: rm -r x echo"),
-            ("echo \u{1b}[8mhidden", None, "echo hidden"),
+            ("echo \u{1b}[8mhidden", None, "echo ␛[8mhidden"),
+            ("true \u{1b}]; rm x; echo \u{7}", None, "true ␛]; rm x; echo ␇"),
         ] {
             assert_eq!(Bash.title(&input(command, description)), want);
         }

@@ -52,7 +52,7 @@ pub(super) fn effect(kind: EffectKind, targets: &[Resolved]) -> Effect {
 
 /// A line for people: a verb and what it acts on.
 pub(super) fn title(verb: &str, what: &str) -> String {
-    text::one_line(&format!("{verb} {}", text::neutralise(what)), 120)
+    text::one_line(&format!("{verb} {}", text::reveal(what)), 120)
 }
 
 /// A place in a resolved path.

@@ -2,8 +2,9 @@
 //!
 //! One queue in the order of pushing. A delta joins the waiting delta of its stream if that is the newest of
 //! its group; above two notifications per stream and frame it is held, outside the queue, until the frame ends
-//! or something else of its group is pushed. So a group holds at most one slot, always its newest: the order
-//! of a group is the order of pushing. Knows no threads and no clock: time comes as an argument.
+//! or something of its group that is no delta is pushed. So a stream holds at most one slot, and a group's order
+//! is the order of pushing, but for deltas of different streams, which say nothing about each other. Knows no
+//! threads and no clock: time comes as an argument.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -110,8 +111,8 @@ struct Frame {
 struct Group {
     /// The number of its newest slot in the queue.
     newest: Option<u64>,
-    /// Newer than all of its slots in the queue; leaves at the time given.
-    held: Option<(Instant, Slot)>,
+    /// At most one of each stream, newer than all of that stream in the queue; each leaves at its time.
+    held: Vec<(Instant, Slot)>,
     /// Streams that are in a frame.
     frames: Vec<Frame>,
 }
@@ -135,6 +136,7 @@ pub struct Queue {
     /// The number of the first of `ready`.
     first: u64,
     groups: HashMap<u64, Group>,
+    /// When which group has something to let go.
     held: BTreeSet<(Instant, u64)>,
     /// Notifications from before the client was ready for them.
     unopened: Option<Vec<Item>>,
@@ -254,12 +256,12 @@ impl Queue {
             self.sweep(now);
         }
         let entry = self.groups.entry(group).or_default();
-        if let Some((_, held)) = &mut entry.held {
-            if held.fits(stream, text) {
-                held.merge(text, slot.permit);
+        if let Some(at) = entry.held_of(stream) {
+            if entry.held[at].1.fits(stream, text) {
+                entry.held[at].1.merge(text, slot.permit);
                 return Effect::Nothing;
             }
-            self.release(group);
+            self.release_one(group, at);
         }
         let entry = self.groups.entry(group).or_default();
         if let Some(newest) = entry.newest
@@ -279,7 +281,7 @@ impl Queue {
         }
         slot.body.extend_from_slice(text);
         if let Some(due) = entry.due(stream, self.frame, now) {
-            entry.held = Some((due, slot));
+            entry.held.push((due, slot));
             self.held.insert((due, group));
             return Effect::ReadyAt(due);
         }
@@ -301,38 +303,51 @@ impl Queue {
         self.ready.push_back(slot);
     }
 
-    /// Moves the held slot of a group to the end of the queue.
+    /// Moves what a group holds to the end of the queue.
     fn release(&mut self, group: u64) {
-        if let Some(entry) = self.groups.get_mut(&group)
-            && let Some((due, slot)) = entry.held.take()
+        while self
+            .groups
+            .get(&group)
+            .is_some_and(|entry| !entry.held.is_empty())
         {
-            self.held.remove(&(due, group));
-            if let Some(frame) = entry
-                .frames
-                .iter_mut()
-                .find(|frame| Some(frame.stream) == slot.stream)
-            {
-                frame.sent = frame.sent.saturating_add(1);
-            }
-            self.enqueue(slot, Some(group));
+            self.release_one(group, 0);
         }
     }
 
+    /// Moves one of a group's held slots to the end of the queue.
+    fn release_one(&mut self, group: u64, at: usize) {
+        let Some(entry) = self.groups.get_mut(&group) else {
+            return;
+        };
+        let (due, slot) = entry.held.remove(at);
+        if !entry.held.iter().any(|(other, _)| *other == due) {
+            self.held.remove(&(due, group));
+        }
+        if let Some(frame) = entry.frame_of(slot.stream) {
+            frame.sent = frame.sent.saturating_add(1);
+        }
+        self.enqueue(slot, Some(group));
+    }
+
     fn release_due(&mut self, now: Instant) {
-        while let Some((due, group)) = self.held.first()
-            && *due <= now
+        while let Some((due, group)) = self.held.first().copied()
+            && due <= now
         {
-            let group = *group;
-            if let Some(entry) = self.groups.get_mut(&group)
-                && let Some((_, slot)) = &entry.held
-                && let Some(frame) = entry
-                    .frames
-                    .iter_mut()
-                    .find(|frame| Some(frame.stream) == slot.stream)
-            {
-                (frame.start, frame.sent) = (now, 0);
+            let entry = self.groups.get_mut(&group);
+            let at = entry.and_then(|entry| {
+                let at = entry.held.iter().position(|(other, _)| *other == due)?;
+                let stream = entry.held[at].1.stream;
+                if let Some(frame) = entry.frame_of(stream) {
+                    (frame.start, frame.sent) = (now, 0);
+                }
+                Some(at)
+            });
+            match at {
+                Some(at) => self.release_one(group, at),
+                None => {
+                    self.held.remove(&(due, group));
+                }
             }
-            self.release(group);
         }
     }
 
@@ -340,7 +355,7 @@ impl Queue {
     fn sweep(&mut self, now: Instant) {
         let (first, frame) = (self.first, self.frame);
         self.groups.retain(|_, group| {
-            group.held.is_some()
+            !group.held.is_empty()
                 || group.newest.is_some_and(|newest| newest >= first)
                 || group.frames.iter().any(|seen| now < seen.start + frame)
         });
@@ -349,6 +364,14 @@ impl Queue {
 }
 
 impl Group {
+    fn held_of(&self, stream: u64) -> Option<usize> {
+        self.held.iter().position(|(_, slot)| slot.stream == Some(stream))
+    }
+
+    fn frame_of(&mut self, stream: Option<u64>) -> Option<&mut Frame> {
+        self.frames.iter_mut().find(|frame| Some(frame.stream) == stream)
+    }
+
     /// Counts a notification of `stream`, or tells until when it has to be held.
     fn due(&mut self, stream: u64, length: Duration, now: Instant) -> Option<Instant> {
         if length.is_zero() {

@@ -412,6 +412,11 @@ where
             initialize,
         };
         self.live.insert(id.clone(), call);
+        let request = if initialize {
+            with_process_id(request)
+        } else {
+            request
+        };
         let mut handler = self.handler(request, Some(id.clone()), token.clone());
         match first_poll(&mut handler).await {
             Poll::Ready(response) => self.answered(Answered {
@@ -556,6 +561,29 @@ fn with_params(request: Request) -> Request {
     }
     let (method, id, _) = request.into_parts();
     let request = Request::build(method).params(Value::Null);
+    match id {
+        Some(id) => request.id(id).finish(),
+        None => request.finish(),
+    }
+}
+
+/// A `processId` that is none (negative, too large, no number) is as good as null: it only says whose end is
+/// watched for, and is no reason to refuse a client.
+fn with_process_id(request: Request) -> Request {
+    let sound = |id: &Value| id.is_null() || id.as_u64().is_some_and(|id| u32::try_from(id).is_ok());
+    let odd = request.params().and_then(|params| params.get("processId"));
+    let Some(odd) = odd.filter(|id| !sound(id)) else {
+        return request;
+    };
+    let told = one_line(&odd.to_string(), 80);
+    tracing::info!(
+        processId = told,
+        "the client's process id is none, so its end is not watched"
+    );
+    let (method, id, params) = request.into_parts();
+    let mut params = params.unwrap_or_default();
+    params["processId"] = Value::Null;
+    let request = Request::build(method).params(params);
     match id {
         Some(id) => request.id(id).finish(),
         None => request.finish(),

@@ -93,7 +93,7 @@ pub fn unified(path: &str, sides: Sides, old: &str, new: &str) -> Diff {
 
 fn header(path: &str, sides: Sides) -> String {
     // A line feed in a name must not forge a line of the diff.
-    let path = text::neutralise(path).replace(['\n', '\t'], "?");
+    let path = text::reveal(path).replace(['\n', '\t'], "?");
     let path = path.trim_start_matches('/');
     match sides {
         Sides::Both => format!("--- a/{path}\n+++ b/{path}\n"),

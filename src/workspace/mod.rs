@@ -60,7 +60,6 @@ pub struct Shared {
     locks: WriteLocks,
     home: Option<PathBuf>,
     launcher: RwLock<Arc<Launcher>>,
-    on_cancel: RwLock<OnCancel>,
 }
 
 impl Shared {
@@ -107,16 +106,6 @@ impl Shared {
         let mut launcher = self.launcher.write().unwrap_or_else(PoisonError::into_inner);
         *launcher = Arc::new(launcher.stripping(names));
     }
-
-    /// What a cancel does to a running command.
-    pub fn on_cancel(&self) -> OnCancel {
-        *self.on_cancel.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Replaces what a cancel does to a running command, also to those that run already.
-    pub fn set_on_cancel(&self, policy: OnCancel) {
-        *self.on_cancel.write().unwrap_or_else(PoisonError::into_inner) = policy;
-    }
 }
 
 /// A session's view of files and processes. A sub-agent gets one of its own: it has read nothing yet.
@@ -125,6 +114,7 @@ pub struct Workspace {
     shared: Arc<Shared>,
     reads: ReadLog,
     background: Background,
+    on_cancel: RwLock<OnCancel>,
 }
 
 impl Workspace {
@@ -132,8 +122,7 @@ impl Workspace {
     pub fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
-            reads: ReadLog::default(),
-            background: Background::default(),
+            ..Self::default()
         }
     }
 
@@ -155,6 +144,16 @@ impl Workspace {
     /// The background processes. They die with this.
     pub fn background(&self) -> &Background {
         &self.background
+    }
+
+    /// What a cancel does to a running command of the session (default: it is stopped).
+    pub fn on_cancel(&self) -> OnCancel {
+        *self.on_cancel.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces what a cancel does to a running command, also to those that run already.
+    pub fn set_on_cancel(&self, policy: OnCancel) {
+        *self.on_cancel.write().unwrap_or_else(PoisonError::into_inner) = policy;
     }
 
     /// The roots of a session in `cwd`: the workspace folders, or `cwd` itself where there are none.

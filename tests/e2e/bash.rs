@@ -106,3 +106,38 @@ fn commands_ask_and_see_no_secrets() {
         assert!(!told.contains(secret), "the model is told {secret}");
     }
 }
+
+#[test]
+fn each_session_follows_its_own_folder_in_what_a_cancel_does() {
+    let world = World::new();
+    world.write(".agentls/config.toml", "[tool.bash]\non_cancel = \"finish\"\n");
+    let hasty = world.path("hasty");
+    std::fs::create_dir_all(&hasty).unwrap();
+    let client = world.start();
+    for patient in [true, false] {
+        let folders = [world.workspace(), hasty.clone()];
+        let [own, other] = if patient { [0, 1] } else { [1, 0] };
+        let at = |n: usize| client.session_with(json!({"mode": "full", "cwd": folders[n]}));
+        let session = at(own);
+        // The other folder's settings are the ones read last.
+        let _: serde_json::Value = client.call("agent/reloadConfig", json!({}));
+        client.ask(&session, "hello");
+        client.ask(&at(other), "hello");
+        world.mock().push(Reply::tool(
+            "bash",
+            json!({"command": "echo started; sleep 0.7; echo x > finished"}),
+        ));
+        let id = client.prompt(&session, "run it");
+        client.next_where(&session, "agent/toolOutputDelta", |note| {
+            note.text("text").contains("started")
+        });
+        client.ask(&at(other), "hello");
+        client.cancel(&session);
+        assert_eq!(json!(client.done(&id).reason), "aborted_tools");
+        assert_eq!(
+            folders[own].join("finished").exists(),
+            patient,
+            "patient: {patient}"
+        );
+    }
+}

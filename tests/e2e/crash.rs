@@ -1,5 +1,5 @@
 //! `kill -9` at bad moments: what was shown is there, the turn has its end, the next prompt works (R-SESS-1,
-//! R-CANCEL, R-APPR-4).
+//! R-CANCEL, R-APPR-4). `kills` does it at random ones.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::harness::{Client, World};
 use crate::mock_llm::Reply;
 
 /// The store is whole, whatever happened to its server.
-fn check_store(world: &World) {
+pub fn check_store(world: &World) {
     let files = std::fs::read_dir(world.data()).unwrap();
     let databases: Vec<_> = files
         .flatten()
@@ -95,76 +95,53 @@ fn a_kill_in_a_stream_loses_at_most_the_last_quarter_of_a_second() {
     );
 }
 
+/// What mends a cut turn reaches the client once: in the page if it loads the session, else as notifications.
 #[test]
-fn kills_at_any_moment_leave_a_store_that_goes_on() {
-    let world = World::new();
-    world.write("a.txt", "a\n");
-    world.mock().respond_with(|seen| {
-        let said = seen.last_text();
-        let words = "a long answer of many words to be cut somewhere";
-        match said.as_str() {
-            "" => Some(Reply::text(words).every(Duration::from_millis(1))),
-            said if said.contains("round") => Some(
-                Reply::new()
-                    .say("some words first ")
-                    .call("read_file", json!({"path": "a.txt"}))
-                    .call("read_file", json!({"path": "b.txt"})),
-            ),
-            _ => None,
-        }
-    });
-    let mut client = world.start();
-    let session = client.session();
-    client.ask(&session, "hello");
-    client.next(&session, "agent/turnStarted");
-    for round in 0..12 {
-        let _abandoned = client.prompt(&session, format!("round {round}"));
-        let methods = [
-            "agent/turnStarted",
-            "agent/textDelta",
-            "agent/toolInputDelta",
-            "agent/toolCall",
-            "agent/transition",
-            "agent/message",
-        ];
-        let method = methods[round % methods.len()];
-        let turn = client
-            .next(&session, "agent/turnStarted")
-            .text("turnId")
-            .to_owned();
-        if method != "agent/turnStarted" {
-            client.next_where(&session, method, |note| note.text("turnId") == turn);
-        }
-        let shown: Vec<u64> = client
+fn what_a_crash_had_cut_is_told_once() {
+    for load in [true, false] {
+        let world = World::new();
+        world
+            .mock()
+            .push(Reply::deltas(vec!["some ".to_owned(), "words".to_owned()]).stall());
+        let client = world.start();
+        let session = client.session();
+        let _abandoned = client.prompt(&session, "count");
+        client.next_where(&session, "agent/textDelta", |note| {
+            note.text("text").contains("words")
+        });
+        client.kill();
+        let client = world.start();
+        let before = if load {
+            let loaded = client.load(&session);
+            assert_eq!(loaded.events.last().unwrap().method, "agent/turnEnded");
+            assert_eq!(
+                client
+                    .notes()
+                    .iter()
+                    .filter(|note| note.params["seq"].is_u64())
+                    .count(),
+                0
+            );
+            loaded.seq
+        } else {
+            0
+        };
+        assert_eq!(client.ask(&session, "go on").text, "ok");
+        let ends: Vec<String> = client
+            .all(&session, "agent/turnEnded")
+            .iter()
+            .map(|end| end.text("reason").to_owned())
+            .collect();
+        let first = client
             .notes()
             .iter()
-            .filter_map(|note| note.params["seq"].as_u64())
-            .collect();
-        client.kill();
-        check_store(&world);
-        client = world.start();
-        let loaded = client.load(&session);
-        assert!(
-            loaded.seq >= *shown.last().unwrap(),
-            "round {round}: what was shown is stored"
-        );
-        let ends = loaded
-            .events
-            .iter()
-            .filter(|event| event.method == "agent/turnEnded")
-            .count();
-        let starts = loaded
-            .events
-            .iter()
-            .filter(|event| event.method == "agent/turnStarted")
-            .count();
-        assert_eq!(ends, starts, "round {round}");
-        assert_eq!(
-            client.ask(&session, format!("after {round}")).text,
-            "ok",
-            "round {round}"
-        );
-        client.next(&session, "agent/turnStarted");
+            .find_map(|note| note.params["seq"].as_u64())
+            .unwrap();
+        if load {
+            assert_eq!((ends, first), (vec!["completed".to_owned()], before + 1));
+        } else {
+            assert_eq!(ends, ["server_stopped", "completed"]);
+        }
     }
 }
 

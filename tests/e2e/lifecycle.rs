@@ -49,6 +49,27 @@ fn requests_before_initialize_are_refused_and_do_no_harm() {
 }
 
 #[test]
+fn a_process_id_that_is_none_is_as_good_as_null() {
+    for odd in [
+        json!(-1),
+        json!(u64::MAX),
+        json!(4_294_967_296u64),
+        json!(1.5),
+        json!("17"),
+        json!([1]),
+    ] {
+        let world = World::new();
+        let client = world.launch(Options::default());
+        let mut params = client.initialize_params(None);
+        params["processId"] = odd.clone();
+        let answer: Value = client.call("initialize", params);
+        assert_eq!(answer["serverInfo"]["name"], "agentls", "{odd}");
+        client.initialized();
+        client.ping();
+    }
+}
+
+#[test]
 fn a_second_initialize_is_refused() {
     let world = World::new();
     let client = world.start();

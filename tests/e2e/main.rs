@@ -19,6 +19,7 @@ mod bash;
 mod cancel;
 mod crash;
 mod flood;
+mod kills;
 mod lifecycle;
 mod prompt;
 mod retry;

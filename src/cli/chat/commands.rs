@@ -7,7 +7,7 @@ use super::{Chat, Next};
 use crate::base::clock;
 use crate::cli::client::ClientError;
 use crate::cli::sessions::when;
-use crate::cli::style::{Ink, dollars, fit, tokens};
+use crate::cli::style::{Ink, dollars, fit, tokens, width as columns};
 use crate::protocol::table::method;
 use crate::protocol::{
     Effort, EmptyResult, GrantScope, ListGrantsParams, ListGrantsResult, ListModelsParams, ListModelsResult,
@@ -26,7 +26,11 @@ impl Chat {
             Slash::Mode(Some(mode)) => self.set_mode(mode).await?,
             Slash::Sessions(words) => self.sessions(words).await?,
             Slash::Load(which) => {
-                let id = numbered(&self.listed, which);
+                let Some(id) = numbered(&self.listed, which) else {
+                    self.view
+                        .note(Ink::Yellow, "no session has that number; /sessions lists them");
+                    return Ok(Next::GoOn);
+                };
                 self.switch(id).await?;
             }
             Slash::New => self.fresh().await?,
@@ -35,7 +39,11 @@ impl Chat {
             Slash::Tools => self.tools().await?,
             Slash::Grants => self.grants().await?,
             Slash::Revoke(which) => {
-                let grant_id = numbered(&self.granted, which);
+                let Some(grant_id) = numbered(&self.granted, which) else {
+                    self.view
+                        .note(Ink::Yellow, "no grant has that number; /grants lists them");
+                    return Ok(Next::GoOn);
+                };
                 let _: EmptyResult = self
                     .client
                     .request(method::REVOKE_GRANT, &RevokeGrantParams { grant_id })
@@ -72,14 +80,26 @@ impl Chat {
         let painter = self.view.screen.painter;
         for told in &COMMANDS {
             let usage = painter.paint(Ink::Cyan, &format!("  {:<32} ", told.usage));
-            self.view.screen.entry(&usage, 35, told.does);
+            self.row(&usage, 35, told.does);
         }
         for line in [
             "",
             "@path in a prompt points at a file, @path:10-20 at lines of it; Tab completes.",
-            "A \\ at the end of a line goes on in the next. A question is answered by y, n, s or a.",
+            "A \\ at the end of a line goes on in the next. A question is answered by y, n, s or a; e edits.",
         ] {
-            self.view.screen.line(&painter.dim(line));
+            self.view.note(Ink::Dim, line);
+        }
+    }
+
+    /// A name and what is to be said of it; below it where there is no room beside it.
+    fn row(&mut self, name: &str, columns: usize, says: &str) {
+        let screen = &mut self.view.screen;
+        if screen.width() >= columns + 24 {
+            return screen.entry(name, columns, says);
+        }
+        screen.line(name.trim_end_matches(' '));
+        if !says.is_empty() {
+            screen.entry("      ", 6, says);
         }
     }
 
@@ -106,10 +126,8 @@ impl Chat {
                     .price
                     .map(|price| format!("${}/${} per million", price.input, price.output)),
             );
-            let name = fit(&model.model, 48);
-            self.view
-                .screen
-                .line(&format!("{mark} {name:<48} {}", painter.dim(&about.join(", "))));
+            let name = format!("{mark} {:<48} ", fit(&model.model, 48));
+            self.row(&name, 51, &about.join(", "));
         }
         for provider in &listed.providers {
             let ill = matches!(
@@ -137,6 +155,7 @@ impl Chat {
             effort,
         };
         let _: EmptyResult = self.client.request(method::SET_MODEL, &params).await?;
+        self.view.knows_model(Some(&model));
         self.done(&format!("{model} answers from now on"));
         Ok(())
     }
@@ -149,9 +168,7 @@ impl Chat {
             } else {
                 " ".to_owned()
             };
-            self.view
-                .screen
-                .line(&format!("{mark} {name:<9} {}", painter.dim(means)));
+            self.row(&format!("{mark} {name:<9} "), 12, means);
         }
     }
 
@@ -182,19 +199,22 @@ impl Chat {
             } else {
                 " "
             };
-            let title = fit(
-                session.title.as_deref().unwrap_or("(no prompt yet)"),
-                width.saturating_sub(40),
-            );
+            let title = session.title.as_deref().unwrap_or("(no prompt yet)");
+            let wide = width >= 70;
+            let title = fit(title, width.saturating_sub(if wide { 46 } else { 8 }));
             let folder = short_path(Path::new(&session.cwd), self.home.as_deref());
-            let about = format!("{} · {}", when(session.updated_at, now), fit(&folder, 30));
-            let line = format!("{:>3} {here} {title}  {}", number + 1, painter.dim(&about));
+            let about = format!("{} · {folder}", when(session.updated_at, now));
+            let about = painter.dim(&fit(&about, if wide { 38 } else { width.saturating_sub(8) }));
+            let between = match wide {
+                true => " ".repeat(width - 44 - columns(&title)),
+                false => "\n      ".to_owned(),
+            };
+            let number = number + 1;
+            let line = format!("{number:>3} {here} {title}{between}{about}");
             self.view.screen.line(&line);
             if let Some(snippet) = &session.snippet {
-                self.view.note(
-                    Ink::Dim,
-                    &format!("        {}", fit(snippet, width.saturating_sub(10))),
-                );
+                let snippet = fit(snippet, width.saturating_sub(8));
+                self.view.screen.line(&format!("      {}", painter.dim(&snippet)));
             }
         }
         let none = listed.sessions.is_empty();
@@ -257,7 +277,7 @@ impl Chat {
                 GrantScope::Session => "this session",
                 GrantScope::Workspace => "this folder, always",
             };
-            let rule = fit(&grant.rule, 60);
+            let rule = fit(&grant.rule, self.view.screen.width().saturating_sub(28));
             self.view
                 .screen
                 .line(&format!("{:>3}  {rule}  {}", number + 1, painter.dim(scope)));
@@ -292,13 +312,12 @@ impl Chat {
     }
 }
 
-/// A number of a list as the id it stands for; anything else is an id.
-fn numbered(listed: &[String], which: String) -> String {
-    let number = which
-        .parse::<usize>()
-        .ok()
-        .and_then(|number| number.checked_sub(1));
-    number.and_then(|at| listed.get(at).cloned()).unwrap_or(which)
+/// A number of a list as the id it stands for, if there is one; anything else is an id.
+fn numbered(listed: &[String], which: String) -> Option<String> {
+    match which.parse::<usize>() {
+        Ok(number) => listed.get(number.checked_sub(1)?).cloned(),
+        Err(_) => Some(which),
+    }
 }
 
 /// A path with `~` for the home folder.

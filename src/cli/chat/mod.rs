@@ -14,9 +14,10 @@ use input::{Input, Line};
 use slash::{content, mode_name};
 
 use super::client::{Client, ClientError, Incoming, Launch};
+use super::edit::Editor;
 use super::keys::Draft;
 use super::screen::Screen;
-use super::style::{Ink, Painter};
+use super::style::{Ink, Painter, fit};
 use super::turn::{Answers, Asked, Ended, Signals, TWICE, Turn, Wish};
 use super::view::View;
 use crate::base::clock::{self, Instant};
@@ -76,6 +77,7 @@ pub(super) async fn chat(
         signals,
         input: Some(input),
         draft: Draft::default(),
+        editor: Editor::of(env),
         session: String::new(),
         mode: Mode::Ask,
         interrupted: None,
@@ -97,6 +99,7 @@ struct Chat {
     /// Away while a line is read.
     input: Option<Input>,
     draft: Draft,
+    editor: Editor,
     session: String,
     mode: Mode,
     /// When Ctrl-C was pressed last.
@@ -245,6 +248,7 @@ impl Chat {
             session: &self.session,
             answers: Answers::Person,
             draft: &mut self.draft,
+            editor: Some(&self.editor),
             watch: &mut watch,
         };
         let ended = turn.run(id).await;
@@ -392,9 +396,13 @@ impl Chat {
         self.view.screen.gap();
         let name = painter.paint(Ink::Bold, concat!("agentls ", env!("CARGO_PKG_VERSION")));
         let title = title.map(|title| format!(" · {title}")).unwrap_or_default();
-        self.view
+        let room = self
+            .view
             .screen
-            .line(&format!("{name}{}", painter.dim(&format!(" · {folder}{title}"))));
+            .width()
+            .saturating_sub(concat!("agentls ", env!("CARGO_PKG_VERSION")).len());
+        let rest = fit(&format!(" · {folder}{title}"), room);
+        self.view.screen.line(&format!("{name}{}", painter.dim(&rest)));
         self.view.knows_model(current.map(|model| model.model.as_str()));
         let model = current.map_or("no model chosen yet", |model| model.model.as_str());
         self.view.note(

@@ -172,6 +172,8 @@ impl Stage<'_> {
             session: self.session,
             answers: self.answers.clone(),
             draft: &mut Draft::default(),
+            // What is shown is always the same.
+            editor: None,
             watch: &mut watch,
         };
         turn.run(id).await

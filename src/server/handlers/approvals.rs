@@ -105,6 +105,7 @@ pub(super) fn open_approvals(snapshot: &Snapshot) -> Vec<ApprovalRequestedNotifi
             at_ms: clock::wall_ms(),
             event: Event::ApprovalRequested(approval.clone()),
             permit: None,
+            in_page: false,
         };
         to_wire::approval_requested(to_wire::header(&envelope), approval)
     };

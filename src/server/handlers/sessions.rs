@@ -81,6 +81,7 @@ impl Service {
 
     pub(in crate::server) async fn load_session(&self, params: Value) -> Result<LoadSessionResult> {
         let params: LoadSessionParams = from_wire::params(params)?;
+        let wanted = from_wire::page(&params)?;
         let id = session_param(&params.session_id);
         let store = &self.state.sessions.house().store;
         if let Some(row) = store.reader.session(&id).await.map_err(store_failed)? {
@@ -90,7 +91,7 @@ impl Service {
         let loaded = self.ask(&id, |reply| Command::Load { read_only, reply }).await?;
         // The store ends with the server; then what it has is what there is.
         let _ = loaded.passed.await;
-        let page = page(&store.reader, &id, &params).await?;
+        let page = page(&store.reader, &id, &wanted, loaded.snapshot.seq).await?;
         let events = page.events.iter().map(|stored| record(&id, stored)).collect();
         Ok(LoadSessionResult {
             events,
@@ -162,13 +163,15 @@ impl Service {
     }
 }
 
+/// The page that was asked for, of the events up to `last`: what came since is sent as notifications.
 async fn page(
     reader: &crate::store::Reader,
     id: &SessionId,
-    params: &LoadSessionParams,
+    wanted: &from_wire::Page,
+    last: u64,
 ) -> Result<EventPage> {
-    let wanted = from_wire::page(params)?;
-    let window = wanted.before.map_or(Window::Tail, Window::Before);
+    let end = last.saturating_add(1);
+    let window = Window::Before(wanted.before.map_or(end, |before| before.min(end)));
     if wanted.tail == 0 {
         return Ok(EventPage::default());
     }
@@ -190,6 +193,7 @@ fn record(session: &SessionId, stored: &StoredEvent) -> EventRecord {
         at_ms: stored.at_ms,
         event: stored.event.clone(),
         permit: None,
+        in_page: false,
     })
 }
 

@@ -58,9 +58,7 @@ impl Service {
         };
         let session = session_param(&params.session_id);
         let turn = params.turn_id.map(TurnId::from);
-        self.state
-            .sessions
-            .post_if_live(&session, Command::Cancel { turn });
+        self.state.sessions.cancel(&session, turn.as_ref());
     }
 
     /// Follows a turn to its end; `$/cancelRequest` cancels it and is answered with its result (R-WIRE).
@@ -75,9 +73,7 @@ impl Service {
         if self.state.ending.is_cancelled() {
             return Ok(result(outcome.await)?);
         }
-        self.state
-            .sessions
-            .post_if_live(&session, Command::Cancel { turn: Some(turn) });
+        self.state.sessions.cancel(&session, Some(&turn));
         Err(RequestError::Cancelled(Box::new(result(outcome.await)?)).into())
     }
 }

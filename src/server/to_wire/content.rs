@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use super::cut::Cutter;
 use super::{message, to_json, values};
-use crate::base::text::neutralise;
+use crate::base::text::{neutralise, reveal};
 use crate::domain::{Block, Event, PlanItem};
 use crate::protocol::ReadContentResult;
 
@@ -63,7 +63,7 @@ pub fn field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
         },
         Event::ToolCall(update) => match split(path) {
             ("output", None) => update.result.as_ref().map(|result| shown(&result.text)),
-            ("diff", None) => update.diff.as_ref().map(|diff| shown(diff)),
+            ("diff", None) => update.diff.as_ref().map(|diff| shown_change(diff)),
             ("input", None) => update.input.as_ref().map(|input| to_json(&**input).into()),
             ("images", Some(rest)) => {
                 let (index, rest) = rest.split_once('/')?;
@@ -73,7 +73,7 @@ pub fn field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
             _ => None,
         },
         Event::ApprovalRequested(approval) => match path {
-            "diff" => approval.diff.as_ref().map(|diff| shown(diff)),
+            "diff" => approval.diff.as_ref().map(|diff| shown_change(diff)),
             "input" => Some(to_json(&*approval.input).into()),
             _ => None,
         },
@@ -148,6 +148,11 @@ fn open_character(raw: &[u8]) -> Option<usize> {
 /// Text from a tool as it is shown.
 pub(super) fn shown(text: &str) -> Cow<'_, str> {
     neutralise(text)
+}
+
+/// A change as it is shown: nothing of it may hide.
+pub(super) fn shown_change(diff: &str) -> Cow<'_, str> {
+    reveal(diff)
 }
 
 pub(super) fn event_reference(seq: u64, path: &str) -> String {

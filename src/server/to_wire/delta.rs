@@ -196,6 +196,7 @@ mod tests {
             at_ms: 0,
             event: Event::Delta(delta),
             permit: None,
+            in_page: false,
         }
     }
 

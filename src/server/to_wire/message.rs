@@ -34,7 +34,7 @@ pub fn approval_requested(header: EventHeader, approval: &Approval) -> ApprovalR
         diff: approval
             .diff
             .as_ref()
-            .map(|diff| cutter.text("", "diff", &content::shown(diff), &mut more)),
+            .map(|diff| cutter.text("", "diff", &content::shown_change(diff), &mut more)),
         more,
     }
 }

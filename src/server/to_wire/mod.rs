@@ -279,7 +279,7 @@ fn tool_call(
         diff: update
             .diff
             .as_ref()
-            .map(|diff| cutter.text("", "diff", &content::shown(diff), &mut more)),
+            .map(|diff| cutter.text("", "diff", &content::shown_change(diff), &mut more)),
         input: update
             .input
             .as_ref()

@@ -18,6 +18,7 @@ fn envelope(event: Event) -> Envelope {
         at_ms: 1_000,
         event,
         permit: None,
+        in_page: false,
     }
 }
 

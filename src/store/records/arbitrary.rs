@@ -352,12 +352,17 @@ pub(crate) fn event() -> BoxedStrategy<Event> {
 /// Any pending value.
 pub(crate) fn pending() -> impl Strategy<Value = Pending> {
     prop_oneof![
-        (id(), of(id()), text(), text()).prop_map(|(message, turn, text, reasoning)| Pending::Partial {
-            message,
-            turn,
-            text,
-            reasoning
-        }),
+        (id(), any::<u64>(), of(id()), text(), text()).prop_map(
+            |(message, before, turn, text, reasoning)| {
+                Pending::Partial {
+                    message,
+                    before,
+                    turn,
+                    text,
+                    reasoning,
+                }
+            }
+        ),
         (id(), of(id()), vec(block(), 0..3)).prop_map(|(key, turn, content)| Pending::Steer {
             key,
             turn,

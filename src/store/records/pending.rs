@@ -6,7 +6,7 @@ use super::RecordError;
 use super::event::{json, parse};
 use super::message::BlockRecord;
 use super::parts::{ApprovalRecord, DecisionRecord};
-use crate::store::rows::{Pending, PendingKind};
+use crate::store::rows::{PIECE, Pending, PendingKind};
 
 #[derive(Debug, Serialize, Deserialize)]
 struct PartialRecord {
@@ -40,9 +40,10 @@ struct OpenApprovalRecord {
 /// The JSON of a pending row; its kind and key are columns.
 pub(in crate::store) fn encode_pending(pending: &Pending) -> Result<String, RecordError> {
     match pending {
-        // The key says which message.
+        // The key says which piece of which message.
         Pending::Partial {
             message: _,
+            before: _,
             turn,
             text,
             reasoning,
@@ -83,8 +84,10 @@ pub(in crate::store) fn decode_pending(kind: &str, key: &str, text: &str) -> Res
                 text,
                 reasoning,
             } = parse(text)?;
+            let (message, before) = key.split_once(PIECE).unwrap_or((key, "0"));
             Pending::Partial {
-                message: key.into(),
+                message: message.into(),
+                before: before.parse().unwrap_or_default(),
                 turn: turn.map(Into::into),
                 text,
                 reasoning,

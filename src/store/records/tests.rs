@@ -326,6 +326,7 @@ fn pending_samples() -> Vec<Pending> {
     vec![
         Pending::Partial {
             message: "msg_1".into(),
+            before: 7,
             turn: Some("turn_1".into()),
             text: "par".into(),
             reasoning: "hm".into(),

@@ -42,6 +42,23 @@ async fn a_full_disk_is_one_warning_and_is_written_later_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_page_cannot_have_is_shown_after_all() {
+    let rig = Rig::new();
+    rig.create(&["ses_1"]).await;
+    rig.send(append_in_page("ses_1", 1, note("a"))).await;
+    rig.barrier().await;
+    assert_eq!(rig.seen.take(), ["stored 1 in page"]);
+    rig.set_fault(Some(Fault::DiskFull));
+    rig.send(append_in_page("ses_1", 2, note("b"))).await;
+    rig.barrier().await;
+    assert_eq!(rig.seen.take()[1..], ["unstored 2"]);
+    rig.set_fault(None);
+    rig.send(append_in_page("ses_1", 3, note("c"))).await;
+    rig.barrier().await;
+    assert_eq!(rig.seen.take()[1..], ["stored 3 in page"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn it_is_tried_again_every_second_and_not_with_every_event() {
     let rig = Rig::new();
     rig.create(&["ses_1"]).await;
@@ -249,17 +266,20 @@ async fn a_store_that_another_process_holds() {
     assert_eq!(seqs(&page), [1, 2]);
 }
 
-/// Partial text alone is not kept, and the disk is still seen to fail until it works.
+/// Pieces of a message in progress are kept until the message is, and a disk that fails for them alone is one
+/// warning.
 #[tokio::test(start_paused = true)]
-async fn a_failure_with_nothing_to_keep_is_one_warning() {
+async fn pieces_are_kept_until_their_message_is() {
     let rig = Rig::new();
     rig.create(&["ses_1"]).await;
     rig.set_fault(Some(Fault::DiskFull));
-    for text in ["a", "ab", "abc"] {
+    let (mut before, mut kept) = (0, 0);
+    for text in ["a", "bc", "def"] {
         rig.send(Write::Put {
             session: "ses_1".into(),
             pending: Pending::Partial {
                 message: "msg_1".into(),
+                before,
                 turn: None,
                 text: text.into(),
                 reasoning: String::new(),
@@ -267,10 +287,22 @@ async fn a_failure_with_nothing_to_keep_is_one_warning() {
             done: None,
         })
         .await;
-        assert_eq!(rig.barrier().await, Health::Degraded { bytes: 0 });
+        before += text.len() as u64;
+        let Health::Degraded { bytes } = rig.barrier().await else {
+            panic!("the disk fails");
+        };
+        assert!(bytes > kept, "{bytes}");
+        kept = bytes;
         tokio::time::sleep(Duration::from_secs(2)).await;
     }
-    assert_eq!(rig.seen.take().len(), 1);
+    rig.send(append("ses_1", 1, says("msg_1", Role::Assistant, "abcdef")))
+        .await;
+    let Health::Degraded { bytes } = rig.barrier().await else {
+        panic!("the disk fails");
+    };
+    assert!(bytes < kept, "the pieces are gone: {bytes} of {kept}");
+    assert_eq!(rig.seen.take().len(), 2, "one warning, and the message");
     rig.set_fault(None);
     assert_eq!(rig.barrier().await, Health::Ok);
+    assert_eq!(rig.store.reader.pending(&"ses_1".into()).await.unwrap().0, []);
 }

@@ -40,7 +40,8 @@ impl Outlet for Witness {
             (Event::Delta(delta), _) => format!("+{}", delta.text()),
             (_, Some(seq)) => {
                 let stored = is_stored(&self.database, &envelope.session, seq);
-                format!("{}{seq}", if stored { "stored " } else { "unstored " })
+                let page = if envelope.in_page { " in page" } else { "" };
+                format!("{}{seq}{page}", if stored { "stored " } else { "unstored " })
             }
             (_, None) => "unnumbered".to_owned(),
         };
@@ -160,12 +161,26 @@ pub(super) fn envelope(session: &str, seq: u64, event: Event) -> Envelope {
         at_ms: 2_000 + seq as i64,
         event,
         permit: None,
+        in_page: false,
     }
 }
 
 pub(super) fn append(session: &str, seq: u64, event: Event) -> Write {
     Write::Append {
         envelope: envelope(session, seq, event),
+        drops: Vec::new(),
+        puts: Vec::new(),
+        done: None,
+    }
+}
+
+/// The same of an event that the client reads in a page.
+pub(super) fn append_in_page(session: &str, seq: u64, event: Event) -> Write {
+    Write::Append {
+        envelope: Envelope {
+            in_page: true,
+            ..envelope(session, seq, event)
+        },
         drops: Vec::new(),
         puts: Vec::new(),
         done: None,

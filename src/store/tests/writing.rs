@@ -216,8 +216,9 @@ async fn pending_rows_live_until_an_event_settles_them() {
     let rig = Rig::new();
     rig.create(&["ses_1"]).await;
     let id = SessionId::from("ses_1");
-    let partial = |message: &str, text: &str| Pending::Partial {
+    let partial = |message: &str, before: u64, text: &str| Pending::Partial {
         message: message.into(),
+        before,
         turn: Some("turn_1".into()),
         text: text.into(),
         reasoning: String::new(),
@@ -232,10 +233,11 @@ async fn pending_rows_live_until_an_event_settles_them() {
         decision: Decision::of(DecisionKind::Allow),
     };
     for pending in [
-        partial("msg_1", "a"),
+        partial("msg_1", 0, "a"),
         steer.clone(),
-        partial("msg_2", "x"),
-        partial("msg_1", "ab"),
+        partial("msg_2", 0, "x"),
+        partial("msg_1", 1, "b"),
+        partial("msg_12", 0, "other"),
     ] {
         let (done, told) = oneshot::channel();
         rig.send(Write::Put {
@@ -261,9 +263,11 @@ async fn pending_rows_live_until_an_event_settles_them() {
     };
     let (pending, skipped) = rig.store.reader.pending(&id).await.unwrap();
     let expected = vec![
-        partial("msg_1", "ab"),
+        partial("msg_1", 0, "a"),
         steer,
-        partial("msg_2", "x"),
+        partial("msg_2", 0, "x"),
+        partial("msg_1", 1, "b"),
+        partial("msg_12", 0, "other"),
         asked,
         decision,
     ];
@@ -285,7 +289,7 @@ async fn pending_rows_live_until_an_event_settles_them() {
     rig.send(Write::Append {
         envelope: envelope("ses_1", 4, retracted),
         drops: vec![PendingKey::steer("1")],
-        puts: vec![partial("msg_3", "new")],
+        puts: vec![partial("msg_3", 0, "new")],
         done: None,
     })
     .await;
@@ -297,13 +301,16 @@ async fn pending_rows_live_until_an_event_settles_them() {
         .await
         .unwrap()
         .unwrap();
-    assert_eq!(loaded.pending, [partial("msg_3", "new")]);
+    let left = [partial("msg_12", 0, "other"), partial("msg_3", 0, "new")];
+    assert_eq!(loaded.pending, left);
     assert_eq!(loaded.session.last_seq, 4);
-    rig.send(Write::Drop {
-        session: id.clone(),
-        key: PendingKey::partial(&"msg_3".into()),
-    })
-    .await;
+    for message in ["msg_3", "msg_12"] {
+        rig.send(Write::Drop {
+            session: id.clone(),
+            key: PendingKey::partial(&message.into()),
+        })
+        .await;
+    }
     rig.barrier().await;
     assert_eq!(rig.store.reader.pending(&id).await.unwrap().0, []);
 }

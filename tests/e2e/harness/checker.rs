@@ -23,6 +23,12 @@ pub struct Checker {
 struct View {
     /// The last number seen.
     seq: Option<u64>,
+    /// Durable events that came as notifications, by their numbers.
+    told: HashMap<u64, (String, Value)>,
+    /// Durable events that came in a page.
+    paged: HashSet<u64>,
+    /// Something else than a page was asked of it: what that caused may come before a page that has it too.
+    asked: bool,
     /// Made over this connection, so that everything of it has been seen.
     whole: bool,
     running: Option<String>,
@@ -54,6 +60,14 @@ impl Checker {
         let view = self.sessions.entry(session.to_owned()).or_default();
         view.seq = Some(seq);
         view.whole = true;
+        view.asked = true;
+    }
+
+    /// A request that names a session.
+    pub fn asks(&mut self, session: &str, method: &str) {
+        if !session.is_empty() && method != "agent/loadSession" {
+            self.sessions.entry(session.to_owned()).or_default().asked = true;
+        }
     }
 
     /// A session loaded over this connection.
@@ -66,11 +80,21 @@ impl Checker {
         if seqs.len() != result.events.len() || seqs.windows(2).any(|pair| pair[1] != pair[0] + 1) {
             self.wrong(format!("{session}: a page with numbers {seqs:?}"));
         }
-        if seqs.last().is_some_and(|last| *last > result.seq) && result.state.running_turn_id.is_none() {
+        if seqs.last().is_some_and(|last| *last > result.seq) {
             self.wrong(format!("{session}: a page beyond seq {}: {seqs:?}", result.seq));
         }
         let view = self.sessions.entry(session.to_owned()).or_default();
+        let mut wrong = Vec::new();
+        view.page(result, &mut wrong);
+        let wrong = wrong.into_iter().map(|what| format!("{session}: {what}"));
+        self.violations.extend(wrong);
         match view.seq {
+            // What it has not seen stands in the page: what mended a session that was only looked at before.
+            Some(seen)
+                if seen < result.seq && (seen + 1..=result.seq).all(|seq| view.paged.contains(&seq)) =>
+            {
+                view.seq = Some(result.seq);
+            }
             Some(seen) if seen < result.seq => {
                 let why = format!("{session}: loaded at seq {}, seen was {seen}", result.seq);
                 self.violations.push(why);
@@ -203,6 +227,29 @@ fn view_whole(sessions: &HashMap<String, View>, session: &str) -> bool {
 }
 
 impl View {
+    /// A page: what it has was not sent before, unless the client had the session already; then it is the same.
+    fn page(&mut self, result: &LoadSessionResult, wrong: &mut Vec<String>) {
+        let known = self.asked || !self.paged.is_empty();
+        for event in &result.events {
+            let seq = event.params["seq"].as_u64().unwrap_or(0);
+            self.paged.insert(seq);
+            match self.told.get(&seq) {
+                Some(_) if !known => {
+                    wrong.push(format!(
+                        "{} with seq {seq} is sent and stands in the page",
+                        event.method
+                    ));
+                }
+                Some((method, params)) if *method != event.method || *params != event.params => {
+                    wrong.push(format!(
+                        "{method} with seq {seq} is another in the page: {params} {event:?}"
+                    ));
+                }
+                _ => {}
+            }
+        }
+    }
+
     fn take(
         &mut self,
         durable: bool,
@@ -218,6 +265,12 @@ impl View {
             {
                 wrong.push(format!("{method} has seq {seq} after {last}"));
             }
+            if self.paged.contains(&seq) {
+                wrong.push(format!(
+                    "{method} with seq {seq} stood in a page and is sent again"
+                ));
+            }
+            self.told.insert(seq, (method.to_owned(), params.clone()));
             self.seq = Some(seq);
         }
         let turn = params["turnId"].as_str();
@@ -560,6 +613,61 @@ mod tests {
             (vec![("agent/turnStarted", json!({}))], "does not parse"),
         ] {
             let verdict = verdict(events);
+            assert!(verdict.contains(says), "{says:?} is not in {verdict:?}");
+        }
+    }
+
+    fn loaded(checker: &mut Checker, seq: u64, events: Vec<(&str, Value)>) {
+        let events: Vec<Value> = events
+            .into_iter()
+            .map(|(method, params)| json!({"method": method, "params": params}))
+            .collect();
+        let usage = json!({"inputTokens": 0, "outputTokens": 0, "cacheReadTokens": 0, "cacheWriteTokens": 0});
+        let result = json!({"events": events, "hasEarlier": false, "openApprovals": [], "seq": seq,
+            "state": {"cwd": "/", "mode": "ask", "usage": usage}});
+        checker.loaded("ses_1", &serde_json::from_value(result).expect("a page"));
+    }
+
+    #[test]
+    fn an_event_comes_once() {
+        let told = |checker: &mut Checker, (method, params): (&str, Value)| {
+            checker.notification(method, &params, 100);
+        };
+        type Case = (
+            &'static str,
+            fn(&mut Checker, &dyn Fn(&mut Checker, (&str, Value))),
+        );
+        let cases: [Case; 5] = [
+            ("", |checker, told| {
+                loaded(checker, 2, vec![start(1), end(2)]);
+                told(checker, call(3, "pending"));
+                loaded(checker, 3, vec![call(3, "pending")]);
+            }),
+            ("is sent and stands in the page", |checker, told| {
+                told(checker, end(2));
+                loaded(checker, 2, vec![start(1), end(2)]);
+            }),
+            ("stood in a page", |checker, told| {
+                loaded(checker, 2, vec![start(1), end(2)]);
+                told(checker, end(2));
+            }),
+            ("beyond seq 1", |checker, _| {
+                loaded(checker, 1, vec![start(1), end(2)])
+            }),
+            ("is another in the page", |checker, told| {
+                loaded(checker, 1, vec![start(1)]);
+                told(checker, call(2, "pending"));
+                loaded(checker, 2, vec![call(2, "running")]);
+            }),
+        ];
+        for (says, case) in cases {
+            let mut checker = Checker {
+                initialized: true,
+                ..Checker::default()
+            };
+            case(&mut checker, &told);
+            let verdict = checker.violations.join("; ");
+            assert_eq!(verdict.is_empty(), says.is_empty(), "{verdict:?}");
             assert!(verdict.contains(says), "{says:?} is not in {verdict:?}");
         }
     }

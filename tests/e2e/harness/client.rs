@@ -1,6 +1,7 @@
 //! A typed client of a real server over real pipes. Dropping it ends the server in order and fails the test
 //! when anything was not as it must be: see [`Client::finish`].
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -30,6 +31,15 @@ pub struct Client {
     reader: Option<JoinHandle<()>>,
     next_id: Mutex<i64>,
     killed: Mutex<bool>,
+}
+
+/// What a killed server has left: all that it had written.
+pub struct Remains {
+    /// When it was killed.
+    pub at: Instant,
+    pub notes: Vec<Arc<Note>>,
+    /// Answers that nobody had taken.
+    pub answers: HashMap<Id, Answer>,
 }
 
 impl Client {
@@ -136,7 +146,10 @@ impl Client {
     pub fn expect_answer(&self, id: &Value, method: &str, session: &str) -> Id {
         let id = Id(id.to_string());
         let asked = (method.to_owned(), session.to_owned());
-        self.shared.lock().waiting.insert(id.clone(), asked);
+        let mut state = self.shared.lock();
+        state.checker.asks(session, method);
+        state.waiting.insert(id.clone(), asked);
+        drop(state);
         id
     }
 
@@ -185,6 +198,25 @@ impl Client {
         match self.answer(id) {
             Ok(result) => panic!("request {} should have been refused: {result}", id.0),
             Err(error) => error,
+        }
+    }
+
+    /// The answer to a request, if it is there.
+    pub fn take_answer(&self, id: &Id) -> Option<Answer> {
+        self.shared.lock().answers.remove(id).map(|(answer, _)| answer)
+    }
+
+    /// Waits until more than `known` notifications are there, the server is gone, or it is `until`; those beyond
+    /// `known`.
+    pub fn arrived(&self, known: usize, until: Instant) -> Vec<Arc<Note>> {
+        let mut state = self.shared.lock();
+        loop {
+            let left = until.saturating_duration_since(now());
+            if state.notes.len() > known || state.ended || left.is_zero() {
+                return state.notes.get(known..).unwrap_or_default().to_vec();
+            }
+            let waited = self.shared.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -379,6 +411,37 @@ impl Client {
             self.signal(rustix::process::Signal::KILL);
         }
         drop(self);
+    }
+
+    /// Kills the server without a warning and reads what it had written until then.
+    pub fn killed(self) -> Remains {
+        let at = now();
+        self.signal(rustix::process::Signal::KILL);
+        *self.killed.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.wait_end();
+        let mut state = self.shared.lock();
+        let remains = Remains {
+            at,
+            notes: state.notes.clone(),
+            answers: state
+                .answers
+                .drain()
+                .map(|(id, (answer, _))| (id, answer))
+                .collect(),
+        };
+        drop(state);
+        remains
+    }
+
+    fn wait_end(&self) {
+        let mut state = self.shared.lock();
+        while !state.ended {
+            state = self
+                .shared
+                .changed
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
     }
 
     /// Waits for the server's end, by itself; its exit code and how long that took from now on.

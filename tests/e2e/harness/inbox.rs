@@ -47,7 +47,7 @@ pub struct RpcError {
     pub data: Value,
 }
 
-pub(super) type Answer = Result<Value, RpcError>;
+pub type Answer = Result<Value, RpcError>;
 
 #[derive(Default)]
 pub(super) struct State {

@@ -8,9 +8,9 @@ mod frames;
 mod inbox;
 mod world;
 
-pub use client::{Client, framed};
+pub use client::{Client, Remains, framed};
 pub use folders::resident;
-pub use inbox::Id;
+pub use inbox::{Id, Note};
 pub use world::{Config, Options, World};
 
 use std::time::{Duration, Instant};

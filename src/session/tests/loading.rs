@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 
-use super::*;
 use crate::base::counters::Totals;
 use crate::base::flow::Pool;
 use crate::base::spawn::{Task, spawn};
 use crate::domain::*;
 use crate::provider::CallSlots;
+use crate::session::*;
 use crate::store::{Fault, FaultHook, Health, Pending, SessionRow, Store, Write};
 use crate::tool::Registry;
 use crate::turn::{Limits, ModelChoice, ModelSource, ResolvedModel};
@@ -61,6 +61,7 @@ impl Profiles for Plain {
             limits: Limits { max_steps: 1 },
             rules: Rules::default(),
             approval_timeout: None,
+            on_cancel: crate::workspace::OnCancel::default(),
             tool_timeouts: Arc::new(|_| None),
         }
     }
@@ -95,6 +96,7 @@ impl Rig {
                 at_ms: 1,
                 event,
                 permit: None,
+                in_page: false,
             },
             drops: Vec::new(),
             puts: Vec::new(),

@@ -1,0 +1,361 @@
+//! Sessions as their callers see them, with a scripted model and tools of their own.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::future::{BoxFuture, FutureExt};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::{Notify, oneshot};
+
+use crate::base::counters::Totals;
+use crate::base::flow::Pool;
+use crate::base::spawn::{Task, spawn};
+use crate::domain::{
+    AgentError, Block, Effect, Envelope, Event, Mode, Outlet, SessionId, TerminalReason, ToolCallStatus,
+};
+use crate::provider::{CallSlots, ModelInfo, RetryPolicy, Script};
+use crate::session::*;
+use crate::store::Store;
+use crate::tool::{DynTool, Preview, Registry, Tool, ToolContext, ToolError, ToolOutput};
+use crate::turn::{Limits, ModelChoice, ModelSource, ResolvedModel};
+use crate::workspace::{OnCancel, Shared, Workspace};
+
+/// A server's sessions, without a server.
+struct Desk {
+    sessions: Sessions,
+    seen: Seen,
+    writer: Task<()>,
+    _dir: tempfile::TempDir,
+}
+
+/// What was passed on.
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<Vec<Event>>>);
+
+impl Seen {
+    fn all(&self) -> Vec<Event> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Outlet for Seen {
+    fn pass(&mut self, envelope: Envelope) {
+        self.0.lock().unwrap().push(envelope.event);
+    }
+
+    fn warn(&mut self, code: &str, message: &str) {
+        panic!("{code}: {message}");
+    }
+}
+
+struct Fixed {
+    model: Arc<Script>,
+    mode: Mode,
+}
+
+impl ModelSource for Fixed {
+    fn resolve(&self, _: &ModelChoice) -> BoxFuture<'static, Result<ResolvedModel, AgentError>> {
+        let provider = self.model.clone();
+        let info = ModelInfo {
+            window: 200_000,
+            max_output: 8_000,
+            price: None,
+            reasoning: false,
+            images: false,
+        };
+        let resolved = ResolvedModel {
+            provider,
+            model: "one".to_owned(),
+            info,
+            retry: RetryPolicy::interactive(),
+            effort: None,
+            why: None,
+        };
+        futures::future::ready(Ok(resolved)).boxed()
+    }
+}
+
+impl Profiles for Fixed {
+    fn profile(&self, _: &SessionInfo) -> Profile {
+        Profile {
+            models: Arc::new(Self {
+                model: self.model.clone(),
+                mode: self.mode,
+            }),
+            system: "test".into(),
+            limits: Limits { max_steps: 50 },
+            rules: Rules::default(),
+            approval_timeout: None,
+            on_cancel: OnCancel::default(),
+            tool_timeouts: Arc::new(|_| None),
+        }
+    }
+
+    fn default_mode(&self, _: &Path, _: Option<&str>) -> Mode {
+        self.mode
+    }
+
+    fn workspace(&self, _: &SessionInfo) -> Arc<Workspace> {
+        Arc::new(Workspace::new(Shared::new(&[], None)))
+    }
+}
+
+impl Desk {
+    /// Sessions whose model plays `exchanges`, in order.
+    fn new(mode: Mode, exchanges: Value, tools: Vec<Arc<dyn DynTool>>) -> Self {
+        let cassette = json!({"cassette": 1, "exchanges": exchanges}).to_string();
+        let model = Arc::new(Script::parse("script", &cassette).unwrap());
+        let dir = tempfile::tempdir().unwrap();
+        let seen = Seen::default();
+        let (store, writer) = Store::inline(dir.path().to_path_buf(), Box::new(seen.clone()), None);
+        let house = House {
+            store,
+            profiles: Arc::new(Fixed { model, mode }),
+            slots: Arc::new(CallSlots::default()),
+            tools: Arc::new(Registry::new(tools)),
+            totals: Arc::new(Totals::default()),
+            pool: Pool::new(1 << 20),
+            client_name: Arc::new(|| "test".to_owned()),
+            idle: Duration::from_secs(1_800),
+        };
+        Self {
+            sessions: Sessions::new(Arc::new(house)),
+            seen,
+            writer: spawn(writer),
+            _dir: dir,
+        }
+    }
+
+    fn session(&self) -> SessionId {
+        let info = SessionInfo {
+            id: SessionId::fresh(),
+            folder: "/nowhere".into(),
+            cwd: "/nowhere".into(),
+            agent: None,
+        };
+        self.sessions.create(info, None, None).0
+    }
+
+    /// Posts a prompt without waiting for anything.
+    fn post(&self, session: &SessionId, text: &str) -> oneshot::Receiver<Result<TurnHandle, Refused>> {
+        let (reply, answer) = oneshot::channel();
+        let content = vec![Block::Text(text.to_owned())];
+        let posted = self.sessions.post(session, Command::Prompt { content, reply });
+        posted.unwrap();
+        answer
+    }
+
+    async fn ask(&self, session: &SessionId, text: &str) -> TurnOutcome {
+        let handle = self.post(session, text).await.unwrap().unwrap();
+        handle.outcome().await.unwrap()
+    }
+
+    async fn end(self) {
+        self.sessions.end().await;
+        drop(self.sessions);
+        self.writer.await.unwrap();
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Place {
+    at: String,
+}
+
+/// A tool that has a bug wherever it is told.
+struct Bomb;
+
+fn bomb(input: &Place, here: &str) {
+    assert!(input.at != here, "a bug in {here}");
+}
+
+impl Tool for Bomb {
+    type Input = Place;
+    const NAME: &'static str = "bomb";
+    const DESCRIPTION: &'static str = "Panics.";
+
+    fn title(&self, input: &Place) -> String {
+        bomb(input, "title");
+        format!("bomb {}", input.at)
+    }
+
+    fn effect(&self, input: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
+        bomb(input, "effect");
+        Ok(Effect {
+            kind: crate::domain::EffectKind::Execute,
+            subject: "boom".to_owned(),
+            ..Effect::none()
+        })
+    }
+
+    async fn preview(&self, input: &Place, _: &ToolContext) -> Result<Preview, ToolError> {
+        tokio::task::yield_now().await;
+        bomb(input, "preview");
+        Ok(Preview::default())
+    }
+
+    async fn run(&self, input: Place, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        bomb(&input, "run at once");
+        tokio::task::yield_now().await;
+        bomb(&input, "run");
+        Ok(ToolOutput::text("no bug here"))
+    }
+}
+
+/// A tool that runs until it is stopped, and says when it has begun.
+struct Endless(Arc<Notify>);
+
+impl Tool for Endless {
+    type Input = Place;
+    const NAME: &'static str = "endless";
+    const DESCRIPTION: &'static str = "Never ends.";
+
+    fn title(&self, _: &Place) -> String {
+        "endless".to_owned()
+    }
+
+    fn effect(&self, _: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
+        Ok(Effect::none())
+    }
+
+    async fn run(&self, _: Place, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        self.0.notify_one();
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn a_panic_in_a_tool_is_that_calls_failure_and_nothing_more() {
+    let places = ["title", "effect", "preview", "run at once", "run"];
+    for mode in [Mode::Full, Mode::Ask] {
+        for place in places {
+            // Without a question there is no preview; with one, nobody is there to answer a good one.
+            let asks_first = mode == Mode::Ask;
+            if asks_first != (place == "preview") {
+                continue;
+            }
+            let well = json!({"tool": {"name": "fine", "input": {"at": "x"}}});
+            let badly = json!({"tool": {"name": "bomb", "input": {"at": place}}});
+            let desk = Desk::new(
+                mode,
+                json!([
+                    {"when": {"step": 0}, "events": [badly, well]},
+                    {"when": {"step": 1}, "events": [{"text": "I saw it fail"}]},
+                    {"when": {"prompt": "again"}, "events": [{"text": "still here"}]},
+                ]),
+                vec![Arc::new(Bomb), Arc::new(Fine)],
+            );
+            let session = desk.session();
+            let ended = desk.ask(&session, "try").await;
+            assert_eq!(ended.end.reason, TerminalReason::Completed, "{place}");
+            assert_eq!(ended.text, "I saw it fail", "{place}");
+            let results: Vec<_> = desk
+                .seen
+                .all()
+                .into_iter()
+                .filter_map(|event| match event {
+                    Event::ToolCall(update) if update.status.is_final() => {
+                        Some((update.name, update.status, update.result.unwrap().text.clone()))
+                    }
+                    _ => None,
+                })
+                .collect();
+            assert_eq!(results.len(), 2, "one result each: {results:?}");
+            let of = |name: &str| results.iter().find(|result| result.0 == name).unwrap();
+            assert_eq!(of("bomb").1, ToolCallStatus::Failed);
+            let says = of("bomb").2.as_str();
+            assert!(
+                says.contains(&format!("a bug in {place}")),
+                "{place}: the model reads what happened: {says}"
+            );
+            assert_eq!(
+                (of("fine").1, of("fine").2.as_str()),
+                (ToolCallStatus::Completed, "fine")
+            );
+            assert_eq!(desk.ask(&session, "again").await.text, "still here");
+            desk.end().await;
+        }
+    }
+}
+
+/// A tool that works.
+struct Fine;
+
+impl Tool for Fine {
+    type Input = Place;
+    const NAME: &'static str = "fine";
+    const DESCRIPTION: &'static str = "Works.";
+
+    fn title(&self, _: &Place) -> String {
+        "fine".to_owned()
+    }
+
+    fn effect(&self, _: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
+        Ok(Effect::none())
+    }
+
+    async fn run(&self, _: Place, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        Ok(ToolOutput::text("fine"))
+    }
+}
+
+fn endless() -> (Desk, Arc<Notify>) {
+    let begun = Arc::new(Notify::new());
+    let call = json!({"tool": {"name": "endless", "input": {"at": "x"}}});
+    let exchanges = json!([{"events": [call], "repeat": true}]);
+    let desk = Desk::new(Mode::Full, exchanges, vec![Arc::new(Endless(begun.clone()))]);
+    (desk, begun)
+}
+
+#[tokio::test]
+async fn a_cancel_is_obeyed_though_the_mailbox_is_full() {
+    for named in [false, true] {
+        let (desk, begun) = endless();
+        let session = desk.session();
+        let handle = desk.post(&session, "go").await.unwrap().unwrap();
+        begun.notified().await;
+        // This task does not yield: the actor takes none of these meanwhile.
+        let mut answers = Vec::new();
+        loop {
+            let (reply, answer) = oneshot::channel();
+            match desk.sessions.post(&session, Command::Inspect { reply }) {
+                Ok(()) => answers.push(answer),
+                Err(refused) => break assert_eq!(refused, Refused::Busy),
+            }
+        }
+        assert!(answers.len() >= 256);
+        desk.sessions.cancel(&session, named.then_some(&handle.turn));
+        let ended = handle.outcome().await.unwrap();
+        assert_eq!(ended.end.reason, TerminalReason::AbortedTools);
+        for answer in answers {
+            assert!(answer.await.unwrap().is_ok());
+        }
+        desk.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_means_the_prompt_before_it_and_not_the_one_after() {
+    let (desk, begun) = endless();
+    let session = desk.session();
+    let first = desk.post(&session, "one");
+    desk.sessions.cancel(&session, None);
+    let stale = first.await.unwrap().unwrap();
+    let turn = stale.turn.clone();
+    let ended = stale.outcome().await.unwrap();
+    assert_eq!(ended.end.reason, TerminalReason::AbortedStreaming);
+    // With no turn, and with that of the past, it does nothing.
+    desk.sessions.cancel(&session, None);
+    let second = desk.post(&session, "two");
+    desk.sessions.cancel(&session, Some(&turn));
+    let second = second.await.unwrap().unwrap();
+    begun.notified().await;
+    desk.sessions.cancel(&session, None);
+    let ended = second.outcome().await.unwrap();
+    assert_eq!(ended.end.reason, TerminalReason::AbortedTools);
+    desk.end().await;
+}

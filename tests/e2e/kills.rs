@@ -1,0 +1,704 @@
+//! `kill -9` at random moments of random work, over and over in the same data folder: what was shown is there,
+//! every turn and call has its end, nothing survives or happens unasked, and the session goes on (R-SESS-1,
+//! R-CANCEL, R-APPR-4, I3, I7, I8, I9, I16).
+//!
+//! `AGENTLS_KILLS` is the number of kills (200), `AGENTLS_KILLS_SEED` the seed of what is done and when: a
+//! failure names its own. The same seed gives the same plan; what a server has come to when its moment is there
+//! is up to the machine.
+
+mod ledger;
+
+use std::collections::{HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use agentls::protocol::{LoadSessionResult, PromptResult};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use serde_json::{Value, json};
+
+use crate::harness::{Client, Id, Note, Options, PATIENCE, Remains, World, now};
+use crate::mock_llm::{Reply, Seen};
+use ledger::Ledger;
+
+/// Worlds that are killed in side by side: one waits while the other works.
+const WORLDS: usize = 4;
+/// So many lives have a pair of sessions; then they are read whole, and there are new ones.
+const LIVES: usize = 25;
+/// The store's own check is slow; it is made after so many kills.
+const INTEGRITY: usize = 10;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Kind {
+    Stream,
+    Fast,
+    Tools,
+    Write,
+    Bash,
+    Background,
+    Flood,
+    Retry,
+    Retract,
+    Steer,
+    Cancel,
+    Two,
+    Idle,
+    Ending,
+    StartUp,
+    Delete,
+}
+
+const KINDS: [Kind; 18] = [
+    Kind::Stream,
+    Kind::Stream,
+    Kind::Write,
+    Kind::Fast,
+    Kind::Tools,
+    Kind::Write,
+    Kind::Bash,
+    Kind::Background,
+    Kind::Flood,
+    Kind::Retry,
+    Kind::Retract,
+    Kind::Steer,
+    Kind::Cancel,
+    Kind::Two,
+    Kind::Idle,
+    Kind::Ending,
+    Kind::StartUp,
+    Kind::Delete,
+];
+
+/// What the kills met.
+#[derive(Debug, Default)]
+struct Figures {
+    kinds: std::collections::BTreeMap<Kind, usize>,
+    /// Turns that were cut.
+    mended: usize,
+    /// Messages that were cut.
+    incomplete: usize,
+    /// How long what was lost at most had been shown.
+    lost: Duration,
+    open_approvals: usize,
+    resumed: usize,
+    steers: usize,
+    /// Temporary files that a kill between writing and renaming has left.
+    temporary: usize,
+    deleted: usize,
+}
+
+struct Session {
+    id: String,
+    ledger: Ledger,
+}
+
+/// A request whose answer means something.
+enum Asked {
+    Load,
+    Steer(String),
+    Decide(String, bool),
+    Delete,
+    Other,
+}
+
+struct Run {
+    world: World,
+    brief: Arc<AtomicBool>,
+    dice: SmallRng,
+    /// One that asks, and one that may do everything.
+    sessions: Vec<Session>,
+    /// One that was being deleted, and whether that was confirmed.
+    dying: Option<(Session, bool)>,
+    /// What is said is numbered.
+    said: usize,
+    killed: Instant,
+    figures: Figures,
+    /// What is being done, for a failure.
+    doing: String,
+}
+
+/// One server's life.
+struct Life {
+    client: Client,
+    asked: HashMap<Id, (usize, Asked)>,
+    /// How many notifications have been looked at.
+    known: usize,
+}
+
+impl Life {
+    fn ask(&mut self, session: usize, asked: Asked, method: &str, params: Value) {
+        let id = self.client.send(method, params);
+        self.asked.insert(id, (session, asked));
+    }
+}
+
+/// What the model does is named by the last mark in what it is told: `#17 stream`. While it is to be `brief` it
+/// begins nothing: a turn is gone on with that a kill may have kept from asking it at all.
+fn model(brief: Arc<AtomicBool>) -> impl FnMut(&Seen) -> Option<Reply> + Send + 'static {
+    let mut done: HashMap<String, usize> = HashMap::new();
+    let words = |count: usize| (0..count).map(|n| format!("w{n} ")).collect::<String>();
+    let ms = Duration::from_millis;
+    move |seen| {
+        if brief.load(Ordering::Acquire) {
+            return None;
+        }
+        let told = seen.last_text();
+        let Some((_, mark)) = told.rsplit_once('#') else {
+            return Some(Reply::text(words(20)).every(ms(1)));
+        };
+        let (number, kind) = mark.split_once(' ')?;
+        let times = done.entry(number.to_owned()).or_default();
+        *times += 1;
+        let first = *times == 1;
+        Some(match kind.split_whitespace().next()? {
+            "retry" if first => Reply::error(529, "overloaded_error", "busy"),
+            "retract" if first => Reply::new().say(words(60)).every(ms(1)).reset(),
+            "retry" | "retract" if *times == 2 => Reply::text(words(60)).every(ms(1)),
+            _ if !first => return None,
+            "stream" => Reply::new().reasoning(words(60)).say(words(400)).every(ms(2)),
+            "fast" => Reply::text(words(1_500)),
+            "tools" => Reply::new()
+                .say(words(10))
+                .call("read_file", json!({"path": "a.txt"}))
+                .call("read_file", json!({"path": "none.txt"}))
+                .call("glob", json!({"pattern": "*.txt"}))
+                .every(ms(1)),
+            "write" => {
+                let path = format!("w{number}.txt");
+                Reply::new()
+                    .say(words(5))
+                    .call("write_file", json!({"path": path, "content": content(number)}))
+            }
+            "bash" => {
+                let command =
+                    format!("(setsid sleep 1000 &); echo started; sleep 1000; touch after-{number}");
+                Reply::tool("bash", json!({"command": command}))
+            }
+            "steer" => Reply::tool("bash", json!({"command": "sleep 0.05; echo slept"})),
+            "background" => Reply::tool("bash", json!({"command": "sleep 1000", "background": true})),
+            "flood" => {
+                let command = "yes 'a line of output' | head -c 600000; sleep 0.02; echo";
+                Reply::tool("bash", json!({"command": command}))
+            }
+            _ => return None,
+        })
+    }
+}
+
+fn content(number: &str) -> String {
+    format!("file {number}\n").repeat(500)
+}
+
+impl Run {
+    fn new(seed: u64) -> Self {
+        let world = World::new();
+        world.write("a.txt", "a\n".repeat(100));
+        let brief = Arc::new(AtomicBool::new(false));
+        world.mock().respond_with(model(brief.clone()));
+        Self {
+            world,
+            brief,
+            dice: SmallRng::seed_from_u64(seed),
+            sessions: Vec::new(),
+            dying: None,
+            said: 0,
+            killed: now(),
+            figures: Figures::default(),
+            doing: String::new(),
+        }
+    }
+
+    fn kills(&mut self, kills: usize) {
+        for kill in 0..kills {
+            let kind = KINDS[self.dice.random_range(0..KINDS.len())];
+            self.doing = format!("kill {kill}, {kind:?}");
+            *self.figures.kinds.entry(kind).or_default() += 1;
+            if kind == Kind::StartUp && !self.sessions.is_empty() {
+                self.start_up();
+            } else {
+                let mut life = self.begin(kill);
+                self.doing += ", working";
+                self.work(kind, &mut life);
+                self.end(life);
+            }
+            self.look_at_files();
+            let wrong = self.world.mock().take_failures();
+            assert!(wrong.is_empty(), "what the model was sent: {}", wrong.join("\n"));
+            if kill % INTEGRITY == 0 {
+                super::crash::check_store(&self.world);
+            }
+        }
+        "the end".clone_into(&mut self.doing);
+        let Life { client, asked, .. } = self.begin(0);
+        for id in asked.keys() {
+            // A question may have been settled by the answer of an earlier life.
+            let _ = client.answer(id);
+        }
+        drop(client);
+        super::crash::check_store(&self.world);
+    }
+
+    /// Killed before it has come to anything, perhaps while it mends what the last kill had cut.
+    fn start_up(&mut self) {
+        let client = self.world.launch(Options::default());
+        let params = client.initialize_params(None);
+        let mut life = Life {
+            client,
+            asked: HashMap::new(),
+            known: 0,
+        };
+        let initialized = life.client.send("initialize", params);
+        if self.dice.random_bool(0.8) {
+            life.client.answer(&initialized).expect("it is initialized");
+            life.client.initialized();
+            for session in 0..self.sessions.len() {
+                let params = json!({"sessionId": self.sessions[session].id, "tail": 1_000});
+                life.ask(session, Asked::Load, "agent/loadSession", params);
+            }
+        }
+        let moment = now() + self.up_to(40_000);
+        while now() < moment {
+            self.look(&mut life, moment);
+        }
+        self.end(life);
+    }
+
+    /// A server that finds what the last one has left.
+    fn begin(&mut self, kill: usize) -> Life {
+        let mut life = Life {
+            client: self.world.start(),
+            asked: HashMap::new(),
+            known: 0,
+        };
+        self.doing += ", loading";
+        for session in 0..self.sessions.len() {
+            let id = self.sessions[session].id.clone();
+            let loaded: LoadSessionResult = life
+                .client
+                .call("agent/loadSession", json!({"sessionId": id, "tail": 1_000}));
+            let mut wrong = Vec::new();
+            let ledger = &mut self.sessions[session].ledger;
+            ledger.check(&loaded, self.killed, &mut self.figures, &mut wrong);
+            for reference in ledger.take_refs() {
+                let read: Value = life.client.call(
+                    "agent/readContent",
+                    json!({"sessionId": id, "ref": reference, "limit": 1_000}),
+                );
+                if read["text"].as_str().is_none_or(str::is_empty) {
+                    wrong.push(format!("{reference} has nothing: {read}"));
+                }
+            }
+            self.judge(session, &wrong);
+            self.go_on(session, &mut life, &loaded);
+        }
+        self.look_for_deleted(&life.client);
+        self.look_at_files();
+        if self.sessions.is_empty() || kill % LIVES == LIVES - 1 {
+            self.renew(&life.client);
+            // Its answers are about the sessions before.
+            life.asked.clear();
+        }
+        life
+    }
+
+    fn judge(&self, session: usize, wrong: &[String]) {
+        let id = &self.sessions[session].id;
+        assert!(
+            wrong.is_empty(),
+            "{id}: {} things are wrong:\n{}",
+            wrong.len(),
+            wrong.join("\n")
+        );
+    }
+
+    /// The next prompt works, or the turn is gone on with.
+    fn go_on(&mut self, session: usize, life: &mut Life, loaded: &LoadSessionResult) {
+        let id = self.sessions[session].id.clone();
+        let resumes = loaded.state.resumable_turn_id.is_some() && self.dice.random_bool(0.4);
+        self.brief.store(resumes, Ordering::Release);
+        let request = if resumes {
+            self.figures.resumed += 1;
+            if let Some(open) = loaded.open_approvals.first()
+                && self.dice.random_bool(0.3)
+            {
+                self.decide(session, life, &open.approval_id, open.name == "write_file");
+            }
+            life.client.send("agent/resumeTurn", json!({"sessionId": id}))
+        } else {
+            let what = self.mark("after");
+            self.sessions[session].ledger.says(&what);
+            life.client.prompt(&id, what)
+        };
+        let deadline = now() + PATIENCE;
+        let answer = loop {
+            if let Some(answer) = life.client.take_answer(&request) {
+                break answer;
+            }
+            assert!(now() < deadline, "{id} does not go on, resumed: {resumes}");
+            for note in self.look(life, now() + Duration::from_millis(50)) {
+                let bash = note.text("name") == "bash";
+                self.decide(session, life, note.text("approvalId"), !bash);
+            }
+        };
+        let ended: PromptResult = match answer {
+            Ok(result) => serde_json::from_value(result).expect("a prompt's result"),
+            Err(error) => panic!("{id} does not go on, resumed: {resumes}: {error:?}"),
+        };
+        self.brief.store(false, Ordering::Release);
+        assert_eq!(json!(ended.reason), "completed", "resumed: {resumes}: {ended:?}");
+    }
+
+    /// The sessions are read whole a last time, and there are new ones.
+    fn renew(&mut self, client: &Client) {
+        for session in 0..self.sessions.len() {
+            let Session { id, ledger } = &mut self.sessions[session];
+            let mut wrong = Vec::new();
+            let mut before = ledger.last() + 100_000;
+            while before > 1 {
+                let page: LoadSessionResult = client.call(
+                    "agent/loadSession",
+                    json!({"sessionId": id, "beforeSeq": before, "tail": 300}),
+                );
+                ledger.page(&page, &mut wrong);
+                before = page
+                    .events
+                    .first()
+                    .map_or(0, |first| first.params["seq"].as_u64().unwrap_or(0));
+            }
+            self.judge(session, &wrong);
+        }
+        self.sessions = ["ask", "full"]
+            .map(|mode| Session {
+                id: client.session_with(json!({"mode": mode})),
+                ledger: Ledger::default(),
+            })
+            .into();
+        // Nothing is stored of a session in which nothing has happened.
+        for session in 0..self.sessions.len() {
+            let what = self.mark("after");
+            self.sessions[session].ledger.says(&what);
+            client.ask(&self.sessions[session].id, what);
+        }
+    }
+
+    /// A session that was being deleted is there as a whole, or not at all.
+    fn look_for_deleted(&mut self, client: &Client) {
+        let Some((mut session, confirmed)) = self.dying.take() else {
+            return;
+        };
+        let request = client.send(
+            "agent/loadSession",
+            json!({"sessionId": session.id, "tail": 1_000}),
+        );
+        let mut wrong = Vec::new();
+        let found = client.answer(&request);
+        match &found {
+            Ok(loaded) => {
+                let loaded = serde_json::from_value(loaded.clone()).expect("a page");
+                session
+                    .ledger
+                    .check(&loaded, self.killed, &mut self.figures, &mut wrong);
+            }
+            Err(error) if error.data["refusal"] == "unknownSession" => self.figures.deleted += 1,
+            Err(error) => wrong.push(format!("it is refused with {error:?}")),
+        }
+        if confirmed && found.is_ok() {
+            wrong.push("it was deleted and is there".to_owned());
+        }
+        let listed: Value = client.call("agent/listSessions", json!({}));
+        let listed = listed["sessions"].as_array().into_iter().flatten();
+        if listed
+            .filter(|listed| listed["sessionId"] == session.id.as_str())
+            .count()
+            != usize::from(found.is_ok())
+        {
+            wrong.push("it is listed otherwise than it is there".to_owned());
+        }
+        assert!(
+            wrong.is_empty(),
+            "the deleted {}: {}",
+            session.id,
+            wrong.join("\n")
+        );
+    }
+
+    /// Does something until the moment has come.
+    fn work(&mut self, kind: Kind, life: &mut Life) {
+        // A file is most often written where it is asked first.
+        let one = usize::from(self.dice.random_bool(if kind == Kind::Write { 0.2 } else { 0.5 }));
+        let mut later: Vec<(Instant, usize, Later)> = Vec::new();
+        match kind {
+            Kind::Idle | Kind::StartUp => {}
+            Kind::Two => {
+                let kinds = [
+                    Kind::Stream,
+                    Kind::Fast,
+                    Kind::Tools,
+                    Kind::Write,
+                    Kind::Bash,
+                    Kind::Flood,
+                ];
+                for session in 0..2 {
+                    let kind = kinds[self.dice.random_range(0..kinds.len())];
+                    self.start(session, kind, life);
+                }
+            }
+            Kind::Steer => {
+                let kind = if self.dice.random_bool(0.5) {
+                    Kind::Steer
+                } else {
+                    Kind::Stream
+                };
+                self.start(1, kind, life);
+                for _ in 0..self.dice.random_range(1..4) {
+                    later.push((now() + self.up_to(80_000), 1, Later::Steer));
+                }
+            }
+            Kind::Cancel => {
+                let kinds = [Kind::Stream, Kind::Bash, Kind::Tools];
+                let kind = kinds[self.dice.random_range(0..kinds.len())];
+                self.start(one, kind, life);
+                later.push((now() + self.up_to(150_000), one, Later::Cancel));
+            }
+            Kind::Ending => {
+                self.start(one, Kind::Stream, life);
+                later.push((now() + self.up_to(100_000), one, Later::CloseInput));
+            }
+            Kind::Delete => {
+                let id = life.client.session();
+                let mut ledger = Ledger::default();
+                let what = self.mark("after");
+                ledger.says(&what);
+                life.client.ask(&id, what);
+                self.dying = Some((
+                    Session {
+                        id: id.clone(),
+                        ledger,
+                    },
+                    false,
+                ));
+                life.ask(
+                    usize::MAX,
+                    Asked::Delete,
+                    "agent/deleteSession",
+                    json!({"sessionId": id}),
+                );
+            }
+            kind => self.start(one, kind, life),
+        }
+        // A moment in time, or one in what is shown.
+        let long = !matches!(kind, Kind::Idle | Kind::Delete | Kind::StartUp);
+        let (limit, most) = match self.dice.random_bool(0.6) {
+            true => (self.up_to(if long { 700_000 } else { 20_000 }), usize::MAX),
+            false => {
+                let limit = Duration::from_millis(if long { 700 } else { 20 });
+                (limit, life.known + self.dice.random_range(1..60))
+            }
+        };
+        let moment = now() + limit;
+        while now() < moment && life.known < most {
+            let next = later
+                .iter()
+                .map(|(at, ..)| *at)
+                .min()
+                .unwrap_or(moment)
+                .min(moment);
+            for note in self.look(life, next) {
+                let session = self
+                    .sessions
+                    .iter()
+                    .position(|known| known.id == note.text("sessionId"));
+                // Some are never answered.
+                if let (Some(session), true) = (session, self.dice.random_bool(0.6)) {
+                    let allow = self.dice.random_bool(0.7);
+                    let decision = Later::Decide(note.text("approvalId").to_owned(), allow);
+                    later.push((now() + self.up_to(60_000), session, decision));
+                }
+            }
+            let (due, rest) = later.into_iter().partition(|(at, ..)| *at <= now());
+            later = rest;
+            for (_, session, what) in due {
+                self.act(session, what, life);
+            }
+        }
+    }
+
+    fn act(&mut self, session: usize, what: Later, life: &mut Life) {
+        let id = self.sessions[session].id.clone();
+        match what {
+            Later::Steer => {
+                let what = self.mark("steered");
+                self.sessions[session].ledger.says(&what);
+                let params = json!({"sessionId": id, "prompt": what});
+                life.ask(session, Asked::Steer(what), "agent/steer", params);
+            }
+            Later::Cancel => life.client.cancel(&id),
+            Later::CloseInput => life.client.close_input(),
+            Later::Decide(approval, allow) => self.decide(session, life, &approval, allow),
+        }
+    }
+
+    fn decide(&mut self, session: usize, life: &mut Life, approval: &str, allow: bool) {
+        self.sessions[session].ledger.decides(approval, allow);
+        let decision = if allow { "allow" } else { "deny" };
+        let params = json!({"approvalId": approval, "decision": decision});
+        life.ask(
+            session,
+            Asked::Decide(approval.to_owned(), allow),
+            "agent/approvalRespond",
+            params,
+        );
+    }
+
+    fn start(&mut self, session: usize, kind: Kind, life: &mut Life) {
+        let what = self.mark(&format!("{kind:?}").to_lowercase());
+        let Session { id, ledger } = &mut self.sessions[session];
+        ledger.says(&what);
+        let params = json!({"sessionId": id, "prompt": what});
+        life.ask(session, Asked::Other, "agent/prompt", params);
+    }
+
+    /// Waits for what comes; the questions in it.
+    fn look(&mut self, life: &mut Life, until: Instant) -> Vec<Arc<Note>> {
+        let new = life.client.arrived(life.known, until);
+        life.known += new.len();
+        new.into_iter()
+            .filter(|note| note.method == "agent/approvalRequested")
+            .collect()
+    }
+
+    /// Kills it, and writes down what it had shown and accepted.
+    fn end(&mut self, life: Life) {
+        let Life { client, asked, .. } = life;
+        let remains: Remains = client.killed();
+        self.killed = remains.at;
+        for session in 0..self.sessions.len() {
+            let mut wrong = Vec::new();
+            let Session { id, ledger } = &mut self.sessions[session];
+            ledger.bury(id, &remains, &mut wrong);
+            self.judge(session, &wrong);
+        }
+        if let Some((session, _)) = &mut self.dying {
+            let mut wrong = Vec::new();
+            session.ledger.bury(&session.id, &remains, &mut wrong);
+            assert!(wrong.is_empty(), "{}: {}", session.id, wrong.join("\n"));
+        }
+        for (id, (session, asked)) in asked {
+            let Some(Ok(answer)) = remains.answers.get(&id) else {
+                continue;
+            };
+            let mut wrong = Vec::new();
+            match asked {
+                Asked::Load => {
+                    let loaded = serde_json::from_value(answer.clone()).expect("a page");
+                    self.sessions[session].ledger.page(&loaded, &mut wrong);
+                    self.judge(session, &wrong);
+                }
+                Asked::Steer(what) => {
+                    self.figures.steers += 1;
+                    self.sessions[session].ledger.accepted(&what);
+                }
+                Asked::Decide(approval, allow) => {
+                    self.sessions[session].ledger.decision_accepted(&approval, allow);
+                }
+                Asked::Delete => self.dying.iter_mut().for_each(|(_, confirmed)| *confirmed = true),
+                Asked::Other => {}
+            }
+        }
+    }
+
+    /// Nothing was written that nobody had allowed, and nothing by halves.
+    fn look_at_files(&mut self) {
+        if self.sessions.is_empty() {
+            return;
+        }
+        let mut left = HashSet::new();
+        for entry in std::fs::read_dir(self.world.workspace())
+            .expect("the workspace")
+            .flatten()
+        {
+            let name = entry.file_name().into_string().expect("a name");
+            let number = name.strip_prefix('w').and_then(|rest| rest.strip_suffix(".txt"));
+            match number {
+                None if name == "a.txt" => {}
+                None if name.starts_with(".agentls-") && name.ends_with(".tmp") => {
+                    std::fs::remove_file(entry.path()).expect("it is removed");
+                    self.figures.temporary += 1;
+                }
+                None => {
+                    left.insert(name);
+                }
+                Some(number) => {
+                    let whole =
+                        std::fs::read_to_string(entry.path()).is_ok_and(|text| text == content(number));
+                    assert!(whole, "{name} is written by halves");
+                    std::fs::remove_file(entry.path()).expect("it is removed");
+                    let asked = &self.sessions[0].ledger;
+                    let full = self.sessions[1].ledger.has_said(&format!("#{number} write"));
+                    let allowed = asked.allowed(|params| params["input"]["path"] == name.as_str());
+                    assert!(full || allowed, "{name} was written and not allowed");
+                }
+            }
+        }
+        assert!(left.is_empty(), "these files are nobody's: {left:?}");
+    }
+
+    fn mark(&mut self, kind: &str) -> String {
+        self.said += 1;
+        format!("#{} {kind}", self.said)
+    }
+
+    /// A random time, most often a short one.
+    fn up_to(&mut self, most: u64) -> Duration {
+        let dice: f64 = self.dice.random();
+        Duration::from_micros((dice * dice * most as f64) as u64)
+    }
+}
+
+/// What is done at a moment of its own.
+enum Later {
+    Steer,
+    Cancel,
+    CloseInput,
+    Decide(String, bool),
+}
+
+fn from_environment(name: &str) -> Option<u64> {
+    #[expect(clippy::disallowed_methods, reason = "the switches of this test")]
+    let value = std::env::var(name).ok()?;
+    Some(value.parse().expect("a number"))
+}
+
+#[test]
+fn kills_at_any_moment_leave_what_was_shown_and_a_session_that_goes_on() {
+    let kills = from_environment("AGENTLS_KILLS").unwrap_or(200) as usize;
+    let seed = from_environment("AGENTLS_KILLS_SEED").unwrap_or_else(rand::random);
+    let begun = now();
+    std::thread::scope(|scope| {
+        let runs: Vec<_> = (0..WORLDS)
+            .map(|at| {
+                let share = kills / WORLDS + usize::from(at < kills % WORLDS);
+                scope.spawn(move || {
+                    let mut run = Run::new(seed.wrapping_add(at as u64));
+                    let outcome = catch_unwind(AssertUnwindSafe(|| run.kills(share)));
+                    match outcome {
+                        Ok(()) => Ok(run.figures),
+                        Err(why) => Err((why, run.doing)),
+                    }
+                })
+            })
+            .collect();
+        for (at, run) in runs.into_iter().enumerate() {
+            match run.join().expect("a run") {
+                Ok(figures) => eprintln!("world {at}: {figures:?}"),
+                Err((why, doing)) => {
+                    let why = why.downcast_ref::<String>().map_or("a panic", String::as_str);
+                    panic!("AGENTLS_KILLS={kills} AGENTLS_KILLS_SEED={seed}, world {at}, {doing}: {why}");
+                }
+            }
+        }
+    });
+    eprintln!("{kills} kills, seed {seed}, {:?}", begun.elapsed());
+}

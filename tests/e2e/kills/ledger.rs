@@ -1,0 +1,418 @@
+//! What a person has been shown of one session, over all lives of its servers, and what must therefore be there
+//! after each kill.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use agentls::protocol::LoadSessionResult;
+use serde_json::Value;
+
+use super::Figures;
+use crate::harness::{Note, Remains};
+
+/// The partial text is stored every 250 ms (R-SESS-1). The clock of this test starts when a delta is read and
+/// stops before the signal is sent, and in between the server's timer, its commit and this machine, which runs
+/// other things beside, take their time: they get as much again. What a kill has lost at most is printed.
+const LOSS: Duration = Duration::from_millis(500);
+
+#[derive(Default)]
+pub(super) struct Ledger {
+    /// Durable events that were shown, in a page or as notifications.
+    told: BTreeMap<u64, (String, Value)>,
+    /// Messages that were in progress in the last life.
+    shown: HashMap<String, Shown>,
+    /// Prompts and steers: what was said, and whether it was accepted for certain.
+    said: BTreeMap<String, bool>,
+    /// Approvals that were allowed or denied.
+    decided: BTreeMap<String, Decided>,
+    /// Contents that were referred to and not read yet.
+    refs: BTreeSet<String>,
+}
+
+#[derive(Default)]
+struct Decided {
+    tried: Vec<bool>,
+    accepted: Option<bool>,
+}
+
+#[derive(Default)]
+struct Shown {
+    text: Stream,
+    reasoning: Stream,
+}
+
+#[derive(Default)]
+struct Stream {
+    text: String,
+    /// When it had which length.
+    grown: Vec<(Instant, usize)>,
+}
+
+impl Stream {
+    fn grow(&mut self, text: &str, at: Instant) {
+        self.text.push_str(text);
+        self.grown.push((at, self.text.len()));
+    }
+
+    /// How long what is not in `stored` had been shown when the server was killed.
+    fn lost(&self, stored: &str, killed: Instant) -> Option<Duration> {
+        let (at, _) = self.grown.iter().find(|(_, length)| *length > stored.len())?;
+        Some(killed.saturating_duration_since(*at))
+    }
+}
+
+impl Ledger {
+    pub(super) fn says(&mut self, what: &str) {
+        self.said.insert(what.to_owned(), false);
+    }
+
+    pub(super) fn accepted(&mut self, what: &str) {
+        self.said.insert(what.to_owned(), true);
+    }
+
+    pub(super) fn decides(&mut self, approval: &str, allow: bool) {
+        self.decided
+            .entry(approval.to_owned())
+            .or_default()
+            .tried
+            .push(allow);
+    }
+
+    pub(super) fn decision_accepted(&mut self, approval: &str, allow: bool) {
+        self.decided.entry(approval.to_owned()).or_default().accepted = Some(allow);
+    }
+
+    /// Whether the person has allowed any such call.
+    pub(super) fn allowed(&self, of: impl Fn(&Value) -> bool) -> bool {
+        let allowed = |id: &str| {
+            self.decided
+                .get(id)
+                .is_some_and(|decided| decided.tried.contains(&true))
+        };
+        self.told.values().any(|(method, params)| {
+            let id = params["approvalId"].as_str().unwrap_or_default();
+            method == "agent/approvalRequested" && of(params) && allowed(id)
+        })
+    }
+
+    pub(super) fn has_said(&self, what: &str) -> bool {
+        self.said.contains_key(what)
+    }
+
+    /// The last number that was shown.
+    pub(super) fn last(&self) -> u64 {
+        self.told.keys().next_back().copied().unwrap_or(0)
+    }
+
+    /// Contents to be read now.
+    pub(super) fn take_refs(&mut self) -> BTreeSet<String> {
+        std::mem::take(&mut self.refs)
+    }
+
+    /// What a killed server had shown.
+    pub(super) fn bury(&mut self, session: &str, remains: &Remains, wrong: &mut Vec<String>) {
+        self.shown.clear();
+        for note in remains
+            .notes
+            .iter()
+            .filter(|note| note.text("sessionId") == session)
+        {
+            self.note(note, wrong);
+        }
+    }
+
+    fn note(&mut self, note: &Note, wrong: &mut Vec<String>) {
+        if let Some(seq) = note.params["seq"].as_u64() {
+            return self.tell(seq, &note.method, &note.params, wrong);
+        }
+        let shown = || note.text("messageId").to_owned();
+        match note.method.as_str() {
+            "agent/textDelta" => {
+                let shown = self.shown.entry(shown()).or_default();
+                shown.text.grow(note.text("text"), note.at);
+            }
+            "agent/reasoningDelta" => {
+                let shown = self.shown.entry(shown()).or_default();
+                shown.reasoning.grow(note.text("text"), note.at);
+            }
+            _ => {}
+        }
+    }
+
+    fn tell(&mut self, seq: u64, method: &str, params: &Value, wrong: &mut Vec<String>) {
+        if let Some(more) = params["more"].as_object() {
+            let refs = more.values().filter_map(|more| more["ref"].as_str());
+            self.refs.extend(refs.map(str::to_owned));
+        }
+        match self.told.get(&seq) {
+            None => {
+                self.told.insert(seq, (method.to_owned(), params.clone()));
+            }
+            Some((was, before)) if was != method || before != params => {
+                wrong.push(format!("event {seq} was {was} {before} and is {method} {params}"));
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// A page of it that was shown.
+    pub(super) fn page(&mut self, loaded: &LoadSessionResult, wrong: &mut Vec<String>) {
+        let seq_of = |event: &agentls::protocol::EventRecord| event.params["seq"].as_u64().unwrap_or(0);
+        let page: BTreeSet<u64> = loaded.events.iter().map(seq_of).collect();
+        if let (Some(first), Some(last)) = (page.first(), page.last()) {
+            let missing: Vec<u64> = self
+                .told
+                .range(first..=last)
+                .map(|(seq, _)| *seq)
+                .filter(|seq| !page.contains(seq))
+                .collect();
+            if !missing.is_empty() {
+                wrong.push(format!("events {missing:?} were shown and are not in the page"));
+            }
+        }
+        for event in &loaded.events {
+            self.tell(seq_of(event), &event.method, &event.params, wrong);
+        }
+    }
+
+    /// The session is loaded for the first time after its server was killed.
+    pub(super) fn check(
+        &mut self,
+        loaded: &LoadSessionResult,
+        killed: Instant,
+        figures: &mut Figures,
+        wrong: &mut Vec<String>,
+    ) {
+        if self.last() > loaded.seq {
+            wrong.push(format!(
+                "event {} was shown, the last is {}",
+                self.last(),
+                loaded.seq
+            ));
+        }
+        let before = self.last();
+        self.page(loaded, wrong);
+        if !self.told.keys().copied().eq(1..=loaded.seq) {
+            let known: Vec<u64> = self.told.keys().copied().collect();
+            wrong.push(format!("seq is {}, known are {known:?}", loaded.seq));
+        }
+        if loaded.state.running_turn_id.is_some() {
+            wrong.push("a turn runs that nobody has started".to_owned());
+        }
+        let mended = self.told.range(before + 1..).filter(|(_, (method, params))| {
+            method == "agent/turnEnded" && params["reason"] == "server_stopped"
+        });
+        figures.mended += mended.count();
+        for (id, shown) in std::mem::take(&mut self.shown) {
+            self.check_message(&id, &shown, killed, figures, wrong);
+        }
+        self.check_turns(loaded, wrong);
+        self.check_said(wrong);
+        self.check_decisions(loaded, wrong);
+        figures.open_approvals += loaded.open_approvals.len();
+    }
+
+    fn check_message(
+        &self,
+        id: &str,
+        shown: &Shown,
+        killed: Instant,
+        figures: &mut Figures,
+        wrong: &mut Vec<String>,
+    ) {
+        let of_it = |params: &Value| params["messageId"] == id;
+        let mut retracted = self
+            .told
+            .values()
+            .filter(|(method, _)| method == "agent/messageRetracted");
+        if retracted.any(|(_, params)| of_it(params)) {
+            return;
+        }
+        let message = self
+            .told
+            .values()
+            .find(|(method, params)| method == "agent/message" && of_it(params))
+            .map(|(_, params)| params);
+        let incomplete = message.is_none_or(|message| message["incomplete"] == true);
+        figures.incomplete += usize::from(message.is_some() && incomplete);
+        for (kind, stream) in [("text", &shown.text), ("reasoning", &shown.reasoning)] {
+            let stored = message.map(|message| joined(message, kind)).unwrap_or_default();
+            if !stored.starts_with(&stream.text) && !stream.text.starts_with(&stored) {
+                wrong.push(format!(
+                    "the {kind} of message {id} is {stored:?}, shown was {:?}",
+                    stream.text
+                ));
+            }
+            let Some(lost) = stream.lost(&stored, killed) else {
+                continue;
+            };
+            figures.lost = figures.lost.max(lost);
+            if !incomplete || lost > LOSS {
+                wrong.push(format!(
+                    "of {} bytes of {kind} of message {id} {} are there, incomplete: {incomplete}; \
+                     the next had been shown for {lost:?}",
+                    stream.text.len(),
+                    stored.len()
+                ));
+            }
+        }
+    }
+
+    /// Every turn has its one end after which nothing of it comes, every call its one result unless its approval
+    /// is open, and the sums are right.
+    fn check_turns(&self, loaded: &LoadSessionResult, wrong: &mut Vec<String>) {
+        let open: HashSet<&str> = loaded
+            .open_approvals
+            .iter()
+            .map(|open| open.tool_call_id.as_str())
+            .collect();
+        let mut running: Option<&str> = None;
+        let mut prompted = true;
+        let mut ended = HashSet::new();
+        let mut messages = HashSet::new();
+        let mut calls: BTreeMap<&str, bool> = BTreeMap::new();
+        let mut spent = [0; 4];
+        for (seq, (method, params)) in &self.told {
+            let text = |field: &str| params[field].as_str().unwrap_or_default();
+            let turn = params["turnId"].as_str();
+            let mut bad = |what: &str| wrong.push(format!("event {seq}: {what}: {method} {params}"));
+            match method.as_str() {
+                "agent/turnStarted" => {
+                    if running.is_some() || ended.contains(text("turnId")) {
+                        bad("a turn begins in another or again");
+                    }
+                    running = turn;
+                    prompted = params["resumes"].is_string();
+                }
+                _ if turn.is_some() && turn != running => bad("not of the running turn"),
+                "agent/turnEnded" => {
+                    if !prompted {
+                        bad("a turn without its prompt");
+                    }
+                    running = None;
+                    ended.insert(text("turnId"));
+                    for (sum, of) in spent.iter_mut().zip(tokens(&params["usage"])) {
+                        *sum += of;
+                    }
+                }
+                "agent/message" => {
+                    prompted |= params["role"] == "user";
+                    if !messages.insert(text("messageId")) {
+                        bad("a message comes twice");
+                    }
+                    let asks = params["content"].as_array().into_iter().flatten();
+                    let asks = asks.filter(|block| block["type"] == "toolUse");
+                    for id in asks.filter_map(|block| block["toolCallId"].as_str()) {
+                        calls.entry(id).or_insert(false);
+                    }
+                }
+                "agent/toolCall" => {
+                    let over = params.get("output").is_some();
+                    if calls.insert(text("toolCallId"), over) == Some(true) {
+                        bad("a tool call goes on after its result");
+                    }
+                }
+                _ => {}
+            }
+        }
+        if let Some(turn) = running {
+            wrong.push(format!("turn {turn} has no end"));
+        }
+        let left: Vec<_> = calls
+            .iter()
+            .filter(|(id, over)| !**over && !open.contains(**id))
+            .collect();
+        if !left.is_empty() {
+            wrong.push(format!("tool calls without a result: {left:?}"));
+        }
+        let usage = serde_json::to_value(loaded.state.usage).expect("usage");
+        if tokens(&usage) != spent {
+            wrong.push(format!("the session has spent {usage}, its turns {spent:?}"));
+        }
+    }
+
+    /// I16: what was accepted is somewhere, and nothing is there twice.
+    fn check_said(&self, wrong: &mut Vec<String>) {
+        let mut found: HashMap<&str, usize> = HashMap::new();
+        for (method, params) in self.told.values() {
+            let blocks: Vec<&Value> = match method.as_str() {
+                "agent/message" if params["role"] == "user" => {
+                    params["content"].as_array().into_iter().flatten().collect()
+                }
+                "agent/turnEnded" => {
+                    let steers = params["unusedSteers"].as_array().into_iter().flatten();
+                    steers.filter_map(Value::as_array).flatten().collect()
+                }
+                _ => continue,
+            };
+            for text in blocks.iter().filter_map(|block| block["text"].as_str()) {
+                *found.entry(text).or_default() += 1;
+            }
+        }
+        for (what, accepted) in &self.said {
+            let times = found.get(what.as_str()).copied().unwrap_or(0);
+            if times > 1 || *accepted && times == 0 {
+                wrong.push(format!("{what:?} is there {times} times, accepted: {accepted}"));
+            }
+        }
+    }
+
+    fn check_decisions(&self, loaded: &LoadSessionResult, wrong: &mut Vec<String>) {
+        let mut open = BTreeSet::new();
+        let mut settled = BTreeMap::new();
+        for (method, params) in self.told.values() {
+            let id = params["approvalId"].as_str().unwrap_or_default();
+            match method.as_str() {
+                "agent/approvalRequested" => {
+                    open.insert(id);
+                }
+                "agent/approvalResolved" => {
+                    open.remove(id);
+                    settled.insert(id, (params["decision"] == "allow", params["by"] == "person"));
+                }
+                _ => {}
+            }
+        }
+        let told: BTreeSet<&str> = loaded
+            .open_approvals
+            .iter()
+            .map(|open| open.approval_id.as_str())
+            .collect();
+        if told != open {
+            wrong.push(format!("open approvals are {told:?}, they should be {open:?}"));
+        }
+        for (id, decided) in &self.decided {
+            let Decided { tried, accepted } = decided;
+            match settled.get(id.as_str()) {
+                Some((decision, true))
+                    if !tried.contains(decision) || accepted.is_some_and(|it| it != *decision) =>
+                {
+                    wrong.push(format!(
+                        "{id} was answered with {tried:?}, {accepted:?}, and taken as {decision}"
+                    ));
+                }
+                None if accepted.is_some() && !open.contains(id.as_str()) => {
+                    wrong.push(format!("the answer to {id} is lost"));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+fn tokens(usage: &Value) -> [u64; 4] {
+    [
+        "inputTokens",
+        "outputTokens",
+        "cacheReadTokens",
+        "cacheWriteTokens",
+    ]
+    .map(|field| usage[field].as_u64().unwrap_or(0))
+}
+
+/// The joined texts of a message's blocks of one kind.
+fn joined(message: &Value, kind: &str) -> String {
+    let blocks = message["content"].as_array().into_iter().flatten();
+    let blocks = blocks.filter(|block| block["type"] == kind);
+    blocks.filter_map(|block| block["text"].as_str()).collect()
+}
