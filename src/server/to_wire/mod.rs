@@ -28,8 +28,9 @@ pub fn notification(envelope: &Envelope) -> ServerNotification {
     let header = header(envelope);
     let mut cutter = Cutter::new(header.seq);
     match &envelope.event {
-        Event::TurnStarted { resumes } => wire::TurnStartedNotification {
+        Event::TurnStarted { by, resumes } => wire::TurnStartedNotification {
             header,
+            by: Some((*by).into()),
             resumes: resumes.as_ref().map(ToString::to_string),
         }
         .into(),
