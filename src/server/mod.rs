@@ -7,6 +7,7 @@
 mod documents;
 pub mod error;
 pub mod from_wire;
+mod gate;
 mod handlers;
 mod outlet;
 mod run;

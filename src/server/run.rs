@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::gate::Gate;
 use super::outlet::WireOutlet;
 use super::service;
 use super::state::{Client, SettingsHook, State};
@@ -89,7 +90,7 @@ pub async fn serve(options: ServeOptions) -> std::io::Result<i32> {
     let (requests, answers) = socket.split();
     let connection = Connection {
         input: options.stdio.input,
-        service,
+        service: Gate::new(service),
         requests,
         answers,
         written: Writer::start(outbox.clone(), options.stdio.output, root.clone())?,
