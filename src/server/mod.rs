@@ -9,6 +9,7 @@ pub mod error;
 pub mod from_wire;
 mod gate;
 mod handlers;
+mod notices;
 mod outlet;
 mod run;
 mod service;

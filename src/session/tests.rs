@@ -272,7 +272,10 @@ async fn a_panic_in_a_tool_is_that_calls_failure_and_nothing_more() {
                 says.contains(&format!("a bug in {place}")),
                 "{place}: the model reads what happened: {says}"
             );
-            assert_eq!((of("fine").1, of("fine").2.as_str()), (ToolCallStatus::Completed, "fine"));
+            assert_eq!(
+                (of("fine").1, of("fine").2.as_str()),
+                (ToolCallStatus::Completed, "fine")
+            );
             assert_eq!(desk.ask(&session, "again").await.text, "still here");
             desk.end().await;
         }

@@ -187,6 +187,16 @@ pub fn server_warning(code: &str, message: &str) -> ServerNotification {
     .into()
 }
 
+/// Warnings that concern the server as a whole and hold (code and message), for `agent/status`.
+pub fn standing_warnings(warnings: &[(&str, String)]) -> Vec<wire::ServerWarning> {
+    let mut cutter = Cutter::new(0);
+    let warning = |(code, message): &(&str, String)| wire::ServerWarning {
+        code: (*code).to_owned(),
+        message: cutter.line(message),
+    };
+    warnings.iter().map(warning).collect()
+}
+
 /// A stored event, for `agent/loadSession`.
 pub fn event_record(envelope: &Envelope) -> wire::EventRecord {
     let notification = notification(envelope);
