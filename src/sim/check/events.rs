@@ -105,7 +105,7 @@ impl Checker {
         }
         let (before, reloading) = (seen.fold.open_turn.clone(), self.reloading);
         match &stored.event {
-            Event::TurnStarted { resumes } => seen.turn_started(of_turn()?, resumes.as_ref())?,
+            Event::TurnStarted { resumes, .. } => seen.turn_started(of_turn()?, resumes.as_ref())?,
             Event::TurnEnded(end) => {
                 let turn = of_turn()?.clone();
                 self.turn_ended(session, &turn, end)?;
@@ -545,7 +545,7 @@ impl Seen {
 /// What the coverage table counts.
 fn met(event: &Event) -> Option<String> {
     match event {
-        Event::TurnStarted { resumes: Some(_) } => Some("turn resumed".to_owned()),
+        Event::TurnStarted { resumes: Some(_), .. } => Some("turn resumed".to_owned()),
         Event::Message(message) if message.incomplete => Some("message cut".to_owned()),
         Event::MessageRetracted { .. } => Some("message retracted".to_owned()),
         Event::ToolCall(update) if update.status.is_final() => Some(format!("call {:?}", update.status)),
