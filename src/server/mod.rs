@@ -7,7 +7,9 @@
 mod documents;
 pub mod error;
 pub mod from_wire;
+mod gate;
 mod handlers;
+mod notices;
 mod outlet;
 mod run;
 mod service;

@@ -73,6 +73,13 @@ impl Configured {
         state.loaded.clear();
     }
 
+    /// Sets what the editor said after its options; the options stay below.
+    pub fn set_editor_settings(&self, settings: Option<serde_json::Value>) {
+        let mut state = self.lock();
+        state.source.editor = settings;
+        state.loaded.clear();
+    }
+
     /// Says whether a folder is trusted.
     pub fn set_trust(&self, folder: &Path, trusted: bool) {
         let mut state = self.lock();
