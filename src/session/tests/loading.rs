@@ -154,7 +154,7 @@ impl Rig {
 }
 
 fn started() -> Event {
-    Event::TurnStarted { resumes: None }
+    Event::TurnStarted { resumes: None, by: Asker::Prompt }
 }
 
 fn wants_a_tool() -> Event {
