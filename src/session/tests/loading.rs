@@ -154,7 +154,10 @@ impl Rig {
 }
 
 fn started() -> Event {
-    Event::TurnStarted { resumes: None, by: Asker::Prompt }
+    Event::TurnStarted {
+        resumes: None,
+        by: Asker::Prompt,
+    }
 }
 
 fn wants_a_tool() -> Event {

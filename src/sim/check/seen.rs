@@ -43,8 +43,6 @@ pub(super) struct Seen {
     pub(super) sent: VecDeque<Vec<Arc<Item>>>,
     /// The last history that a provider was sent.
     pub(super) last_sent: Vec<Arc<Item>>,
-    /// The model has paused here: its messages may follow each other.
-    pub(super) pauses: bool,
     /// The turn that a crash has cut.
     pub(super) cut: Option<TurnId>,
     /// When it was cut, in virtual ms.
@@ -146,7 +144,6 @@ impl Seen {
             cancels: Vec::new(),
             sent: VecDeque::new(),
             last_sent: Vec::new(),
-            pauses: false,
             cut: None,
             cut_at: 0,
             confirmed: Vec::new(),
