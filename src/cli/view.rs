@@ -260,6 +260,14 @@ impl View {
                     self.set(Doing::Until("waiting".to_owned(), until));
                 }
             }
+            N::Compacted(compacted) => self.note(
+                Ink::Dim,
+                &format!(
+                    "⊟ what the model reads is shorter now: {} → {} tokens",
+                    tokens(compacted.tokens_before),
+                    tokens(compacted.tokens_after)
+                ),
+            ),
             N::Usage(usage) => self.usage = Some(usage.clone()),
             N::Warning(warning) => self.note(Ink::Yellow, &format!("! {}", warning.message)),
             N::SessionUpdated(updated) => {
@@ -563,6 +571,7 @@ pub(super) fn seq_of(told: &ServerNotification) -> Option<u64> {
         N::Transition(params) => Some(params.header.seq),
         N::Retry(params) => Some(params.header.seq),
         N::Wait(params) => Some(params.header.seq),
+        N::Compacted(params) => Some(params.header.seq),
         N::Usage(params) => Some(params.header.seq),
         N::Warning(params) => params.seq,
         N::SessionUpdated(params) => Some(params.header.seq),

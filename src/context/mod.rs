@@ -2,6 +2,7 @@
 //!
 //! Knows messages and providers' request types; makes no calls and reads no files.
 
+pub mod compact;
 mod history;
 mod system;
 mod tokens;

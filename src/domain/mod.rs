@@ -14,7 +14,9 @@ pub use approval::{
     Approval, Decision, DecisionKind, Effect, EffectKind, Grant, GrantScope, Mode, Risk, Settler,
 };
 pub use error::{AgentError, ErrorClass, ErrorCode};
-pub use event::{Asker, Delta, Envelope, Event, Outlet, PlanItem, PlanStatus, TurnEnd};
+pub use event::{
+    Asker, CompactTrigger, Compaction, Delta, Envelope, Event, Outlet, PlanItem, PlanStatus, Summary, TurnEnd,
+};
 pub use ids::{ApprovalId, MessageId, SessionId, ToolCallId, TurnId};
 pub use message::{Block, ImageData, Message, Reference, ReferenceKind, Role};
 pub use reason::{ContinueReason, TerminalReason, Transition, TurnState};

@@ -211,6 +211,8 @@ table! {
         RETRY Durable Retry "agent/retry": RetryNotification;
         /// The turn waits for something that is not an error.
         WAIT Durable Wait "agent/wait": WaitNotification;
+        /// What the model is sent became smaller; what is kept did not.
+        COMPACTED Durable Compacted "agent/compacted": CompactedNotification;
         /// Tokens and cost after a step.
         USAGE Durable Usage "agent/usage": UsageNotification;
         /// Something that a person should know. One that concerns the server as a whole has no session, is not numbered, and stands in `agent/status` too.

@@ -104,6 +104,7 @@ impl SessionState {
             | Event::Transition { .. }
             | Event::Retry { .. }
             | Event::Wait { .. }
+            | Event::Compacted(_)
             | Event::Warning { .. }
             | Event::Delta(_) => {}
         }

@@ -251,6 +251,7 @@ impl EventOp {
             | Event::Transition { .. }
             | Event::Retry { .. }
             | Event::Wait { .. }
+            | Event::Compacted(_)
             | Event::Warning { .. }
             | Event::Delta(_) => {}
         }

@@ -9,7 +9,7 @@ use super::port::Stopped;
 use super::transition::Outcome;
 use super::{ResolvedModel, TurnContext};
 use crate::base::{clock, random};
-use crate::context::estimate;
+use crate::context::compact;
 use crate::domain::{AgentError, Cost, ErrorCode, Event, Message, Usage};
 use crate::provider::{ProviderError, Request, RetryState, StopReason, Verdict};
 
@@ -81,7 +81,7 @@ pub(super) async fn step(cx: &TurnContext, course: &mut Course) -> Result<StepEn
     };
     course.context = match answered.usage.context() {
         // Some local servers count nothing.
-        0 => request.messages.iter().map(|item| estimate(&item.message)).sum(),
+        0 => compact::tokens(&request.messages),
         counted => counted,
     };
     let output_tokens = answered.usage.output;

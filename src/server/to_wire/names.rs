@@ -31,6 +31,7 @@ to_wire! {
     GrantScope => GrantScope { Session Workspace }
     ToolCallStatus => ToolCallStatus { Pending AwaitingApproval Running Completed Failed Denied Cancelled }
     Asker => TurnAsker { Prompt Resume }
+    CompactTrigger => CompactTrigger { Threshold Overflow Picture Manual }
     Role => Role { User Assistant Tool }
     ReferenceKind => ReferenceKind { File Selection Diagnostic }
     PlanStatus => PlanStatus { Pending InProgress Completed }

@@ -157,7 +157,7 @@ impl Checker {
                     seen.modes.push(*mode);
                 }
             }
-            Event::Plan(_) | Event::Retry { .. } | Event::Wait { .. } => {
+            Event::Plan(_) | Event::Retry { .. } | Event::Wait { .. } | Event::Compacted(_) => {
                 of_turn()?;
             }
             // Only where the store has lost the record that settled it.
@@ -558,6 +558,7 @@ fn met(event: &Event) -> Option<String> {
         Event::Plan(_) => Some("plan".to_owned()),
         Event::Retry { .. } => Some("retry".to_owned()),
         Event::Wait { .. } => Some("wait".to_owned()),
+        Event::Compacted(compaction) => Some(format!("compacted by {}", compaction.trigger.name())),
         _ => None,
     }
 }

@@ -194,6 +194,32 @@ fn tool_call() -> impl Strategy<Value = ToolCallUpdate> {
     )
 }
 
+fn compacted() -> impl Strategy<Value = Event> {
+    let summary = (id(), text(), id(), id(), any::<bool>()).prop_map(|(message, text, from, until, digest)| Summary {
+        message,
+        text,
+        from,
+        until,
+        digest,
+    });
+    let counts = (any::<u64>(), any::<u64>(), any::<u32>(), any::<u32>());
+    let rest = (of(summary), vec(id(), 0..3), any::<bool>());
+    (select(&CompactTrigger::ALL[..]), counts, rest).prop_map(
+        |(trigger, (tokens_before, tokens_after, messages_before, messages_after), (summary, stubs, pictures))| {
+            Event::Compacted(Arc::new(Compaction {
+                trigger,
+                tokens_before,
+                tokens_after,
+                messages_before,
+                messages_after,
+                summary,
+                stubs,
+                pictures,
+            }))
+        },
+    )
+}
+
 fn approval() -> impl Strategy<Value = Approval> {
     let risks = [Risk::Low, Risk::Medium, Risk::High];
     let first = (id(), id(), text(), json(), text());
@@ -336,6 +362,7 @@ pub(crate) fn event() -> BoxedStrategy<Event> {
         (transition(), of(text())).prop_map(|(transition, detail)| Event::Transition { transition, detail }),
         retry(),
         (text(), of(any::<i64>())).prop_map(|(why, until)| Event::Wait { why, until }),
+        compacted(),
         spent(),
         (text(), text()).prop_map(|(code, message)| Event::Warning { code, message }),
         (of(text()), of(select(&Mode::ALL[..])), of(text()), of(text())).prop_map(

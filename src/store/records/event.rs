@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::RecordError;
+use super::compaction::CompactedRecord;
 use super::message::{BlockRecord, MessageRecord, ToolResultRecord};
 use super::parts::{
     ApprovalRecord, CostRecord, DecisionRecord, ErrorRecord, Json, LocationRecord, Text, UsageRecord, present,
@@ -93,6 +94,7 @@ pub(in crate::store) fn encode(event: &Event) -> Result<Option<(&'static str, St
                 until: *until,
             })?,
         ),
+        Event::Compacted(compaction) => ("compacted", json(&CompactedRecord::from(compaction.as_ref()))?),
         Event::Usage {
             step,
             turn,
@@ -196,6 +198,7 @@ pub(in crate::store) fn decode(kind: &str, text: &str) -> Result<Event, RecordEr
             let WaitRecord { why, until } = parse(text)?;
             Event::Wait { why, until }
         }
+        "compacted" => parse::<CompactedRecord>(text)?.into(),
         "usage" => parse::<UsageEventRecord>(text)?.into(),
         "warning" => {
             let WarningRecord { code, message } = parse(text)?;
