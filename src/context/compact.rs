@@ -140,6 +140,13 @@ pub(super) fn apply(items: &mut Vec<Arc<Item>>, compaction: &Compaction) {
     }
 }
 
+/// The history as it is sent after a compaction.
+pub fn applied(items: &[Arc<Item>], compaction: &Compaction) -> Vec<Arc<Item>> {
+    let mut items = items.to_vec();
+    apply(&mut items, compaction);
+    items
+}
+
 /// The message with stubs in it; none when it stays as it is.
 fn without(message: &Message, stubs: &BTreeSet<&ToolCallId>, pictures: bool) -> Option<Message> {
     let mut changed = false;

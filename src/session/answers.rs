@@ -13,7 +13,7 @@ use crate::domain::{
     TerminalReason, ToolCallStatus, TurnId,
 };
 use crate::store::{Pending, PendingKey, Write};
-use crate::turn::{Answer, Carried, Judgement};
+use crate::turn::{Answer, Carried, Judgement, Task};
 
 /// A title that is made from the first prompt is cut to this many characters.
 const TITLE_CHARS: usize = 80;
@@ -93,7 +93,7 @@ impl Actor {
         let title = (self.state.title.is_none())
             .then(|| title_of(&content))
             .filter(|t| !t.is_empty());
-        let handle = self.start_turn(Vec::new(), |actor| {
+        let handle = self.start_turn(Task::Answer, Vec::new(), |actor| {
             actor.record(Event::TurnStarted {
                 by: Asker::Prompt,
                 resumes: None,
@@ -132,7 +132,7 @@ impl Actor {
                 .messages()
                 .last()
                 .is_some_and(|i| i.message.role == Role::Assistant);
-        let handle = self.start_turn(carried, |actor| {
+        let handle = self.start_turn(Task::Answer, carried, |actor| {
             actor.record(Event::TurnStarted {
                 by: Asker::Resume,
                 resumes: Some(resumes),

@@ -12,7 +12,7 @@ use crate::approval::Rule;
 use crate::config::{self, AgentSettings, ConfigSource, Diagnostic, Loaded, Redactor, Settings};
 use crate::context::{SystemInputs, system_prompt};
 use crate::domain::Mode;
-use crate::turn::Limits;
+use crate::turn::{ContextPolicy, Limits};
 use crate::workspace::{self, Shared, Workspace};
 
 /// The configuration of all folders, and what is made of it.
@@ -181,6 +181,10 @@ impl Profiles for Configured {
                 require_approval: rules(&settings.approvals.require_approval),
                 allow: rules(&settings.approvals.allow),
                 deny: rules(&settings.approvals.deny),
+            },
+            context: ContextPolicy {
+                auto_compact: agent.auto_compact,
+                compaction_model: agent.compaction_model.clone(),
             },
             approval_timeout: settings.approvals.timeout,
             on_cancel: match settings.tools.on_cancel {

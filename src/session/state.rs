@@ -24,6 +24,8 @@ pub struct SessionState {
     pub turn_spent: (Usage, Option<Cost>),
     /// The last turn that ended, and why.
     pub last_end: Option<(TurnId, TerminalReason)>,
+    /// So many compactions failed in a row: a digest stands in for the notes.
+    pub failed_compactions: u32,
     /// The title.
     pub title: Option<String>,
     /// The mode.
@@ -99,12 +101,19 @@ impl SessionState {
                     self.effort = Effort::from_name(effort);
                 }
             }
+            Event::Compacted(compaction) => {
+                if let Some(summary) = &compaction.summary {
+                    self.failed_compactions = match summary.digest {
+                        true => self.failed_compactions + 1,
+                        false => 0,
+                    };
+                }
+            }
             Event::Message(_)
             | Event::MessageRetracted { .. }
             | Event::Transition { .. }
             | Event::Retry { .. }
             | Event::Wait { .. }
-            | Event::Compacted(_)
             | Event::Warning { .. }
             | Event::Delta(_) => {}
         }

@@ -17,7 +17,7 @@ use crate::domain::{
 };
 use crate::store::{Pending, PendingKey, Write};
 use crate::turn::{
-    Answer, Body, Carried, Judgement, Message, ModelChoice, Port, Question, TurnContext, run_turn,
+    Answer, Begun, Body, Carried, Judgement, Message, ModelChoice, Port, Question, Task, TurnContext, run_turn,
 };
 
 /// How many of a turn's messages may wait for the actor; then the turn waits.
@@ -25,7 +25,12 @@ const TURN_QUEUE: usize = 64;
 
 impl Actor {
     /// Starts a turn's task; its `TurnStarted` and what it begins with are recorded by `begin`.
-    pub(super) fn start_turn(&mut self, carried: Vec<Carried>, begin: impl FnOnce(&mut Self)) -> TurnHandle {
+    pub(super) fn start_turn(
+        &mut self,
+        task: Task,
+        carried: Vec<Carried>,
+        begin: impl FnOnce(&mut Self),
+    ) -> TurnHandle {
         let id = TurnId::fresh();
         let (messages, inbox) = mpsc::channel(TURN_QUEUE);
         let (cancel, hurry) = (CancellationToken::new(), CancellationToken::new());
@@ -59,6 +64,8 @@ impl Actor {
             limits: profile.limits,
             tool_timeouts: profile.tool_timeouts.clone(),
             totals: self.house.totals.clone(),
+            context: profile.context.clone(),
+            task,
             carried,
         };
         let (waiter, ended) = oneshot::channel();
@@ -114,7 +121,10 @@ impl Actor {
             Body::BeginStep(reply) => {
                 self.join_steers();
                 // The turn may have been stopped meanwhile; then nobody wants the answer.
-                let _ = reply.send(self.state.history.messages());
+                let _ = reply.send(Begun {
+                    items: self.state.history.messages(),
+                    failed_compactions: self.state.failed_compactions,
+                });
             }
             Body::MayEnd(reply) => {
                 let may_end = self.steers.is_empty();

@@ -252,6 +252,7 @@ impl Profiles for SimProfiles {
                 ..Limits::default()
             },
             rules: Rules::default(),
+            context: crate::turn::ContextPolicy::default(),
             approval_timeout: self.0.knobs.approval_timeout,
             on_cancel: OnCancel::default(),
             tool_timeouts: Arc::new(|_| None),

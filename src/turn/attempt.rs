@@ -54,11 +54,21 @@ pub(super) struct Spent {
     pub(super) cost: Option<Cost>,
 }
 
+/// Whether an answer is shown as it comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shows {
+    /// As deltas.
+    Deltas,
+    /// Not at all: it is not for people.
+    Nothing,
+}
+
 /// Makes one call and shows its answer as it comes.
 pub(super) async fn attempt(
     cx: &TurnContext,
     model: &ResolvedModel,
     request: Arc<Request>,
+    shows: Shows,
 ) -> Result<Attempt, Stopped> {
     let mut accumulator = Accumulator::new(MessageId::fresh());
     let started = clock::now();
@@ -69,7 +79,7 @@ pub(super) async fn attempt(
     };
     let mut stream = match opened {
         Ok(stream) => stream,
-        Err(error) => return Ok(failed(accumulator, error, model)),
+        Err(error) => return Ok(failed(accumulator, error, model, shows)),
     };
     let mut first = true;
     loop {
@@ -88,26 +98,26 @@ pub(super) async fn attempt(
                     }
                     match push(&mut accumulator, &mut batch, piece) {
                         Some(stop) => {
-                            batch.flush(cx).await?;
+                            batch.flush(cx, shows).await?;
 
-                            return Ok(answered(accumulator, stop, model));
+                            return Ok(answered(accumulator, stop, model, shows));
                         }
                         None if batch.bytes < BATCH_BYTES => event = stream.next().now_or_never(),
                         None => {}
                     }
                 }
                 Some(Err(error)) => {
-                    batch.flush(cx).await?;
-                    return Ok(failed(accumulator, error, model));
+                    batch.flush(cx, shows).await?;
+                    return Ok(failed(accumulator, error, model, shows));
                 }
                 None => {
-                    batch.flush(cx).await?;
+                    batch.flush(cx, shows).await?;
                     let error = broken(model);
-                    return Ok(failed(accumulator, error, model));
+                    return Ok(failed(accumulator, error, model, shows));
                 }
             }
         }
-        batch.flush(cx).await?;
+        batch.flush(cx, shows).await?;
     }
 }
 
@@ -121,11 +131,11 @@ fn push(accumulator: &mut Accumulator, batch: &mut Batch, piece: StreamEvent) ->
     accumulator.is_full().then_some(StopReason::MaxTokens)
 }
 
-fn answered(accumulator: Accumulator, stop: StopReason, model: &ResolvedModel) -> Attempt {
+fn answered(accumulator: Accumulator, stop: StopReason, model: &ResolvedModel, shows: Shows) -> Attempt {
     let Spent { usage, cost } = spent(&accumulator, model);
     let cut = matches!(stop, StopReason::MaxTokens | StopReason::WindowFull);
     Attempt::Answered(Box::new(Answered {
-        shown: shown(&accumulator),
+        shown: shown(&accumulator, shows),
         overlong: accumulator.is_full(),
         answer: accumulator.finish(cut),
         stop,
@@ -134,14 +144,14 @@ fn answered(accumulator: Accumulator, stop: StopReason, model: &ResolvedModel) -
     }))
 }
 
-fn failed(accumulator: Accumulator, error: ProviderError, model: &ResolvedModel) -> Attempt {
+fn failed(accumulator: Accumulator, error: ProviderError, model: &ResolvedModel, shows: Shows) -> Attempt {
     let spent = spent(&accumulator, model);
-    let shown = shown(&accumulator);
+    let shown = shown(&accumulator, shows);
     Attempt::Failed { error, shown, spent }
 }
 
-fn shown(accumulator: &Accumulator) -> Option<Shown> {
-    accumulator.has_shown().then(|| Shown {
+fn shown(accumulator: &Accumulator, shows: Shows) -> Option<Shown> {
+    (shows == Shows::Deltas && accumulator.has_shown()).then(|| Shown {
         message: accumulator.id().clone(),
         tool_calls: accumulator.begun_calls(),
         said: accumulator.has_said(),
@@ -204,7 +214,10 @@ impl Batch {
         }
     }
 
-    async fn flush(self, cx: &TurnContext) -> Result<(), Stopped> {
+    async fn flush(self, cx: &TurnContext, shows: Shows) -> Result<(), Stopped> {
+        if shows == Shows::Nothing {
+            return Ok(());
+        }
         for delta in self.deltas {
             cx.port.emit(Event::Delta(delta)).await?;
         }

@@ -3,12 +3,17 @@
 use std::sync::Arc;
 
 use super::calls::{Call, run_calls};
+use super::compact::{FAILURES, above_threshold, collapse, drop_pictures, is_full, summarise, warning};
 use super::course::{Course, recovery_prompt, target_prompt};
 use super::port::Stopped;
 use super::step::{StepEnd, retract, step};
 use super::transition::{Facts, Outcome, transition};
-use super::{Finish, ResolvedModel, TurnContext};
-use crate::domain::{AgentError, ContinueReason, ErrorCode, Event, Message, TerminalReason, Transition};
+use super::{Finish, ResolvedModel, Task, TurnContext};
+use crate::context::{compact, estimate_text};
+use crate::domain::{
+    AgentError, CompactTrigger, ContinueReason, ErrorCode, Event, Message, TerminalReason, Transition,
+};
+use crate::provider::Item;
 
 /// Runs a turn to its end. `Err` means that it was stopped from outside; the actor knows why.
 pub async fn run_turn(cx: &TurnContext) -> Result<Finish, Stopped> {
@@ -16,21 +21,84 @@ pub async fn run_turn(cx: &TurnContext) -> Result<Finish, Stopped> {
         run_calls(cx, cx.carried.iter().cloned().map(Call::carried).collect()).await?;
     }
     let mut course = match resolve(cx).await? {
-        Ok(model) => Course::new(model),
+        Ok(model) => Course::new(model, floor(cx), cx.context.auto_compact),
         Err(error) => return unresolved(cx, error).await,
     };
+    if let Task::Compact { instructions } = &cx.task {
+        return compact_by_hand(cx, &mut course, instructions.as_deref()).await;
+    }
     loop {
-        let mut end = step(cx, &mut course).await?;
-        let facts = look(cx, &course, &end).await?;
+        let items = fit(cx, &mut course).await?;
+        let mut end = match no_room(&course, &items) {
+            Some(end) => end,
+            None => step(cx, &mut course, &items).await?,
+        };
+        let facts = look(cx, &course, &items, &end).await?;
         let next = transition(&course.progress, &cx.limits, end.outcome, &facts);
         settle_held(cx, &mut end, next).await?;
         tell(cx, next, end.detail.clone()).await?;
         course.progress.took(next, &facts);
         match next {
-            Transition::Continue(reason) => go_on(cx, &mut course, reason).await?,
+            Transition::Continue(reason) => go_on(cx, &mut course, &items, reason).await?,
             Transition::Terminal(reason) => return Ok(finish(cx, reason, end.error)),
         }
     }
+}
+
+/// Estimated tokens of what stands before every history.
+fn floor(cx: &TurnContext) -> u64 {
+    let tools = cx.tools.specs().iter().map(|spec| {
+        let schema = spec.schema.to_string();
+        estimate_text(&spec.name) + estimate_text(&spec.description) + estimate_text(&schema)
+    });
+    estimate_text(&cx.system) + tools.sum::<u64>()
+}
+
+/// The history for the next call, made smaller before it is too long (R-CTX-1).
+async fn fit(cx: &TurnContext, course: &mut Course) -> Result<Vec<Arc<Item>>, Stopped> {
+    let begun = cx.port.begin_step().await?;
+    course.failed_compactions = begun.failed_compactions;
+    let tokens = course.estimate(&begun.items);
+    let due = above_threshold(tokens, course.model.info.window);
+    if !due || !course.may_compact() {
+        return Ok(begun.items);
+    }
+    if !summarise(cx, course, &begun.items, CompactTrigger::Threshold, None).await? {
+        return Ok(begun.items);
+    }
+    let begun = cx.port.begin_step().await?;
+    course.failed_compactions = begun.failed_compactions;
+    if course.failed_compactions == FAILURES {
+        let message = "three compactions in a row came to nothing: automatic compaction rests in this session; start a \
+                       new one, or compact by hand"
+            .to_owned();
+        cx.port.emit(warning("compaction_rests", message)).await?;
+    }
+    Ok(begun.items)
+}
+
+/// The end of a turn whose next request cannot fit.
+fn no_room(course: &Course, items: &[Arc<Item>]) -> Option<StepEnd> {
+    let window = course.model.info.window;
+    let last = items.last().map_or(&items[..0], std::slice::from_ref);
+    if course.estimate(last) > window {
+        return Some(StepEnd::no_room(Outcome::PromptTooLong, window));
+    }
+    let resting = !course.may_compact();
+    (resting && is_full(course.estimate(items), window)).then(|| StepEnd::no_room(Outcome::WindowFull, window))
+}
+
+/// A turn that does nothing but make the history smaller (`agent/compact`).
+async fn compact_by_hand(
+    cx: &TurnContext,
+    course: &mut Course,
+    instructions: Option<&str>,
+) -> Result<Finish, Stopped> {
+    let begun = cx.port.begin_step().await?;
+    summarise(cx, course, &begun.items, CompactTrigger::Manual, instructions).await?;
+    let reason = TerminalReason::Completed;
+    tell(cx, Transition::Terminal(reason), None).await?;
+    Ok(finish(cx, reason, None))
 }
 
 async fn resolve(cx: &TurnContext) -> Result<Result<ResolvedModel, AgentError>, Stopped> {
@@ -69,14 +137,22 @@ async fn unresolved(cx: &TurnContext, error: AgentError) -> Result<Finish, Stopp
 }
 
 /// What is possible now.
-async fn look(cx: &TurnContext, course: &Course, end: &StepEnd) -> Result<Facts, Stopped> {
+async fn look(
+    cx: &TurnContext,
+    course: &Course,
+    items: &[Arc<Item>],
+    end: &StepEnd,
+) -> Result<Facts, Stopped> {
     let steer_waits = end.outcome == Outcome::Answered && !cx.port.may_end().await?;
     Ok(Facts {
         steer_waits,
         larger_output: course.larger_output(cx.limits.max_escalations).is_some(),
+        collapsible: end.outcome == Outcome::PromptTooLong && !compact::large_results(items).is_empty(),
+        compactable: course.may_compact() && compact::middle(items).is_some(),
+        pictures: end.outcome == Outcome::ImageRefused && compact::has_pictures(items),
+        next_on_route: false,
         under_target: course.target_used(cx.limits.token_target).is_some(),
         output_tokens: end.output_tokens,
-        ..Facts::default()
     })
 }
 
@@ -100,8 +176,19 @@ async fn tell(cx: &TurnContext, transition: Transition, detail: Option<String>) 
 }
 
 /// What a continue asks for before the next call.
-async fn go_on(cx: &TurnContext, course: &mut Course, reason: ContinueReason) -> Result<(), Stopped> {
+async fn go_on(
+    cx: &TurnContext,
+    course: &mut Course,
+    items: &[Arc<Item>],
+    reason: ContinueReason,
+) -> Result<(), Stopped> {
     match reason {
+        ContinueReason::CollapseDrainRetry => collapse(cx, course, items).await.map(drop),
+        ContinueReason::ReactiveCompactRetry => {
+            let trigger = CompactTrigger::Overflow;
+            summarise(cx, course, items, trigger, None).await.map(drop)
+        }
+        ContinueReason::ImageRetry => drop_pictures(cx, course, items).await,
         ContinueReason::MaxOutputTokensEscalate => {
             course.escalate(cx.limits.max_escalations);
             Ok(())
@@ -114,9 +201,6 @@ async fn go_on(cx: &TurnContext, course: &mut Course, reason: ContinueReason) ->
         ContinueReason::NextTurn
         | ContinueReason::EmptyResponseRetry
         | ContinueReason::PauseTurn
-        | ContinueReason::CollapseDrainRetry
-        | ContinueReason::ReactiveCompactRetry
-        | ContinueReason::ImageRetry
         | ContinueReason::ModelFallback
         | ContinueReason::StopHookBlocking => Ok(()),
     }
