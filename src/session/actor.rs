@@ -53,6 +53,8 @@ pub(super) struct Actor {
     pub(super) seq: u64,
     pub(super) stage: Stage,
     pub(super) lock: Option<SessionLock>,
+    /// It was told that the session goes on without its lock.
+    pub(super) unlocked: bool,
     /// Writes that wait for room in the store's queue.
     pub(super) out: VecDeque<Write>,
     pub(super) turn: Option<Running>,
@@ -167,6 +169,7 @@ impl Actor {
             seq: 0,
             stage,
             lock: None,
+            unlocked: false,
             out: VecDeque::new(),
             turn: None,
             steers: VecDeque::new(),
@@ -402,7 +405,7 @@ impl Actor {
             tracing::warn!(session = %self.info.id, "the store ended before the session");
         }
         while self.answers.next().await.is_some() {}
-        if self.lock.is_some() {
+        if self.stage == Stage::Open {
             // Before another actor can open the session: it lists them anew.
             for approval in &self.state.approvals {
                 self.roll.asked(&approval.id, None);
@@ -441,9 +444,7 @@ impl Actor {
     /// Refuses with `error` unless the session can be written.
     pub(super) fn writable(&self) -> Result<(), Refused> {
         match self.house.store.writes.health() {
-            Health::Gone => Err(Refused::Store(
-                "the session store cannot be written: free some disk space, then try again".to_owned(),
-            )),
+            Health::Gone => Err(super::opening::failed(StoreError::NotWritable)),
             Health::Ok | Health::Degraded { .. } => Ok(()),
         }
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use tokio::sync::oneshot;
 
 use crate::domain::{
-    Approval, ApprovalId, Block, Cost, Decision, Grant, MessageId, Mode, SessionId, ToolCallId, TurnEnd,
+    AgentError, Approval, ApprovalId, Block, Cost, Decision, Grant, MessageId, Mode, SessionId, ToolCallId, TurnEnd,
     TurnId, Usage,
 };
 use crate::provider::Effort;
@@ -276,8 +276,8 @@ pub enum Refused {
         holder: Holder,
     },
     /// The store failed.
-    #[error("{0}")]
-    Store(String),
+    #[error("{message}", message = .0.message)]
+    Store(Box<AgentError>),
     /// Its mailbox is full.
     #[error("the session has more requests waiting than it can take: try again in a moment")]
     Busy,

@@ -7,7 +7,7 @@ use super::actor::{Actor, Stage};
 use super::command::{Partial, Refused, SessionInfo};
 use super::state::SessionState;
 use crate::domain::{ContentRef, Event, MessageId, SessionId};
-use crate::store::{Content, Health, Holder, LockError, Pending, Skipped, Spool, StoreError};
+use crate::store::{Content, Health, Holder, LockError, Pending, Skipped, Spool, StoreError, Write};
 use crate::tool::{Keep, Kept};
 
 /// R-SESS-1: how long a session that another server lets go is waited for.
@@ -16,17 +16,7 @@ const LOCK_WAIT: Duration = Duration::from_secs(5);
 impl Actor {
     /// Makes the session live, unless it is.
     pub(super) async fn open(&mut self) -> Result<(), Refused> {
-        if self.lock.is_none() {
-            let holder = Holder::me((self.house.client_name)());
-            // Nobody else can know a session that was just made.
-            let wait = if self.stage == Stage::Stored {
-                LOCK_WAIT
-            } else {
-                Duration::ZERO
-            };
-            let lock = self.house.store.locks.acquire(&self.info.id, &holder, wait).await;
-            self.lock = Some(lock.map_err(|error| self.lock_refused(error))?);
-        }
+        self.take_lock().await?;
         match self.stage {
             Stage::New | Stage::Open => Ok(()),
             Stage::Stored => match self.fold().await {
@@ -37,6 +27,43 @@ impl Actor {
                 }
             },
         }
+    }
+
+    async fn take_lock(&mut self) -> Result<(), Refused> {
+        if self.lock.is_some() {
+            return Ok(());
+        }
+        let holder = Holder::me((self.house.client_name)());
+        // Nobody else can know a session that was just made.
+        let wait = if self.stage == Stage::Stored {
+            LOCK_WAIT
+        } else {
+            Duration::ZERO
+        };
+        match self.house.store.locks.acquire(&self.info.id, &holder, wait).await {
+            Ok(lock) => self.lock = Some(lock),
+            // A disk that takes no lock file does not stop what goes on in memory (R-ERR-2); tried again later.
+            Err(LockError::Store(error)) if self.stage != Stage::Stored => self.warn_unlocked(&error),
+            Err(error) => return Err(self.lock_refused(error)),
+        }
+        Ok(())
+    }
+
+    fn warn_unlocked(&mut self, error: &StoreError) {
+        if std::mem::replace(&mut self.unlocked, true) {
+            return;
+        }
+        let message = format!(
+            "session {} goes on without its lock, do not open it in another server meanwhile: {error}",
+            self.info.id
+        );
+        self.warn("session_unlocked", message);
+    }
+
+    /// Tells of what is not stored with the session.
+    fn warn(&mut self, code: &'static str, message: String) {
+        tracing::warn!(session = %self.info.id, code, "{message}");
+        self.out.push_back(Write::Warn { code, message });
     }
 
     /// Reads the session's own data without taking it over.
@@ -206,7 +233,7 @@ fn approvals(pending: &[Pending]) -> Vec<crate::domain::Approval> {
 }
 
 pub(super) fn failed(error: StoreError) -> Refused {
-    Refused::Store(error.to_string())
+    Refused::Store(Box::new(error.into()))
 }
 
 struct SessionKeep {

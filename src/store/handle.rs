@@ -87,6 +87,13 @@ pub enum Write {
         /// When it was said, in ms since the epoch.
         at_ms: i64,
     },
+    /// A warning that is told and not stored, in its place among the events.
+    Warn {
+        /// What it is about, as a stable word.
+        code: &'static str,
+        /// What a person should know.
+        message: String,
+    },
     /// Writes that are stored all or none, in this order. Not for deletions.
     Together(Vec<Write>),
     /// Told when all before is stored, or kept in memory, and passed on.

@@ -36,7 +36,7 @@ pub struct SessionLock {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Holder {
-    /// Its process; 0 when it is not known.
+    /// Its process; 0 when it is not known, as when the disk was full.
     pub pid: u32,
     /// When it took the session, in ms since the epoch.
     pub started_ms: i64,
@@ -48,7 +48,7 @@ pub struct Holder {
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another server, or another task of this one, has it.
-    #[error("the session is open in {client} (process {pid}): close it there first", client = holder.name(), pid = holder.pid)]
+    #[error("the session is open in {holder}: close it there first")]
     Held {
         /// Who.
         holder: Holder,
@@ -79,7 +79,10 @@ impl Holder {
 
 impl std::fmt::Display for Holder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}, process {}", self.name(), self.pid)
+        match self.pid {
+            0 => f.write_str(self.name()),
+            pid => write!(f, "{} (process {pid})", self.name()),
+        }
     }
 }
 
@@ -140,7 +143,10 @@ impl Locks {
             if !is_same(&file, &path).map_err(failed)? {
                 continue;
             }
-            write_holder(&mut file, holder).map_err(failed)?;
+            // The lock holds without a name; on a full disk there is no room for one (R-SESS-4).
+            if let Err(error) = write_holder(&mut file, holder) {
+                tracing::warn!(%session, %error, "the lock file does not name its holder");
+            }
             return Ok(SessionLock { path, _file: file });
         }
     }
@@ -241,6 +247,27 @@ mod tests {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, r#"{"pid": 1, "client": "gone"}"#).unwrap();
         locks.try_acquire(&session, &holder("vim")).unwrap();
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_full_disk_takes_the_holders_name_and_not_the_lock() {
+        let (_folder, locks) = locks();
+        let session = SessionId::from("ses_1");
+        let path = locks.folder.lock(&session).unwrap();
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink("/dev/full", &path).unwrap();
+        let held = locks.try_acquire(&session, &holder("vim")).unwrap();
+        drop(held);
+        assert!(!path.exists());
+        fs::write(&path, "").unwrap();
+        let file = File::open(&path).unwrap();
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
+        let error = locks.try_acquire(&session, &holder("code")).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the session is open in another client: close it there first"
+        );
     }
 
     #[test]

@@ -57,6 +57,7 @@ struct Kept {
 #[expect(clippy::large_enum_variant, reason = "nearly all are events")]
 enum Outgoing {
     Event(Envelope, Option<oneshot::Sender<()>>),
+    Warning(&'static str, String),
     Done(oneshot::Sender<()>),
     Barrier(oneshot::Sender<Health>),
 }
@@ -135,6 +136,7 @@ impl Writer {
                 }),
                 // Unfolded above.
                 Write::Together(_) => {}
+                Write::Warn { code, message } => outgoing.push(Outgoing::Warning(code, message)),
                 Write::Barrier(done) => outgoing.push(Outgoing::Barrier(done)),
                 Write::DeleteSession { session, done } => {
                     self.settle(&mut ops, &mut outgoing);
@@ -235,6 +237,7 @@ impl Writer {
                         let _ = done.send(());
                     }
                 }
+                Outgoing::Warning(code, message) => self.outlet.warn(code, &message),
                 Outgoing::Done(done) => {
                     let _ = done.send(());
                 }

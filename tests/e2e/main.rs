@@ -24,5 +24,6 @@ mod lifecycle;
 mod prompt;
 mod retry;
 mod sessions;
+mod store;
 mod transitions;
 mod wire;

@@ -1,0 +1,49 @@
+//! A store that is not as it should be: it cannot be written, is newer, or is torn (R-ERR-2, R-SESS-4, R-SESS-5).
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, World};
+
+/// The messages of the server's warnings with that code.
+fn warnings(client: &Client, code: &str) -> Vec<String> {
+    let notes = client.notes();
+    let warnings = notes.iter().filter(|note| note.method == "agent/warning");
+    warnings
+        .filter(|note| note.text("code") == code)
+        .map(|note| note.text("message").to_owned())
+        .collect()
+}
+
+#[test]
+fn a_new_session_works_without_its_lock_and_an_old_one_says_what_to_do() {
+    let world = World::new();
+    let client = world.start();
+    let old = client.session();
+    client.ask(&old, "hello");
+    drop(client);
+    // No file can be made in it.
+    let _ = std::fs::remove_dir(world.data().join("locks"));
+    std::fs::write(world.data().join("locks"), "").unwrap();
+    let client = world.start();
+    let new = client.session();
+    assert_eq!(client.ask(&new, "hello").text, "ok");
+    assert_eq!(client.ask(&new, "and again").text, "ok");
+    let told = warnings(&client, "session_unlocked");
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains(&new), "{told:?}");
+    // What others may have open is not touched.
+    let error = client.refused("agent/prompt", json!({"sessionId": old, "prompt": "hello"}));
+    assert_eq!(error.data["code"], "store");
+    assert!(
+        error.data["userAction"].as_str().unwrap().contains("disk"),
+        "{error:?}"
+    );
+    // With the disk the lock comes back.
+    std::fs::remove_file(world.data().join("locks")).unwrap();
+    assert_eq!(client.ask(&new, "and now").text, "ok");
+    let other = world.start();
+    let error = other.refused("agent/loadSession", json!({"sessionId": new}));
+    assert_eq!(error.data["refusal"], "sessionLocked", "{error:?}");
+    let seen: Value = other.call("agent/loadSession", json!({"sessionId": new, "readOnly": true}));
+    assert_eq!(seen["events"].as_array().unwrap().len() as u64, seen["seq"]);
+}
