@@ -210,7 +210,10 @@ async fn a_newer_store_is_refused() {
         "{error}"
     );
     again.send(append("ses_1", 1, note("a"))).await;
-    assert_eq!(again.barrier().await, Health::Gone(Loss::Newer { found: 99, known: 1 });
+    assert_eq!(
+        again.barrier().await,
+        Health::Gone(Loss::Newer { found: 99, known: 1 })
+    );
     assert_eq!(
         again.seen.take(),
         [format!("!store: {error}"), "unstored 1".to_owned()]
@@ -228,7 +231,10 @@ async fn an_older_server_stops_writing_once_a_newer_one_has_migrated() {
         .unwrap();
     rig.send(append("ses_1", 2, note("b"))).await;
     rig.send(append("ses_1", 3, note("c"))).await;
-    assert_eq!(rig.barrier().await, Health::Gone(Loss::Newer { found: 2, known: 1 });
+    assert_eq!(
+        rig.barrier().await,
+        Health::Gone(Loss::Newer { found: 2, known: 1 })
+    );
     assert!(rig.store.writes.delete("ses_1".into()).await.is_err());
     let seen = rig.seen.take();
     assert_eq!(seen[0], "stored 1");
