@@ -25,5 +25,6 @@ mod prompt;
 mod retry;
 mod sessions;
 mod settings;
+mod store;
 mod transitions;
 mod wire;
