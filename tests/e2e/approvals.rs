@@ -374,6 +374,10 @@ fn unknown_and_settled_approvals_are_errors() {
     assert_eq!(world.read("a"), None);
 }
 
+fn edit(path: &str, old: &str) -> Value {
+    json!({"path": path, "edits": [{"old_text": old, "new_text": "x"}]})
+}
+
 #[test]
 fn secrets_and_what_lies_outside_ask() {
     let world = World::new();
@@ -392,6 +396,14 @@ fn secrets_and_what_lies_outside_ask() {
         ("write_file", json!({"path": "away/new.txt", "content": "x"})),
         ("write_file", json!({"path": beside, "content": "x"})),
         ("write_file", json!({"path": "../beside.txt", "content": "x"})),
+        // Edits that do not apply: what is wrong with them is in the files.
+        ("edit_file", edit(".env", "TOKEM=1")),
+        ("edit_file", edit("../outside.txt", "outsidf")),
+        ("edit_file", edit(&outside.to_string_lossy(), "")),
+        ("edit_file", edit("link", "outsidf")),
+        ("edit_file", edit("../outside.tx", "x")),
+        ("write_file", json!({"path": ".env", "content": "x"})),
+        ("write_file", json!({"path": outside, "content": "x"})),
     ] {
         for mode in ["ask", "autoEdit"] {
             let session = client.session_with(json!({"mode": mode}));
@@ -404,8 +416,20 @@ fn secrets_and_what_lies_outside_ask() {
             assert_eq!(asked.text("risk"), "high", "{mode} {tool} {input}");
             client.decide(&asked, "deny");
             assert_eq!(client.done(&id).text, "ok");
+            let results = results(&world, world.requests() - 1);
+            assert_eq!(results, ["Denied by user"], "{mode} {tool} {input}");
         }
     }
+    // Once it is allowed, the model is told what is wrong.
+    let session = client.session();
+    world
+        .mock()
+        .push(Reply::tool("edit_file", edit(".env", "TOKEM=1")));
+    let id = client.prompt(&session, "edit it");
+    client.decide(&client.asked(&session), "allow");
+    client.done(&id);
+    let told = results(&world, world.requests() - 1);
+    assert!(told[0].contains("The nearest line is 1: TOKEN=1"), "{told:?}");
     assert!(!beside.exists() && !world.path("tmp/new.txt").exists());
 }
 

@@ -141,3 +141,76 @@ fn each_session_follows_its_own_folder_in_what_a_cancel_does() {
         );
     }
 }
+
+/// Waits until a file that a command writes to grows no more: nobody takes its output.
+fn held_up(world: &World, name: &str) {
+    let (mut written, mut since) = (world.read(name), crate::harness::now());
+    while since.elapsed() < Duration::from_millis(700) || written.is_none() {
+        // Stillness can only be seen by looking for a while.
+        std::thread::sleep(Duration::from_millis(20));
+        let now = world.read(name);
+        if now != written {
+            (written, since) = (now, crate::harness::now());
+        }
+    }
+}
+
+#[test]
+fn a_cancel_keeps_what_a_chatty_command_said_and_goes_by_its_stages() {
+    for (on_cancel, reads) in [
+        ("interrupt", true),
+        ("finish", true),
+        ("interrupt", false),
+        ("finish", false),
+    ] {
+        let name = format!("{on_cancel}, the client reads: {reads}");
+        let world = World::with(crate::harness::Config {
+            tables: format!("[tool.bash]\non_cancel = \"{on_cancel}\"\n"),
+            ..crate::harness::Config::default()
+        });
+        let client = world.start();
+        let session = full(&client);
+        let command = "trap 'echo interrupted; exit 3' INT; echo started; n=0; \
+             while [ ! -e stop ]; do n=$((n+1)); echo $n > count; echo \"line $n\"; done; echo finished";
+        world
+            .mock()
+            .push(Reply::tool("bash", json!({"command": command})));
+        let id = client.prompt(&session, "run it");
+        client.next_where(&session, "agent/toolOutputDelta", |note| {
+            note.text("text").contains("started")
+        });
+        if !reads {
+            client.stop_reading();
+            held_up(&world, "count");
+        }
+        client.cancel(&session);
+        if on_cancel == "finish" {
+            world.write("stop", "");
+        }
+        if !reads {
+            // It takes effect although nobody reads.
+            client.wait_until_alone();
+            client.read_on();
+        }
+        assert_eq!(json!(client.done(&id).reason), "aborted_tools", "{name}");
+        assert_eq!(client.processes(), 1, "{name}: only the server is left");
+        let ended = client.tool_call(&session, "cancelled");
+        let output = ended.text("output");
+        let last = match on_cancel {
+            "finish" => "finished\ncancelled while it ran",
+            _ => "interrupted\ncancelled while it ran\nexit code: 3",
+        };
+        assert!(
+            output.starts_with("started\nline 1\n") && output.ends_with(last),
+            "{name}: {} … {}",
+            &output[..output.floor_char_boundary(200)],
+            &output[output.ceil_char_boundary(output.len().saturating_sub(200))..]
+        );
+        assert_eq!(client.ask(&session, "go on").text, "ok");
+        let raw = world.seen(1).raw.clone();
+        assert!(
+            String::from_utf8_lossy(&raw).contains("cancelled while it ran"),
+            "{name}: the model reads it"
+        );
+    }
+}

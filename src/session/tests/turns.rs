@@ -269,7 +269,8 @@ async fn a_panic_in_a_tool_is_that_calls_failure_and_nothing_more() {
             assert_eq!(of("bomb").1, ToolCallStatus::Failed);
             let says = of("bomb").2.as_str();
             assert!(
-                says.contains(&format!("a bug in {place}")),
+                says.starts_with("the tool failed with an internal error (")
+                    && says.contains(&format!("a bug in {place}")),
                 "{place}: the model reads what happened: {says}"
             );
             assert_eq!(
@@ -309,6 +310,53 @@ fn endless() -> (Desk, Arc<Notify>) {
     let exchanges = json!([{"events": [call], "repeat": true}]);
     let desk = Desk::new(Mode::Full, exchanges, vec![Arc::new(Endless(begun.clone()))]);
     (desk, begun)
+}
+
+/// A tool whose preview never comes: a disk that hangs, say.
+struct Unseen(Arc<Notify>);
+
+impl Tool for Unseen {
+    type Input = Place;
+    const NAME: &'static str = "unseen";
+    const DESCRIPTION: &'static str = "Cannot be previewed.";
+
+    fn title(&self, _: &Place) -> String {
+        "unseen".to_owned()
+    }
+
+    fn effect(&self, _: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
+        Ok(Effect::execute("unseen"))
+    }
+
+    async fn preview(&self, _: &Place, _: &ToolContext) -> Result<Preview, ToolError> {
+        self.0.notify_one();
+        std::future::pending().await
+    }
+
+    async fn run(&self, _: Place, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        Ok(ToolOutput::text("unseen"))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_is_obeyed_while_a_preview_is_made() {
+    let begun = Arc::new(Notify::new());
+    let call = json!({"tool": {"name": "unseen", "input": {"at": "x"}}});
+    let exchanges = json!([{"events": [call], "repeat": true}]);
+    let desk = Desk::new(Mode::Ask, exchanges, vec![Arc::new(Unseen(begun.clone()))]);
+    let session = desk.session();
+    let handle = desk.post(&session, "go").await.unwrap().unwrap();
+    begun.notified().await;
+    let start = crate::base::clock::now();
+    desk.sessions.cancel(&session, None);
+    let ended = handle.outcome().await.unwrap();
+    assert_eq!(ended.end.reason, TerminalReason::AbortedTools);
+    assert!(
+        start.elapsed() < Duration::from_millis(100),
+        "{:?}",
+        start.elapsed()
+    );
+    desk.end().await;
 }
 
 #[tokio::test]
