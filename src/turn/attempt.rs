@@ -21,7 +21,7 @@ pub(super) enum Attempt {
     Answered(Box<Answered>),
     /// With an error; what was shown is void or stays as an incomplete message.
     Failed {
-        error: ProviderError,
+        error: Box<ProviderError>,
         shown: Option<Shown>,
         spent: Spent,
     },
@@ -138,7 +138,11 @@ fn answered(accumulator: Accumulator, stop: StopReason, model: &ResolvedModel) -
 fn failed(accumulator: Accumulator, error: ProviderError, model: &ResolvedModel) -> Attempt {
     let spent = spent(&accumulator, model);
     let shown = shown(&accumulator);
-    Attempt::Failed { error, shown, spent }
+    Attempt::Failed {
+        error: Box::new(error),
+        shown,
+        spent,
+    }
 }
 
 fn shown(accumulator: &Accumulator) -> Option<Shown> {
