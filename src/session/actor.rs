@@ -257,7 +257,7 @@ impl Actor {
             Some(()) = self.answers.next(), if !self.answers.is_empty() => Wake::Answered,
             Some(message) = receive(messages), if has_messages => Wake::Message(message),
             ended = maybe(task), if has_task => Wake::TurnEnded(ended),
-            () = store.until_health(|health| health == Health::Gone), if can_stop => Wake::StoreGone,
+            () = store.until_health(|health| matches!(health, Health::Gone(_))), if can_stop => Wake::StoreGone,
             () = at(self.partial_due) => Wake::Partial,
             () = at(approval_deadline) => Wake::ApprovalTimeout,
             () = at(stop_limit) => Wake::StopLimit,
@@ -444,7 +444,7 @@ impl Actor {
     /// Refuses with `error` unless the session can be written.
     pub(super) fn writable(&self) -> Result<(), Refused> {
         match self.house.store.writes.health() {
-            Health::Gone => Err(super::opening::failed(StoreError::NotWritable)),
+            Health::Gone(loss) => Err(super::opening::failed(loss.into())),
             Health::Ok | Health::Degraded { .. } => Ok(()),
         }
     }

@@ -154,8 +154,7 @@ impl Actor {
         // What the person says now would be lost; refused, the client has it still.
         self.writable()?;
         self.open().await?;
-        self.refresh_grants().await;
-        Ok(())
+        self.refresh_grants().await
     }
 
     fn resumable(&self) -> Result<TurnId, Refused> {

@@ -173,19 +173,24 @@ impl Actor {
     }
 
     /// Grants of the folder may have come from another session or server since.
-    pub(super) async fn refresh_grants(&mut self) {
+    ///
+    /// # Errors
+    /// A newer agentls has migrated the store: nothing that begins now could be kept (R-SESS-5).
+    pub(super) async fn refresh_grants(&mut self) -> Result<(), Refused> {
         if self.granted {
             // What was granted here may be on its way to the disk; while that fails, memory knows best.
             match self.flush().await {
                 Ok(Health::Ok) => self.granted = false,
-                Ok(Health::Degraded { .. } | Health::Gone) | Err(_) => return,
+                Ok(Health::Degraded { .. } | Health::Gone(_)) | Err(_) => return Ok(()),
             }
         }
         let folder = self.info.folder.display().to_string();
         match self.house.store.reader.grants(&folder, Some(&self.info.id)).await {
             Ok(grants) => self.grants = grants,
+            Err(error @ StoreError::NewerSchema { .. }) => return Err(failed(error)),
             Err(error) => tracing::warn!(%error, "grants were not read"),
         }
+        Ok(())
     }
 
     fn lock_refused(&self, error: LockError) -> Refused {

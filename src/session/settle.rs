@@ -12,6 +12,7 @@ use crate::domain::{
     AgentError, Approval, Block, Decision, DecisionKind, ErrorCode, Event, Message, Role, Settler,
     TerminalReason, ToolCallStatus, ToolCallUpdate, ToolResult, TurnEnd,
 };
+use crate::store::{Health, Loss, StoreError};
 use crate::turn::{Finish, Stopped};
 
 /// Goes ahead of what was said.
@@ -30,13 +31,25 @@ impl Actor {
             (_, Ok(Ok(finish))) => (finish.reason, finish.error),
             (Some((reason, since)), _) => {
                 self.house.totals.cancel.record(since.elapsed());
-                (reason, stop_error(reason))
+                (reason, self.stop_error(reason))
             }
             (None, Ok(Err(Stopped))) => internal("the turn stopped without a reason"),
             (None, Err(TaskError::Panicked(why))) => internal(&why),
             (None, Err(TaskError::Aborted)) => internal("the turn's task was dropped"),
         };
         self.settle(reason, error);
+    }
+
+    fn stop_error(&self, reason: TerminalReason) -> Option<AgentError> {
+        let code = reason.code()?;
+        Some(match (reason, self.house.store.writes.health()) {
+            (TerminalReason::StoreFailed, Health::Gone(loss @ Loss::Newer { .. })) => {
+                StoreError::from(loss).into()
+            }
+            (TerminalReason::StoreFailed, _) => AgentError::new(code, "the session store cannot be written")
+                .action("free some disk space; what could not be stored is kept in memory as far as it fits"),
+            _ => AgentError::new(code, "cancelled by the user"),
+        })
     }
 
     /// Ends the running turn for `reason`.
@@ -298,15 +311,6 @@ fn internal(why: &str) -> (TerminalReason, Option<AgentError>) {
         .cause(why)
         .action("send the prompt again; if it happens twice, please report it with the log");
     (TerminalReason::InternalError, Some(error))
-}
-
-fn stop_error(reason: TerminalReason) -> Option<AgentError> {
-    let code = reason.code()?;
-    Some(match reason {
-        TerminalReason::StoreFailed => AgentError::new(code, "the session store cannot be written")
-            .action("free some disk space; what could not be stored is kept in memory as far as it fits"),
-        _ => AgentError::new(code, "cancelled by the user"),
-    })
 }
 
 /// Why a cancel ends the turn, by what it met.

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::harness::{Client, World};
+use crate::mock_llm::{Gate, Reply};
 
 /// The messages of the server's warnings with that code.
 fn warnings(client: &Client, code: &str) -> Vec<String> {
@@ -46,4 +47,45 @@ fn a_new_session_works_without_its_lock_and_an_old_one_says_what_to_do() {
     assert_eq!(error.data["refusal"], "sessionLocked", "{error:?}");
     let seen: Value = other.call("agent/loadSession", json!({"sessionId": new, "readOnly": true}));
     assert_eq!(seen["events"].as_array().unwrap().len() as u64, seen["seq"]);
+}
+
+#[test]
+fn a_newer_store_is_refused_with_what_to_do_before_and_within_a_turn() {
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    client.ask(&session, "hello");
+    let gate = Gate::new();
+    world.mock().push(Reply::text("half").gate(&gate).say(" and half"));
+    let id = client.prompt(&session, "hello");
+    world.at(&gate);
+    let store = rusqlite::Connection::open(world.data().join("store.db")).unwrap();
+    store
+        .execute_batch("CREATE TABLE newer (x); PRAGMA user_version = 99;")
+        .unwrap();
+    gate.release();
+    let error = client.done(&id).error.unwrap();
+    assert!(error.message.contains("schema 99"), "{error:?}");
+    assert!(
+        error.user_action.as_ref().unwrap().starts_with("update agentls"),
+        "{error:?}"
+    );
+    let error = client.refused("agent/prompt", json!({"sessionId": session, "prompt": "hello"}));
+    assert!(error.message.contains("schema 99"), "{error:?}");
+    assert_eq!(warnings(&client, "store").len(), 1);
+    client.ping();
+    // One that has not written yet begins nothing.
+    let other = world.start();
+    let new = other.session();
+    let error = other.refused("agent/prompt", json!({"sessionId": new, "prompt": "hello"}));
+    assert!(error.message.contains("schema 99"), "{error:?}");
+    assert_eq!(error.data["code"], "store");
+    assert!(
+        error.data["userAction"]
+            .as_str()
+            .unwrap()
+            .starts_with("update agentls"),
+        "{error:?}"
+    );
+    assert_eq!(world.requests(), 2);
 }
