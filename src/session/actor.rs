@@ -25,7 +25,7 @@ use crate::base::spawn::{Task, TaskError};
 use crate::domain::{
     ApprovalId, Block, Cost, Decision, Effect, Envelope, Event, Grant, TerminalReason, TurnId, Usage,
 };
-use crate::store::{Health, Pending, PendingKey, Room, SessionLock, SessionRow, StoreError, Write};
+use crate::store::{Health, Pending, PendingKey, Room, SessionLock, SessionRow, StoreError, StoredEvent, Write};
 use crate::turn::{Answer, Finish, Message, Stopped};
 use crate::workspace::Workspace;
 
@@ -316,11 +316,21 @@ impl Actor {
             let row = self.row();
             self.out.push_back(Write::CreateSession(Box::new(row)));
         }
-        let seq = event.is_durable().then(|| {
-            self.seq += 1;
-            self.seq
-        });
-        self.state.apply(turn.as_ref(), &event);
+        let durable = event.is_durable();
+        self.seq += u64::from(durable);
+        let stored = StoredEvent {
+            seq: self.seq,
+            turn,
+            at_ms: clock::wall_ms(),
+            event,
+        };
+        self.state.apply(&stored);
+        let StoredEvent {
+            seq,
+            turn,
+            at_ms,
+            event,
+        } = stored;
         match &event {
             Event::ApprovalRequested(approval) => self.roll.asked(&approval.id, Some(&self.info.id)),
             Event::ApprovalResolved { approval, .. } => self.roll.asked(approval, None),
@@ -329,8 +339,8 @@ impl Actor {
         let envelope = Envelope {
             session: self.info.id.clone(),
             turn,
-            seq,
-            at_ms: clock::wall_ms(),
+            seq: durable.then_some(seq),
+            at_ms,
             event,
             permit,
             in_page: self.in_page,
@@ -407,8 +417,8 @@ impl Actor {
         while self.answers.next().await.is_some() {}
         if self.stage == Stage::Open {
             // Before another actor can open the session: it lists them anew.
-            for approval in &self.state.approvals {
-                self.roll.asked(&approval.id, None);
+            for open in &self.state.approvals {
+                self.roll.asked(&open.approval.id, None);
             }
         }
         drop(self.lock.take());

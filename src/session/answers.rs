@@ -174,11 +174,8 @@ impl Actor {
     /// Calls that an interrupted turn left open, with their approvals.
     fn carried(&self) -> Vec<Carried> {
         let asked = |call: &crate::context::OpenCall| {
-            self.state
-                .approvals
-                .iter()
-                .find(|open| open.tool_call == call.id)
-                .map(|open| open.id.clone())
+            let question = self.state.question_about(&call.id);
+            question.map(|approval| approval.id.clone())
         };
         self.state
             .history
@@ -195,7 +192,7 @@ impl Actor {
         for carried in self.carried() {
             let approval = carried
                 .approval
-                .and_then(|id| self.state.approvals.iter().find(|open| open.id == id).cloned());
+                .and_then(|id| self.state.question(&id).cloned());
             if let Some(approval) = approval {
                 self.decisions.remove(&approval.id);
                 self.deny(&approval, Settler::NewPrompt);
@@ -286,7 +283,7 @@ impl Actor {
             self.writable()?;
             self.open().await?;
         }
-        let approval = self.state.approvals.iter().find(|open| open.id == *id);
+        let approval = self.state.question(id);
         let approval = approval.ok_or_else(|| Refused::UnknownApproval(id.clone()))?;
         let decision = with_rule(decision, approval.rule.as_deref())?;
         match self.decisions.contains_key(id) {
@@ -303,7 +300,7 @@ impl Actor {
         by: Settler,
         done: Option<oneshot::Sender<()>>,
     ) {
-        let Some(approval) = self.state.approvals.iter().find(|open| open.id == *id).cloned() else {
+        let Some(approval) = self.state.question(id).cloned() else {
             return;
         };
         let answer = match decision.kind {
@@ -449,6 +446,7 @@ impl Actor {
             turn: self.turn.as_ref().map(|turn| turn.id.clone()),
             resumable: self.resumable().ok().filter(|_| self.turn.is_none()),
             approvals: self.state.approvals.clone(),
+            decided: self.decisions.keys().cloned().collect(),
             grants: self
                 .grants
                 .iter()
@@ -494,8 +492,8 @@ impl Actor {
     /// The session is deleted. Whoever asks for it before this actor is off the list is told by the store that
     /// there is none; to leave at once would drop what they asked.
     fn forget(&mut self) {
-        for approval in std::mem::take(&mut self.state).approvals {
-            self.roll.asked(&approval.id, None);
+        for open in std::mem::take(&mut self.state).approvals {
+            self.roll.asked(&open.approval.id, None);
         }
         self.stage = Stage::Stored;
         self.lock = None;

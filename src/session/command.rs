@@ -1,13 +1,13 @@
 //! What a session can be asked, and what it answers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use tokio::sync::oneshot;
 
 use crate::domain::{
-    AgentError, Approval, ApprovalId, Block, Cost, Decision, Grant, MessageId, Mode, SessionId, ToolCallId, TurnEnd,
-    TurnId, Usage,
+    AgentError, ApprovalId, Block, Cost, Decision, Grant, MessageId, Mode, OpenApproval, SessionId, ToolCallId,
+    TurnEnd, TurnId, Usage,
 };
 use crate::provider::Effort;
 use crate::store::{Health, Holder};
@@ -207,7 +207,9 @@ pub struct Snapshot {
     /// The last turn, when it can be gone on with.
     pub resumable: Option<TurnId>,
     /// Open approvals.
-    pub approvals: Vec<Approval>,
+    pub approvals: Vec<OpenApproval>,
+    /// Those of them that are decided, until their turn is resumed.
+    pub decided: BTreeSet<ApprovalId>,
     /// Grants of this session alone.
     pub grants: Vec<Grant>,
     /// What it has done.

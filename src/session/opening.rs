@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::actor::{Actor, Stage};
 use super::command::{Partial, Refused, SessionInfo};
 use super::state::SessionState;
-use crate::domain::{ContentRef, Event, MessageId, SessionId};
+use crate::domain::{ContentRef, Event, MessageId, OpenApproval, SessionId};
 use crate::store::{Content, Health, Holder, LockError, Pending, Skipped, Spool, StoreError, Write};
 use crate::tool::{Keep, Kept};
 
@@ -120,7 +120,7 @@ impl Actor {
         let mut pages = reader.walk(&self.info.id, 0);
         while let Some(page) = pages.next().await.map_err(failed)? {
             for stored in &page.events {
-                self.state.apply(stored.turn.as_ref(), &stored.event);
+                self.state.apply(stored);
             }
             skipped.extend(page.skipped);
         }
@@ -137,8 +137,8 @@ impl Actor {
             .await
             .map_err(failed)?;
         self.stage = Stage::Open;
-        for approval in &self.state.approvals {
-            self.roll.asked(&approval.id, Some(&self.info.id));
+        for open in &self.state.approvals {
+            self.roll.asked(&open.approval.id, Some(&self.info.id));
         }
         let partials = self.take_pending(pending);
         self.mend(partials);
@@ -166,7 +166,7 @@ impl Actor {
                 Pending::Decision { approval, decision } => {
                     self.decisions.insert(approval, decision);
                 }
-                Pending::Approval { .. } | Pending::Queued { .. } => {}
+                Pending::Approval(_) | Pending::Queued { .. } => {}
             }
         }
         partials
@@ -227,11 +227,11 @@ fn join(partials: &mut Vec<Partial>, message: MessageId, before: u64, text: &str
     }
 }
 
-fn approvals(pending: &[Pending]) -> Vec<crate::domain::Approval> {
+fn approvals(pending: &[Pending]) -> Vec<OpenApproval> {
     pending
         .iter()
         .filter_map(|row| match row {
-            Pending::Approval { approval, .. } => Some(approval.clone()),
+            Pending::Approval(open) => Some(open.clone()),
             _ => None,
         })
         .collect()

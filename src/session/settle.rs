@@ -127,12 +127,7 @@ impl Actor {
         };
         let open: Vec<OpenCall> = self.state.history.open_calls().cloned().collect();
         for call in open {
-            let asked = self
-                .state
-                .approvals
-                .iter()
-                .find(|open| open.tool_call == call.id)
-                .cloned();
+            let asked = self.state.question_about(&call.id).cloned();
             match asked {
                 Some(_) if stays_open => continue,
                 Some(approval) => self.deny(&approval, Settler::Cancel),
@@ -196,7 +191,7 @@ impl Actor {
             let mut open = self.state.history.open_calls();
             open.any(|call| call.id == approval.tool_call)
         };
-        let over: Vec<Approval> = (self.state.approvals.iter())
+        let over: Vec<Approval> = (self.state.approvals.iter().map(|open| &open.approval))
             .filter(|approval| !waits(approval))
             .cloned()
             .collect();
@@ -225,7 +220,7 @@ impl Actor {
             .state
             .approvals
             .iter()
-            .map(|open| open.tool_call.clone())
+            .map(|open| open.approval.tool_call.clone())
             .collect();
         let open: Vec<OpenCall> = self.state.history.open_calls().cloned().collect();
         for call in open.iter().filter(|call| !asked.contains(&call.id)) {

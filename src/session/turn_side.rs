@@ -294,7 +294,7 @@ impl Actor {
     /// The verdict on a call whose question an earlier turn left open: what the person has said meanwhile
     /// stands before what rules allow, and a question that rules answer now is settled.
     fn judge_carried(&mut self, open: &ApprovalId, judgement: Judgement) -> Judgement {
-        let approval = self.state.approvals.iter().find(|approval| approval.id == *open);
+        let approval = self.state.question(open);
         let (kind, settled) = match (&judgement, approval) {
             (Judgement::Ask { .. }, _) | (_, None) => return judgement,
             (Judgement::Allow, Some(approval)) if self.decisions.contains_key(open) => {
@@ -314,8 +314,7 @@ impl Actor {
 
     /// A call that ends takes its open question with it.
     fn close_question(&mut self, call: &ToolCallId) {
-        let open = self.state.approvals.iter().find(|open| open.tool_call == *call);
-        if let Some(approval) = open.cloned() {
+        if let Some(approval) = self.state.question_about(call).cloned() {
             self.decisions.remove(&approval.id);
             self.deny(&approval, Settler::Cancel);
         }

@@ -1,7 +1,7 @@
 //! What the store takes and gives: plain values over `domain`, no SQL and no JSON.
 
 use crate::domain::{
-    Approval, ApprovalId, Block, Cost, Decision, Event, MessageId, Mode, SessionId, TurnId, Usage,
+    ApprovalId, Block, Cost, Decision, Event, MessageId, Mode, OpenApproval, SessionId, TurnId, Usage,
 };
 
 /// A session as the list shows it.
@@ -116,12 +116,7 @@ pub enum Pending {
         decision: Decision,
     },
     /// An open question. Kept by the writer itself from `ApprovalRequested` to `ApprovalResolved`.
-    Approval {
-        /// The turn that asks.
-        turn: Option<TurnId>,
-        /// The question.
-        approval: Approval,
-    },
+    Approval(OpenApproval),
 }
 
 impl Pending {
@@ -132,7 +127,7 @@ impl Pending {
             Self::Steer { key, .. } => PendingKey::steer(key),
             Self::Queued { key, .. } => PendingKey::queued(key),
             Self::Decision { approval, .. } => PendingKey::decision(approval),
-            Self::Approval { approval, .. } => PendingKey::approval(&approval.id),
+            Self::Approval(open) => PendingKey::approval(&open.approval.id),
         }
     }
 }

@@ -8,8 +8,7 @@ use super::super::service::Service;
 use super::super::state::session_param;
 use super::super::{from_wire, to_wire};
 use super::store_failed;
-use crate::base::clock;
-use crate::domain::{Approval, Envelope, Event, Grant};
+use crate::domain::Grant;
 use crate::protocol::{
     ApprovalRequestedNotification, ApprovalRespondParams, EmptyResult, ListApprovalsParams,
     ListApprovalsResult, ListGrantsParams, ListGrantsResult, RevokeGrantParams,
@@ -95,19 +94,11 @@ impl Service {
     }
 }
 
-/// A session's open questions as they were asked.
+/// A session's open questions as they were asked, without those that are decided and wait for a resume.
 pub(super) fn open_approvals(snapshot: &Snapshot) -> Vec<ApprovalRequestedNotification> {
-    let asked = |approval: &Approval| {
-        let envelope = Envelope {
-            session: snapshot.info.id.clone(),
-            turn: snapshot.turn.clone(),
-            seq: Some(snapshot.seq),
-            at_ms: clock::wall_ms(),
-            event: Event::ApprovalRequested(approval.clone()),
-            permit: None,
-            in_page: false,
-        };
-        to_wire::approval_requested(to_wire::header(&envelope), approval)
-    };
-    snapshot.approvals.iter().map(asked).collect()
+    let open = snapshot.approvals.iter();
+    let undecided = open.filter(|open| !snapshot.decided.contains(&open.approval.id));
+    undecided
+        .map(|open| to_wire::open_approval(&snapshot.info.id, open))
+        .collect()
 }
