@@ -216,6 +216,14 @@ pub struct Snapshot {
     pub metrics: SessionMetrics,
 }
 
+impl Snapshot {
+    /// Open approvals that wait for an answer.
+    pub fn undecided(&self) -> impl Iterator<Item = &OpenApproval> {
+        let open = self.approvals.iter();
+        open.filter(|open| !self.decided.contains(&open.approval.id))
+    }
+}
+
 /// What a session has done since it was made live.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionMetrics {

@@ -1,12 +1,13 @@
 //! Making a session live: its lock, its fold, the mending of what a crash has cut.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::actor::{Actor, Stage};
 use super::command::{Partial, Refused, SessionInfo};
 use super::state::SessionState;
-use crate::domain::{ContentRef, Event, MessageId, OpenApproval, SessionId};
+use crate::domain::{ApprovalId, ContentRef, Decision, Event, MessageId, OpenApproval, SessionId};
 use crate::store::{Content, Health, Holder, LockError, Pending, Skipped, Spool, StoreError, Write};
 use crate::tool::{Keep, Kept};
 
@@ -89,6 +90,7 @@ impl Actor {
             .await
             .map_err(failed)?;
         self.state.approvals = approvals(&pending);
+        self.decisions = decisions(&pending);
         Ok(())
     }
 
@@ -140,6 +142,7 @@ impl Actor {
         for open in &self.state.approvals {
             self.roll.asked(&open.approval.id, Some(&self.info.id));
         }
+        self.decisions = decisions(&pending);
         let partials = self.take_pending(pending);
         self.mend(partials);
         if let Some(message) = Skipped::warning(&skipped) {
@@ -163,10 +166,7 @@ impl Actor {
                     ..
                 } => join(&mut partials, message, before, &text, &reasoning),
                 Pending::Steer { key, content, .. } => self.steers.push_back((key, content)),
-                Pending::Decision { approval, decision } => {
-                    self.decisions.insert(approval, decision);
-                }
-                Pending::Approval(_) | Pending::Queued { .. } => {}
+                Pending::Approval(_) | Pending::Decision { .. } | Pending::Queued { .. } => {}
             }
         }
         partials
@@ -232,6 +232,16 @@ fn approvals(pending: &[Pending]) -> Vec<OpenApproval> {
         .iter()
         .filter_map(|row| match row {
             Pending::Approval(open) => Some(open.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+fn decisions(pending: &[Pending]) -> HashMap<ApprovalId, Decision> {
+    pending
+        .iter()
+        .filter_map(|row| match row {
+            Pending::Decision { approval, decision } => Some((approval.clone(), decision.clone())),
             _ => None,
         })
         .collect()

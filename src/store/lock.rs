@@ -112,6 +112,26 @@ impl Locks {
         }
     }
 
+    /// Whether someone has a session now. For a moment it is kept from who wants to take it; they try again.
+    ///
+    /// # Errors
+    /// [`StoreError::BadName`], or the lock file cannot be used.
+    pub fn is_held(&self, session: &SessionId) -> Result<bool, StoreError> {
+        let path = self.folder.lock(session)?;
+        let failed = |error| StoreError::io("looking at", &path, error);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(failed(error)),
+        };
+        // Shared, so that those who only look do not take each other for holders.
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => Ok(false),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
+            Err(errno) => Err(failed(errno.into())),
+        }
+    }
+
     /// Takes a session if it is free.
     ///
     /// # Errors
@@ -204,7 +224,9 @@ mod tests {
     fn one_holds_and_the_other_is_told_who() {
         let (_folder, locks) = locks();
         let session = SessionId::from("ses_1");
+        assert!(!locks.is_held(&session).unwrap());
         let held = locks.try_acquire(&session, &holder("vim")).unwrap();
+        assert!(locks.is_held(&session).unwrap());
         let error = locks.try_acquire(&session, &holder("code")).unwrap_err();
         assert_eq!(
             error.to_string(),

@@ -235,3 +235,36 @@ fn a_decision_before_the_resume_is_kept_over_another_crash() {
     assert_eq!(ended["text"], "ok");
     assert_eq!(world.read("x").unwrap(), "x");
 }
+
+#[test]
+fn an_open_approval_is_found_and_answered_before_its_session_is_loaded() {
+    let world = World::new();
+    world
+        .mock()
+        .push(Reply::tool("write_file", json!({"path": "x", "content": "x"})));
+    let client = world.start();
+    let session = client.session();
+    let _abandoned = client.prompt(&session, "do it");
+    let asked = client.asked(&session);
+    let listed = |client: &Client| {
+        let open: Value = client.call("agent/listApprovals", json!({}));
+        open["approvals"].clone()
+    };
+    let other = world.start();
+    assert_eq!(listed(&other), json!([]), "it is asked elsewhere");
+    client.kill();
+    assert_eq!(listed(&other), json!([asked.params]));
+    drop(other);
+    let client = world.start();
+    assert_eq!(listed(&client), json!([asked.params]));
+    client.decide(&asked, "allow");
+    assert_eq!(listed(&client), json!([]), "it is decided");
+    assert_eq!(world.read("x"), None, "only a resume acts on it");
+    client.kill();
+    let client = world.start();
+    assert_eq!(listed(&client), json!([]), "it is decided still");
+    assert_eq!(client.load(&session).open_approvals, []);
+    let ended: Value = client.call("agent/resumeTurn", json!({"sessionId": session}));
+    assert_eq!(ended["text"], "ok");
+    assert_eq!(world.read("x").unwrap(), "x");
+}

@@ -559,7 +559,7 @@ export interface EmptyResult {
 
 /** Params of `agent/listApprovals`. */
 export interface ListApprovalsParams {
-  /** Only those of this session; absent: of every session that is live in this server. */
+  /** Only those of this session; absent: of every session that no other server has open. */
   sessionId?: string;
 }
 

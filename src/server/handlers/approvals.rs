@@ -35,14 +35,17 @@ impl Service {
 
     pub(in crate::server) async fn list_approvals(&self, params: Value) -> Result<ListApprovalsResult> {
         let params: ListApprovalsParams = from_wire::params(params)?;
-        let snapshots = match params.session_id {
+        let approvals = match params.session_id {
             Some(session) => {
                 let session = session_param(&session);
-                vec![self.ask(&session, |reply| Command::Inspect { reply }).await?]
+                open_approvals(&self.ask(&session, |reply| Command::Inspect { reply }).await?)
             }
-            None => self.state.sessions.snapshots().await,
+            None => {
+                let open = self.state.sessions.open_approvals().await.map_err(store_failed)?;
+                let asked = open.iter().map(|(id, open)| to_wire::open_approval(id, open));
+                asked.collect()
+            }
         };
-        let approvals = snapshots.iter().flat_map(open_approvals).collect();
         Ok(ListApprovalsResult { approvals })
     }
 
@@ -96,8 +99,7 @@ impl Service {
 
 /// A session's open questions as they were asked, without those that are decided and wait for a resume.
 pub(super) fn open_approvals(snapshot: &Snapshot) -> Vec<ApprovalRequestedNotification> {
-    let open = snapshot.approvals.iter();
-    let undecided = open.filter(|open| !snapshot.decided.contains(&open.approval.id));
+    let undecided = snapshot.undecided();
     undecided
         .map(|open| to_wire::open_approval(&snapshot.info.id, open))
         .collect()

@@ -340,7 +340,7 @@ M.server_notifications = {
 
 ---Params of `agent/listApprovals`.
 ---@class (exact) agentls.ListApprovalsParams
----@field sessionId? string Only those of this session; absent: of every session that is live in this server.
+---@field sessionId? string Only those of this session; absent: of every session that no other server has open.
 
 ---Result of `agent/listApprovals`.
 ---@class (exact) agentls.ListApprovalsResult
