@@ -213,6 +213,16 @@ impl Reader {
         .await
     }
 
+    /// Whether there is a grant of that id, of whatever session or folder.
+    pub async fn has_grant(&self, grant: &str) -> Result<bool, StoreError> {
+        let grant = grant.to_owned();
+        self.read(move |connection| {
+            let mut statement = connection.prepare_cached("SELECT 1 FROM grants WHERE id = ?")?;
+            Ok(statement.exists([grant])?)
+        })
+        .await
+    }
+
     /// Whether a folder is trusted; none when nobody has said.
     pub async fn trust(&self, folder: &str) -> Result<Option<bool>, StoreError> {
         let folder = folder.to_owned();

@@ -154,6 +154,30 @@ fn allow_session_holds_for_the_session_only() {
 }
 
 #[test]
+fn a_listed_grant_of_a_session_that_is_not_loaded_can_be_revoked() {
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    world.mock().push(write("out/1", "1"));
+    let id = client.prompt(&session, "do it");
+    client.decide(&client.asked(&session), "allowSession");
+    client.done(&id);
+    drop(client);
+    let client = world.start();
+    let listed = || -> Value { client.call("agent/listGrants", json!({"sessionId": session})) };
+    let grant = &listed()["grants"][0]["grantId"];
+    let _: Value = client.call("agent/revokeGrant", json!({"grantId": grant}));
+    assert_eq!(listed()["grants"], json!([]));
+    let error = client.refused("agent/revokeGrant", json!({"grantId": grant}));
+    assert_eq!(error.data["refusal"], "unknownGrant");
+    world.mock().push(write("out/2", "2"));
+    let id = client.prompt(&session, "again");
+    client.decide(&client.asked(&session), "deny");
+    client.done(&id);
+    assert_eq!(world.read("out/2"), None);
+}
+
+#[test]
 fn allow_always_outlives_the_server_and_can_be_revoked() {
     let world = World::new();
     let client = world.start();

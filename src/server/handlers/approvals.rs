@@ -78,16 +78,12 @@ impl Service {
 
     pub(in crate::server) async fn revoke_grant(&self, params: Value) -> Result<EmptyResult> {
         let params: RevokeGrantParams = from_wire::params(params)?;
-        let listed = self.list_grants(Value::Null).await?;
-        let mut known = listed
-            .grants
-            .iter()
-            .any(|grant| grant.grant_id == params.grant_id);
-        known |= self.state.sessions.revoke(&params.grant_id).await;
-        if !known {
+        let store = &self.state.sessions.house().store;
+        let live = self.state.sessions.revoke(&params.grant_id).await;
+        if !live && !store.reader.has_grant(&params.grant_id).await.map_err(store_failed)? {
             return Err(RequestError::UnknownGrant(params.grant_id).into());
         }
-        let writes = &self.state.sessions.house().store.writes;
+        let writes = &store.writes;
         writes
             .send(Write::RevokeGrant { id: params.grant_id })
             .await
