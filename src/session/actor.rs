@@ -25,7 +25,9 @@ use crate::base::spawn::{Task, TaskError};
 use crate::domain::{
     ApprovalId, Block, Cost, Decision, Effect, Envelope, Event, Grant, TerminalReason, TurnId, Usage,
 };
-use crate::store::{Health, Pending, PendingKey, Room, SessionLock, SessionRow, StoreError, StoredEvent, Write};
+use crate::store::{
+    Health, Pending, PendingKey, Room, SessionLock, SessionRow, StoreError, StoredEvent, Write,
+};
 use crate::turn::{Answer, Finish, Message, Stopped};
 use crate::workspace::Workspace;
 
@@ -55,6 +57,8 @@ pub(super) struct Actor {
     pub(super) lock: Option<SessionLock>,
     /// It was told that the session goes on without its lock.
     pub(super) unlocked: bool,
+    /// Its turn runs in another server: it was looked at only.
+    pub(super) elsewhere: bool,
     /// Writes that wait for room in the store's queue.
     pub(super) out: VecDeque<Write>,
     pub(super) turn: Option<Running>,
@@ -170,6 +174,7 @@ impl Actor {
             stage,
             lock: None,
             unlocked: false,
+            elsewhere: false,
             out: VecDeque::new(),
             turn: None,
             steers: VecDeque::new(),

@@ -166,7 +166,7 @@ impl Actor {
                 | TerminalReason::ServerStopped
                 | TerminalReason::WallTime
                 | TerminalReason::StoppedByUser,
-            )) if !self.state.history.is_empty() => Ok(turn.clone()),
+            )) if self.stage == Stage::Stored || !self.state.history.is_empty() => Ok(turn.clone()),
             _ => Err(Refused::NothingToResume),
         }
     }
@@ -190,9 +190,7 @@ impl Actor {
     /// A new prompt instead of a resume: what was left open is denied (R-APPR-4).
     fn deny_carried(&mut self) {
         for carried in self.carried() {
-            let approval = carried
-                .approval
-                .and_then(|id| self.state.question(&id).cloned());
+            let approval = carried.approval.and_then(|id| self.state.question(&id).cloned());
             if let Some(approval) = approval {
                 self.decisions.remove(&approval.id);
                 self.deny(&approval, Settler::NewPrompt);
@@ -432,7 +430,20 @@ impl Actor {
         }));
     }
 
+    /// The running turn, and the one that can be gone on with. One that a crash has cut has no end yet.
+    fn turns(&self) -> (Option<TurnId>, Option<TurnId>) {
+        if let Some(turn) = &self.turn {
+            return (Some(turn.id.clone()), None);
+        }
+        match &self.state.open_turn {
+            Some(open) if self.elsewhere => (Some(open.clone()), None),
+            Some(open) => (None, Some(open.clone())),
+            None => (None, self.resumable().ok()),
+        }
+    }
+
     fn snapshot(&self) -> Snapshot {
+        let (turn, resumable) = self.turns();
         let mut metrics = self.metrics.clone();
         metrics.usage = self.state.usage;
         metrics.cost = self.state.cost;
@@ -443,8 +454,8 @@ impl Actor {
             model: self.state.model.clone(),
             effort: self.state.effort,
             seq: self.seq,
-            turn: self.turn.as_ref().map(|turn| turn.id.clone()),
-            resumable: self.resumable().ok().filter(|_| self.turn.is_none()),
+            turn,
+            resumable,
             approvals: self.state.approvals.clone(),
             decided: self.decisions.keys().cloned().collect(),
             grants: self

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use tokio::sync::oneshot;
 
 use crate::domain::{
-    AgentError, ApprovalId, Block, Cost, Decision, Grant, MessageId, Mode, OpenApproval, SessionId, ToolCallId,
-    TurnEnd, TurnId, Usage,
+    AgentError, ApprovalId, Block, Cost, Decision, Grant, MessageId, Mode, OpenApproval, SessionId,
+    ToolCallId, TurnEnd, TurnId, Usage,
 };
 use crate::provider::Effort;
 use crate::store::{Health, Holder};

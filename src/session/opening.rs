@@ -1,13 +1,13 @@
 //! Making a session live: its lock, its fold, the mending of what a crash has cut.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::actor::{Actor, Stage};
 use super::command::{Partial, Refused, SessionInfo};
 use super::state::SessionState;
-use crate::domain::{ApprovalId, ContentRef, Decision, Event, MessageId, OpenApproval, SessionId};
+use crate::domain::{ApprovalId, Block, ContentRef, Decision, Event, MessageId, OpenApproval, SessionId};
 use crate::store::{Content, Health, Holder, LockError, Pending, Skipped, Spool, StoreError, Write};
 use crate::tool::{Keep, Kept};
 
@@ -82,15 +82,20 @@ impl Actor {
         let row = row.ok_or_else(|| Refused::UnknownSession(self.info.id.clone()))?;
         self.take_row(&row);
         self.seq = row.last_seq;
-        let (pending, _) = self
-            .house
-            .store
-            .reader
-            .pending(&self.info.id)
-            .await
-            .map_err(failed)?;
+        let reader = &self.house.store.reader;
+        let (pending, _) = reader.pending(&self.info.id).await.map_err(failed)?;
+        let last_end = reader.last_end(&self.info.id).await.map_err(failed)?;
+        self.state.last_end = last_end.and_then(|stored| match (stored.turn, stored.event) {
+            (Some(turn), Event::TurnEnded(end)) => Some((turn, end.reason)),
+            _ => None,
+        });
+        // Its turn runs in another server, or was cut by a crash and waits to be mended.
+        self.elsewhere = self.state.open_turn.is_some()
+            && self.lock.is_none()
+            && self.house.store.locks.is_held(&self.info.id).unwrap_or(false);
         self.state.approvals = approvals(&pending);
         self.decisions = decisions(&pending);
+        self.partial = partials(&pending).pop();
         Ok(())
     }
 
@@ -143,8 +148,9 @@ impl Actor {
             self.roll.asked(&open.approval.id, Some(&self.info.id));
         }
         self.decisions = decisions(&pending);
-        let partials = self.take_pending(pending);
-        self.mend(partials);
+        self.partial = None;
+        self.steers = steers(&pending);
+        self.mend(partials(&pending));
         if let Some(message) = Skipped::warning(&skipped) {
             self.record(Event::Warning {
                 code: "store_record_skipped".to_owned(),
@@ -152,24 +158,6 @@ impl Actor {
             });
         }
         Ok(())
-    }
-
-    fn take_pending(&mut self, pending: Vec<Pending>) -> Vec<Partial> {
-        let mut partials = Vec::new();
-        for row in pending {
-            match row {
-                Pending::Partial {
-                    message,
-                    before,
-                    text,
-                    reasoning,
-                    ..
-                } => join(&mut partials, message, before, &text, &reasoning),
-                Pending::Steer { key, content, .. } => self.steers.push_back((key, content)),
-                Pending::Approval(_) | Pending::Decision { .. } | Pending::Queued { .. } => {}
-            }
-        }
-        partials
     }
 
     /// Grants of the folder may have come from another session or server since.
@@ -211,6 +199,32 @@ impl Actor {
             session: self.info.id.clone(),
         })
     }
+}
+
+/// The messages in progress.
+fn partials(pending: &[Pending]) -> Vec<Partial> {
+    let mut partials = Vec::new();
+    for row in pending {
+        if let Pending::Partial {
+            message,
+            before,
+            text,
+            reasoning,
+            ..
+        } = row
+        {
+            join(&mut partials, message.clone(), *before, text, reasoning);
+        }
+    }
+    partials
+}
+
+fn steers(pending: &[Pending]) -> VecDeque<(String, Vec<Block>)> {
+    let steer = |row: &Pending| match row {
+        Pending::Steer { key, content, .. } => Some((key.clone(), content.clone())),
+        _ => None,
+    };
+    pending.iter().filter_map(steer).collect()
 }
 
 /// A piece goes on where those before it end; one after a gap (the disk failed, and there was no room) is left.

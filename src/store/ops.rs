@@ -214,12 +214,14 @@ impl EventOp {
                 }
             }
             Event::MessageRetracted { message, .. } => self.drops.push(PendingKey::partial(message)),
-            Event::ApprovalRequested(approval) => self.puts.push(PutOp::new(&Pending::Approval(OpenApproval {
-                approval: approval.clone(),
-                seq: self.seq,
-                turn: self.turn.clone(),
-                at_ms: self.at_ms,
-            }))?),
+            Event::ApprovalRequested(approval) => {
+                self.puts.push(PutOp::new(&Pending::Approval(OpenApproval {
+                    approval: approval.clone(),
+                    seq: self.seq,
+                    turn: self.turn.clone(),
+                    at_ms: self.at_ms,
+                }))?)
+            }
             Event::ApprovalResolved { approval, .. } => {
                 self.worth = Worth::Vital;
                 self.drops.push(PendingKey::approval(approval));

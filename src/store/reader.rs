@@ -134,6 +134,27 @@ impl Reader {
         .await
     }
 
+    /// The last end of a turn; none where there is none, or it cannot be read.
+    pub async fn last_end(&self, session: &SessionId) -> Result<Option<StoredEvent>, StoreError> {
+        let session = session.clone();
+        self.read(move |connection| {
+            let Some(num) = number(connection, &session)? else {
+                return Ok(None);
+            };
+            // Along the primary key, from the end: little comes after it.
+            let mut statement = connection.prepare_cached(
+                "SELECT id, turn, at_ms, kind, json FROM events
+                 WHERE id BETWEEN ? AND ? AND kind = ? ORDER BY id DESC LIMIT 1",
+            )?;
+            let (first, last) = event_ids(num);
+            let found = statement.query_row(params![first, last, records::TURN_ENDED], |row| {
+                Ok(stored_event(row))
+            });
+            Ok(found.optional()?.and_then(Result::ok))
+        })
+        .await
+    }
+
     /// What is pending in a session, in the order it was accepted, and what of it could not be read.
     pub async fn pending(&self, session: &SessionId) -> Result<(Vec<Pending>, Vec<Skipped>), StoreError> {
         let session = session.clone();

@@ -208,7 +208,12 @@ fn a_reference_through_a_link_is_read_with_the_unsaved_text() {
         );
         client.ask(&session, json!([{"type": "reference", "uri": referred}]));
         let seen = world.seen(world.requests() - 1);
-        let last = seen.body["messages"].as_array().unwrap().last().unwrap().to_string();
+        let last = seen.body["messages"]
+            .as_array()
+            .unwrap()
+            .last()
+            .unwrap()
+            .to_string();
         assert!(last.contains("unsaved"), "{opened} {referred}: {last}");
         client.notify("textDocument/didClose", json!({"textDocument": {"uri": opened}}));
     }

@@ -56,7 +56,9 @@ fn a_newer_store_is_refused_with_what_to_do_before_and_within_a_turn() {
     let session = client.session();
     client.ask(&session, "hello");
     let gate = Gate::new();
-    world.mock().push(Reply::text("half").gate(&gate).say(" and half"));
+    world
+        .mock()
+        .push(Reply::text("half").gate(&gate).say(" and half"));
     let id = client.prompt(&session, "hello");
     world.at(&gate);
     let store = rusqlite::Connection::open(world.data().join("store.db")).unwrap();

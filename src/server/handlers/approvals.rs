@@ -80,7 +80,13 @@ impl Service {
         let params: RevokeGrantParams = from_wire::params(params)?;
         let store = &self.state.sessions.house().store;
         let live = self.state.sessions.revoke(&params.grant_id).await;
-        if !live && !store.reader.has_grant(&params.grant_id).await.map_err(store_failed)? {
+        if !live
+            && !store
+                .reader
+                .has_grant(&params.grant_id)
+                .await
+                .map_err(store_failed)?
+        {
             return Err(RequestError::UnknownGrant(params.grant_id).into());
         }
         let writes = &store.writes;
