@@ -26,7 +26,7 @@ use crate::domain::{
     ApprovalId, Block, Cost, Decision, Effect, Envelope, Event, Grant, TerminalReason, TurnId, Usage,
 };
 use crate::store::{
-    Health, Pending, PendingKey, Room, SessionLock, SessionRow, StoreError, StoredEvent, Write,
+    Health, Pending, PendingKey, Room, SessionLock, SessionRow, Skipped, StoreError, StoredEvent, Write,
 };
 use crate::turn::{Answer, Finish, Message, Stopped};
 use crate::workspace::Workspace;
@@ -78,6 +78,8 @@ pub(super) struct Actor {
     pub(super) last_used: Instant,
     /// Answers that wait until what they confirm is stored (I16).
     pub(super) answers: FuturesUnordered<BoxFuture<'static, ()>>,
+    /// What could not be read of it and was not told yet.
+    pub(super) skipped: Vec<Skipped>,
     /// What is recorded now is read by the client in the page that it is loading.
     pub(super) in_page: bool,
     /// Something was granted since the grants were read.
@@ -187,6 +189,7 @@ impl Actor {
             workspace: None,
             last_used: clock::now(),
             answers: FuturesUnordered::new(),
+            skipped: Vec::new(),
             in_page: false,
             granted: false,
             ending: false,

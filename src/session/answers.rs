@@ -413,7 +413,7 @@ impl Actor {
         } else {
             // What mends the session stands in the page; it is not sent as well.
             self.in_page = true;
-            let opened = self.open().await;
+            let opened = self.hold().await;
             self.in_page = false;
             opened
         };
@@ -426,6 +426,7 @@ impl Actor {
         let _ = reply.send(Ok(LoadReply {
             snapshot: self.snapshot(),
             partial: self.partial.clone(),
+            skipped: std::mem::take(&mut self.skipped),
             passed,
         }));
     }

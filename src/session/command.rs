@@ -10,7 +10,7 @@ use crate::domain::{
     ToolCallId, TurnEnd, TurnId, Usage,
 };
 use crate::provider::Effort;
-use crate::store::{Health, Holder};
+use crate::store::{Health, Holder, Skipped};
 
 /// Something asked of a session. Commands are handled in the order they were posted.
 #[derive(Debug)]
@@ -154,6 +154,8 @@ pub struct LoadReply {
     pub snapshot: Snapshot,
     /// The message in progress.
     pub partial: Option<Partial>,
+    /// What could not be read while it was made live or looked at; the page may lack more.
+    pub skipped: Vec<Skipped>,
     /// Told when all that was recorded up to now is stored and passed on: then `partial` and `seq` fit what
     /// the client has been sent, and a page that is read holds all of it.
     pub passed: oneshot::Receiver<Health>,

@@ -15,8 +15,18 @@ use crate::tool::{Keep, Kept};
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 
 impl Actor {
-    /// Makes the session live, unless it is.
+    /// Makes the session live, unless it is, and tells what of it could not be read.
     pub(super) async fn open(&mut self) -> Result<(), Refused> {
+        self.hold().await?;
+        let skipped = std::mem::take(&mut self.skipped);
+        if let Some(message) = Skipped::warning(&self.info.id, &skipped) {
+            self.warn(Skipped::CODE, message);
+        }
+        Ok(())
+    }
+
+    /// The same; what could not be read is left in `skipped`.
+    pub(super) async fn hold(&mut self) -> Result<(), Refused> {
         self.take_lock().await?;
         match self.stage {
             Stage::New | Stage::Open => Ok(()),
@@ -83,7 +93,8 @@ impl Actor {
         self.take_row(&row);
         self.seq = row.last_seq;
         let reader = &self.house.store.reader;
-        let (pending, _) = reader.pending(&self.info.id).await.map_err(failed)?;
+        let (pending, torn) = reader.pending(&self.info.id).await.map_err(failed)?;
+        self.skipped = torn;
         let last_end = reader.last_end(&self.info.id).await.map_err(failed)?;
         self.state.last_end = last_end.and_then(|stored| match (stored.turn, stored.event) {
             (Some(turn), Event::TurnEnded(end)) => Some((turn, end.reason)),
@@ -151,12 +162,7 @@ impl Actor {
         self.partial = None;
         self.steers = steers(&pending);
         self.mend(partials(&pending));
-        if let Some(message) = Skipped::warning(&skipped) {
-            self.record(Event::Warning {
-                code: "store_record_skipped".to_owned(),
-                message,
-            });
-        }
+        self.skipped = skipped;
         Ok(())
     }
 

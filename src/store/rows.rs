@@ -257,15 +257,18 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    /// One sentence about what was skipped, for a warning; none when nothing was.
-    pub fn warning(skipped: &[Self]) -> Option<String> {
+    /// The code of the warning.
+    pub const CODE: &'static str = "store_record_skipped";
+
+    /// One sentence about what was skipped in a session, for a warning; none when nothing was.
+    pub fn warning(session: &SessionId, skipped: &[Self]) -> Option<String> {
         let first = skipped.first()?;
         let count = match skipped.len() {
             1 => "one stored record".to_owned(),
             n => format!("{n} stored records"),
         };
         Some(format!(
-            "{count} could not be read and left out (first: {}: {})",
+            "session {session}: {count} could not be read and left out (first: {}: {})",
             first.record, first.why
         ))
     }

@@ -1,5 +1,6 @@
 //! A store that is not as it should be: it cannot be written, is newer, or is torn (R-ERR-2, R-SESS-4, R-SESS-5).
 
+use agentls::protocol::LoadSessionResult;
 use serde_json::{Value, json};
 
 use crate::harness::{Client, World};
@@ -50,6 +51,52 @@ fn a_new_session_works_without_its_lock_and_an_old_one_says_what_to_do() {
 }
 
 #[test]
+fn a_torn_record_is_told_at_each_load_and_never_stored() {
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    client.ask(&session, "hello");
+    drop(client);
+    let store = rusqlite::Connection::open(world.data().join("store.db")).unwrap();
+    let torn = store
+        .execute(
+            "UPDATE events SET json = '{' WHERE id = (SELECT min(id) FROM events)",
+            [],
+        )
+        .unwrap();
+    assert_eq!(torn, 1);
+    drop(store);
+    let mut seq = None;
+    for read_only in [true, false, true, false] {
+        let client = world.start();
+        let load = |tail: u32| -> LoadSessionResult {
+            client.call(
+                "agent/loadSession",
+                json!({"sessionId": session, "readOnly": read_only, "tail": tail}),
+            )
+        };
+        let loaded = load(1_000);
+        assert_eq!(*seq.get_or_insert(loaded.seq), loaded.seq, "nothing is added");
+        assert_eq!(loaded.events.len() as u64, loaded.seq - 1);
+        assert!(loaded.events.iter().all(|event| event.method != "agent/warning"));
+        client.ping();
+        let told = warnings(&client, "store_record_skipped");
+        assert_eq!(told.len(), 1, "readOnly: {read_only}: {told:?}");
+        assert!(
+            told[0].contains(&session) && told[0].contains("event 1"),
+            "{told:?}"
+        );
+        load(1_000);
+        client.ping();
+        assert_eq!(warnings(&client, "store_record_skipped").len(), 2);
+    }
+    // Who does not load it is told when it is made live.
+    let client = world.start();
+    assert_eq!(client.ask(&session, "go on").text, "ok");
+    assert_eq!(warnings(&client, "store_record_skipped").len(), 1);
+}
+
+#[test]
 fn a_newer_store_is_refused_with_what_to_do_before_and_within_a_turn() {
     let world = World::new();
     let client = world.start();
@@ -58,7 +105,7 @@ fn a_newer_store_is_refused_with_what_to_do_before_and_within_a_turn() {
     let gate = Gate::new();
     world
         .mock()
-        .push(Reply::text("half").gate(&gate).say(" and half"));
+        .push(Reply::text("half").gate(&gate).say(" and half").stall());
     let id = client.prompt(&session, "hello");
     world.at(&gate);
     let store = rusqlite::Connection::open(world.data().join("store.db")).unwrap();
