@@ -97,6 +97,9 @@ pub(super) enum Stage {
     New,
     /// In the store, not looked at yet.
     Stored,
+    /// Locked and shown to a client from its row and its page. Folding all its events waits until something is
+    /// done with it.
+    Held,
     /// Locked, folded, mended; events may be added.
     Open,
 }
@@ -404,7 +407,7 @@ impl Actor {
     /// Whether the store has all of the session: what it keeps in memory while the disk fails, or has lost,
     /// would be missing when the session is loaded again.
     async fn is_stored(&mut self) -> bool {
-        if self.stage == Stage::Stored {
+        if matches!(self.stage, Stage::Stored | Stage::Held) {
             return true;
         }
         if !matches!(self.flush().await, Ok(Health::Ok)) {

@@ -166,7 +166,7 @@ impl Actor {
                 | TerminalReason::ServerStopped
                 | TerminalReason::WallTime
                 | TerminalReason::StoppedByUser,
-            )) if self.stage == Stage::Stored || !self.state.history.is_empty() => Ok(turn.clone()),
+            )) if self.stage != Stage::Open || !self.state.history.is_empty() => Ok(turn.clone()),
             _ => Err(Refused::NothingToResume),
         }
     }
@@ -478,7 +478,7 @@ impl Actor {
         }
         let ready = match self.stage {
             Stage::Stored => self.open().await,
-            Stage::New | Stage::Open => Ok(()),
+            Stage::New | Stage::Held | Stage::Open => Ok(()),
         };
         if let Err(refused) = ready {
             let _ = reply.send(Err(refused));

@@ -14,10 +14,22 @@ use crate::tool::{Keep, Kept};
 /// R-SESS-1: how long a session that another server lets go is waited for.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 
+/// How a session was left.
+enum Rest {
+    /// Nothing is open in it.
+    Quiet,
+    /// A turn without an end, a message in progress, a question, words that nobody has seen.
+    Unsettled,
+}
+
 impl Actor {
     /// Makes the session live, unless it is, and tells what of it could not be read.
     pub(super) async fn open(&mut self) -> Result<(), Refused> {
-        self.hold().await?;
+        self.take_lock().await?;
+        match self.stage {
+            Stage::New | Stage::Open => {}
+            Stage::Stored | Stage::Held => self.fold().await?,
+        }
         let skipped = std::mem::take(&mut self.skipped);
         if let Some(message) = Skipped::warning(&self.info.id, &skipped) {
             self.warn(Skipped::CODE, message);
@@ -25,18 +37,23 @@ impl Actor {
         Ok(())
     }
 
-    /// The same; what could not be read is left in `skipped`.
+    /// Takes the session over to show it. Its events are folded only if there is something to mend, which has to
+    /// stand in the page: a long session is shown at once (R-SESS-2). What could not be read is left in `skipped`.
     pub(super) async fn hold(&mut self) -> Result<(), Refused> {
         self.take_lock().await?;
-        match self.stage {
-            Stage::New | Stage::Open => Ok(()),
-            Stage::Stored => match self.fold().await {
-                Ok(()) => Ok(()),
-                Err(refused) => {
-                    self.lock = None;
-                    Err(refused)
-                }
-            },
+        if self.stage != Stage::Stored {
+            return Ok(());
+        }
+        match self.read_row().await {
+            Ok(Rest::Quiet) => {
+                self.stage = Stage::Held;
+                Ok(())
+            }
+            Ok(Rest::Unsettled) => self.fold().await,
+            Err(refused) => {
+                self.lock = None;
+                Err(refused)
+            }
         }
     }
 
@@ -79,20 +96,19 @@ impl Actor {
 
     /// Reads the session's own data without taking it over.
     pub(super) async fn look(&mut self) -> Result<(), Refused> {
-        if self.stage != Stage::Stored {
-            return Ok(());
+        if self.stage == Stage::Stored {
+            self.read_row().await?;
         }
-        let row = self
-            .house
-            .store
-            .reader
-            .session(&self.info.id)
-            .await
-            .map_err(failed)?;
+        Ok(())
+    }
+
+    /// What can be told without the events, but for the last that matter.
+    async fn read_row(&mut self) -> Result<Rest, Refused> {
+        let reader = self.house.store.reader.clone();
+        let row = reader.session(&self.info.id).await.map_err(failed)?;
         let row = row.ok_or_else(|| Refused::UnknownSession(self.info.id.clone()))?;
         self.take_row(&row);
         self.seq = row.last_seq;
-        let reader = &self.house.store.reader;
         let (pending, torn) = reader.pending(&self.info.id).await.map_err(failed)?;
         self.skipped = torn;
         let last_end = reader.last_end(&self.info.id).await.map_err(failed)?;
@@ -107,7 +123,8 @@ impl Actor {
         self.state.approvals = approvals(&pending);
         self.decisions = decisions(&pending);
         self.partial = partials(&pending).pop();
-        Ok(())
+        let quiet = self.state.open_turn.is_none() && pending.is_empty() && self.skipped.is_empty();
+        Ok(if quiet { Rest::Quiet } else { Rest::Unsettled })
     }
 
     fn take_row(&mut self, row: &crate::store::SessionRow) {
@@ -126,8 +143,17 @@ impl Actor {
         self.state.open_turn.clone_from(&row.open_turn);
     }
 
-    /// Folds all events, then mends what a crash has cut.
+    /// Folds all events, then mends what a crash has cut. Where that fails, the session is let go.
     async fn fold(&mut self) -> Result<(), Refused> {
+        let folded = self.read_all().await;
+        if folded.is_err() {
+            self.stage = Stage::Stored;
+            self.lock = None;
+        }
+        folded
+    }
+
+    async fn read_all(&mut self) -> Result<(), Refused> {
         let reader = self.house.store.reader.clone();
         let row = reader.session(&self.info.id).await.map_err(failed)?;
         let row = row.ok_or_else(|| Refused::UnknownSession(self.info.id.clone()))?;

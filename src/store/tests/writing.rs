@@ -261,7 +261,7 @@ async fn pending_rows_live_until_an_event_settles_them() {
         approval: question(),
         seq: 1,
         turn: Some("turn_1".into()),
-        at_ms: 1,
+        at_ms: 2_001,
     });
     let (pending, skipped) = rig.store.reader.pending(&id).await.unwrap();
     let expected = vec![
