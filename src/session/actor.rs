@@ -20,6 +20,7 @@ use super::sessions::Roll;
 use super::state::SessionState;
 use crate::base::CancellationToken;
 use crate::base::clock;
+use crate::base::counters::Counter;
 use crate::base::flow::{Account, Permit};
 use crate::base::spawn::{Task, TaskError};
 use crate::domain::{
@@ -74,6 +75,8 @@ pub(super) struct Actor {
     /// When the partial text is to be stored.
     pub(super) partial_due: Option<Instant>,
     pub(super) metrics: SessionMetrics,
+    /// Model calls, counted where they are made.
+    pub(super) requests: Arc<Counter>,
     pub(super) workspace: Option<Arc<Workspace>>,
     pub(super) last_used: Instant,
     /// Answers that wait until what they confirm is stored (I16).
@@ -189,6 +192,7 @@ impl Actor {
             partial: None,
             partial_due: None,
             metrics,
+            requests: Arc::default(),
             workspace: None,
             last_used: clock::now(),
             answers: FuturesUnordered::new(),
@@ -369,7 +373,7 @@ impl Actor {
             self.info.id.clone(),
             self.info.folder.display().to_string(),
             self.info.cwd.display().to_string(),
-            clock::wall_ms(),
+            self.metrics.started_at,
         );
         row.agent.clone_from(&self.info.agent);
         row.mode = self.state.mode;

@@ -448,6 +448,7 @@ impl Actor {
         let mut metrics = self.metrics.clone();
         metrics.usage = self.state.usage;
         metrics.cost = self.state.cost;
+        metrics.requests = self.requests.get();
         Snapshot {
             info: self.info.clone(),
             title: self.state.title.clone(),

@@ -226,16 +226,16 @@ impl Snapshot {
     }
 }
 
-/// What a session has done since it was made live.
+/// What a session has done: tokens and cost as a whole, the rest since it was made live.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionMetrics {
-    /// When it was made live, in ms since the epoch.
+    /// When the session was made, in ms since the epoch.
     pub started_at: i64,
     /// Tokens of the whole session.
     pub usage: Usage,
     /// Cost of the whole session, as far as it is known.
     pub cost: Option<Cost>,
-    /// Model calls.
+    /// Model calls, each try of its own.
     pub requests: u64,
     /// Calls made again.
     pub retries: u64,

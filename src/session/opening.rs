@@ -134,6 +134,7 @@ impl Actor {
             cwd: row.cwd.clone().into(),
             agent: row.agent.clone(),
         };
+        self.metrics.started_at = row.created_ms;
         self.state.title.clone_from(&row.title);
         self.state.mode = row.mode;
         self.state.model.clone_from(&row.model);

@@ -77,7 +77,13 @@ impl Actor {
     }
 
     fn count(&mut self, end: &TurnEnd) {
-        if let Some(error) = &end.error {
+        // The one place where errors are counted; what a person wanted is none.
+        if let Some(error) = end
+            .error
+            .as_ref()
+            .filter(|error| error.code != ErrorCode::Cancelled)
+        {
+            self.house.totals.errors.add(1);
             *self.metrics.errors.entry(error.code.name()).or_default() += 1;
         }
         match end.reason {

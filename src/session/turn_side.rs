@@ -59,6 +59,7 @@ impl Actor {
             limits: profile.limits,
             tool_timeouts: profile.tool_timeouts.clone(),
             totals: self.house.totals.clone(),
+            requests: self.requests.clone(),
             carried,
         };
         let (waiter, ended) = oneshot::channel();
@@ -203,7 +204,6 @@ impl Actor {
             }
             return event;
         };
-        self.metrics.requests += 1;
         *session = self.state.usage + *step;
         *session_cost = match (self.state.cost, *step_cost) {
             (Some(sum), Some(cost)) => Some(sum + cost),

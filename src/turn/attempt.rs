@@ -57,6 +57,7 @@ pub(super) async fn attempt(
     let mut accumulator = Accumulator::new(MessageId::fresh());
     let started = clock::now();
     cx.totals.requests.add(1);
+    cx.requests.add(1);
     let opened = tokio::select! { biased;
         () = cx.cancel.cancelled() => return Err(Stopped),
         opened = model.provider.stream(request) => opened,

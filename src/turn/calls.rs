@@ -279,7 +279,7 @@ async fn execute(cx: &TurnContext, call: &Call, prepared: Box<dyn PreparedCall>)
     }
     let took = started.elapsed();
     cx.totals.tool.record(took);
-    let (status, output) = verdict(cx, call, result);
+    let (status, output) = verdict(call, result);
     let result = Arc::new(for_the_model(cx, call, &output));
     let mut ended = call.update(status);
     ended.result = Some(result);
@@ -289,11 +289,7 @@ async fn execute(cx: &TurnContext, call: &Call, prepared: Box<dyn PreparedCall>)
     cx.port.emit_late(Event::ToolCall(ended)).await
 }
 
-fn verdict(
-    cx: &TurnContext,
-    call: &Call,
-    result: Result<ToolOutput, ToolError>,
-) -> (ToolCallStatus, ToolOutput) {
+fn verdict(call: &Call, result: Result<ToolOutput, ToolError>) -> (ToolCallStatus, ToolOutput) {
     let failed = |text: String| ToolOutput {
         text,
         is_error: true,
@@ -314,10 +310,7 @@ fn verdict(
                 ..*output
             },
         ),
-        Err(ToolError::Internal(why)) => {
-            cx.totals.errors.add(1);
-            (ToolCallStatus::Failed, failed(broken(call, &why)))
-        }
+        Err(ToolError::Internal(why)) => (ToolCallStatus::Failed, failed(broken(call, &why))),
     }
 }
 

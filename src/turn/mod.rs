@@ -25,7 +25,7 @@ pub use run::run_turn;
 pub use transition::{Limits, Outcome, Progress, transition};
 
 use crate::base::CancellationToken;
-use crate::base::counters::Totals;
+use crate::base::counters::{Counter, Totals};
 use crate::domain::{AgentError, ApprovalId, SessionId, TerminalReason, TurnId};
 use crate::provider::{CallSlots, Effort, ModelInfo, Provider, RetryPolicy};
 use crate::tool::{Keep, Registry};
@@ -65,6 +65,8 @@ pub struct TurnContext {
     pub tool_timeouts: ToolTimeouts,
     /// Counters.
     pub totals: Arc<Totals>,
+    /// Calls that the session made to models.
+    pub requests: Arc<Counter>,
     /// Calls that an earlier turn left open, to be settled first.
     pub carried: Vec<Carried>,
 }

@@ -56,7 +56,6 @@ pub(super) async fn step(
     let (answer, stop) = match call(cx, model, request, used).await? {
         Ok(answered) => answered,
         Err(error) => {
-            cx.totals.errors.add(1);
             let detail = Some(error.to_string());
             return Ok(StepEnd {
                 outcome: Outcome::ProviderFailed,

@@ -993,7 +993,7 @@ export interface Histogram {
 export interface SessionMetrics {
   /** The session. */
   sessionId: string;
-  /** Since when it is counted, in ms since the Unix epoch. */
+  /** When the session was made, in ms since the Unix epoch. */
   startedAt: number;
   /** Tokens sent to models. */
   inputTokens: number;
