@@ -19,7 +19,6 @@ use crate::domain::{Envelope, Grant, Outlet, SessionId};
 const QUEUE: usize = 1_024;
 
 /// One write. Writes are done, and events passed on, in the order they were sent.
-#[expect(clippy::large_enum_variant, reason = "nearly all are events")]
 #[derive(Debug)]
 pub enum Write {
     /// A new session; one that exists is left as it is.

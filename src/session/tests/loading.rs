@@ -276,6 +276,7 @@ async fn a_question_about_a_call_that_is_not_open_is_closed() {
 
 /// R-SESS-2: what a load answers without the events is what they say.
 #[tokio::test(start_paused = true)]
+#[expect(clippy::disallowed_methods, reason = "how long it really takes is printed")]
 async fn a_long_session_is_shown_before_its_events_are_folded() {
     const EVENTS: usize = 100_000;
     for (end, resumable) in [
