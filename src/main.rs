@@ -36,7 +36,12 @@ fn client(command: Command, shared: &Shared) -> std::io::Result<i32> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let code = runtime.block_on(cli::run(command, shared, &source(shared), cwd()?));
+    let source = ConfigSource {
+        // So that the configuration is judged as the server judges it.
+        tools: server::tool_names(),
+        ..source(shared)
+    };
+    let code = runtime.block_on(cli::run(command, shared, &source, cwd()?));
     // A line that is being read is not waited for.
     runtime.shutdown_background();
     Ok(code)

@@ -352,6 +352,8 @@ fn configuration_is_checked_like_a_compiler_does() {
     world.configure("[agent.default]\nmode = \"ask\"\n");
     world.run(&["config", "check"]).is(0).says("nothing is wrong");
     world.run(&["config", "check", "--config", "/no/such.toml"]).is(1);
+    world.configure("[tool.bsh]\ntimeout_s = 3\n");
+    world.run(&["config"]).says("bsh").says("`bash`");
     let schema = world.run(&["config", "schema"]);
     let schema: Value = serde_json::from_str(&schema.is(0).out).unwrap();
     assert!(schema["properties"]["provider"].is_object());

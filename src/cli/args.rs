@@ -11,6 +11,9 @@ pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
     pub command: Option<Command>,
+    /// Accepted and ignored: many LSP clients add it to whatever they start.
+    #[arg(long, hide = true)]
+    pub stdio: bool,
     /// What holds for every command.
     #[command(flatten)]
     pub shared: Shared,
@@ -91,9 +94,9 @@ pub enum Command {
     },
     /// The configuration: its schema, and what is wrong in yours.
     Config {
-        /// What to tell.
+        /// What to tell; `check` when absent.
         #[command(subcommand)]
-        command: ConfigCommand,
+        command: Option<ConfigCommand>,
     },
     /// What is configured, whether it works, and what to do where it does not.
     Doctor {
@@ -173,7 +176,8 @@ mod tests {
     fn lines_are_read() {
         let parse = |line: &str| Arguments::try_parse_from(line.split(' '));
         assert!(parse("agentls").unwrap().command.is_none());
-        assert!(parse("agentls --stdio").is_err());
+        assert!(parse("agentls --stdio").unwrap().command.is_none());
+        assert!(parse("agentls --stdin").is_err());
         let Some(Command::Chat { dir, r#continue, .. }) = parse("agentls chat -c src").unwrap().command
         else {
             panic!("no chat");

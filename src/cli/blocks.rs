@@ -49,7 +49,8 @@ pub(super) fn result_lines(painter: Painter, width: usize, output: &str) -> Vec<
 
 /// A unified diff in colours: `whole`, or the beginnings of its first lines and how much is left out.
 pub(super) fn diff_lines(painter: Painter, width: usize, diff: &str, whole: bool) -> Vec<String> {
-    let clean = text::neutralise(diff);
+    // What is approved is what is read: nothing is taken out of it.
+    let clean = text::reveal(diff);
     let files = clean.lines().filter(|line| line.starts_with("+++ ")).count();
     // The head of the block names the file; several files name themselves.
     let of_file = |line: &str| line.starts_with("--- ") || line.starts_with("+++ ");
@@ -195,8 +196,8 @@ fn input_lines(
     };
     for (name, value) in &input {
         let value = match value {
-            serde_json::Value::String(text) => text::neutralise(text).into_owned(),
-            other => other.to_string(),
+            serde_json::Value::String(text) => text::reveal(text).into_owned(),
+            other => text::reveal(&other.to_string()).into_owned(),
         };
         // A command stands for itself.
         if name == "command" {

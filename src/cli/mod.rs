@@ -113,7 +113,7 @@ async fn try_run(
             let command = command.unwrap_or(SessionsCommand::List { limit: None });
             Ok(sessions::sessions(command, json, launch(None, "agentls sessions")?, env).await?)
         }
-        Command::Config { command } => Ok(match command {
+        Command::Config { command } => Ok(match command.unwrap_or(ConfigCommand::Check { dir: None }) {
             ConfigCommand::Schema => config::print_schema()?,
             ConfigCommand::Check { dir } => config::check(&mut stdout(), source, &folder(dir)?),
         }),

@@ -150,6 +150,24 @@ pub struct AgentTable {
     pub reasoning_effort: Option<EffortName>,
     /// Instructions that stand in the place of the built-in ones.
     pub system_prompt: Option<String>,
+    /// How the output limit grows after an answer that was cut: `large` at once (64,000 tokens), or `double`, up to
+    /// three times. Default: `large`.
+    #[schemars(extend("default" = "large"))]
+    pub output_escalation: Option<EscalationName>,
+    /// How many tokens a turn shall write at least: an agent that ends under 90 % of them is asked to keep working.
+    /// Default: it ends when it likes.
+    #[schemars(range(min = 1))]
+    pub token_target: Option<u64>,
+}
+
+/// How the output limit grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum EscalationName {
+    /// To 64,000 tokens at once.
+    Large,
+    /// To twice the last limit, up to three times.
+    Double,
 }
 
 /// How freely the agent may act.

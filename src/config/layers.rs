@@ -1,5 +1,5 @@
 //! The layers of a configuration and how they become one: user file, `.agentls/config.toml`,
-//! `.agentls/config.local.toml`, `initializationOptions`, environment, flags (R-CONF). [`load`] is pure;
+//! `.agentls/config.local.toml`, `initializationOptions` and what the editor said later, environment, flags (R-CONF). [`load`] is pure;
 //! [`ConfigSource`] reads the files.
 //!
 //! Variables: `AGENTLS_CONFIG` (another user file), `AGENTLS_PROVIDER`, `AGENTLS_MODEL`, `AGENTLS_MODE` (of the agent
@@ -65,10 +65,14 @@ pub struct LoadInputs<'a> {
     pub local: Option<FileText>,
     /// `initializationOptions`: the same shape as a config file.
     pub options: Option<&'a Value>,
+    /// What the editor said later, over the options; a `null` takes the option away.
+    pub editor: Option<&'a Value>,
     /// The command line.
     pub flags: &'a Flags,
     /// Folders that the user has trusted, as the store keeps them.
     pub trusted: &'a BTreeSet<PathBuf>,
+    /// Where a path leads when its links are followed: a folder may be spelled in several ways.
+    pub real: fn(&Path) -> PathBuf,
     /// Names of the tools there are, so that a misspelt one is noticed; empty: not checked.
     pub tools: &'a [String],
 }
@@ -87,15 +91,26 @@ pub struct Loaded {
 /// Makes one configuration of all layers. Never fails: what is wrong is reported and left out.
 pub fn load(inputs: &LoadInputs<'_>) -> Loaded {
     let user_file = inputs.user.as_ref().map(|file| Layer::file(file, inputs.env));
-    let options = inputs.options.and_then(|value| Layer::options(value, inputs.env));
-    let trusts = |layer: &Option<Layer>, root: &Path| {
-        layer
-            .as_ref()
-            .is_some_and(|layer| resolve::trusted_folders(&layer.tree, inputs.env).contains(root))
-    };
-    let trusted = inputs.root.is_none_or(|root| {
-        inputs.trusted.contains(root) || trusts(&user_file, root) || trusts(&options, root)
+    let options = inputs.options.map(|options| match inputs.editor {
+        Some(editor) => without_nulls_of(options, editor),
+        None => options.clone(),
     });
+    let options = options.and_then(|value| Layer::said_by_editor(&value, Origin::Options, inputs.env));
+    let editor = inputs.editor;
+    let editor = editor.and_then(|value| Layer::said_by_editor(value, Origin::Editor, inputs.env));
+    let trusts = |layer: &Option<Layer>, root: &Path| {
+        let folders = layer
+            .as_ref()
+            .map(|layer| resolve::trusted_folders(&layer.tree, inputs.env));
+        let real = (inputs.real)(root);
+        folders
+            .into_iter()
+            .flatten()
+            .any(|folder| (inputs.real)(&folder) == real)
+    };
+    let trusted = inputs
+        .root
+        .is_none_or(|root| inputs.trusted.contains(root) || trusts(&user_file, root));
 
     let mut stack = Stack::new();
     stack.lay(user_file);
@@ -105,6 +120,7 @@ pub fn load(inputs: &LoadInputs<'_>) -> Loaded {
         stack.lay(Some(Layer::workspace_file(file, inputs.env, root, &user)));
     }
     stack.lay(options);
+    stack.lay(editor);
     stack.lay(Layer::environment(inputs.env));
     stack.lay(Layer::flags(inputs.flags));
 
@@ -121,6 +137,19 @@ pub fn load(inputs: &LoadInputs<'_>) -> Loaded {
         diagnostics,
         trusted,
     }
+}
+
+/// The options less those that the editor takes away.
+fn without_nulls_of(options: &Value, editor: &Value) -> Value {
+    let (Value::Object(options), Value::Object(editor)) = (options, editor) else {
+        return options.clone();
+    };
+    let kept = options.iter().filter_map(|(key, value)| match editor.get(key) {
+        Some(Value::Null) => None,
+        Some(said) => Some((key.clone(), without_nulls_of(value, said))),
+        None => Some((key.clone(), value.clone())),
+    });
+    Value::Object(kept.collect())
 }
 
 /// The layers laid so far.
@@ -234,8 +263,8 @@ impl Layer {
         layer
     }
 
-    fn options(value: &Value, env: &Env) -> Option<Self> {
-        let at = At::nowhere(Origin::Options);
+    fn said_by_editor(value: &Value, origin: Origin, env: &Env) -> Option<Self> {
+        let at = At::nowhere(origin);
         let tree = Tree::from_json(value, &at)?;
         let mut layer = Self::of(tree);
         if !matches!(layer.tree.node, Node::Table(_)) {
@@ -244,9 +273,22 @@ impl Layer {
                 .push(Diagnostic::error(&at, "", "must be an object; ignored"));
             layer.tree = Tree::table(at);
         }
+        layer.drop_trust();
         layer.drop_keys();
         layer.finish(env);
         Some(layer)
+    }
+
+    /// Whether the workspace is trusted is said by `true` or `false`, which never gets here.
+    fn drop_trust(&mut self) {
+        if let Some(value) = self.tree.take(&["trusted"]) {
+            let problem = match *value.at.origin {
+                Origin::Options => Diagnostic::error(&value.at, "trusted", "must be true or false; ignored"),
+                _ => Diagnostic::warning(&value.at, "trusted", "has no effect here; ignored"),
+            };
+            self.problems
+                .push(problem.hint("to trust a folder later, send `agent/setTrust`"));
+        }
     }
 
     /// The editor hands keys over by `agent/getCredential`, never here, where they would be logged (R-SEC).
@@ -386,6 +428,8 @@ pub struct ConfigSource {
     pub flags: Flags,
     /// `initializationOptions`.
     pub options: Option<Value>,
+    /// What the editor said later (`workspace/didChangeConfiguration`), over the options.
+    pub editor: Option<Value>,
     /// Names of the tools there are.
     pub tools: Vec<String>,
 }
@@ -405,8 +449,10 @@ impl ConfigSource {
             workspace: of_root("config.toml"),
             local: of_root("config.local.toml"),
             options: self.options.as_ref(),
+            editor: self.editor.as_ref(),
             flags: &self.flags,
             trusted,
+            real: |path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf()),
             tools: &self.tools,
         })
     }

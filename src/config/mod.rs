@@ -30,8 +30,8 @@ pub use secrets::Redactor;
 pub use select::{DefaultChoice, select_default, select_for};
 pub use settings::{
     AgentSettings, ApprovalSettings, LogFormat, LogLevel, LoggingSettings, ModelSettings, NetworkSettings,
-    OnCancel, ProviderKind, ProviderSettings, ReasoningEffort, RetryProfile, RetrySettings, ServerSettings,
-    Settings, TimeLimits, ToolSettings,
+    OnCancel, OutputEscalation, ProviderKind, ProviderSettings, ReasoningEffort, RetryProfile, RetrySettings,
+    ServerSettings, Settings, TimeLimits, ToolSettings,
 };
 
 #[cfg(test)]

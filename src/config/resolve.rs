@@ -12,16 +12,17 @@ use crate::domain::{Cost, Mode, Price};
 use super::Env;
 use super::diagnostics::{Diagnostic, nearest};
 use super::file::{
-    AgentTable, ApprovalsTable, ConfigFile, EffortName, FormatName, Kind, LevelName, LoggingTable, ModeName,
-    ModelTable, NetworkTable, OnCancelName, ProviderTable, RetryName, Texts, ToolTables,
+    AgentTable, ApprovalsTable, ConfigFile, EffortName, EscalationName, FormatName, Kind, LevelName,
+    LoggingTable, ModeName, ModelTable, NetworkTable, OnCancelName, ProviderTable, RetryName, Texts,
+    ToolTables,
 };
 use super::layers::LoadInputs;
 use super::names::{KNOWN, known};
 use super::places::home_expanded;
 use super::settings::{
     AgentSettings, ApprovalSettings, LogFormat, LogLevel, LoggingSettings, ModelSettings, NetworkSettings,
-    OnCancel, ProviderKind, ProviderSettings, ReasoningEffort, RetryProfile, RetrySettings, ServerSettings,
-    Settings, TimeLimits, ToolSettings,
+    OnCancel, OutputEscalation, ProviderKind, ProviderSettings, ReasoningEffort, RetryProfile, RetrySettings,
+    ServerSettings, Settings, TimeLimits, ToolSettings,
 };
 use super::tree::{At, Node, Origin, Tree, path_of};
 
@@ -571,6 +572,13 @@ fn agent(name: &str, table: AgentTable, base: &AgentSettings) -> AgentSettings {
                 EffortName::High => Some(ReasoningEffort::High),
             }),
         system_prompt: table.system_prompt.or_else(|| base.system_prompt.clone()),
+        output_escalation: table
+            .output_escalation
+            .map_or(base.output_escalation, |escalation| match escalation {
+                EscalationName::Large => OutputEscalation::Large,
+                EscalationName::Double => OutputEscalation::Double,
+            }),
+        token_target: table.token_target.or(base.token_target),
         max_steps: table.max_steps.unwrap_or(base.max_steps),
         max_session_cost: table
             .max_session_cost

@@ -243,6 +243,16 @@ impl ReasoningEffort {
     }
 }
 
+/// How the output limit grows after an answer that was cut (R-LOOP-1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OutputEscalation {
+    /// To the large limit at once.
+    #[default]
+    Large,
+    /// To twice the last one, up to three times.
+    Double,
+}
+
 /// An agent. What a named one leaves out is filled from `default`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentSettings {
@@ -258,6 +268,10 @@ pub struct AgentSettings {
     pub reasoning_effort: Option<ReasoningEffort>,
     /// Instructions in the place of the built-in ones.
     pub system_prompt: Option<String>,
+    /// How the output limit grows after an answer that was cut.
+    pub output_escalation: OutputEscalation,
+    /// Output tokens that a turn shall use.
+    pub token_target: Option<u64>,
     /// Model calls a prompt may cause.
     pub max_steps: u32,
     /// What a session may cost.
@@ -273,6 +287,8 @@ impl Default for AgentSettings {
             mode: Mode::default(),
             reasoning_effort: None,
             system_prompt: None,
+            output_escalation: OutputEscalation::default(),
+            token_target: None,
             max_steps: 50,
             max_session_cost: None,
         }

@@ -20,6 +20,7 @@ const MAX_ERRORS: usize = 20;
 pub(super) enum Origin {
     File(PathBuf),
     Options,
+    Editor,
     Variable(&'static str),
     Flag(&'static str),
 }
@@ -29,6 +30,7 @@ impl fmt::Display for Origin {
         match self {
             Self::File(path) => path.display().fmt(f),
             Self::Options => f.write_str("initializationOptions"),
+            Self::Editor => f.write_str("workspace/didChangeConfiguration"),
             Self::Variable(name) | Self::Flag(name) => f.write_str(name),
         }
     }

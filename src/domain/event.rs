@@ -11,12 +11,23 @@ use super::tool_call::ToolCallUpdate;
 use super::usage::{Cost, Usage};
 use crate::base::flow::Permit;
 
+/// By what a turn was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Asker {
+    /// A prompt.
+    Prompt,
+    /// The wish to go on with a turn that was stopped.
+    Resume,
+}
+
 /// Something that happened in a session. All but [`Event::Delta`] are durable: numbered, stored before
 /// they are shown, and folded into the session's state.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// A turn began.
     TurnStarted {
+        /// By what the person asked for it.
+        by: Asker,
         /// The turn that it goes on with.
         resumes: Option<TurnId>,
     },

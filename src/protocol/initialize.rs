@@ -61,12 +61,32 @@ pub struct ClientFlags {}
 /// and what only the editor knows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct InitializationOptions {
-    /// Whether the editor trusts its workspace folders; absent: as was last said with `agent/setTrust`.
+    /// Whether the editor trusts its workspace folders. What was said of a folder with `agent/setTrust` goes
+    /// before this; of other folders than the workspace's it says nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trusted: Option<bool>,
     /// Settings, by the names of the configuration file.
     #[serde(flatten)]
     pub settings: Map<String, Value>,
+}
+
+impl InitializationOptions {
+    /// Reads what a client sent. Nothing is refused: what is no object (Lua encodes an empty table as `[]`)
+    /// is as good as nothing, and a `trusted` that is no yes or no stays among the settings, whose check
+    /// complains of it.
+    pub fn read(given: Option<Value>) -> Self {
+        let Some(Value::Object(mut settings)) = given else {
+            return Self::default();
+        };
+        let trusted = match settings.get("trusted") {
+            Some(Value::Bool(trusted)) => Some(*trusted),
+            _ => None,
+        };
+        if trusted.is_some() {
+            settings.remove("trusted");
+        }
+        Self { trusted, settings }
+    }
 }
 
 impl ServerCapability {

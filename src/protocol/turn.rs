@@ -123,6 +123,16 @@ pub enum TransitionReason {
     Terminal(TerminalReason),
 }
 
+/// By what a turn was asked for. Later versions may know more words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum TurnAsker {
+    /// `agent/prompt`.
+    Prompt,
+    /// `agent/resumeTurn`.
+    Resume,
+}
+
 /// Params of `agent/turnStarted`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -130,6 +140,9 @@ pub struct TurnStartedNotification {
     /// Session, number, turn, time.
     #[serde(flatten)]
     pub header: EventHeader,
+    /// By what it was asked for; absent from servers that do not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<TurnAsker>,
     /// The turn that it goes on with, after `agent/resumeTurn`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumes: Option<String>,

@@ -10,7 +10,7 @@ use crate::domain::{AgentError, ApprovalId, ErrorClass, ErrorCode, SessionId, Tu
 use crate::protocol::{ErrorData, PromptResult, Refusal};
 
 /// LSP's `ServerNotInitialized`.
-const NOT_INITIALIZED: i64 = -32002;
+pub(super) const NOT_INITIALIZED: i64 = -32002;
 
 /// LSP's `RequestFailed`: well formed, but the state does not allow it.
 const REQUEST_FAILED: i64 = -32803;
@@ -21,8 +21,11 @@ pub enum RequestError {
     /// `initialize` and `initialized` come first.
     #[error("the server is not initialized: send initialize and initialized first")]
     NotInitialized,
+    /// `initialize` came a second time.
+    #[error("the server is initialized already: send initialize once, before all else")]
+    AlreadyInitialized,
     /// `shutdown` was asked for.
-    #[error("the server is shutting down and takes no more requests")]
+    #[error("the server is shutting down and takes no more requests: send exit, and start another to go on")]
     ShuttingDown,
     /// A parameter is missing or wrong.
     #[error("{field}: {problem}")]
@@ -120,6 +123,7 @@ impl RequestError {
                 ErrorCode::Protocol,
                 Some(Refusal::NotInitialized),
             ),
+            Self::AlreadyInitialized => (Rpc::InvalidRequest.code(), ErrorCode::Protocol, None),
             Self::ShuttingDown => (
                 Rpc::InvalidRequest.code(),
                 ErrorCode::Protocol,
@@ -149,6 +153,7 @@ impl RequestError {
             // They go as soon as the other turn or server is done.
             Self::SessionLocked { .. } | Self::TurnRunning { .. } => ErrorClass::Retryable,
             Self::NotInitialized
+            | Self::AlreadyInitialized
             | Self::ShuttingDown
             | Self::BadParams { .. }
             | Self::UnknownSession(_)

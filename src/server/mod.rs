@@ -7,12 +7,14 @@
 mod documents;
 pub mod error;
 pub mod from_wire;
+mod gate;
 mod handlers;
+mod notices;
 mod outlet;
 mod run;
 mod service;
 mod state;
 pub mod to_wire;
 
-pub use run::{ServeOptions, serve};
+pub use run::{ServeOptions, serve, tool_names};
 pub use state::SettingsHook;

@@ -3,6 +3,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
+use super::notices::Notices;
 use super::to_wire::{self, delta};
 use crate::domain::{Envelope, Event, Outlet};
 use crate::transport::outbox::{Item, Outbox};
@@ -11,6 +12,7 @@ use crate::transport::outbox::{Item, Outbox};
 pub(super) struct WireOutlet {
     outbox: Outbox,
     groups: Groups,
+    notices: Notices,
 }
 
 /// Names sessions and streams by numbers, for the outbox; the same name always gives the same number.
@@ -29,9 +31,10 @@ impl Groups {
 }
 
 impl WireOutlet {
-    pub(super) fn new(outbox: Outbox) -> Self {
+    pub(super) fn new(outbox: Outbox, notices: Notices) -> Self {
         Self {
             outbox,
+            notices,
             groups: Groups::default(),
         }
     }
@@ -65,6 +68,10 @@ impl Outlet for WireOutlet {
     }
 
     fn warn(&mut self, code: &str, message: &str) {
+        // What concerns one session does not stand for the server as a whole.
+        if code == "store" {
+            self.notices.set_store(Some(message));
+        }
         let body = to_wire::frame(&to_wire::server_warning(code, message));
         self.outbox.push(Item::Notification {
             body,

@@ -4,22 +4,22 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::gate::Gate;
+use super::notices::{Notices, tell_status};
 use super::outlet::WireOutlet;
 use super::service;
-use super::state::{Client, SettingsHook, State};
-use super::to_wire;
+use super::state::{Client, SettingsHook, State, folder_key};
 use crate::base::CancellationToken;
 use crate::base::counters::Totals;
 use crate::base::flow::Pool;
 use crate::base::spawn::spawn;
 use crate::config::{ConfigSource, Redactor};
 use crate::protocol::table::method;
-use crate::protocol::{ServerState, StatusNotification};
 use crate::provider::CallSlots;
-use crate::session::{Activity, Configured, House, Sessions};
+use crate::session::{Configured, House, Sessions};
 use crate::store::Store;
 use crate::tool;
-use crate::transport::outbox::{Item, Outbox};
+use crate::transport::outbox::Outbox;
 use crate::transport::{self, Connection, Stdio, Writer};
 use crate::workspace::Shared;
 
@@ -50,10 +50,17 @@ pub struct ServeOptions {
     pub delta_frame: Duration,
 }
 
+/// The names of the tools that every session has.
+pub fn tool_names() -> Vec<String> {
+    let tools = tool::Registry::new(tool::builtin());
+    tools.names().into_iter().map(str::to_owned).collect()
+}
+
 /// Serves until the client goes or says `exit`; the process's exit code.
 pub async fn serve(options: ServeOptions) -> std::io::Result<i32> {
     let outbox = Outbox::new(options.delta_frame);
-    let outlet = WireOutlet::new(outbox.clone());
+    let notices = Notices::default();
+    let outlet = WireOutlet::new(outbox.clone(), notices.clone());
     let (store, store_thread) = Store::start(options.data, Box::new(outlet))?;
     let workspace = Shared::new(&[], options.home);
     let tools = Arc::new(tool::Registry::new(tool::builtin()));
@@ -77,19 +84,26 @@ pub async fn serve(options: ServeOptions) -> std::io::Result<i32> {
         sessions: Sessions::new(house),
         configured,
         workspace,
-        cwd: options.cwd,
+        cwd: folder_key(&options.cwd),
         client,
         outbox: outbox.clone(),
+        notices: notices.clone(),
         on_settings: options.on_settings,
         ending: ending.clone(),
     });
-    let status = spawn(tell_status(state.sessions.activity(), outbox.clone()));
+    let store = state.sessions.house().store.writes.clone();
+    let status = spawn(tell_status(
+        state.sessions.activity(),
+        notices,
+        store,
+        outbox.clone(),
+    ));
     let signals = spawn(end_on_signal(root.clone()));
     let (service, socket) = service::build(state.clone());
     let (requests, answers) = socket.split();
     let connection = Connection {
         input: options.stdio.input,
-        service,
+        service: Gate::new(service),
         requests,
         answers,
         written: Writer::start(outbox.clone(), options.stdio.output, root.clone())?,
@@ -143,28 +157,4 @@ async fn end_on_signal(root: CancellationToken) {
         _ = hup.recv() => {}
     }
     root.cancel();
-}
-
-/// Keeps the client's status bar right.
-async fn tell_status(mut activity: tokio::sync::watch::Receiver<Activity>, outbox: Outbox) {
-    while activity.changed().await.is_ok() {
-        let now = *activity.borrow_and_update();
-        let status = StatusNotification {
-            state: if now.turns > 0 {
-                ServerState::Busy
-            } else {
-                ServerState::Idle
-            },
-            running_turns: u32::try_from(now.turns).unwrap_or(u32::MAX),
-            open_approvals: u32::try_from(now.approvals).unwrap_or(u32::MAX),
-            line: None,
-            warnings: Vec::new(),
-        };
-        let body = to_wire::frame(&status.into());
-        outbox.push(Item::Notification {
-            body,
-            group: None,
-            permit: None,
-        });
-    }
 }

@@ -14,7 +14,7 @@ use tower_lsp::ls_types::{
 use tower_lsp::{ClientSocket, LanguageServer, LspService};
 
 use super::documents;
-use super::state::{State, bad};
+use super::state::{State, folder_key};
 use crate::base::position::PositionEncoding;
 use crate::base::uri;
 use crate::protocol::table::method;
@@ -57,11 +57,7 @@ impl LanguageServer for Service {
     async fn initialize(&self, params: InitializeParams) -> Result<InitializeResult> {
         let utf8 = prefers_utf8(&params);
         let root = params.root_uri_compat();
-        let options: InitializationOptions = match params.initialization_options {
-            Some(options) => serde_json::from_value(options)
-                .map_err(|error| bad("initializationOptions", error.to_string()))?,
-            None => InitializationOptions::default(),
-        };
+        let options = InitializationOptions::read(params.initialization_options);
         let folders = folders(params.workspace_folders, root);
         self.state.workspace.set_folders(&folders);
         self.state.workspace.overlay().set_encoding(match utf8 {
@@ -92,6 +88,7 @@ impl LanguageServer for Service {
             self.state.learn_trust(&folder).await;
         }
         self.state.apply_settings();
+        self.state.notices.begin();
     }
 
     async fn shutdown(&self) -> Result<()> {
@@ -124,11 +121,14 @@ impl LanguageServer for Service {
             serde_json::Value::Object(mut settings) => settings.remove(env!("CARGO_PKG_NAME")),
             _ => None,
         };
+        // They lie over the options of the start. Lua encodes an empty table as `[]`.
         if let Some(settings) = ours {
-            self.state.configured.set_options(Some(settings));
+            let nothing = settings.as_array().is_some_and(Vec::is_empty) || settings.is_null();
+            self.state
+                .configured
+                .set_editor_settings((!nothing).then_some(settings));
         }
-        self.state.configured.reload(&self.state.folders());
-        self.state.apply_settings();
+        self.state.reload();
     }
 
     async fn did_change_workspace_folders(&self, params: DidChangeWorkspaceFoldersParams) {
@@ -139,10 +139,20 @@ impl LanguageServer for Service {
             client
                 .folders
                 .retain(|folder| removed.iter().all(|gone| gone.path != folder.path));
-            client.folders.extend(added);
+            let new = |folder: &&Folder| client.folders.iter().all(|known| known.path != folder.path);
+            let new: Vec<Folder> = added.iter().filter(new).cloned().collect();
+            client.folders.extend(new);
             client.folders.clone()
         };
         self.state.workspace.set_folders(&now);
+        for folder in &removed {
+            self.state.notices.forget(&folder.path);
+        }
+        let removed = removed.into_iter().map(|folder| folder.path);
+        for folder in removed.chain(self.state.folders()) {
+            self.state.learn_trust(&folder).await;
+        }
+        self.state.apply_settings();
     }
 }
 
@@ -190,7 +200,7 @@ fn folders(named: Option<Vec<WorkspaceFolder>>, root: Option<Folder>) -> Vec<Fol
             let path = uri::path_of(folder.uri.as_str()).ok()?;
             Some(Folder {
                 name: folder.name,
-                path,
+                path: folder_key(&path),
             })
         })
         .collect();
@@ -212,7 +222,7 @@ impl RootUri for InitializeParams {
         let path = uri::path_of(self.root_uri.as_ref()?.as_str()).ok()?;
         Some(Folder {
             name: String::new(),
-            path,
+            path: folder_key(&path),
         })
     }
 }

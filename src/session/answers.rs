@@ -9,7 +9,7 @@ use crate::approval::Rule;
 use crate::base::random;
 use crate::base::{clock, text};
 use crate::domain::{
-    ApprovalId, Block, Decision, DecisionKind, Event, Grant, GrantScope, Message, Role, Settler,
+    ApprovalId, Asker, Block, Decision, DecisionKind, Event, Grant, GrantScope, Message, Role, Settler,
     TerminalReason, ToolCallStatus, TurnId,
 };
 use crate::store::{Pending, PendingKey, Write};
@@ -94,7 +94,10 @@ impl Actor {
             .then(|| title_of(&content))
             .filter(|t| !t.is_empty());
         let handle = self.start_turn(Vec::new(), |actor| {
-            actor.record(Event::TurnStarted { resumes: None });
+            actor.record(Event::TurnStarted {
+                by: Asker::Prompt,
+                resumes: None,
+            });
             actor.deny_carried();
             if let Some(title) = title {
                 actor.record(Event::SessionUpdated {
@@ -131,6 +134,7 @@ impl Actor {
                 .is_some_and(|i| i.message.role == Role::Assistant);
         let handle = self.start_turn(carried, |actor| {
             actor.record(Event::TurnStarted {
+                by: Asker::Resume,
                 resumes: Some(resumes),
             });
             if model_spoke_last {

@@ -73,6 +73,13 @@ impl Configured {
         state.loaded.clear();
     }
 
+    /// Sets what the editor said after its options; the options stay below.
+    pub fn set_editor_settings(&self, settings: Option<serde_json::Value>) {
+        let mut state = self.lock();
+        state.source.editor = settings;
+        state.loaded.clear();
+    }
+
     /// Says whether a folder is trusted.
     pub fn set_trust(&self, folder: &Path, trusted: bool) {
         let mut state = self.lock();
@@ -159,6 +166,11 @@ impl Profiles for Configured {
         });
         let limits = Limits {
             max_steps: agent.max_steps,
+            max_escalations: match agent.output_escalation {
+                config::OutputEscalation::Large => 1,
+                config::OutputEscalation::Double => 3,
+            },
+            token_target: agent.token_target,
         };
         let tools = settings.tools.clone();
         Profile {

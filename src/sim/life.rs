@@ -249,6 +249,7 @@ impl Profiles for SimProfiles {
             system: "simulated".into(),
             limits: Limits {
                 max_steps: self.0.knobs.max_steps,
+                ..Limits::default()
             },
             rules: Rules::default(),
             approval_timeout: self.0.knobs.approval_timeout,

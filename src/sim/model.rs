@@ -90,6 +90,12 @@ impl Provider for SimProvider {
                 return Err(error(dice));
             }
             let moments = answer(&world);
+            if moments
+                .iter()
+                .any(|moment| matches!(moment, Moment::Piece(StreamEvent::Stop(StopReason::PauseTurn))))
+            {
+                world.check().may_pause(&session);
+            }
             let paces = dice.pause(knobs.provider_ms);
             let stream = stream::unfold(
                 (moments.into_iter(), world.clone()),

@@ -18,13 +18,7 @@ const BATCH_BYTES: usize = 16 << 10;
 /// How a call ended.
 pub(super) enum Attempt {
     /// With a message.
-    Answered {
-        answer: Answer,
-        stop: StopReason,
-        spent: Spent,
-        /// What was shown where no message came of it.
-        void: Option<Shown>,
-    },
+    Answered(Box<Answered>),
     /// With an error; what was shown is void or stays as an incomplete message.
     Failed {
         error: ProviderError,
@@ -33,7 +27,19 @@ pub(super) enum Attempt {
     },
 }
 
-/// What a broken call had shown.
+/// A call that came to its end.
+pub(super) struct Answered {
+    pub(super) answer: Answer,
+    pub(super) stop: StopReason,
+    pub(super) usage: Usage,
+    pub(super) cost: Option<Cost>,
+    /// What was shown of it.
+    pub(super) shown: Option<Shown>,
+    /// It was cut at our limit, not at the model's.
+    pub(super) overlong: bool,
+}
+
+/// What was shown of a call.
 pub(super) struct Shown {
     pub(super) message: MessageId,
     pub(super) tool_calls: Vec<ToolCallId>,
@@ -117,16 +123,16 @@ fn push(accumulator: &mut Accumulator, batch: &mut Batch, piece: StreamEvent) ->
 }
 
 fn answered(accumulator: Accumulator, stop: StopReason, model: &ResolvedModel) -> Attempt {
-    let spent = spent(&accumulator, model);
+    let Spent { usage, cost } = spent(&accumulator, model);
     let cut = matches!(stop, StopReason::MaxTokens | StopReason::WindowFull);
-    let shown = shown(&accumulator);
-    let answer = accumulator.finish(cut);
-    Attempt::Answered {
-        void: shown.filter(|_| answer.message.is_none()),
-        answer,
+    Attempt::Answered(Box::new(Answered {
+        shown: shown(&accumulator),
+        overlong: accumulator.is_full(),
+        answer: accumulator.finish(cut),
         stop,
-        spent,
-    }
+        usage,
+        cost,
+    }))
 }
 
 fn failed(accumulator: Accumulator, error: ProviderError, model: &ResolvedModel) -> Attempt {

@@ -8,6 +8,7 @@
 mod accumulate;
 mod attempt;
 mod calls;
+mod course;
 mod port;
 mod run;
 mod step;
@@ -22,7 +23,7 @@ use futures::future::BoxFuture;
 pub use accumulate::MAX_MESSAGE_BYTES;
 pub use port::{Answer, Body, Judgement, Message, Port, Question, Stopped};
 pub use run::run_turn;
-pub use transition::{Limits, Outcome, Progress, transition};
+pub use transition::{Facts, Limit, Limits, Outcome, Progress, transition};
 
 use crate::base::CancellationToken;
 use crate::base::counters::{Counter, Totals};
@@ -131,4 +132,38 @@ pub struct Finish {
     pub reason: TerminalReason,
     /// What went wrong.
     pub error: Option<AgentError>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::{EventStream, ProviderError, Request};
+
+    struct Silent;
+
+    impl Provider for Silent {
+        fn name(&self) -> &str {
+            "silent"
+        }
+
+        fn stream(&self, _request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    /// A model that never answers.
+    pub(super) fn model(window: u64, max_output: u32) -> ResolvedModel {
+        ResolvedModel {
+            provider: Arc::new(Silent),
+            model: "m".to_owned(),
+            info: ModelInfo {
+                window,
+                max_output,
+                ..crate::provider::models::lookup("m")
+            },
+            retry: RetryPolicy::default(),
+            effort: None,
+            why: None,
+        }
+    }
 }

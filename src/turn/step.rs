@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use super::accumulate::Answer;
-use super::attempt::{Attempt, Shown, Spent, attempt, pause};
+use super::attempt::{Answered, Attempt, Shown, Spent, attempt, pause};
 use super::calls::{Call, run_calls};
+use super::course::Course;
 use super::port::Stopped;
 use super::transition::Outcome;
 use super::{ResolvedModel, TurnContext};
 use crate::base::{clock, random};
-use crate::domain::{AgentError, Cost, ErrorCode, Event, Usage};
+use crate::context::estimate;
+use crate::domain::{AgentError, Cost, ErrorCode, Event, Message, Usage};
 use crate::provider::{ProviderError, Request, RetryState, StopReason, Verdict};
 
 /// What the turn has used so far.
@@ -26,6 +27,18 @@ pub(super) struct StepEnd {
     pub(super) outcome: Outcome,
     pub(super) error: Option<AgentError>,
     pub(super) detail: Option<String>,
+    /// An answer that is kept or taken back as the loop decides.
+    pub(super) held: Option<Held>,
+    /// Tokens that the answer took.
+    pub(super) output_tokens: u64,
+}
+
+/// An answer of which it is not decided whether it stays.
+pub(super) struct Held {
+    /// What would stay of it.
+    pub(super) message: Option<Message>,
+    /// What was shown of it.
+    pub(super) shown: Option<Shown>,
 }
 
 impl StepEnd {
@@ -34,73 +47,86 @@ impl StepEnd {
             outcome,
             error: None,
             detail: None,
+            held: None,
+            output_tokens: 0,
+        }
+    }
+
+    fn failed(outcome: Outcome, error: AgentError) -> Self {
+        Self {
+            detail: Some(error.to_string()),
+            error: Some(error),
+            ..Self::of(outcome)
         }
     }
 }
 
 /// Takes one step.
-pub(super) async fn step(
-    cx: &TurnContext,
-    model: &ResolvedModel,
-    used: &mut Used,
-) -> Result<StepEnd, Stopped> {
+pub(super) async fn step(cx: &TurnContext, course: &mut Course) -> Result<StepEnd, Stopped> {
     let started = clock::now();
     let request = Arc::new(Request {
-        model: model.model.clone(),
+        model: course.model.model.clone(),
         system: cx.system.clone(),
         messages: cx.port.begin_step().await?,
         tools: cx.tools.specs().clone(),
-        max_output_tokens: output_limit(model),
-        effort: model.effort,
+        max_output_tokens: course.max_output,
+        effort: course.model.effort,
     });
-    let (answer, stop) = match call(cx, model, request, used).await? {
+    let answered = match call(cx, &course.model, request.clone(), &mut course.used).await? {
         Ok(answered) => answered,
         Err(error) => {
-            let detail = Some(error.to_string());
-            return Ok(StepEnd {
-                outcome: Outcome::ProviderFailed,
-                error: Some(error),
-                detail,
-            });
+            return Ok(StepEnd::failed(Outcome::ProviderFailed, error));
         }
     };
-    let end = conclude(cx, model, answer, stop).await?;
+    course.context = match answered.usage.context() {
+        // Some local servers count nothing.
+        0 => request.messages.iter().map(|item| estimate(&item.message)).sum(),
+        counted => counted,
+    };
+    let output_tokens = answered.usage.output;
+    let mut end = conclude(cx, &course.model, answered).await?;
+    end.output_tokens = output_tokens;
     cx.totals.step.record(started.elapsed());
     Ok(end)
 }
 
-/// The first request sends 8,000; with reasoning on, the larger limit at once (R-LOOP-1).
-fn output_limit(model: &ResolvedModel) -> u32 {
-    let wanted = if model.effort.is_some() { 64_000 } else { 8_000 };
-    wanted.min(model.info.max_output)
-}
-
 /// Takes the answer in: the message, then its tool calls.
-async fn conclude(
-    cx: &TurnContext,
-    model: &ResolvedModel,
-    answer: Answer,
-    stop: StopReason,
-) -> Result<StepEnd, Stopped> {
+async fn conclude(cx: &TurnContext, model: &ResolvedModel, answered: Answered) -> Result<StepEnd, Stopped> {
+    let Answered {
+        answer,
+        stop,
+        shown,
+        overlong,
+        ..
+    } = answered;
     let said = answer
         .message
         .as_ref()
         .is_some_and(|message| !message.text().trim().is_empty());
-    if let Some(message) = answer.message {
-        cx.port.emit(Event::Message(Arc::new(message))).await?;
+    let undecided = match stop {
+        StopReason::MaxTokens | StopReason::WindowFull if overlong => Some(StepEnd::of(Outcome::Overlong)),
+        StopReason::MaxTokens | StopReason::WindowFull => Some(StepEnd::of(Outcome::Truncated)),
+        StopReason::EndTurn | StopReason::ToolUse if !said && answer.wanted.is_empty() => Some(empty(model)),
+        StopReason::EndTurn | StopReason::ToolUse | StopReason::PauseTurn | StopReason::Refusal(_) => None,
+    };
+    if let Some(mut end) = undecided {
+        end.held = Some(Held {
+            message: answer.message,
+            shown,
+        });
+        return Ok(end);
+    }
+    match answer.message {
+        Some(message) => cx.port.emit(Event::Message(Arc::new(message))).await?,
+        None => retract(cx, shown).await?,
     }
     match stop {
-        StopReason::MaxTokens | StopReason::WindowFull => return Ok(StepEnd::of(Outcome::Truncated)),
         StopReason::Refusal(words) => return Ok(refused(model, words)),
-        StopReason::EndTurn | StopReason::ToolUse | StopReason::PauseTurn => {}
+        StopReason::PauseTurn if answer.wanted.is_empty() => return Ok(StepEnd::of(Outcome::Paused)),
+        _ => {}
     }
     if answer.wanted.is_empty() {
-        let nothing = !said;
-        return Ok(if nothing {
-            empty(model)
-        } else {
-            StepEnd::of(Outcome::Answered)
-        });
+        return Ok(StepEnd::of(Outcome::Answered));
     }
     run_calls(cx, answer.wanted.into_iter().map(Call::new).collect()).await?;
     Ok(StepEnd::of(Outcome::ToolsRan))
@@ -112,9 +138,9 @@ fn refused(model: &ResolvedModel, words: Option<String>) -> StepEnd {
     error.cause = words;
     about(&mut error, model);
     StepEnd {
-        outcome: Outcome::Refused,
         detail: error.cause.clone(),
         error: Some(error),
+        ..StepEnd::of(Outcome::Refused)
     }
 }
 
@@ -123,9 +149,8 @@ fn empty(model: &ResolvedModel) -> StepEnd {
         .action("send the prompt again, or choose another model");
     about(&mut error, model);
     StepEnd {
-        outcome: Outcome::Empty,
         error: Some(error),
-        detail: None,
+        ..StepEnd::of(Outcome::Empty)
     }
 }
 
@@ -140,22 +165,20 @@ async fn call(
     model: &ResolvedModel,
     request: Arc<Request>,
     used: &mut Used,
-) -> Result<Result<(Answer, StopReason), AgentError>, Stopped> {
+) -> Result<Result<Answered, AgentError>, Stopped> {
     let mut retry = RetryState::new(model.retry);
     loop {
         let slot = wait_for_slot(cx).await?;
         let ended = attempt(cx, model, request.clone()).await?;
         drop(slot);
         match ended {
-            Attempt::Answered {
-                answer,
-                stop,
-                spent,
-                void,
-            } => {
-                retract(cx, void).await?;
+            Attempt::Answered(answered) => {
+                let spent = Spent {
+                    usage: answered.usage,
+                    cost: answered.cost,
+                };
                 charge(cx, model, used, spent).await?;
-                return Ok(Ok((answer, stop)));
+                return Ok(Ok(*answered));
             }
             Attempt::Failed { error, shown, spent } => {
                 if spent.usage != Usage::default() {
@@ -185,7 +208,7 @@ async fn call(
     }
 }
 
-async fn retract(cx: &TurnContext, shown: Option<Shown>) -> Result<(), Stopped> {
+pub(super) async fn retract(cx: &TurnContext, shown: Option<Shown>) -> Result<(), Stopped> {
     let Some(shown) = shown else { return Ok(()) };
     cx.port
         .emit(Event::MessageRetracted {

@@ -1,6 +1,32 @@
 //! The decision core (R-LOOP-1): pure, exhaustive, no I/O, no clock, no randomness.
+//!
+//! Keeps I13: every continue has a bound, so every turn ends.
 
 use crate::domain::{ContinueReason, TerminalReason, Transition};
+
+/// Continuations after an answer that was cut although the limit was raised.
+const MAX_RECOVERIES: u32 = 3;
+
+/// An answer with nothing in it is asked for again so often.
+const MAX_EMPTY_RETRIES: u32 = 2;
+
+/// So often a provider may pause one turn.
+const MAX_PAUSES: u32 = 5;
+
+/// So often a refused picture is shrunk or taken out.
+const MAX_IMAGE_RETRIES: u32 = 1;
+
+/// So often a stop hook may object.
+const MAX_STOP_BLOCKS: u32 = 3;
+
+/// So many nudges in a row may bring next to nothing.
+const MAX_VAIN_NUDGES: u32 = 3;
+
+/// Fewer output tokens than this is next to nothing.
+const VAIN_TOKENS: u64 = 500;
+
+/// Hops along a route in one turn. A route is shorter; this is the bound that does not depend on it.
+const MAX_HOPS: u32 = 32;
 
 /// What one step of the loop came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -9,59 +35,246 @@ pub enum Outcome {
     ToolsRan,
     /// The model answered and asked for nothing.
     Answered,
-    /// The answer was cut at the output limit (the model's, or 8 MiB of ours).
+    /// The answer was cut at the model's output limit.
     Truncated,
+    /// The answer was cut at our 8 MiB (R-WIRE-3).
+    Overlong,
     /// No text and no tool call, or reasoning only.
     Empty,
+    /// The provider paused a long turn.
+    Paused,
     /// The model or a filter declined.
     Refused,
+    /// The prompt does not fit the window.
+    PromptTooLong,
+    /// The window is full, and automatic compaction is off.
+    WindowFull,
+    /// The API refused a picture.
+    ImageRefused,
     /// The call failed for good.
     ProviderFailed,
     /// There is no provider to ask.
     NotConfigured,
+    /// The model answered, and a stop hook objected.
+    StopBlocked,
+    /// The model answered, and a stop hook ended the turn.
+    StopPrevented,
+    /// A hook ended the turn.
+    HookStopped,
+    /// A tool failed under policy `fail`.
+    ToolFailed,
+    /// A limit of R-BUDGET was reached, and nobody raised it.
+    LimitReached(Limit),
+    /// The person said stop at a limit or at a doom-loop question.
+    StoppedByUser,
+}
+
+/// The limits of R-BUDGET that end a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Limit {
+    /// Money, of the session, the day or the turn.
+    Money,
+    /// Tool calls.
+    ToolCalls,
+    /// Time.
+    WallTime,
+    /// Steps.
+    Steps,
+}
+
+impl Limit {
+    /// Why a turn ends at it.
+    pub fn reason(self) -> TerminalReason {
+        match self {
+            Self::Money => TerminalReason::BudgetExceeded,
+            Self::ToolCalls => TerminalReason::MaxToolCalls,
+            Self::WallTime => TerminalReason::WallTime,
+            Self::Steps => TerminalReason::MaxTurns,
+        }
+    }
 }
 
 /// What a turn may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Steps (model calls that count) in one turn; 50 by default.
+    /// Steps (model calls that led on) in one turn; 50 by default.
     pub max_steps: u32,
+    /// How often the output limit may be raised: once to the large one, or three times to twice the last.
+    pub max_escalations: u32,
+    /// Output tokens that the person wants a turn to use; none lets the model end when it likes.
+    pub token_target: Option<u64>,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_steps: 50 }
+        Self {
+            max_steps: 50,
+            max_escalations: 1,
+            token_target: None,
+        }
     }
+}
+
+/// What is possible at the end of a step, besides what the outcome says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// The person said something that the model has not seen.
+    pub steer_waits: bool,
+    /// The model's cap and the window leave room for a larger output limit.
+    pub larger_output: bool,
+    /// There are old, large tool results to be replaced by stubs.
+    pub collapsible: bool,
+    /// The history may be summarised.
+    pub compactable: bool,
+    /// What was sent held pictures.
+    pub pictures: bool,
+    /// The route goes on.
+    pub next_on_route: bool,
+    /// The person set a token target, and under 90 % of it is used.
+    pub under_target: bool,
+    /// Output tokens of the step.
+    pub output_tokens: u64,
 }
 
 /// How far a turn is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Steps taken.
+    /// Steps taken: model calls that led on or ended the turn.
     pub steps: u32,
+    escalations: u32,
+    recoveries: u32,
+    collapsed: bool,
+    compacted: bool,
+    image_retries: u32,
+    empty_retries: u32,
+    pauses: u32,
+    hops: u32,
+    stop_blocks: u32,
+    vain_nudges: u32,
 }
 
-/// What the outcome of a step does to the turn. `steer_waits`: the person said something that the model
-/// has not seen.
-pub fn transition(progress: &Progress, limits: &Limits, outcome: Outcome, steer_waits: bool) -> Transition {
+impl Progress {
+    /// How often the output limit was raised for the answer that is asked for.
+    pub fn escalations(&self) -> u32 {
+        self.escalations
+    }
+
+    /// Whether stop hooks have objected as often as they may.
+    pub fn stop_hooks_spent(&self) -> bool {
+        self.stop_blocks >= MAX_STOP_BLOCKS
+    }
+
+    /// Counts a decision.
+    pub fn took(&mut self, transition: Transition, facts: &Facts) {
+        let Transition::Continue(reason) = transition else {
+            return;
+        };
+        match reason {
+            ContinueReason::NextTurn => {
+                self.steps += 1;
+                // Only a step that led on gives the right to make the history smaller back. The larger output
+                // limit stays for the rest of the turn: to learn it anew at each step costs an answer each.
+                (self.collapsed, self.compacted) = (false, false);
+            }
+            ContinueReason::MaxOutputTokensEscalate => self.escalations += 1,
+            ContinueReason::MaxOutputTokensRecovery => self.recoveries += 1,
+            ContinueReason::CollapseDrainRetry => self.collapsed = true,
+            ContinueReason::ReactiveCompactRetry => self.compacted = true,
+            ContinueReason::ImageRetry => self.image_retries += 1,
+            ContinueReason::EmptyResponseRetry => self.empty_retries += 1,
+            ContinueReason::PauseTurn => self.pauses += 1,
+            ContinueReason::ModelFallback => self.hops += 1,
+            ContinueReason::StopHookBlocking => {
+                self.steps += 1;
+                self.stop_blocks += 1;
+            }
+            ContinueReason::TokenBudgetContinuation => {
+                self.steps += 1;
+                self.vain_nudges = match facts.output_tokens < VAIN_TOKENS {
+                    true => self.vain_nudges + 1,
+                    false => 0,
+                };
+            }
+        }
+    }
+}
+
+/// What the outcome of a step does to the turn.
+pub fn transition(progress: &Progress, limits: &Limits, outcome: Outcome, facts: &Facts) -> Transition {
+    use ContinueReason as Go;
+    use TerminalReason as End;
     match outcome {
-        Outcome::ToolsRan => next_turn(progress, limits),
-        Outcome::Answered if steer_waits => next_turn(progress, limits),
-        Outcome::Answered => Transition::Terminal(TerminalReason::Completed),
-        Outcome::Truncated => Transition::Terminal(TerminalReason::MaxOutputTokens),
-        Outcome::Empty => Transition::Terminal(TerminalReason::EmptyResponse),
-        Outcome::Refused => Transition::Terminal(TerminalReason::Refused),
-        Outcome::ProviderFailed => Transition::Terminal(TerminalReason::ModelError),
-        Outcome::NotConfigured => Transition::Terminal(TerminalReason::NotConfigured),
+        Outcome::ToolsRan => next(progress, limits, Go::NextTurn),
+        Outcome::Answered if facts.steer_waits => next(progress, limits, Go::NextTurn),
+        Outcome::Answered if facts.under_target && progress.vain_nudges < MAX_VAIN_NUDGES => {
+            next(progress, limits, Go::TokenBudgetContinuation)
+        }
+        Outcome::Answered => Transition::Terminal(End::Completed),
+        Outcome::Truncated => {
+            let escalates = facts.larger_output && progress.recoveries == 0;
+            if escalates && progress.escalations < limits.max_escalations {
+                Transition::Continue(Go::MaxOutputTokensEscalate)
+            } else {
+                bounded(
+                    progress.recoveries < MAX_RECOVERIES,
+                    Go::MaxOutputTokensRecovery,
+                    End::MaxOutputTokens,
+                )
+            }
+        }
+        Outcome::Overlong => Transition::Terminal(End::MaxOutputTokens),
+        Outcome::Empty => bounded(
+            progress.empty_retries < MAX_EMPTY_RETRIES,
+            Go::EmptyResponseRetry,
+            End::EmptyResponse,
+        ),
+        Outcome::Paused => bounded(progress.pauses < MAX_PAUSES, Go::PauseTurn, End::MaxOutputTokens),
+        Outcome::Refused => Transition::Terminal(End::Refused),
+        Outcome::PromptTooLong if facts.collapsible && !progress.collapsed => {
+            Transition::Continue(Go::CollapseDrainRetry)
+        }
+        Outcome::PromptTooLong => bounded(
+            facts.compactable && !progress.compacted,
+            Go::ReactiveCompactRetry,
+            End::PromptTooLong,
+        ),
+        Outcome::WindowFull => Transition::Terminal(End::BlockingLimit),
+        Outcome::ImageRefused => bounded(
+            facts.pictures && progress.image_retries < MAX_IMAGE_RETRIES,
+            Go::ImageRetry,
+            End::ImageError,
+        ),
+        Outcome::ProviderFailed => bounded(
+            facts.next_on_route && progress.hops < MAX_HOPS,
+            Go::ModelFallback,
+            End::ModelError,
+        ),
+        Outcome::NotConfigured => Transition::Terminal(End::NotConfigured),
+        Outcome::StopBlocked if progress.stop_hooks_spent() => Transition::Terminal(End::Completed),
+        Outcome::StopBlocked => next(progress, limits, Go::StopHookBlocking),
+        Outcome::StopPrevented => Transition::Terminal(End::StopHookPrevented),
+        Outcome::HookStopped => Transition::Terminal(End::HookStopped),
+        Outcome::ToolFailed => Transition::Terminal(End::ToolFailed),
+        Outcome::LimitReached(limit) => Transition::Terminal(limit.reason()),
+        Outcome::StoppedByUser => Transition::Terminal(End::StoppedByUser),
     }
 }
 
-fn next_turn(progress: &Progress, limits: &Limits) -> Transition {
-    if progress.steps >= limits.max_steps {
-        Transition::Terminal(TerminalReason::MaxTurns)
-    } else {
-        Transition::Continue(ContinueReason::NextTurn)
+fn bounded(may: bool, go: ContinueReason, end: TerminalReason) -> Transition {
+    match may {
+        true => Transition::Continue(go),
+        false => Transition::Terminal(end),
     }
+}
+
+/// Goes on with a further step, unless that was the last.
+fn next(progress: &Progress, limits: &Limits, go: ContinueReason) -> Transition {
+    // The step that has just ended counts.
+    bounded(
+        progress.steps + 1 < limits.max_steps,
+        go,
+        TerminalReason::MaxTurns,
+    )
 }
 
 #[cfg(test)]
@@ -70,58 +283,233 @@ mod tests {
 
     use super::*;
 
-    const ALL: [Outcome; 7] = [
+    const ALL: &[Outcome] = &[
         Outcome::ToolsRan,
         Outcome::Answered,
         Outcome::Truncated,
+        Outcome::Overlong,
         Outcome::Empty,
+        Outcome::Paused,
         Outcome::Refused,
+        Outcome::PromptTooLong,
+        Outcome::WindowFull,
+        Outcome::ImageRefused,
         Outcome::ProviderFailed,
         Outcome::NotConfigured,
+        Outcome::StopBlocked,
+        Outcome::StopPrevented,
+        Outcome::HookStopped,
+        Outcome::ToolFailed,
+        Outcome::LimitReached(Limit::Money),
+        Outcome::LimitReached(Limit::ToolCalls),
+        Outcome::LimitReached(Limit::WallTime),
+        Outcome::LimitReached(Limit::Steps),
+        Outcome::StoppedByUser,
     ];
 
-    #[test]
-    fn the_table() {
-        let names = |steer| -> Vec<&str> {
-            let progress = Progress { steps: 1 };
-            ALL.iter()
-                .map(|o| transition(&progress, &Limits::default(), *o, steer).reason())
-                .collect()
+    /// All that is possible is possible.
+    const RICH: Facts = Facts {
+        steer_waits: true,
+        larger_output: true,
+        collapsible: true,
+        compactable: true,
+        pictures: true,
+        next_on_route: true,
+        under_target: true,
+        output_tokens: 1_000,
+    };
+
+    /// The decisions of a turn whose steps all come to `outcome`.
+    fn course(outcome: Outcome, facts: &Facts) -> Vec<&'static str> {
+        let limits = Limits {
+            max_steps: 3,
+            ..Limits::default()
         };
+        let mut progress = Progress::default();
+        let mut names = Vec::new();
+        loop {
+            let next = transition(&progress, &limits, outcome, facts);
+            names.push(next.reason());
+            if let Transition::Terminal(_) = next {
+                return names;
+            }
+            progress.took(next, facts);
+        }
+    }
+
+    #[test]
+    fn with_nothing_to_mend_it_with() {
+        let ends: Vec<&str> = ALL
+            .iter()
+            .map(|outcome| *course(*outcome, &Facts::default()).last().unwrap())
+            .collect();
         assert_eq!(
-            names(false),
+            ends,
             [
-                "next_turn",
+                "max_turns",
                 "completed",
                 "max_output_tokens",
+                "max_output_tokens",
                 "empty_response",
+                "max_output_tokens",
                 "refused",
+                "prompt_too_long",
+                "blocking_limit",
+                "image_error",
                 "model_error",
-                "not_configured"
+                "not_configured",
+                "max_turns",
+                "stop_hook_prevented",
+                "hook_stopped",
+                "tool_failed",
+                "budget_exceeded",
+                "max_tool_calls",
+                "wall_time",
+                "max_turns",
+                "stopped_by_user",
             ]
         );
-        assert_eq!(names(true)[1], "next_turn");
+    }
+
+    #[test]
+    fn each_row_goes_on_as_often_as_it_may() {
+        let cut = ["max_output_tokens_recovery"; 3];
+        assert_eq!(
+            course(Outcome::Truncated, &RICH),
+            [&["max_output_tokens_escalate"][..], &cut, &["max_output_tokens"]].concat()
+        );
+        assert_eq!(
+            course(Outcome::Truncated, &Facts::default()),
+            [&cut[..], &["max_output_tokens"]].concat()
+        );
+        assert_eq!(
+            course(Outcome::Empty, &RICH),
+            ["empty_response_retry", "empty_response_retry", "empty_response"]
+        );
+        assert_eq!(
+            course(Outcome::Paused, &RICH),
+            [&["pause_turn"; 5][..], &["max_output_tokens"]].concat()
+        );
+        assert_eq!(
+            course(Outcome::PromptTooLong, &RICH),
+            [
+                "collapse_drain_retry",
+                "reactive_compact_retry",
+                "prompt_too_long"
+            ]
+        );
+        assert_eq!(
+            course(Outcome::ImageRefused, &RICH),
+            ["image_retry", "image_error"]
+        );
+        assert_eq!(course(Outcome::ProviderFailed, &RICH).len(), 33);
+        assert_eq!(
+            course(Outcome::ToolsRan, &RICH),
+            ["next_turn", "next_turn", "max_turns"]
+        );
+        let alone = Facts {
+            steer_waits: false,
+            ..RICH
+        };
+        assert_eq!(
+            course(Outcome::Answered, &alone),
+            [
+                "token_budget_continuation",
+                "token_budget_continuation",
+                "max_turns"
+            ]
+        );
+    }
+
+    #[test]
+    fn doubling_is_three_times() {
+        let limits = Limits {
+            max_escalations: 3,
+            ..Limits::default()
+        };
+        let mut progress = Progress::default();
+        for _ in 0..3 {
+            let next = transition(&progress, &limits, Outcome::Truncated, &RICH);
+            assert_eq!(next.reason(), "max_output_tokens_escalate");
+            progress.took(next, &RICH);
+        }
+        let next = transition(&progress, &limits, Outcome::Truncated, &RICH);
+        assert_eq!(next.reason(), "max_output_tokens_recovery");
+    }
+
+    #[test]
+    fn the_right_to_compact_returns_only_after_a_step_that_led_on() {
+        let limits = Limits::default();
+        let mut progress = Progress::default();
+        let mut names = Vec::new();
+        for outcome in [
+            Outcome::PromptTooLong,
+            Outcome::PromptTooLong,
+            Outcome::Truncated,
+            Outcome::PromptTooLong,
+        ] {
+            let next = transition(&progress, &limits, outcome, &RICH);
+            progress.took(next, &RICH);
+            names.push(next.reason());
+        }
+        assert_eq!(names[3], "prompt_too_long", "{names:?}");
+        progress.took(Transition::Continue(ContinueReason::NextTurn), &RICH);
+        let next = transition(&progress, &limits, Outcome::PromptTooLong, &RICH);
+        assert_eq!(next.reason(), "collapse_drain_retry");
+    }
+
+    #[test]
+    fn three_vain_nudges_in_a_row_are_enough() {
+        let limits = Limits::default();
+        let mut progress = Progress::default();
+        let mut facts = Facts {
+            under_target: true,
+            ..Facts::default()
+        };
+        let mut nudges = 0;
+        for tokens in [10, 10, 600, 10, 10, 10, 10] {
+            facts.output_tokens = tokens;
+            let next = transition(&progress, &limits, Outcome::Answered, &facts);
+            progress.took(next, &facts);
+            nudges += u32::from(next.reason() == "token_budget_continuation");
+        }
+        assert_eq!(nudges, 6);
     }
 
     proptest! {
-        /// I13: whatever comes, a turn takes no more steps than its limit.
+        /// I13: whatever comes, a turn takes no more steps than its limit, and no more calls than a few for each.
         #[test]
         fn every_turn_ends(
-            outcomes in prop::collection::vec((0usize..ALL.len(), any::<bool>()), 200),
+            outcomes in prop::collection::vec((0usize..ALL.len(), any::<[bool; 7]>(), 0u64..1_000), 0..300),
             max_steps in 1u32..60,
         ) {
-            let limits = Limits { max_steps };
+            let limits = Limits { max_steps, ..Limits::default() };
             let mut progress = Progress::default();
-            let mut ended = false;
-            for (n, steer) in outcomes.into_iter().chain(std::iter::repeat_n((0, true), 100)) {
-                progress.steps += 1;
-                if let Transition::Terminal(_) = transition(&progress, &limits, ALL[n], steer) {
-                    ended = true;
-                    break;
+            let mut calls = 0;
+            let for_ever = std::iter::repeat_n((0, [true; 7], 0), 100);
+            for (n, [steer, larger, collapse, compact, picture, hop, target], tokens) in
+                outcomes.into_iter().chain(for_ever)
+            {
+                let facts = Facts {
+                    steer_waits: steer,
+                    larger_output: larger,
+                    collapsible: collapse,
+                    compactable: compact,
+                    pictures: picture,
+                    next_on_route: hop,
+                    under_target: target,
+                    output_tokens: tokens,
+                };
+                calls += 1;
+                let next = transition(&progress, &limits, ALL[n], &facts);
+                if let Transition::Terminal(_) = next {
+                    prop_assert!(progress.steps < max_steps);
+                    prop_assert!(calls <= 3 * max_steps + 1 + 3 + 2 + 5 + 1 + MAX_HOPS + 1);
+                    return Ok(());
                 }
+                progress.took(next, &facts);
             }
-            prop_assert!(ended);
-            prop_assert!(progress.steps <= max_steps);
+            prop_assert!(false, "it never ended");
         }
     }
 }

@@ -42,6 +42,7 @@ fn requests_before_initialize_are_refused_and_do_no_harm() {
     for method in ["agent/newSession", "agent/listTools", "agent/prompt", "shutdown"] {
         let error = client.refused(method, json!({}));
         assert_eq!(error.code, -32002, "{method}: {error:?}");
+        assert_eq!(error.data["refusal"], "notInitialized", "{method}: {error:?}");
     }
     client.notify("agent/cancel", json!({"sessionId": "ses_none"}));
     client.handshake(None);
@@ -75,32 +76,59 @@ fn a_second_initialize_is_refused() {
     let client = world.start();
     let error = client.refused("initialize", client.initialize_params(None));
     assert_eq!(error.code, -32600, "{error:?}");
+    assert_eq!(error.data["code"], "protocol", "{error:?}");
+    assert!(error.message.contains("once"), "{error:?}");
     client.ping();
 }
 
 #[test]
-fn nothing_of_ours_is_sent_before_initialized() {
+fn nothing_of_ours_is_served_or_sent_before_initialized() {
     let world = World::new();
     let client = world.launch(Options::default());
+    let not_yet = || {
+        for (method, params) in [
+            ("agent/newSession", json!({})),
+            (
+                "agent/prompt",
+                json!({"sessionId": "ses_none", "prompt": "hello"}),
+            ),
+            ("agent/listTools", json!({})),
+        ] {
+            let error = client.refused(method, params);
+            assert_eq!(error.code, -32002, "{method}: {error:?}");
+            assert_eq!(error.data["refusal"], "notInitialized", "{method}: {error:?}");
+            assert!(
+                error.message.contains("send initialize and initialized"),
+                "{error:?}"
+            );
+        }
+    };
+    not_yet();
+    // Said too early it means nothing.
+    client.notify("initialized", json!({}));
+    not_yet();
     let _: Value = client.call("initialize", client.initialize_params(None));
-    // Requests are served; what they would tell waits (the checker fails on any agent/* until then).
-    let session = client.session();
-    let id = client.prompt(&session, "hello");
-    let seen = world.seen(0);
-    assert_eq!(seen.last_text(), "hello");
+    not_yet();
     client.initialized();
-    assert_eq!(client.done(&id).text, "ok");
+    let session = client.session();
+    assert_eq!(client.ask(&session, "hello").text, "ok");
 }
 
 #[test]
 fn shutdown_then_exit_is_0_and_later_requests_are_refused() {
-    let world = World::new();
-    let client = world.start();
-    let _: Value = client.call("shutdown", Value::Null);
-    let error = client.refused("agent/newSession", json!({}));
-    assert_eq!(error.code, -32600, "{error:?}");
-    client.notify("exit", Value::Null);
-    assert_eq!(client.exited().0, Some(0));
+    for params in [Value::Null, json!({}), json!([])] {
+        let world = World::new();
+        let client = world.start();
+        let _: Value = client.call("shutdown", params);
+        for method in ["agent/newSession", "shutdown", "initialize"] {
+            let error = client.refused(method, json!({}));
+            assert_eq!(error.code, -32600, "{method}: {error:?}");
+            assert_eq!(error.data["refusal"], "shuttingDown", "{method}: {error:?}");
+            assert!(error.message.contains("send exit"), "{error:?}");
+        }
+        client.notify("exit", Value::Null);
+        assert_eq!(client.exited().0, Some(0));
+    }
 }
 
 #[test]

@@ -24,6 +24,7 @@ mod lifecycle;
 mod prompt;
 mod retry;
 mod sessions;
+mod settings;
 mod store;
 mod transitions;
 mod wire;

@@ -20,6 +20,14 @@ fn course(client: &Client, session: &str, ended: &Value) -> Vec<String> {
 #[test]
 fn each_outcome_has_its_reason() {
     let read = || Reply::tool("read_file", json!({"path": "a.txt"}));
+    let half = || Reply::text("half an ans").stop("max_tokens");
+    let half_a_call = |said: &str| {
+        let call = "{\"path\": \"x\"";
+        Reply::new()
+            .say(said)
+            .call_raw("write_file", call, 100)
+            .stop("max_tokens")
+    };
     let overloaded = || Reply::error(529, "overloaded_error", "Overloaded");
     let cases: Vec<(&str, Vec<Reply>, Vec<&str>)> = vec![
         (
@@ -49,19 +57,82 @@ fn each_outcome_has_its_reason() {
             ],
         ),
         (
-            "truncated",
-            vec![Reply::text("half an ans").stop("max_tokens")],
-            vec!["max_output_tokens", "max_output_tokens / degraded / no error"],
+            "truncated once",
+            vec![half(), Reply::text("whole")],
+            vec![
+                "max_output_tokens_escalate",
+                "completed",
+                "completed / completed / no error",
+            ],
+        ),
+        (
+            "truncated twice",
+            vec![half(), half(), Reply::text("the rest")],
+            vec![
+                "max_output_tokens_escalate",
+                "max_output_tokens_recovery",
+                "completed",
+                "completed / completed / no error",
+            ],
+        ),
+        (
+            "truncated for ever",
+            vec![half(), half(), half(), half(), half()],
+            vec![
+                "max_output_tokens_escalate",
+                "max_output_tokens_recovery",
+                "max_output_tokens_recovery",
+                "max_output_tokens_recovery",
+                "max_output_tokens",
+                "max_output_tokens / degraded / no error",
+            ],
         ),
         (
             "a truncated tool call never runs",
+            vec![half_a_call("I"), half_a_call("I"), Reply::text("in pieces")],
             vec![
-                Reply::new()
-                    .say("I")
-                    .call_raw("write_file", "{\"path\": \"x\"", 100)
-                    .stop("max_tokens"),
+                "max_output_tokens_escalate",
+                "max_output_tokens_recovery",
+                "completed",
+                "completed / completed / no error",
             ],
-            vec!["max_output_tokens", "max_output_tokens / degraded / no error"],
+        ),
+        (
+            "truncated before a word was said",
+            vec![half_a_call(""), half_a_call(""), Reply::text("in pieces")],
+            vec![
+                "max_output_tokens_escalate",
+                "max_output_tokens_recovery",
+                "completed",
+                "completed / completed / no error",
+            ],
+        ),
+        (
+            "paused",
+            vec![
+                Reply::text("first").stop("pause_turn"),
+                Reply::text("second").stop("pause_turn"),
+                Reply::text("third"),
+            ],
+            vec![
+                "pause_turn",
+                "pause_turn",
+                "completed",
+                "completed / completed / no error",
+            ],
+        ),
+        (
+            "paused for ever",
+            (0..6).map(|_| Reply::text("hm").stop("pause_turn")).collect(),
+            vec![
+                "pause_turn",
+                "pause_turn",
+                "pause_turn",
+                "pause_turn",
+                "pause_turn",
+                "max_output_tokens",
+                "max_output_tokens / degraded / no error",
+            ],
         ),
         (
             "refused",
@@ -74,15 +145,6 @@ fn each_outcome_has_its_reason() {
             vec!["refused", "refused / failed / provider_error"],
         ),
         (
-            "truncated in a tool call",
-            vec![
-                Reply::new()
-                    .call_raw("write_file", "{\"path\": \"x\"", 100)
-                    .stop("max_tokens"),
-            ],
-            vec!["max_output_tokens", "max_output_tokens / degraded / no error"],
-        ),
-        (
             "blank text before a tool",
             vec![
                 Reply::new()
@@ -93,14 +155,27 @@ fn each_outcome_has_its_reason() {
             vec!["next_turn", "completed", "completed / completed / no error"],
         ),
         (
-            "empty",
-            vec![Reply::new()],
-            vec!["empty_response", "empty_response / failed / empty_response"],
+            "empty once",
+            vec![Reply::new(), Reply::text("hi")],
+            vec![
+                "empty_response_retry",
+                "completed",
+                "completed / completed / no error",
+            ],
         ),
         (
-            "blank",
-            vec![Reply::text("  \n ")],
-            vec!["empty_response", "empty_response / failed / empty_response"],
+            "empty, blank, reasoning alone",
+            vec![
+                Reply::new(),
+                Reply::text("  \n "),
+                Reply::new().reasoning("hm, hm"),
+            ],
+            vec![
+                "empty_response_retry",
+                "empty_response_retry",
+                "empty_response",
+                "empty_response / failed / empty_response",
+            ],
         ),
         (
             "retries used up",
@@ -139,17 +214,100 @@ fn each_outcome_has_its_reason() {
 }
 
 #[test]
-fn reasoning_alone_is_an_empty_response() {
+fn a_cut_answer_is_asked_for_again_with_a_larger_limit_then_in_pieces() {
     let world = World::new();
-    world.mock().push(Reply::new().reasoning("hm, hm"));
+    for text in ["one", "two", " three"] {
+        world.mock().push(Reply::text(text).stop("max_tokens"));
+    }
+    world.mock().push(Reply::text(" four"));
     let client = world.start();
     let session = client.session();
-    let ended = json!(client.ask(&session, "do it"));
+    let done = client.ask(&session, "count");
+    assert_eq!(done.text, " four");
+    let limits: Vec<u64> = (0..4)
+        .map(|n| world.seen(n).body["max_tokens"].as_u64().unwrap())
+        .collect();
+    assert_eq!(limits, [8_000, 64_000, 64_000, 64_000]);
+    // The first is taken back, the others stay, and the model is asked to go on where it stopped.
+    let first = client.all(&session, "agent/textDelta")[0]
+        .text("messageId")
+        .to_owned();
+    let void = client.all(&session, "agent/messageRetracted");
+    assert_eq!(void.len(), 1);
+    assert_eq!(void[0].text("messageId"), first);
+    let said: Vec<(String, String, bool)> = client
+        .all(&session, "agent/message")
+        .iter()
+        .map(|note| {
+            let text = note.params["content"][0]["text"].as_str().unwrap();
+            let text = text.chars().take(15).collect();
+            (note.text("role").to_owned(), text, note.params["hidden"] == true)
+        })
+        .collect();
+    let said: Vec<_> = said
+        .iter()
+        .map(|(role, text, hidden)| (&**role, &**text, *hidden))
+        .collect();
+    let ask = ("user", "Your answer was", true);
+    assert_eq!(
+        said,
+        [
+            ("user", "count", false),
+            ("assistant", "two", false),
+            ask,
+            ("assistant", " three", false),
+            ask,
+            ("assistant", " four", false),
+        ]
+    );
+}
+
+#[test]
+fn the_output_limit_may_be_doubled_instead() {
+    let world = World::with(Config {
+        agent: "output_escalation = \"double\"".to_owned(),
+        ..Config::default()
+    });
+    for _ in 0..5 {
+        world.mock().push(Reply::text("half").stop("max_tokens"));
+    }
+    let client = world.start();
+    let session = client.session();
+    assert_eq!(client.ask(&session, "count").text, "ok");
+    let limits: Vec<u64> = (0..6)
+        .map(|n| world.seen(n).body["max_tokens"].as_u64().unwrap())
+        .collect();
+    assert_eq!(limits, [8_000, 16_000, 32_000, 64_000, 64_000, 64_000]);
+}
+
+#[test]
+fn a_token_target_keeps_the_model_working() {
+    let world = World::with(Config {
+        agent: "token_target = 2000".to_owned(),
+        ..Config::default()
+    });
+    for tokens in [600, 100, 1_200] {
+        world.mock().push(Reply::text("done").tokens(10, tokens));
+    }
+    let client = world.start();
+    let session = client.session();
+    let ended = json!(client.ask(&session, "work"));
     assert_eq!(
         course(&client, &session, &ended),
-        ["empty_response", "empty_response / failed / empty_response"]
+        [
+            "token_budget_continuation",
+            "token_budget_continuation",
+            "completed",
+            "completed / completed / no error"
+        ]
     );
-    assert_eq!(client.ask(&session, "go on").text, "ok");
+    for (request, percent) in [(1, "30 %"), (2, "35 %")] {
+        assert!(
+            world.seen(request).last_text().starts_with(percent),
+            "{:?}",
+            world.seen(request).last_text()
+        );
+    }
 }
 
 #[test]

@@ -139,6 +139,8 @@ struct State {
     failures: Vec<String>,
     checked: bool,
     rewrites: bool,
+    /// The last answer paused the turn: the next request ends with what came.
+    paused: bool,
 }
 
 struct Shared {
@@ -203,6 +205,7 @@ impl MockLlm {
                 failures: Vec::new(),
                 checked: true,
                 rewrites: false,
+                paused: false,
             }),
             count: watch::channel(0).0,
             connections: AtomicUsize::new(0),
@@ -492,7 +495,7 @@ fn record(
 ) -> (Arc<Seen>, Prepared) {
     let mut state = shared.state.lock().expect("the mock's state");
     let (body, mut wrong) = match state.checked {
-        true => check::request(api, &raw),
+        true => check::request(api, &raw, state.paused),
         false => (serde_json::from_slice(&raw).unwrap_or(Value::Null), Vec::new()),
     };
     let text = std::str::from_utf8(&raw).unwrap_or_default();
@@ -539,6 +542,7 @@ fn record(
         .failures
         .extend(wrong.into_iter().map(|what| format!("request {index}: {what}")));
     let prepared = choose(&mut state, &seen, text);
+    state.paused = prepared.reply.stop.as_deref() == Some("pause_turn");
     state.seen.push(seen.clone());
     shared.count.send_replace(index + 1);
     (seen, prepared)

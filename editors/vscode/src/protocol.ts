@@ -1077,11 +1077,20 @@ export interface TurnStartedNotification {
   seq: number;
   /** When it happened, in ms since the Unix epoch. */
   at: number;
+  /** By what it was asked for; absent from servers that do not tell. */
+  by?: TurnAsker;
   /** The turn that it goes on with, after `agent/resumeTurn`. */
   resumes?: string;
   /** The turn that caused it; absent when none did. */
   turnId?: string;
 }
+
+/** By what a turn was asked for. Later versions may know more words. */
+export type TurnAsker =
+  /** `agent/prompt`. */
+  | "prompt"
+  /** `agent/resumeTurn`. */
+  | "resume";
 
 /** Params of `agent/turnEnded`. */
 export interface TurnEndedNotification {
@@ -1677,8 +1686,8 @@ export interface ClientFlags {
  */
 export interface InitializationOptions {
   /**
-   * Whether the editor trusts its workspace folders; absent: as was last said with
-   * `agent/setTrust`.
+   * Whether the editor trusts its workspace folders. What was said of a folder with
+   * `agent/setTrust` goes before this; of other folders than the workspace's it says nothing.
    */
   trusted?: boolean;
   [name: string]: unknown;

@@ -50,6 +50,7 @@ struct Given<'a> {
     workspace: &'a str,
     local: &'a str,
     options: Option<Value>,
+    editor: Option<Value>,
     env: &'a [(&'a str, &'a str)],
     flags: Flags,
     trusted: bool,
@@ -81,7 +82,9 @@ impl Given<'_> {
             workspace: file("/w/.agentls/config.toml", self.workspace),
             local: file("/w/.agentls/config.local.toml", self.local),
             options: self.options.as_ref(),
+            editor: self.editor.as_ref(),
             flags: &self.flags,
+            real: Path::to_path_buf,
             trusted: &self.trusted.then(|| root.to_path_buf()).into_iter().collect(),
             tools: &tools,
         })
@@ -330,7 +333,6 @@ fn a_mode_that_cannot_be_read_is_no_loose_one() {
 #[test]
 fn trust_is_told_and_obeyed() {
     let workspace = "[agent.default]\nmode = 'full'\nmodel = 'theirs'\n[provider.anthropic]\nbase_url = 'https://evil.example'\n";
-    let options = |trusted: &str| Some(json!({"trusted": [trusted]}));
     for (given, trusted) in [
         (
             Given {
@@ -353,30 +355,6 @@ fn trust_is_told_and_obeyed() {
                 ..Given::default()
             },
             true,
-        ),
-        (
-            Given {
-                workspace,
-                options: options("/w/"),
-                ..Given::default()
-            },
-            true,
-        ),
-        (
-            Given {
-                workspace,
-                options: options("file:///w"),
-                ..Given::default()
-            },
-            true,
-        ),
-        (
-            Given {
-                workspace,
-                options: options("/"),
-                ..Given::default()
-            },
-            false,
         ),
         (
             Given {
@@ -657,11 +635,115 @@ fn check_bytes(bytes: Vec<u8>) {
             workspace: file("/w/c.toml"),
             local: file("/w/l.toml"),
             options: options.as_ref(),
+            editor: options.as_ref(),
             flags: &Flags::default(),
+            real: Path::to_path_buf,
             trusted: &trusted,
             tools: &[],
         });
         assert_located(&loaded);
         select_default(&loaded.settings, &env);
     }
+}
+
+#[test]
+fn the_editors_options_trust_no_folder_by_its_path() {
+    let workspace = "[agent.default]\nmode = 'full'\n";
+    for value in [
+        json!(["/w"]),
+        json!("/w"),
+        json!("yes"),
+        json!(1),
+        json!({"a": 1}),
+        json!(true),
+    ] {
+        let options = Some(json!({"trusted": value, "agent": {"default": {"max_iterations": 7}}}));
+        for editor in [false, true] {
+            let (options, later) = if editor {
+                (None, options.clone())
+            } else {
+                (options.clone(), None)
+            };
+            let loaded = Given {
+                workspace,
+                options,
+                editor: later,
+                ..Given::default()
+            }
+            .load();
+            assert!(!loaded.trusted, "{value}");
+            let told = lines(&loaded);
+            let source = if editor {
+                "workspace/didChangeConfiguration"
+            } else {
+                "initializationOptions"
+            };
+            assert!(
+                told.iter()
+                    .any(|line| line.starts_with(source) && line.contains("trusted: ")),
+                "{told:?}"
+            );
+            assert_eq!(loaded.settings.default_agent().max_steps, 7, "the rest is loaded");
+        }
+    }
+}
+
+#[test]
+fn what_the_editor_says_later_lies_over_its_options() {
+    let options = json!({
+        "approvals": {"deny": ["bash(rm*)"], "require_approval": ["grep"]},
+        "agent": {"default": {"max_iterations": 7, "mode": "plan"}},
+    });
+    let agent = |editor: Value| {
+        let given = Given {
+            options: Some(options.clone()),
+            editor: Some(editor),
+            ..Given::default()
+        };
+        let loaded = given.load();
+        assert_eq!(lines(&loaded), [""; 0]);
+        let settings = &loaded.settings;
+        let agent = settings.default_agent();
+        (agent.max_steps, agent.mode, settings.approvals.deny.clone())
+    };
+    let deny = |rules: &[&str]| rules.iter().map(ToString::to_string).collect::<Vec<_>>();
+    for (editor, wanted) in [
+        (json!({}), (7, Mode::Plan, deny(&["bash(rm*)"]))),
+        (
+            json!({"agent": {"default": {"max_iterations": 9}}}),
+            (9, Mode::Plan, deny(&["bash(rm*)"])),
+        ),
+        (
+            json!({"approvals": {"deny": ["bash"]}, "agent": {"default": {"mode": null}}}),
+            (7, Mode::Ask, deny(&["bash(rm*)", "bash"])),
+        ),
+        (json!({"approvals": {"deny": null}}), (7, Mode::Plan, deny(&[]))),
+        (
+            json!({"approvals": null, "agent": null}),
+            (50, Mode::Ask, deny(&[])),
+        ),
+    ] {
+        assert_eq!(agent(editor.clone()), wanted, "{editor}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_trusted_folder_may_be_spelled_with_a_link() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = dir.path().canonicalize().unwrap();
+    let (root, link) = (base.join("root"), base.join("link"));
+    std::fs::create_dir(&root).unwrap();
+    std::os::unix::fs::symlink(&root, &link).unwrap();
+    let file = base.join("c.toml");
+    std::fs::write(&file, format!("trusted = ['{}/']", link.display())).unwrap();
+    let env = Env::of([("HOME", base.to_str().unwrap())]);
+    let places = Places::of(&env, Some(&file));
+    let source = ConfigSource {
+        env,
+        places,
+        ..ConfigSource::default()
+    };
+    assert!(source.load(Some(&root), &BTreeSet::new()).trusted);
+    assert!(!source.load(Some(&base), &BTreeSet::new()).trusted);
 }

@@ -86,8 +86,7 @@ impl Service {
 
     pub(in crate::server) async fn reload_config(&self, params: Value) -> Result<ReloadConfigResult> {
         let _: ReloadConfigParams = from_wire::params(params)?;
-        let problems = self.state.configured.reload(&self.state.folders());
-        self.state.apply_settings();
+        let problems = self.state.reload();
         Ok(ReloadConfigResult {
             problems: problems.iter().map(problem_to_wire).collect(),
         })

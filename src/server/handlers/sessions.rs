@@ -5,7 +5,7 @@ use tower_lsp::jsonrpc::Result;
 
 use super::super::error::RequestError;
 use super::super::service::Service;
-use super::super::state::{bad, path_param, session_param};
+use super::super::state::{bad, folder_param, session_param};
 use super::super::{from_wire, to_wire};
 use super::approvals::open_approvals;
 use super::info::effort_to_wire;
@@ -18,14 +18,14 @@ use crate::protocol::{
 };
 use crate::provider::Effort;
 use crate::session::{self, Command, Snapshot};
-use crate::store::{EventPage, SessionHit, SessionQuery, Skipped, StoredEvent, Window, Write};
+use crate::store::{EventPage, SessionHit, SessionQuery, Skipped, StoredEvent, Window};
 use crate::transport::outbox::Item;
 
 impl Service {
     pub(in crate::server) async fn new_session(&self, params: Value) -> Result<NewSessionResult> {
         let params: NewSessionParams = from_wire::params(params)?;
         let cwd = match &params.cwd {
-            Some(cwd) => path_param("cwd", cwd)?,
+            Some(cwd) => folder_param("cwd", cwd)?,
             None => self.state.folders().swap_remove(0),
         };
         let is_folder = tokio::fs::metadata(&cwd).await.is_ok_and(|meta| meta.is_dir());
@@ -62,7 +62,7 @@ impl Service {
         let cwd = params
             .cwd
             .as_deref()
-            .map(|cwd| path_param("cwd", cwd))
+            .map(|cwd| folder_param("cwd", cwd))
             .transpose()?;
         let limit = from_wire::session_limit(&params)? as usize;
         let query = SessionQuery {
@@ -169,15 +169,9 @@ impl Service {
 
     pub(in crate::server) async fn set_trust(&self, params: Value) -> Result<EmptyResult> {
         let params: SetTrustParams = from_wire::params(params)?;
-        let folder = path_param("folder", &params.folder)?;
-        self.state.configured.set_trust(&folder, params.trusted);
-        let writes = &self.state.sessions.house().store.writes;
-        let write = Write::SetTrust {
-            folder: folder.display().to_string(),
-            trusted: params.trusted,
-            at_ms: crate::base::clock::wall_ms(),
-        };
-        writes.send(write).await.map_err(store_failed)?;
+        let folder = folder_param("folder", &params.folder)?;
+        let set = self.state.set_trust(&folder, params.trusted).await;
+        set.map_err(store_failed)?;
         Ok(EmptyResult {})
     }
 }

@@ -28,8 +28,9 @@ pub fn notification(envelope: &Envelope) -> ServerNotification {
     let header = header(envelope);
     let mut cutter = Cutter::new(header.seq);
     match &envelope.event {
-        Event::TurnStarted { resumes } => wire::TurnStartedNotification {
+        Event::TurnStarted { by, resumes } => wire::TurnStartedNotification {
             header,
+            by: Some((*by).into()),
             resumes: resumes.as_ref().map(ToString::to_string),
         }
         .into(),
@@ -184,6 +185,16 @@ pub fn server_warning(code: &str, message: &str) -> ServerNotification {
         message: cutter.line(message),
     }
     .into()
+}
+
+/// Warnings that concern the server as a whole and hold (code and message), for `agent/status`.
+pub fn standing_warnings(warnings: &[(&str, String)]) -> Vec<wire::ServerWarning> {
+    let mut cutter = Cutter::new(0);
+    let warning = |(code, message): &(&str, String)| wire::ServerWarning {
+        code: (*code).to_owned(),
+        message: cutter.line(message),
+    };
+    warnings.iter().map(warning).collect()
 }
 
 /// A stored event, for `agent/loadSession`.

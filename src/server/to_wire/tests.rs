@@ -91,10 +91,11 @@ fn golden() -> Vec<(Event, &'static str, Value)> {
     vec![
         (
             Event::TurnStarted {
+                by: Asker::Resume,
                 resumes: Some(TurnId::from("turn_0")),
             },
             "agent/turnStarted",
-            json!({"resumes": "turn_0"}),
+            json!({"by": "resume", "resumes": "turn_0"}),
         ),
         (
             Event::TurnEnded(end()),

@@ -1,6 +1,7 @@
 //! Sessions over a real store, without a model: what is found when one is loaded, and what stays when it goes.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::base::spawn::{Task, spawn};
 use crate::domain::*;
 use crate::provider::CallSlots;
 use crate::session::*;
-use crate::store::{Pending, SessionRow, Store, Write};
+use crate::store::{Fault, FaultHook, Health, Loss, Pending, SessionRow, Store, Write};
 use crate::tool::Registry;
 use crate::turn::{Limits, ModelChoice, ModelSource, ResolvedModel};
 use crate::workspace::{Shared, Workspace};
@@ -23,6 +24,7 @@ const IDLE: Duration = Duration::from_secs(60);
 struct Rig {
     sessions: Sessions,
     passed: Passed,
+    fails: Arc<AtomicBool>,
     _driver: Task<()>,
     folder: tempfile::TempDir,
 }
@@ -36,8 +38,8 @@ impl Outlet for Passed {
         self.0.lock().unwrap().push(envelope.event);
     }
 
-    fn warn(&mut self, code: &str, message: &str) {
-        panic!("{code}: {message}");
+    fn warn(&mut self, _code: &str, message: &str) {
+        assert!(message.contains("the session store failed"), "{message}");
     }
 }
 
@@ -56,7 +58,10 @@ impl Profiles for Plain {
         Profile {
             models: Arc::new(NoModels),
             system: "".into(),
-            limits: Limits { max_steps: 1 },
+            limits: Limits {
+                max_steps: 1,
+                ..Limits::default()
+            },
             rules: Rules::default(),
             approval_timeout: None,
             on_cancel: crate::workspace::OnCancel::default(),
@@ -78,7 +83,11 @@ impl Rig {
     async fn with(events: Vec<Event>, pending: Vec<Pending>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let passed = Passed::default();
-        let (store, driver) = Store::inline(folder.path().to_owned(), Box::new(passed.clone()), None);
+        let fails = Arc::new(AtomicBool::new(false));
+        let disk = fails.clone();
+        let fault: FaultHook = Box::new(move || disk.load(Ordering::Relaxed).then_some(Fault::DiskFull));
+        let outlet = Box::new(passed.clone());
+        let (store, driver) = Store::inline(folder.path().to_owned(), outlet, Some(fault));
         let driver = spawn(driver);
         let row = SessionRow::new("ses_1".into(), "/w", "/w", 1);
         let mut writes = vec![Write::CreateSession(Box::new(row))];
@@ -117,6 +126,7 @@ impl Rig {
         Self {
             sessions: Sessions::new(Arc::new(house)),
             passed,
+            fails,
             _driver: driver,
             folder,
         }
@@ -144,7 +154,10 @@ impl Rig {
 }
 
 fn started() -> Event {
-    Event::TurnStarted { resumes: None }
+    Event::TurnStarted {
+        resumes: None,
+        by: Asker::Prompt,
+    }
 }
 
 fn wants_a_tool() -> Event {
@@ -381,4 +394,44 @@ async fn a_thousand_idle_sessions_are_unloaded_and_one_that_is_used_is_not() {
     let found = rig.sessions.ask(&ids[COUNT - 1], inspect).await.unwrap();
     assert_eq!(found.title, Some(format!("of {}", ids[COUNT - 1])));
     assert_eq!((found.seq, rig.sessions.live()), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_accepted_that_neither_disk_nor_memory_can_keep() {
+    let events = vec![
+        started(),
+        wants_a_tool(),
+        asked(),
+        ended(TerminalReason::ServerStopped),
+    ];
+    let rig = Rig::with(events, Vec::new()).await;
+    rig.load().await;
+    rig.fails.store(true, Ordering::Relaxed);
+    let writes = &rig.sessions.house().store.writes;
+    let pending = Pending::Steer {
+        key: "s".to_owned(),
+        turn: None,
+        content: vec![Block::Text("x".repeat(33 << 20))],
+    };
+    let big = Write::Put {
+        session: "ses_1".into(),
+        pending,
+        done: None,
+    };
+    writes.send(big).await.unwrap();
+    assert_eq!(writes.barrier().await.unwrap(), Health::Gone(Loss::Full));
+    let prompt = |reply| Command::Prompt {
+        content: vec![Block::Text("hello".to_owned())],
+        reply,
+    };
+    let refused = rig.sessions.ask(&"ses_1".into(), prompt).await.err();
+    assert!(matches!(refused, Some(Refused::Store(_))), "{refused:?}");
+    let decide = |reply| Command::Decide {
+        approval: "appr_1".into(),
+        decision: Decision::of(DecisionKind::Allow),
+        reply,
+    };
+    let refused = rig.sessions.ask(&"ses_1".into(), decide).await.err();
+    assert!(matches!(refused, Some(Refused::Store(_))), "{refused:?}");
+    assert_eq!(rig.passed.0.lock().unwrap().len(), 0);
 }

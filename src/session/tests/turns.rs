@@ -86,7 +86,7 @@ impl Profiles for Fixed {
                 mode: self.mode,
             }),
             system: "test".into(),
-            limits: Limits { max_steps: 50 },
+            limits: Limits::default(),
             rules: Rules::default(),
             approval_timeout: None,
             on_cancel: OnCancel::default(),

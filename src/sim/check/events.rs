@@ -19,6 +19,9 @@ type Verdictless = Result<(), String>;
 /// R-CANCEL, in virtual ms: no tool that may finish, one that may.
 const CANCEL_MS: (i64, i64) = (100, 12_100);
 
+/// Continues of one turn that take no step: a larger output limit, 3 continuations, 2 empty answers, 5 pauses.
+const CONTINUES: u32 = 1 + 3 + 2 + 5;
+
 impl Checker {
     /// An event is shown.
     pub(in crate::sim) fn pass(&mut self, envelope: &Envelope) {
@@ -103,9 +106,9 @@ impl Checker {
                 ));
             }
         }
-        let before = seen.fold.open_turn.clone();
+        let (before, reloading) = (seen.fold.open_turn.clone(), self.reloading);
         match &stored.event {
-            Event::TurnStarted { resumes } => seen.turn_started(of_turn()?, resumes.as_ref())?,
+            Event::TurnStarted { resumes, .. } => seen.turn_started(of_turn()?, resumes.as_ref())?,
             Event::TurnEnded(end) => {
                 let turn = of_turn()?.clone();
                 self.turn_ended(session, &turn, end)?;
@@ -114,7 +117,9 @@ impl Checker {
                 let turn = of_turn()?.clone();
                 self.message(session, &turn, message)?;
             }
-            Event::MessageRetracted { message, tool_calls } => seen.retracted(message, tool_calls)?,
+            Event::MessageRetracted { message, tool_calls } => {
+                seen.retracted(message, tool_calls, reloading)?
+            }
             Event::ToolCall(update) => seen.tool_call(of_turn()?, update)?,
             Event::ApprovalRequested(approval) => seen.asked(of_turn()?, approval)?,
             Event::ApprovalResolved {
@@ -142,7 +147,7 @@ impl Checker {
             Event::Transition { .. } => {
                 let known = seen.turns.entry(of_turn()?.clone()).or_default();
                 known.transitions += 1;
-                if known.transitions > self.max_steps {
+                if known.transitions > self.max_steps + CONTINUES {
                     return Err(format!("I13: {} steps of {}", known.transitions, self.max_steps));
                 }
             }
@@ -519,12 +524,18 @@ impl Seen {
         Ok(())
     }
 
-    fn retracted(&mut self, id: &crate::domain::MessageId, tools: &[ToolCallId]) -> Verdictless {
+    fn retracted(
+        &mut self,
+        id: &crate::domain::MessageId,
+        tools: &[ToolCallId],
+        reloading: bool,
+    ) -> Verdictless {
         let shown = self.messages.entry(id.clone()).or_default();
         if shown.over.replace(Over::Retracted).is_some() {
             return Err(format!("I5: {id} is retracted after its end"));
         }
-        match shown.tools == tools {
+        // A crash between the commit and the client takes the deltas before it along.
+        match shown.tools == tools || reloading && tools.starts_with(&shown.tools) {
             true => Ok(()),
             false => Err(format!(
                 "{id} is retracted with the calls {tools:?}, shown were {:?}",
@@ -537,7 +548,7 @@ impl Seen {
 /// What the coverage table counts.
 fn met(event: &Event) -> Option<String> {
     match event {
-        Event::TurnStarted { resumes: Some(_) } => Some("turn resumed".to_owned()),
+        Event::TurnStarted { resumes: Some(_), .. } => Some("turn resumed".to_owned()),
         Event::Message(message) if message.incomplete => Some("message cut".to_owned()),
         Event::MessageRetracted { .. } => Some("message retracted".to_owned()),
         Event::ToolCall(update) if update.status.is_final() => Some(format!("call {:?}", update.status)),

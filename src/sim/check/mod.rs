@@ -40,6 +40,8 @@ pub(super) struct Checker {
     /// The server was asked to end.
     ending: bool,
     sessions: BTreeMap<SessionId, Seen>,
+    /// Sessions in which the model has paused: its messages may follow each other.
+    paused: BTreeSet<SessionId>,
     /// Whose deletion was asked for and not answered yet.
     deleting: BTreeSet<SessionId>,
     typed: BTreeMap<u64, Typed>,
@@ -78,6 +80,7 @@ impl Checker {
             in_hand: BTreeMap::new(),
             reloading: false,
             crashed_at: 0,
+            paused: BTreeSet::new(),
             max_steps: knobs.max_steps,
             approvals_time_out: knobs.approval_timeout.is_some(),
             turns: 0,

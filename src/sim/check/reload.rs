@@ -299,7 +299,7 @@ impl Seen {
         if let Some(turn) = &stored.turn {
             let known = self.turns.entry(turn.clone()).or_default();
             match &stored.event {
-                Event::TurnStarted { resumes } => known.resumes = resumes.is_some(),
+                Event::TurnStarted { resumes, .. } => known.resumes = resumes.is_some(),
                 Event::TurnEnded(_) => known.ended = true,
                 Event::Transition { .. } => known.transitions += 1,
                 Event::Usage { step, .. } => known.usage += *step,

@@ -316,7 +316,8 @@ pub(crate) fn event() -> BoxedStrategy<Event> {
     let statuses = [PlanStatus::Pending, PlanStatus::InProgress, PlanStatus::Completed];
     let item = (text(), select(statuses.to_vec())).prop_map(|(text, status)| PlanItem { text, status });
     prop_oneof![
-        of(id()).prop_map(|resumes| Event::TurnStarted { resumes }),
+        (select(vec![Asker::Prompt, Asker::Resume]), of(id()))
+            .prop_map(|(by, resumes)| Event::TurnStarted { by, resumes }),
         turn_end().prop_map(Event::TurnEnded),
         message().prop_map(|message| Event::Message(Arc::new(message))),
         (id(), vec(id(), 0..3))

@@ -12,7 +12,7 @@ use super::parts::{
 };
 use super::words::Word;
 use crate::domain::{
-    ContinueReason, Event, Mode, PlanItem, PlanStatus, Settler, TerminalReason, ToolCallStatus,
+    Asker, ContinueReason, Event, Mode, PlanItem, PlanStatus, Settler, TerminalReason, ToolCallStatus,
     ToolCallUpdate, Transition, TurnEnd, TurnState,
 };
 
@@ -22,9 +22,10 @@ pub(in crate::store) const TURN_ENDED: &str = "turn_ended";
 /// The row of an event: its kind and its JSON. None for a delta, which is never stored.
 pub(in crate::store) fn encode(event: &Event) -> Result<Option<(&'static str, String)>, RecordError> {
     let (kind, json) = match event {
-        Event::TurnStarted { resumes } => (
+        Event::TurnStarted { by, resumes } => (
             "turn_started",
             json(&TurnStartedRecord {
+                by: Some(Word(*by)),
                 resumes: resumes.as_ref().map(ToString::to_string),
             })?,
         ),
@@ -147,8 +148,13 @@ pub(in crate::store) fn encode(event: &Event) -> Result<Option<(&'static str, St
 pub(in crate::store) fn decode(kind: &str, text: &str) -> Result<Event, RecordError> {
     Ok(match kind {
         "turn_started" => {
-            let TurnStartedRecord { resumes } = parse(text)?;
+            let TurnStartedRecord { by, resumes } = parse(text)?;
+            let told = match resumes {
+                Some(_) => Asker::Resume,
+                None => Asker::Prompt,
+            };
             Event::TurnStarted {
+                by: by.map_or(told, |Word(by)| by),
                 resumes: resumes.map(Into::into),
             }
         }
@@ -226,6 +232,9 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, RecordError> {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct TurnStartedRecord {
+    /// Absent in records of the first days, which had nothing but `resumes` to tell it by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<Word<Asker>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     resumes: Option<String>,
 }

@@ -229,9 +229,13 @@ fn decision() -> Decision {
 fn samples() -> Vec<Event> {
     vec![
         Event::TurnStarted {
+            by: Asker::Resume,
             resumes: Some("turn_0".into()),
         },
-        Event::TurnStarted { resumes: None },
+        Event::TurnStarted {
+            by: Asker::Prompt,
+            resumes: None,
+        },
         Event::TurnEnded(TurnEnd {
             reason: TerminalReason::ModelError,
             state: TurnState::Failed,
@@ -351,4 +355,19 @@ fn pending_samples() -> Vec<Pending> {
             at_ms: 8,
         }),
     ]
+}
+
+#[test]
+fn a_turn_of_the_first_days_tells_by_what_it_resumes_who_asked() {
+    for (json, asker) in [
+        ("{}", Asker::Prompt),
+        (r#"{"resumes":"turn_0"}"#, Asker::Resume),
+        (r#"{"by":"prompt"}"#, Asker::Prompt),
+    ] {
+        let Ok(Event::TurnStarted { by, .. }) = decode("turn_started", json) else {
+            panic!("{json}");
+        };
+        assert_eq!(by, asker, "{json}");
+    }
+    assert!(decode("turn_started", r#"{"by":"nobody"}"#).is_err());
 }

@@ -4,7 +4,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::domain::{
-    ContinueReason, DecisionKind, ErrorClass, ErrorCode, Mode, PlanStatus, ReferenceKind, Risk, Role,
+    Asker, ContinueReason, DecisionKind, ErrorClass, ErrorCode, Mode, PlanStatus, ReferenceKind, Risk, Role,
     Settler, TerminalReason, ToolCallStatus, TurnState,
 };
 
@@ -65,6 +65,7 @@ macro_rules! named {
 
 named!(Mode, ErrorCode, TerminalReason, ContinueReason, TurnState);
 
+words!(Asker { Prompt = "prompt", Resume = "resume" });
 words!(Role { User = "user", Assistant = "assistant", Tool = "tool" });
 words!(ReferenceKind { File = "file", Selection = "selection", Diagnostic = "diagnostic" });
 words!(Risk { Low = "low", Medium = "medium", High = "high" });

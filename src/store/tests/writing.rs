@@ -124,7 +124,10 @@ async fn events_keep_the_sessions_row() {
         cache_write: 4,
     };
     let events = [
-        Event::TurnStarted { resumes: None },
+        Event::TurnStarted {
+            by: Asker::Prompt,
+            resumes: None,
+        },
         Event::SessionUpdated {
             title: Some("first".into()),
             mode: Some(Mode::Full),

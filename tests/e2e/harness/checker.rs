@@ -5,7 +5,8 @@ use std::collections::{HashMap, HashSet};
 use agentls::protocol::table::{self, Kind};
 use agentls::protocol::{
     LoadSessionResult, MAX_NOTIFICATION, MessageBlock, MessageNotification, PromptResult, Role,
-    ServerNotification, TerminalReason, ToolCallNotification, ToolCallStatus, TurnEndedNotification,
+    ServerNotification, TerminalReason, ToolCallNotification, ToolCallStatus, TurnAsker,
+    TurnEndedNotification,
 };
 use serde_json::Value;
 
@@ -299,7 +300,17 @@ impl View {
             }
         }
         match typed {
-            ServerNotification::TurnStarted(_) => {
+            ServerNotification::TurnStarted(started) => {
+                let by = match started.resumes {
+                    Some(_) => TurnAsker::Resume,
+                    None => TurnAsker::Prompt,
+                };
+                if started.by != Some(by) {
+                    wrong.push(format!(
+                        "a turn by {:?} that resumes {:?}",
+                        started.by, started.resumes
+                    ));
+                }
                 if let Some(running) = &self.running {
                     wrong.push(format!("a turn begins while {running} runs"));
                 }
@@ -531,7 +542,7 @@ mod tests {
     }
 
     fn start(seq: u64) -> (&'static str, Value) {
-        ("agent/turnStarted", event(seq, json!({})))
+        ("agent/turnStarted", event(seq, json!({"by": "prompt"})))
     }
 
     fn delta(message: &str, offset: u64, text: &str) -> (&'static str, Value) {
@@ -616,7 +627,10 @@ mod tests {
             ),
             (vec![("agent/unknown", json!({}))], "unknown notification"),
             (
-                vec![("agent/turnStarted", event(1, json!({"extra": 1}))), end(2)],
+                vec![
+                    ("agent/turnStarted", event(1, json!({"by": "prompt", "extra": 1}))),
+                    end(2),
+                ],
                 "more than its type",
             ),
             (vec![("agent/turnStarted", json!({}))], "does not parse"),

@@ -125,7 +125,7 @@ output = 15.0
 cache_read = 0.3
 cache_write = 3.75
 context_window = 200000
-max_output_tokens = 32000
+max_output_tokens = 64000
 
 [agent.default]
 provider = "mock"

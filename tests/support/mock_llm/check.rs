@@ -15,8 +15,8 @@ pub(super) struct Prefix {
     pub(super) messages: Vec<String>,
 }
 
-/// All that is wrong with a request, in words.
-pub(super) fn request(api: Api, body: &[u8]) -> (Value, Vec<String>) {
+/// All that is wrong with a request, in words. `paused`: the answer before it paused the turn.
+pub(super) fn request(api: Api, body: &[u8], paused: bool) -> (Value, Vec<String>) {
     let value: Value = match serde_json::from_slice(body) {
         Ok(value) => value,
         Err(error) => return (Value::Null, vec![format!("the body is not JSON: {error}")]),
@@ -36,13 +36,13 @@ pub(super) fn request(api: Api, body: &[u8]) -> (Value, Vec<String>) {
         return (value, wrong);
     };
     match api {
-        Api::Anthropic => anthropic(&value, messages, &mut wrong),
+        Api::Anthropic => anthropic(&value, messages, paused, &mut wrong),
         Api::OpenAi => openai(&value, messages, &mut wrong),
     }
     (value, wrong)
 }
 
-fn anthropic(body: &Value, messages: &[Value], wrong: &mut Vec<String>) {
+fn anthropic(body: &Value, messages: &[Value], paused: bool, wrong: &mut Vec<String>) {
     let limit = body["max_tokens"].as_u64().unwrap_or(0);
     if limit == 0 {
         wrong.push("max_tokens is missing".to_owned());
@@ -62,7 +62,8 @@ fn anthropic(body: &Value, messages: &[Value], wrong: &mut Vec<String>) {
         |tool| (&tool["name"], &tool["input_schema"]),
         wrong,
     );
-    if messages[0]["role"] != "user" || messages[messages.len() - 1]["role"] != "user" {
+    let last = &messages[messages.len() - 1]["role"];
+    if messages[0]["role"] != "user" || !(*last == "user" || paused && *last == "assistant") {
         wrong.push("the first and the last message must be the user's".to_owned());
     }
     let mut owed: Vec<String> = Vec::new();

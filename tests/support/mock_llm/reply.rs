@@ -104,7 +104,7 @@ pub struct Reply {
     piece: Option<usize>,
     tokens: Tokens,
     cost: Option<f64>,
-    stop: Option<String>,
+    pub(super) stop: Option<String>,
     cut_after: Option<(usize, Cut)>,
     no_stop: bool,
 }

@@ -636,8 +636,14 @@ M.server_notifications = {
 ---@field sessionId string The session it belongs to.
 ---@field seq integer Its number in the session: from 1, no gap, no repeat.
 ---@field at integer When it happened, in ms since the Unix epoch.
+---@field by? agentls.TurnAsker By what it was asked for; absent from servers that do not tell.
 ---@field resumes? string The turn that it goes on with, after `agent/resumeTurn`.
 ---@field turnId? string The turn that caused it; absent when none did.
+
+---By what a turn was asked for. Later versions may know more words.
+---@alias agentls.TurnAsker
+---| "prompt" # `agent/prompt`.
+---| "resume" # `agent/resumeTurn`.
 
 ---Params of `agent/turnEnded`.
 ---@class (exact) agentls.TurnEndedNotification
@@ -994,7 +1000,7 @@ M.server_notifications = {
 ---`initializationOptions` of `initialize`: settings as in the configuration file, over the files'
 ---ones, and what only the editor knows.
 ---@class (exact) agentls.InitializationOptions
----@field trusted? boolean Whether the editor trusts its workspace folders; absent: as was last said with `agent/setTrust`.
+---@field trusted? boolean Whether the editor trusts its workspace folders. What was said of a folder with `agent/setTrust` goes before this; of other folders than the workspace's it says nothing.
 ---@field [string] any
 
 return M

@@ -1,0 +1,141 @@
+//! How far a turn is, and what it has changed about its requests: pure, no I/O.
+
+use super::ResolvedModel;
+use super::step::Used;
+use super::transition::Progress;
+
+/// The output limit of a first request (R-LOOP-1).
+const SMALL_OUTPUT: u32 = 8_000;
+
+/// The output limit after a truncated answer, and with reasoning on.
+const LARGE_OUTPUT: u32 = 64_000;
+
+/// Of the window this much stays free beside the estimate and the answer.
+const SPARE: u64 = 1_000;
+
+/// Of a token target this much, in percent, is enough.
+const TARGET_PERCENT: u64 = 90;
+
+/// A turn on its way.
+pub(super) struct Course {
+    /// Who is asked.
+    pub(super) model: ResolvedModel,
+    /// What was decided so far.
+    pub(super) progress: Progress,
+    /// What was used so far.
+    pub(super) used: Used,
+    /// The output limit of the next request.
+    pub(super) max_output: u32,
+    /// Tokens that the last request took, as the provider counted them.
+    pub(super) context: u64,
+}
+
+impl Course {
+    pub(super) fn new(model: ResolvedModel) -> Self {
+        let wanted = match model.effort {
+            Some(_) => LARGE_OUTPUT,
+            None => SMALL_OUTPUT,
+        };
+        Self {
+            max_output: wanted.min(model.info.max_output),
+            model,
+            progress: Progress::default(),
+            used: Used::default(),
+            context: 0,
+        }
+    }
+
+    /// The output limit that a truncated answer may be asked for again with; none if there is no room for more.
+    /// `escalations`: one step to the large limit, or several to twice the last.
+    pub(super) fn larger_output(&self, escalations: u32) -> Option<u32> {
+        let wanted = match escalations {
+            0 | 1 => LARGE_OUTPUT,
+            _ => self.max_output.saturating_mul(2),
+        };
+        let room = self.model.info.window.saturating_sub(self.context + SPARE);
+        let limit = wanted
+            .min(self.model.info.max_output)
+            .min(u32::try_from(room).unwrap_or(u32::MAX));
+        (limit > self.max_output).then_some(limit)
+    }
+
+    /// Asks with the larger limit from now on.
+    pub(super) fn escalate(&mut self, escalations: u32) {
+        if let Some(limit) = self.larger_output(escalations) {
+            self.max_output = limit;
+        }
+    }
+
+    /// How much of the token target is used, in percent, while that is not enough.
+    pub(super) fn target_used(&self, target: Option<u64>) -> Option<u64> {
+        let target = target.filter(|target| *target > 0)?;
+        let percent = self.used.usage.output.saturating_mul(100) / target;
+        (percent < TARGET_PERCENT).then_some(percent)
+    }
+}
+
+/// Asks for the rest of an answer that was cut.
+pub(super) fn recovery_prompt() -> String {
+    "Your answer was cut off at the output limit. Go on exactly where it stopped, in the middle of the thought, \
+     without an apology and without a recap. Do what is left in smaller pieces."
+        .to_owned()
+}
+
+/// Asks to keep working on.
+pub(super) fn target_prompt(percent: u64) -> String {
+    format!(
+        "{percent} % of the token target for this task is used. Keep working: go deeper, check your work, do what is \
+         still missing. Do not summarise yet."
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::turn::tests::model;
+
+    #[test]
+    fn the_limit_grows_as_far_as_model_and_window_allow() {
+        // (cap, window, context, escalations, first, then)
+        let cases = [
+            (128_000, 200_000, 10_000, 1, 8_000, Some(64_000)),
+            (32_000, 200_000, 10_000, 1, 8_000, Some(32_000)),
+            (8_000, 200_000, 10_000, 1, 8_000, None),
+            (4_096, 200_000, 10_000, 1, 4_096, None),
+            (128_000, 200_000, 180_000, 1, 8_000, Some(19_000)),
+            (128_000, 200_000, 191_500, 1, 8_000, None),
+            (128_000, 200_000, 199_999, 1, 8_000, None),
+            (128_000, 200_000, 10_000, 3, 8_000, Some(16_000)),
+        ];
+        for (cap, window, context, escalations, first, then) in cases {
+            let mut course = Course::new(model(window, cap));
+            assert_eq!(course.max_output, first);
+            course.context = context;
+            assert_eq!(
+                course.larger_output(escalations),
+                then,
+                "{cap} {window} {context}"
+            );
+        }
+    }
+
+    #[test]
+    fn with_reasoning_the_large_limit_comes_first() {
+        let mut thinking = model(200_000, 128_000);
+        thinking.effort = Some(crate::provider::Effort::High);
+        let course = Course::new(thinking);
+        assert_eq!(course.max_output, 64_000);
+        assert_eq!(course.larger_output(1), None);
+    }
+
+    #[test]
+    fn a_target_counts_output_in_percent() {
+        let mut course = Course::new(model(200_000, 8_000));
+        for (output, used) in [(0, Some(0)), (449, Some(89)), (450, None), (9_999, None)] {
+            course.used.usage.output = output;
+            assert_eq!(course.target_used(Some(500)), used);
+        }
+        assert_eq!(course.target_used(None), None);
+        assert_eq!(course.target_used(Some(0)), None);
+    }
+}

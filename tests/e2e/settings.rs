@@ -1,0 +1,379 @@
+//! Settings while the server runs: trust, the editor's options and what it says later, workspace folders, and
+//! what the status tells of them (R-CONF, R-SEC, R-WIRE).
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, Options, World};
+use crate::mock_llm::{Gate, Reply};
+
+/// A server whose client gave these `initializationOptions`.
+fn start(world: &World, options: Value) -> Client {
+    let client = world.launch(Options::default());
+    let mut params = client.initialize_params(None);
+    params["initializationOptions"] = options;
+    let _: Value = client.call("initialize", params);
+    client.initialized();
+    client
+}
+
+/// A folder whose own settings are loose: only where it is trusted do they hold.
+fn loose(folder: &Path) {
+    std::fs::create_dir_all(folder.join(".agentls")).unwrap();
+    std::fs::write(
+        folder.join(".agentls/config.toml"),
+        "[agent.default]\nmode = \"full\"\n",
+    )
+    .unwrap();
+}
+
+/// The mode of a new session there.
+fn mode(client: &Client, cwd: &Path) -> String {
+    let made: Value = client.call("agent/newSession", json!({"cwd": cwd}));
+    made["mode"].as_str().unwrap().to_owned()
+}
+
+fn set_trust(client: &Client, folder: impl Into<Value>, trusted: bool) {
+    let params = json!({"folder": folder.into(), "trusted": trusted});
+    let _: Value = client.call("agent/setTrust", params);
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// The next status of which this is true.
+fn status(client: &Client, is: impl Fn(&Value) -> bool) -> Value {
+    client
+        .next_where("", "agent/status", |note| is(&note.params))
+        .params
+        .clone()
+}
+
+fn warnings(status: &Value) -> Vec<String> {
+    let warnings = status["warnings"].as_array().cloned().unwrap_or_default();
+    warnings
+        .iter()
+        .map(|warning| format!("{}: {}", warning["code"].as_str().unwrap(), warning["message"]))
+        .collect()
+}
+
+#[test]
+fn the_option_trusts_workspace_folders_only_and_a_person_has_the_last_word() {
+    let world = World::new();
+    let (own, foreign) = (world.workspace(), world.path("foreign"));
+    loose(&own);
+    loose(&foreign);
+    let client = start(&world, json!({"trusted": true}));
+    assert_eq!(mode(&client, &own), "full");
+    assert_eq!(mode(&client, &foreign), "ask", "no workspace folder");
+    set_trust(&client, shown(&own), false);
+    set_trust(&client, shown(&foreign), true);
+    for _ in 0..2 {
+        assert_eq!(mode(&client, &own), "ask");
+        assert_eq!(mode(&client, &foreign), "full");
+    }
+    drop(client);
+    for option in [json!({"trusted": true}), json!({"trusted": false}), json!({})] {
+        let client = start(&world, option.clone());
+        assert_eq!(mode(&client, &own), "ask", "{option}");
+        assert_eq!(mode(&client, &foreign), "full", "{option}");
+    }
+}
+
+#[test]
+fn the_option_says_nothing_of_a_stored_session_elsewhere() {
+    let world = World::new();
+    let foreign = world.path("foreign");
+    loose(&foreign);
+    let client = world.start();
+    let session = client.session_with(json!({"cwd": foreign}));
+    client.ask(&session, "hello");
+    drop(client);
+    let client = start(&world, json!({"trusted": true}));
+    client.load(&session);
+    assert_eq!(mode(&client, &foreign), "ask");
+}
+
+#[test]
+fn a_folder_is_the_same_however_it_is_spelled() {
+    let world = World::new();
+    let own = world.workspace();
+    loose(&own);
+    let link = world.path("link");
+    std::os::unix::fs::symlink(&own, &link).unwrap();
+    let spellings = [
+        format!("file://{}/", own.display()),
+        format!("{}/", own.display()),
+        format!("{}/./x/..", own.display()),
+        format!("file://{}", link.display()),
+    ];
+    std::fs::create_dir(own.join("x")).unwrap();
+    let mut trusted = false;
+    for spelled in &spellings {
+        trusted = !trusted;
+        let client = world.start();
+        set_trust(&client, spelled.as_str(), trusted);
+        drop(client);
+        let client = world.start();
+        let wanted = if trusted { "full" } else { "ask" };
+        assert_eq!(mode(&client, &own), wanted, "{spelled}");
+        for other in &spellings {
+            let made: Value = client.call("agent/newSession", json!({"cwd": other}));
+            assert_eq!(made["mode"], wanted, "{spelled}, {other}");
+        }
+    }
+    // Sessions and grants too.
+    let client = world.start();
+    let session = client.session_with(json!({"cwd": link, "mode": "ask"}));
+    world
+        .mock()
+        .push(Reply::tool("write_file", json!({"path": "a", "content": "x"})));
+    let id = client.prompt(&session, "do it");
+    client.decide(&client.asked(&session), "allowAlways");
+    client.done(&id);
+    for cwd in &spellings {
+        let listed: Value = client.call("agent/listSessions", json!({"cwd": cwd}));
+        assert_eq!(listed["sessions"][0]["sessionId"], session, "{cwd}");
+    }
+    let grants: Value = client.call("agent/listGrants", json!({}));
+    assert_eq!(grants["grants"].as_array().unwrap().len(), 1, "{grants}");
+}
+
+#[test]
+fn trust_holds_in_a_session_from_its_next_turn_on() {
+    let world = World::new();
+    world.write(".agentls/config.toml", "[approvals]\nallow = [\"bash(echo*)\"]\n");
+    let client = world.start();
+    let session = client.session();
+    let call = || Reply::tool("bash", json!({"command": "echo hello"}));
+    for trusted in [false, true, false] {
+        set_trust(&client, shown(&world.workspace()), trusted);
+        world.mock().push(call());
+        let before = client.all(&session, "agent/approvalRequested").len();
+        let id = client.prompt(&session, "run it");
+        if !trusted {
+            client.decide(&client.asked(&session), "allow");
+        }
+        client.done(&id);
+        let asked = client.all(&session, "agent/approvalRequested").len() - before;
+        assert_eq!(asked, usize::from(!trusted), "trusted: {trusted}");
+    }
+}
+
+#[test]
+fn later_settings_lie_over_the_options_and_lose_none_of_them() {
+    let world = World::new();
+    let options = json!({
+        "agent": {"default": {"mode": "plan", "max_iterations": 7}},
+        "approvals": {"deny": ["bash"]},
+    });
+    let client = start(&world, options);
+    let session = client.session_with(json!({"mode": "full"}));
+    let say = |settings: Value| {
+        client.notify("workspace/didChangeConfiguration", json!({"settings": settings}));
+    };
+    let bash_is_denied = || {
+        world
+            .mock()
+            .push(Reply::tool("bash", json!({"command": "touch ran"})));
+        let ended = client.ask(&session, "run it");
+        let ran = world.workspace().join("ran");
+        let denied = !ran.exists();
+        let _ = std::fs::remove_file(ran);
+        (denied, json!(ended.reason))
+    };
+    assert_eq!(mode(&client, &world.workspace()), "plan");
+    assert_eq!(bash_is_denied(), (true, json!("completed")));
+    // An unrelated change.
+    say(json!({"agentls": {"agent": {"default": {"max_iterations": 1}}}}));
+    assert_eq!(mode(&client, &world.workspace()), "plan");
+    assert_eq!(bash_is_denied(), (true, json!("max_turns")));
+    // Nothing of ours, or nothing at all: as before.
+    for nothing in [json!({"other": 1}), json!([]), Value::Null] {
+        say(nothing);
+        assert_eq!(bash_is_denied(), (true, json!("max_turns")));
+    }
+    // The editor's settings are sent whole: what is not there any more does not hold any more.
+    for empty in [json!({}), json!([]), Value::Null] {
+        say(json!({"agentls": empty}));
+        assert_eq!(mode(&client, &world.workspace()), "plan");
+        assert_eq!(bash_is_denied(), (true, json!("completed")), "{empty}");
+    }
+    say(json!({"agentls": {"agent": {"default": {"mode": "autoEdit"}}}}));
+    assert_eq!(mode(&client, &world.workspace()), "autoEdit");
+    // A null takes an option away.
+    say(json!({"agentls": {"agent": {"default": {"mode": null}}, "approvals": {"deny": null}}}));
+    assert_eq!(mode(&client, &world.workspace()), "ask");
+    assert_eq!(bash_is_denied(), (false, json!("completed")));
+}
+
+#[test]
+fn odd_options_refuse_no_handshake_and_the_rest_of_them_is_read() {
+    let world = World::new();
+    let rest = json!({"default": {"mode": "plan"}});
+    for (options, told) in [
+        (json!([]), false),
+        (json!(""), false),
+        (json!(7), false),
+        (Value::Null, false),
+        (json!([1, 2]), false),
+        (json!({"trusted": null, "agent": rest}), false),
+        (json!({"trusted": "yes", "agent": rest}), true),
+        (
+            json!({"trusted": [shown(&world.workspace())], "agent": rest}),
+            true,
+        ),
+        (json!({"trusted": {}, "agent": rest, "approvals": 7}), true),
+        (
+            json!({"agent": {"default": {"mode": "plan", "max_iterations": "many"}}}),
+            true,
+        ),
+    ] {
+        let client = start(&world, options.clone());
+        let wanted = if options.is_object() { "plan" } else { "ask" };
+        assert_eq!(mode(&client, &world.workspace()), wanted, "{options}");
+        let standing = warnings(&status(&client, |_| true));
+        let all_ours = standing
+            .iter()
+            .all(|line| line.starts_with("config: \"initializationOptions"));
+        assert!(all_ours && standing.is_empty() != told, "{options}: {standing:?}");
+    }
+}
+
+#[test]
+fn workspace_folders_come_and_go_with_their_trust_and_their_files() {
+    let world = World::new();
+    let second = world.path("second");
+    loose(&second);
+    let client = start(&world, json!({"trusted": true}));
+    let session = client.session_with(json!({"mode": "autoEdit"}));
+    let change = |added: bool| {
+        // As some editors write a folder.
+        let folder = json!([{"uri": format!("file://{}/", second.display()), "name": "second"}]);
+        let (added, removed) = if added {
+            (folder, json!([]))
+        } else {
+            (json!([]), folder)
+        };
+        let event = json!({"added": added, "removed": removed});
+        client.notify("workspace/didChangeWorkspaceFolders", json!({"event": event}));
+    };
+    for inside in [false, true, false] {
+        if inside || world.requests() > 0 {
+            change(inside);
+        }
+        let wanted = if inside { "full" } else { "ask" };
+        assert_eq!(mode(&client, &second), wanted);
+        let path = shown(&second.join("file"));
+        world.mock().push(Reply::tool(
+            "write_file",
+            json!({"path": path, "content": wanted}),
+        ));
+        let before = client.all(&session, "agent/approvalRequested").len();
+        let id = client.prompt(&session, "write");
+        if !inside {
+            client.decide(&client.asked(&session), "allow");
+        }
+        client.done(&id);
+        assert_eq!(std::fs::read_to_string(second.join("file")).unwrap(), wanted);
+        let asked = client.all(&session, "agent/approvalRequested").len() - before;
+        assert_eq!(asked, usize::from(!inside), "inside: {inside}");
+        std::fs::remove_file(second.join("file")).unwrap();
+    }
+    // The model is told of the folders, before all else.
+    let failures = world.mock().take_failures();
+    assert!(
+        failures
+            .iter()
+            .all(|failure| failure.contains("prompt cache misses")),
+        "{failures:?}"
+    );
+    assert!(!failures.is_empty());
+}
+
+#[test]
+fn the_status_is_told_at_first_and_whenever_it_changes() {
+    let world = World::new();
+    let client = world.start();
+    let first = status(&client, |_| true);
+    assert_eq!(
+        first,
+        json!({"state": "idle", "runningTurns": 0, "openApprovals": 0})
+    );
+    let gate = Gate::new();
+    world.mock().push(Reply::text("thinking").gate(&gate));
+    world.mock().push(Reply::tool("bash", json!({"command": "true"})));
+    let (one, two) = (client.session(), client.session());
+    let first = client.prompt(&one, "hello");
+    world.at(&gate);
+    let second = client.prompt(&two, "run it");
+    let asked = client.asked(&two);
+    let busy = status(&client, |status| status["openApprovals"] == 1);
+    assert_eq!(
+        (&busy["state"], &busy["runningTurns"]),
+        (&json!("busy"), &json!(2))
+    );
+    client.decide(&asked, "allow");
+    client.done(&second);
+    gate.release();
+    client.done(&first);
+    let idle = status(&client, |status| status["state"] == "idle");
+    assert_eq!(idle["runningTurns"], 0);
+}
+
+#[test]
+fn what_is_wrong_in_the_configuration_stands_in_the_status_until_it_is_mended() {
+    let world = World::new();
+    loose(&world.workspace());
+    world.write(".agentls/config.local.toml", "[agent.default]\nmodle = \"x\"\n");
+    let client = world.start();
+    let standing = warnings(&status(&client, |_| true));
+    assert_eq!(standing.len(), 2, "{standing:?}");
+    let of = |what: &str| {
+        standing
+            .iter()
+            .any(|line| line.starts_with("config: ") && line.contains(what))
+    };
+    assert!(of("modle") && of("is not trusted"), "{standing:?}");
+    let told = client.all("", "agent/warning").len();
+    assert_eq!(told, 2);
+    // Trust settles one of them.
+    set_trust(&client, shown(&world.workspace()), true);
+    let standing = warnings(&status(&client, |status| warnings(status).len() == 1));
+    assert!(standing[0].contains("modle"), "{standing:?}");
+    // A turn changes nothing of it.
+    let session = client.session();
+    client.ask(&session, "hello");
+    let idle = status(&client, |status| {
+        status["state"] == "idle" && !warnings(status).is_empty()
+    });
+    assert_eq!(warnings(&idle), standing);
+    std::fs::remove_file(world.workspace().join(".agentls/config.local.toml")).unwrap();
+    let reloaded: Value = client.call("agent/reloadConfig", json!({}));
+    assert_eq!(reloaded["problems"], json!([]));
+    assert_eq!(
+        warnings(&status(&client, |status| warnings(status).is_empty())),
+        [""; 0]
+    );
+}
+
+#[test]
+fn a_failing_disk_stands_in_the_status_until_it_works_again() {
+    let world = World::new();
+    let database = world.data().join("store.db");
+    std::fs::create_dir_all(&database).unwrap();
+    let client = world.start();
+    assert_eq!(warnings(&status(&client, |_| true)), [""; 0], "nobody knows yet");
+    let session = client.session();
+    assert_eq!(client.ask(&session, "hello").text, "ok");
+    let failing = warnings(&status(&client, |status| !warnings(status).is_empty()));
+    assert!(
+        failing[0].starts_with("store: ") && failing[0].contains("kept in memory"),
+        "{failing:?}"
+    );
+    std::fs::remove_dir(&database).unwrap();
+    status(&client, |status| warnings(status).is_empty());
+    assert_eq!(client.ask(&session, "again").text, "ok");
+}
