@@ -22,6 +22,7 @@ mod flood;
 mod kills;
 mod lifecycle;
 mod prompt;
+mod reasoning;
 mod retry;
 mod sessions;
 mod settings;
