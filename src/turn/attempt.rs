@@ -128,7 +128,7 @@ fn answered(accumulator: Accumulator, stop: StopReason, model: &ResolvedModel) -
     Attempt::Answered(Box::new(Answered {
         shown: shown(&accumulator),
         overlong: accumulator.is_full(),
-        answer: accumulator.finish(cut),
+        answer: accumulator.finish(cut, &model.provider.origin(&model.model)),
         stop,
         usage,
         cost,

@@ -126,10 +126,17 @@ fn reference() -> impl Strategy<Value = Reference> {
     })
 }
 
+fn signature() -> impl Strategy<Value = Signature> {
+    (text(), of(text())).prop_map(|(value, origin)| Signature {
+        value,
+        origin: origin.map(Into::into),
+    })
+}
+
 fn block() -> impl Strategy<Value = Block> {
     prop_oneof![
         text().prop_map(Block::Text),
-        (text(), of(text()), any::<bool>()).prop_map(|(text, signature, redacted)| Block::Reasoning {
+        (text(), of(signature()), any::<bool>()).prop_map(|(text, signature, redacted)| Block::Reasoning {
             text,
             signature,
             redacted

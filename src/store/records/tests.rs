@@ -172,7 +172,10 @@ fn blocks() -> Vec<Block> {
         Block::Text("hi".into()),
         Block::Reasoning {
             text: "hm".into(),
-            signature: Some("s".into()),
+            signature: Some(Signature {
+                value: "s".into(),
+                origin: Some("api.example/m".into()),
+            }),
             redacted: true,
         },
         Block::ToolUse {
