@@ -183,13 +183,19 @@ fn a_cancel_keeps_what_a_chatty_command_said_and_goes_by_its_stages() {
             client.stop_reading();
             held_up(&world, "count");
         }
+        let count = world.read("count");
         client.cancel(&session);
+        // The cancel is known when what comes after it is answered, or when the output is taken again.
+        match reads {
+            true => drop(client.call::<serde_json::Value>("agent/metrics", json!({"sessionId": session}))),
+            false => world.until(|| world.read("count") != count),
+        }
         if on_cancel == "finish" {
             world.write("stop", "");
         }
         if !reads {
             // It takes effect although nobody reads.
-            client.wait_until_alone();
+            world.until(|| client.processes() == 1);
             client.read_on();
         }
         assert_eq!(json!(client.done(&id).reason), "aborted_tools", "{name}");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::client::Client;
+use super::{PATIENCE, now};
 use crate::mock_llm::{Gate, MockLlm, Progress, Seen};
 
 /// Pieces of the configuration file that a test adds.
@@ -200,6 +201,15 @@ filter = "debug"
     /// Reads a file of the workspace; none if it is not there.
     pub fn read(&self, name: &str) -> Option<String> {
         std::fs::read_to_string(self.workspace().join(name)).ok()
+    }
+
+    /// Waits until something is so that can only be seen by looking.
+    pub fn until(&self, so: impl Fn() -> bool) {
+        let deadline = now() + PATIENCE;
+        while !so() {
+            assert!(now() < deadline, "it does not come about");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
     }
 
     /// The URI of a file of the workspace.
