@@ -55,6 +55,7 @@ impl Actor {
             workspace,
             cwd: self.info.cwd.clone(),
             keep: self.keep(),
+            redactor: self.house.redactor.clone(),
             system: profile.system.clone(),
             limits: profile.limits,
             tool_timeouts: profile.tool_timeouts.clone(),

@@ -116,6 +116,7 @@ impl Desk {
             profiles: Arc::new(Fixed { model, mode }),
             slots: Arc::new(CallSlots::default()),
             tools: Arc::new(Registry::new(tools)),
+            redactor: crate::config::Redactor::default(),
             totals: Arc::new(Totals::default()),
             pool: Pool::new(1 << 20),
             client_name: Arc::new(|| "test".to_owned()),

@@ -67,7 +67,7 @@ impl World {
             .chars()
             .filter(char::is_ascii_alphanumeric)
             .collect();
-        let secrets = ["env", "header", "config"]
+        let secrets = ["env", "header", "config", "tool"]
             .map(|place| format!("sk-canary-{place}-{unique}"))
             .to_vec();
         let world = Self {
@@ -97,7 +97,7 @@ impl World {
 
     fn usual(&self, config: &Config) -> String {
         let mock = &self.inner.mock;
-        let [_, header, key] = &self.inner.secrets[..] else {
+        let [_, header, key, printed] = &self.inner.secrets[..] else {
             unreachable!()
         };
         format!(
@@ -119,6 +119,12 @@ api_key = "{key}"
 model = "other-model"
 initial_backoff_ms = 20
 max_backoff_ms = 50
+
+[provider.printed]
+kind = "openai"
+base_url = "{openai}"
+api_key = "{printed}"
+model = "other-model"
 
 [model."mock-model"]
 input = 3.0
@@ -170,7 +176,8 @@ filter = "debug"
         self.inner.mock.requests().len()
     }
 
-    /// Secrets that may stand nowhere: from the environment, a header, the configuration.
+    /// Secrets that may stand nowhere: from the environment, a header, the configuration; the last is also what
+    /// tools print.
     pub fn secrets(&self) -> &[String] {
         &self.inner.secrets
     }
