@@ -35,7 +35,7 @@ pub struct SessionState {
     pub effort: Option<Effort>,
     /// Tokens so far.
     pub usage: Usage,
-    /// Cost so far; none while nothing is known.
+    /// Cost so far; none before the first call, and once a call's was not known.
     pub cost: Option<Cost>,
     /// The plan.
     pub plan: Vec<PlanItem>,
@@ -94,7 +94,7 @@ impl SessionState {
                 } else {
                     *session
                 };
-                self.cost = session_cost.or(self.cost);
+                self.cost = *session_cost;
             }
             Event::SessionUpdated {
                 title,

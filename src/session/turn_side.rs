@@ -13,7 +13,7 @@ use crate::base::flow::Permit;
 use crate::base::spawn::spawn;
 use crate::domain::{
     Approval, ApprovalId, Block, Decision, DecisionKind, Delta, Effect, Event, Role, Settler, TerminalReason,
-    ToolCallId, TurnId,
+    ToolCallId, TurnId, Usage,
 };
 use crate::store::{Pending, PendingKey, Write};
 use crate::turn::{
@@ -55,6 +55,7 @@ impl Actor {
             workspace,
             cwd: self.info.cwd.clone(),
             keep: self.keep(),
+            redactor: self.house.redactor.clone(),
             system: profile.system.clone(),
             limits: profile.limits,
             tool_timeouts: profile.tool_timeouts.clone(),
@@ -207,7 +208,9 @@ impl Actor {
         *session = self.state.usage + *step;
         *session_cost = match (self.state.cost, *step_cost) {
             (Some(sum), Some(cost)) => Some(sum + cost),
-            (sum, cost) => sum.or(cost),
+            // The first that is used. After that a sum that is not known stays so: unknown is not zero (R-PROV-7).
+            (None, cost) if self.state.usage == Usage::default() => cost,
+            (Some(_), None) | (None, _) => None,
         };
         if let Some(running) = self.turn.as_mut() {
             running.usage = *turn;

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 
 use super::accumulate::Wanted;
 use super::port::{Answer, Judgement, Question, Stopped};
+use super::redact::{self, CleanKeep};
 use super::{Carried, TurnContext};
 use crate::base::spawn::panic_text;
 use crate::base::{clock, text};
@@ -137,11 +138,11 @@ async fn run_call(
 ) -> Result<(), Stopped> {
     let prepared = match prepared {
         Ok(prepared) => prepared,
-        Err(why) => return end(cx, &call, ToolCallStatus::Failed, ToolResult::error(why)).await,
+        Err(why) => return end(cx, &call, ToolCallStatus::Failed, why).await,
     };
     match permission(cx, &mut call, prepared).await? {
         Permission::Granted(prepared) => execute(cx, &call, prepared).await,
-        Permission::Refused(status, why) => end(cx, &call, status, ToolResult::error(why)).await,
+        Permission::Refused(status, why) => end(cx, &call, status, why).await,
     }
 }
 
@@ -202,7 +203,7 @@ async fn preview(
         shown = guarded(prepared.preview(&context)) => shown,
     };
     let why = match shown {
-        Ok(preview) => return Ok(Ok(preview)),
+        Ok(preview) => return Ok(Ok(redact::preview(&cx.redactor, preview))),
         Err(ToolError::Cancelled | ToolError::CutShort(_)) => return Err(Stopped),
         Err(ToolError::Reported(why)) => why,
         Err(ToolError::Internal(why)) => broken(call, &why),
@@ -288,6 +289,7 @@ async fn execute(cx: &TurnContext, call: &Call, prepared: Box<dyn PreparedCall>)
     let took = started.elapsed();
     cx.totals.tool.record(took);
     let (status, output) = verdict(call, result);
+    let output = redact::output(&cx.redactor, output);
     let result = Arc::new(for_the_model(cx, call, &output));
     let mut ended = call.update(status);
     ended.result = Some(result);
@@ -339,10 +341,29 @@ async fn run_to_end(
 
 /// Tells all that a call tells, until it has ended or nobody listens.
 async fn pass_on(cx: &TurnContext, call: &Call, told: &mut mpsc::Receiver<ToolNews>) {
+    let mut pieces = cx.redactor.pieces();
     while let Some(news) = told.recv().await {
-        if tell(cx, call, news).await.is_err() {
+        let event = match news {
+            ToolNews::Output(raw) => output(call, pieces.push(&text::neutralise(&raw))),
+            ToolNews::Plan(items) => Some(Event::Plan(items)),
+        };
+        if tell(cx, event).await.is_err() {
             return;
         }
+    }
+    // Nobody listens any more, or all is told.
+    let _ = tell(cx, output(call, pieces.finish())).await;
+}
+
+fn output(call: &Call, text: String) -> Option<Event> {
+    let tool_call = call.id.clone();
+    (!text.is_empty()).then_some(Event::Delta(Delta::ToolOutput { tool_call, text }))
+}
+
+async fn tell(cx: &TurnContext, event: Option<Event>) -> Result<(), Stopped> {
+    match event {
+        Some(event) => cx.port.emit(event).await,
+        None => Ok(()),
     }
 }
 
@@ -402,29 +423,11 @@ fn keep(cx: &TurnContext, call: &Call, whole: &str) -> Result<ContentRef, String
     kept.finish()
 }
 
-async fn tell(cx: &TurnContext, call: &Call, news: ToolNews) -> Result<(), Stopped> {
-    let event = match news {
-        ToolNews::Output(raw) => {
-            let text = text::neutralise(&raw).into_owned();
-            Event::Delta(Delta::ToolOutput {
-                tool_call: call.id.clone(),
-                text,
-            })
-        }
-        ToolNews::Plan(items) => Event::Plan(items),
-    };
-    cx.port.emit(event).await
-}
-
 /// Answers a call that did not run.
-async fn end(
-    cx: &TurnContext,
-    call: &Call,
-    status: ToolCallStatus,
-    result: ToolResult,
-) -> Result<(), Stopped> {
+async fn end(cx: &TurnContext, call: &Call, status: ToolCallStatus, why: String) -> Result<(), Stopped> {
     let mut ended = call.update(status);
-    ended.result = Some(Arc::new(result));
+    let why = redact::text(&cx.redactor, why);
+    ended.result = Some(Arc::new(ToolResult::error(why)));
     cx.port.emit(Event::ToolCall(ended)).await
 }
 
@@ -463,6 +466,6 @@ fn tool_context(cx: &TurnContext, call: &Call, news: Option<mpsc::Sender<ToolNew
         hurry: cx.hurry.clone(),
         time_limit: (cx.tool_timeouts)(&call.name),
         news: news.unwrap_or_else(|| mpsc::channel(1).0),
-        keep: cx.keep.clone(),
+        keep: Arc::new(CleanKeep::new(cx.keep.clone(), cx.redactor.clone())),
     }
 }

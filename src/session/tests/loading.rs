@@ -118,6 +118,7 @@ impl Rig {
             profiles: Arc::new(Plain),
             slots: Arc::new(CallSlots::new(1)),
             tools: Arc::new(Registry::new(Vec::new())),
+            redactor: crate::config::Redactor::default(),
             totals: Arc::new(Totals::default()),
             pool: Pool::new(1 << 20),
             client_name: Arc::new(|| "test".to_owned()),

@@ -116,6 +116,7 @@ impl Desk {
             profiles: Arc::new(Fixed { model, mode }),
             slots: Arc::new(CallSlots::default()),
             tools: Arc::new(Registry::new(tools)),
+            redactor: crate::config::Redactor::default(),
             totals: Arc::new(Totals::default()),
             pool: Pool::new(1 << 20),
             client_name: Arc::new(|| "test".to_owned()),
@@ -310,6 +311,46 @@ fn endless() -> (Desk, Arc<Notify>) {
     let exchanges = json!([{"events": [call], "repeat": true}]);
     let desk = Desk::new(Mode::Full, exchanges, vec![Arc::new(Endless(begun.clone()))]);
     (desk, begun)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cost_that_is_not_known_is_not_zero() {
+    let usage = |cost: Option<f64>| match cost {
+        Some(cost) => json!({"usage": {"input": 1, "output": 1, "cost": cost}}),
+        None => json!({"usage": {"input": 1, "output": 1}}),
+    };
+    let answer =
+        |when: &str, cost| json!({"when": {"prompt": when}, "events": [usage(cost), {"text": "ok"}]});
+    let exchanges = [
+        answer("one", Some(1.0)),
+        answer("two", Some(1.0)),
+        answer("three", None),
+        answer("four", Some(1.0)),
+        answer("five", Some(1.0)),
+    ];
+    let desk = Desk::new(Mode::Full, json!(exchanges), Vec::new());
+    let session = desk.session();
+    let dollars = |usd: f64| Some(crate::domain::Cost::from_usd(usd));
+    for (prompt, turn, sum) in [
+        ("one", dollars(1.0), dollars(1.0)),
+        ("two", dollars(1.0), dollars(2.0)),
+        ("three", None, None),
+        ("four", dollars(1.0), None),
+        // Unloaded and loaded again before this.
+        ("five", dollars(1.0), None),
+    ] {
+        if prompt == "five" {
+            tokio::time::sleep(Duration::from_secs(2_000)).await;
+            assert_eq!(desk.sessions.live(), 0);
+        }
+        assert_eq!(desk.ask(&session, prompt).await.end.cost, turn, "{prompt}");
+        let told = desk.seen.all().into_iter().rev().find_map(|event| match event {
+            Event::Usage { session_cost, .. } => Some(session_cost),
+            _ => None,
+        });
+        assert_eq!(told, Some(sum), "{prompt}");
+    }
+    desk.end().await;
 }
 
 /// A tool whose preview never comes: a disk that hangs, say.

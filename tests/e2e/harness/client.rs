@@ -375,16 +375,6 @@ impl Client {
         folders::marked_processes(&self.mark).len()
     }
 
-    /// Waits until no process is left but the server itself.
-    pub fn wait_until_alone(&self) {
-        let deadline = now() + PATIENCE;
-        // The end of a process that is not our child can only be looked for.
-        while self.processes() > 1 {
-            assert!(now() < deadline, "the server's commands do not end");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
     /// Stops reading, after at most one more read.
     pub fn stop_reading(&self) {
         self.shared.lock().paused = true;
