@@ -11,7 +11,8 @@ pub mod tool_call;
 pub mod usage;
 
 pub use approval::{
-    Approval, Decision, DecisionKind, Effect, EffectKind, Grant, GrantScope, Mode, Risk, Settler,
+    Approval, Decision, DecisionKind, Effect, EffectKind, Grant, GrantScope, Mode, OpenApproval, Risk,
+    Settler,
 };
 pub use error::{AgentError, ErrorClass, ErrorCode};
 pub use event::{Asker, Delta, Envelope, Event, Outlet, PlanItem, PlanStatus, TurnEnd};

@@ -21,8 +21,13 @@ pub(super) enum Attempt {
     Answered(Box<Answered>),
     /// With an error; what was shown is void or stays as an incomplete message.
     Failed {
-        error: ProviderError,
+        error: Box<ProviderError>,
         shown: Option<Shown>,
+        spent: Spent,
+    },
+    /// The turn was stopped. The provider has read the prompt all the same.
+    Stopped {
+        /// As far as the provider had told.
         spent: Spent,
     },
 }
@@ -54,22 +59,34 @@ pub(super) struct Spent {
     pub(super) cost: Option<Cost>,
 }
 
-/// Makes one call and shows its answer as it comes.
-pub(super) async fn attempt(
+/// Makes one call and shows its answer as it comes. What it has used by then is known however it ends.
+pub(super) async fn attempt(cx: &TurnContext, model: &ResolvedModel, request: Arc<Request>) -> Attempt {
+    let mut accumulator = Accumulator::new(MessageId::fresh());
+    cx.totals.requests.add(1);
+    cx.requests.add(1);
+    match follow(cx, model, request, &mut accumulator).await {
+        Ok(Ok(stop)) => answered(accumulator, stop, model),
+        Ok(Err(error)) => failed(accumulator, error, model),
+        Err(Stopped) => Attempt::Stopped {
+            spent: spent(&accumulator, model),
+        },
+    }
+}
+
+async fn follow(
     cx: &TurnContext,
     model: &ResolvedModel,
     request: Arc<Request>,
-) -> Result<Attempt, Stopped> {
-    let mut accumulator = Accumulator::new(MessageId::fresh());
+    accumulator: &mut Accumulator,
+) -> Result<Result<StopReason, ProviderError>, Stopped> {
     let started = clock::now();
-    cx.totals.requests.add(1);
     let opened = tokio::select! { biased;
         () = cx.cancel.cancelled() => return Err(Stopped),
         opened = model.provider.stream(request) => opened,
     };
     let mut stream = match opened {
         Ok(stream) => stream,
-        Err(error) => return Ok(failed(accumulator, error, model)),
+        Err(error) => return Ok(Err(error)),
     };
     let mut first = true;
     loop {
@@ -79,6 +96,7 @@ pub(super) async fn attempt(
         };
         let mut batch = Batch::default();
         let mut event = Some(next);
+        let mut ended = None;
         // Whatever has arrived already is taken together: one delta instead of many.
         while let Some(next) = event.take() {
             match next {
@@ -86,28 +104,20 @@ pub(super) async fn attempt(
                     if std::mem::take(&mut first) {
                         cx.totals.first_token.record(started.elapsed());
                     }
-                    match push(&mut accumulator, &mut batch, piece) {
-                        Some(stop) => {
-                            batch.flush(cx).await?;
-
-                            return Ok(answered(accumulator, stop, model));
-                        }
+                    match push(accumulator, &mut batch, piece) {
+                        Some(stop) => ended = Some(Ok(stop)),
                         None if batch.bytes < BATCH_BYTES => event = stream.next().now_or_never(),
                         None => {}
                     }
                 }
-                Some(Err(error)) => {
-                    batch.flush(cx).await?;
-                    return Ok(failed(accumulator, error, model));
-                }
-                None => {
-                    batch.flush(cx).await?;
-                    let error = broken(model);
-                    return Ok(failed(accumulator, error, model));
-                }
+                Some(Err(error)) => ended = Some(Err(error)),
+                None => ended = Some(Err(broken(model))),
             }
         }
         batch.flush(cx).await?;
+        if let Some(ended) = ended {
+            return Ok(ended);
+        }
     }
 }
 
@@ -137,7 +147,11 @@ fn answered(accumulator: Accumulator, stop: StopReason, model: &ResolvedModel) -
 fn failed(accumulator: Accumulator, error: ProviderError, model: &ResolvedModel) -> Attempt {
     let spent = spent(&accumulator, model);
     let shown = shown(&accumulator);
-    Attempt::Failed { error, shown, spent }
+    Attempt::Failed {
+        error: Box::new(error),
+        shown,
+        spent,
+    }
 }
 
 fn shown(accumulator: &Accumulator) -> Option<Shown> {

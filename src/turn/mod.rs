@@ -10,6 +10,7 @@ mod attempt;
 mod calls;
 mod course;
 mod port;
+mod redact;
 mod run;
 mod step;
 mod transition;
@@ -26,7 +27,8 @@ pub use run::run_turn;
 pub use transition::{Facts, Limit, Limits, Outcome, Progress, transition};
 
 use crate::base::CancellationToken;
-use crate::base::counters::Totals;
+use crate::base::counters::{Counter, Totals};
+use crate::config::Redactor;
 use crate::domain::{AgentError, ApprovalId, SessionId, TerminalReason, TurnId};
 use crate::provider::{CallSlots, Effort, ModelInfo, Provider, RetryPolicy};
 use crate::tool::{Keep, Registry};
@@ -58,6 +60,8 @@ pub struct TurnContext {
     pub cwd: PathBuf,
     /// Where long output is kept.
     pub keep: Arc<dyn Keep>,
+    /// Knows the keys that tools' output must not carry on.
+    pub redactor: Redactor,
     /// The system prompt.
     pub system: Arc<str>,
     /// The turn's limits.
@@ -66,6 +70,8 @@ pub struct TurnContext {
     pub tool_timeouts: ToolTimeouts,
     /// Counters.
     pub totals: Arc<Totals>,
+    /// Calls that the session made to models.
+    pub requests: Arc<Counter>,
     /// Calls that an earlier turn left open, to be settled first.
     pub carried: Vec<Carried>,
 }

@@ -75,7 +75,6 @@ pub(super) async fn step(cx: &TurnContext, course: &mut Course) -> Result<StepEn
     let answered = match call(cx, &course.model, request.clone(), &mut course.used).await? {
         Ok(answered) => answered,
         Err(error) => {
-            cx.totals.errors.add(1);
             return Ok(StepEnd::failed(Outcome::ProviderFailed, error));
         }
     };
@@ -170,7 +169,7 @@ async fn call(
     let mut retry = RetryState::new(model.retry);
     loop {
         let slot = wait_for_slot(cx).await?;
-        let ended = attempt(cx, model, request.clone()).await?;
+        let ended = attempt(cx, model, request.clone()).await;
         drop(slot);
         match ended {
             Attempt::Answered(answered) => {
@@ -181,10 +180,12 @@ async fn call(
                 charge(cx, model, used, spent).await?;
                 return Ok(Ok(*answered));
             }
+            Attempt::Stopped { spent } => {
+                charge_part(cx, model, used, spent).await?;
+                return Err(Stopped);
+            }
             Attempt::Failed { error, shown, spent } => {
-                if spent.usage != Usage::default() {
-                    charge(cx, model, used, spent).await?;
-                }
+                charge_part(cx, model, used, spent).await?;
                 match retry.next(&error, random::unit()) {
                     Verdict::Retry {
                         attempt,
@@ -262,6 +263,20 @@ async fn wait_for_slot(cx: &TurnContext) -> Result<crate::provider::CallSlot, St
     }
 }
 
+/// A call that did not come to its end, where the provider has told anything of it.
+async fn charge_part(
+    cx: &TurnContext,
+    model: &ResolvedModel,
+    used: &mut Used,
+    spent: Spent,
+) -> Result<(), Stopped> {
+    match spent.usage == Usage::default() {
+        true => Ok(()),
+        false => charge(cx, model, used, spent).await,
+    }
+}
+
+/// What was spent is told also when the turn is being stopped.
 async fn charge(
     cx: &TurnContext,
     model: &ResolvedModel,
@@ -285,7 +300,7 @@ async fn charge(
         "provider response"
     );
     cx.port
-        .emit(Event::Usage {
+        .emit_late(Event::Usage {
             step: spent.usage,
             turn: used.usage,
             // The actor knows the session's sums and fills them in.

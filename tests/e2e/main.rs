@@ -27,5 +27,6 @@ mod reasoning;
 mod retry;
 mod sessions;
 mod settings;
+mod store;
 mod transitions;
 mod wire;

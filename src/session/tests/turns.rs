@@ -116,6 +116,7 @@ impl Desk {
             profiles: Arc::new(Fixed { model, mode }),
             slots: Arc::new(CallSlots::default()),
             tools: Arc::new(Registry::new(tools)),
+            redactor: crate::config::Redactor::default(),
             totals: Arc::new(Totals::default()),
             pool: Pool::new(1 << 20),
             client_name: Arc::new(|| "test".to_owned()),
@@ -269,7 +270,8 @@ async fn a_panic_in_a_tool_is_that_calls_failure_and_nothing_more() {
             assert_eq!(of("bomb").1, ToolCallStatus::Failed);
             let says = of("bomb").2.as_str();
             assert!(
-                says.contains(&format!("a bug in {place}")),
+                says.starts_with("the tool failed with an internal error (")
+                    && says.contains(&format!("a bug in {place}")),
                 "{place}: the model reads what happened: {says}"
             );
             assert_eq!(
@@ -309,6 +311,93 @@ fn endless() -> (Desk, Arc<Notify>) {
     let exchanges = json!([{"events": [call], "repeat": true}]);
     let desk = Desk::new(Mode::Full, exchanges, vec![Arc::new(Endless(begun.clone()))]);
     (desk, begun)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cost_that_is_not_known_is_not_zero() {
+    let usage = |cost: Option<f64>| match cost {
+        Some(cost) => json!({"usage": {"input": 1, "output": 1, "cost": cost}}),
+        None => json!({"usage": {"input": 1, "output": 1}}),
+    };
+    let answer =
+        |when: &str, cost| json!({"when": {"prompt": when}, "events": [usage(cost), {"text": "ok"}]});
+    let exchanges = [
+        answer("one", Some(1.0)),
+        answer("two", Some(1.0)),
+        answer("three", None),
+        answer("four", Some(1.0)),
+        answer("five", Some(1.0)),
+    ];
+    let desk = Desk::new(Mode::Full, json!(exchanges), Vec::new());
+    let session = desk.session();
+    let dollars = |usd: f64| Some(crate::domain::Cost::from_usd(usd));
+    for (prompt, turn, sum) in [
+        ("one", dollars(1.0), dollars(1.0)),
+        ("two", dollars(1.0), dollars(2.0)),
+        ("three", None, None),
+        ("four", dollars(1.0), None),
+        // Unloaded and loaded again before this.
+        ("five", dollars(1.0), None),
+    ] {
+        if prompt == "five" {
+            tokio::time::sleep(Duration::from_secs(2_000)).await;
+            assert_eq!(desk.sessions.live(), 0);
+        }
+        assert_eq!(desk.ask(&session, prompt).await.end.cost, turn, "{prompt}");
+        let told = desk.seen.all().into_iter().rev().find_map(|event| match event {
+            Event::Usage { session_cost, .. } => Some(session_cost),
+            _ => None,
+        });
+        assert_eq!(told, Some(sum), "{prompt}");
+    }
+    desk.end().await;
+}
+
+/// A tool whose preview never comes: a disk that hangs, say.
+struct Unseen(Arc<Notify>);
+
+impl Tool for Unseen {
+    type Input = Place;
+    const NAME: &'static str = "unseen";
+    const DESCRIPTION: &'static str = "Cannot be previewed.";
+
+    fn title(&self, _: &Place) -> String {
+        "unseen".to_owned()
+    }
+
+    fn effect(&self, _: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
+        Ok(Effect::execute("unseen"))
+    }
+
+    async fn preview(&self, _: &Place, _: &ToolContext) -> Result<Preview, ToolError> {
+        self.0.notify_one();
+        std::future::pending().await
+    }
+
+    async fn run(&self, _: Place, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        Ok(ToolOutput::text("unseen"))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_is_obeyed_while_a_preview_is_made() {
+    let begun = Arc::new(Notify::new());
+    let call = json!({"tool": {"name": "unseen", "input": {"at": "x"}}});
+    let exchanges = json!([{"events": [call], "repeat": true}]);
+    let desk = Desk::new(Mode::Ask, exchanges, vec![Arc::new(Unseen(begun.clone()))]);
+    let session = desk.session();
+    let handle = desk.post(&session, "go").await.unwrap().unwrap();
+    begun.notified().await;
+    let start = crate::base::clock::now();
+    desk.sessions.cancel(&session, None);
+    let ended = handle.outcome().await.unwrap();
+    assert_eq!(ended.end.reason, TerminalReason::AbortedTools);
+    assert!(
+        start.elapsed() < Duration::from_millis(100),
+        "{:?}",
+        start.elapsed()
+    );
+    desk.end().await;
 }
 
 #[tokio::test]

@@ -378,6 +378,13 @@ pub(crate) fn pending() -> impl Strategy<Value = Pending> {
         }),
         (id(), vec(block(), 0..3)).prop_map(|(key, content)| Pending::Queued { key, content }),
         (id(), decision()).prop_map(|(approval, decision)| Pending::Decision { approval, decision }),
-        (of(id()), approval()).prop_map(|(turn, approval)| Pending::Approval { turn, approval }),
+        (of(id()), approval(), any::<u64>(), any::<i64>()).prop_map(|(turn, approval, seq, at_ms)| {
+            Pending::Approval(OpenApproval {
+                approval,
+                seq,
+                turn,
+                at_ms,
+            })
+        }),
     ]
 }

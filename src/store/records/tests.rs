@@ -351,10 +351,12 @@ fn pending_samples() -> Vec<Pending> {
             approval: "appr_1".into(),
             decision: decision(),
         },
-        Pending::Approval {
-            turn: Some("turn_1".into()),
+        Pending::Approval(OpenApproval {
             approval: approval(),
-        },
+            seq: 7,
+            turn: Some("turn_1".into()),
+            at_ms: 8,
+        }),
     ]
 }
 
