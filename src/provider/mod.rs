@@ -12,6 +12,8 @@
 
 mod account;
 mod anthropic;
+#[cfg(test)]
+mod any_bytes_tests;
 mod body;
 mod call;
 mod classify;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::harness::{Client, Id, World};
+use crate::harness::{Client, Id, Options, World};
 use crate::mock_llm::Reply;
 
 /// Starts a turn whose command runs, with children that try to get away.
@@ -202,6 +202,30 @@ fn each_session_follows_its_own_folder_in_what_a_cancel_does() {
             "patient: {patient}"
         );
     }
+}
+
+#[test]
+fn settings_for_git_in_the_environment_are_kept_beside_ours() {
+    let world = World::new();
+    let held = [
+        ("GIT_CONFIG_COUNT", "1"),
+        ("GIT_CONFIG_KEY_0", "user.name"),
+        ("GIT_CONFIG_VALUE_0", "somebody"),
+    ];
+    let client = world.start_with(Options {
+        env: held
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .to_vec(),
+        ..Options::default()
+    });
+    let session = full(&client);
+    let command = "git config user.name; git config core.fsmonitor";
+    world
+        .mock()
+        .push(Reply::tool("bash", json!({"command": command})));
+    client.ask(&session, "run it");
+    let sent = String::from_utf8_lossy(&world.seen(1).raw).into_owned();
+    assert!(sent.contains("somebody\\nfalse"), "{sent}");
 }
 
 /// Waits until a file that a command writes to grows no more: nobody takes its output.

@@ -39,7 +39,7 @@ fn proxies_are_used_and_passed_by_as_settings_and_environment_say() {
     );
     let (network, none) = ("proxy = \"PROXY\"", "");
     // Base, lines of [network], variables, what the proxy is asked for: nothing when it is passed by.
-    let cases: Vec<(&str, &str, Vec<(&str, &str)>, Option<&str>)> = vec![
+    let cases: Vec<(_, _, Vec<(&str, &str)>, _)> = vec![
         (far.0, none, vec![("HTTPS_PROXY", "PROXY")], far.1),
         (far.0, none, vec![("https_proxy", "PROXY")], far.1),
         (far.0, none, vec![("ALL_PROXY", "PROXY")], far.1),
