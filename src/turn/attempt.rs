@@ -21,7 +21,7 @@ pub(super) enum Attempt {
     Answered(Box<Answered>),
     /// With an error; what was shown is void or stays as an incomplete message.
     Failed {
-        error: ProviderError,
+        error: Box<ProviderError>,
         shown: Option<Shown>,
         spent: Spent,
     },
@@ -146,6 +146,7 @@ fn answered(accumulator: Accumulator, stop: StopReason, model: &ResolvedModel) -
 fn failed(accumulator: Accumulator, error: ProviderError, model: &ResolvedModel) -> Attempt {
     let spent = spent(&accumulator, model);
     let shown = shown(&accumulator);
+    let error = Box::new(error);
     Attempt::Failed { error, shown, spent }
 }
 
