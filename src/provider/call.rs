@@ -268,6 +268,7 @@ mod tests {
         let settings = HttpSettings {
             ca_file: None,
             proxy: None,
+            no_proxy: None,
             connect: LIMITS.connect,
         };
         let body = futures::stream::iter(script).then(|(wait, bytes)| async move {

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use crate::context::History;
 use crate::domain::{
-    Approval, Cost, Event, Mode, PlanItem, TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate,
-    TurnId, Usage,
+    Approval, ApprovalId, Cost, Event, Mode, OpenApproval, PlanItem, TerminalReason, ToolCallId,
+    ToolCallStatus, ToolCallUpdate, TurnId, Usage,
 };
 use crate::provider::Effort;
+use crate::store::StoredEvent;
 use crate::turn::MODEL_CHOSEN;
 
 /// All that follows from a session's events.
@@ -16,7 +17,7 @@ pub struct SessionState {
     /// What the model sees.
     pub history: History,
     /// Open approvals, in the order they were first asked.
-    pub approvals: Vec<Approval>,
+    pub approvals: Vec<OpenApproval>,
     /// Tool calls that have no final status.
     pub calls: BTreeMap<ToolCallId, ToolCallUpdate>,
     /// The turn without an end.
@@ -45,27 +46,42 @@ pub struct SessionState {
 
 impl SessionState {
     /// Takes in what happened.
-    pub fn apply(&mut self, turn: Option<&TurnId>, event: &Event) {
+    pub fn apply(&mut self, stored: &StoredEvent) {
+        let StoredEvent {
+            seq,
+            turn,
+            at_ms,
+            event,
+        } = stored;
         self.history.apply(event);
         match event {
             Event::TurnStarted { .. } => {
-                self.open_turn = turn.cloned();
+                self.open_turn.clone_from(turn);
                 self.turn_spent = Default::default();
             }
             Event::TurnEnded(end) => {
-                if let Some(turn) = self.open_turn.take().or_else(|| turn.cloned()) {
+                if let Some(turn) = self.open_turn.take().or_else(|| turn.clone()) {
                     self.last_end = Some((turn, end.reason));
                 }
             }
             Event::ToolCall(update) => self.tool_call(update),
             Event::ApprovalRequested(approval) => {
+                let asked = OpenApproval {
+                    approval: approval.clone(),
+                    seq: *seq,
+                    turn: turn.clone(),
+                    at_ms: *at_ms,
+                };
                 // One that is asked again keeps its place, as in the store.
-                match self.approvals.iter_mut().find(|open| open.id == approval.id) {
-                    Some(open) => open.clone_from(approval),
-                    None => self.approvals.push(approval.clone()),
+                let known = |open: &&mut OpenApproval| open.approval.id == approval.id;
+                match self.approvals.iter_mut().find(known) {
+                    Some(open) => *open = asked,
+                    None => self.approvals.push(asked),
                 }
             }
-            Event::ApprovalResolved { approval, .. } => self.approvals.retain(|open| open.id != *approval),
+            Event::ApprovalResolved { approval, .. } => {
+                self.approvals.retain(|open| open.approval.id != *approval);
+            }
             Event::Plan(items) => self.plan.clone_from(items),
             Event::Usage {
                 step,
@@ -114,6 +130,18 @@ impl SessionState {
             | Event::Wait { .. }
             | Event::Delta(_) => {}
         }
+    }
+
+    /// The open question of that id.
+    pub fn question(&self, id: &ApprovalId) -> Option<&Approval> {
+        let mut open = self.approvals.iter().map(|open| &open.approval);
+        open.find(|approval| approval.id == *id)
+    }
+
+    /// The open question about a call.
+    pub fn question_about(&self, call: &ToolCallId) -> Option<&Approval> {
+        let mut open = self.approvals.iter().map(|open| &open.approval);
+        open.find(|approval| approval.tool_call == *call)
     }
 
     fn tool_call(&mut self, update: &ToolCallUpdate) {

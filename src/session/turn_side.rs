@@ -61,6 +61,7 @@ impl Actor {
             limits: profile.limits,
             tool_timeouts: profile.tool_timeouts.clone(),
             totals: self.house.totals.clone(),
+            requests: self.requests.clone(),
             carried,
         };
         let (waiter, ended) = oneshot::channel();
@@ -210,7 +211,6 @@ impl Actor {
             }
             return event;
         };
-        self.metrics.requests += 1;
         *session = self.state.usage + *step;
         *session_cost = match (self.state.cost, *step_cost) {
             (Some(sum), Some(cost)) => Some(sum + cost),
@@ -303,7 +303,7 @@ impl Actor {
     /// The verdict on a call whose question an earlier turn left open: what the person has said meanwhile
     /// stands before what rules allow, and a question that rules answer now is settled.
     fn judge_carried(&mut self, open: &ApprovalId, judgement: Judgement) -> Judgement {
-        let approval = self.state.approvals.iter().find(|approval| approval.id == *open);
+        let approval = self.state.question(open);
         let (kind, settled) = match (&judgement, approval) {
             (Judgement::Ask { .. }, _) | (_, None) => return judgement,
             (Judgement::Allow, Some(approval)) if self.decisions.contains_key(open) => {
@@ -323,8 +323,7 @@ impl Actor {
 
     /// A call that ends takes its open question with it.
     fn close_question(&mut self, call: &ToolCallId) {
-        let open = self.state.approvals.iter().find(|open| open.tool_call == *call);
-        if let Some(approval) = open.cloned() {
+        if let Some(approval) = self.state.question_about(call).cloned() {
             self.decisions.remove(&approval.id);
             self.deny(&approval, Settler::Cancel);
         }

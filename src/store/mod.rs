@@ -32,7 +32,7 @@ mod tests;
 pub use content::{Content, ContentPiece, Spool};
 pub use error::StoreError;
 pub use handle::{Fault, FaultHook, Room, StoreHandle, StoreThread, Write};
-pub use health::Health;
+pub use health::{Health, Loss};
 pub use lock::{Holder, LockError, Locks, SessionLock};
 pub use reader::{Reader, Walk};
 pub use rows::{

@@ -63,6 +63,7 @@ pub(super) struct Spent {
 pub(super) async fn attempt(cx: &TurnContext, model: &ResolvedModel, request: Arc<Request>) -> Attempt {
     let mut accumulator = Accumulator::new(MessageId::fresh());
     cx.totals.requests.add(1);
+    cx.requests.add(1);
     match follow(cx, model, request, &mut accumulator).await {
         Ok(Ok(stop)) => answered(accumulator, stop, model),
         Ok(Err(error)) => failed(accumulator, error, model),
@@ -136,7 +137,7 @@ fn answered(accumulator: Accumulator, stop: StopReason, model: &ResolvedModel) -
     Attempt::Answered(Box::new(Answered {
         shown: shown(&accumulator),
         overlong: accumulator.is_full(),
-        answer: accumulator.finish(cut),
+        answer: accumulator.finish(cut, &model.provider.origin(&model.model)),
         stop,
         usage,
         cost,

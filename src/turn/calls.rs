@@ -288,7 +288,7 @@ async fn execute(cx: &TurnContext, call: &Call, prepared: Box<dyn PreparedCall>)
     let result = run_to_end(cx, call, prepared).await?;
     let took = started.elapsed();
     cx.totals.tool.record(took);
-    let (status, output) = verdict(cx, call, result);
+    let (status, output) = verdict(call, result);
     let output = redact::output(&cx.redactor, output);
     let result = Arc::new(for_the_model(cx, call, &output));
     let mut ended = call.update(status);
@@ -367,11 +367,7 @@ async fn tell(cx: &TurnContext, event: Option<Event>) -> Result<(), Stopped> {
     }
 }
 
-fn verdict(
-    cx: &TurnContext,
-    call: &Call,
-    result: Result<ToolOutput, ToolError>,
-) -> (ToolCallStatus, ToolOutput) {
+fn verdict(call: &Call, result: Result<ToolOutput, ToolError>) -> (ToolCallStatus, ToolOutput) {
     let failed = |text: String| ToolOutput {
         text,
         is_error: true,
@@ -392,10 +388,7 @@ fn verdict(
                 ..*output
             },
         ),
-        Err(ToolError::Internal(why)) => {
-            cx.totals.errors.add(1);
-            (ToolCallStatus::Failed, failed(broken(call, &why)))
-        }
+        Err(ToolError::Internal(why)) => (ToolCallStatus::Failed, failed(broken(call, &why))),
     }
 }
 

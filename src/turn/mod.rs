@@ -27,7 +27,7 @@ pub use run::{MODEL_CHOSEN, run_turn};
 pub use transition::{Facts, Limit, Limits, Outcome, Progress, transition};
 
 use crate::base::CancellationToken;
-use crate::base::counters::Totals;
+use crate::base::counters::{Counter, Totals};
 use crate::config::Redactor;
 use crate::domain::{AgentError, ApprovalId, SessionId, TerminalReason, TurnId};
 use crate::provider::{CallSlots, Effort, ModelInfo, Provider, RetryPolicy};
@@ -70,6 +70,8 @@ pub struct TurnContext {
     pub tool_timeouts: ToolTimeouts,
     /// Counters.
     pub totals: Arc<Totals>,
+    /// Calls that the session made to models.
+    pub requests: Arc<Counter>,
     /// Calls that an earlier turn left open, to be settled first.
     pub carried: Vec<Carried>,
 }

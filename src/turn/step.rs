@@ -75,7 +75,6 @@ pub(super) async fn step(cx: &TurnContext, course: &mut Course) -> Result<StepEn
     let answered = match call(cx, &course.model, request.clone(), &mut course.used).await? {
         Ok(answered) => answered,
         Err(error) => {
-            cx.totals.errors.add(1);
             return Ok(StepEnd::failed(Outcome::ProviderFailed, error));
         }
     };

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Config, World};
+use crate::harness::{Client, Config, World};
 use crate::mock_llm::{Gate, Reply};
 
 fn write(path: &str, content: &str) -> Reply {
@@ -151,6 +151,30 @@ fn allow_session_holds_for_the_session_only() {
     client.decide(&client.asked(&other), "deny");
     client.done(&id);
     assert_eq!(world.read("out/3"), None);
+}
+
+#[test]
+fn a_listed_grant_of_a_session_that_is_not_loaded_can_be_revoked() {
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    world.mock().push(write("out/1", "1"));
+    let id = client.prompt(&session, "do it");
+    client.decide(&client.asked(&session), "allowSession");
+    client.done(&id);
+    drop(client);
+    let client = world.start();
+    let listed = || -> Value { client.call("agent/listGrants", json!({"sessionId": session})) };
+    let grant = &listed()["grants"][0]["grantId"];
+    let _: Value = client.call("agent/revokeGrant", json!({"grantId": grant}));
+    assert_eq!(listed()["grants"], json!([]));
+    let error = client.refused("agent/revokeGrant", json!({"grantId": grant}));
+    assert_eq!(error.data["refusal"], "unknownGrant");
+    world.mock().push(write("out/2", "2"));
+    let id = client.prompt(&session, "again");
+    client.decide(&client.asked(&session), "deny");
+    client.done(&id);
+    assert_eq!(world.read("out/2"), None);
 }
 
 #[test]
@@ -524,4 +548,45 @@ fn what_is_asked_about_cannot_hide() {
     assert_eq!(asked.text("title"), "true ␛] ; rm -rf x ; echo ␇ fine");
     client.decide(&asked, "deny");
     client.done(&id);
+}
+
+/// One open question, as `agent/listApprovals` gives it.
+fn the_open_one(client: &Client, params: Value) -> Value {
+    let open: Value = client.call("agent/listApprovals", params);
+    assert_eq!(open["approvals"].as_array().unwrap().len(), 1, "{open}");
+    open["approvals"][0].clone()
+}
+
+#[test]
+fn an_open_question_is_listed_just_as_it_was_asked() {
+    let world = World::new();
+    let long: String = (0..30_000).map(|n| format!("line {n}\n")).collect();
+    world.mock().push(write("x", &long));
+    let client = world.start();
+    let session = client.session();
+    let _abandoned = client.prompt(&session, "do it");
+    let asked = client.asked(&session);
+    let title = json!({"sessionId": session, "title": "later events"});
+    let _: Value = client.call("agent/renameSession", title);
+    assert_eq!(the_open_one(&client, json!({})), asked.params);
+    client.kill();
+    let client = world.start();
+    assert_eq!(the_open_one(&client, json!({"sessionId": session})), asked.params);
+    let loaded = client.load(&session);
+    assert_eq!(
+        serde_json::to_value(&loaded.open_approvals[0]).unwrap(),
+        asked.params
+    );
+    let reference = &asked.params["more"]["diff"]["ref"];
+    let read: Value = client.call(
+        "agent/readContent",
+        json!({"sessionId": session, "ref": reference, "limit": 1_000}),
+    );
+    assert!(read["text"].as_str().unwrap().contains("+line 1\n"), "{read}");
+    // Asked again, it is the question of the new turn.
+    let _abandoned = client.send("agent/resumeTurn", json!({"sessionId": session}));
+    let again = client.asked(&session);
+    assert_ne!(again.params["turnId"], asked.params["turnId"]);
+    assert_eq!(the_open_one(&client, json!({})), again.params);
+    client.kill();
 }

@@ -190,6 +190,36 @@ fn unused_steers_are_given_back_on_cancel() {
 }
 
 #[test]
+fn a_reference_through_a_link_is_read_with_the_unsaved_text() {
+    let world = World::new();
+    world.write("a.rs", "saved\n");
+    std::os::unix::fs::symlink(world.workspace(), world.path("link")).unwrap();
+    let linked = format!("file://{}", world.path("link/a.rs").display());
+    let client = world.start();
+    let session = client.session();
+    for (opened, referred) in [
+        (&linked, &linked),
+        (&linked, &world.uri("a.rs")),
+        (&world.uri("a.rs"), &linked),
+    ] {
+        client.notify(
+            "textDocument/didOpen",
+            json!({"textDocument": {"uri": opened, "languageId": "rust", "version": 1, "text": "unsaved\n"}}),
+        );
+        client.ask(&session, json!([{"type": "reference", "uri": referred}]));
+        let seen = world.seen(world.requests() - 1);
+        let last = seen.body["messages"]
+            .as_array()
+            .unwrap()
+            .last()
+            .unwrap()
+            .to_string();
+        assert!(last.contains("unsaved"), "{opened} {referred}: {last}");
+        client.notify("textDocument/didClose", json!({"textDocument": {"uri": opened}}));
+    }
+}
+
+#[test]
 fn references_are_read_with_the_editors_unsaved_text() {
     let world = World::new();
     world.write("src/a.rs", "saved line 1\nsaved line 2\nsaved line 3\n");

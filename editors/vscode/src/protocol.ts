@@ -559,7 +559,7 @@ export interface EmptyResult {
 
 /** Params of `agent/listApprovals`. */
 export interface ListApprovalsParams {
-  /** Only those of this session; absent: of every session that is live in this server. */
+  /** Only those of this session; absent: of every session that no other server has open. */
   sessionId?: string;
 }
 
@@ -993,7 +993,7 @@ export interface Histogram {
 export interface SessionMetrics {
   /** The session. */
   sessionId: string;
-  /** Since when it is counted, in ms since the Unix epoch. */
+  /** When the session was made, in ms since the Unix epoch. */
   startedAt: number;
   /** Tokens sent to models. */
   inputTokens: number;

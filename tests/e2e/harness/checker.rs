@@ -238,6 +238,15 @@ impl View {
         for event in &result.events {
             let seq = event.params["seq"].as_u64().unwrap_or(0);
             self.paged.insert(seq);
+            // What a look found unfinished has been mended since.
+            match (event.method.as_str(), event.params["turnId"].as_str()) {
+                ("agent/turnEnded", turn) if turn == self.running.as_deref() => self.running = None,
+                ("agent/message", _) => {
+                    let id = event.params["messageId"].as_str().unwrap_or_default();
+                    self.open.remove(id);
+                }
+                _ => {}
+            }
             match self.told.get(&seq) {
                 Some(_) if !known => {
                     wrong.push(format!(

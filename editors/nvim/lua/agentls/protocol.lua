@@ -340,7 +340,7 @@ M.server_notifications = {
 
 ---Params of `agent/listApprovals`.
 ---@class (exact) agentls.ListApprovalsParams
----@field sessionId? string Only those of this session; absent: of every session that is live in this server.
+---@field sessionId? string Only those of this session; absent: of every session that no other server has open.
 
 ---Result of `agent/listApprovals`.
 ---@class (exact) agentls.ListApprovalsResult
@@ -589,7 +589,7 @@ M.server_notifications = {
 ---Counts of one session, since it was loaded.
 ---@class (exact) agentls.SessionMetrics
 ---@field sessionId string The session.
----@field startedAt integer Since when it is counted, in ms since the Unix epoch.
+---@field startedAt integer When the session was made, in ms since the Unix epoch.
 ---@field inputTokens integer Tokens sent to models.
 ---@field outputTokens integer Tokens received from models.
 ---@field requests integer Provider calls made.
