@@ -22,7 +22,7 @@ use crate::base::CancellationToken;
 use crate::base::clock;
 use crate::base::counters::Counter;
 use crate::base::flow::{Account, Permit};
-use crate::base::spawn::{Task, TaskError};
+use crate::base::spawn::{Task, TaskError, spawn};
 use crate::domain::{
     ApprovalId, Block, Cost, Decision, Effect, Envelope, Event, Grant, TerminalReason, TurnId, Usage,
 };
@@ -89,6 +89,8 @@ pub(super) struct Actor {
     pub(super) granted: bool,
     /// The server ends.
     pub(super) ending: bool,
+    /// Ends the background processes, beside the turn's own end.
+    pub(super) background_ends: Option<Task<()>>,
     /// Who waits for the turn's end to see the session deleted.
     pub(super) deleting: Vec<Reply<()>>,
 }
@@ -200,6 +202,7 @@ impl Actor {
             in_page: false,
             granted: false,
             ending: false,
+            background_ends: None,
             deleting: Vec::new(),
         }
     }
@@ -423,11 +426,13 @@ impl Actor {
 
     /// The session ends here: what it recorded is stored, then its lock is free.
     async fn leave(mut self) {
-        if let Some(workspace) = &self.workspace {
-            workspace.background().end_all().await;
-        }
+        self.end_background();
         if self.flush().await.is_err() {
             tracing::warn!(session = %self.info.id, "the store ended before the session");
+        }
+        if let Some(ended) = self.background_ends.take() {
+            // What panicked has been told of, and its processes die with it.
+            let _ = ended.await;
         }
         while self.answers.next().await.is_some() {}
         if self.stage == Stage::Open {
@@ -438,6 +443,16 @@ impl Actor {
         }
         drop(self.lock.take());
         self.roll.left(&self.info.id, self.number);
+    }
+
+    /// Begins to end the background processes: they take as long as a turn's command may, and the server's end
+    /// has no time for one after the other.
+    pub(super) fn end_background(&mut self) {
+        if let Some(workspace) = self.workspace.clone()
+            && self.background_ends.is_none()
+        {
+            self.background_ends = Some(spawn(async move { workspace.background().end_all().await }));
+        }
     }
 
     /// When the session is unloaded: after half an hour, or at once if it was only looked at, or for. Never

@@ -80,6 +80,7 @@ impl Actor {
             Command::Delete { reply } => self.delete(reply).await,
             Command::End => {
                 self.ending = true;
+                self.end_background();
                 self.stop_turn(TerminalReason::ServerStopped);
             }
         }

@@ -9,6 +9,7 @@ use crate::domain::{
 };
 use crate::provider::Effort;
 use crate::store::StoredEvent;
+use crate::turn::MODEL_CHOSEN;
 
 /// All that follows from a session's events.
 #[derive(Debug, Default)]
@@ -31,6 +32,8 @@ pub struct SessionState {
     pub mode: Mode,
     /// The model, as `provider/model`.
     pub model: Option<String>,
+    /// Why the model was chosen, as was said last.
+    pub model_why: Option<String>,
     /// How hard the model shall think.
     pub effort: Option<Effort>,
     /// Tokens so far.
@@ -115,12 +118,16 @@ impl SessionState {
                     self.effort = Effort::from_name(effort);
                 }
             }
+            Event::Warning { code, message } => {
+                if code == MODEL_CHOSEN {
+                    self.model_why = Some(message.clone());
+                }
+            }
             Event::Message(_)
             | Event::MessageRetracted { .. }
             | Event::Transition { .. }
             | Event::Retry { .. }
             | Event::Wait { .. }
-            | Event::Warning { .. }
             | Event::Delta(_) => {}
         }
     }

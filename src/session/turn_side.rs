@@ -17,7 +17,8 @@ use crate::domain::{
 };
 use crate::store::{Pending, PendingKey, Write};
 use crate::turn::{
-    Answer, Body, Carried, Judgement, Message, ModelChoice, Port, Question, TurnContext, run_turn,
+    Answer, Body, Carried, Judgement, MODEL_CHOSEN, Message, ModelChoice, Port, Question, TurnContext,
+    run_turn,
 };
 
 /// How many of a turn's messages may wait for the actor; then the turn waits.
@@ -178,6 +179,11 @@ impl Actor {
                 model: Some(model),
                 effort: None,
             } if self.state.model.as_ref() == Some(model) => {
+                return;
+            }
+            Event::Warning { code, message }
+                if code == MODEL_CHOSEN && self.state.model_why.as_ref() == Some(message) =>
+            {
                 return;
             }
             _ => {}

@@ -147,11 +147,8 @@ fn answered(accumulator: Accumulator, stop: StopReason, model: &ResolvedModel) -
 fn failed(accumulator: Accumulator, error: ProviderError, model: &ResolvedModel) -> Attempt {
     let spent = spent(&accumulator, model);
     let shown = shown(&accumulator);
-    Attempt::Failed {
-        error: Box::new(error),
-        shown,
-        spent,
-    }
+    let error = Box::new(error);
+    Attempt::Failed { error, shown, spent }
 }
 
 fn shown(accumulator: &Accumulator) -> Option<Shown> {

@@ -23,7 +23,7 @@ use futures::future::BoxFuture;
 
 pub use accumulate::MAX_MESSAGE_BYTES;
 pub use port::{Answer, Body, Judgement, Message, Port, Question, Stopped};
-pub use run::run_turn;
+pub use run::{MODEL_CHOSEN, run_turn};
 pub use transition::{Facts, Limit, Limits, Outcome, Progress, transition};
 
 use crate::base::CancellationToken;
@@ -112,7 +112,7 @@ pub struct ResolvedModel {
     pub retry: RetryPolicy,
     /// How hard the model shall think.
     pub effort: Option<Effort>,
-    /// Why it was chosen, when nobody named it; shown once.
+    /// Why it was chosen, when nobody named it; shown once in a session.
     pub why: Option<String>,
 }
 

@@ -498,7 +498,31 @@ fn a_long_answer_of_a_tool_is_cut_for_the_model_and_kept_whole() {
     world.at(&gate);
     gate.release();
     client.done(&id);
-    assert!(results(&world, 1)[0].chars().count() <= 31_000);
+    let told = &results(&world, 1)[0];
+    assert!(told.chars().count() <= 31_000);
+    // The cut is stated, with its size, and both ends are there.
+    assert!(
+        told.contains("\n[… ") && told.contains(" characters cut …]\n"),
+        "{told}"
+    );
+    assert!(told.starts_with("many/file-with-a-long-name-00000.txt\n"));
+    // The whole is kept, and read back in pieces.
+    let call = client.tool_call(&session, "completed");
+    let more = &call.params["more"]["output"];
+    let (mut whole, mut offset) = (String::new(), 0);
+    while offset < more["bytes"].as_u64().expect("how long it is") {
+        let piece: Value = client.call(
+            "agent/readContent",
+            json!({"sessionId": session, "ref": more["ref"], "offset": offset, "limit": 60_000}),
+        );
+        whole.push_str(piece["text"].as_str().unwrap());
+        offset = piece["nextOffset"].as_u64().unwrap_or(u64::MAX);
+    }
+    // Of more than a thousand results the tool gives a thousand.
+    for n in 0..1_000 {
+        let line = format!("many/file-with-a-long-name-{n:05}.txt\n");
+        assert!(whole.contains(&line), "{line}");
+    }
 }
 
 #[test]

@@ -16,27 +16,27 @@ use crate::base::spawn::{Task, spawn};
 use crate::domain::{
     AgentError, Block, Effect, Envelope, Event, Mode, Outlet, SessionId, TerminalReason, ToolCallStatus,
 };
-use crate::provider::{CallSlots, ModelInfo, RetryPolicy, Script};
+use crate::provider::{CallSlots, ModelInfo, Provider, RetryPolicy, Script};
 use crate::session::*;
-use crate::store::Store;
+use crate::store::{FaultHook, Store};
 use crate::tool::{DynTool, Preview, Registry, Tool, ToolContext, ToolError, ToolOutput};
 use crate::turn::{Limits, ModelChoice, ModelSource, ResolvedModel};
 use crate::workspace::{OnCancel, Shared, Workspace};
 
 /// A server's sessions, without a server.
-struct Desk {
-    sessions: Sessions,
-    seen: Seen,
+pub(super) struct Desk {
+    pub(super) sessions: Sessions,
+    pub(super) seen: Seen,
     writer: Task<()>,
     _dir: tempfile::TempDir,
 }
 
 /// What was passed on.
 #[derive(Clone, Default)]
-struct Seen(Arc<Mutex<Vec<Event>>>);
+pub(super) struct Seen(Arc<Mutex<Vec<Event>>>);
 
 impl Seen {
-    fn all(&self) -> Vec<Event> {
+    pub(super) fn all(&self) -> Vec<Event> {
         self.0.lock().unwrap().clone()
     }
 }
@@ -47,13 +47,16 @@ impl Outlet for Seen {
     }
 
     fn warn(&mut self, code: &str, message: &str) {
-        panic!("{code}: {message}");
+        // Of a disk that fails because the test wants it.
+        assert!(message.contains("the session store"), "{code}: {message}");
     }
 }
 
+#[derive(Clone)]
 struct Fixed {
-    model: Arc<Script>,
+    model: Arc<dyn Provider>,
     mode: Mode,
+    time_limit: Option<Duration>,
 }
 
 impl ModelSource for Fixed {
@@ -72,7 +75,7 @@ impl ModelSource for Fixed {
             info,
             retry: RetryPolicy::interactive(),
             effort: None,
-            why: None,
+            why: Some("it is the only one".to_owned()),
         };
         futures::future::ready(Ok(resolved)).boxed()
     }
@@ -81,16 +84,16 @@ impl ModelSource for Fixed {
 impl Profiles for Fixed {
     fn profile(&self, _: &SessionInfo) -> Profile {
         Profile {
-            models: Arc::new(Self {
-                model: self.model.clone(),
-                mode: self.mode,
-            }),
+            models: Arc::new(self.clone()),
             system: "test".into(),
             limits: Limits::default(),
             rules: Rules::default(),
             approval_timeout: None,
             on_cancel: OnCancel::default(),
-            tool_timeouts: Arc::new(|_| None),
+            tool_timeouts: {
+                let limit = self.time_limit;
+                Arc::new(move |_| limit)
+            },
         }
     }
 
@@ -105,15 +108,28 @@ impl Profiles for Fixed {
 
 impl Desk {
     /// Sessions whose model plays `exchanges`, in order.
-    fn new(mode: Mode, exchanges: Value, tools: Vec<Arc<dyn DynTool>>) -> Self {
-        let cassette = json!({"cassette": 1, "exchanges": exchanges}).to_string();
-        let model = Arc::new(Script::parse("script", &cassette).unwrap());
+    pub(super) fn new(mode: Mode, exchanges: Value, tools: Vec<Arc<dyn DynTool>>) -> Self {
+        Self::with(mode, scripted(exchanges), tools, None, None)
+    }
+
+    /// The same with any model, a time limit of the tools, and a disk that may fail.
+    pub(super) fn with(
+        mode: Mode,
+        model: Arc<dyn Provider>,
+        tools: Vec<Arc<dyn DynTool>>,
+        time_limit: Option<Duration>,
+        fault: Option<FaultHook>,
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let seen = Seen::default();
-        let (store, writer) = Store::inline(dir.path().to_path_buf(), Box::new(seen.clone()), None);
+        let (store, writer) = Store::inline(dir.path().to_path_buf(), Box::new(seen.clone()), fault);
         let house = House {
             store,
-            profiles: Arc::new(Fixed { model, mode }),
+            profiles: Arc::new(Fixed {
+                model,
+                mode,
+                time_limit,
+            }),
             slots: Arc::new(CallSlots::default()),
             tools: Arc::new(Registry::new(tools)),
             redactor: crate::config::Redactor::default(),
@@ -130,7 +146,7 @@ impl Desk {
         }
     }
 
-    fn session(&self) -> SessionId {
+    pub(super) fn session(&self) -> SessionId {
         let info = SessionInfo {
             id: SessionId::fresh(),
             folder: "/nowhere".into(),
@@ -141,7 +157,11 @@ impl Desk {
     }
 
     /// Posts a prompt without waiting for anything.
-    fn post(&self, session: &SessionId, text: &str) -> oneshot::Receiver<Result<TurnHandle, Refused>> {
+    pub(super) fn post(
+        &self,
+        session: &SessionId,
+        text: &str,
+    ) -> oneshot::Receiver<Result<TurnHandle, Refused>> {
         let (reply, answer) = oneshot::channel();
         let content = vec![Block::Text(text.to_owned())];
         let posted = self.sessions.post(session, Command::Prompt { content, reply });
@@ -149,21 +169,27 @@ impl Desk {
         answer
     }
 
-    async fn ask(&self, session: &SessionId, text: &str) -> TurnOutcome {
+    pub(super) async fn ask(&self, session: &SessionId, text: &str) -> TurnOutcome {
         let handle = self.post(session, text).await.unwrap().unwrap();
         handle.outcome().await.unwrap()
     }
 
-    async fn end(self) {
+    pub(super) async fn end(self) {
         self.sessions.end().await;
         drop(self.sessions);
         self.writer.await.unwrap();
     }
 }
 
+/// A model that plays `exchanges`, in order.
+pub(super) fn scripted(exchanges: Value) -> Arc<dyn Provider> {
+    let cassette = json!({"cassette": 1, "exchanges": exchanges}).to_string();
+    Arc::new(Script::parse("script", &cassette).unwrap())
+}
+
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Place {
+pub(super) struct Place {
     at: String,
 }
 
@@ -208,7 +234,7 @@ impl Tool for Bomb {
 }
 
 /// A tool that runs until it is stopped, and says when it has begun.
-struct Endless(Arc<Notify>);
+pub(super) struct Endless(pub(super) Arc<Notify>);
 
 impl Tool for Endless {
     type Input = Place;
