@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::compact::fits_after_hop;
 use super::course::Course;
-use super::gate::{Left, look_ahead};
+use super::failed::Left;
+use super::gate::look_ahead;
 use super::port::Stopped;
 use super::step::StepEnd;
 use super::transition::Outcome;
