@@ -104,6 +104,7 @@ impl Actor {
             cancel,
             hurry,
             profile,
+            asked_for: self.state.model.clone(),
             stopping: None,
             closing: false,
             judges,
@@ -236,7 +237,7 @@ impl Actor {
                 mode: None,
                 model: Some(model),
                 effort: None,
-            } if self.state.model.as_ref() == Some(model) => {
+            } if self.state.model.as_ref() == Some(model) || self.model_was_set() => {
                 return;
             }
             Event::Warning { code, message }
@@ -249,6 +250,13 @@ impl Actor {
         }
         let event = self.with_session_sums(event);
         self.record_with(event, permit, Vec::new(), Vec::new(), None);
+    }
+
+    /// A person has chosen another model since the turn began: what it asks is not the session's choice any more.
+    fn model_was_set(&self) -> bool {
+        self.turn
+            .as_ref()
+            .is_some_and(|turn| turn.asked_for != self.state.model)
     }
 
     /// The turn knows its own usage; the session's sums are added here.

@@ -13,6 +13,8 @@ pub(super) struct Others<'a> {
     pub(super) next: Option<&'a str>,
     /// The model for when the provider is overloaded.
     pub(super) stand_in: Option<&'a str>,
+    /// For a call beside the turn's own: what is done without it, for people.
+    pub(super) aside: Option<&'a str>,
 }
 
 /// How the account stands after the failure.
@@ -129,7 +131,7 @@ fn what_next(others: &Others<'_>, stands: &Stands, error: &ProviderError, left: 
             (until_stand_in, Some(format!("{stand_in} takes over")))
         }
         (_, Some(next)) => (tries, Some(format!("{next} takes over"))),
-        (_, None) => (tries, None),
+        (_, None) => (tries, others.aside.map(str::to_owned)),
     };
     match (tries, then) {
         (0, Some(then)) => then,
@@ -163,14 +165,20 @@ mod tests {
     const ALONE: Others<'_> = Others {
         next: None,
         stand_in: None,
+        aside: None,
     };
     const ROUTE: Others<'_> = Others {
         next: Some("q/n"),
-        stand_in: None,
+        ..ALONE
+    };
+    const ASIDE: Others<'_> = Others {
+        aside: Some("it goes on without"),
+        ..ALONE
     };
     const BOTH: Others<'_> = Others {
         next: Some("q/n"),
         stand_in: Some("small"),
+        aside: None,
     };
 
     /// An account whose circuit opens with the fifth failure: calls until something else than a retry is done.
@@ -216,7 +224,8 @@ mod tests {
         let rests = "the turn ends: the provider is not called for a while then";
         let hop = "q/n takes over";
         let small = "small takes over";
-        let cases: [(&Others<'_>, RetryPolicy, &Fault, usize, &str, Plan); 11] = [
+        let without = "it goes on without";
+        let cases: [(&Others<'_>, RetryPolicy, &Fault, usize, &str, Plan); 14] = [
             // (who else, policy, fault, retries, the last text, what is done then)
             (
                 &ALONE,
@@ -278,6 +287,23 @@ mod tests {
                 failed("p failed 4 times: words"),
             ),
             (
+                &ASIDE,
+                three,
+                &Fault::Server,
+                3,
+                without,
+                failed("p failed 4 times: words"),
+            ),
+            (&ASIDE, nine, &Fault::Server, 4, without, Plan::Shut),
+            (
+                &ASIDE,
+                nine,
+                &silent,
+                1,
+                without,
+                failed("p was silent again: words"),
+            ),
+            (
                 &ROUTE,
                 RetryPolicy::persistent(),
                 &Fault::Server,
@@ -295,7 +321,7 @@ mod tests {
                 // Who takes over is named from the first on.
                 assert_eq!(
                     text.ends_with(last),
-                    last == hop || last == small || at + 1 == retries,
+                    ![ends, rests].contains(&last) || at + 1 == retries,
                     "{told:?}"
                 );
             }

@@ -28,6 +28,8 @@ pub(super) struct Way {
     pub(super) stand_in: Option<String>,
     /// Why the last call was given up, where another model may do better.
     pub(super) left: Option<Left>,
+    /// Of a call beside the turn's own: what is done if it fails, for people.
+    aside: Option<&'static str>,
 }
 
 impl Way {
@@ -40,14 +42,17 @@ impl Way {
         }
     }
 
-    /// For a call beside the turn's own: nobody takes over. Gives back who would, for [`Self::together`].
-    pub(super) fn alone(&mut self) -> (Option<String>, Option<String>) {
+    /// For a call beside the turn's own: nobody takes over; `without` says what is done if it fails, where that is not
+    /// the turn's end with its error. Gives back who would, for [`Self::together`].
+    pub(super) fn alone(&mut self, without: Option<&'static str>) -> (Option<String>, Option<String>) {
+        self.aside = without;
         (self.next.take(), self.stand_in.take())
     }
 
     /// After a call beside the turn's own.
     pub(super) fn together(&mut self, (next, stand_in): (Option<String>, Option<String>)) {
         (self.next, self.stand_in, self.left) = (next, stand_in, None);
+        self.aside = None;
     }
 
     /// Whether somebody takes over from the call that was given up.
@@ -248,6 +253,7 @@ pub(super) fn decide(
     let others = Others {
         next: way.next.as_deref(),
         stand_in: way.stand_in.as_deref(),
+        aside: way.aside,
     };
     let (left, told) = match plan(&others, &stands, &model.retry, error, (verdict, attempts)) {
         Plan::Retry(again) => return Decision::Retry(again),
@@ -294,4 +300,54 @@ fn shut(model: &ResolvedModel, standing: &Standing, error: Option<&ProviderError
         "send a new prompt to try it at once\nor name a provider that takes over: fallback in [provider.{}]",
         standing.name()
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_persons_first_call_with_nowhere_else_to_go_is_the_trial() {
+        for (asked, next, caller) in [
+            (false, None, Caller::Person),
+            (true, None, Caller::Machine),
+            (false, Some("q/n"), Caller::Machine),
+            (true, Some("q/n"), Caller::Machine),
+        ] {
+            let way = Way {
+                asked,
+                next: next.map(str::to_owned),
+                ..Way::default()
+            };
+            assert_eq!(way.caller(), caller, "{asked} {next:?}");
+        }
+    }
+
+    #[test]
+    fn somebody_takes_over_where_there_is_somebody_for_that() {
+        let failed = Some(Left::Failed("words".to_owned()));
+        for (left, next, stand_in, goes_on) in [
+            (None, true, true, false),
+            (Some(Left::Overloaded), false, true, true),
+            (Some(Left::Overloaded), true, false, false),
+            (Some(Left::Circuit), true, false, true),
+            (Some(Left::Circuit), false, true, false),
+            (failed.clone(), true, false, true),
+            (failed, false, false, false),
+        ] {
+            let mut way = Way {
+                left,
+                next: next.then(|| "q/n".to_owned()),
+                stand_in: stand_in.then(|| "small".to_owned()),
+                ..Way::default()
+            };
+            assert_eq!(way.goes_on(), goes_on, "{:?}", way.left);
+            // For a call beside the turn's own nobody does.
+            let kept = way.alone(Some("without"));
+            assert!(!way.goes_on());
+            way.together(kept);
+            assert_eq!((way.next.is_some(), way.stand_in.is_some()), (next, stand_in));
+            assert_eq!((way.left, way.aside), (None, None));
+        }
+    }
 }
