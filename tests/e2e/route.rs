@@ -230,7 +230,7 @@ fn three_overloads_in_a_row_switch_to_the_model_for_that() {
         ["model-one", "model-one", "model-one", "model-small"]
     );
     insta::assert_snapshot!(story(&client, &session), @r"
-      retry 1 of 9; 3 more tries, then openrouter/model-two takes over
+      retry 1 of 9; one more try, then model-small takes over
       retry 2 of 9; model-small takes over
     model_fallback
       anthropic/model-one -> anthropic/model-small: Switched to model-small due to high demand
