@@ -107,10 +107,25 @@ fn callable(cx: &TurnContext, name: &str) -> Result<ResolvedModel, String> {
     {
         return Err("it failed too often in a row and is not called for now".to_owned());
     }
-    if !model.info.tools && !cx.tools.specs().is_empty() {
-        return Err(format!("{} cannot use tools", model.model));
+    able(cx, model)
+}
+
+/// The model that answers while the provider of `from` is overloaded, if it has one that can.
+fn stand_in(cx: &TurnContext, from: &ResolvedModel) -> Option<Result<ResolvedModel, String>> {
+    let name = from.fallbacks.model.as_deref()?;
+    let model = cx.models.take_over(&cx.choice, from.provider.name(), Some(name));
+    Some(
+        model
+            .map_err(|error| error.message)
+            .and_then(|model| able(cx, model)),
+    )
+}
+
+fn able(cx: &TurnContext, model: ResolvedModel) -> Result<ResolvedModel, String> {
+    match model.info.tools || cx.tools.specs().is_empty() {
+        true => Ok(model),
+        false => Err(format!("{} cannot use tools", model.model)),
     }
-    Ok(model)
 }
 
 /// Before a step: back to the first model if its circuit lets a call through again, and who would take over. The
@@ -128,7 +143,9 @@ pub(super) async fn before_step(cx: &TurnContext, course: &mut Course) -> Result
         switch(cx, course, first, why).await?;
     }
     course.way.left = None;
-    course.way.stand_in = course.model.fallbacks.model.clone();
+    course.way.stand_in = stand_in(cx, &course.model)
+        .and_then(Result::ok)
+        .map(|model| model.model);
     course.way.next = course.route.next(cx).0.map(|(model, _)| model.label());
     let standing = course.route.first.provider.standing();
     let is_asked = course.way.next.is_none() || standing.is_none_or(|standing| standing.would_admit());
@@ -162,20 +179,22 @@ pub(super) async fn hop(
         return Ok(());
     };
     if left == Left::Overloaded
-        && let Some(stand_in) = &from.fallbacks.model
-        && let Ok(model) = cx
-            .models
-            .take_over(&cx.choice, from.provider.name(), Some(stand_in))
+        && let Some(Ok(model)) = stand_in(cx, &from)
     {
-        let why = format!("Switched to {stand_in} due to high demand");
-        return switch(cx, course, model, why).await;
+        course.ask(model.clone());
+        if fits_after_hop(cx, course).await? {
+            let why = format!("Switched to {} due to high demand", model.model);
+            return tell(cx, course, &from, &model, why).await;
+        }
+        tell_too_small(cx, &model).await?;
     }
     let closed = |standing: &Arc<Standing>| standing.circuit().state == CircuitState::Closed;
     let open = !from.provider.standing().is_none_or(closed);
     course.route.leaves(&from, open);
     let why = match left {
         Left::Failed(why) => why,
-        Left::Circuit | Left::Overloaded => {
+        Left::Overloaded => format!("{} is overloaded", from.provider.name()),
+        Left::Circuit => {
             format!(
                 "{} failed too often in a row and is not called for now",
                 from.provider.name()
@@ -198,14 +217,18 @@ pub(super) async fn hop(
         if fits_after_hop(cx, course).await? {
             return tell(cx, course, &from, &model, why).await;
         }
-        let message = format!(
-            "{} is passed over: the conversation does not fit its window of {} tokens",
-            model.label(),
-            model.info.window
-        );
-        let code = ROUTE_SKIPPED.to_owned();
-        cx.port.emit(Event::Warning { code, message }).await?;
+        tell_too_small(cx, &model).await?;
     }
+}
+
+async fn tell_too_small(cx: &TurnContext, model: &ResolvedModel) -> Result<(), Stopped> {
+    let message = format!(
+        "{} is passed over: the conversation does not fit its window of {} tokens",
+        model.label(),
+        model.info.window
+    );
+    let code = ROUTE_SKIPPED.to_owned();
+    cx.port.emit(Event::Warning { code, message }).await
 }
 
 /// The history as `course.model` is sent it: one that took over and sees no pictures gets words in their place.

@@ -38,5 +38,6 @@ mod route;
 mod sessions;
 mod settings;
 mod store;
+mod takeover;
 mod transitions;
 mod wire;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Client, Config, Options, World};
 use crate::mock_llm::{Gate, Reply};
+use crate::route::asked;
 
 /// A server whose client gave these `initializationOptions`.
 fn start(world: &World, options: Value) -> Client {
@@ -376,12 +377,6 @@ fn a_failing_disk_stands_in_the_status_until_it_works_again() {
     std::fs::remove_dir(&database).unwrap();
     status(&client, |status| warnings(status).is_empty());
     assert_eq!(client.ask(&session, "again").text, "ok");
-}
-
-/// Each call to these models is answered "ok"; the models that were asked, in order.
-fn asked(world: &World) -> Vec<String> {
-    let models = (0..world.requests()).map(|at| world.seen(at).body["model"].as_str().unwrap().to_owned());
-    models.collect()
 }
 
 #[test]
