@@ -201,10 +201,11 @@ fn a_cancel_and_the_servers_end_are_obeyed_while_a_circuit_is_waited_for() {
     soon(before);
     // The second prompt is a trial; then it waits as well.
     world.mock().push(down());
-    client.prompt(&other, "two");
+    let second = client.prompt(&other, "two");
     client.next(&other, "agent/retry");
     let before = now();
     client.close_input();
+    assert_eq!(json!(client.done(&second))["reason"], "server_stopped");
     client.exited();
     assert!(
         before.elapsed() < Duration::from_secs(2),
