@@ -321,7 +321,7 @@ fn a_retry_of_a_summary_says_what_is_done_without_one() {
     );
     // By hand it is the turn's own business.
     let compact = client.send("agent/compact", json!({"sessionId": session}));
-    client.answer(&compact);
+    let _ = client.answer(&compact);
     let next = told(2);
     assert!(
         !next.is_empty() && next.iter().all(|text| !text.contains("without a summary")),

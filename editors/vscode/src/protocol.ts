@@ -1836,7 +1836,7 @@ export interface RetryNotification {
   model: string;
   /** The attempt that failed, from 1. */
   attempt: number;
-  /** How many retries there are in all. */
+  /** How many retries there are in all, of failures like this one. */
   maxRetries: number;
   /** The wait before the next attempt, in ms. */
   delayMs: number;

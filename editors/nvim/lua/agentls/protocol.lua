@@ -1080,7 +1080,7 @@ M.server_notifications = {
 ---@field provider string The provider's name in the configuration.
 ---@field model string The model.
 ---@field attempt integer The attempt that failed, from 1.
----@field maxRetries integer How many retries there are in all.
+---@field maxRetries integer How many retries there are in all, of failures like this one.
 ---@field delayMs integer The wait before the next attempt, in ms.
 ---@field resumeAt integer When the wait ends, in ms since the Unix epoch.
 ---@field error agentls.ErrorData What failed.
