@@ -238,7 +238,10 @@ pub(super) fn decide(
     attempts: u32,
 ) -> Decision {
     let standing = model.provider.standing();
-    let circuit = standing.map(|standing| standing.circuit());
+    // One that lets a trial through now is no obstacle: a trial that was throttled gave its right back.
+    let circuit = standing
+        .filter(|standing| !standing.would_admit())
+        .map(|standing| standing.circuit());
     let open = circuit.filter(|circuit| circuit.state == CircuitState::Open);
     let stands = Stands {
         overloads: standing.map_or(0, |standing| standing.overloads()),

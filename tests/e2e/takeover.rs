@@ -184,6 +184,37 @@ fn of_several_sessions_one_makes_the_trial_and_the_others_go_down_the_route() {
 }
 
 #[test]
+fn a_trial_that_is_throttled_says_nothing_of_the_circuit_and_is_made_again() {
+    let world = World::with(Config {
+        provider: "max_retries = 9".to_owned(),
+        ..Config::default()
+    });
+    (0..5).for_each(|_| world.mock().push(down()));
+    let busy = Reply::error(429, "rate_limit_error", "slow down").header("retry-after-ms", "30");
+    world.mock().push(busy);
+    let client = world.start();
+    let session = client.session();
+    assert_eq!(
+        json!(client.ask(&session, "one"))["error"]["code"],
+        "circuit_open"
+    );
+    let told = story(&client, &session).lines().count();
+    assert_eq!(client.ask(&session, "two").text, "ok");
+    assert_eq!(world.requests(), 7);
+    let story = story(&client, &session);
+    let story: Vec<&str> = story.lines().skip(told).collect();
+    insta::assert_snapshot!(story.join("\n"), @r"
+      circuit of mock halfOpen
+      circuit of mock open
+      retry 1 of 9; 8 more tries
+      circuit of mock halfOpen
+      circuit of mock closed
+    completed
+    completed / no error
+    ");
+}
+
+#[test]
 fn a_cancel_and_the_servers_end_are_obeyed_while_a_circuit_is_waited_for() {
     let world = World::with(Config {
         provider: "retry = \"persistent\"\ncircuit_cooldown_s = 60".to_owned(),
