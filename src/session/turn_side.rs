@@ -86,6 +86,7 @@ impl Actor {
             circuits: self.circuits.clone(),
             totals: self.house.totals.clone(),
             context: profile.context.clone(),
+            counting: self.counting.clone(),
             task,
             requests: self.requests.clone(),
             carried,
