@@ -147,6 +147,8 @@ pub(super) struct Running {
     pub(super) cost: Option<Cost>,
     /// The last assistant message's text.
     pub(super) text: String,
+    /// Tokens of the conversation before and after it was made smaller by hand.
+    pub(super) compacted: Option<(u64, u64)>,
 }
 
 /// An approval that the turn waits for.

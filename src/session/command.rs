@@ -175,6 +175,8 @@ pub struct TurnOutcome {
     pub end: TurnEnd,
     /// The final answer: the last message's text.
     pub text: String,
+    /// Tokens of the conversation before and after, where it was made smaller by hand.
+    pub compacted: Option<(u64, u64)>,
 }
 
 /// A session's own data.

@@ -617,6 +617,9 @@ fn a_person_can_have_it_made_smaller() {
     assert_eq!(started.last().unwrap().text("by"), "compact");
     let told = client.next(&session, "agent/compacted");
     assert_eq!(told.text("trigger"), "manual");
+    for tokens in ["tokensBefore", "tokensAfter"] {
+        assert_eq!(ended[tokens], told.params[tokens], "{ended}");
+    }
     assert_eq!(client.ask(&session, "next").text, "ok");
     let sent = said(&world.seen(before + 1));
     assert_eq!(sent[..2], ["user q0", "user [Previous conversation summary]"]);
@@ -628,6 +631,10 @@ fn a_person_can_have_it_made_smaller() {
     assert_eq!(why.text("reason"), "completed");
     let why = client.next(&short, "agent/transition");
     assert!(why.text("detail").contains("short"), "{why:?}");
+    assert_eq!(
+        (&ended["tokensBefore"], &ended["tokensAfter"]),
+        (&Value::Null, &Value::Null)
+    );
     assert!(compactions(&client, &short).is_empty());
     // An empty one too.
     let empty = client.session();

@@ -370,6 +370,13 @@ export interface PromptResult {
   costUsd?: number;
   /** What went wrong. */
   error?: ErrorData;
+  /** And after. */
+  tokensAfter?: number;
+  /**
+   * Only of `agent/compact`: tokens of the conversation before, as estimated; absent when nothing
+   * was left out.
+   */
+  tokensBefore?: number;
 }
 
 /**

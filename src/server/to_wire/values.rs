@@ -63,6 +63,8 @@ pub fn prompt_result(turn: &TurnId, end: &TurnEnd, text: String) -> wire::Prompt
         usage: usage(&end.usage),
         cost_usd: end.cost.map(Cost::usd),
         error: end.error.as_ref().map(error_data),
+        tokens_before: None,
+        tokens_after: None,
     }
 }
 

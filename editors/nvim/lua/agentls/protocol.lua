@@ -232,6 +232,8 @@ M.server_notifications = {
 ---@field usage agentls.TokenUsage The turn's tokens.
 ---@field costUsd? number What the turn cost, in US dollars; absent when the model's price is not known.
 ---@field error? agentls.ErrorData What went wrong.
+---@field tokensAfter? integer And after.
+---@field tokensBefore? integer Only of `agent/compact`: tokens of the conversation before, as estimated; absent when nothing was left out.
 
 ---An error with all that a client needs to show it and to say what to do. It is the `data` of a
 ---JSON-RPC error and the `error` of a turn's end.
