@@ -1201,7 +1201,10 @@ export interface MetricsResult {
   totals: Counts;
   /** How long things took. */
   latencies: Latencies;
-  /** The circuits of all providers that were in use. */
+  /**
+   * The circuits of all providers that were in use, and those of the session's tools that are not
+   * closed.
+   */
   circuits?: CircuitInfo[];
   /** Counts of the session that was asked for. */
   session?: SessionMetrics;

@@ -698,7 +698,7 @@ M.server_notifications = {
 ---@class (exact) agentls.MetricsResult
 ---@field totals agentls.Counts Counts of the server as a whole.
 ---@field latencies agentls.Latencies How long things took.
----@field circuits? agentls.CircuitInfo[] The circuits of all providers that were in use.
+---@field circuits? agentls.CircuitInfo[] The circuits of all providers that were in use, and those of the session's tools that are not closed.
 ---@field session? agentls.SessionMetrics Counts of the session that was asked for.
 
 ---How long things took.
