@@ -86,6 +86,7 @@ impl Actor {
             circuits: self.circuits.clone(),
             totals: self.house.totals.clone(),
             context: profile.context.clone(),
+            counting: self.counting.clone(),
             task,
             requests: self.requests.clone(),
             carried,
@@ -117,6 +118,7 @@ impl Actor {
             usage: Default::default(),
             cost: None,
             text: String::new(),
+            compacted: None,
         });
         self.cancels.started(&id);
         self.roll.running(&self.info.id, true);
@@ -231,7 +233,12 @@ impl Actor {
             Event::MessageRetracted { .. } => self.drop_partial(),
             Event::ToolCall(update) if update.status.is_final() => self.close_question(&update.id),
             Event::Retry { .. } => self.metrics.retries += 1,
-            Event::Compacted(compaction) if compaction.summary.is_some() => self.metrics.compactions += 1,
+            Event::Compacted(compaction) if compaction.summary.is_some() => {
+                self.metrics.compactions += 1;
+                if let Some(turn) = self.turn.as_mut().filter(|_| self.state.upkeep) {
+                    turn.compacted = Some((compaction.tokens_before, compaction.tokens_after));
+                }
+            }
             Event::SessionUpdated {
                 title: None,
                 mode: None,

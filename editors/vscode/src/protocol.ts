@@ -370,6 +370,13 @@ export interface PromptResult {
   costUsd?: number;
   /** What went wrong. */
   error?: ErrorData;
+  /** And after. */
+  tokensAfter?: number;
+  /**
+   * Only of `agent/compact`: tokens of the conversation before, as estimated; absent when nothing
+   * was left out.
+   */
+  tokensBefore?: number;
 }
 
 /**
@@ -1194,7 +1201,10 @@ export interface MetricsResult {
   totals: Counts;
   /** How long things took. */
   latencies: Latencies;
-  /** The circuits of all providers that were in use. */
+  /**
+   * The circuits of all providers that were in use, and those of the session's tools that are not
+   * closed.
+   */
   circuits?: CircuitInfo[];
   /** Counts of the session that was asked for. */
   session?: SessionMetrics;

@@ -232,6 +232,8 @@ M.server_notifications = {
 ---@field usage agentls.TokenUsage The turn's tokens.
 ---@field costUsd? number What the turn cost, in US dollars; absent when the model's price is not known.
 ---@field error? agentls.ErrorData What went wrong.
+---@field tokensAfter? integer And after.
+---@field tokensBefore? integer Only of `agent/compact`: tokens of the conversation before, as estimated; absent when nothing was left out.
 
 ---An error with all that a client needs to show it and to say what to do. It is the `data` of a
 ---JSON-RPC error and the `error` of a turn's end.
@@ -696,7 +698,7 @@ M.server_notifications = {
 ---@class (exact) agentls.MetricsResult
 ---@field totals agentls.Counts Counts of the server as a whole.
 ---@field latencies agentls.Latencies How long things took.
----@field circuits? agentls.CircuitInfo[] The circuits of all providers that were in use.
+---@field circuits? agentls.CircuitInfo[] The circuits of all providers that were in use, and those of the session's tools that are not closed.
 ---@field session? agentls.SessionMetrics Counts of the session that was asked for.
 
 ---How long things took.
