@@ -243,6 +243,10 @@ pub(super) async fn call(
                 return Ok(Asked::Failed(*error));
             }
         };
+        if reserved.as_ref().is_some_and(|reserved| !reserved.fits()) {
+            // While it waited for its place, others have spent what was left.
+            continue;
+        }
         let ended = attempt(cx, model, request.clone(), shows).await;
         drop(place);
         if !matches!(ended, Attempt::Stopped { .. }) {
