@@ -857,17 +857,24 @@ function M.give_back(session, words)
   end
 end
 
----The tool call under the cursor: of the current window, when it shows a chat.
----@return agentls.Item.tool?
+---What stands under the cursor: of the current window, when it shows a chat.
+---@return agentls.Item?
 ---@return agentls.Session?
-function M.tool_at_cursor()
+function M.item_at_cursor()
   local view = view_of(api.nvim_get_current_buf())
   if not view then
     return nil, nil
   end
   local entry = entry_at(view, api.nvim_win_get_cursor(0)[1] - 1)
-  local item = entry and entry.item
-  return item and item.kind == 'tool' and item or nil, view.session
+  return entry and entry.item, view.session
+end
+
+---The tool call under the cursor.
+---@return agentls.Item.tool?
+---@return agentls.Session?
+function M.tool_at_cursor()
+  local item, session = M.item_at_cursor()
+  return item and item.kind == 'tool' and item --[[@as agentls.Item.tool]] or nil, session
 end
 
 ---Moves the cursor to the next (1) or previous (-1) prompt.
