@@ -403,7 +403,7 @@ return function(test)
       '> @src/a.lua:3-9',
       '> [1 image]',
       '',
-      '✻ thoughts',
+      '✻ thoughts ⋯ 1 line',
       'hm',
       '',
       'so',

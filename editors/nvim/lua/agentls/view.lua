@@ -317,7 +317,14 @@ local function status_lines(state, width)
   elseif state.running then
     moving = true
     local frame = SPINNER[math.floor(now / SPIN_MS) % #SPINNER + 1]
-    local line = { { frame .. ' ' .. (DOING[state.activity] or 'working'), 'AgentlsBusy' } }
+    local line = {
+      {
+        frame
+          .. ' '
+          .. (state.compacting and 'summarising the history' or DOING[state.activity] or 'working'),
+        'AgentlsBusy',
+      },
+    }
     local since = state.startedAt and now - state.startedAt or 0
     if since >= 1000 then
       table.insert(
@@ -599,6 +606,8 @@ local WINDOW_OPTIONS = {
   wrap = true,
   linebreak = true,
   breakindent = true,
+  -- Under the words of a list's line, not under its mark.
+  breakindentopt = 'list:-1',
   number = false,
   relativenumber = false,
   signcolumn = 'no',
@@ -635,6 +644,7 @@ local function scratch(name, filetype, id)
   vim.bo[buffer].bufhidden = 'hide'
   vim.bo[buffer].swapfile = false
   vim.bo[buffer].filetype = filetype
+  vim.bo[buffer].formatlistpat = [[^\s*\%(\d\+[.)]\|[-*+]\)\s\+]]
   markdown(buffer)
   return buffer
 end
