@@ -1476,7 +1476,10 @@ export type MessageBlock =
       type: "reference";
       /** What it is. */
       kind: ReferenceKind;
-      /** The file's path as people write it. */
+      /**
+       * The file's path from the session's folder, `rootName/path` in another root, absolute
+       * outside of all.
+       */
       path: string;
       /** The text, or the diagnostic's message. */
       text: string;

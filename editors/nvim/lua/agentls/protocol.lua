@@ -861,7 +861,7 @@ M.server_notifications = {
 ---@class (exact) agentls.MessageBlock.reference
 ---@field type "reference"
 ---@field kind agentls.ReferenceKind What it is.
----@field path string The file's path as people write it.
+---@field path string The file's path from the session's folder, `rootName/path` in another root, absolute outside of all.
 ---@field text string The text, or the diagnostic's message.
 ---@field endLine? integer The last line, from 1.
 ---@field more? table<string, agentls.More> Where the whole of a cut field is.
