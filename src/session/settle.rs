@@ -337,6 +337,7 @@ fn tell(turn: Running, end: TurnEnd) {
             turn: turn.id,
             end,
             text: turn.text,
+            compacted: turn.compacted,
         });
     }
 }

@@ -23,6 +23,7 @@ mod cassettes;
 mod conduct;
 mod context;
 mod crash;
+mod credentials;
 mod editor;
 mod faults;
 mod flood;
