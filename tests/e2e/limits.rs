@@ -168,6 +168,11 @@ fn an_answer_that_does_not_fit_is_refused() {
             json!({"limitId": limit, "raiseBy": -1}),
             "raiseBy",
         ),
+        (
+            "agent/limitRespond",
+            json!({"limitId": limit, "raiseBy": 1e30}),
+            "answer",
+        ),
         ("agent/limitRespond", json!({"limitId": limit}), "answer"),
         (
             "agent/limitRespond",
