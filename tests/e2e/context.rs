@@ -304,6 +304,10 @@ fn what_the_provider_counted_corrects_the_next_turns_estimate() {
     let client = world.start();
     world.mock().respond_with(|seen| asks_for_notes(seen).then(notes));
     let session = talked(&world, &client, 8, json!({"model": "mock/small"}));
+    // A provider that counts nothing leaves the estimate to be shown.
+    let usage = client.all(&session, "agent/usage").pop().unwrap();
+    let used = usage.params["contextUsed"].as_u64().unwrap();
+    assert!((4_500..16_356).contains(&used), "{usage:?}");
     world.mock().push(Reply::text("ok").tokens(17_000, 0));
     client.ask(&session, "count");
     assert!(compactions(&client, &session).is_empty());
