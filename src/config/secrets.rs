@@ -50,6 +50,12 @@ impl Redactor {
         }
     }
 
+    /// From now on this key of a provider is taken out of everything, content too.
+    pub fn learn_provider_key(&self, key: &SecretString) {
+        self.learn(key);
+        self.learn_key(key);
+    }
+
     /// Learns every secret of a configuration.
     pub fn learn_all(&self, settings: &Settings) {
         settings.secrets().for_each(|secret| self.learn(secret));

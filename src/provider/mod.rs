@@ -47,7 +47,7 @@ pub use circuit::{Caller, CircuitPolicy};
 pub use configured::spec;
 pub use error::{Disposition, Fault, Phase, ProviderError};
 pub use models::{ModelInfo, ModelOverride, thinks};
-pub use probe::{list_models, reach};
+pub use probe::{Reached, list_models, reach};
 pub use registry::{CallLimits, CallSlot, CallSlots, Kind, ProviderSpec, build};
 pub use request::{Effort, Item, Request, Shape};
 pub use retry::{GiveUp, RetryPolicy, RetryState, Verdict};

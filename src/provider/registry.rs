@@ -245,7 +245,10 @@ pub fn build(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
     let Some((path, redactor)) = spec.record.clone() else {
         return Ok(provider);
     };
-    let given = spec.api_key.iter().chain(spec.headers.values());
+    spec.api_key
+        .iter()
+        .for_each(|key| redactor.learn_provider_key(key));
+    let given = spec.headers.values();
     given.for_each(|secret| redactor.learn(secret));
     in_addresses(spec).for_each(|secret| redactor.learn(&secret));
     Ok(Arc::new(Recorded::new(provider, spec.kind, path, redactor)))

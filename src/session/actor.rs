@@ -127,6 +127,8 @@ pub(super) struct Running {
     pub(super) cancel: CancellationToken,
     pub(super) hurry: CancellationToken,
     pub(super) profile: Profile,
+    /// The model that the session asked for when it began.
+    pub(super) asked_for: Option<String>,
     /// Why it was stopped from outside, and when.
     pub(super) stopping: Option<(TerminalReason, Instant)>,
     /// It has been told that it may end: no more steers.

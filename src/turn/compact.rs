@@ -192,7 +192,7 @@ pub(super) async fn summarise(
     let before = compact::tokens(items);
     let kept = before - compact::tokens(middle.of(items));
     let after = |text: &str| kept + compact::summary_tokens(text);
-    let why = match notes(cx, course, middle, items, instructions).await? {
+    let why = match notes(cx, course, middle, items, trigger, instructions).await? {
         Ok(text) if compact::shrinks(before, after(&text)) => {
             course.failed_compactions = 0;
             replace(cx, course, items, middle, text, trigger, false).await?;
@@ -261,14 +261,17 @@ async fn notes(
     course: &mut Course,
     middle: Middle,
     items: &[Arc<Item>],
+    trigger: CompactTrigger,
     instructions: Option<&str>,
 ) -> Result<Result<String, NoNotes>, Stopped> {
     let model = writer(cx, course).await?;
     let mut part = middle;
+    // By hand nothing else is done.
+    let without = (trigger != CompactTrigger::Manual).then_some("the conversation goes on without a summary");
     for shorter in 0.. {
         let request = notes_request(&model, compact::transcript(part.of(items), instructions));
         // Nobody takes over from who writes the notes.
-        let kept = course.way.alone();
+        let kept = course.way.alone(without);
         let asked = call(
             cx,
             &model,

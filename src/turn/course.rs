@@ -23,6 +23,10 @@ const LARGE_OUTPUT: u32 = 64_000;
 /// Less is not asked for, however full the window is.
 const LEAST_OUTPUT: u32 = 1_024;
 
+/// A larger limit that is larger by less than this part (one in so many) is no room for more: the answer would be taken
+/// back only to be cut again a few words later.
+const GAIN: u32 = 4;
+
 /// Of the window this much stays free beside the estimate and the answer.
 const SPARE: u64 = 1_000;
 
@@ -202,7 +206,7 @@ impl Course {
         let limit = wanted
             .min(self.model.info.max_output)
             .min(u32::try_from(room).unwrap_or(u32::MAX));
-        (limit > self.max_output).then_some(limit)
+        (limit > self.max_output.saturating_add(self.max_output / GAIN)).then_some(limit)
     }
 
     /// Asks with the larger limit from now on.
@@ -256,6 +260,10 @@ mod tests {
             (128_000, 200_000, 10_000, 1, 8_000, Some(64_000)),
             (32_000, 200_000, 10_000, 1, 8_000, Some(32_000)),
             (8_000, 200_000, 10_000, 1, 8_000, None),
+            // As of a model that nobody knows: not worth an answer.
+            (8_192, 200_000, 10_000, 1, 8_000, None),
+            (10_000, 200_000, 10_000, 1, 8_000, None),
+            (10_001, 200_000, 10_000, 1, 8_000, Some(10_001)),
             (4_096, 200_000, 10_000, 1, 4_096, None),
             (128_000, 200_000, 180_000, 1, 8_000, Some(19_000)),
             (128_000, 200_000, 191_500, 1, 8_000, None),

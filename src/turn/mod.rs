@@ -15,6 +15,7 @@ mod circuit;
 mod compact;
 mod conduct;
 mod course;
+mod failed;
 mod gate;
 mod hear;
 mod hook_answer;

@@ -84,6 +84,13 @@ export const serverRequests = {
    * counts as failed.
    */
   saveDocuments: "agent/saveDocuments",
+  /**
+   * Asks for the API key of a provider that has none in the configuration and the environment. Only
+   * where the client announced `getCredential`. Unanswered after 10 s there is none. The key is
+   * kept in memory alone and is asked for again after `agent/reloadConfig`, or when the provider
+   * refused it; that there is none is remembered until `agent/reloadConfig`.
+   */
+  getCredential: "agent/getCredential",
 } as const;
 
 /** Notifications, server to client. */
@@ -190,6 +197,7 @@ export interface ClientNotificationTypes {
 /** Params and result of each request, server to client. */
 export interface ServerRequestTypes {
   "agent/saveDocuments": { params: SaveDocumentsParams; result: SaveDocumentsResult };
+  "agent/getCredential": { params: GetCredentialParams; result: GetCredentialResult };
 }
 
 /** Params of each notification, server to client. */
@@ -1049,6 +1057,11 @@ export interface SetTrustParams {
 
 /** Params of `agent/listModels`. */
 export interface ListModelsParams {
+  /**
+   * Tries the address and the key of this provider before answering, by one request that costs
+   * nothing; its `health` and `message` tell what came of it. Takes at most 15 s.
+   */
+  check?: string;
   /** With this session's configuration, and its model marked; absent: the user's configuration. */
   sessionId?: string;
 }
@@ -1352,6 +1365,18 @@ export interface NotSaved {
   reason: string;
 }
 
+/** Params of `agent/getCredential`. */
+export interface GetCredentialParams {
+  /** The provider, by its name in the configuration. */
+  provider: string;
+}
+
+/** Result of `agent/getCredential`. */
+export interface GetCredentialResult {
+  /** The key; absent when the client has none for that provider. */
+  apiKey?: string;
+}
+
 /** Params of `agent/turnStarted`. */
 export interface TurnStartedNotification {
   /** The session it belongs to. */
@@ -1451,7 +1476,10 @@ export type MessageBlock =
       type: "reference";
       /** What it is. */
       kind: ReferenceKind;
-      /** The file's path as people write it. */
+      /**
+       * The file's path from the session's folder, `rootName/path` in another root, absolute
+       * outside of all.
+       */
       path: string;
       /** The text, or the diagnostic's message. */
       text: string;
@@ -1846,7 +1874,7 @@ export interface RetryNotification {
   model: string;
   /** The attempt that failed, from 1. */
   attempt: number;
-  /** How many retries there are in all. */
+  /** How many retries there are in all, of failures like this one. */
   maxRetries: number;
   /** The wait before the next attempt, in ms. */
   delayMs: number;
@@ -2080,7 +2108,9 @@ export type Feature =
   /** Unsaved text of open documents is what the agent reads. */
   | "unsavedText"
   /** Files open in the editor are changed through `workspace/applyEdit`, where the client can. */
-  | "applyEdit";
+  | "applyEdit"
+  /** API keys are asked for by `agent/getCredential`, where the client can. */
+  | "credentials";
 
 /** The version of the protocol. Another `major` cannot be talked to; another `minor` can. */
 export interface ProtocolVersion {
@@ -2098,6 +2128,8 @@ export interface ClientCapability {
 
 /** What the client does for the server beyond what LSP has words for. Unknown flags are ignored. */
 export interface ClientFlags {
+  /** The client answers `agent/getCredential`, from a store that keeps secrets. */
+  getCredential?: boolean;
   /**
    * The client shows `agent/limitRequested` and `agent/questionRequested` to a person and answers
    * them. Without it nothing is asked but approvals: a limit that is reached ends the turn.

@@ -28,7 +28,14 @@ impl Service {
             None => (self.state.folders().swap_remove(0), None, None),
         };
         let models = self.state.configured.folder(&folder).models.clone();
-        let listed = models.list(agent.as_deref(), current.as_deref()).await;
+        let mut listed = models.list(agent.as_deref(), current.as_deref()).await;
+        if let Some(name) = params.check {
+            let checked = models.check(&name).await;
+            let checked = checked
+                .ok_or_else(|| RequestError::bad("check", format!("no provider is called {name:?}")))?;
+            listed.providers.retain(|provider| provider.name != name);
+            listed.providers.push(checked);
+        }
         Ok(ListModelsResult {
             models: listed.models.into_iter().map(model_to_wire).collect(),
             providers: listed.providers.into_iter().map(provider_to_wire).collect(),

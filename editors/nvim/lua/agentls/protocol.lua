@@ -74,6 +74,11 @@ M.server_requests = {
   ---Asks for documents to be saved, after an edit of one that had no unsaved change, so that commands
   ---see it. Only where the client announced `saveDocuments`. Unanswered after 10 s it counts as failed.
   saveDocuments = "agent/saveDocuments",
+  ---Asks for the API key of a provider that has none in the configuration and the environment. Only
+  ---where the client announced `getCredential`. Unanswered after 10 s there is none. The key is kept in
+  ---memory alone and is asked for again after `agent/reloadConfig`, or when the provider refused it;
+  ---that there is none is remembered until `agent/reloadConfig`.
+  getCredential = "agent/getCredential",
 }
 
 ---Notifications, server to client.
@@ -607,6 +612,7 @@ M.server_notifications = {
 
 ---Params of `agent/listModels`.
 ---@class (exact) agentls.ListModelsParams
+---@field check? string Tries the address and the key of this provider before answering, by one request that costs nothing; its `health` and `message` tell what came of it. Takes at most 15 s.
 ---@field sessionId? string With this session's configuration, and its model marked; absent: the user's configuration.
 
 ---Result of `agent/listModels`.
@@ -784,6 +790,14 @@ M.server_notifications = {
 ---@field uri string The document.
 ---@field reason string Why, for the model: `it is read-only in the editor`.
 
+---Params of `agent/getCredential`.
+---@class (exact) agentls.GetCredentialParams
+---@field provider string The provider, by its name in the configuration.
+
+---Result of `agent/getCredential`.
+---@class (exact) agentls.GetCredentialResult
+---@field apiKey? string The key; absent when the client has none for that provider.
+
 ---Params of `agent/turnStarted`.
 ---@class (exact) agentls.TurnStartedNotification
 ---@field sessionId string The session it belongs to.
@@ -847,7 +861,7 @@ M.server_notifications = {
 ---@class (exact) agentls.MessageBlock.reference
 ---@field type "reference"
 ---@field kind agentls.ReferenceKind What it is.
----@field path string The file's path as people write it.
+---@field path string The file's path from the session's folder, `rootName/path` in another root, absolute outside of all.
 ---@field text string The text, or the diagnostic's message.
 ---@field endLine? integer The last line, from 1.
 ---@field more? table<string, agentls.More> Where the whole of a cut field is.
@@ -1082,7 +1096,7 @@ M.server_notifications = {
 ---@field provider string The provider's name in the configuration.
 ---@field model string The model.
 ---@field attempt integer The attempt that failed, from 1.
----@field maxRetries integer How many retries there are in all.
+---@field maxRetries integer How many retries there are in all, of failures like this one.
 ---@field delayMs integer The wait before the next attempt, in ms.
 ---@field resumeAt integer When the wait ends, in ms since the Unix epoch.
 ---@field error agentls.ErrorData What failed.
@@ -1213,6 +1227,7 @@ M.server_notifications = {
 ---| "images" # Prompts may contain images.
 ---| "unsavedText" # Unsaved text of open documents is what the agent reads.
 ---| "applyEdit" # Files open in the editor are changed through `workspace/applyEdit`, where the client can.
+---| "credentials" # API keys are asked for by `agent/getCredential`, where the client can.
 
 ---The version of the protocol. Another `major` cannot be talked to; another `minor` can.
 ---@class (exact) agentls.ProtocolVersion
@@ -1225,6 +1240,7 @@ M.server_notifications = {
 
 ---What the client does for the server beyond what LSP has words for. Unknown flags are ignored.
 ---@class (exact) agentls.ClientFlags
+---@field getCredential? boolean The client answers `agent/getCredential`, from a store that keeps secrets.
 ---@field questions? boolean The client shows `agent/limitRequested` and `agent/questionRequested` to a person and answers them. Without it nothing is asked but approvals: a limit that is reached ends the turn.
 ---@field saveDocuments? boolean The client answers `agent/saveDocuments`. With it, and with LSP's `workspace.applyEdit` and `workspace.workspaceEdit.documentChanges`, files that are open in the editor are changed there; without, on the disk where the editor holds no unsaved change, else not at all.
 
