@@ -396,6 +396,16 @@ function M.request(method, params, callback)
   end)
 end
 
+---Asks and waits, at most `ms`; nil when there is no server or no answer. For completion, which cannot wait otherwise.
+---@param method string
+---@param params table
+---@param ms integer
+---@return any?
+function M.request_sync(method, params, ms)
+  local answer = self.state == 'ready' and lsp('request_sync', method, params, ms, 0) or nil
+  return answer and answer.result
+end
+
 ---@param method string
 ---@param params table
 function M.notify(method, params)

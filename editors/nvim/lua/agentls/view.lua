@@ -375,7 +375,7 @@ end
 ---@return boolean moving
 local function draw(view)
   local buffer = view.buffer
-  if not api.nvim_buf_is_valid(buffer) then
+  if not api.nvim_buf_is_loaded(buffer) then
     views[view.session.id] = nil
     return false
   end
@@ -414,7 +414,7 @@ local function frame()
   frame_timer = nil
   local moving, drawn = false, false
   for _, view in pairs(views) do
-    if view.dirty and (not api.nvim_buf_is_valid(view.buffer) or #windows_of(view.buffer) > 0) then
+    if view.dirty and (not api.nvim_buf_is_loaded(view.buffer) or #windows_of(view.buffer) > 0) then
       moving = draw(view) or moving
       drawn = true
     end
@@ -443,7 +443,7 @@ spin = function()
     spin_timer = nil
     local moving = false
     for _, view in pairs(views) do
-      if api.nvim_buf_is_valid(view.buffer) and #windows_of(view.buffer) > 0 then
+      if api.nvim_buf_is_loaded(view.buffer) and #windows_of(view.buffer) > 0 then
         moving = draw_status(view) or moving
       end
     end
@@ -637,7 +637,18 @@ local function markdown(buffer)
   end
 end
 
+---Whether a buffer is as we made it. `:bdelete` and `:bunload` leave one without its lines and options.
+---@param buffer? integer
+local function is_whole(buffer)
+  return buffer ~= nil and api.nvim_buf_is_loaded(buffer) and vim.b[buffer].agentls_session ~= nil
+end
+
 local function scratch(name, filetype, id)
+  -- What a person's `:bdelete` left would keep the name.
+  local left = vim.fn.bufnr('^' .. name .. '$')
+  if left ~= -1 then
+    api.nvim_buf_delete(left, { force = true })
+  end
   local buffer = api.nvim_create_buf(false, true)
   api.nvim_buf_set_name(buffer, name)
   vim.b[buffer].agentls_session = id
@@ -653,7 +664,7 @@ end
 ---@return agentls.View
 local function view_for(session)
   local view = views[session.id]
-  if view and api.nvim_buf_is_valid(view.buffer) then
+  if view and is_whole(view.buffer) then
     view.session = session
     return view
   end
@@ -690,7 +701,7 @@ local function view_for(session)
       sessions.use(session)
     end,
   })
-  api.nvim_create_autocmd('BufWipeout', {
+  api.nvim_create_autocmd({ 'BufUnload', 'BufWipeout' }, {
     group = group,
     buffer = buffer,
     callback = function()
@@ -711,7 +722,7 @@ end
 ---@return integer
 function M.prompt_buffer(session)
   local buffer = prompts[session.id]
-  if buffer and api.nvim_buf_is_valid(buffer) then
+  if buffer and is_whole(buffer) then
     return buffer
   end
   highlights()
