@@ -18,7 +18,7 @@ use crate::config::{
 };
 use crate::protocol::table::method;
 use crate::protocol::{ListSessionsParams, ListSessionsResult};
-use crate::provider;
+use crate::provider::{self, Reached};
 
 /// How long a provider may take to answer.
 const REACH: Duration = Duration::from_secs(10);
@@ -175,7 +175,7 @@ impl Doctor<'_> {
     async fn provider(&mut self, settings: &Settings, offline: bool) {
         let (name, model, why) = match select_default(settings, &self.source.env) {
             DefaultChoice::Configured { provider, model } => (provider, model, None),
-            DefaultChoice::FromEnv { provider, model, why } => (provider, Some(model), Some(why)),
+            DefaultChoice::ByKey { provider, model, why } => (provider, Some(model), Some(why)),
             DefaultChoice::ProbeOllama { .. } => return self.ollama(settings, offline).await,
             DefaultChoice::NotConfigured { why } => {
                 return self.tell(State::Fail, "provider", &why, Some(WAYS));
@@ -224,11 +224,15 @@ impl Doctor<'_> {
         let reached = provider::reach(&provider::spec(settings, chosen), REACH).await;
         let took = clock::now().saturating_duration_since(start).as_millis();
         match reached {
-            Ok(Some(models)) => {
+            Ok(Reached::Models(models)) => {
                 let found = format!("{} answered in {took} ms and lists {models} models", chosen.name);
                 self.tell(State::Ok, "reachable", &found, None);
             }
-            Ok(None) => {
+            Ok(Reached::Key) => {
+                let found = format!("{} answered in {took} ms and takes the key", chosen.name);
+                self.tell(State::Ok, "reachable", &found, None);
+            }
+            Ok(Reached::Address) => {
                 let found = format!(
                     "{} answered in {took} ms; it lists no models, so its key was not tried",
                     chosen.name

@@ -14,8 +14,8 @@ pub enum DefaultChoice {
         /// `None`: the provider is to be asked what it has.
         model: Option<String>,
     },
-    /// A key in the environment.
-    FromEnv {
+    /// A key in the environment, or one that the editor gave.
+    ByKey {
         /// A name in [`Settings::providers`].
         provider: String,
         /// The model to start with.
@@ -41,7 +41,8 @@ pub fn select_default(settings: &Settings, env: &Env) -> DefaultChoice {
 }
 
 /// The choice for an agent: the provider it names; else the one that is configured (the usual three first, then by
-/// name; never a script); else a key in the environment; else perhaps Ollama.
+/// name; never a script); else a key in the environment; else one that the editor gave (its provider has a key then and
+/// the environment has none); else perhaps Ollama.
 pub fn select_for(settings: &Settings, agent: &AgentSettings, env: &Env) -> DefaultChoice {
     if let Some(name) = &agent.provider {
         return match settings.providers.get(name) {
@@ -67,24 +68,30 @@ pub fn select_for(settings: &Settings, agent: &AgentSettings, env: &Env) -> Defa
             why: unusable(settings, name),
         };
     }
-    for known in &KNOWN[..BY_KEY] {
-        let (Some(variable), Some(model)) = (known.key_variable, known.model) else {
-            continue;
-        };
-        let Some(provider) = settings.providers.get(known.name) else {
-            continue;
-        };
-        // A configured provider without a key was refused its key on purpose (its variable is not set).
-        if provider.configured || env.non_empty(variable).is_none() {
-            continue;
-        }
-        let model = agent.model.clone().unwrap_or_else(|| model.to_owned());
-        let why = format!("using {} with {model}, because {variable} is set", known.name);
-        return DefaultChoice::FromEnv {
-            provider: known.name.to_owned(),
-            model,
-            why,
-        };
+    let by_key = |from_editor: bool| {
+        KNOWN[..BY_KEY].iter().find_map(|known| {
+            let (variable, model) = (known.key_variable?, known.model?);
+            let provider = settings.providers.get(known.name)?;
+            let because = match (env.non_empty(variable).is_some(), from_editor) {
+                (true, false) => format!("{variable} is set"),
+                (false, true) if provider.api_key.is_some() => "the editor has its key".to_owned(),
+                _ => return None,
+            };
+            // A configured provider without a key was refused its key on purpose (its variable is not set).
+            if provider.configured {
+                return None;
+            }
+            let model = agent.model.clone().unwrap_or_else(|| model.to_owned());
+            let why = format!("using {} with {model}, because {because}", known.name);
+            Some(DefaultChoice::ByKey {
+                provider: known.name.to_owned(),
+                model,
+                why,
+            })
+        })
+    };
+    if let Some(choice) = by_key(false).or_else(|| by_key(true)) {
+        return choice;
     }
     DefaultChoice::ProbeOllama {
         model: agent.model.clone(),
@@ -112,4 +119,9 @@ fn unusable(settings: &Settings, name: &str) -> String {
         Some(why) => format!("the provider `{name}` cannot be used: {why}"),
         None => format!("the provider `{name}` is not configured"),
     }
+}
+
+/// The providers that a key alone selects, best first.
+pub fn selected_by_key() -> impl Iterator<Item = &'static str> {
+    KNOWN[..BY_KEY].iter().map(|known| known.name)
 }

@@ -21,6 +21,30 @@ pub struct SaveDocumentsResult {
     pub failed: Vec<NotSaved>,
 }
 
+/// Params of `agent/getCredential`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GetCredentialParams {
+    /// The provider, by its name in the configuration.
+    pub provider: String,
+}
+
+/// Result of `agent/getCredential`.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GetCredentialResult {
+    /// The key; absent when the client has none for that provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_key: Option<String>,
+}
+
+impl std::fmt::Debug for GetCredentialResult {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GetCredentialResult")
+            .field("api_key", &self.api_key.as_ref().map(|_| "…"))
+            .finish()
+    }
+}
+
 /// A document that could not be saved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NotSaved {

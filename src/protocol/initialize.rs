@@ -42,6 +42,8 @@ pub enum Feature {
     UnsavedText,
     /// Files open in the editor are changed through `workspace/applyEdit`, where the client can.
     ApplyEdit,
+    /// API keys are asked for by `agent/getCredential`, where the client can.
+    Credentials,
 }
 
 /// What a client may announce in `capabilities.experimental.agent` of `initialize`.
@@ -65,6 +67,9 @@ pub struct ClientFlags {
     /// disk where the editor holds no unsaved change, else not at all.
     #[serde(default)]
     pub save_documents: bool,
+    /// The client answers `agent/getCredential`, from a store that keeps secrets.
+    #[serde(default)]
+    pub get_credential: bool,
 }
 
 /// `initializationOptions` of `initialize`: settings as in the configuration file, over the files' ones,
@@ -109,6 +114,7 @@ impl ClientCapability {
             client: ClientFlags {
                 questions: flag("questions").unwrap_or_default(),
                 save_documents: flag("saveDocuments").unwrap_or_default(),
+                get_credential: flag("getCredential").unwrap_or_default(),
             },
         }
     }

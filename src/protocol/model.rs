@@ -48,6 +48,10 @@ pub struct ListModelsParams {
     /// With this session's configuration, and its model marked; absent: the user's configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
+    /// Tries the address and the key of this provider before answering, by one request that costs nothing; its `health`
+    /// and `message` tell what came of it. Takes at most 15 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<String>,
 }
 
 /// Result of `agent/listModels`.

@@ -205,6 +205,8 @@ table! {
     server_requests {
         /// Asks for documents to be saved, after an edit of one that had no unsaved change, so that commands see it. Only where the client announced `saveDocuments`. Unanswered after 10 s it counts as failed.
         SAVE_DOCUMENTS "agent/saveDocuments": SaveDocumentsParams => SaveDocumentsResult;
+        /// Asks for the API key of a provider that has none in the configuration and the environment. Only where the client announced `getCredential`. Unanswered after 10 s there is none. The key is kept in memory alone and is asked for again after `agent/reloadConfig`, or when the provider refused it; that there is none is remembered until `agent/reloadConfig`.
+        GET_CREDENTIAL "agent/getCredential": GetCredentialParams => GetCredentialResult;
     }
     server_notifications {
         /// A turn began.

@@ -47,7 +47,7 @@ pub use circuit::{Caller, CircuitPolicy};
 pub use configured::spec;
 pub use error::{Disposition, Fault, Phase, ProviderError};
 pub use models::{ModelInfo, ModelOverride, thinks};
-pub use probe::{list_models, reach};
+pub use probe::{Reached, list_models, reach};
 pub use registry::{CallLimits, CallSlot, CallSlots, Kind, ProviderSpec, build};
 pub use request::{Effort, Item, Request, Shape};
 pub use retry::{GiveUp, RetryPolicy, RetryState, Verdict};
@@ -75,6 +75,11 @@ pub trait Provider: Send + Sync + 'static {
 
     /// How its account stands; none where nothing is known of that (a cassette).
     fn standing(&self) -> Option<&Arc<Standing>> {
+        None
+    }
+
+    /// What people should be told that is no call's failure (a recording that cannot be written); each once.
+    fn notice(&self) -> Option<String> {
         None
     }
 

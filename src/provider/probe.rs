@@ -13,7 +13,7 @@ use super::circuit::CircuitPolicy;
 use super::classify::Failure;
 use super::error::{Phase, ProviderError};
 use super::http::{Http, HttpSettings, no_response};
-use super::openai::OpenAi;
+use super::openai::{Flavour, OpenAi};
 use super::registry::{Kind, ProviderSpec, unusable};
 use super::standing::Standing;
 
@@ -42,11 +42,22 @@ pub async fn list_models(name: &str, base_url: &str, limit: Duration) -> Option<
     tokio::time::timeout(limit, ask(&http, address)).await.ok()?
 }
 
-/// Makes the cheapest call that shows whether the address and the key are right: asks for the list of models. Their
-/// number; none where there is no such list, so that only the address was tried.
-pub async fn reach(spec: &ProviderSpec, limit: Duration) -> Result<Option<usize>, ProviderError> {
+/// What a call has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// Address and key are right; so many models are listed.
+    Models(usize),
+    /// Address and key are right.
+    Key,
+    /// The address is right. There is nothing that would try the key for nothing.
+    Address,
+}
+
+/// Makes the cheapest call that shows whether the address and the key are right: asks for the list of models, or where
+/// that is shown to everybody, about the key itself. No token is paid for.
+pub async fn reach(spec: &ProviderSpec, limit: Duration) -> Result<Reached, ProviderError> {
     if spec.kind == Kind::Script {
-        return Ok(None);
+        return Ok(Reached::Address);
     }
     let account = Arc::new(Account {
         name: spec.name.clone(),
@@ -67,13 +78,12 @@ pub async fn reach(spec: &ProviderSpec, limit: Duration) -> Result<Option<usize>
     answered.map_err(|failure| account.error("", failure))
 }
 
-async fn models(spec: &ProviderSpec, account: &Arc<Account>) -> Result<Option<usize>, Failure> {
+async fn models(spec: &ProviderSpec, account: &Arc<Account>) -> Result<Reached, Failure> {
     let extra = spec.extra_headers()?;
-    let (path, mut headers) = match spec.kind {
-        Kind::Anthropic => ("v1/models", Anthropic::headers(spec.key("")?, extra)),
-        Kind::OpenAi | Kind::Responses | Kind::Script => {
-            ("models", OpenAi::headers(spec.key("Bearer ")?, extra))
-        }
+    let path = cheapest(account);
+    let mut headers = match spec.kind {
+        Kind::Anthropic => Anthropic::headers(spec.key("")?, extra),
+        Kind::OpenAi | Kind::Responses | Kind::Script => OpenAi::headers(spec.key("Bearer ")?, extra),
     };
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
     let connect = spec.limits.connect_or_default();
@@ -89,10 +99,27 @@ async fn models(spec: &ProviderSpec, account: &Arc<Account>) -> Result<Option<us
     let response = sent.map_err(|error| no_response(account, connect, &error))?;
     let status = response.status().as_u16();
     match status {
-        200..300 => Ok(listed(response).await.map(|models| models.len())),
+        200..300 if path == OF_KEY => Ok(Reached::Key),
+        200..300 => Ok(listed(response)
+            .await
+            .map_or(Reached::Address, |models| Reached::Models(models.len()))),
         // Not everyone who speaks the API has a list.
-        404 | 405 => Ok(None),
+        404 | 405 => Ok(Reached::Address),
         _ => Err(refused(account, "", status, response).await),
+    }
+}
+
+/// OpenRouter shows its models to everybody, and tells with this what a key is worth.
+const OF_KEY: &str = "key";
+
+/// The path of the call.
+fn cheapest(account: &Account) -> &'static str {
+    match account.kind {
+        Kind::Anthropic => "v1/models",
+        Kind::OpenAi | Kind::Responses | Kind::Script => match Flavour::of(account) {
+            Flavour::OpenRouter => OF_KEY,
+            Flavour::OpenAi | Flavour::Mistral | Flavour::ReasoningBack | Flavour::Other => "models",
+        },
     }
 }
 
@@ -117,4 +144,22 @@ async fn listed(mut response: reqwest::Response) -> Option<Vec<String>> {
             .filter_map(|model| model.get("id")?.as_str().map(str::to_owned))
             .collect(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::account::tests::account;
+
+    #[test]
+    fn a_list_that_everybody_gets_tries_no_key() {
+        for (kind, base, path) in [
+            (Kind::Anthropic, "https://api.anthropic.com", "v1/models"),
+            (Kind::OpenAi, "https://api.openai.com/v1", "models"),
+            (Kind::OpenAi, "https://openrouter.ai/api/v1", "key"),
+            (Kind::Responses, "https://openrouter.ai/api/v1", "key"),
+        ] {
+            assert_eq!(cheapest(&account("p", kind, base)), path, "{base}");
+        }
+    }
 }

@@ -2,11 +2,12 @@
 //! they mean for the account's circuit.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::StreamExt;
 
+use super::error::Fault;
 use super::{EventStream, Provider, ProviderError, Request, Standing, StreamEvent};
 
 /// How a provider fares.
@@ -24,6 +25,7 @@ pub enum Health {
 pub struct Watched {
     inner: Arc<dyn Provider>,
     last: Arc<AtomicU8>,
+    key_refused: Arc<AtomicBool>,
     standing: Arc<Standing>,
 }
 
@@ -33,6 +35,7 @@ impl Watched {
         Self {
             inner,
             last: Arc::default(),
+            key_refused: Arc::default(),
             standing,
         }
     }
@@ -44,6 +47,11 @@ impl Watched {
             1 => Health::Ok,
             _ => Health::Failing,
         }
+    }
+
+    /// Whether a call was refused for its key.
+    pub fn key_refused(&self) -> bool {
+        self.key_refused.load(Ordering::Relaxed)
     }
 }
 
@@ -60,13 +68,21 @@ impl Provider for Watched {
         Some(&self.standing)
     }
 
+    fn notice(&self) -> Option<String> {
+        self.inner.notice()
+    }
+
     fn stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
         let (last, standing) = (self.last.clone(), self.standing.clone());
+        let key_refused = self.key_refused.clone();
         let opened = self.inner.stream(request);
         async move {
             let opened = opened.await;
             note(&last, opened.is_ok());
-            let events = opened.inspect_err(|error| standing.failed(error))?;
+            let events = opened.inspect_err(|error| {
+                key_refused.fetch_or(error.fault == Fault::Unauthorized, Ordering::Relaxed);
+                standing.failed(error);
+            })?;
             let mut begun = false;
             let events = events.inspect(move |event| {
                 note(&last, event.is_ok());

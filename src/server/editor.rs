@@ -1,4 +1,5 @@
-//! The client's editor, for tools: requests to the client, each with its time (R-TOOL-3).
+//! The client's editor: requests to the client, each with its time. Edits and saving for tools (R-TOOL-3), API keys
+//! (R-SEC).
 //!
 //! What the client says is passed on, not judged: whether an edit was made is for the document's text to show.
 
@@ -6,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use secrecy::SecretString;
 use serde_json::{Value, json};
 use tower_lsp::jsonrpc;
 use tower_lsp::ls_types::ApplyWorkspaceEditResponse;
@@ -15,7 +17,7 @@ use super::state::Client;
 use crate::base::position::Position;
 use crate::base::text::one_line;
 use crate::protocol::table::method;
-use crate::protocol::{SaveDocumentsParams, SaveDocumentsResult};
+use crate::protocol::{GetCredentialParams, GetCredentialResult, SaveDocumentsParams, SaveDocumentsResult};
 use crate::store::StoreHandle;
 use crate::tool::{DocumentEdit, Editor, EditorAbilities, EditorError};
 
@@ -46,6 +48,15 @@ impl Request for Save {
     type Params = SaveDocumentsParams;
     type Result = SaveDocumentsResult;
     const METHOD: &'static str = method::SAVE_DOCUMENTS;
+}
+
+/// Its result is read here: the library's error would say what it could not read, and that may be a key.
+enum Credential {}
+
+impl Request for Credential {
+    type Params = GetCredentialParams;
+    type Result = Value;
+    const METHOD: &'static str = method::GET_CREDENTIAL;
 }
 
 impl ClientEditor {
@@ -115,6 +126,17 @@ impl Editor for ClientEditor {
                 None if answer.saved.contains(&uri) => None,
                 None => Some("the editor does not say whether it saved it".to_owned()),
             })
+        })
+    }
+
+    fn credential(&self, provider: String) -> BoxFuture<'static, Result<Option<SecretString>, EditorError>> {
+        let asked = self.ask::<Credential>(GetCredentialParams { provider });
+        Box::pin(async move {
+            // An editor that has no key may also answer nothing.
+            match serde_json::from_value::<Option<GetCredentialResult>>(asked.await?) {
+                Ok(answer) => Ok(answer.and_then(|answer| answer.api_key).map(SecretString::from)),
+                Err(_) => Err(EditorError::Failed("its answer cannot be read".to_owned())),
+            }
         })
     }
 }

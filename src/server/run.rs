@@ -67,13 +67,14 @@ pub async fn serve(options: ServeOptions) -> std::io::Result<i32> {
     let tools = Arc::new(tool::Registry::new(tool::builtin()));
     let mut source = options.source;
     source.tools = tools.names().into_iter().map(str::to_owned).collect();
+    let client: Arc<Mutex<Client>> = Arc::default();
+    let editor = Arc::new(ClientEditor::new(client.clone(), store.writes.clone()));
     let configured = Arc::new(Configured::new(
         source,
         workspace.clone(),
         options.redactor.clone(),
+        editor.clone(),
     ));
-    let client: Arc<Mutex<Client>> = Arc::default();
-    let editor = Arc::new(ClientEditor::new(client.clone(), store.writes.clone()));
     let house = Arc::new(House {
         ledger: ledger(&store),
         store,

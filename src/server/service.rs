@@ -82,6 +82,7 @@ impl LanguageServer for Service {
             client.editor = EditorAbilities {
                 apply: takes_edits(&params.capabilities),
                 save: flags.save_documents,
+                credentials: flags.get_credential,
             };
             client.folders = folders;
             client.trusted = options.trusted;
@@ -187,7 +188,12 @@ fn takes_edits(client: &ClientCapabilities) -> bool {
 }
 
 fn capabilities(utf8: bool) -> ServerCapabilities {
-    let agent = ServerCapability::new(vec![Feature::Images, Feature::UnsavedText, Feature::ApplyEdit]);
+    let agent = ServerCapability::new(vec![
+        Feature::Images,
+        Feature::UnsavedText,
+        Feature::ApplyEdit,
+        Feature::Credentials,
+    ]);
     ServerCapabilities {
         position_encoding: Some(match utf8 {
             true => PositionEncodingKind::UTF8,

@@ -531,6 +531,10 @@ impl Actor {
                 .cloned()
                 .collect(),
             metrics,
+            circuits: {
+                let circuits = self.circuits.lock().unwrap_or_else(PoisonError::into_inner);
+                circuits.views(clock::now(), clock::wall_ms())
+            },
         }
     }
 

@@ -7,12 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::command::SessionInfo;
 use super::house::{Profile, Profiles, Rules};
+use super::keys::EditorKeys;
 use super::models::{LearntWindows, Models};
 use crate::approval::Rule;
 use crate::config::{self, AgentSettings, ConfigSource, Diagnostic, Loaded, Redactor, Settings};
 use crate::context::{SystemInputs, system_prompt};
 use crate::domain::Mode;
 use crate::provider::Accounts;
+use crate::tool::Editor;
 use crate::turn::{Budgets, Conducts, ContextPolicy, HookCommands, Hooks, Limits};
 use crate::workspace::{self, Shared, Workspace};
 
@@ -22,6 +24,7 @@ pub struct Configured {
     redactor: Redactor,
     accounts: Arc<Accounts>,
     windows: Arc<LearntWindows>,
+    keys: Arc<EditorKeys>,
     state: Mutex<State>,
 }
 
@@ -54,8 +57,13 @@ impl Folder {
 }
 
 impl Configured {
-    /// Nothing is read before it is needed. Secrets that are read are told to `redactor`.
-    pub fn new(source: ConfigSource, shared: Arc<Shared>, redactor: Redactor) -> Self {
+    /// Nothing is read before it is needed. Secrets that are read, and keys that `editor` gives, are told to `redactor`.
+    pub fn new(
+        source: ConfigSource,
+        shared: Arc<Shared>,
+        redactor: Redactor,
+        editor: Arc<dyn Editor>,
+    ) -> Self {
         let state = State {
             source,
             trusted: BTreeSet::new(),
@@ -64,6 +72,7 @@ impl Configured {
         };
         Self {
             shared,
+            keys: Arc::new(EditorKeys::new(editor, redactor.clone())),
             redactor,
             accounts: Arc::default(),
             windows: Arc::default(),
@@ -102,10 +111,11 @@ impl Configured {
         }
     }
 
-    /// Reads everything again; what is wrong in the files of `folders`, each problem once.
+    /// Reads everything again, keys of the editor too when they are needed; what is wrong in the files of `folders`, each problem once.
     pub fn reload(&self, folders: &[PathBuf]) -> Vec<Diagnostic> {
         self.lock().loaded.clear();
         self.windows.forget();
+        self.keys.forget();
         let mut problems: Vec<Diagnostic> = Vec::new();
         for folder in folders {
             for problem in &self.folder(folder).loaded.diagnostics {
@@ -141,6 +151,7 @@ impl Configured {
             state.source.env.clone(),
             self.accounts.clone(),
             self.windows.clone(),
+            self.keys.clone(),
         );
         let models = Arc::new(models);
         let made = Arc::new(Folder {

@@ -13,6 +13,7 @@ mod configured;
 mod days;
 mod house;
 mod inquiries;
+mod keys;
 mod models;
 mod opening;
 mod sessions;

@@ -1,12 +1,16 @@
 //! From settings to a provider and a model that can be asked.
 
+mod keyed;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 
+use self::keyed::{explained, same};
+use super::keys::EditorKeys;
 use crate::config::{DefaultChoice, Env, ProviderSettings, Settings, select_for};
 use crate::domain::{AgentError, CircuitState, ErrorCode};
 use crate::provider::{
@@ -59,7 +63,14 @@ pub struct Models {
     env: Env,
     accounts: Arc<Accounts>,
     windows: Arc<LearntWindows>,
-    built: Mutex<HashMap<String, Arc<Watched>>>,
+    keys: Arc<EditorKeys>,
+    built: Mutex<HashMap<String, Built>>,
+}
+
+/// A provider, and the key that it was built with.
+struct Built {
+    key: Option<SecretString>,
+    provider: Arc<Watched>,
 }
 
 /// What can be chosen.
@@ -96,26 +107,46 @@ pub struct ListedProvider {
     pub message: Option<String>,
 }
 
+impl ListedProvider {
+    /// One whose settings cannot be used.
+    fn broken(name: &str, why: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind: String::new(),
+            health: None,
+            circuit: CircuitView {
+                state: CircuitState::Closed,
+                until: None,
+            },
+            message: Some(why.to_owned()),
+        }
+    }
+}
+
 impl Models {
-    /// Nothing is built before it is asked for. How the accounts stand, and the learnt windows, outlive this
-    /// configuration.
+    /// Nothing is built before it is asked for. How the accounts stand, the learnt windows and the editor's keys outlive
+    /// this configuration.
     pub fn new(
         settings: Arc<Settings>,
         env: Env,
         accounts: Arc<Accounts>,
         windows: Arc<LearntWindows>,
+        keys: Arc<EditorKeys>,
     ) -> Self {
         Self {
             settings,
             env,
             accounts,
             windows,
+            keys,
             built: Mutex::default(),
         }
     }
 
     /// What can be chosen, and what is in use.
     pub async fn list(&self, agent: Option<&str>, current: Option<&str>) -> Listed {
+        self.gather(agent, current).await;
+        let now = self.now();
         let chosen = self.choose(agent, current);
         let in_use = match &chosen {
             Ok(Chosen::Known {
@@ -127,8 +158,7 @@ impl Models {
         };
         let mut models = Vec::new();
         let mut providers = Vec::new();
-        for settings in self
-            .settings
+        for settings in now
             .providers
             .values()
             .filter(|p| p.configured || p.api_key.is_some())
@@ -157,18 +187,8 @@ impl Models {
                 });
             }
         }
-        for (name, why) in &self.settings.broken_providers {
-            providers.push(ListedProvider {
-                name: name.clone(),
-                kind: String::new(),
-                health: None,
-                circuit: CircuitView {
-                    state: CircuitState::Closed,
-                    until: None,
-                },
-                message: Some(why.clone()),
-            });
-        }
+        let broken = self.settings.broken_providers.iter();
+        providers.extend(broken.map(|(name, why)| ListedProvider::broken(name, why)));
         Listed { models, providers }
     }
 
@@ -177,7 +197,7 @@ impl Models {
         let health = self
             .lock()
             .get(&settings.name)
-            .map_or(Health::Unknown, |built| built.health());
+            .map_or(Health::Unknown, |built| built.provider.health());
         let spec = self.spec(settings);
         ListedProvider {
             name: settings.name.clone(),
@@ -199,13 +219,13 @@ impl Models {
         if let Some(named) = model {
             return self.named(named, agent);
         }
-        match select_for(&self.settings, agent, &self.env) {
+        match select_for(&self.now(), agent, &self.env) {
             DefaultChoice::Configured { provider, model } => Ok(Chosen::Known {
                 provider,
                 model,
                 why: None,
             }),
-            DefaultChoice::FromEnv { provider, model, why } => Ok(Chosen::Known {
+            DefaultChoice::ByKey { provider, model, why } => Ok(Chosen::Known {
                 provider,
                 model: Some(model),
                 why: Some(why),
@@ -217,6 +237,11 @@ impl Models {
 
     /// `provider/model`, a provider, or a model of the agent's provider. Models' own names may hold slashes.
     fn named(&self, named: &str, agent: &crate::config::AgentSettings) -> Result<Chosen, AgentError> {
+        let provider = named.split_once('/').map_or(named, |(provider, _)| provider);
+        if let Some(why) = self.settings.broken_providers.get(provider) {
+            // Nobody else is asked for a model of that name.
+            return Err(not_configured(why.clone()));
+        }
         if let Some((provider, model)) = named.split_once('/')
             && self.settings.providers.contains_key(provider)
         {
@@ -230,7 +255,7 @@ impl Models {
             let mut own = agent.clone();
             own.provider = Some(provider.name.clone());
             own.model = None;
-            return match select_for(&self.settings, &own, &self.env) {
+            return match select_for(&self.now(), &own, &self.env) {
                 DefaultChoice::Configured { provider, model } => Ok(Chosen::Known {
                     provider,
                     model,
@@ -239,8 +264,8 @@ impl Models {
                 _ => Err(not_configured(format!("the provider {named:?} cannot be used"))),
             };
         }
-        match select_for(&self.settings, agent, &self.env) {
-            DefaultChoice::Configured { provider, .. } | DefaultChoice::FromEnv { provider, .. } => {
+        match select_for(&self.now(), agent, &self.env) {
+            DefaultChoice::Configured { provider, .. } | DefaultChoice::ByKey { provider, .. } => {
                 Ok(Chosen::Known {
                     provider,
                     model: Some(named.to_owned()),
@@ -262,13 +287,19 @@ impl Models {
             )));
         }
         let mut built = self.lock();
-        if let Some(known) = built.get(&settings.name) {
-            return Ok(known.clone());
+        if let Some(known) = built.get(&settings.name)
+            && same(known.key.as_ref(), settings.api_key.as_ref())
+        {
+            return Ok(known.provider.clone());
         }
         let spec = self.spec(settings);
         let made = provider::build(&spec).map_err(|error| error.to_agent_error())?;
         let made = Arc::new(Watched::new(made, spec.standing));
-        built.insert(settings.name.clone(), made.clone());
+        let now = Built {
+            key: settings.api_key.clone(),
+            provider: made.clone(),
+        };
+        built.insert(settings.name.clone(), now);
         Ok(made)
     }
 
@@ -292,7 +323,7 @@ impl Models {
         info
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Watched>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Built>> {
         // Whole after every statement: a panic elsewhere does not spoil it.
         self.built.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -310,6 +341,7 @@ impl Models {
             let why = self.settings.broken_providers.get(&name).cloned();
             not_configured(why.unwrap_or_else(|| format!("the provider {name:?} is not configured")))
         })?;
+        let settings = &self.keyed(settings);
         let model = model.ok_or_else(|| {
             not_configured(format!("no model is set for the provider {name:?}")).action(format!(
                 "set `model` under [provider.{name}], or choose one with agent/setModel"
@@ -374,12 +406,16 @@ impl ModelSource for Arc<Models> {
     fn resolve(&self, choice: &ModelChoice) -> BoxFuture<'static, Result<ResolvedModel, AgentError>> {
         let (models, choice) = (self.clone(), choice.clone());
         async move {
-            let chosen = models.choose(choice.agent.as_deref(), choice.model.as_deref())?;
-            let chosen = match chosen {
-                Chosen::Probe { model } => models.probe(model).await?,
-                known @ Chosen::Known { .. } => known,
+            let (agent, model) = (choice.agent.as_deref(), choice.model.as_deref());
+            let unanswered = models.gather(agent, model).await;
+            let chosen = match models.choose(agent, model) {
+                Ok(Chosen::Probe { model }) => models.probe(model).await,
+                known => known,
             };
-            models.resolved(chosen, &choice)
+            let chosen = chosen.map_err(|error| explained(error, &unanswered))?;
+            models.gather_route(&chosen).await;
+            let resolved = models.resolved(chosen, &choice);
+            resolved.map_err(|error| explained(error, &unanswered))
         }
         .boxed()
     }

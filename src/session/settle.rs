@@ -201,8 +201,18 @@ impl Actor {
 
     /// What no record settles and no turn waits for: the store was full and has lost the record that settled
     /// it. A steer is given back in words, never said in a turn that it was not meant for (I16); a question
-    /// about a call that is over is closed.
+    /// about a call that is over is closed; a call that nobody was asked about may have run, and does not run twice.
     fn mend_strays(&mut self) {
+        let open: Vec<OpenCall> = self.state.history.open_calls().cloned().collect();
+        for call in open {
+            if self.state.question_about(&call.id).is_none() && self.state.inquiry_of(&call.id).is_none() {
+                self.answer_call(
+                    &call,
+                    ToolCallStatus::Cancelled,
+                    "interrupted; what it did was not stored",
+                );
+            }
+        }
         let (keys, steers) = self.take_unused_steers();
         for (key, content) in keys.into_iter().zip(steers) {
             let said = user_message(content).text();
@@ -327,6 +337,7 @@ fn tell(turn: Running, end: TurnEnd) {
             turn: turn.id,
             end,
             text: turn.text,
+            compacted: turn.compacted,
         });
     }
 }

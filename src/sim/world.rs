@@ -114,6 +114,8 @@ pub(super) struct Knobs {
     pub(super) hooks_at: u8,
     /// How often they do not just pass.
     pub(super) hooks_meddle: u32,
+    /// When they meddle, they object, and nothing else.
+    pub(super) hooks_object: bool,
     /// How often the model asks for the same once more.
     pub(super) repeats: u32,
     pub(super) conducts: Conducts,
@@ -180,6 +182,7 @@ impl Knobs {
             crashes: *dice.pick(&[0, 500, 950]),
             hooks_at: *dice.pick(&[0, 0, 0, 0b1111, 0b0001, 0b0110, 0b1000]),
             hooks_meddle: *dice.pick(&[0, 50, 400, 1_000]),
+            hooks_object: dice.chance(300),
             repeats: *dice.pick(&[0, 0, 100, 950]),
             conducts: Conducts {
                 planning: dice.chance(200),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use secrecy::SecretString;
 
 use crate::workspace::text_edits::TextEdit;
 
@@ -18,6 +19,9 @@ pub trait Editor: Send + Sync {
 
     /// Asks for a document to be saved; none when it was, else why not.
     fn save(&self, uri: String) -> BoxFuture<'static, Result<Option<String>, EditorError>>;
+
+    /// Asks for the API key of a provider; none when the editor has none.
+    fn credential(&self, provider: String) -> BoxFuture<'static, Result<Option<SecretString>, EditorError>>;
 }
 
 /// What a client takes.
@@ -27,6 +31,8 @@ pub struct EditorAbilities {
     pub apply: bool,
     /// Saving them.
     pub save: bool,
+    /// It hands over API keys.
+    pub credentials: bool,
 }
 
 /// An edit of an open document, applied whole or not at all.
@@ -71,5 +77,9 @@ impl Editor for NoEditor {
 
     fn save(&self, _uri: String) -> BoxFuture<'static, Result<Option<String>, EditorError>> {
         Box::pin(async { Err(EditorError::Failed("there is none".to_owned())) })
+    }
+
+    fn credential(&self, _provider: String) -> BoxFuture<'static, Result<Option<SecretString>, EditorError>> {
+        Box::pin(async { Ok(None) })
     }
 }

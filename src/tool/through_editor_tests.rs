@@ -120,11 +120,19 @@ impl Editor for Hands {
             editor.saves.clone()
         })
     }
+
+    fn credential(
+        &self,
+        _: String,
+    ) -> BoxFuture<'static, Result<Option<secrecy::SecretString>, EditorError>> {
+        Box::pin(async { Ok(None) })
+    }
 }
 
 const ALL: EditorAbilities = EditorAbilities {
     apply: true,
     save: true,
+    credentials: false,
 };
 
 /// A bench whose editor has `a.txt` open; `unsaved`: its text there, if it is not the disk's.
@@ -327,7 +335,7 @@ async fn what_was_not_saved_is_told() {
 #[tokio::test]
 async fn a_client_that_cannot_has_clean_documents_edited_on_disk_and_others_refused() {
     for (apply, save) in [(false, false), (true, false), (false, true)] {
-        let abilities = EditorAbilities { apply, save };
+        let abilities = EditorAbilities { apply, save, ..ALL };
         let (bench, editor) = bench_with(Way::Honest, "one\n", None, abilities, Ok(None));
         bench.call("edit_file", one_to_two()).await.unwrap();
         assert_eq!(bench.read("a.txt"), "two\n");
@@ -342,6 +350,7 @@ async fn a_client_that_cannot_has_clean_documents_edited_on_disk_and_others_refu
     let abilities = EditorAbilities {
         apply: true,
         save: false,
+        credentials: false,
     };
     let (bench, editor) = bench_with(Way::Honest, "one\n", Some("one\nmine\n"), abilities, Ok(None));
     bench.call("edit_file", one_to_two()).await.unwrap();

@@ -65,8 +65,7 @@ pub(super) enum Leave {
 pub(super) struct Reservation {
     ledger: Arc<Ledger>,
     tree: u64,
-    provider: String,
-    amount: Cost,
+    call: Planned,
 }
 
 impl Ledger {
@@ -162,16 +161,14 @@ impl Purse {
         if let Some(reached) = budget::judge(&open.tree, day, call) {
             return Leave::Reached(Box::new(reached));
         }
-        let amount = call.estimate.unwrap_or_default();
-        open.tree.reserved += amount;
-        *day.reserved.entry(call.provider.clone()).or_default() += amount;
-        drop(books);
-        Leave::Go(Reservation {
+        let reservation = Reservation {
             ledger: self.ledger.clone(),
             tree: self.tree,
-            provider: call.provider.clone(),
-            amount,
-        })
+            call: call.clone(),
+        };
+        reservation.hold(open, day);
+        drop(books);
+        Leave::Go(reservation)
     }
 
     /// Whether a call to `provider` has a limit in money at all.
@@ -250,16 +247,54 @@ impl Drop for Purse {
     }
 }
 
+impl Reservation {
+    /// Whether the call still fits its limits, as far as this server knows: calls that were under way when it was
+    /// admitted may have cost more than their estimates.
+    pub(super) fn fits(&self) -> bool {
+        let mut books = self.ledger.lock();
+        books.turn_to(today());
+        let Books { day, trees, .. } = &mut *books;
+        let Some(open) = trees.get_mut(&self.tree) else {
+            return false;
+        };
+        self.release(open, day);
+        let fits = !open.stopped && budget::judge(&open.tree, day, &self.call).is_none();
+        self.hold(open, day);
+        fits
+    }
+
+    fn amount(&self) -> Cost {
+        self.call.estimate.unwrap_or_default()
+    }
+
+    fn hold(&self, open: &mut Open, day: &mut Day) {
+        open.tree.reserved += self.amount();
+        *day.reserved.entry(self.call.provider.clone()).or_default() += self.amount();
+    }
+
+    fn release(&self, open: &mut Open, day: &mut Day) {
+        give_back(&mut open.tree.reserved, self.amount());
+        self.release_day(day);
+    }
+
+    fn release_day(&self, day: &mut Day) {
+        if let Some(held) = day.reserved.get_mut(&self.call.provider) {
+            give_back(held, self.amount());
+        }
+    }
+}
+
+fn give_back(held: &mut Cost, amount: Cost) {
+    held.0 = held.0.saturating_sub(amount.0);
+}
+
 impl Drop for Reservation {
     fn drop(&mut self) {
         let mut books = self.ledger.lock();
         let Books { day, trees, .. } = &mut *books;
-        let take = |held: &mut Cost| held.0 = held.0.saturating_sub(self.amount.0);
-        if let Some(open) = trees.get_mut(&self.tree) {
-            take(&mut open.tree.reserved);
-        }
-        if let Some(held) = day.reserved.get_mut(&self.provider) {
-            take(held);
+        match trees.get_mut(&self.tree) {
+            Some(open) => self.release(open, day),
+            None => self.release_day(day),
         }
     }
 }
@@ -321,6 +356,22 @@ mod tests {
         assert!(matches!(two.ask(&call(0.6)).await, Leave::Reached(_)));
         ledger.raise_day(LimitName::DayCost, None, Cost::from_usd(0.2));
         go(two.ask(&call(0.6)).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_waited_for_its_place_is_judged_again() {
+        let ledger = Ledger::new(Arc::new(Alone));
+        let (one, two) = (purse(&ledger, 1.0), purse(&ledger, 1.0));
+        let waits = go(one.ask(&call(0.4)).await);
+        let flies = go(two.ask(&call(0.4)).await);
+        assert!(waits.fits());
+        // The other's output cost more than anyone could know.
+        two.charge("p", Cost::from_usd(0.7));
+        drop(flies);
+        assert!(!waits.fits());
+        drop(waits);
+        assert!(matches!(one.ask(&call(0.4)).await, Leave::Reached(_)));
+        go(one.ask(&call(0.3)).await);
     }
 
     #[tokio::test(start_paused = true)]

@@ -521,3 +521,28 @@ fn an_id_that_is_in_use_is_refused_and_the_first_use_goes_on() {
     assert_eq!(client.done(&wanted).text, "one");
     let _: Value = client.call("agent/metrics", json!({}));
 }
+
+#[test]
+fn notifications_of_lsp_that_may_be_ignored_are_ignored_quietly() {
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    // What is logged comes in order: after this second failure all that belongs to the notifications is there.
+    let fail = |marker: &str| {
+        world
+            .mock()
+            .push(Reply::error(400, "invalid_request_error", marker));
+        client.ask(&session, "hello");
+        world.until(|| client.log().contains(marker));
+    };
+    fail("first-marker");
+    for method in ["$/setTrace", "$/logTrace", "$/progress", "$/of/somebody"] {
+        client.notify(method, json!({"value": "off"}));
+    }
+    fail("second-marker");
+    let log = client.log();
+    let between = &log[log.rfind("first-marker").unwrap()..log.find("second-marker").unwrap()];
+    for word in ["WARN", "ERROR", "$/", "not implemented"] {
+        assert!(!between.contains(word), "{between}");
+    }
+}

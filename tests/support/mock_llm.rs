@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes, BytesMut};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -160,6 +160,8 @@ struct State {
     rewrites: bool,
     /// The last answer paused the turn: the next request ends with what came.
     paused: bool,
+    /// The one key with which models are listed.
+    right_key: Option<String>,
 }
 
 struct Shared {
@@ -220,6 +222,7 @@ impl MockLlm {
                 failures: Vec::new(),
                 checked: true,
                 rewrites: false,
+                right_key: None,
                 paused: false,
             }),
             count: watch::channel(0).0,
@@ -289,6 +292,11 @@ impl MockLlm {
     /// Earlier messages may change from call to call (compaction without a summary).
     pub fn allow_rewrites(&self) {
         self.state().rewrites = true;
+    }
+
+    /// Models are listed for this key only.
+    pub fn list_for(&self, key: &str) {
+        self.state().right_key = Some(key.to_owned());
     }
 
     /// All requests so far.
@@ -457,13 +465,31 @@ impl Connection {
             path if path.ends_with("/chat/completions") => Api::OpenAi,
             path if path.ends_with("/responses") => Api::Responses,
             _ => {
-                let body = br#"{"data":[{"id":"mock-model"}],"models":[{"name":"mock-model"}]}"#;
+                let right = shared.state.lock().expect("the mock's state").right_key.clone();
+                let given = headers
+                    .iter()
+                    .find(|(name, _)| name == "x-api-key" || name == "authorization")
+                    .map(|(_, value)| value.trim_start_matches("Bearer "));
+                let (status, body) = match right.is_none_or(|right| given == Some(right.as_str())) {
+                    true => (
+                        "200 OK",
+                        r#"{"data":[{"id":"mock-model"}],"models":[{"name":"mock-model"}]}"#.to_owned(),
+                    ),
+                    false => (
+                        "401 Unauthorized",
+                        json!({"type": "error", "error": {
+                            "type": "authentication_error",
+                            "message": format!("invalid x-api-key: {}", given.unwrap_or_default()),
+                        }})
+                        .to_string(),
+                    ),
+                };
                 let head = format!(
-                    "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+                    "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
                     body.len()
                 );
                 self.write
-                    .write_all(&[head.as_bytes(), body].concat())
+                    .write_all(&[head.as_bytes(), body.as_bytes()].concat())
                     .await
                     .ok()?;
                 return Box::pin(self.exchange(shared)).await;

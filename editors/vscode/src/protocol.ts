@@ -84,6 +84,13 @@ export const serverRequests = {
    * counts as failed.
    */
   saveDocuments: "agent/saveDocuments",
+  /**
+   * Asks for the API key of a provider that has none in the configuration and the environment. Only
+   * where the client announced `getCredential`. Unanswered after 10 s there is none. The key is
+   * kept in memory alone and is asked for again after `agent/reloadConfig`, or when the provider
+   * refused it; that there is none is remembered until `agent/reloadConfig`.
+   */
+  getCredential: "agent/getCredential",
 } as const;
 
 /** Notifications, server to client. */
@@ -190,6 +197,7 @@ export interface ClientNotificationTypes {
 /** Params and result of each request, server to client. */
 export interface ServerRequestTypes {
   "agent/saveDocuments": { params: SaveDocumentsParams; result: SaveDocumentsResult };
+  "agent/getCredential": { params: GetCredentialParams; result: GetCredentialResult };
 }
 
 /** Params of each notification, server to client. */
@@ -370,6 +378,13 @@ export interface PromptResult {
   costUsd?: number;
   /** What went wrong. */
   error?: ErrorData;
+  /** And after. */
+  tokensAfter?: number;
+  /**
+   * Only of `agent/compact`: tokens of the conversation before, as estimated; absent when nothing
+   * was left out.
+   */
+  tokensBefore?: number;
 }
 
 /**
@@ -1042,6 +1057,11 @@ export interface SetTrustParams {
 
 /** Params of `agent/listModels`. */
 export interface ListModelsParams {
+  /**
+   * Tries the address and the key of this provider before answering, by one request that costs
+   * nothing; its `health` and `message` tell what came of it. Takes at most 15 s.
+   */
+  check?: string;
   /** With this session's configuration, and its model marked; absent: the user's configuration. */
   sessionId?: string;
 }
@@ -1194,7 +1214,10 @@ export interface MetricsResult {
   totals: Counts;
   /** How long things took. */
   latencies: Latencies;
-  /** The circuits of all providers that were in use. */
+  /**
+   * The circuits of all providers that were in use, and those of the session's tools that are not
+   * closed.
+   */
   circuits?: CircuitInfo[];
   /** Counts of the session that was asked for. */
   session?: SessionMetrics;
@@ -1340,6 +1363,18 @@ export interface NotSaved {
   uri: string;
   /** Why, for the model: `it is read-only in the editor`. */
   reason: string;
+}
+
+/** Params of `agent/getCredential`. */
+export interface GetCredentialParams {
+  /** The provider, by its name in the configuration. */
+  provider: string;
+}
+
+/** Result of `agent/getCredential`. */
+export interface GetCredentialResult {
+  /** The key; absent when the client has none for that provider. */
+  apiKey?: string;
 }
 
 /** Params of `agent/turnStarted`. */
@@ -1839,7 +1874,7 @@ export interface RetryNotification {
   model: string;
   /** The attempt that failed, from 1. */
   attempt: number;
-  /** How many retries there are in all. */
+  /** How many retries there are in all, of failures like this one. */
   maxRetries: number;
   /** The wait before the next attempt, in ms. */
   delayMs: number;
@@ -2073,7 +2108,9 @@ export type Feature =
   /** Unsaved text of open documents is what the agent reads. */
   | "unsavedText"
   /** Files open in the editor are changed through `workspace/applyEdit`, where the client can. */
-  | "applyEdit";
+  | "applyEdit"
+  /** API keys are asked for by `agent/getCredential`, where the client can. */
+  | "credentials";
 
 /** The version of the protocol. Another `major` cannot be talked to; another `minor` can. */
 export interface ProtocolVersion {
@@ -2091,6 +2128,8 @@ export interface ClientCapability {
 
 /** What the client does for the server beyond what LSP has words for. Unknown flags are ignored. */
 export interface ClientFlags {
+  /** The client answers `agent/getCredential`, from a store that keeps secrets. */
+  getCredential?: boolean;
   /**
    * The client shows `agent/limitRequested` and `agent/questionRequested` to a person and answers
    * them. Without it nothing is asked but approvals: a limit that is reached ends the turn.

@@ -627,7 +627,7 @@ function circuit(state: State, p: CircuitNotification): State {
 }
 
 function compacted(state: State, p: CompactedNotification): State {
-  const text = `CompactedNotification: ${tokens(p.tokensBefore)} → ${tokens(p.tokensAfter)} tokens`;
+  const text = `Compacted: ${tokens(p.tokensBefore)} → ${tokens(p.tokensAfter)} tokens`;
   const next = notice(state, { key: "compacted", kind: "compacted", text });
   return put(next, { kind: "note", id: `compacted ${p.seq}`, turnId: p.turnId, text });
 }

@@ -107,6 +107,7 @@ impl Chat {
     async fn models(&mut self) -> Result<(), ClientError> {
         let params = ListModelsParams {
             session_id: Some(self.session.clone()),
+            ..ListModelsParams::default()
         };
         let listed: ListModelsResult = self.client.request(method::LIST_MODELS, &params).await?;
         let painter = self.view.screen.painter;

@@ -398,6 +398,7 @@ impl Chat {
     async fn head(&mut self, title: Option<&str>) -> Result<(), ClientError> {
         let params = ListModelsParams {
             session_id: Some(self.session.clone()),
+            ..ListModelsParams::default()
         };
         let models: ListModelsResult = self.client.request(method::LIST_MODELS, &params).await?;
         let current = models.models.iter().find(|model| model.current);

@@ -159,7 +159,7 @@ fn chooses_a_provider() {
         provider: provider.to_owned(),
         model: model.map(str::to_owned),
     };
-    let from_env = |provider: &str, model: &str, variable: &str| DefaultChoice::FromEnv {
+    let from_env = |provider: &str, model: &str, variable: &str| DefaultChoice::ByKey {
         provider: provider.to_owned(),
         model: model.to_owned(),
         why: format!("using {provider} with {model}, because {variable} is set"),

@@ -28,7 +28,14 @@ impl Service {
             None => (self.state.folders().swap_remove(0), None, None),
         };
         let models = self.state.configured.folder(&folder).models.clone();
-        let listed = models.list(agent.as_deref(), current.as_deref()).await;
+        let mut listed = models.list(agent.as_deref(), current.as_deref()).await;
+        if let Some(name) = params.check {
+            let checked = models.check(&name).await;
+            let checked = checked
+                .ok_or_else(|| RequestError::bad("check", format!("no provider is called {name:?}")))?;
+            listed.providers.retain(|provider| provider.name != name);
+            listed.providers.push(checked);
+        }
         Ok(ListModelsResult {
             models: listed.models.into_iter().map(model_to_wire).collect(),
             providers: listed.providers.into_iter().map(provider_to_wire).collect(),
@@ -81,10 +88,15 @@ impl Service {
             None => None,
         };
         let totals = &self.state.sessions.house().totals;
-        let circuits = self.state.configured.accounts().circuits();
+        let providers = self.state.configured.accounts().circuits();
+        let tools = session.as_ref().map(|session| session.circuits.clone());
+        let tools = tools.unwrap_or_default();
+        let circuits = to_wire::circuits(CircuitSubject::Provider, &providers);
         let session = session.as_ref().map(session_metrics);
         Ok(MetricsResult {
-            circuits: to_wire::circuits(&circuits),
+            circuits: circuits
+                .chain(to_wire::circuits(CircuitSubject::Tool, &tools))
+                .collect(),
             ..to_wire::metrics(totals, session)
         })
     }

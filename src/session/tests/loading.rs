@@ -275,6 +275,23 @@ async fn a_steer_of_a_cut_turn_is_given_back_by_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_whose_result_was_lost_does_not_run_again() {
+    let rig = Rig::with(
+        vec![started(), wants_a_tool(), ended(TerminalReason::StoppedByUser)],
+        Vec::new(),
+    )
+    .await;
+    let resume = |reply| Command::Resume { reply };
+    rig.sessions.ask(&"ses_1".into(), resume).await.unwrap();
+    let (_, told) = rig.load().await;
+    assert!(
+        matches!(&told[..], [Event::ToolCall(update), Event::TurnStarted { .. }, ..]
+            if update.status == ToolCallStatus::Cancelled),
+        "{told:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_question_about_a_call_that_is_not_open_is_closed() {
     let rig = Rig::with(
         vec![started(), asked(), ended(TerminalReason::StoreFailed)],

@@ -74,6 +74,11 @@ M.server_requests = {
   ---Asks for documents to be saved, after an edit of one that had no unsaved change, so that commands
   ---see it. Only where the client announced `saveDocuments`. Unanswered after 10 s it counts as failed.
   saveDocuments = "agent/saveDocuments",
+  ---Asks for the API key of a provider that has none in the configuration and the environment. Only
+  ---where the client announced `getCredential`. Unanswered after 10 s there is none. The key is kept in
+  ---memory alone and is asked for again after `agent/reloadConfig`, or when the provider refused it;
+  ---that there is none is remembered until `agent/reloadConfig`.
+  getCredential = "agent/getCredential",
 }
 
 ---Notifications, server to client.
@@ -232,6 +237,8 @@ M.server_notifications = {
 ---@field usage agentls.TokenUsage The turn's tokens.
 ---@field costUsd? number What the turn cost, in US dollars; absent when the model's price is not known.
 ---@field error? agentls.ErrorData What went wrong.
+---@field tokensAfter? integer And after.
+---@field tokensBefore? integer Only of `agent/compact`: tokens of the conversation before, as estimated; absent when nothing was left out.
 
 ---An error with all that a client needs to show it and to say what to do. It is the `data` of a
 ---JSON-RPC error and the `error` of a turn's end.
@@ -605,6 +612,7 @@ M.server_notifications = {
 
 ---Params of `agent/listModels`.
 ---@class (exact) agentls.ListModelsParams
+---@field check? string Tries the address and the key of this provider before answering, by one request that costs nothing; its `health` and `message` tell what came of it. Takes at most 15 s.
 ---@field sessionId? string With this session's configuration, and its model marked; absent: the user's configuration.
 
 ---Result of `agent/listModels`.
@@ -696,7 +704,7 @@ M.server_notifications = {
 ---@class (exact) agentls.MetricsResult
 ---@field totals agentls.Counts Counts of the server as a whole.
 ---@field latencies agentls.Latencies How long things took.
----@field circuits? agentls.CircuitInfo[] The circuits of all providers that were in use.
+---@field circuits? agentls.CircuitInfo[] The circuits of all providers that were in use, and those of the session's tools that are not closed.
 ---@field session? agentls.SessionMetrics Counts of the session that was asked for.
 
 ---How long things took.
@@ -781,6 +789,14 @@ M.server_notifications = {
 ---@class (exact) agentls.NotSaved
 ---@field uri string The document.
 ---@field reason string Why, for the model: `it is read-only in the editor`.
+
+---Params of `agent/getCredential`.
+---@class (exact) agentls.GetCredentialParams
+---@field provider string The provider, by its name in the configuration.
+
+---Result of `agent/getCredential`.
+---@class (exact) agentls.GetCredentialResult
+---@field apiKey? string The key; absent when the client has none for that provider.
 
 ---Params of `agent/turnStarted`.
 ---@class (exact) agentls.TurnStartedNotification
@@ -1080,7 +1096,7 @@ M.server_notifications = {
 ---@field provider string The provider's name in the configuration.
 ---@field model string The model.
 ---@field attempt integer The attempt that failed, from 1.
----@field maxRetries integer How many retries there are in all.
+---@field maxRetries integer How many retries there are in all, of failures like this one.
 ---@field delayMs integer The wait before the next attempt, in ms.
 ---@field resumeAt integer When the wait ends, in ms since the Unix epoch.
 ---@field error agentls.ErrorData What failed.
@@ -1211,6 +1227,7 @@ M.server_notifications = {
 ---| "images" # Prompts may contain images.
 ---| "unsavedText" # Unsaved text of open documents is what the agent reads.
 ---| "applyEdit" # Files open in the editor are changed through `workspace/applyEdit`, where the client can.
+---| "credentials" # API keys are asked for by `agent/getCredential`, where the client can.
 
 ---The version of the protocol. Another `major` cannot be talked to; another `minor` can.
 ---@class (exact) agentls.ProtocolVersion
@@ -1223,6 +1240,7 @@ M.server_notifications = {
 
 ---What the client does for the server beyond what LSP has words for. Unknown flags are ignored.
 ---@class (exact) agentls.ClientFlags
+---@field getCredential? boolean The client answers `agent/getCredential`, from a store that keeps secrets.
 ---@field questions? boolean The client shows `agent/limitRequested` and `agent/questionRequested` to a person and answers them. Without it nothing is asked but approvals: a limit that is reached ends the turn.
 ---@field saveDocuments? boolean The client answers `agent/saveDocuments`. With it, and with LSP's `workspace.applyEdit` and `workspace.workspaceEdit.documentChanges`, files that are open in the editor are changed there; without, on the disk where the editor holds no unsaved change, else not at all.
 

@@ -1,0 +1,298 @@
+//! API keys that the editor hands over by `agent/getCredential` (R-SEC): asked for when nobody else has one, used, shown
+//! nowhere. That a key reaches no file of the store, the log or the trace is looked at after every test, by the harness.
+
+use std::time::Duration;
+
+use agentls::protocol::TurnState;
+use serde_json::{Value, json};
+
+use crate::harness::{Asked, Client, Config, Options, World, now};
+use crate::mock_llm::Reply;
+
+const ASK: &str = "agent/getCredential";
+
+/// A provider that wants a key and has none.
+fn world(more: &str) -> World {
+    let world = World::new();
+    configure(&world, more);
+    world
+}
+
+fn configure(world: &World, more: &str) {
+    let base = world.mock().anthropic_url();
+    world.configure(Config {
+        whole: Some(format!(
+            "[provider.anthropic]\nbase_url = \"{base}\"\nmodel = \"mock-model\"\ninitial_backoff_ms = 20\n{more}\n\
+             [logging]\nfilter = \"trace\"\n",
+        )),
+        ..Config::default()
+    });
+}
+
+/// A key that the harness looks for everywhere.
+fn key(world: &World) -> String {
+    world.secrets()[2].clone()
+}
+
+fn another_key(world: &World) -> String {
+    world.secrets()[1].clone()
+}
+
+/// A server whose client hands over keys.
+fn start(world: &World) -> Client {
+    let client = world.launch(Options::default());
+    client.take_requests();
+    let mut params = client.initialize_params(None);
+    params["capabilities"] = json!({"experimental": {"agent": {"client": {"getCredential": true}}}});
+    let answer: Value = client.call("initialize", params);
+    let features = &answer["capabilities"]["experimental"]["agent"]["features"];
+    assert!(features.to_string().contains("credentials"), "{features}");
+    client.initialized();
+    client
+}
+
+/// The server asks for the key of `provider`.
+fn asks(client: &Client, provider: &str) -> Asked {
+    let asked = client.server_asks(ASK);
+    assert_eq!(asked.params, json!({"provider": provider}));
+    asked
+}
+
+fn give(client: &Client, provider: &str, key: &str) {
+    client.reply(&asks(client, provider), json!({"apiKey": key}));
+}
+
+fn provider<'a>(listed: &'a Value, name: &str) -> &'a Value {
+    let providers = listed["providers"].as_array().unwrap();
+    let found = providers.iter().find(|provider| provider["provider"] == name);
+    found.unwrap_or_else(|| panic!("{name} is not in {listed}"))
+}
+
+#[test]
+fn a_key_is_asked_for_once_used_and_shown_nowhere() {
+    let world = world("");
+    let tape = world.path("tapes/work.jsonl");
+    configure(&world, &format!("record = \"{}\"", tape.display()));
+    let key = key(&world);
+    world.write("notes.txt", format!("the key is {key}\n"));
+    let client = start(&world);
+    let session = client.session();
+    assert_eq!(
+        client.server_requests(),
+        0,
+        "nothing is asked before it is needed"
+    );
+    world
+        .mock()
+        .push(Reply::tool("read_file", json!({"path": "notes.txt"})));
+    world.mock().push(Reply::error(
+        400,
+        "invalid_request_error",
+        &format!("nonsense with {key}"),
+    ));
+    let prompt = client.prompt(&session, "look");
+    give(&client, "anthropic", &key);
+    let failed = client.done(&prompt);
+    assert_eq!(failed.state, TurnState::Failed);
+    assert!(
+        !serde_json::to_string(&failed).unwrap().contains(&key),
+        "{failed:?}"
+    );
+    for index in [0, 1] {
+        assert_eq!(world.seen(index).header("x-api-key"), Some(key.as_str()));
+    }
+    let sent = world.seen(1).body.to_string();
+    assert!(sent.contains("the key is ***") && !sent.contains(&key), "{sent}");
+    world.mock().push(Reply::text("again"));
+    assert_eq!(client.ask(&session, "again").text, "again");
+    let metrics: Value = client.call("agent/metrics", json!({"sessionId": session}));
+    let shown = client.notes().into_iter().map(|note| note.params.to_string());
+    let all: String = shown.chain([metrics.to_string()]).collect();
+    assert!(!all.contains(&key));
+    let taped = std::fs::read_to_string(&tape).unwrap();
+    assert!(taped.contains("again") && !taped.contains(&key), "{taped}");
+}
+
+#[test]
+fn a_refused_key_and_a_reload_ask_again() {
+    let world = world("");
+    let (old, new) = (key(&world), another_key(&world));
+    let client = start(&world);
+    let session = client.session();
+    let refusal = format!("invalid x-api-key {old}");
+    world
+        .mock()
+        .push(Reply::error(401, "authentication_error", &refusal));
+    let prompt = client.prompt(&session, "one");
+    give(&client, "anthropic", &old);
+    let failed = client.done(&prompt);
+    assert_eq!(failed.state, TurnState::Failed);
+    let error = format!("{:?}", failed.error.unwrap());
+    assert!(
+        error.contains("invalid x-api-key") && !error.contains(&old),
+        "{error}"
+    );
+    for (text, reload) in [("two", false), ("three", true)] {
+        if reload {
+            let _: Value = client.call("agent/reloadConfig", json!({}));
+        }
+        world.mock().push(Reply::text("well"));
+        let prompt = client.prompt(&session, text);
+        give(&client, "anthropic", &new);
+        assert_eq!(client.done(&prompt).text, "well");
+    }
+    assert_eq!(world.seen(2).header("x-api-key"), Some(new.as_str()));
+}
+
+#[test]
+fn who_has_a_key_or_hands_over_none_is_not_asked() {
+    let world = world("");
+    // A client that did not announce it: a request of the server would be an error of the harness.
+    let client = world.start();
+    let failed = client.ask(&client.session(), "hello");
+    let message = failed.error.unwrap().message;
+    assert!(
+        message.contains("has no API key") || message.contains("no API key is set"),
+        "{message}"
+    );
+    drop(client);
+    configure(&world, "api_key = \"sk-of-the-configuration\"");
+    let client = start(&world);
+    world.mock().push(Reply::text("well"));
+    assert_eq!(client.ask(&client.session(), "hello").text, "well");
+    assert_eq!(client.server_requests(), 0);
+}
+
+#[test]
+fn a_cancel_does_not_wait_for_the_key_and_a_late_one_does_no_harm() {
+    let world = world("[agent.default]\nprovider = \"anthropic\"");
+    let client = start(&world);
+    let session = client.session();
+    let prompt = client.prompt(&session, "hello");
+    let asked = asks(&client, "anthropic");
+    let at = now();
+    client.cancel(&session);
+    let ended = client.next(&session, "agent/turnEnded");
+    assert!(ended.at - at < Duration::from_millis(500), "{:?}", ended.at - at);
+    assert_eq!(client.done(&prompt).state, TurnState::Cancelled);
+    client.reply(&asked, json!({"apiKey": key(&world)}));
+    world.mock().push(Reply::text("well"));
+    let prompt = client.prompt(&session, "again");
+    give(&client, "anthropic", &another_key(&world));
+    assert_eq!(client.done(&prompt).text, "well");
+    assert_eq!(
+        world.seen(0).header("x-api-key"),
+        Some(another_key(&world).as_str())
+    );
+}
+
+#[test]
+fn silence_is_no_key_after_ten_seconds() {
+    let world = world("[agent.default]\nprovider = \"anthropic\"");
+    let client = start(&world);
+    let session = client.session();
+    let at = now();
+    let prompt = client.prompt(&session, "hello");
+    let _silent = asks(&client, "anthropic");
+    let failed = client.done(&prompt);
+    assert!(now() - at >= Duration::from_secs(10));
+    let message = failed.error.unwrap().message;
+    assert!(message.contains("did not answer within 10 s"), "{message}");
+    // A wrong answer is none either, and is not repeated.
+    let prompt = client.prompt(&session, "again");
+    client.reply(&asks(&client, "anthropic"), json!(key(&world)));
+    let message = client.done(&prompt).error.unwrap().message;
+    assert!(
+        message.contains("cannot be read") && !message.contains("canary"),
+        "{message}"
+    );
+}
+
+#[test]
+fn who_takes_over_gets_a_key_of_the_editor_too() {
+    let world = world("");
+    let base = world.mock().openai_url();
+    configure(
+        &world,
+        &format!(
+            "max_retries = 0\nfallback = \"openrouter\"\napi_key = \"sk-of-the-configuration\"\n\
+             [provider.openrouter]\nbase_url = \"{base}\"\nmodel = \"other-model\"\n[agent.default]\nprovider = \"anthropic\"",
+        ),
+    );
+    let client = start(&world);
+    let session = client.session();
+    world.mock().push(Reply::error(500, "api_error", "broken"));
+    world.mock().push(Reply::text("taken over"));
+    let prompt = client.prompt(&session, "hello");
+    give(&client, "openrouter", &key(&world));
+    assert_eq!(client.done(&prompt).text, "taken over");
+    let bearer = format!("Bearer {}", key(&world));
+    assert_eq!(world.seen(1).header("authorization"), Some(bearer.as_str()));
+}
+
+#[test]
+fn with_nothing_configured_a_key_of_the_editor_selects_its_provider() {
+    let world = World::new();
+    world.configure(Config {
+        whole: Some("[logging]\nfilter = \"trace\"\n".to_owned()),
+        ..Config::default()
+    });
+    let client = start(&world);
+    let listing = client.send("agent/listModels", json!({}));
+    for _ in 0..3 {
+        let asked = client.server_asks(ASK);
+        let of_openai = asked.params["provider"] == "openai";
+        client.reply(
+            &asked,
+            match of_openai {
+                true => json!({"apiKey": key(&world)}),
+                false => json!({}),
+            },
+        );
+    }
+    let listed = client.answer(&listing).unwrap();
+    assert_eq!(provider(&listed, "openai")["health"], "unknown", "{listed}");
+    let current: Vec<&Value> = listed["models"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|model| model["current"] == true)
+        .collect();
+    assert_eq!(current.len(), 1);
+    assert_eq!(current[0]["provider"], "openai");
+    assert!(!listed.to_string().contains("canary"));
+}
+
+#[test]
+fn a_key_is_checked_by_one_request() {
+    let world = world("[agent.default]\nprovider = \"anthropic\"");
+    let (wrong, right) = (key(&world), another_key(&world));
+    world.mock().list_for(&right);
+    let client = start(&world);
+    let check = || client.send("agent/listModels", json!({"check": "anthropic"}));
+    let checked = check();
+    client.reply(&asks(&client, "anthropic"), json!({}));
+    let listed = client.answer(&checked).unwrap();
+    assert_eq!(
+        provider(&listed, "anthropic")["health"],
+        "notConfigured",
+        "{listed}"
+    );
+    let _: Value = client.call("agent/reloadConfig", json!({}));
+    let checked = check();
+    give(&client, "anthropic", &wrong);
+    let listed = client.answer(&checked).unwrap();
+    let shown = provider(&listed, "anthropic");
+    assert_eq!(shown["health"], "failing", "{listed}");
+    let message = shown["message"].as_str().unwrap();
+    assert!(message.contains("invalid x-api-key"), "{message}");
+    assert!(!message.contains(&wrong), "{message}");
+    // The refused key is not used again.
+    let checked = check();
+    give(&client, "anthropic", &right);
+    let listed = client.answer(&checked).unwrap();
+    assert_eq!(provider(&listed, "anthropic")["health"], "ok", "{listed}");
+    let refused = client.refused("agent/listModels", json!({"check": "nobody"}));
+    assert!(refused.message.contains("nobody"), "{refused:?}");
+    assert_eq!(world.requests(), 0, "no tokens were asked for");
+}
