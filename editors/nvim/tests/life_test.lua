@@ -244,17 +244,4 @@ return function(test, drive)
       { { 'cart.py', 'later.txt' }, 0 }
     )
   end)
-
-  test('the help has a tag for every command and option', function()
-    local help = assert(support.read(support.plugin .. '/doc/agentls.txt'))
-    for name in pairs(require('agentls.commands').table) do
-      assert(help:find('*:' .. name .. '*', 1, true), ':' .. name .. ' has no help')
-    end
-    for name, value in pairs(require('agentls.config').defaults) do
-      assert(help:find('*agentls.' .. name .. '*', 1, true), name .. ' has no help')
-      for inner in pairs(type(value) == 'table' and value or {}) do
-        assert(help:find(inner, 1, true), ('%s.%s has no help'):format(name, inner))
-      end
-    end
-  end)
 end
