@@ -161,6 +161,7 @@ return function(test, drive)
         assert(report:find(words, 1, true), ('"%s" is not in:\n%s'):format(words, report))
       end
       assert(not report:find('ERROR', 1, true), report)
+      assert(report:find('OK provider +tape'), report)
     end
   )
 

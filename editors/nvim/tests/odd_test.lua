@@ -243,6 +243,20 @@ while True:
     end
   )
 
+  drive(
+    'what starts and does not answer is no server',
+    { setup = "{ cmd = { 'sleep', '1000' } }" },
+    function(nvim)
+      nvim.lua("require('agentls.client').START_MS = 300")
+      nvim.cmd('AgentPrompt hello')
+      nvim.noticed('`sleep 1000` was started and does not answer')
+      eq(#nvim.notices(), 1)
+      wait('its end', function()
+        return #support.marked(nvim.mark) == 1
+      end)
+    end
+  )
+
   drive('a session that another Neovim has is said to be so, and can be looked at', nil, function(nvim)
     nvim.cmd('AgentPrompt stream this')
     nvim.ended()
