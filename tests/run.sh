@@ -17,6 +17,13 @@ cache=$(cd "$cache" && pwd)
 scratch=$(mktemp -d "$cache/tmp.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 
+# What could not be tested here: said at once, and once more at the end.
+not_tested=()
+not_tested() {
+    not_tested+=("NOT TESTED: $*")
+    echo "NOT TESTED: $*" >&2
+}
+
 fail() {
     echo "FAILED: $*" >&2
     exit 1
@@ -94,7 +101,7 @@ unpack_debian() {
 luacheck_files=$cache/luacheck
 if [ -z "${LUACHECK:-}" ] && ! LUACHECK=$(command -v luacheck); then
     if [ ! -d "$luacheck_files" ] && ! unpack_debian "$luacheck_files" lua-check lua-argparse lua-filesystem; then
-        echo "NOT TESTED: the lints of the Lua. There is no luacheck, and none could be had from Debian's packages." >&2
+        not_tested "the lints of the Lua. There is no luacheck, and none could be had from Debian's packages."
         LUACHECK=true
     else
         LUACHECK=$scratch/luacheck
@@ -113,7 +120,7 @@ fi
 tmux_files=$cache/tmux
 if ! command -v tmux >/dev/null; then
     if [ ! -d "$tmux_files" ] && ! unpack_debian "$tmux_files" tmux libevent-core-2.1-7 libutempter0; then
-        echo "NOT TESTED: the screen. There is no tmux, and none could be had from Debian's packages." >&2
+        not_tested "the plugin on a real screen. There is no tmux, and none could be had from Debian's packages."
     fi
     if [ -d "$tmux_files" ]; then
         mkdir "$scratch/bin"
@@ -124,6 +131,13 @@ TMUX
         chmod +x "$scratch/bin/tmux"
         export PATH=$scratch/bin:$PATH
     fi
+fi
+
+# stylua, where there is a package of it for this machine.
+stylua=$(echo "$node_packages"/node_modules/@johnnymorganz/stylua-bin-*/stylua)
+if [ ! -x "$stylua" ] && ! stylua=$(command -v stylua); then
+    not_tested "the format of the Lua. npm has no stylua for this machine, and none is installed."
+    stylua=true
 fi
 
 # One build for all: the foreign clients get the binary that the Rust tests use.
@@ -150,8 +164,9 @@ step "the generated TypeScript compiles" \
     node "$node_packages/node_modules/typescript/bin/tsc" --noEmit --strict editors/vscode/src/protocol.ts
 step "a client in $(head -1 "$scratch/nvim-version")" \
     "$nvim" --headless -u NONE -i NONE -n -l tests/foreign/nvim/run.lua
-step "the plugin in $(head -1 "$scratch/nvim-version")" env CI=1 NVIM="$nvim" LUACHECK="$LUACHECK" \
-    STYLUA="$(echo "$node_packages"/node_modules/@johnnymorganz/stylua-bin-*/stylua)" bash editors/nvim/tests/check.sh
+step "the plugin in $(head -1 "$scratch/nvim-version")" env CI=1 NVIM="$nvim" LUACHECK="$LUACHECK" STYLUA="$stylua" \
+    bash editors/nvim/tests/check.sh
 step "offline" bash tests/foreign/offline.sh
 
+for words in ${not_tested[@]+"${not_tested[@]}"}; do echo "$words" >&2; done
 echo "all tests passed"
