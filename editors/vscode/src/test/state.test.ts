@@ -5,17 +5,8 @@ import { test } from "node:test";
 import type { ViewState } from "../messages";
 import { diff, patch } from "../patch";
 import type { LoadSessionResult, SessionState } from "../protocol";
-import {
-  type AssistantItem,
-  type Event,
-  empty,
-  LIVE_CHARS,
-  load,
-  prepend,
-  reduce,
-  type State,
-  type ToolItem,
-} from "../state";
+import { type AssistantItem, type Event, empty, LIVE_CHARS, reduce, type State, type ToolItem } from "../state";
+import { load, prepend } from "../state/pages";
 import { cutHead, lastLines, lineCount, utf8Length, utf8Tail } from "../text";
 
 const SESSION = "ses_1";
