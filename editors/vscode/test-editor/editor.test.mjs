@@ -92,7 +92,7 @@ within("edits, questions and floods", { files: { "a.ts": "export {};\n", "b.ts":
     await s.at("limit").waitFor();
     await s.shot("limit");
     await s.at("limit").getByRole("button", { name: "Raise and go on" }).click();
-    await s.view.locator(".note", { hasText: "raised by 5" }).waitFor();
+    await s.view.locator(".note", { hasText: "raised by $5.00" }).waitFor();
     await s.ask("question");
     await s.at("question").waitFor();
     await s.shot("question");

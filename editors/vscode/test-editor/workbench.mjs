@@ -168,7 +168,8 @@ class Workbench {
 
   /** The page of the chat's view: a webview is two frames deep. */
   get view() {
-    return this.page.frameLocator("iframe.webview.ready").frameLocator("#active-frame");
+    const ours = 'iframe.webview.ready[src*="extensionId=agentls.agentls"]';
+    return this.page.frameLocator(ours).frameLocator("#active-frame");
   }
 
   at(id) {
