@@ -351,6 +351,14 @@ fn configuration_is_checked_like_a_compiler_does() {
         .says(": error: ");
     world.configure("[agent.default]\nmode = \"ask\"\n");
     world.run(&["config", "check"]).is(0).says("nothing is wrong");
+    // A chain of three that are known by their names.
+    world.configure(
+        "[provider.anthropic]\napi_key = \"a\"\nmodel = \"claude-sonnet-4-20250514\"\nmax_retries = 3\n\
+         fallback = \"openrouter\"\n[provider.openrouter]\napi_key = \"b\"\nmodel = \"anthropic/claude-sonnet-4\"\n\
+         max_retries = 2\nfallback = \"eachlabs\"\n[provider.eachlabs]\napi_key = \"c\"\nmodel = \"m\"\n\
+         [agent.default]\nprovider = \"anthropic\"\n",
+    );
+    world.run(&["config", "check"]).is(0).says("nothing is wrong");
     world.run(&["config", "check", "--config", "/no/such.toml"]).is(1);
     world.configure("[tool.bsh]\ntimeout_s = 3\n");
     world.run(&["config"]).says("bsh").says("`bash`");

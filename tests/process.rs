@@ -744,3 +744,38 @@ async fn git_runs_nothing_that_the_repository_names() {
         std::fs::read_to_string(&sprung).unwrap_or_default()
     );
 }
+
+/// A start that is cancelled at any moment leaves nobody when that is told (I8).
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_is_cancelled_leaves_nobody() {
+    let slow = tempfile::NamedTempFile::new().unwrap();
+    let script = format!("#!/bin/sh\nsleep 0.2\nexec {HELPER} \"$@\"\n");
+    std::fs::write(slow.path(), script).unwrap();
+    std::fs::set_permissions(slow.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let slow = slow.into_temp_path();
+    let delays = [0, 500, 1_000, 1_500, 2_000, 2_500, 3_000, 4_000, 5_000, 7_000];
+    let fast = delays.repeat(5).into_iter().map(|delay| (launcher(), delay));
+    let slow = [50_000, 150_000].map(|delay| (Launcher::with_helper(&*slow, []), delay));
+    for (launcher, delay) in fast.chain(slow) {
+        let mark = fresh_mark();
+        let command = Command::shell("setsid sleep 1000 & sleep 1000").env(MARK, &mark);
+        let cancel = CancellationToken::new();
+        let cancelling = async {
+            tokio::time::sleep(Duration::from_micros(delay)).await;
+            cancel.cancel();
+            std::future::pending::<()>().await;
+        };
+        let started = tokio::select! {
+            () = cancelling => unreachable!(),
+            started = launcher.spawn_until(&cancel, command) => started,
+        };
+        match started {
+            Ok(child) => {
+                child.process.kill();
+                child.process.gone().await;
+            }
+            Err(error) => assert!(matches!(error, SpawnError::Cancelled), "{delay}: {error}"),
+        }
+        assert_eq!(marked(&mark), [], "{delay}");
+    }
+}

@@ -28,7 +28,7 @@ pub use layers::{ConfigSource, FileText, Flags, LoadInputs, Loaded, load};
 pub use names::KEY_VARIABLES;
 pub use places::Places;
 pub use schema::schema;
-pub use secrets::{RedactedPieces, Redactor};
+pub use secrets::{RedactedPieces, Redactor, long_words};
 pub use select::{DefaultChoice, select_default, select_for, selected_by_key};
 pub use settings::{
     AgentSettings, ApprovalSettings, FailurePolicy, LogFormat, LogLevel, LoggingSettings, ModelSettings,

@@ -34,14 +34,18 @@ pub struct RedactedPieces {
 }
 
 impl Redactor {
-    /// From now on this text is taken out, also as JSON writes it.
+    /// From now on this text is taken out, also as JSON writes it, and of a header's value (`Bearer …`) each long
+    /// word by itself.
     pub fn learn(&self, secret: &SecretString) {
         remember(&self.known, secret.expose_secret(), SHORTEST);
+        for word in long_words(secret) {
+            remember(&self.known, word, SHORTEST_IN_CONTENT);
+        }
     }
 
     /// From now on this key is taken out of content too. Of a header's value it is each long word.
     fn learn_key(&self, key: &SecretString) {
-        for word in key.expose_secret().split_whitespace() {
+        for word in long_words(key) {
             remember(&self.keys, word, SHORTEST_IN_CONTENT);
         }
     }
@@ -131,6 +135,12 @@ impl RedactedPieces {
         let rest = std::mem::take(&mut self.held);
         self.redactor.redact_content(&rest).unwrap_or(rest)
     }
+}
+
+/// The words of a secret that are long enough to be one by themselves.
+pub fn long_words(secret: &SecretString) -> impl Iterator<Item = &str> {
+    let words = secret.expose_secret().split_whitespace();
+    words.filter(|word| word.len() >= SHORTEST_IN_CONTENT)
 }
 
 /// Adds a text of at least `shortest` bytes, also as JSON writes it.
@@ -231,7 +241,13 @@ mod tests {
     #[test]
     fn takes_out_what_it_knows() {
         let redactor = Redactor::default();
-        for secret in ["sk-12345", "sk-12345-longer", "quote\"d-key", "ab"] {
+        for secret in [
+            "sk-12345",
+            "sk-12345-longer",
+            "quote\"d-key",
+            "ab",
+            "Bearer 0123456789abcdef",
+        ] {
             redactor.learn(&secret.into());
         }
         for (given, clean) in [
@@ -240,6 +256,8 @@ mod tests {
             ("sk-12345-longer", "***"),
             (r#"{"key":"quote\"d-key"}"#, r#"{"key":"***"}"#),
             ("ab stays", "ab stays"),
+            ("Bearer 0123456789abcdef", "***"),
+            ("the Bearer of 0123456789abcdef", "the Bearer of ***"),
         ] {
             assert_eq!(redactor.redact_text(given), clean);
         }

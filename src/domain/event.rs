@@ -88,7 +88,7 @@ pub enum Event {
         model: String,
         /// The attempt that failed, from 1.
         attempt: u32,
-        /// How many retries there are in all.
+        /// How many retries there are in all, of failures like this one.
         max_retries: u32,
         /// The wait before the next.
         delay_ms: u64,

@@ -110,7 +110,7 @@ pub enum ReferenceKind {
 pub struct Reference {
     /// What it is.
     pub kind: ReferenceKind,
-    /// The file's path as people write it.
+    /// The file's path as the tools tell it: from the session's folder, or with the name of another root.
     pub path: String,
     /// First and last line, from 1.
     pub lines: Option<(u32, u32)>,

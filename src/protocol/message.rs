@@ -76,7 +76,7 @@ pub enum MessageBlock {
     Reference {
         /// What it is.
         kind: ReferenceKind,
-        /// The file's path as people write it.
+        /// The file's path from the session's folder, `rootName/path` in another root, absolute outside of all.
         path: String,
         /// The first line, from 1; absent: the whole file.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -24,7 +24,7 @@ pub struct MetricsResult {
     pub totals: Counts,
     /// How long things took.
     pub latencies: Latencies,
-    /// The circuits of all providers that were in use.
+    /// The circuits of all providers that were in use, and those of the session's tools that are not closed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub circuits: Vec<CircuitInfo>,
     /// Counts of the session that was asked for.

@@ -142,6 +142,12 @@ pub struct PromptResult {
     /// What went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ErrorData>,
+    /// Only of `agent/compact`: tokens of the conversation before, as estimated; absent when nothing was left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_before: Option<u64>,
+    /// And after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_after: Option<u64>,
 }
 
 /// Params of `agent/steer`.

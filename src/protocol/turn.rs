@@ -211,7 +211,7 @@ pub struct RetryNotification {
     pub model: String,
     /// The attempt that failed, from 1.
     pub attempt: u32,
-    /// How many retries there are in all.
+    /// How many retries there are in all, of failures like this one.
     pub max_retries: u32,
     /// The wait before the next attempt, in ms.
     pub delay_ms: u64,

@@ -19,13 +19,13 @@ pub(crate) struct Body {
 
 impl Body {
     /// Adds bytes.
-    pub(crate) fn push(&mut self, piece: Bytes) {
+    pub(crate) fn push(&mut self, piece: &Bytes) {
         self.len += piece.len();
         if piece.len() < COPIED {
-            self.tail.extend_from_slice(&piece);
+            self.tail.extend_from_slice(piece);
         } else {
             self.flush();
-            self.pieces.push(piece);
+            self.pieces.push(piece.clone());
         }
     }
 
@@ -79,9 +79,9 @@ mod tests {
         let long = Bytes::from("x".repeat(COPIED));
         let mut body = Body::default();
         body.raw("[");
-        body.push(Bytes::from_static(b"1"));
+        body.push(&Bytes::from_static(b"1"));
         body.raw(",");
-        body.push(long.clone());
+        body.push(&long);
         body.json(&"a\"b");
         assert_eq!(body.len(), 3 + COPIED + 6);
         assert_eq!(body.pieces[1].as_ptr(), long.as_ptr());

@@ -78,6 +78,11 @@ pub trait Provider: Send + Sync + 'static {
         None
     }
 
+    /// What people should be told that is no call's failure (a recording that cannot be written); each once.
+    fn notice(&self) -> Option<String> {
+        None
+    }
+
     /// Makes the call. The stream yields events, then ends after exactly one [`StreamEvent::Stop`], or
     /// yields exactly one error and ends.
     fn stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>>;

@@ -3,7 +3,7 @@
 //! What is written is what came of a call, not its bytes: no header, address or request is in it but the beginning
 //! of the prompt, and known secrets are taken out of every text (I15). A line is written when its call has ended, in
 //! one piece; a call that was broken off has one too. Recording neither breaks nor delays a call: a disk that does
-//! not take a line costs the line and one warning.
+//! not take a line costs the line and one warning, which the session of the next call that ends is told.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -41,14 +41,16 @@ pub(super) struct Recorded {
 impl Recorded {
     pub(super) fn new(inner: Arc<dyn Provider>, kind: Kind, path: PathBuf, redactor: Redactor) -> Self {
         Self {
-            inner,
             kind,
             tape: Arc::new(Tape {
+                name: inner.name().to_owned(),
                 path,
                 redactor,
                 failed: AtomicBool::new(false),
+                notice: Mutex::default(),
                 writing: Mutex::default(),
             }),
+            inner,
         }
     }
 }
@@ -60,6 +62,11 @@ impl Provider for Recorded {
 
     fn origin(&self, model: &str) -> Arc<str> {
         self.inner.origin(model)
+    }
+
+    fn notice(&self) -> Option<String> {
+        let mut notice = self.tape.notice.lock().unwrap_or_else(PoisonError::into_inner);
+        notice.take()
     }
 
     fn stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
@@ -133,14 +140,14 @@ impl Take {
             return false;
         };
         match what {
-            Ok(StreamEvent::Text(more)) => match events.last_mut() {
+            Ok(StreamEvent::Text(more)) => match last_said(events) {
                 Some(Event { text: Some(text), .. }) => text.push_str(more),
                 _ => events.push(Event {
                     text: Some(more.clone()),
                     ..Event::default()
                 }),
             },
-            Ok(StreamEvent::Reasoning(more)) => match events.last_mut() {
+            Ok(StreamEvent::Reasoning(more)) => match last_said(events) {
                 Some(Event {
                     reasoning: Some(text),
                     signature: None,
@@ -151,7 +158,7 @@ impl Take {
                     ..Event::default()
                 }),
             },
-            Ok(StreamEvent::ReasoningSignature(proof)) => match events.last_mut() {
+            Ok(StreamEvent::ReasoningSignature(proof)) => match last_said(events) {
                 Some(Event {
                     reasoning: Some(_),
                     signature: signature @ None,
@@ -230,6 +237,12 @@ impl Take {
     }
 }
 
+/// What was said last. Some servers count after every piece: what a piece goes on with stands before the count, so that
+/// a secret is found whole.
+fn last_said(events: &mut [Event]) -> Option<&mut Event> {
+    events.iter_mut().rev().find(|event| event.usage.is_none())
+}
+
 impl Drop for Take {
     fn drop(&mut self) {
         if let Some(Exchange { events, .. }) = &mut self.exchange {
@@ -247,10 +260,14 @@ impl Drop for Take {
 
 /// The file.
 struct Tape {
+    /// The provider.
+    name: String,
     path: PathBuf,
     redactor: Redactor,
     /// The last line could not be written, which was told.
     failed: AtomicBool,
+    /// What is to be told.
+    notice: Mutex<Option<String>>,
     /// Lines of calls that were broken off, on their way to the disk.
     writing: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -314,6 +331,11 @@ impl Tape {
                 if !self.failed.swap(true, Ordering::Relaxed) {
                     let path = self.path.display();
                     tracing::warn!(%error, "calls are not recorded: {path} cannot be written");
+                    let notice = format!(
+                        "calls of {} are not recorded: {path} cannot be written: {error}; all else goes on",
+                        self.name
+                    );
+                    *self.notice.lock().unwrap_or_else(PoisonError::into_inner) = Some(notice);
                 }
             }
         }
@@ -567,6 +589,47 @@ mod tests {
         );
     }
 
+    #[tokio::test]
+    async fn a_count_after_each_piece_takes_no_text_apart() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tape.jsonl");
+        let counted = |output| StreamEvent::Usage {
+            usage: Usage {
+                output,
+                ..Usage::default()
+            },
+            cost: None,
+        };
+        let (start, rest) = CANARY.split_at(5);
+        let given = vec![
+            Ok(StreamEvent::Reasoning(format!("hm {start}"))),
+            Ok(counted(1)),
+            Ok(StreamEvent::Reasoning(rest.into())),
+            Ok(counted(2)),
+            Ok(StreamEvent::Text(format!("so {start}"))),
+            Ok(counted(3)),
+            Ok(StreamEvent::Text(format!("{rest} it is"))),
+            Ok(counted(4)),
+            Ok(StreamEvent::Stop(StopReason::EndTurn)),
+        ];
+        let recorded = Recorded::new(Arc::new(Given(given)), Kind::OpenAi, path.clone(), redactor());
+        events(&recorded, "count").await;
+        let tape = std::fs::read_to_string(&path).unwrap();
+        assert!(!tape.contains(rest), "{tape}");
+        let played = Script::parse("work", &tape).unwrap();
+        let usage = |event: &StreamEvent| match event {
+            StreamEvent::Usage { usage, .. } => Some(usage.output),
+            _ => None,
+        };
+        let played: Vec<_> = events(&played, "count").await.into_iter().flatten().collect();
+        assert_eq!(played.iter().filter_map(usage).next_back(), Some(4), "{played:?}");
+        let said = played.iter().filter_map(|event| match event {
+            StreamEvent::Text(text) | StreamEvent::Reasoning(text) => Some(text.as_str()),
+            _ => None,
+        });
+        assert_eq!(said.collect::<String>(), "hm ***so *** it is");
+    }
+
     #[test]
     fn lines_are_whole_whatever_stood_there() {
         let dir = tempfile::tempdir().unwrap();
@@ -600,6 +663,14 @@ mod tests {
                 );
             }
             assert!(recorded.tape.failed.load(Ordering::Relaxed));
+            let told = recorded.notice().unwrap();
+            assert!(
+                told.starts_with(&format!(
+                    "calls of work are not recorded: {path} cannot be written: "
+                )),
+                "{told}"
+            );
+            assert_eq!(recorded.notice(), None, "once");
         }
     }
 }

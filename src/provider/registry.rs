@@ -27,7 +27,7 @@ use super::retry::RetryPolicy;
 use super::script::Script;
 use super::standing::Standing;
 use super::{Provider, classify::Failure};
-use crate::config::Redactor;
+use crate::config::{Redactor, long_words};
 
 /// Calls at once over all providers.
 pub const HOUSE_LIMIT: usize = 256;
@@ -250,11 +250,15 @@ pub fn build(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
         .for_each(|key| redactor.learn_provider_key(key));
     let given = spec.headers.values();
     given.for_each(|secret| redactor.learn(secret));
-    let addresses = spec.base_url.iter().map(String::as_str);
-    addresses
-        .flat_map(secrets_in)
-        .for_each(|secret| redactor.learn(&secret));
+    in_addresses(spec).for_each(|secret| redactor.learn(&secret));
     Ok(Arc::new(Recorded::new(provider, spec.kind, path, redactor)))
+}
+
+/// What is secret in the provider's addresses.
+fn in_addresses(spec: &ProviderSpec) -> impl Iterator<Item = SecretString> {
+    let addresses = spec.base_url.iter().map(String::as_str);
+    let proxy = spec.proxy.iter().map(ExposeSecret::expose_secret);
+    addresses.chain(proxy).flat_map(secrets_in)
 }
 
 /// The provider without what is put round it.
@@ -270,14 +274,14 @@ fn bare(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
         };
         return Ok(Arc::new(Script::read(&spec.name, path).map_err(nobody)?));
     }
-    let addresses = spec.base_url.iter().map(String::as_str);
-    let addresses = addresses.chain(spec.proxy.iter().map(ExposeSecret::expose_secret));
-    let secrets = spec.api_key.iter().chain(spec.headers.values()).cloned();
+    let given = || spec.api_key.iter().chain(spec.headers.values());
+    // Of `Bearer …` the key alone is repeated.
+    let words = given().flat_map(long_words).map(SecretString::from);
     let account = Arc::new(Account {
         name: spec.name.clone(),
         kind: spec.kind,
         base: spec.address().map_err(nobody)?,
-        secrets: secrets.chain(addresses.flat_map(secrets_in)).collect(),
+        secrets: given().cloned().chain(words).chain(in_addresses(spec)).collect(),
         standing: spec.standing.clone(),
     });
     let with_account = |failure: Failure| account.error(&model, failure);

@@ -91,6 +91,8 @@ impl Shape {
 pub struct Item {
     /// The message.
     pub message: Message,
+    /// It holds reasoning: only then who gave it has to be looked up.
+    reasons: bool,
     encoded: [OnceLock<Bytes>; Shape::COUNT],
     tokens: OnceLock<u64>,
 }
@@ -98,7 +100,9 @@ pub struct Item {
 impl Item {
     /// Wraps a message.
     pub fn new(message: Message) -> Arc<Self> {
+        let reasons = |block: &Block| matches!(block, Block::Reasoning { .. });
         Arc::new(Self {
+            reasons: message.content.iter().any(reasons),
             message,
             encoded: Default::default(),
             tokens: OnceLock::new(),
@@ -111,10 +115,13 @@ impl Item {
     }
 
     /// The message in `shape`, made by `encode` at the first call.
-    pub fn encoded(&self, shape: Shape, encode: impl FnOnce(&Message) -> Bytes) -> Bytes {
-        self.encoded[shape.slot()]
-            .get_or_init(|| encode(&self.message))
-            .clone()
+    pub fn encoded(&self, shape: Shape, encode: impl FnOnce(&Message) -> Bytes) -> &Bytes {
+        self.encoded[shape.slot()].get_or_init(|| encode(&self.message))
+    }
+
+    /// Whether all its reasoning is from `origin`.
+    pub(crate) fn gives_back(&self, origin: &str) -> bool {
+        !self.reasons || gives_back(&self.message, origin)
     }
 }
 

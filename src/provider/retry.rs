@@ -88,8 +88,8 @@ pub enum Verdict {
         attempt: u32,
         /// The wait.
         delay: Duration,
-        /// How many retries there are in all.
-        max_retries: u32,
+        /// So many more tries follow the next, if each fails as this one did.
+        left: u32,
     },
     /// Do not make it again.
     GiveUp {
@@ -141,9 +141,22 @@ impl RetryState {
             Ok(delay) => Verdict::Retry {
                 attempt: self.failed,
                 delay,
-                max_retries: self.policy.max_retries,
+                left: self.left(error),
             },
             Err(why) => Verdict::GiveUp { why },
+        }
+    }
+
+    /// Tries after the next, if each fails with `error`; see [`Self::delay`].
+    fn left(&self, error: &ProviderError) -> u32 {
+        match error.disposition() {
+            Disposition::Retry => self.policy.max_retries.saturating_sub(self.failed),
+            // The second time limit is the last.
+            Disposition::RetryOnce
+            | Disposition::Compact
+            | Disposition::ShrinkImage
+            | Disposition::NextOnRoute
+            | Disposition::Fail => 0,
         }
     }
 
@@ -223,7 +236,7 @@ mod tests {
         let expected = Verdict::Retry {
             attempt: 1,
             delay: Duration::from_secs(1),
-            max_retries: 3,
+            left: 2,
         };
         assert_eq!(verdict, expected);
         assert_eq!(state.attempts(), 1);
@@ -281,6 +294,31 @@ mod tests {
                 why: GiveUp::TimedOutAgain
             }
         );
+    }
+
+    #[test]
+    fn the_tries_that_are_told_are_those_that_follow() {
+        let server = || error(Fault::Server, None);
+        let silent = || error(Fault::TimedOut(Phase::Gap), None);
+        for (before, last) in [
+            (vec![], server()),
+            (vec![], silent()),
+            (vec![silent()], server()),
+            (vec![server(), server()], server()),
+            (vec![server(), server()], silent()),
+            (vec![silent(), server()], server()),
+        ] {
+            let mut state = RetryState::new(RetryPolicy::interactive());
+            for failure in &before {
+                state.next(failure, 0.0);
+            }
+            let Verdict::Retry { left, .. } = state.next(&last, 0.0) else {
+                panic!("{before:?}");
+            };
+            let again = |_: &u32| matches!(state.next(&last, 0.0), Verdict::Retry { .. });
+            let followed = (0..99).take_while(again).count();
+            assert_eq!(left as usize, followed, "{before:?}, then {last:?}");
+        }
     }
 
     #[test]

@@ -68,6 +68,10 @@ impl Provider for Watched {
         Some(&self.standing)
     }
 
+    fn notice(&self) -> Option<String> {
+        self.inner.notice()
+    }
+
     fn stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
         let (last, standing) = (self.last.clone(), self.standing.clone());
         let key_refused = self.key_refused.clone();

@@ -94,16 +94,19 @@ fn read(state: &State, pending: PendingReference) -> Result<Reference> {
     } = pending;
     let path = uri::path_of(&uri).map_err(|error| bad("prompt", error.to_string()))?;
     let lines = span.map(|span| (span.first, span.last));
+    // Documents are known by where their links lead: the path may be another way to the same file.
+    let real = real_path(&path);
+    // Absolute: the session, which knows its folder, tells it from there.
+    let told = real.as_deref().unwrap_or(&path).display().to_string();
     if let Some(text) = text {
         return Ok(Reference {
             kind,
-            path: path.display().to_string(),
+            path: told,
             lines,
             text,
         });
     }
-    // Documents are known by where their links lead: the path may be another way to the same file.
-    let real = real_path(&path).map_err(|error| bad("prompt", error.to_string()))?;
+    let real = real.map_err(|error| bad("prompt", error.to_string()))?;
     let loaded = load(state.workspace.overlay(), &real)
         .map_err(|error| bad("prompt", format!("{}: {error}", path.display())))?;
     let wanted = match lines {
@@ -123,7 +126,7 @@ fn read(state: &State, pending: PendingReference) -> Result<Reference> {
     }
     Ok(Reference {
         kind,
-        path: path.display().to_string(),
+        path: told,
         lines,
         text: shown,
     })

@@ -329,6 +329,8 @@ mod tests {
             usage: crate::protocol::TokenUsage::default(),
             cost_usd: None,
             error: None,
+            tokens_before: None,
+            tokens_after: None,
         };
         let error = jsonrpc::Error::from(RequestError::Cancelled(Box::new(result)));
         assert_eq!(error.code.code(), -32800);

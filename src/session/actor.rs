@@ -31,7 +31,7 @@ use crate::domain::{
 use crate::store::{
     Health, Pending, PendingKey, Room, SessionLock, SessionRow, Skipped, StoreError, StoredEvent, Write,
 };
-use crate::turn::{Answer, Finish, Message, Stopped, ToolCircuits};
+use crate::turn::{Answer, Counting, Finish, Message, Stopped, ToolCircuits};
 use crate::workspace::Workspace;
 
 /// At most this much of one session is on its way to the client (architecture §3).
@@ -71,6 +71,8 @@ pub(super) struct Actor {
     pub(super) held_back: Vec<(String, Vec<Block>)>,
     /// The circuits of its tools.
     pub(super) circuits: Arc<Mutex<ToolCircuits>>,
+    /// What the session's providers count.
+    pub(super) counting: Arc<Counting>,
     /// Decisions on approvals of an interrupted turn, until it is resumed.
     pub(super) decisions: HashMap<ApprovalId, Decision>,
     /// Answers to inquiries of an interrupted turn, until it is resumed.
@@ -125,6 +127,8 @@ pub(super) struct Running {
     pub(super) cancel: CancellationToken,
     pub(super) hurry: CancellationToken,
     pub(super) profile: Profile,
+    /// The model that the session asked for when it began.
+    pub(super) asked_for: Option<String>,
     /// Why it was stopped from outside, and when.
     pub(super) stopping: Option<(TerminalReason, Instant)>,
     /// It has been told that it may end: no more steers.
@@ -145,6 +149,8 @@ pub(super) struct Running {
     pub(super) cost: Option<Cost>,
     /// The last assistant message's text.
     pub(super) text: String,
+    /// Tokens of the conversation before and after it was made smaller by hand.
+    pub(super) compacted: Option<(u64, u64)>,
 }
 
 /// An approval that the turn waits for.
@@ -206,6 +212,7 @@ impl Actor {
             steers: VecDeque::new(),
             held_back: Vec::new(),
             circuits: Arc::default(),
+            counting: Arc::default(),
             decisions: HashMap::new(),
             replies: HashMap::new(),
             grants: Vec::new(),

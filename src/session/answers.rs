@@ -1,5 +1,6 @@
 //! What the actor does for each command.
 
+use std::path::Path;
 use std::sync::PoisonError;
 
 use tokio::sync::oneshot;
@@ -116,6 +117,7 @@ impl Actor {
             let _ = reply.send(Err(refused));
             return;
         }
+        let content = self.told_from_here(content);
         let title = (self.state.title.is_none())
             .then(|| title_of(&content))
             .filter(|t| !t.is_empty());
@@ -137,6 +139,16 @@ impl Actor {
             actor.take_prompt(content);
         });
         self.hand_over(handle, reply);
+    }
+
+    /// What a person said, with the files that it points at told as the tools tell them: from the session's folder.
+    fn told_from_here(&mut self, mut content: Vec<Block>) -> Vec<Block> {
+        for block in &mut content {
+            if let Block::Reference(reference) = block {
+                reference.path = self.workspace().show(&self.info.cwd, Path::new(&reference.path));
+            }
+        }
+        content
     }
 
     async fn resume(&mut self, reply: PromptReply) {
@@ -272,6 +284,7 @@ impl Actor {
             let _ = reply.send(Err(Refused::OtherTurn { expected, running }));
             return;
         }
+        let content = self.told_from_here(content);
         let key = random::token(12);
         let pending = Pending::Steer {
             key: key.clone(),
@@ -518,6 +531,10 @@ impl Actor {
                 .cloned()
                 .collect(),
             metrics,
+            circuits: {
+                let circuits = self.circuits.lock().unwrap_or_else(PoisonError::into_inner);
+                circuits.views(clock::now(), clock::wall_ms())
+            },
         }
     }
 

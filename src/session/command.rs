@@ -9,7 +9,7 @@ use crate::domain::{
     AgentError, ApprovalId, Block, Cost, Decision, Grant, Inquiry, InquiryId, InquiryReply, MessageId, Mode,
     OpenApproval, OpenInquiry, SessionId, Subject, ToolCallId, TurnEnd, TurnId, Usage,
 };
-use crate::provider::Effort;
+use crate::provider::{CircuitView, Effort};
 use crate::store::{Health, Holder, Skipped};
 
 /// Something asked of a session. Commands are handled in the order they were posted.
@@ -175,6 +175,8 @@ pub struct TurnOutcome {
     pub end: TurnEnd,
     /// The final answer: the last message's text.
     pub text: String,
+    /// Tokens of the conversation before and after, where it was made smaller by hand.
+    pub compacted: Option<(u64, u64)>,
 }
 
 /// A session's own data.
@@ -263,6 +265,8 @@ pub struct Snapshot {
     pub grants: Vec<Grant>,
     /// What it has done.
     pub metrics: SessionMetrics,
+    /// The circuits of tools that are not closed.
+    pub circuits: BTreeMap<String, CircuitView>,
 }
 
 impl Snapshot {

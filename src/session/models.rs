@@ -237,6 +237,11 @@ impl Models {
 
     /// `provider/model`, a provider, or a model of the agent's provider. Models' own names may hold slashes.
     fn named(&self, named: &str, agent: &crate::config::AgentSettings) -> Result<Chosen, AgentError> {
+        let provider = named.split_once('/').map_or(named, |(provider, _)| provider);
+        if let Some(why) = self.settings.broken_providers.get(provider) {
+            // Nobody else is asked for a model of that name.
+            return Err(not_configured(why.clone()));
+        }
         if let Some((provider, model)) = named.split_once('/')
             && self.settings.providers.contains_key(provider)
         {

@@ -206,7 +206,11 @@ impl Actor {
         let open: Vec<OpenCall> = self.state.history.open_calls().cloned().collect();
         for call in open {
             if self.state.question_about(&call.id).is_none() && self.state.inquiry_of(&call.id).is_none() {
-                self.answer_call(&call, ToolCallStatus::Cancelled, "interrupted; what it did was not stored");
+                self.answer_call(
+                    &call,
+                    ToolCallStatus::Cancelled,
+                    "interrupted; what it did was not stored",
+                );
             }
         }
         let (keys, steers) = self.take_unused_steers();
@@ -333,6 +337,7 @@ fn tell(turn: Running, end: TurnEnd) {
             turn: turn.id,
             end,
             text: turn.text,
+            compacted: turn.compacted,
         });
     }
 }

@@ -23,11 +23,20 @@ use crate::turn::{
     Answer, Begun, Body, Carried, Heard, Judgement, MODEL_CHOSEN, Message, ModelChoice, Port, Question, Task,
     Tree, TurnContext, UNKNOWN_PRICE, Waiting, run_turn,
 };
+use crate::workspace::Workspace;
 
 /// How many of a turn's messages may wait for the actor; then the turn waits.
 const TURN_QUEUE: usize = 64;
 
 impl Actor {
+    /// The session's workspace, which it has from the first thing on that needs it.
+    pub(super) fn workspace(&mut self) -> Arc<Workspace> {
+        let (profiles, info) = (&self.house.profiles, &self.info);
+        self.workspace
+            .get_or_insert_with(|| profiles.workspace(info))
+            .clone()
+    }
+
     /// Starts a turn's task; its `TurnStarted` and what it begins with are recorded by `begin`.
     pub(super) fn start_turn(
         &mut self,
@@ -40,13 +49,7 @@ impl Actor {
         let (messages, inbox) = mpsc::channel(TURN_QUEUE);
         let (cancel, hurry) = (CancellationToken::new(), CancellationToken::new());
         let profile = self.house.profiles.profile(&self.info);
-        let workspace = match &self.workspace {
-            Some(workspace) => workspace.clone(),
-            None => self
-                .workspace
-                .insert(self.house.profiles.workspace(&self.info))
-                .clone(),
-        };
+        let workspace = self.workspace();
         workspace.set_on_cancel(profile.on_cancel);
         let answers = task == Task::Answer;
         let tree = Tree {
@@ -86,6 +89,7 @@ impl Actor {
             circuits: self.circuits.clone(),
             totals: self.house.totals.clone(),
             context: profile.context.clone(),
+            counting: self.counting.clone(),
             task,
             requests: self.requests.clone(),
             carried,
@@ -104,6 +108,7 @@ impl Actor {
             cancel,
             hurry,
             profile,
+            asked_for: self.state.model.clone(),
             stopping: None,
             closing: false,
             judges,
@@ -116,6 +121,7 @@ impl Actor {
             usage: Default::default(),
             cost: None,
             text: String::new(),
+            compacted: None,
         });
         self.cancels.started(&id);
         self.roll.running(&self.info.id, true);
@@ -230,13 +236,18 @@ impl Actor {
             Event::MessageRetracted { .. } => self.drop_partial(),
             Event::ToolCall(update) if update.status.is_final() => self.close_question(&update.id),
             Event::Retry { .. } => self.metrics.retries += 1,
-            Event::Compacted(compaction) if compaction.summary.is_some() => self.metrics.compactions += 1,
+            Event::Compacted(compaction) if compaction.summary.is_some() => {
+                self.metrics.compactions += 1;
+                if let Some(turn) = self.turn.as_mut().filter(|_| self.state.upkeep) {
+                    turn.compacted = Some((compaction.tokens_before, compaction.tokens_after));
+                }
+            }
             Event::SessionUpdated {
                 title: None,
                 mode: None,
                 model: Some(model),
                 effort: None,
-            } if self.state.model.as_ref() == Some(model) => {
+            } if self.state.model.as_ref() == Some(model) || self.model_was_set() => {
                 return;
             }
             Event::Warning { code, message }
@@ -249,6 +260,13 @@ impl Actor {
         }
         let event = self.with_session_sums(event);
         self.record_with(event, permit, Vec::new(), Vec::new(), None);
+    }
+
+    /// A person has chosen another model since the turn began: what it asks is not the session's choice any more.
+    fn model_was_set(&self) -> bool {
+        self.turn
+            .as_ref()
+            .is_some_and(|turn| turn.asked_for != self.state.model)
     }
 
     /// The turn knows its own usage; the session's sums are added here.

@@ -138,12 +138,12 @@ async fn whole(world: Arc<World>, data: PathBuf, fate: Fate) {
             ]
         })
         .collect();
-    let prompting: Vec<Task<()>> = windows
+    let mut prompting: Vec<Task<()>> = windows
         .iter()
         .map(|window| spawn(user::prompts(window.clone())))
         .collect();
     let done = async {
-        for task in prompting {
+        for task in &mut prompting {
             // One that panicked has told so.
             let _ = task.await;
         }
@@ -164,6 +164,8 @@ async fn whole(world: Arc<World>, data: PathBuf, fate: Fate) {
         // People act on, and so may have changed something since: compared in one moment.
         world.check().compare(&found);
     }
+    // Whoever asked waits for the answer until the end.
+    let people = people.into_iter().chain(prompting).collect();
     end(&world, life, (people, reading), windows, writer).await;
 }
 

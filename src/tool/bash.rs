@@ -95,12 +95,8 @@ impl Tool for Bash {
         }
         let limit = time_limit(input.timeout_s, cx.time_limit);
         let launcher = cx.workspace.shared().launcher();
-        let child = tokio::select! {
-            biased;
-            // Dropping the start kills what it started.
-            () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
-            child = launcher.spawn(command(&input, &cx)) => child.map_err(not_started)?,
-        };
+        let child = launcher.spawn_until(&cx.cancel, command(&input, &cx)).await;
+        let child = child.map_err(not_started)?;
         Running::new(child, &cx).finish(limit, &cx).await
     }
 }
@@ -131,11 +127,8 @@ async fn in_background(input: &Input, cx: &ToolContext) -> Result<ToolOutput, To
     let title = one_line(&reveal(&input.command), 120);
     let launcher = cx.workspace.shared().launcher();
     let background = cx.workspace.background();
-    let started = tokio::select! {
-        biased;
-        () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
-        started = background.start(&launcher, command(input, cx), &title) => started,
-    };
+    let command = command(input, cx);
+    let started = background.start(&cx.cancel, &launcher, command, &title).await;
     let status = started.map_err(|error| match error {
         BackgroundError::Spawn(error) => not_started(error),
         BackgroundError::TooMany => ToolError::Reported(format!("{error} with bash_kill")),
@@ -155,6 +148,7 @@ fn not_started(error: SpawnError) -> ToolError {
             ToolError::Reported(error.to_string())
         }
         SpawnError::Helper { .. } => ToolError::Internal(error.to_string()),
+        SpawnError::Cancelled => ToolError::Cancelled,
     }
 }
 

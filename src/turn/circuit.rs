@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::base::clock::Instant;
+use crate::domain::CircuitState;
+use crate::provider::CircuitView;
 
 /// So many failures of the same pattern in a row open a circuit.
 const FAILURES: u32 = 3;
@@ -117,6 +119,23 @@ impl ToolCircuits {
                 None
             }
         }
+    }
+
+    /// Those that are not closed, by their tools' names; `wall_ms` is the wall time of `now`.
+    pub fn views(&self, now: Instant, wall_ms: i64) -> BTreeMap<String, CircuitView> {
+        let view = |(name, circuit): (&String, &Circuit)| {
+            let (state, until) = match circuit.state {
+                State::Closed => return None,
+                State::Open { until } => (CircuitState::Open, Some(until)),
+                State::Trial => (CircuitState::HalfOpen, None),
+            };
+            let until = until.map(|until| {
+                let left = until.saturating_duration_since(now).as_millis() as u64;
+                wall_ms.saturating_add_unsigned(left)
+            });
+            Some((name.clone(), CircuitView { state, until }))
+        };
+        self.tools.iter().filter_map(view).collect()
     }
 
     /// Closes circuits by hand: that of one tool, or all. The names of those that were open.

@@ -87,7 +87,8 @@ pub(super) async fn fit(cx: &TurnContext, course: &mut Course) -> Result<Vec<Arc
     }
     match summarise(cx, course, &items, CompactTrigger::Threshold, None).await? {
         Summarised::Smaller => begin(cx, course).await,
-        Summarised::Same(_) | Summarised::Failed(_) => Ok(items),
+        // After a stop at a limit the step's own call is not made either.
+        Summarised::Same(_) | Summarised::Failed(_) | Summarised::Limited(_) => Ok(items),
     }
 }
 
@@ -162,6 +163,16 @@ pub(super) enum Summarised {
     Same(&'static str),
     /// The model could not be asked, and the person who wanted a summary is told so.
     Failed(AgentError),
+    /// A limit stands in the way of asking it, or the person said stop at one: the history stays as it is.
+    Limited(Box<StepEnd>),
+}
+
+/// Why there are no notes.
+enum NoNotes {
+    /// The model could not be asked, or wrote none.
+    Failed(AgentError),
+    /// A limit stands in the way, or the person said stop at one.
+    Limited(Box<StepEnd>),
 }
 
 /// Replaces the middle of the history by notes, or by a digest where no good ones can be had.
@@ -179,15 +190,22 @@ pub(super) async fn summarise(
     let before = compact::tokens(items);
     let kept = before - compact::tokens(middle.of(items));
     let after = |text: &str| kept + compact::summary_tokens(text);
-    let why = match notes(cx, course, middle, items, instructions).await? {
+    let why = match notes(cx, course, middle, items, trigger, instructions).await? {
         Ok(text) if compact::shrinks(before, after(&text)) => {
             course.failed_compactions = 0;
             replace(cx, course, items, middle, text, trigger, false).await?;
             return Ok(Summarised::Smaller);
         }
         Ok(_) => "what the model wrote would not make it a fifth smaller".to_owned(),
-        Err(error) if trigger == CompactTrigger::Manual => return Ok(Summarised::Failed(error)),
-        Err(error) => error.to_string(),
+        Err(NoNotes::Failed(error)) if trigger == CompactTrigger::Manual => {
+            return Ok(Summarised::Failed(error));
+        }
+        Err(NoNotes::Failed(error)) => error.to_string(),
+        Err(NoNotes::Limited(end)) => match &end.error {
+            // At a limit that holds the smaller request may fit still.
+            Some(error) if trigger != CompactTrigger::Manual => error.to_string(),
+            Some(_) | None => return Ok(Summarised::Limited(end)),
+        },
     };
     let digest = compact::digest(middle.of(items));
     let helps = after(&digest) < before;
@@ -235,20 +253,23 @@ async fn tell_failure(cx: &TurnContext, course: &mut Course, why: &str, digest: 
     Ok(())
 }
 
-/// Has a model write the notes; the error of a model that cannot, or says nothing.
+/// Has a model write the notes, or says why there are none.
 async fn notes(
     cx: &TurnContext,
     course: &mut Course,
     middle: Middle,
     items: &[Arc<Item>],
+    trigger: CompactTrigger,
     instructions: Option<&str>,
-) -> Result<Result<String, AgentError>, Stopped> {
+) -> Result<Result<String, NoNotes>, Stopped> {
     let model = writer(cx, course).await?;
     let mut part = middle;
+    // By hand nothing else is done.
+    let without = (trigger != CompactTrigger::Manual).then_some("the conversation goes on without a summary");
     for shorter in 0.. {
         let request = notes_request(&model, compact::transcript(part.of(items), instructions));
         // Nobody takes over from who writes the notes.
-        let kept = course.way.alone();
+        let kept = course.way.alone(without);
         let asked = call(
             cx,
             &model,
@@ -263,9 +284,9 @@ async fn notes(
             Asked::Answered(answered) => {
                 let unread =
                     compact::digest(&middle.of(items)[..middle.of(items).len() - part.of(items).len()]);
-                return Ok(
-                    written(&model, *answered).map(|text| format!("{unread}\n{text}").trim().to_owned())
-                );
+                return Ok(written(&model, *answered)
+                    .map(|text| format!("{unread}\n{text}").trim().to_owned())
+                    .map_err(NoNotes::Failed));
             }
             Asked::TooLong { error, limit } => {
                 if let Some(limit) = limit {
@@ -273,15 +294,11 @@ async fn notes(
                 }
                 match part.without_older_half(items) {
                     Some(smaller) if shorter < SHORTER => part = smaller,
-                    _ => return Ok(Err(error)),
+                    _ => return Ok(Err(NoNotes::Failed(error))),
                 }
             }
-            Asked::ImageRefused(error) | Asked::Failed(error) => return Ok(Err(error)),
-            Asked::Limited(end) => {
-                let stopped =
-                    || AgentError::new(ErrorCode::BudgetExceeded, "the person chose to stop at a limit");
-                return Ok(Err(end.error.unwrap_or_else(stopped)));
-            }
+            Asked::ImageRefused(error) | Asked::Failed(error) => return Ok(Err(NoNotes::Failed(error))),
+            Asked::Limited(end) => return Ok(Err(NoNotes::Limited(end))),
         }
     }
     unreachable!("it ends by itself")

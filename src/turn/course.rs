@@ -1,6 +1,7 @@
 //! How far a turn is, and what it has changed about its requests: pure, no I/O.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ResolvedModel;
 use super::compact::FAILURES;
@@ -22,11 +23,36 @@ const LARGE_OUTPUT: u32 = 64_000;
 /// Less is not asked for, however full the window is.
 const LEAST_OUTPUT: u32 = 1_024;
 
+/// A larger limit that is larger by less than this part (one in so many) is no room for more: the answer would be taken
+/// back only to be cut again a few words later.
+const GAIN: u32 = 4;
+
 /// Of the window this much stays free beside the estimate and the answer.
 const SPARE: u64 = 1_000;
 
 /// Of a token target this much, in percent, is enough.
 const TARGET_PERCENT: u64 = 90;
+
+/// Nobody counts less than a quarter of what is estimated, or more than four times that; a mock or a cache that is
+/// left out does.
+const PLAUSIBLE: std::ops::RangeInclusive<f64> = 0.25..=4.0;
+
+/// What the providers of a session count for each estimated token (R-CTX-1), by model, as `provider/model`: the next
+/// turn begins with what the last has seen.
+#[derive(Debug, Default)]
+pub struct Counting(Mutex<BTreeMap<String, f64>>);
+
+impl Counting {
+    fn of(&self, model: &str) -> f64 {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(model).copied().unwrap_or(1.0)
+    }
+
+    fn seen(&self, model: String, ratio: f64) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(model, ratio);
+    }
+}
 
 /// A turn on its way.
 pub(super) struct Course {
@@ -46,6 +72,8 @@ pub(super) struct Course {
     floor: u64,
     /// What the provider counts for each estimated token; 1 until it has said.
     correction: f64,
+    /// The same, for the session's other turns.
+    counting: Arc<Counting>,
     /// What the session's last compactions came to: so many failed in a row.
     pub(super) failed_compactions: u32,
     /// The history may be made smaller without being asked.
@@ -76,11 +104,18 @@ impl Course {
             conduct: Conduct::default(),
             floor,
             correction: 1.0,
+            counting: Arc::default(),
             failed_compactions: 0,
             auto_compact,
             just_compacted: false,
             more_steps: 0,
         }
+    }
+
+    /// What was counted in the session before holds from now on, and is kept up to date.
+    pub(super) fn count_as(&mut self, counting: Arc<Counting>) {
+        self.correction = counting.of(&self.model.label());
+        self.counting = counting;
     }
 
     /// A person has raised a limit of the turn.
@@ -102,7 +137,7 @@ impl Course {
         self.max_output = first_output(&model);
         self.used.window = model.info.window;
         // Another one counts otherwise.
-        self.correction = 1.0;
+        self.correction = self.counting.of(&model.label());
         self.model = model;
     }
 
@@ -127,8 +162,11 @@ impl Course {
             return;
         }
         self.context = tokens;
-        // Nobody counts a quarter or four times of what is estimated; a mock or a cache that is left out does.
-        self.correction = (tokens as f64 / estimate as f64).clamp(0.25, 4.0);
+        let ratio = tokens as f64 / estimate as f64;
+        self.correction = ratio.clamp(*PLAUSIBLE.start(), *PLAUSIBLE.end());
+        if PLAUSIBLE.contains(&ratio) {
+            self.counting.seen(self.model.label(), ratio);
+        }
     }
 
     /// The output limit of a request with these messages: what the window leaves at most.
@@ -168,7 +206,7 @@ impl Course {
         let limit = wanted
             .min(self.model.info.max_output)
             .min(u32::try_from(room).unwrap_or(u32::MAX));
-        (limit > self.max_output).then_some(limit)
+        (limit > self.max_output.saturating_add(self.max_output / GAIN)).then_some(limit)
     }
 
     /// Asks with the larger limit from now on.
@@ -222,6 +260,10 @@ mod tests {
             (128_000, 200_000, 10_000, 1, 8_000, Some(64_000)),
             (32_000, 200_000, 10_000, 1, 8_000, Some(32_000)),
             (8_000, 200_000, 10_000, 1, 8_000, None),
+            // As of a model that nobody knows: not worth an answer.
+            (8_192, 200_000, 10_000, 1, 8_000, None),
+            (10_000, 200_000, 10_000, 1, 8_000, None),
+            (10_001, 200_000, 10_000, 1, 8_000, Some(10_001)),
             (4_096, 200_000, 10_000, 1, 4_096, None),
             (128_000, 200_000, 180_000, 1, 8_000, Some(19_000)),
             (128_000, 200_000, 191_500, 1, 8_000, None),
@@ -275,6 +317,15 @@ mod tests {
             assert_eq!(course.estimate(&items), then, "{counted}");
         }
         assert_eq!(course.context, 90_000);
+        // The next turn begins with the last count that can be true; of another model nothing is known.
+        let mut next = Course::new(model(200_000, 8_000), 100, true);
+        next.count_as(course.counting.clone());
+        assert_eq!(next.estimate(&items), 800);
+        next.ask(ResolvedModel {
+            model: "other".to_owned(),
+            ..model(200_000, 8_000)
+        });
+        assert_eq!(next.estimate(&items), 1_000);
         course.learn_window(128_000);
         course.learn_window(500_000);
         assert_eq!(course.model.info.window, 128_000);

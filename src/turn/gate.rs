@@ -1,5 +1,5 @@
-//! Before each call: the circuit and the pacer of the provider's account (R-PROV-5, -6), and after a failed one:
-//! whether to wait, to go on along the route, or to give up (R-PROV-4).
+//! Before each call: the circuit and the pacer of the provider's account (R-PROV-5, -6); after a failed one the facts
+//! for what `failed` decides.
 //!
 //! What is waited for is told before, and every wait ends with the turn's cancel.
 
@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::attempt::pause;
+use super::failed::{Again, Left, Others, Plan, Stands, plan};
 use super::port::Stopped;
 use super::{ResolvedModel, TurnContext};
 use crate::base::clock;
 use crate::domain::{AgentError, CircuitState, CircuitSubject, ErrorCode, Event};
-use crate::provider::standing::{OVERLOADS, is_failure};
-use crate::provider::{CallSlot, Caller, Disposition, Fault, GiveUp, Pass, ProviderError, Standing, Verdict};
+use crate::provider::standing::is_failure;
+use crate::provider::{CallSlot, Caller, Pass, ProviderError, Standing, Verdict};
 
 /// What a turn's calls know of the way before them.
 #[derive(Default)]
@@ -27,17 +28,8 @@ pub(super) struct Way {
     pub(super) stand_in: Option<String>,
     /// Why the last call was given up, where another model may do better.
     pub(super) left: Option<Left>,
-}
-
-/// Why another model is asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Left {
-    /// 529, and the provider has another model for that.
-    Overloaded,
-    /// Its circuit is open.
-    Circuit,
-    /// Retries are used up, or it would take too long; why, for people.
-    Failed(String),
+    /// Of a call beside the turn's own: what is done if it fails, for people.
+    aside: Option<&'static str>,
 }
 
 impl Way {
@@ -50,14 +42,17 @@ impl Way {
         }
     }
 
-    /// For a call beside the turn's own: nobody takes over. Gives back who would, for [`Self::together`].
-    pub(super) fn alone(&mut self) -> (Option<String>, Option<String>) {
+    /// For a call beside the turn's own: nobody takes over; `without` says what is done if it fails, where that is not
+    /// the turn's end with its error. Gives back who would, for [`Self::together`].
+    pub(super) fn alone(&mut self, without: Option<&'static str>) -> (Option<String>, Option<String>) {
+        self.aside = without;
         (self.next.take(), self.stand_in.take())
     }
 
     /// After a call beside the turn's own.
     pub(super) fn together(&mut self, (next, stand_in): (Option<String>, Option<String>)) {
         (self.next, self.stand_in, self.left) = (next, stand_in, None);
+        self.aside = None;
     }
 
     /// Whether somebody takes over from the call that was given up.
@@ -234,18 +229,6 @@ pub(super) enum Decision {
     GiveUp(Box<AgentError>),
 }
 
-/// How a call is made again.
-pub(super) struct Again {
-    /// The attempt that failed, from 1.
-    pub(super) attempt: u32,
-    /// The wait before the next.
-    pub(super) delay: Duration,
-    /// How many retries there are in all.
-    pub(super) max_retries: u32,
-    /// What happens if the next fails too, for people.
-    pub(super) next: String,
-}
-
 /// Decides about a failed call, the `attempts`th, of which `verdict` is what the retry policy says.
 pub(super) fn decide(
     way: &mut Way,
@@ -255,93 +238,39 @@ pub(super) fn decide(
     attempts: u32,
 ) -> Decision {
     let standing = model.provider.standing();
-    let overloads = standing.map_or(0, |standing| standing.overloads());
-    let open = standing.filter(|standing| standing.circuit().state == CircuitState::Open);
-    let told = || Box::new(error.to_agent_error());
-    if error.fault == Fault::Overloaded && overloads >= OVERLOADS && way.stand_in.is_some() {
-        way.left = Some(Left::Overloaded);
-        return Decision::GiveUp(told());
-    }
-    let (attempt, mut delay, max_retries) = match verdict {
-        Verdict::Retry {
-            attempt,
-            delay,
-            max_retries,
-        } => (attempt, delay, max_retries),
-        Verdict::GiveUp { why } => {
-            way.left = left(why, error, attempts);
-            return Decision::GiveUp(told());
+    // One that lets a trial through now is no obstacle: a trial that was throttled gave its right back.
+    let circuit = standing
+        .filter(|standing| !standing.would_admit())
+        .map(|standing| standing.circuit());
+    let open = circuit.filter(|circuit| circuit.state == CircuitState::Open);
+    let stands = Stands {
+        overloads: standing.map_or(0, |standing| standing.overloads()),
+        until_open: standing
+            .filter(|_| is_failure(&error.fault))
+            .map(|standing| standing.failures_left()),
+        open: open.map(|open| {
+            let rest = open.until.unwrap_or_default().saturating_sub(clock::wall_ms());
+            Duration::from_millis(rest.max(0).unsigned_abs())
+        }),
+    };
+    let others = Others {
+        next: way.next.as_deref(),
+        stand_in: way.stand_in.as_deref(),
+        aside: way.aside,
+    };
+    let (left, told) = match plan(&others, &stands, &model.retry, error, (verdict, attempts)) {
+        Plan::Retry(again) => return Decision::Retry(again),
+        Plan::Leave(left) => (left, error.to_agent_error()),
+        Plan::Shut => {
+            let told = standing.map(|standing| shut(model, standing, Some(error)));
+            (
+                Some(Left::Circuit),
+                told.unwrap_or_else(|| error.to_agent_error()),
+            )
         }
     };
-    let long = error
-        .retry_after
-        .filter(|wait| *wait > model.retry.max_retry_after);
-    if let Some(wait) = long.filter(|_| way.next.is_some()) {
-        // Even with patience: somebody else can answer sooner.
-        way.left = left(GiveUp::WaitTooLong(wait), error, attempts);
-        return Decision::GiveUp(told());
-    }
-    if let Some(standing) = open {
-        if way.next.is_some() || !model.retry.persists {
-            way.left = Some(Left::Circuit);
-            return Decision::GiveUp(Box::new(shut(model, standing, Some(error))));
-        }
-        let until = standing.circuit().until.unwrap_or_default();
-        let rest = until.saturating_sub(clock::wall_ms()).max(0);
-        delay = delay.max(Duration::from_millis(rest.unsigned_abs() + 1));
-    }
-    let next = what_next(way, model, error, max_retries.saturating_sub(attempt));
-    Decision::Retry(Again {
-        attempt,
-        delay,
-        max_retries,
-        next,
-    })
-}
-
-/// Whether another model may do better after a call was given up.
-fn left(why: GiveUp, error: &ProviderError, attempts: u32) -> Option<Left> {
-    let reason = match why {
-        GiveUp::NotRetryable(Disposition::NextOnRoute) => format!("{}: {}", error.provider, error.message),
-        GiveUp::NotRetryable(_) => return None,
-        GiveUp::Exhausted if attempts == 1 => format!("{} failed: {}", error.provider, error.message),
-        GiveUp::Exhausted => format!("{} failed {attempts} times: {}", error.provider, error.message),
-        GiveUp::TimedOutAgain => format!("{} was silent again: {}", error.provider, error.message),
-        GiveUp::WaitTooLong(wait) => format!(
-            "{} asks to wait for {} s: {}",
-            error.provider,
-            wait.as_secs_f64().ceil(),
-            error.message
-        ),
-    };
-    Some(Left::Failed(reason))
-}
-
-/// What happens if the next try fails too. `left`: tries after that one.
-fn what_next(way: &Way, model: &ResolvedModel, error: &ProviderError, left: u32) -> String {
-    let standing = model.provider.standing();
-    if let Some(stand_in) = &way.stand_in
-        && error.fault == Fault::Overloaded
-        && standing.is_some_and(|standing| standing.overloads() + 1 >= OVERLOADS)
-    {
-        return format!("{stand_in} takes over");
-    }
-    let waits = model.retry.persists && way.next.is_none();
-    // Before the last of them its circuit may open.
-    let until_open = match standing.filter(|_| is_failure(&error.fault) && !waits) {
-        Some(standing) => standing.failures_left().saturating_sub(1),
-        None => u32::MAX,
-    };
-    let then = way.next.as_ref().map(|next| format!("{next} takes over"));
-    match (left.min(until_open), then) {
-        (0, Some(then)) => then,
-        (0, None) if left > 0 => "the turn ends: the provider is not called for a while then".to_owned(),
-        (0, None) => "the turn ends with this error".to_owned(),
-        (1, None) => "one more try".to_owned(),
-        (n, None) => format!("{n} more tries"),
-        (1, Some(then)) => format!("one more try, then {then}"),
-        (n, Some(then)) => format!("{n} more tries, then {then}"),
-    }
+    way.left = left;
+    Decision::GiveUp(Box::new(told))
 }
 
 /// The error of a call that an open circuit does not let through, or after which it opened.
@@ -374,4 +303,54 @@ fn shut(model: &ResolvedModel, standing: &Standing, error: Option<&ProviderError
         "send a new prompt to try it at once\nor name a provider that takes over: fallback in [provider.{}]",
         standing.name()
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_persons_first_call_with_nowhere_else_to_go_is_the_trial() {
+        for (asked, next, caller) in [
+            (false, None, Caller::Person),
+            (true, None, Caller::Machine),
+            (false, Some("q/n"), Caller::Machine),
+            (true, Some("q/n"), Caller::Machine),
+        ] {
+            let way = Way {
+                asked,
+                next: next.map(str::to_owned),
+                ..Way::default()
+            };
+            assert_eq!(way.caller(), caller, "{asked} {next:?}");
+        }
+    }
+
+    #[test]
+    fn somebody_takes_over_where_there_is_somebody_for_that() {
+        let failed = Some(Left::Failed("words".to_owned()));
+        for (left, next, stand_in, goes_on) in [
+            (None, true, true, false),
+            (Some(Left::Overloaded), false, true, true),
+            (Some(Left::Overloaded), true, false, false),
+            (Some(Left::Circuit), true, false, true),
+            (Some(Left::Circuit), false, true, false),
+            (failed.clone(), true, false, true),
+            (failed, false, false, false),
+        ] {
+            let mut way = Way {
+                left,
+                next: next.then(|| "q/n".to_owned()),
+                stand_in: stand_in.then(|| "small".to_owned()),
+                ..Way::default()
+            };
+            assert_eq!(way.goes_on(), goes_on, "{:?}", way.left);
+            // For a call beside the turn's own nobody does.
+            let kept = way.alone(Some("without"));
+            assert!(!way.goes_on());
+            way.together(kept);
+            assert_eq!((way.next.is_some(), way.stand_in.is_some()), (next, stand_in));
+            assert_eq!((way.left, way.aside), (None, None));
+        }
+    }
 }

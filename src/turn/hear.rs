@@ -170,6 +170,7 @@ pub(super) async fn before_stop(
     }
     let facts = Facts {
         under_target: course.target_used(cx.limits.token_target).is_some(),
+        output_tokens: end.output_tokens,
         ..Facts::default()
     };
     let rests = transition(&course.progress, &cx.limits, Outcome::Answered, &facts)

@@ -8,12 +8,15 @@ use super::TurnContext;
 use super::hooks::{HookRunner, Ran};
 use super::port::Stopped;
 use crate::config::{HookCommand, HookSettings};
-use crate::workspace::process::{Child, Command, Ending, ExitStatus, Output, Process, Stdin, Stream};
+use crate::workspace::process::{
+    Child, Command, Ending, ExitStatus, Output, Process, SpawnError, Stdin, Stream,
+};
 
 /// So much of each of its outputs is kept; the rest is read and thrown away.
 const MAX_OUTPUT: usize = 256 << 10;
-/// How long a killed hook may take to be gone; the sweep takes milliseconds.
-const AFTER_KILL: Duration = Duration::from_millis(500);
+/// How long a killed hook may take to be gone, before which the turn does not end (I8): milliseconds, but on a machine
+/// that is busy.
+const AFTER_KILL: Duration = Duration::from_secs(2);
 
 /// Hooks as commands.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,17 +41,14 @@ enum First {
 
 async fn run(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Result<Ran, Stopped> {
     let launcher = cx.workspace.shared().launcher();
-    let child = tokio::select! { biased;
-        // Dropping the start kills what it started.
-        () = cx.cancel.cancelled() => return Err(Stopped),
-        child = launcher.spawn(command(cx, hook, input)) => child,
-    };
+    let child = launcher.spawn_until(&cx.cancel, command(cx, hook, input)).await;
     let Child {
         process,
         mut output,
         stdin,
     } = match child {
         Ok(child) => child,
+        Err(SpawnError::Cancelled) => return Err(Stopped),
         Err(error) => return Ok(Ran::Failed(error.to_string())),
     };
     drop(stdin);

@@ -269,7 +269,7 @@ pub(super) async fn sum_up(cx: &TurnContext, course: &mut Course, next: Transiti
         effort: model.effort,
     });
     // Nobody takes over from who sums up.
-    let kept = course.way.alone();
+    let kept = course.way.alone(Some("the turn ends without a summary"));
     let asked = call(
         cx,
         &model,

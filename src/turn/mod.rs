@@ -15,6 +15,7 @@ mod circuit;
 mod compact;
 mod conduct;
 mod course;
+mod failed;
 mod gate;
 mod hear;
 mod hook_answer;
@@ -42,6 +43,7 @@ pub use budget::{Budgets, Sheet, Tree};
 pub use circuit::ToolCircuits;
 pub use compact::{COMPACTION_FAILED, ContextPolicy};
 pub use conduct::Conducts;
+pub use course::Counting;
 pub use hook_command::HookCommands;
 pub use hooks::{HookRunner, Hooks, Ran};
 pub use ledger::{Days, Ledger, Purse, day_of};
@@ -113,6 +115,8 @@ pub struct TurnContext {
     pub totals: Arc<Totals>,
     /// What is done about a full window.
     pub context: ContextPolicy,
+    /// What the session's providers count.
+    pub counting: Arc<Counting>,
     /// What the turn is for.
     pub task: Task,
     /// Calls that the session made to models.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::compact::fits_after_hop;
 use super::course::Course;
-use super::gate::{Left, look_ahead};
+use super::failed::Left;
+use super::gate::look_ahead;
 use super::port::Stopped;
 use super::step::StepEnd;
 use super::transition::Outcome;
@@ -53,16 +54,44 @@ impl Route {
     /// The first of the rest that can be called now, and where the route goes on after it; who was passed over, and
     /// why.
     fn next(&self, cx: &TurnContext) -> (Option<(ResolvedModel, usize)>, Vec<String>) {
-        let mut skipped = Vec::new();
-        let rest = self.first.fallbacks.providers.iter().enumerate().skip(self.at);
-        for (at, name) in rest {
-            match callable(cx, name) {
-                Ok(model) => return (Some((model, at + 1)), skipped),
-                Err(why) => skipped.push(format!("{name} is passed over: {why}")),
-            }
-        }
-        (None, skipped)
+        first_of(&self.first.fallbacks.providers, self.at, |name| {
+            callable(cx, name)
+        })
     }
+
+    /// `from` is left. `open`: its circuit is not closed.
+    fn leaves(&mut self, from: &ResolvedModel, open: bool) {
+        if from.label() == self.first.label() {
+            // Its window may have been learnt since.
+            self.first = from.clone();
+        }
+        // Another model of its account tells of the first one too.
+        self.shut |= open && from.provider.name() == self.first.provider.name();
+    }
+
+    /// Who is said to have answered until now, if it is news that `to` does from now on.
+    fn news(&mut self, from: &ResolvedModel, to: &ResolvedModel) -> Option<(String, String)> {
+        let from = self.before.take().unwrap_or_else(|| from.label());
+        let to = to.label();
+        (from != to).then_some((from, to))
+    }
+}
+
+/// The first name of a list, from `at` on, that can be called, and where the list goes on after it; who was passed
+/// over, and why.
+fn first_of<T>(
+    names: &[String],
+    at: usize,
+    callable: impl Fn(&str) -> Result<T, String>,
+) -> (Option<(T, usize)>, Vec<String>) {
+    let mut skipped = Vec::new();
+    for (at, name) in names.iter().enumerate().skip(at) {
+        match callable(name) {
+            Ok(found) => return (Some((found, at + 1)), skipped),
+            Err(why) => skipped.push(format!("{name} is passed over: {why}")),
+        }
+    }
+    (None, skipped)
 }
 
 /// The provider's model, if it can be called now.
@@ -78,10 +107,25 @@ fn callable(cx: &TurnContext, name: &str) -> Result<ResolvedModel, String> {
     {
         return Err("it failed too often in a row and is not called for now".to_owned());
     }
-    if !model.info.tools && !cx.tools.specs().is_empty() {
-        return Err(format!("{} cannot use tools", model.model));
+    able(cx, model)
+}
+
+/// The model that answers while the provider of `from` is overloaded, if it has one that can.
+fn stand_in(cx: &TurnContext, from: &ResolvedModel) -> Option<Result<ResolvedModel, String>> {
+    let name = from.fallbacks.model.as_deref()?;
+    let model = cx.models.take_over(&cx.choice, from.provider.name(), Some(name));
+    Some(
+        model
+            .map_err(|error| error.message)
+            .and_then(|model| able(cx, model)),
+    )
+}
+
+fn able(cx: &TurnContext, model: ResolvedModel) -> Result<ResolvedModel, String> {
+    match model.info.tools || cx.tools.specs().is_empty() {
+        true => Ok(model),
+        false => Err(format!("{} cannot use tools", model.model)),
     }
-    Ok(model)
 }
 
 /// Before a step: back to the first model if its circuit lets a call through again, and who would take over. The
@@ -99,7 +143,9 @@ pub(super) async fn before_step(cx: &TurnContext, course: &mut Course) -> Result
         switch(cx, course, first, why).await?;
     }
     course.way.left = None;
-    course.way.stand_in = course.model.fallbacks.model.clone();
+    course.way.stand_in = stand_in(cx, &course.model)
+        .and_then(Result::ok)
+        .map(|model| model.model);
     course.way.next = course.route.next(cx).0.map(|(model, _)| model.label());
     let standing = course.route.first.provider.standing();
     let is_asked = course.way.next.is_none() || standing.is_none_or(|standing| standing.would_admit());
@@ -133,24 +179,22 @@ pub(super) async fn hop(
         return Ok(());
     };
     if left == Left::Overloaded
-        && let Some(stand_in) = &from.fallbacks.model
-        && let Ok(model) = cx
-            .models
-            .take_over(&cx.choice, from.provider.name(), Some(stand_in))
+        && let Some(Ok(model)) = stand_in(cx, &from)
     {
-        let why = format!("Switched to {stand_in} due to high demand");
-        return switch(cx, course, model, why).await;
+        course.ask(model.clone());
+        if fits_after_hop(cx, course).await? {
+            let why = format!("Switched to {} due to high demand", model.model);
+            return tell(cx, course, &from, &model, why).await;
+        }
+        tell_too_small(cx, &model).await?;
     }
-    let is_first = from.label() == course.route.first.label();
     let closed = |standing: &Arc<Standing>| standing.circuit().state == CircuitState::Closed;
-    if is_first {
-        // Its window may have been learnt since.
-        course.route.first = from.clone();
-    }
-    course.route.shut |= is_first && !from.provider.standing().is_none_or(closed);
+    let open = !from.provider.standing().is_none_or(closed);
+    course.route.leaves(&from, open);
     let why = match left {
         Left::Failed(why) => why,
-        Left::Circuit | Left::Overloaded => {
+        Left::Overloaded => format!("{} is overloaded", from.provider.name()),
+        Left::Circuit => {
             format!(
                 "{} failed too often in a row and is not called for now",
                 from.provider.name()
@@ -173,14 +217,18 @@ pub(super) async fn hop(
         if fits_after_hop(cx, course).await? {
             return tell(cx, course, &from, &model, why).await;
         }
-        let message = format!(
-            "{} is passed over: the conversation does not fit its window of {} tokens",
-            model.label(),
-            model.info.window
-        );
-        let code = ROUTE_SKIPPED.to_owned();
-        cx.port.emit(Event::Warning { code, message }).await?;
+        tell_too_small(cx, &model).await?;
     }
+}
+
+async fn tell_too_small(cx: &TurnContext, model: &ResolvedModel) -> Result<(), Stopped> {
+    let message = format!(
+        "{} is passed over: the conversation does not fit its window of {} tokens",
+        model.label(),
+        model.info.window
+    );
+    let code = ROUTE_SKIPPED.to_owned();
+    cx.port.emit(Event::Warning { code, message }).await
 }
 
 /// The history as `course.model` is sent it: one that took over and sees no pictures gets words in their place.
@@ -220,11 +268,82 @@ async fn tell(
     to: &ResolvedModel,
     why: String,
 ) -> Result<(), Stopped> {
-    let from = course.route.before.take().unwrap_or_else(|| from.label());
-    let to = to.label();
-    if from == to {
+    let Some((from, to)) = course.route.news(from, to) else {
         return Ok(());
-    }
+    };
     tracing::warn!(from, to, why, "model switched");
     cx.port.emit(Event::ModelSwitched { from, to, why }).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::turn::tests::model;
+
+    fn named(name: &str) -> ResolvedModel {
+        ResolvedModel {
+            model: name.to_owned(),
+            ..model(200_000, 8_000)
+        }
+    }
+
+    #[test]
+    fn who_cannot_be_called_is_passed_over_and_not_looked_at_again() {
+        let names = ["a", "b", "c", "d"].map(str::to_owned);
+        let callable = |name: &str| match name {
+            "b" | "d" => Ok(name.to_owned()),
+            _ => Err("no key".to_owned()),
+        };
+        // (from where on, who is found, where it goes on, who is passed over)
+        for (at, found, skipped) in [
+            (0, Some(("b", 2)), &["a"][..]),
+            (1, Some(("b", 2)), &[]),
+            (2, Some(("d", 4)), &["c"]),
+            (4, None, &[]),
+            (9, None, &[]),
+        ] {
+            let (next, over) = first_of(&names, at, callable);
+            let next = next.as_ref().map(|(name, at)| (name.as_str(), *at));
+            let skipped: Vec<String> = skipped
+                .iter()
+                .map(|n| format!("{n} is passed over: no key"))
+                .collect();
+            assert_eq!((next, over), (found, skipped), "{at}");
+        }
+    }
+
+    #[test]
+    fn the_first_is_shut_by_whichever_model_of_its_account_finds_it_so() {
+        // (who is left, whether its circuit is open, whether the first is shut then)
+        for (from, open, shut) in [
+            ("one", true, true),
+            ("one", false, false),
+            ("one-small", true, true),
+            ("one-small", false, false),
+        ] {
+            let mut route = Route::new(named("one"), None);
+            route.leaves(&named(from), open);
+            assert_eq!((route.shut, route.first.model.as_str()), (shut, "one"), "{from}");
+        }
+        let mut route = Route::new(named("one"), None);
+        let mut learnt = named("one");
+        learnt.info.window = 1_000;
+        route.leaves(&learnt, false);
+        assert_eq!(route.first.info.window, 1_000);
+    }
+
+    #[test]
+    fn a_switch_is_told_once_and_a_way_back_from_who_answered_last() {
+        let (one, two) = (named("one"), named("two"));
+        let told = |from: &str, to: &str| Some((format!("silent/{from}"), format!("silent/{to}")));
+        let mut route = Route::new(one.clone(), Some("silent/two".to_owned()));
+        assert_eq!(route.news(&one, &one), told("two", "one"));
+        assert_eq!(route.news(&one, &one), None);
+        assert_eq!(route.news(&one, &two), told("one", "two"));
+        // Who answered last answers again: no news.
+        let mut route = Route::new(one.clone(), Some("silent/two".to_owned()));
+        assert_eq!(route.news(&one, &two), None);
+        let mut route = Route::new(one.clone(), Some(one.label()));
+        assert_eq!(route.news(&one, &one), None);
+    }
 }

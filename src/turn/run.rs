@@ -44,6 +44,7 @@ pub async fn run_turn(cx: &TurnContext) -> Result<Finish, Stopped> {
         Ok(model) => Course::new(model, floor(cx), cx.context.auto_compact),
         Err(error) => return unresolved(cx, error).await,
     };
+    course.count_as(cx.counting.clone());
     course.conduct = conduct;
     course.way = Way::new(cx.met.iter().cloned());
     course.route = Route::new(course.model.clone(), cx.answering.clone());
@@ -106,6 +107,7 @@ async fn compact_by_hand(
             Summarised::Smaller => (TerminalReason::Completed, None, None),
             Summarised::Same(why) => (TerminalReason::Completed, Some(why.to_owned()), None),
             Summarised::Failed(error) => (TerminalReason::ModelError, Some(error.to_string()), Some(error)),
+            Summarised::Limited(end) => return end_early(cx, &course.conduct, *end).await,
         };
     tell(cx, Transition::Terminal(reason), detail).await?;
     Ok(finish(&course.conduct, reason, error))

@@ -6,7 +6,8 @@ use super::attempt::{Answered, Attempt, Shown, Shows, Spent, attempt, pause};
 use super::calls::Call;
 use super::compact::learn_window;
 use super::course::Course;
-use super::gate::{Again, Decision, Entry, Way, decide, enter, tell_circuit};
+use super::failed::Again;
+use super::gate::{Decision, Entry, Way, decide, enter, tell_circuit};
 use super::limits::{admit, book};
 use super::port::Stopped;
 use super::tools::take;
@@ -15,6 +16,9 @@ use super::{ResolvedModel, TurnContext};
 use crate::base::{clock, random};
 use crate::domain::{AgentError, Cost, ErrorCode, Event, Message, Usage};
 use crate::provider::{Fault, Item, ProviderError, Request, RetryState, StopReason};
+
+/// The code of the warning that calls are not recorded.
+const RECORDING_FAILED: &str = "recording_failed";
 
 /// What the turn has used so far.
 #[derive(Clone, Copy, Default)]
@@ -251,6 +255,7 @@ pub(super) async fn call(
         drop(place);
         if !matches!(ended, Attempt::Stopped { .. }) {
             tell_circuit(cx, model, way).await?;
+            tell_notice(cx, model).await?;
         }
         match ended {
             Attempt::Answered(answered) => {
@@ -290,6 +295,15 @@ pub(super) async fn call(
             }
         }
     }
+}
+
+/// What the provider has to tell beside its calls.
+async fn tell_notice(cx: &TurnContext, model: &ResolvedModel) -> Result<(), Stopped> {
+    let Some(message) = model.provider.notice() else {
+        return Ok(());
+    };
+    let code = RECORDING_FAILED.to_owned();
+    cx.port.emit_late(Event::Warning { code, message }).await
 }
 
 fn gave_up(error: &ProviderError, told: AgentError) -> Asked {

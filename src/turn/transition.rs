@@ -158,7 +158,10 @@ pub struct Progress {
     pauses: u32,
     hops: u32,
     stop_blocks: u32,
+    /// Nudges in a row, before the last one, that brought next to nothing.
     vain_nudges: u32,
+    /// Output tokens since the last nudge, before this step; none before the first.
+    since_nudge: Option<u64>,
 }
 
 impl Progress {
@@ -172,11 +175,23 @@ impl Progress {
         self.stop_blocks < MAX_STOP_BLOCKS
     }
 
+    /// Nudges in a row that brought next to nothing, after this step.
+    fn vain_nudges(&self, facts: &Facts) -> u32 {
+        match self.since_nudge {
+            Some(brought) if brought + facts.output_tokens < VAIN_TOKENS => self.vain_nudges + 1,
+            Some(_) | None => 0,
+        }
+    }
+
     /// Counts a decision.
     pub fn took(&mut self, transition: Transition, facts: &Facts) {
         let Transition::Continue(reason) = transition else {
             return;
         };
+        let vain_nudges = self.vain_nudges(facts);
+        if let Some(brought) = &mut self.since_nudge {
+            *brought = brought.saturating_add(facts.output_tokens);
+        }
         match reason {
             ContinueReason::NextTurn | ContinueReason::Reflection => {
                 self.steps += 1;
@@ -200,10 +215,7 @@ impl Progress {
             }
             ContinueReason::TokenBudgetContinuation => {
                 self.steps += 1;
-                self.vain_nudges = match facts.output_tokens < VAIN_TOKENS {
-                    true => self.vain_nudges + 1,
-                    false => 0,
-                };
+                (self.vain_nudges, self.since_nudge) = (vain_nudges, Some(0));
             }
         }
     }
@@ -217,7 +229,7 @@ pub fn transition(progress: &Progress, limits: &Limits, outcome: Outcome, facts:
         Outcome::ToolsRan if facts.reflects => next(progress, limits, Go::Reflection),
         Outcome::ToolsRan => next(progress, limits, Go::NextTurn),
         Outcome::Answered if facts.steer_waits => next(progress, limits, Go::NextTurn),
-        Outcome::Answered if facts.under_target && progress.vain_nudges < MAX_VAIN_NUDGES => {
+        Outcome::Answered if facts.under_target && progress.vain_nudges(facts) < MAX_VAIN_NUDGES => {
             next(progress, limits, Go::TokenBudgetContinuation)
         }
         Outcome::Answered => Transition::Terminal(End::Completed),
@@ -484,19 +496,71 @@ mod tests {
     #[test]
     fn three_vain_nudges_in_a_row_are_enough() {
         let limits = Limits::default();
-        let mut progress = Progress::default();
-        let mut facts = Facts {
-            under_target: true,
-            ..Facts::default()
-        };
-        let mut nudges = 0;
-        for tokens in [10, 10, 600, 10, 10, 10, 10] {
-            facts.output_tokens = tokens;
-            let next = transition(&progress, &limits, Outcome::Answered, &facts);
-            progress.took(next, &facts);
-            nudges += u32::from(next.reason() == "token_budget_continuation");
+        let (ran, said) = (Outcome::ToolsRan, Outcome::Answered);
+        // (what the steps come to, with their tokens; nudges before the turn ends)
+        let cases: [(&[(Outcome, u64)], u32); 6] = [
+            (&[(said, 10); 9], 3),
+            // The first answer was brought by no nudge.
+            (&[(said, 600), (said, 10), (said, 10), (said, 10), (said, 10)], 3),
+            (
+                &[
+                    (said, 10),
+                    (said, 10),
+                    (said, 600),
+                    (said, 10),
+                    (said, 10),
+                    (said, 10),
+                    (said, 10),
+                ],
+                5,
+            ),
+            (
+                &[(said, 10), (said, 499), (said, 499), (said, 499), (said, 10)],
+                3,
+            ),
+            (
+                &[
+                    (said, 10),
+                    (said, 500),
+                    (said, 10),
+                    (said, 10),
+                    (said, 10),
+                    (said, 10),
+                ],
+                4,
+            ),
+            // What was done with tools on the way counts.
+            (
+                &[
+                    (said, 10),
+                    (ran, 490),
+                    (said, 10),
+                    (said, 10),
+                    (said, 10),
+                    (said, 10),
+                    (said, 10),
+                ],
+                4,
+            ),
+        ];
+        for (steps, nudges) in cases {
+            let mut progress = Progress::default();
+            let mut told = 0;
+            for (outcome, output_tokens) in steps {
+                let facts = Facts {
+                    under_target: true,
+                    output_tokens: *output_tokens,
+                    ..Facts::default()
+                };
+                let next = transition(&progress, &limits, *outcome, &facts);
+                told += u32::from(next.reason() == "token_budget_continuation");
+                if next == Transition::Terminal(TerminalReason::Completed) {
+                    break;
+                }
+                progress.took(next, &facts);
+            }
+            assert_eq!(told, nudges, "{steps:?}");
         }
-        assert_eq!(nudges, 6);
     }
 
     proptest! {

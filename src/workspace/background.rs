@@ -180,16 +180,17 @@ async fn read_all(
 }
 
 impl Background {
-    /// Starts a command that goes on until it ends, is killed, or the session ends. Dropping the
-    /// future kills what it started.
+    /// Starts a command that goes on until it ends, is killed, or the session ends, unless `cancel` comes
+    /// first. Dropping the future kills what it started.
     pub async fn start(
         &self,
+        cancel: &CancellationToken,
         launcher: &Launcher,
         command: Command,
         title: &str,
     ) -> Result<BackgroundStatus, BackgroundError> {
         self.jobs().make_room()?;
-        let child = launcher.spawn(command).await?;
+        let child = launcher.spawn_until(cancel, command).await?;
         match self.add(child, title) {
             Ok(status) => Ok(status),
             Err((error, child)) => {

@@ -19,7 +19,7 @@ fn provider(world: &World, kind: &str, lines: &str) -> Config {
         unreachable!()
     };
     let key = format!(
-        "api_key = \"${{E2E_SECRET_KEY}}\"\nheaders = {{ x-canary = \"{header}\" }}\nbase_url = \"{base}\""
+        "api_key = \"${{E2E_SECRET_KEY}}\"\nheaders = {{ x-canary = \"Bearer {header}\" }}\nbase_url = \"{base}\""
     );
     let key = if kind == "script" { String::new() } else { key };
     Config {
@@ -168,4 +168,14 @@ fn a_tape_that_cannot_be_written_costs_no_call_and_is_told_once() {
         assert_eq!(client.ask(&session, "hello").text, "ok");
     }
     assert_eq!(client.log().matches("calls are not recorded").count(), 1);
+    let told = client.all(&session, "agent/warning");
+    let told: Vec<_> = told
+        .iter()
+        .filter(|note| note.text("code") == "recording_failed")
+        .map(|note| note.text("message"))
+        .collect();
+    assert!(
+        told.len() == 1 && told[0].contains("/dev/full cannot be written"),
+        "{told:?}"
+    );
 }

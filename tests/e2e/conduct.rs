@@ -185,7 +185,20 @@ fn a_tool_that_keeps_failing_is_left_alone_until_a_trial_succeeds() {
     assert_eq!(circuits(&client, &session), [open]);
     let told = client.all(&session, "agent/circuit")[0].params.clone();
     assert_eq!(told["subject"], "tool");
-    assert!(told["until"].as_i64().unwrap() > 1_700_000_000_000);
+    let until = told["until"].as_i64().unwrap();
+    assert!(until > 1_700_000_000_000);
+    let metrics: Value = client.call("agent/metrics", json!({"sessionId": session}));
+    let listed = metrics["circuits"].as_array().unwrap().iter();
+    let listed: Vec<_> = listed.filter(|circuit| circuit["subject"] == "tool").collect();
+    assert_eq!(listed.len(), 1, "{metrics}");
+    assert_eq!(
+        (&listed[0]["name"], &listed[0]["state"]),
+        (&json!("read_file"), &json!("open"))
+    );
+    assert!(
+        (listed[0]["until"].as_i64().unwrap() - until).abs() < 50,
+        "{metrics}"
+    );
     let refused = client
         .all(&session, "agent/toolCall")
         .last()

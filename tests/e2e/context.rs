@@ -291,6 +291,23 @@ fn above_the_threshold_it_is_summarised_before_the_call() {
 }
 
 #[test]
+fn what_the_provider_counted_corrects_the_next_turns_estimate() {
+    // Of 30,000 tokens 16,356 are the threshold; the conversation is estimated at half of that.
+    let world = World::with(windows("[model.small]\ncontext_window = 30000", ""));
+    let client = world.start();
+    world.mock().respond_with(|seen| asks_for_notes(seen).then(notes));
+    let session = talked(&world, &client, 8, json!({"model": "mock/small"}));
+    world.mock().push(Reply::text("ok").tokens(17_000, 0));
+    client.ask(&session, "count");
+    assert!(compactions(&client, &session).is_empty());
+    client.ask(&session, "next");
+    let told = client.next(&session, "agent/compacted");
+    assert_eq!(told.text("trigger"), "threshold");
+    let before = told.params["tokensBefore"].as_u64().unwrap();
+    assert!((17_000..17_500).contains(&before), "{told:?}");
+}
+
+#[test]
 fn a_floor_above_the_window_ends_the_turn_at_once() {
     let world = World::with(windows("[model.small]\ncontext_window = 20000", ""));
     let client = world.start();
@@ -600,6 +617,9 @@ fn a_person_can_have_it_made_smaller() {
     assert_eq!(started.last().unwrap().text("by"), "compact");
     let told = client.next(&session, "agent/compacted");
     assert_eq!(told.text("trigger"), "manual");
+    for tokens in ["tokensBefore", "tokensAfter"] {
+        assert_eq!(ended[tokens], told.params[tokens], "{ended}");
+    }
     assert_eq!(client.ask(&session, "next").text, "ok");
     let sent = said(&world.seen(before + 1));
     assert_eq!(sent[..2], ["user q0", "user [Previous conversation summary]"]);
@@ -611,6 +631,10 @@ fn a_person_can_have_it_made_smaller() {
     assert_eq!(why.text("reason"), "completed");
     let why = client.next(&short, "agent/transition");
     assert!(why.text("detail").contains("short"), "{why:?}");
+    assert_eq!(
+        (&ended["tokensBefore"], &ended["tokensAfter"]),
+        (&Value::Null, &Value::Null)
+    );
     assert!(compactions(&client, &short).is_empty());
     // An empty one too.
     let empty = client.session();

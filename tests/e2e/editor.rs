@@ -393,6 +393,11 @@ fn the_same_path_in_two_roots_is_told_apart() {
     assert_eq!(world.read("a.txt").as_deref(), Some("here\n"));
     assert_eq!(std::fs::read_to_string(other.join("a.txt")).unwrap(), "there\n");
     assert!(told(&world).contains("edited a.txt"), "{}", told(&world));
+    // What a person points at is told the same way.
+    client.ask(&session, json!([{"type": "reference", "uri": there.uri}]));
+    let said = client.all(&session, "agent/message");
+    let said = said.iter().rfind(|note| note.params["role"] == "user").unwrap();
+    assert_eq!(said.params["content"][0]["path"], "other/a.txt");
 }
 
 #[test]

@@ -42,13 +42,36 @@ fn provider(world: &World, api: Api, case: &Case) -> String {
         (Where::Nobody, _) => nobody(),
         (Where::UnknownCertificate, _) => format!("https://{}", tls_server::start()),
     };
+    let mut more = case.settings.to_owned();
+    if !case.stand_in.is_empty() {
+        more.push_str(&format!("\nfallback_model = \"{}\"", model(case, STAND_IN)));
+    }
+    if !case.next.is_empty() {
+        more.push_str(&format!("\nfallback = \"{}{NEXT}\"", account(case)));
+    }
+    let first = table(api, &base, &account(case), &model(case, FIRST), &more);
+    match case.next.is_empty() {
+        true => first,
+        false => first + &next(world, api, case),
+    }
+}
+
+/// The provider that takes over.
+fn next(world: &World, api: Api, case: &Case) -> String {
+    let base = match api {
+        Api::Anthropic => world.mock().anthropic_url(),
+        Api::OpenAi | Api::Responses => world.mock().openai_url(),
+    };
+    let name = format!("{}{NEXT}", account(case));
+    table(api, &base, &name, &model(case, NEXT), "")
+}
+
+fn table(api: Api, base: &str, name: &str, model: &str, more: &str) -> String {
     format!(
-        "[provider.{name}]\nkind = \"{kind}\"\nbase_url = \"{base}\"\napi_key = \"key\"\nmodel = \"{name}-model\"\n\
-         initial_backoff_ms = {}\nmax_backoff_ms = {}\nmax_retry_after_s = 5\n{}\n",
+        "[provider.{name}]\nkind = \"{kind}\"\nbase_url = \"{base}\"\napi_key = \"key\"\nmodel = \"{model}\"\n\
+         initial_backoff_ms = {}\nmax_backoff_ms = {}\nmax_retry_after_s = 5\n{more}\n",
         WAITS[0],
         WAITS[2],
-        case.settings,
-        name = account(case),
         kind = kind(api),
     )
 }
@@ -56,6 +79,15 @@ fn provider(world: &World, api: Api, case: &Case) -> String {
 /// The provider of a case.
 fn account(case: &Case) -> String {
     format!("case-{}", case.name)
+}
+
+/// What the names of a case's models end with: the first, the one for when it is overloaded, the next provider's.
+const FIRST: &str = "";
+const STAND_IN: &str = "-small";
+const NEXT: &str = "-next";
+
+fn model(case: &Case, which: &str) -> String {
+    format!("{}{which}-model", account(case))
 }
 
 fn run(api: Api) {
@@ -75,17 +107,23 @@ fn run(api: Api) {
     // A compacted history begins anew.
     world.mock().allow_rewrites();
     for case in &cases {
-        for reply in &case.replies {
-            world
-                .mock()
-                .push_for(&format!("\"{}-model\"", account(case)), reply.clone());
+        for (which, replies) in [
+            (FIRST, &case.replies),
+            (STAND_IN, &case.stand_in),
+            (NEXT, &case.next),
+        ] {
+            for reply in replies {
+                world
+                    .mock()
+                    .push_for(&format!("\"{}\"", model(case, which)), reply.clone());
+            }
         }
     }
     let client = world.start();
     let asked: Vec<_> = cases
         .iter()
         .map(|case| {
-            let model = format!("{0}/{0}-model", account(case));
+            let model = format!("{}/{}", account(case), model(case, FIRST));
             let session = client.session_with(json!({"model": model, "mode": "full"}));
             let id = client.prompt(&session, case.prompt.clone());
             (case, session, id)
@@ -100,14 +138,39 @@ fn run(api: Api) {
 
 fn check(world: &World, client: &Client, api: Api, case: &Case, session: &str) {
     let name = format!("{}, {}", case.name, kind(api));
-    let model = format!("{}-model", account(case));
+    let mut lines = tale(client, session);
+    let on_screen: Vec<String> = screen(client, session).iter().map(|text| short(text)).collect();
+    lines.push(format!("screen: [{}]", on_screen.join(", ")));
+    let requests = check_waits(world, client, case, (session, FIRST), &name);
+    lines.push(format!("requests: {requests}"));
+    for (which, replies) in [(STAND_IN, &case.stand_in), (NEXT, &case.next)] {
+        let requests = check_waits(world, client, case, (session, which), &name);
+        match replies.is_empty() {
+            true => assert_eq!(requests, 0, "{name}"),
+            false => lines.push(format!("requests to {}: {requests}", model(case, which))),
+        }
+    }
+    compare(client, case, session, &lines);
+}
+
+/// Each gap between two calls of a model is as was told; how many there were.
+fn check_waits(
+    world: &World,
+    client: &Client,
+    case: &Case,
+    (session, which): (&str, &str),
+    name: &str,
+) -> usize {
+    let model = model(case, which);
     let requests: Vec<_> = world
         .mock()
         .requests()
         .into_iter()
         .filter(|seen| seen.body["model"] == model)
         .collect();
-    for (at, note) in client.all(session, "agent/retry").iter().enumerate() {
+    let told = client.all(session, "agent/retry");
+    let told = told.iter().filter(|note| note.text("model") == model);
+    for (at, note) in told.enumerate() {
         let delay = note.params["delayMs"].as_u64().unwrap();
         let own = WAITS[at.min(WAITS.len() - 1)];
         let told = match case.asked {
@@ -129,10 +192,10 @@ fn check(world: &World, client: &Client, api: Api, case: &Case, session: &str) {
             "{name}: wait {at} took {gap:?}, told were {delay} ms"
         );
     }
-    let mut lines = tale(client, session);
-    let on_screen: Vec<String> = screen(client, session).iter().map(|text| short(text)).collect();
-    lines.push(format!("screen: [{}]", on_screen.join(", ")));
-    lines.push(format!("requests: {}", requests.len()));
+    requests.len()
+}
+
+fn compare(client: &Client, case: &Case, session: &str, lines: &[String]) {
     let mut text = readable(&lines.join("\n"), &account(case));
     if let Some(asked) = client
         .all(session, "agent/retry")
@@ -142,6 +205,13 @@ fn check(world: &World, client: &Client, api: Api, case: &Case, session: &str) {
     {
         // It depends on when the test runs.
         text = text.replace(&asked, "SOME");
+    }
+    if let Some(end) = client.all(session, "agent/turnEnded").first()
+        && end.params["error"]["code"] == "circuit_open"
+    {
+        for field in ["retryAfterMs", "resetAt"] {
+            text = text.replace(&end.params["error"][field].to_string(), "SOME");
+        }
     }
     insta::with_settings!({snapshot_path => "faults/snapshots", prepend_module_to_snapshot => false, omit_expression => true}, {
         insta::assert_snapshot!(case.name, text);

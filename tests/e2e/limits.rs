@@ -397,6 +397,45 @@ fn stop_at_a_money_limit_is_a_stop() {
     );
 }
 
+/// A session of six rounds that has used up its limit of a hundred dollars.
+fn used_up(world: &World, client: &Client) -> String {
+    let session = dear_session(client);
+    for n in 0..6 {
+        world.mock().push(costing(Reply::text("ok"), 17));
+        client.ask(&session, format!("q{n}"));
+    }
+    session
+}
+
+#[test]
+fn a_compaction_by_hand_ends_at_a_money_limit_as_any_turn_does() {
+    let world = dear("max_session_cost = 100.0", "");
+    for asks in [false, true] {
+        let client = match asks {
+            true => world.start_asking(),
+            false => world.start(),
+        };
+        let session = used_up(&world, &client);
+        let before = client.reasons(&session).len();
+        let calls = world.requests();
+        let id = client.send("agent/compact", json!({"sessionId": session}));
+        if asks {
+            let asked = limit(&client, &session, "max_session_cost");
+            respond(&client, &asked, json!({"stop": true}));
+        }
+        let ended = client.answer(&id).unwrap();
+        let told = match asks {
+            true => ["stopped_by_user", "stopped_by_user / interrupted / no error"],
+            false => ["budget_exceeded", "budget_exceeded / failed / budget_exceeded"],
+        };
+        assert_eq!(course(&client, &session, &ended)[before..], told);
+        assert_eq!(world.requests(), calls);
+        assert!(client.all(&session, "agent/compacted").is_empty());
+        assert!(warnings(&client, &session, "compaction_failed").is_empty());
+        drop(client);
+    }
+}
+
 #[test]
 fn a_crash_at_a_money_limit_asks_again_and_the_raise_counts() {
     let world = dear("max_session_cost = 9.0", "");

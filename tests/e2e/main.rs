@@ -39,5 +39,6 @@ mod route;
 mod sessions;
 mod settings;
 mod store;
+mod takeover;
 mod transitions;
 mod wire;

@@ -285,6 +285,11 @@ fn references_are_read_with_the_editors_unsaved_text() {
         for text in lacks {
             assert!(!last.contains(text), "{name}: {text} is too much in {last}");
         }
+        // Told as the tools tell it, to the model and to people.
+        assert!(last.contains("path=\\\"src/a.rs\\\""), "{name}: {last}");
+        let said = client.all(&session, "agent/message");
+        let said = said.iter().rfind(|note| note.params["role"] == "user").unwrap();
+        assert_eq!(said.params["content"][1]["path"], "src/a.rs", "{name}");
     }
     // The tool reads the same.
     world

@@ -12,7 +12,7 @@ use crate::mock_llm::{Gate, Reply};
 const SLACK: Duration = Duration::from_millis(1_500);
 
 /// Three providers known by their names, each falling back to the next; `lines` are added to each.
-fn chain(lines: [&str; 3]) -> World {
+pub fn chain(lines: [&str; 3]) -> World {
     let world = World::new();
     configure(&world, lines);
     world
@@ -69,7 +69,7 @@ filter = "debug"
 }
 
 /// The models that were asked, in order.
-fn asked(world: &World) -> Vec<String> {
+pub fn asked(world: &World) -> Vec<String> {
     let mut models = Vec::new();
     for index in 0..world.requests() {
         models.push(world.seen(index).body["model"].as_str().unwrap().to_owned());
@@ -89,16 +89,16 @@ fn always(world: &World, answers: &'static [Answers]) {
     });
 }
 
-fn down() -> Reply {
+pub fn down() -> Reply {
     Reply::error(503, "api_error", "down")
 }
 
-fn overloaded() -> Reply {
+pub fn overloaded() -> Reply {
     Reply::error(529, "overloaded_error", "Overloaded")
 }
 
 /// What the session was told of decisions, retries, switches and circuits, in order, a line each.
-fn story(client: &Client, session: &str) -> String {
+pub fn story(client: &Client, session: &str) -> String {
     let mut lines = Vec::new();
     for note in client.notes() {
         if note.text("sessionId") != session {
@@ -230,7 +230,7 @@ fn three_overloads_in_a_row_switch_to_the_model_for_that() {
         ["model-one", "model-one", "model-one", "model-small"]
     );
     insta::assert_snapshot!(story(&client, &session), @r"
-      retry 1 of 9; 3 more tries, then openrouter/model-two takes over
+      retry 1 of 9; one more try, then model-small takes over
       retry 2 of 9; model-small takes over
     model_fallback
       anthropic/model-one -> anthropic/model-small: Switched to model-small due to high demand

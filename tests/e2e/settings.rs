@@ -5,8 +5,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Options, World};
+use crate::harness::{Client, Config, Options, World};
 use crate::mock_llm::{Gate, Reply};
+use crate::route::asked;
 
 /// A server whose client gave these `initializationOptions`.
 fn start(world: &World, options: Value) -> Client {
@@ -376,4 +377,46 @@ fn a_failing_disk_stands_in_the_status_until_it_works_again() {
     std::fs::remove_dir(&database).unwrap();
     status(&client, |status| warnings(status).is_empty());
     assert_eq!(client.ask(&session, "again").text, "ok");
+}
+
+#[test]
+fn a_model_that_is_set_as_a_turn_begins_is_the_next_turns() {
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    client.ask(&session, "one");
+    let gate = Gate::new();
+    world.mock().push(Reply::text("hm").gate(&gate));
+    let id = client.prompt(&session, "two");
+    let _: Value = client.call(
+        "agent/setModel",
+        json!({"sessionId": session, "model": "other/other-model"}),
+    );
+    world.at(&gate);
+    gate.release();
+    client.done(&id);
+    let loaded: Value = client.call("agent/loadSession", json!({"sessionId": session}));
+    assert_eq!(loaded["state"]["model"], "other/other-model", "{loaded}");
+    client.ask(&session, "three");
+    assert_eq!(asked(&world), ["mock-model", "mock-model", "other-model"]);
+}
+
+#[test]
+fn a_session_whose_provider_is_broken_asks_nobody_else() {
+    let world = World::new();
+    let client = world.start();
+    let session = client.session_with(json!({"model": "other/other-model"}));
+    assert_eq!(client.ask(&session, "one").text, "ok");
+    let broken = "[provider.mock]\nkind = \"anthropic\"\nbase_url = \"URL\"\napi_key = \"k\"\nmodel = \"mock-model\"\n\
+                  [provider.other]\nkind = \"openai\"\nmodel = \"other-model\"\n[agent.default]\nprovider = \"mock\"\n";
+    world.configure(Config {
+        whole: Some(broken.replace("URL", &world.mock().anthropic_url())),
+        ..Config::default()
+    });
+    let _: Value = client.call("agent/reloadConfig", json!({}));
+    let ended = json!(client.ask(&session, "two"));
+    assert_eq!(ended["reason"], "not_configured", "{ended}");
+    let message = ended["error"]["message"].as_str().unwrap();
+    assert!(message.contains("base_url"), "{ended}");
+    assert_eq!(world.requests(), 1);
 }

@@ -113,11 +113,22 @@ fn a_newer_store_is_refused_with_what_to_do_before_and_within_a_turn() {
         .execute_batch("CREATE TABLE newer (x); PRAGMA user_version = 99;")
         .unwrap();
     gate.release();
-    let error = client.done(&id).error.unwrap();
-    assert!(error.message.contains("schema 99"), "{error:?}");
+    let ended = json!(client.done(&id));
+    assert_eq!(
+        crate::transitions::course(&client, &session, &ended),
+        ["completed", "store_failed / failed / store"]
+    );
+    let error = &ended["error"];
     assert!(
-        error.user_action.as_ref().unwrap().starts_with("update agentls"),
-        "{error:?}"
+        error["message"].as_str().unwrap().contains("schema 99"),
+        "{error}"
+    );
+    assert!(
+        error["userAction"]
+            .as_str()
+            .unwrap()
+            .starts_with("update agentls"),
+        "{error}"
     );
     let error = client.refused("agent/prompt", json!({"sessionId": session, "prompt": "hello"}));
     assert!(error.message.contains("schema 99"), "{error:?}");

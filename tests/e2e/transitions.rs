@@ -311,6 +311,52 @@ fn a_token_target_keeps_the_model_working() {
 }
 
 #[test]
+fn three_nudges_in_a_row_that_bring_next_to_nothing_are_enough() {
+    let world = World::with(Config {
+        agent: "token_target = 20000".to_owned(),
+        ..Config::default()
+    });
+    // What the model says by itself is brought by no nudge.
+    for tokens in [600, 499, 10, 10] {
+        world.mock().push(Reply::text("done").tokens(10, tokens));
+    }
+    let client = world.start();
+    let session = client.session();
+    let ended = json!(client.ask(&session, "work"));
+    let nudge = "token_budget_continuation";
+    assert_eq!(
+        course(&client, &session, &ended),
+        [
+            nudge,
+            nudge,
+            nudge,
+            "completed",
+            "completed / completed / no error"
+        ]
+    );
+}
+
+#[test]
+fn a_limit_that_is_hardly_larger_is_not_worth_an_answer() {
+    // Of this model nobody knows how much it can write: 8,192 tokens are taken for its limit.
+    let world = World::new();
+    world.mock().push(Reply::text("one").stop("max_tokens"));
+    world.mock().push(Reply::text(" two"));
+    let client = world.start();
+    let session = client.session_with(json!({"model": "other/other-model"}));
+    let ended = json!(client.ask(&session, "count"));
+    assert_eq!(
+        course(&client, &session, &ended),
+        [
+            "max_output_tokens_recovery",
+            "completed",
+            "completed / completed / no error"
+        ]
+    );
+    assert!(client.all(&session, "agent/messageRetracted").is_empty());
+}
+
+#[test]
 fn the_step_limit_ends_a_turn() {
     let world = World::with(Config {
         agent: "max_iterations = 3".to_owned(),

@@ -212,31 +212,27 @@ return function(_, drive)
     assert(not nvim.virtual():find('Overloaded', 1, true), nvim.virtual())
   end)
 
-  drive('a limit that is reached is raised, and another time it stops the turn', {
-    setup = ('{ cmd = { %q }, settings = { agent = { default = { max_steps = 1, mode = "full" } } } }'):format(
-      support.server
-    ),
+  local LIMITED = ('{ cmd = { %q }, settings = { agent = { default = { max_steps = 1, mode = "full" } } } }'):format(
+    support.server
+  )
+
+  ---Waits for a limit.
+  local function limit(nvim)
+    wait(function()
+      return 'the limit in:\n' .. nvim.chat() .. vim.inspect(nvim.notices())
+    end, function()
+      local state = nvim.state()
+      return state and state.asked[1]
+    end)
+  end
+
+  drive('a limit that is reached is raised by key, and stops the turn by command', {
+    setup = LIMITED,
   }, function(nvim)
     nvim.cmd('AgentPrompt read it')
-    wait('the limit, or the end', function()
-      local state = nvim.state()
-      local last = state and state.items[#state.items]
-      return state and (state.asked[1] or last and last.kind == 'turnEnd')
-    end)
-    if not nvim.state().asked[1] then
-      io.stdout:write('     this server does not ask about limits yet: not tested with it\n')
-      return
-    end
-    local function asked()
-      wait(function()
-        return 'the limit in:\n' .. nvim.chat() .. vim.inspect(nvim.notices())
-      end, function()
-        local state = nvim.state()
-        return state and state.asked[1]
-      end)
-      nvim.see_virtual('answer')
-    end
-    asked()
+    limit(nvim)
+    nvim.see('? ')
+    nvim.see_virtual('<CR> answer')
     nvim.keys('<C-w>l<C-w>k<CR>')
     vim.wait(300)
     nvim.keys('1<CR>')
@@ -246,13 +242,79 @@ return function(_, drive)
     nvim.see('→ raised by 5')
     nvim.see('Read.')
     nvim.cmd('AgentPrompt read it')
-    asked()
+    limit(nvim)
+    nvim.cmd('AgentApprove')
+    nvim.noticed('nothing waits for an approval')
     nvim.keys(':AgentAnswer<CR>')
     vim.wait(300)
     nvim.keys('2<CR>')
     nvim.ended(2)
     nvim.see('→ stopped')
     nvim.see('■ interrupted')
+    nvim.cmd('AgentPrompt read it')
+    limit(nvim)
+    nvim.cmd('AgentAnswer!')
+    nvim.ended(3)
+    nvim.cmd('AgentAnswer')
+    nvim.noticed('nothing waits for an answer')
+  end)
+
+  drive('a limit of a chat that is not seen is told, and answered from elsewhere', {
+    setup = LIMITED,
+  }, function(nvim)
+    nvim.lua("require('agentls').prompt('read it')")
+    limit(nvim)
+    nvim.noticed(':AgentAnswer raises it or stops')
+    local first = nvim.state().sessionId
+    nvim.cmd('AgentNew')
+    wait('another session', function()
+      return nvim.state().sessionId ~= first
+    end)
+    nvim.cmd('AgentAnswer!')
+    wait('the end', function()
+      return nvim.lua('return require("agentls.sessions").all[...].state.running == nil', first)
+    end)
+  end)
+
+  drive('a limit is asked again after a crash, and its answer is kept for the resume', {
+    setup = LIMITED,
+  }, function(nvim)
+    nvim.cmd('AgentPrompt read it')
+    limit(nvim)
+    vim.uv.kill(nvim.server().pid, 'sigkill')
+    nvim.ended()
+    limit(nvim)
+    nvim.see_virtual(':AgentResume goes on')
+    nvim.keys('<C-w>l<C-w>k<CR>')
+    vim.wait(300)
+    nvim.keys('1<CR>')
+    vim.wait(300)
+    nvim.keys('5<CR>')
+    nvim.noticed('the answer is kept; :AgentResume goes on with it')
+    nvim.keys('R')
+    nvim.ended(2)
+    nvim.see('Read.')
+  end)
+
+  drive('a limit that was left open is there in the next Neovim', { setup = LIMITED }, function(nvim)
+    nvim.cmd('AgentPrompt read it')
+    limit(nvim)
+    nvim.quit()
+    local again = support.neovim({ workspace = nvim.workspace, data = nvim.data, setup = LIMITED })
+    again.lua([[vim.ui.select = function(items, options, choose)
+      for i, item in ipairs(items) do
+        if options.format_item(item):find('read it', 1, true) then return choose(item, i) end
+      end
+    end]])
+    again.cmd('AgentSessions')
+    limit(again)
+    again.see_virtual('a question waits for your answer')
+    again.cmd('AgentAnswer!')
+    again.noticed('the answer is kept')
+    again.cmd('AgentResume')
+    again.ended(2)
+    again.see('→ stopped')
+    again.quit()
   end)
 
   drive('what this server offers beyond the rest has its command', nil, function(nvim)

@@ -132,6 +132,38 @@ return function(test)
     eq(writing.items[#writing.items].text, 'so far good')
   end)
 
+  test('what is open is asked again after a load, once, and not what was answered since', function()
+    local states = require('agentls.state')
+    local approval =
+      { approvalId = 'a', toolCallId = 'c', name = 'bash', title = 'x', input = {}, risk = 'low' }
+    local limit = { limitId = 'l', limit = 'max_steps', used = 1, max = 1, message = 'enough' }
+    local question = { questionId = 'q', text = 'Which?', fields = {} }
+    local function event(method, params, seq)
+      return { method = 'agent/' .. method, params = vim.tbl_extend('force', params, { seq = seq }) }
+    end
+    local function ids(state)
+      local found = {}
+      for _, item in ipairs(state.asked) do
+        table.insert(found, item.id)
+      end
+      table.sort(found)
+      return { #state.approvals, found, #state.items }
+    end
+    local function page(events, more)
+      return vim.tbl_extend('force', { events = events, seq = 9, hasEarlier = false, state = {} }, more)
+    end
+    local open = { openApprovals = { approval }, openLimits = { limit }, openQuestions = { question } }
+    -- Asked before the page, and in it.
+    eq(ids(states.load(states.new('s'), page({}, open))), { 1, { 'l', 'q' }, 3 })
+    local asked = { event('limitRequested', limit, 8), event('questionRequested', question, 9) }
+    local state = states.load(states.new('s'), page(asked, open))
+    eq(ids(state), { 1, { 'l', 'q' }, 3 })
+    eq(ids(states.load(state, page({}, open))), { 1, { 'l', 'q' }, 3 })
+    local answered = { event('limitResolved', { limitId = 'l', outcome = 'stopped', by = 'person' }, 10) }
+    state = states.load(state, page(answered, { openQuestions = { question }, seq = 10 }))
+    eq(ids(state), { 1, { 'q' }, 3 })
+  end)
+
   test('live output stays small', function()
     local states = require('agentls.state')
     local state = states.new('s')

@@ -69,6 +69,34 @@ function M.make_world()
   M.home = assert(vim.uv.fs_mkdtemp(base .. '/agentls-nvim-XXXXXX'))
   M.write(M.home .. '/config/agentls/cassette.json', assert(M.read(here .. '/cassette.json')))
   M.write(
+    M.home .. '/config/agentls/spare.json',
+    vim.json.encode({
+      cassette = 1,
+      exchanges = {
+        -- So much that there is something to summarise, and the summary.
+        {
+          when = { prompt = 'Write the notes now.' },
+          ['repeat'] = true,
+          events = { { delay_ms = 1500 }, { text = 'Numbers were counted.' } },
+        },
+        {
+          when = { prompt = 'at length', step = 0 },
+          ['repeat'] = true,
+          events = { { tool = { name = 'bash', input = { command = 'seq 1 4000' } } } },
+        },
+        {
+          when = { prompt = 'at length', step = 1 },
+          ['repeat'] = true,
+          events = { { text = 'That was it.' } },
+        },
+        {
+          ['repeat'] = true,
+          events = { { text = 'Another answers.' }, { delay_ms = 1500 }, { text = ' Well.' } },
+        },
+      },
+    })
+  )
+  M.write(
     M.home .. '/config/agentls/config.toml',
     table.concat({
       '[provider.tape]',
@@ -76,6 +104,19 @@ function M.make_world()
       'cassette = "cassette.json"',
       'model = "tape"',
       'initial_backoff_ms = 1500',
+      '',
+      '[provider.weak]',
+      'kind = "script"',
+      'cassette = "cassette.json"',
+      'model = "weak"',
+      'max_retries = 1',
+      'initial_backoff_ms = 1500',
+      'fallback = "spare"',
+      '',
+      '[provider.spare]',
+      'kind = "script"',
+      'cassette = "spare.json"',
+      'model = "spare"',
       '',
       '[agent.default]',
       'provider = "tape"',

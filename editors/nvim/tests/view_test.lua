@@ -403,7 +403,7 @@ return function(test)
       '> @src/a.lua:3-9',
       '> [1 image]',
       '',
-      '✻ thoughts',
+      '✻ thoughts ⋯ 1 line',
       'hm',
       '',
       'so',
@@ -474,11 +474,23 @@ return function(test)
     eq(answered({ 'Raise' }, approval.answer), {})
     chat.event('limitResolved', { limitId = 'l1', limit = limit.limit, outcome = 'stopped', by = 'person' })
     eq(approval.answer(), false)
+    eq(approval.answer(true), false)
     chat.event(
       'limitRequested',
       { limitId = 'l2', limit = 'unknown_price', used = 0, max = 0, message = 'price?' }
     )
     eq(answered({ 'Go on' }, approval.answer), { { 'agent/limitRespond', { limitId = 'l2' } } })
+    local stop = { { 'agent/limitRespond', { limitId = 'l2', stop = true } } }
+    local function refuse()
+      approval.answer(true)
+    end
+    eq(answered({}, refuse), stop)
+    -- The one under the cursor, else the oldest.
+    chat.event('limitRequested', vim.tbl_extend('force', limit, { limitId = 'l3', message = 'the third' }))
+    eq(answered({}, refuse), stop)
+    assert(table.concat(chat.lines(), '\n'):find('the third', 1, true))
+    vim.fn.search('the third')
+    eq(answered({}, refuse), { { 'agent/limitRespond', { limitId = 'l3', stop = true } } })
   end)
 
   test('view: a question is answered field by field', function()
@@ -502,5 +514,11 @@ return function(test)
       { 'agent/questionRespond', { questionId = 'q1', answers = answers } },
     })
     eq(answered({ 'Second' }, approval.answer), {}, 'left in the middle')
+    eq(
+      answered({}, function()
+        approval.answer(true)
+      end),
+      { { 'agent/questionRespond', { questionId = 'q1', dismissed = true } } }
+    )
   end)
 end

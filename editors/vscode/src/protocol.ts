@@ -378,6 +378,13 @@ export interface PromptResult {
   costUsd?: number;
   /** What went wrong. */
   error?: ErrorData;
+  /** And after. */
+  tokensAfter?: number;
+  /**
+   * Only of `agent/compact`: tokens of the conversation before, as estimated; absent when nothing
+   * was left out.
+   */
+  tokensBefore?: number;
 }
 
 /**
@@ -1207,7 +1214,10 @@ export interface MetricsResult {
   totals: Counts;
   /** How long things took. */
   latencies: Latencies;
-  /** The circuits of all providers that were in use. */
+  /**
+   * The circuits of all providers that were in use, and those of the session's tools that are not
+   * closed.
+   */
   circuits?: CircuitInfo[];
   /** Counts of the session that was asked for. */
   session?: SessionMetrics;
@@ -1466,7 +1476,10 @@ export type MessageBlock =
       type: "reference";
       /** What it is. */
       kind: ReferenceKind;
-      /** The file's path as people write it. */
+      /**
+       * The file's path from the session's folder, `rootName/path` in another root, absolute
+       * outside of all.
+       */
       path: string;
       /** The text, or the diagnostic's message. */
       text: string;
@@ -1861,7 +1874,7 @@ export interface RetryNotification {
   model: string;
   /** The attempt that failed, from 1. */
   attempt: number;
-  /** How many retries there are in all. */
+  /** How many retries there are in all, of failures like this one. */
   maxRetries: number;
   /** The wait before the next attempt, in ms. */
   delayMs: number;

@@ -202,7 +202,7 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
 
     await step("the session is compacted by a command", async () => {
       await s.command("Agent: Compact the Session");
-      await s.view.locator(".note", { hasText: /^Summarised: .* → .* tokens$/ }).waitFor();
+      await s.view.locator(".note", { hasText: /^Compacted: .* → .* tokens$/ }).waitFor();
       await s.ended(++turns, "completed");
       await s.ask("still there?");
       await s.ended(++turns, "completed");

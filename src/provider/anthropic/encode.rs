@@ -58,11 +58,11 @@ pub(super) fn body(request: &Request, origin: &str) -> Body {
 }
 
 fn messages(request: &Request, origin: &str, body: &mut Body) {
-    let written: Vec<(&Item, Bytes)> = request
+    let written: Vec<(&Item, &Bytes)> = request
         .messages
         .iter()
         .map(|item| {
-            let shape = match gives_back(&item.message, origin) {
+            let shape = match item.gives_back(origin) {
                 true => Shape::Anthropic,
                 false => Shape::AnthropicBare,
             };
@@ -81,11 +81,11 @@ fn messages(request: &Request, origin: &str, body: &mut Body) {
             body.raw(",");
         }
         if marked.contains(&at) {
-            body.push(bytes.slice(..bytes.len() - END.len()));
+            body.push(&bytes.slice(..bytes.len() - END.len()));
             body.raw(BREAKPOINT);
             body.raw(END);
         } else {
-            body.push(bytes.clone());
+            body.push(bytes);
         }
     }
 }
@@ -302,7 +302,7 @@ mod tests {
         let _ = body(&request, ORIGIN);
         for item in &request.messages {
             let kept = item.encoded(Shape::Anthropic, |_| unreachable!("made once"));
-            assert!(!String::from_utf8_lossy(&kept).contains("cache_control"));
+            assert!(!String::from_utf8_lossy(kept).contains("cache_control"));
         }
     }
 

@@ -11,7 +11,7 @@ use crate::domain::{Block, ImageData, Message, Role};
 use crate::provider::body::Body;
 use crate::provider::models::thinks;
 use crate::provider::openai::result_text;
-use crate::provider::request::{Request, Shape, gives_back, object_input, safe_name};
+use crate::provider::request::{Request, Shape, object_input, safe_name};
 
 /// The whole request. `origin`: who is asked, as its reasoning is marked.
 pub(super) fn body(request: &Request, origin: &str) -> Body {
@@ -41,7 +41,7 @@ pub(super) fn body(request: &Request, origin: &str) -> Body {
     body.raw(",\"input\":[");
     let mut first = true;
     for item in &request.messages {
-        let shape = match gives_back(&item.message, origin) {
+        let shape = match item.gives_back(origin) {
             true => Shape::Responses,
             false => Shape::ResponsesBare,
         };

@@ -88,10 +88,15 @@ impl Service {
             None => None,
         };
         let totals = &self.state.sessions.house().totals;
-        let circuits = self.state.configured.accounts().circuits();
+        let providers = self.state.configured.accounts().circuits();
+        let tools = session.as_ref().map(|session| session.circuits.clone());
+        let tools = tools.unwrap_or_default();
+        let circuits = to_wire::circuits(CircuitSubject::Provider, &providers);
         let session = session.as_ref().map(session_metrics);
         Ok(MetricsResult {
-            circuits: to_wire::circuits(&circuits),
+            circuits: circuits
+                .chain(to_wire::circuits(CircuitSubject::Tool, &tools))
+                .collect(),
             ..to_wire::metrics(totals, session)
         })
     }

@@ -92,5 +92,10 @@ impl Service {
 
 fn result(ended: Option<TurnOutcome>) -> std::result::Result<PromptResult, RequestError> {
     let ended = ended.ok_or(RequestError::ShuttingDown)?;
-    Ok(to_wire::prompt_result(&ended.turn, &ended.end, ended.text))
+    let (before, after) = ended.compacted.unzip();
+    Ok(PromptResult {
+        tokens_before: before,
+        tokens_after: after,
+        ..to_wire::prompt_result(&ended.turn, &ended.end, ended.text)
+    })
 }

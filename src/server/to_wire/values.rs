@@ -63,6 +63,8 @@ pub fn prompt_result(turn: &TurnId, end: &TurnEnd, text: String) -> wire::Prompt
         usage: usage(&end.usage),
         cost_usd: end.cost.map(Cost::usd),
         error: end.error.as_ref().map(error_data),
+        tokens_before: None,
+        tokens_after: None,
     }
 }
 
@@ -148,20 +150,21 @@ pub fn metrics(totals: &Totals, session: Option<wire::SessionMetrics>) -> wire::
 
 /// The circuit of a provider, unless it is closed.
 pub fn circuit(name: &str, view: &CircuitView) -> Option<wire::CircuitInfo> {
-    (view.state != CircuitState::Closed).then(|| circuit_info(name, view))
+    (view.state != CircuitState::Closed).then(|| circuit_info(wire::CircuitSubject::Provider, name, view))
 }
 
-/// The circuits of providers.
-pub fn circuits(views: &BTreeMap<String, CircuitView>) -> Vec<wire::CircuitInfo> {
-    views
-        .iter()
-        .map(|(name, view)| circuit_info(name, view))
-        .collect()
+/// The circuits of providers, or of a session's tools.
+pub fn circuits(
+    subject: wire::CircuitSubject,
+    views: &BTreeMap<String, CircuitView>,
+) -> impl Iterator<Item = wire::CircuitInfo> {
+    let info = move |(name, view): (&String, &CircuitView)| circuit_info(subject, name, view);
+    views.iter().map(info)
 }
 
-fn circuit_info(name: &str, view: &CircuitView) -> wire::CircuitInfo {
+fn circuit_info(subject: wire::CircuitSubject, name: &str, view: &CircuitView) -> wire::CircuitInfo {
     wire::CircuitInfo {
-        subject: wire::CircuitSubject::Provider,
+        subject,
         name: name.to_owned(),
         state: view.state.into(),
         until: view.until,

@@ -277,11 +277,7 @@ async fn a_steer_of_a_cut_turn_is_given_back_by_its_end() {
 #[tokio::test(start_paused = true)]
 async fn a_call_whose_result_was_lost_does_not_run_again() {
     let rig = Rig::with(
-        vec![
-            started(),
-            wants_a_tool(),
-            ended(TerminalReason::StoppedByUser),
-        ],
+        vec![started(), wants_a_tool(), ended(TerminalReason::StoppedByUser)],
         Vec::new(),
     )
     .await;

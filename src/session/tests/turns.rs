@@ -465,6 +465,37 @@ async fn a_cancel_is_obeyed_though_the_mailbox_is_full() {
 }
 
 #[tokio::test]
+async fn a_model_that_is_chosen_as_a_turn_begins_stays_chosen() {
+    let exchanges = json!([{"events": [{"text": "ok"}], "repeat": true}]);
+    let desk = Desk::new(Mode::Full, exchanges, Vec::new());
+    let session = desk.session();
+    desk.ask(&session, "one").await;
+    let handle = desk.post(&session, "two");
+    // Both are in the mailbox before the turn has told whom it asks.
+    let (reply, set) = oneshot::channel();
+    let model = Some("other/two".to_owned());
+    let effort = None;
+    let posted = desk
+        .sessions
+        .post(&session, Command::SetModel { model, effort, reply });
+    posted.unwrap();
+    handle.await.unwrap().unwrap().outcome().await.unwrap();
+    set.await.unwrap().unwrap();
+    let told = || {
+        let models = desk.seen.all().into_iter().filter_map(|event| match event {
+            Event::SessionUpdated { model, .. } => model,
+            _ => None,
+        });
+        models.collect::<Vec<_>>()
+    };
+    assert_eq!(told(), ["script/one", "other/two"]);
+    // The next turn asks the one that was chosen, and says which that is.
+    desk.ask(&session, "three").await;
+    assert_eq!(told(), ["script/one", "other/two", "script/one"]);
+    desk.end().await;
+}
+
+#[tokio::test]
 async fn a_cancel_means_the_prompt_before_it_and_not_the_one_after() {
     let (desk, begun) = endless();
     let session = desk.session();

@@ -124,6 +124,18 @@ impl Checker {
             Event::MessageRetracted { message, tool_calls } => {
                 seen.retracted(message, tool_calls, reloading)?
             }
+            // Only where the store has lost the record that settled it.
+            Event::ToolCall(update) if seen.torn && stored.turn.is_none() => {
+                if update.status != ToolCallStatus::Cancelled {
+                    return Err(format!(
+                        "{} goes on without a turn: {:?}",
+                        update.id, update.status
+                    ));
+                }
+                if let Some(call) = seen.calls.get_mut(&update.id) {
+                    call.status = Some(update.status);
+                }
+            }
             Event::ToolCall(update) => {
                 seen.barred(of_turn()?, update)?;
                 seen.tool_call(of_turn()?, update)?;

@@ -11,14 +11,19 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::time::Duration;
 
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, sendmsg, shutdown};
 use tokio::net::{UnixStream, unix::pipe};
 
+use crate::base::CancellationToken;
 use crate::workspace::process::child::{Child, Process, Reports};
 use crate::workspace::process::command::{Command, Stdin};
 use crate::workspace::process::output::Output;
 use crate::workspace::process::wire::{EXEC_COMMAND, REQUEST_LIMIT, Refusal, Report, Request};
+
+/// How long a start that was cancelled may take to be gone: milliseconds, but on a machine that is busy.
+const GONE_WITHIN: Duration = Duration::from_secs(2);
 
 /// Starts commands, each under a helper of its own.
 #[derive(Clone, Debug)]
@@ -62,6 +67,9 @@ pub enum SpawnError {
         /// What happened.
         reason: String,
     },
+    /// It was cancelled before it ran; nothing of it is left.
+    #[error("the command was cancelled before it ran")]
+    Cancelled,
 }
 
 impl Default for Launcher {
@@ -99,17 +107,30 @@ impl Launcher {
 
     /// Starts a command and waits until it runs (about 2 ms). Dropping the future kills what it
     /// started.
-    pub async fn spawn(&self, mut command: Command) -> Result<Child, SpawnError> {
-        match self.start(&command).await {
+    pub async fn spawn(&self, command: Command) -> Result<Child, SpawnError> {
+        self.spawn_until(&CancellationToken::new(), command).await
+    }
+
+    /// The same, unless `cancel` comes first: dropped, the start would end by itself, but nobody would know
+    /// when; here nothing of it is left when the error is told (I8).
+    pub async fn spawn_until(
+        &self,
+        cancel: &CancellationToken,
+        mut command: Command,
+    ) -> Result<Child, SpawnError> {
+        match self.start(&command, cancel).await {
             Err(SpawnError::NotFound { .. }) if command.shell => {
                 command.argv[0] = "sh".into();
-                self.start(&command).await
+                self.start(&command, cancel).await
             }
             outcome => outcome,
         }
     }
 
-    async fn start(&self, command: &Command) -> Result<Child, SpawnError> {
+    async fn start(&self, command: &Command, cancel: &CancellationToken) -> Result<Child, SpawnError> {
+        if cancel.is_cancelled() {
+            return Err(SpawnError::Cancelled);
+        }
         let failed = |error: io::Error| SpawnError::Helper {
             helper: self.helper.clone(),
             reason: error.to_string(),
@@ -131,13 +152,23 @@ impl Launcher {
         let (control, end) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
         send_head(&control, request.len() as u32, &theirs).map_err(failed)?;
         drop(theirs);
-        let helper = self.helper(command, end.into()).map_err(failed)?;
+        let mut helper = self.helper(command, end.into()).map_err(failed)?;
 
         control.set_nonblocking(true).map_err(failed)?;
         let control = Arc::new(UnixStream::from_std(control).map_err(failed)?);
-        write_all(&control, &request).await.map_err(failed)?;
-        let mut reports = Reports::new(control);
-        let pid = match reports.next().await {
+        let mut reports = Reports::new(control.clone());
+        let started = async {
+            write_all(&control, &request).await?;
+            Ok(reports.next().await)
+        };
+        let report = tokio::select! { biased;
+            () = cancel.cancelled() => {
+                give_up(&control, &mut helper).await;
+                return Err(SpawnError::Cancelled);
+            }
+            report = started => report.map_err(failed)?,
+        };
+        let pid = match report {
             Some(Report::Started(pid)) => pid,
             Some(Report::Refused(why, reason)) => return Err(refused(command, why, reason)),
             _ => {
@@ -178,6 +209,14 @@ impl Launcher {
         }
         set_git(&mut helper, command);
         helper.spawn()
+    }
+}
+
+/// Has the helper end with whatever it has started, and waits for that.
+async fn give_up(control: &UnixStream, helper: &mut tokio::process::Child) {
+    let _ = shutdown(control, Shutdown::Both);
+    if tokio::time::timeout(GONE_WITHIN, helper.wait()).await.is_err() {
+        tracing::warn!("a command that was cancelled while it started is not gone yet");
     }
 }
 

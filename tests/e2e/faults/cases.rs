@@ -12,6 +12,10 @@ pub struct Case {
     pub prompt: Value,
     /// What is answered to the calls, in order; all of it must be asked for.
     pub replies: Vec<Reply>,
+    /// What the provider's `fallback_model` answers; without answers it has none.
+    pub stand_in: Vec<Reply>,
+    /// What the next on the route answers, of the same kind; without answers there is none.
+    pub next: Vec<Reply>,
     pub at: Where,
     /// The wait that the first answer asks for, in ms: at least, and at most.
     pub asked: Option<(u64, u64)>,
@@ -35,6 +39,8 @@ impl Case {
             name,
             prompt: json!("hello"),
             replies,
+            stand_in: Vec::new(),
+            next: Vec::new(),
             at: Where::Mock,
             asked: None,
             takes: Duration::ZERO,
@@ -45,6 +51,21 @@ impl Case {
     /// The first answer fails, the second is good.
     fn once(name: &'static str, failure: Reply) -> Self {
         Self::new(name, vec![failure, Reply::text("here I am")])
+    }
+
+    /// Nothing but failures, and another provider answers.
+    fn then_next(name: &'static str, failures: Vec<Reply>) -> Self {
+        Self::new(name, failures).or_next(vec![Reply::text("here I am instead")])
+    }
+
+    fn or_next(mut self, replies: Vec<Reply>) -> Self {
+        self.next = replies;
+        self
+    }
+
+    fn or_stand_in(mut self, replies: Vec<Reply>) -> Self {
+        self.stand_in = replies;
+        self
     }
 
     fn asks(mut self, least: u64, most: u64) -> Self {
@@ -100,7 +121,53 @@ pub fn cases(api: Api) -> Vec<Case> {
     all.extend(mended());
     all.extend(connections());
     all.extend(streams(api));
+    all.extend(routes());
     all
+}
+
+/// Who takes over (R-PROV-4, -5).
+fn routes() -> Vec<Case> {
+    let times = |n: usize, reply: fn() -> Reply| (0..n).map(|_| reply()).collect::<Vec<_>>();
+    let overloaded = || Reply::error(529, "overloaded_error", "Overloaded");
+    let down = || Reply::error(503, "api_error", "down");
+    let broke = || Reply::error(402, "payment_required", "Insufficient credits");
+    let instead = || vec![Reply::text("here I am instead")];
+    vec![
+        Case::new("529-thrice-then-another-model", times(3, overloaded))
+            .with("max_retries = 9")
+            .or_stand_in(instead()),
+        Case::then_next("529-of-the-other-model-too", times(3, overloaded))
+            .with("max_retries = 9")
+            .or_stand_in(times(2, overloaded)),
+        Case::then_next("503-for-ever-then-next", times(4, down)),
+        Case::then_next("402-then-next", vec![broke()]),
+        Case::new("402-of-both", vec![broke()]).or_next(vec![broke()]),
+        Case::new("503-of-both", times(4, down)).or_next(times(4, down)),
+        Case::then_next("circuit-opens-then-next", times(5, down)).with("max_retries = 9"),
+        Case::new("circuit-opens", times(5, down)).with("max_retries = 9"),
+        Case::then_next(
+            "429-an-hour-then-next",
+            vec![throttled().header("retry-after", "3600")],
+        ),
+        Case::then_next("refused-then-next", Vec::new()).at(Where::Nobody),
+        Case::then_next(
+            "no-response-twice-then-next",
+            vec![Reply::silent(), Reply::silent()],
+        )
+        .with(HASTY)
+        .takes(4),
+        Case::then_next(
+            "cut-in-text-then-next",
+            vec![Reply::text("half of the an").close()],
+        )
+        .with("max_retries = 0"),
+        // What is wrong with the request or the key is not mended by asking somebody else.
+        Case::new(
+            "401-does-not-go-to-the-next",
+            vec![Reply::error(401, "authentication_error", "invalid key")],
+        )
+        .with("fallback = \"case-402-then-next-next\""),
+    ]
 }
 
 /// What another try may make good.

@@ -31,16 +31,24 @@ local function nothing()
   vim.notify('agentls: nothing waits for an approval', vim.log.levels.INFO)
 end
 
+---Sends an answer. That of a turn that does not run is kept for the one that goes on with it.
+---@param session agentls.Session
+---@param method string
+---@param answer table
+local function send(session, method, answer)
+  sessions.ask(method, answer, function()
+    if not session.state.running and session.state.resumable then
+      vim.notify('agentls: the answer is kept; :AgentResume goes on with it', vim.log.levels.INFO)
+    end
+  end)
+end
+
 ---@param approval agentls.ApprovalRequestedNotification
 ---@param session agentls.Session
 ---@param answer table
 local function respond(approval, session, answer)
   answer.approvalId = approval.approvalId
-  sessions.ask('agent/approvalRespond', answer, function()
-    if not session.state.running and session.state.resumable then
-      vim.notify('agentls: the answer is kept; :AgentResume goes on with it', vim.log.levels.INFO)
-    end
-  end)
+  send(session, 'agent/approvalRespond', answer)
 end
 
 ---@param decision 'allow'|'allowSession'|'allowAlways'
@@ -249,16 +257,17 @@ local UNITS = {
 }
 
 ---@param item agentls.Item.limit
-local function answer_limit(item)
+---@param session agentls.Session
+local function answer_limit(item, session)
   local unknown = item.asked.limit == 'unknown_price'
   local choices = { unknown and 'Go on all the same' or 'Raise it …', 'Stop here' }
   vim.ui.select(choices, { prompt = render.asked(item) }, function(choice)
     if choice == choices[2] then
-      return sessions.ask('agent/limitRespond', { limitId = item.id, stop = true })
+      return send(session, 'agent/limitRespond', { limitId = item.id, stop = true })
     elseif choice ~= choices[1] then
       return
     elseif unknown then
-      return sessions.ask('agent/limitRespond', { limitId = item.id })
+      return send(session, 'agent/limitRespond', { limitId = item.id })
     end
     local unit = UNITS[item.asked.limit]
     vim.ui.input(
@@ -266,7 +275,7 @@ local function answer_limit(item)
       function(words)
         local amount = words and tonumber((words:gsub('^%s*%$', '')))
         if amount and amount > 0 then
-          sessions.ask('agent/limitRespond', { limitId = item.id, raiseBy = amount })
+          send(session, 'agent/limitRespond', { limitId = item.id, raiseBy = amount })
         elseif words and words ~= '' then
           vim.notify('agentls: `' .. words .. '` is no amount', vim.log.levels.WARN)
         end
@@ -277,7 +286,8 @@ end
 
 ---Asks for one field after the other; leaving one leaves the question open.
 ---@param item agentls.Item.limit
-local function answer_question(item)
+---@param session agentls.Session
+local function answer_question(item, session)
   local fields, answers = item.asked.fields or {}, {}
   local ask_field
 
@@ -324,7 +334,7 @@ local function answer_question(item)
   ask_field = function(i)
     local field = fields[i]
     if not field then
-      return sessions.ask('agent/questionRespond', { questionId = item.id, answers = answers })
+      return send(session, 'agent/questionRespond', { questionId = item.id, answers = answers })
     end
     local label = field.label ~= '' and field.label or nil
     local prompt = (i == 1 and render.asked(item) or '')
@@ -339,23 +349,49 @@ local function answer_question(item)
     end)
   end
   if #fields == 0 then
-    return sessions.ask('agent/questionRespond', { questionId = item.id, dismissed = true })
+    return send(session, 'agent/questionRespond', { questionId = item.id, dismissed = true })
   end
   ask_field(1)
 end
 
----Answers the oldest open limit or question; false when there is none.
+---The limit or question that is meant: under the cursor, else the oldest open one of the session, else of any.
+---@return agentls.Item.limit? item
+---@return agentls.Session? session
+local function open_question()
+  local here, session = view.item_at_cursor()
+  session = session or sessions.current()
+  local list = session and session.state.asked or {}
+  for _, item in ipairs(list) do
+    if here and here.kind == item.kind and here.id == item.id then
+      return item, session
+    end
+  end
+  if list[1] then
+    return list[1], session
+  end
+  for _, other in pairs(sessions.all) do
+    if other.state.asked[1] then
+      return other.state.asked[1], other
+    end
+  end
+end
+
+---Answers a limit or a question; false when none is open.
+---@param refuse? boolean Asks nobody: the limit holds, the question is not answered.
 ---@return boolean
-function M.answer()
-  local session = sessions.current()
-  local item = session and session.state.asked[1]
-  if not item then
+function M.answer(refuse)
+  local item, session = open_question()
+  if not item or not session then
     return false
   end
-  if item.kind == 'limit' then
-    answer_limit(item)
+  if refuse and item.kind == 'limit' then
+    send(session, 'agent/limitRespond', { limitId = item.id, stop = true })
+  elseif refuse then
+    send(session, 'agent/questionRespond', { questionId = item.id, dismissed = true })
+  elseif item.kind == 'limit' then
+    answer_limit(item, session)
   else
-    answer_question(item)
+    answer_question(item, session)
   end
   return true
 end

@@ -210,6 +210,21 @@ local function crashed(code, signal)
   end
 end
 
+---The command as `vim.lsp` takes it: how it ended is for us to tell, in a line; its own words, with the path of a log,
+---would make the person press Enter before anything is drawn.
+---@param cmd string[]
+---@param how { cwd: string, env?: table<string, string>, code: integer, signal: integer } Gets how it ended.
+local function runner(cmd, how)
+  return function(dispatchers)
+    local told = dispatchers.on_exit
+    dispatchers.on_exit = function(code, signal)
+      how.code, how.signal = code, signal
+      told(0, 0)
+    end
+    return vim.lsp.rpc.start(cmd, dispatchers, { cwd = how.cwd, env = how.env })
+  end
+end
+
 local function exited(code, signal, id)
   vim.schedule(function()
     if self.lsp and self.lsp.id ~= id then
@@ -287,11 +302,10 @@ start = function(callback)
   local settings = vim.deepcopy(config.current.settings)
   settings.trusted = config.current.trusted
   local folders = M.folders()
+  local how = { cwd = folders[1], env = config.current.env, code = 0, signal = 0 }
   local lsp_config = {
     name = 'agentls',
-    cmd = cmd,
-    cmd_env = config.current.env,
-    cmd_cwd = folders[1],
+    cmd = runner(cmd, how),
     root_dir = folders[1],
     workspace_folders = vim.tbl_map(as_folder, folders),
     capabilities = capabilities(),
@@ -300,7 +314,9 @@ start = function(callback)
     -- What a person types must be with the server before its next edit is.
     flags = { debounce_text_changes = 0 },
     on_init = ready,
-    on_exit = exited,
+    on_exit = function(_, _, id)
+      exited(how.code, how.signal, id)
+    end,
   }
   local id
   if NEW_API then

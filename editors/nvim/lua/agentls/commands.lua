@@ -193,10 +193,13 @@ M.table = {
     end,
   },
   AgentAnswer = {
-    desc = 'Answer a limit (raise or stop) or a question of the agent',
-    run = function()
-      if not approval.answer() then
-        vim.notify('agentls: nothing waits for an answer', vim.log.levels.INFO)
+    desc = 'Answer a limit (raise or stop) or a question of the agent; with !: stop, or give no answer',
+    bang = true,
+    run = function(command)
+      if not approval.answer(command.bang) then
+        local words = approval.open() and 'what waits is an approval: :AgentApprove or :AgentDeny'
+          or 'nothing waits for an answer'
+        vim.notify('agentls: ' .. words, vim.log.levels.INFO)
       end
     end,
   },

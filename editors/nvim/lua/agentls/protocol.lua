@@ -237,6 +237,8 @@ M.server_notifications = {
 ---@field usage agentls.TokenUsage The turn's tokens.
 ---@field costUsd? number What the turn cost, in US dollars; absent when the model's price is not known.
 ---@field error? agentls.ErrorData What went wrong.
+---@field tokensAfter? integer And after.
+---@field tokensBefore? integer Only of `agent/compact`: tokens of the conversation before, as estimated; absent when nothing was left out.
 
 ---An error with all that a client needs to show it and to say what to do. It is the `data` of a
 ---JSON-RPC error and the `error` of a turn's end.
@@ -702,7 +704,7 @@ M.server_notifications = {
 ---@class (exact) agentls.MetricsResult
 ---@field totals agentls.Counts Counts of the server as a whole.
 ---@field latencies agentls.Latencies How long things took.
----@field circuits? agentls.CircuitInfo[] The circuits of all providers that were in use.
+---@field circuits? agentls.CircuitInfo[] The circuits of all providers that were in use, and those of the session's tools that are not closed.
 ---@field session? agentls.SessionMetrics Counts of the session that was asked for.
 
 ---How long things took.
@@ -859,7 +861,7 @@ M.server_notifications = {
 ---@class (exact) agentls.MessageBlock.reference
 ---@field type "reference"
 ---@field kind agentls.ReferenceKind What it is.
----@field path string The file's path as people write it.
+---@field path string The file's path from the session's folder, `rootName/path` in another root, absolute outside of all.
 ---@field text string The text, or the diagnostic's message.
 ---@field endLine? integer The last line, from 1.
 ---@field more? table<string, agentls.More> Where the whole of a cut field is.
@@ -1094,7 +1096,7 @@ M.server_notifications = {
 ---@field provider string The provider's name in the configuration.
 ---@field model string The model.
 ---@field attempt integer The attempt that failed, from 1.
----@field maxRetries integer How many retries there are in all.
+---@field maxRetries integer How many retries there are in all, of failures like this one.
 ---@field delayMs integer The wait before the next attempt, in ms.
 ---@field resumeAt integer When the wait ends, in ms since the Unix epoch.
 ---@field error agentls.ErrorData What failed.

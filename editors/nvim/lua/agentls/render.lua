@@ -133,6 +133,11 @@ local function capped(lines, most, note)
   return shown
 end
 
+---How many lines a fold hides, for its first line.
+local function folded(count)
+  return (' ⋯ %s line%s'):format(thousands(count), count > 1 and 's' or '')
+end
+
 local function fenced(block, lines, language)
   local fence = fence_for(lines)
   add(block, fence .. (language or ''))
@@ -302,6 +307,10 @@ function renderers.assistant(block, item)
       add(block, open)
     end
     block.folds[#block.folds + 1] = { first, #block.lines - 1 }
+    -- While it is written the number would change with each line.
+    if not item.open then
+      block.lines[first + 1] = block.lines[first + 1] .. folded(#block.lines - 1 - first)
+    end
     if item.text ~= '' then
       add(block, '')
     end
@@ -403,7 +412,7 @@ function renderers.tool(block, item, options)
   -- What is asked about, and what is going on, stays in view.
   if last > first and not item.approval and item.status ~= 'running' then
     block.folds[#block.folds + 1] = { first, last }
-    local count = (' ⋯ %s line%s'):format(thousands(last - first), last - first > 1 and 's' or '')
+    local count = folded(last - first)
     block.lines[first + 1] = head .. count
     block.marks[#block.marks + 1] = { row = first, from = #head, to = #head + #count, group = 'AgentlsDim' }
   end
@@ -525,7 +534,7 @@ function renderers.turnEnd(block, item)
     parts[1] = nil
     parts = vim.tbl_values(parts)
   end
-  if item.state == 'interrupted' or item.state == 'cancelled' then
+  if (item.state == 'interrupted' or item.state == 'cancelled') and not item.over then
     parts[#parts + 1] = ':AgentResume goes on'
   end
   if #parts > 0 then

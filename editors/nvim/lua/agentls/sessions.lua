@@ -195,11 +195,11 @@ end
 effects['agent/approvalRequested'] = asks('AgentApprovalRequested', function(params)
   return ('%s? (%s) — :AgentApprove, :AgentDeny, or :Agent to look'):format(params.title, params.why)
 end)
-effects['agent/limitRequested'] = asks('AgentLimitRequested', function()
-  return 'a limit is reached — :AgentAnswer raises it or stops'
+effects['agent/limitRequested'] = asks('AgentLimitRequested', function(params)
+  return params.message .. ' — :AgentAnswer raises it or stops'
 end)
-effects['agent/questionRequested'] = asks('AgentQuestionRequested', function()
-  return 'the agent asks something — :AgentAnswer'
+effects['agent/questionRequested'] = asks('AgentQuestionRequested', function(params)
+  return params.text .. ' — :AgentAnswer'
 end)
 effects['agent/approvalResolved'] = function(session, params)
   announce('AgentApprovalResolved', session, params)

@@ -67,7 +67,8 @@ local M = {}
 ---@field costUsd? number
 ---@field error? agentls.ErrorData
 ---@field tookMs? integer
----@field compacted? table The params of an `agentls/compacted` that the turn was for.
+---@field over? boolean Another turn came after it: it cannot be gone on with any more.
+---@field compacted? string What came of the compaction that the turn was for.
 
 ---Something that passes: shown beside the text, and gone when it is resolved.
 ---@class agentls.Notice
@@ -89,6 +90,8 @@ local M = {}
 ---@field running? string The turn that is running.
 ---@field startedAt? integer When it began, in ms since the Unix epoch.
 ---@field activity? 'thinking'|'answering'|'calling'|'tool' What the running turn does.
+---@field compacting? boolean The running turn makes the history smaller, because a person asked.
+---@field detail? string What the end of the running turn will be told with.
 ---@field resumable? string The last turn, when it can be gone on with.
 ---@field title? string
 ---@field cwd? string
@@ -230,10 +233,14 @@ local on = {}
 
 on['agent/turnStarted'] = function(state, p)
   state = resolved(state, ALL)
+  if state.resumable and find(state.items, 'turnEnd', state.resumable) then
+    state = put(state, 'turnEnd', state.resumable, { over = true })
+  end
   return with(state, {
     running = p.turnId,
     startedAt = p.at,
     activity = 'thinking',
+    compacting = p.by == 'compact' or nil,
     resumable = NONE,
     switchedFrom = NONE,
   })
@@ -264,7 +271,7 @@ on['agent/turnEnded'] = function(state, p)
     costUsd = p.costUsd,
     error = p.error,
     tookMs = state.running == p.turnId and state.startedAt and p.at and p.at - state.startedAt or nil,
-    compacted = compacted and compacted.text,
+    compacted = compacted and compacted.text or (state.compacting and not p.error and state.detail or nil),
   }
   local stays = p.state == 'interrupted' or p.state == 'cancelled'
   return with(state, {
@@ -272,6 +279,8 @@ on['agent/turnEnded'] = function(state, p)
     running = NONE,
     startedAt = NONE,
     activity = NONE,
+    compacting = NONE,
+    detail = NONE,
     resumable = stays and p.turnId or NONE,
     switchedFrom = NONE,
     model = state.switchedFrom or state.model,
@@ -560,6 +569,9 @@ local REASONS = {
 }
 
 on['agent/transition'] = function(state, p)
+  if p.kind == 'terminal' then
+    return with(state, { detail = p.detail })
+  end
   local text = p.kind == 'continue' and REASONS[p.reason]
   if not text then
     return state
@@ -590,11 +602,15 @@ on['agent/modelSwitched'] = function(state, p)
   if p.to == meant then
     return with(resolved(state, { switched = true }), { model = p.to, switchedFrom = NONE })
   end
-  state = notice(resolved(state, { retry = true }), {
-    key = 'switched',
-    kind = 'switched',
-    text = p.why or ('switched to ' .. tostring(p.to)),
-  })
+  local to, why = tostring(p.to), p.why
+  -- Some of the server's lines name the model, others tell only what became of the one before.
+  local name = to:gsub('^.*/', '')
+  if not why then
+    why = 'switched to ' .. to
+  elseif not why:find(name, 1, true) then
+    why = ('%s — %s answers'):format(why, to)
+  end
+  state = notice(resolved(state, { retry = true }), { key = 'switched', kind = 'switched', text = why })
   return with(state, { model = p.to, switchedFrom = meant })
 end
 

@@ -19,7 +19,7 @@ function M.of(session)
       state.notices[#state.notices].kind == 'retry' and 'retrying' or state.notices[#state.notices].kind
     )
   elseif state.running then
-    table.insert(parts, state.activity or 'working')
+    table.insert(parts, state.compacting and 'compacting' or state.activity or 'working')
   else
     table.insert(parts, 'idle')
   end

@@ -317,7 +317,14 @@ local function status_lines(state, width)
   elseif state.running then
     moving = true
     local frame = SPINNER[math.floor(now / SPIN_MS) % #SPINNER + 1]
-    local line = { { frame .. ' ' .. (DOING[state.activity] or 'working'), 'AgentlsBusy' } }
+    local line = {
+      {
+        frame
+          .. ' '
+          .. (state.compacting and 'summarising the history' or DOING[state.activity] or 'working'),
+        'AgentlsBusy',
+      },
+    }
     local since = state.startedAt and now - state.startedAt or 0
     if since >= 1000 then
       table.insert(
@@ -599,6 +606,8 @@ local WINDOW_OPTIONS = {
   wrap = true,
   linebreak = true,
   breakindent = true,
+  -- Under the words of a list's line, not under its mark.
+  breakindentopt = 'list:-1',
   number = false,
   relativenumber = false,
   signcolumn = 'no',
@@ -635,6 +644,7 @@ local function scratch(name, filetype, id)
   vim.bo[buffer].bufhidden = 'hide'
   vim.bo[buffer].swapfile = false
   vim.bo[buffer].filetype = filetype
+  vim.bo[buffer].formatlistpat = [[^\s*\%(\d\+[.)]\|[-*+]\)\s\+]]
   markdown(buffer)
   return buffer
 end
@@ -857,17 +867,24 @@ function M.give_back(session, words)
   end
 end
 
----The tool call under the cursor: of the current window, when it shows a chat.
----@return agentls.Item.tool?
+---What stands under the cursor: of the current window, when it shows a chat.
+---@return agentls.Item?
 ---@return agentls.Session?
-function M.tool_at_cursor()
+function M.item_at_cursor()
   local view = view_of(api.nvim_get_current_buf())
   if not view then
     return nil, nil
   end
   local entry = entry_at(view, api.nvim_win_get_cursor(0)[1] - 1)
-  local item = entry and entry.item
-  return item and item.kind == 'tool' and item or nil, view.session
+  return entry and entry.item, view.session
+end
+
+---The tool call under the cursor.
+---@return agentls.Item.tool?
+---@return agentls.Session?
+function M.tool_at_cursor()
+  local item, session = M.item_at_cursor()
+  return item and item.kind == 'tool' and item --[[@as agentls.Item.tool]] or nil, session
 end
 
 ---Moves the cursor to the next (1) or previous (-1) prompt.

@@ -91,7 +91,7 @@ export function circuit(state: State, p: CircuitNotification): State {
 }
 
 export function compacted(state: State, p: CompactedNotification): State {
-  const text = `Summarised: ${tokens(p.tokensBefore)} → ${tokens(p.tokensAfter)} tokens`;
+  const text = `Compacted: ${tokens(p.tokensBefore)} → ${tokens(p.tokensAfter)} tokens`;
   const next = notice(state, { key: "compacted", kind: "compacted", text });
   return put(next, { kind: "note", id: `compacted ${p.seq}`, turnId: p.turnId, text });
 }

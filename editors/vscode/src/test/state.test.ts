@@ -129,6 +129,19 @@ test("an approval that was open before the window was loaded is asked again", ()
   assert.equal(state.resumable, "turn_1");
 });
 
+test("a compaction is told in words", () => {
+  const sizes = {
+    trigger: "threshold",
+    tokensBefore: 150_000,
+    tokensAfter: 20_000,
+    messagesBefore: 40,
+    messagesAfter: 8,
+  };
+  const state = all([durable(1, "turnStarted", {}), durable(2, "compacted", sizes)]);
+  const note = state.items.find((item) => item.kind === "note");
+  assert.equal(note?.text, "Compacted: 150k → 20.0k tokens");
+});
+
 test("steers that a cut turn did not use go back to the person", () => {
   const state = all([
     durable(1, "turnStarted", {}),

@@ -1,0 +1,361 @@
+//! Who takes over in less usual courses (R-PROV-4, -5): who cannot, ways back, several sessions at a half-open circuit,
+//! and cancels, ends and reloads in between.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, Config, World, now};
+use crate::mock_llm::{Gate, Reply};
+use crate::route::{asked, chain, down, overloaded, story};
+
+fn push(world: &World, model: &str, replies: impl IntoIterator<Item = Reply>) {
+    for reply in replies {
+        world.mock().push_for(&format!("\"{model}\""), reply);
+    }
+}
+
+fn downs(n: usize) -> impl Iterator<Item = Reply> {
+    std::iter::repeat_with(down).take(n)
+}
+
+fn overloads(n: usize) -> impl Iterator<Item = Reply> {
+    std::iter::repeat_with(overloaded).take(n)
+}
+
+/// Waits until the circuit of which a session was told lets a trial through.
+fn rest(client: &Client, session: &str) {
+    let open = client.next_where(session, "agent/circuit", |note| note.text("state") == "open");
+    let left = open.params["until"].as_i64().unwrap() - agentls::base::clock::wall_ms();
+    std::thread::sleep(Duration::from_millis(left.max(0) as u64 + 20));
+}
+
+fn soon(before: Instant) {
+    assert!(
+        before.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        before.elapsed()
+    );
+}
+
+#[test]
+fn who_has_no_key_is_passed_over() {
+    let world = chain(["", "", ""]);
+    let text = std::fs::read_to_string(world.path("config/agentls/config.toml")).unwrap();
+    world.configure(Config {
+        whole: Some(text.replace("api_key = \"key-of-two\"\n", "")),
+        ..Config::default()
+    });
+    push(&world, "model-one", downs(2));
+    let client = world.start();
+    let session = client.session();
+    assert_eq!(client.ask(&session, "hello").text, "ok");
+    assert_eq!(asked(&world), ["model-one", "model-one", "model-three"]);
+    insta::assert_snapshot!(story(&client, &session), @r#"
+      retry 1 of 1; eachlabs/model-three takes over
+    model_fallback
+      warning openrouter is passed over: the provider "openrouter" has no API key
+      anthropic/model-one -> eachlabs/model-three: anthropic failed 2 times: down
+    completed
+    completed / no error
+    "#);
+}
+
+#[test]
+fn a_model_for_overloads_that_cannot_do_the_work_is_not_asked() {
+    let small = "max_retries = 9\nfallback_model = \"model-small\"";
+    let no_tools = "\n[model.\"model-small\"]\ntools = false";
+    let world = chain([small, "", no_tools]);
+    push(&world, "model-one", overloads(5));
+    let client = world.start();
+    let session = client.session();
+    assert_eq!(client.ask(&session, "hello").text, "ok");
+    assert_eq!(asked(&world)[5..], ["model-two"]);
+    assert!(!asked(&world).contains(&"model-small".to_owned()));
+
+    let tiny = "\n[model.\"model-small\"]\ncontext_window = 900";
+    let world = chain([small, "", tiny]);
+    push(&world, "model-one", overloads(3));
+    let client = world.start();
+    let session = client.session();
+    assert_eq!(client.ask(&session, "word ".repeat(2_000)).text, "ok");
+    assert_eq!(
+        asked(&world),
+        ["model-one", "model-one", "model-one", "model-two"]
+    );
+    insta::assert_snapshot!(story(&client, &session), @r"
+      retry 1 of 9; one more try, then model-small takes over
+      retry 2 of 9; model-small takes over
+    model_fallback
+      warning anthropic/model-small is passed over: the conversation does not fit its window of 900 tokens
+      anthropic/model-one -> openrouter/model-two: anthropic is overloaded
+    completed
+    completed / no error
+    ");
+}
+
+#[test]
+fn within_a_turn_the_first_is_asked_again_when_its_circuit_lets_a_trial_through() {
+    // Its circuit is opened by itself, or by the model that stood in for it.
+    let alone = "max_retries = 9\ncircuit_cooldown_s = 0.5";
+    let stood_in = "max_retries = 9\ncircuit_cooldown_s = 0.5\nfallback_model = \"model-small\"";
+    for (lines, failures) in [
+        (alone, ["model-one"; 5]),
+        (
+            stood_in,
+            [
+                "model-one",
+                "model-one",
+                "model-one",
+                "model-small",
+                "model-small",
+            ],
+        ),
+    ] {
+        let world = chain([lines, "", ""]);
+        world.write("a.txt", "a\n");
+        let first = failures.iter().filter(|name| **name == "model-one").count();
+        push(&world, "model-one", overloads(first));
+        push(&world, "model-small", overloads(5 - first));
+        let gate = Gate::new();
+        let read = Reply::tool("read_file", json!({"path": "a.txt"}));
+        push(&world, "model-two", [read.gate_first(&gate)]);
+        let client = world.start();
+        let session = client.session();
+        let id = client.prompt(&session, "hello");
+        world.at(&gate);
+        rest(&client, &session);
+        gate.release();
+        assert_eq!(client.done(&id).text, "ok");
+        assert_eq!(asked(&world)[..5], failures);
+        assert_eq!(asked(&world)[5..], ["model-two", "model-one"]);
+        let back = client.all(&session, "agent/modelSwitched");
+        let back = back.last().unwrap();
+        assert_eq!(
+            (back.text("from"), back.text("to"), back.text("why")),
+            (
+                "openrouter/model-two",
+                "anthropic/model-one",
+                "anthropic is tried again"
+            )
+        );
+    }
+}
+
+#[test]
+fn of_several_sessions_one_makes_the_trial_and_the_others_go_down_the_route() {
+    let world = chain(["max_retries = 4\ncircuit_cooldown_s = 0.5", "", ""]);
+    push(&world, "model-one", downs(5));
+    let client = world.start();
+    let session = client.session();
+    assert_eq!(client.ask(&session, "one").text, "ok");
+    rest(&client, &session);
+    let gate = Gate::new();
+    push(&world, "model-one", [Reply::text("well again").gate_first(&gate)]);
+    let trial = client.prompt(&session, "two");
+    world.at(&gate);
+    let others: Vec<String> = (0..5).map(|_| client.session()).collect();
+    for other in &others {
+        assert_eq!(client.ask(other, "three").text, "ok");
+    }
+    let models = asked(&world);
+    assert_eq!(
+        models[6..],
+        [
+            "model-one",
+            "model-two",
+            "model-two",
+            "model-two",
+            "model-two",
+            "model-two"
+        ]
+    );
+    insta::assert_snapshot!(story(&client, &others[4]), @r"
+      circuit of anthropic halfOpen
+    model_fallback
+      anthropic/model-one -> openrouter/model-two: anthropic failed too often in a row and is not called for now
+    completed
+    completed / no error
+    ");
+    gate.release();
+    assert_eq!(client.done(&trial).text, "well again");
+    assert_eq!(client.ask(&others[0], "four").text, "ok");
+    assert_eq!(asked(&world)[12..], ["model-one"]);
+}
+
+#[test]
+fn a_trial_that_is_throttled_says_nothing_of_the_circuit_and_is_made_again() {
+    let world = World::with(Config {
+        provider: "max_retries = 9".to_owned(),
+        ..Config::default()
+    });
+    (0..5).for_each(|_| world.mock().push(down()));
+    let busy = Reply::error(429, "rate_limit_error", "slow down").header("retry-after-ms", "30");
+    world.mock().push(busy);
+    let client = world.start();
+    let session = client.session();
+    assert_eq!(
+        json!(client.ask(&session, "one"))["error"]["code"],
+        "circuit_open"
+    );
+    let told = story(&client, &session).lines().count();
+    assert_eq!(client.ask(&session, "two").text, "ok");
+    assert_eq!(world.requests(), 7);
+    let story = story(&client, &session);
+    let story: Vec<&str> = story.lines().skip(told).collect();
+    insta::assert_snapshot!(story.join("\n"), @r"
+      circuit of mock halfOpen
+      circuit of mock open
+      retry 1 of 9; 8 more tries
+      circuit of mock halfOpen
+      circuit of mock closed
+    completed
+    completed / no error
+    ");
+}
+
+#[test]
+fn a_cancel_and_the_servers_end_are_obeyed_while_a_circuit_is_waited_for() {
+    let world = World::with(Config {
+        provider: "retry = \"persistent\"\ncircuit_cooldown_s = 60".to_owned(),
+        ..Config::default()
+    });
+    (0..5).for_each(|_| world.mock().push(down()));
+    let client = world.start();
+    let (session, other) = (client.session(), client.session());
+    let id = client.prompt(&session, "one");
+    let retry = client.next_where(&session, "agent/retry", |note| note.params["attempt"] == 5);
+    assert!(retry.params["delayMs"].as_u64().unwrap() > 50_000, "{retry:?}");
+    let before = now();
+    client.cancel(&session);
+    assert_eq!(json!(client.done(&id))["reason"], "aborted_streaming");
+    soon(before);
+    // The second prompt is a trial; then it waits as well.
+    world.mock().push(down());
+    let second = client.prompt(&other, "two");
+    client.next(&other, "agent/retry");
+    let before = now();
+    client.close_input();
+    assert_eq!(json!(client.done(&second))["reason"], "server_stopped");
+    client.exited();
+    assert!(
+        before.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        before.elapsed()
+    );
+    drop(client);
+    let client = world.start();
+    let loaded = json!(client.load(&other));
+    let last = loaded["events"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(
+        (&last["method"], &last["params"]["reason"]),
+        (&json!("agent/turnEnded"), &json!("server_stopped"))
+    );
+    assert_eq!(world.requests(), 6);
+}
+
+#[test]
+fn with_patience_a_day_is_waited_for_in_plain_sight_and_a_cancel_ends_it() {
+    let world = World::with(Config {
+        provider: "retry = \"patient\"".to_owned(),
+        ..Config::default()
+    });
+    let busy = Reply::error(429, "rate_limit_error", "slow down").header("retry-after", "86400");
+    world.mock().push(busy);
+    let client = world.start();
+    let session = client.session();
+    let id = client.prompt(&session, "one");
+    let retry = client.next(&session, "agent/retry");
+    let delay = retry.params["delayMs"].as_u64().unwrap();
+    assert!((86_400_000..=86_400_250).contains(&delay), "{delay}");
+    let until = retry.params["resumeAt"].as_i64().unwrap() - agentls::base::clock::wall_ms();
+    assert!((86_390_000..=86_400_250).contains(&until), "{until}");
+    let before = now();
+    client.cancel(&session);
+    assert_eq!(json!(client.done(&id))["reason"], "aborted_streaming");
+    soon(before);
+    assert_eq!(client.ask(&session, "two").text, "ok");
+}
+
+#[test]
+fn a_reload_changes_the_next_turn_and_not_the_running_one() {
+    let world = chain(["", "", ""]);
+    let gate = Gate::new();
+    push(&world, "model-one", [down().gate_first(&gate), down()]);
+    let client = world.start();
+    let (session, other) = (client.session(), client.session());
+    let id = client.prompt(&session, "one");
+    world.at(&gate);
+    // The second of the chain is there no more, and the first falls back to the third.
+    let text = std::fs::read_to_string(world.path("config/agentls/config.toml")).unwrap();
+    let (before, rest) = text.split_once("[provider.openrouter]").unwrap();
+    let (_, after) = rest.split_once("[provider.eachlabs]").unwrap();
+    let text = format!("{before}[provider.eachlabs]{after}").replace("\"openrouter\"", "\"eachlabs\"");
+    world.configure(Config {
+        whole: Some(text),
+        ..Config::default()
+    });
+    let reloaded: Value = client.call("agent/reloadConfig", json!({}));
+    assert_eq!(reloaded["problems"], json!([]), "{reloaded}");
+    gate.release();
+    assert_eq!(client.done(&id).text, "ok");
+    assert_eq!(asked(&world), ["model-one", "model-one", "model-two"]);
+    push(&world, "model-one", downs(2));
+    assert_eq!(client.ask(&other, "two").text, "ok");
+    assert_eq!(asked(&world)[3..], ["model-one", "model-one", "model-three"]);
+    // The session that was answered by it last goes on with the first.
+    assert_eq!(client.ask(&session, "three").text, "ok");
+    assert_eq!(asked(&world)[6..], ["model-one"]);
+}
+
+#[test]
+fn a_retry_of_a_summary_says_what_is_done_without_one() {
+    let world = World::with(Config {
+        tables:
+            "[provider.small]\nkind = \"anthropic\"\nbase_url = \"URL\"\napi_key = \"k\"\nmodel = \"small\"\n\
+                 initial_backoff_ms = 1\nmax_retries = 2\n[model.small]\ncontext_window = 14000\n"
+                .to_owned(),
+        ..Config::default()
+    });
+    let file = world.path("config/agentls/config.toml");
+    let text = std::fs::read_to_string(file)
+        .unwrap()
+        .replace("URL", &world.mock().anthropic_url());
+    world.configure(Config {
+        whole: Some(text),
+        ..Config::default()
+    });
+    world.mock().allow_rewrites();
+    world.mock().respond_with(|seen| {
+        let summary = String::from_utf8_lossy(&seen.raw).contains("You write the memory of a coding agent");
+        summary.then(down)
+    });
+    let client = world.start();
+    let session = client.session_with(json!({"model": "small/small"}));
+    let mut rounds = 0;
+    while client.all(&session, "agent/compacted").is_empty() {
+        client.ask(&session, "word ".repeat(800));
+        rounds += 1;
+        assert!(rounds < 20, "the window never fills");
+    }
+    let told = |from: usize| -> Vec<String> {
+        let told = client.all(&session, "agent/retry");
+        told[from..]
+            .iter()
+            .map(|note| note.text("next").to_owned())
+            .collect()
+    };
+    let goes_on = "the conversation goes on without a summary";
+    assert_eq!(
+        told(0),
+        [format!("one more try, then {goes_on}"), goes_on.to_owned()]
+    );
+    // By hand it is the turn's own business.
+    let compact = client.send("agent/compact", json!({"sessionId": session}));
+    let _ = client.answer(&compact);
+    let next = told(2);
+    assert!(
+        !next.is_empty() && next.iter().all(|text| !text.contains("without a summary")),
+        "{next:?}"
+    );
+}
