@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Runs all tests, and installs by itself what they need into a cache folder: nothing outside it is touched, and
-# no rights are needed. Needed are Rust with a C compiler, Node 20, Python 3, and, when the cache is empty, a way
+# Runs all tests, and installs by itself what they need into a cache folder (and editors/vscode/node_modules): nothing
+# else is touched, and no rights are needed. Needed are Rust with a C compiler, Node 20, Python 3, and, when the cache is empty, a way
 # to the npm and PyPI registries and to Debian's packages. `cargo test` alone is the Rust part.
 #
 # Arguments go to `cargo test`.
 # AGENTLS_TEST_CACHE: the cache folder; .cache in the repository if it is not set.
 # AGENTLS_NVIM: a Neovim 0.11 or newer, where there is no package of it (it is for Linux on x86-64).
 # LUACHECK: a luacheck, where there are no packages of Debian.
+# CHROMIUM: a Chromium, likewise.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -140,6 +141,51 @@ if [ ! -x "$stylua" ] && ! stylua=$(command -v stylua); then
     stylua=true
 fi
 
+# Chromium, in which the tests in VS Code see the workbench, with all that it needs and this machine lacks. Without it
+# these tests are left out, and that is said.
+chromium_files=$cache/chromium
+get_chromium() {
+    local own=$scratch/apt packages=(chromium fonts-dejavu-core) lists=() wanted
+    missing() {
+        # Of what an installation would bring all but the C library, which belongs to the running system.
+        apt-get -qq -o APT::Sandbox::User= "${lists[@]}" -s install --no-install-recommends "${packages[@]}" |
+            awk '$1 == "Inst" && $2 !~ /^libc6|^libc-bin/ { print $2 }'
+    }
+    if ! wanted=$(missing 2>/dev/null); then
+        mkdir -p "$own/lists/partial" "$own/archives/partial"
+        lists=(-o "Dir::State::Lists=$own/lists" -o "Dir::Cache=$own" -o Debug::NoLocking=1)
+        apt-get -qq -o APT::Sandbox::User= "${lists[@]}" update && wanted=$(missing) || return
+    fi
+    # shellcheck disable=SC2086
+    unpack_debian "$chromium_files" $wanted
+}
+if [ -z "${CHROMIUM:-}" ] && ! CHROMIUM=$(command -v chromium); then
+    if [ ! -d "$chromium_files" ]; then
+        echo "== unpack Chromium into $chromium_files"
+        get_chromium || echo "Chromium could not be unpacked" >&2
+    fi
+    if [ -x "$chromium_files/usr/lib/chromium/chromium" ]; then
+        CHROMIUM=$scratch/chromium
+        cat >"$scratch/fonts.conf" <<FONTS
+<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig>
+  <dir>$chromium_files/usr/share/fonts</dir>
+  <dir>/usr/share/fonts</dir>
+  <cachedir>$scratch/fonts</cachedir>
+</fontconfig>
+FONTS
+        cat >"$CHROMIUM" <<RUN
+#!/bin/sh
+libs=$chromium_files/usr/lib/$(uname -m)-linux-gnu
+export LD_LIBRARY_PATH=\$libs:\$libs/pulseaudio:\$libs/nss:$chromium_files/lib/$(uname -m)-linux-gnu
+export FONTCONFIG_FILE=$scratch/fonts.conf
+exec "$chromium_files/usr/lib/chromium/chromium" "\$@"
+RUN
+        chmod +x "$CHROMIUM"
+    fi
+fi
+
 # One build for all: the foreign clients get the binary that the Rust tests use.
 build() {
     cargo test --locked --no-run --message-format=json-render-diagnostics >"$scratch/build.json"
@@ -166,6 +212,30 @@ step "a client in $(head -1 "$scratch/nvim-version")" \
     "$nvim" --headless -u NONE -i NONE -n -l tests/foreign/nvim/run.lua
 step "the plugin in $(head -1 "$scratch/nvim-version")" env CI=1 NVIM="$nvim" LUACHECK="$LUACHECK" STYLUA="$stylua" \
     bash editors/nvim/tests/check.sh
+# The extension for VS Code: its packages, types and lints, unit tests, packages, and all of it in a real VS Code.
+extension() {
+    (cd editors/vscode && npm_config_loglevel=error "$@")
+}
+installed=editors/vscode/node_modules/.lock
+if ! cmp -s editors/vscode/package-lock.json "$installed"; then
+    step "install the packages of the extension" extension npm ci --ignore-scripts --no-audit --no-fund
+    cp editors/vscode/package-lock.json "$installed"
+fi
+step "types, lints and format of the extension" extension npm run check
+step "unit tests of the extension" extension npm test
+step "pack the extension" extension npm run package -- --out "$scratch/agentls.vsix"
+if [ "$(uname -s) $(uname -m)" = "Linux x86_64" ] && "$CHROMIUM" --version >/dev/null 2>&1; then
+    # Without what only a debugger reads it is half as large.
+    strip -o "$scratch/agentls" "$agentls" 2>/dev/null || cp "$agentls" "$scratch/agentls"
+    step "pack the extension with the server inside" extension \
+        npm run package -- --target linux-x64 --binary "$scratch/agentls" --out "$scratch/agentls-linux-x64.vsix"
+    export CHROMIUM AGENTLS_EDITOR_CACHE=$cache/vscode
+    step "install VS Code into $AGENTLS_EDITOR_CACHE" bash editors/vscode/test-editor/install.sh
+    step "the extension in a real VS Code" extension env VSIX="$scratch/agentls.vsix" \
+        VSIX_WITH_PROGRAM="$scratch/agentls-linux-x64.vsix" npm run test:editor
+else
+    not_tested "the extension in VS Code. There is no Chromium that runs here, and none could be had from Debian's packages."
+fi
 step "offline" bash tests/foreign/offline.sh
 
 for words in ${not_tested[@]+"${not_tested[@]}"}; do echo "$words" >&2; done

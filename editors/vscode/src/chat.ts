@@ -20,8 +20,8 @@ import {
   type ServerCapability,
   type StatusNotification,
 } from "./protocol";
-import { CREDENTIALS } from "./soon";
-import { type Event, empty, load, prepend, reduce, type State } from "./state";
+import { type Event, empty, reduce, type State } from "./state";
+import { load, prepend } from "./state/pages";
 
 /** What the chat needs of a connection. A cancelled request is answered with an error. */
 export interface Api {
@@ -132,7 +132,7 @@ export class Chat {
         steer: methods.has("agent/steer"),
         compact: methods.has(requests.compact),
         circuits: methods.has(requests.resetCircuit),
-        credentials: features.has(CREDENTIALS),
+        credentials: features.has("credentials"),
         limits: methods.has(requests.limitRespond),
         questions: methods.has(requests.questionRespond),
       },
@@ -192,7 +192,7 @@ export class Chat {
         if (!["noTurn", "staleTurn"].includes(refusal(error))) return this.#refused(error, text);
       }
     }
-    this.set({ sending: true, trouble: undefined });
+    this.set({ sending: true, trouble: undefined, key: undefined });
     try {
       const sessionId = this.view.chat?.sessionId ?? (await this.#create(api)).sessionId;
       this.#run(api, "agent/prompt", { sessionId, prompt }, text);

@@ -2,6 +2,7 @@
 
 import { type ExtensionContext, window } from "vscode";
 import type { Chat } from "./chat";
+import { type KeyCheck, keyLine } from "./messages";
 
 const KNOWN: [name: string, label: string][] = [
   ["anthropic", "Anthropic"],
@@ -33,16 +34,25 @@ export class Credentials {
     });
     if (key === undefined) return false;
     await this.context.secrets.store(slot(provider), key.trim());
-    // The server asks for the key again and looks whether it is right.
+    const check = await this.#check(provider);
+    // The card of the chat tells it too, but the chat may be out of sight.
+    const told = keyLine(check);
+    if (check.result === "refused") void window.showErrorMessage(told);
+    else void window.showInformationMessage(told);
+    return check.result === "works";
+  }
+
+  /** The server asks for the key again, and asks its provider whether it is right. */
+  async #check(provider: string): Promise<KeyCheck> {
+    this.chat.set({ key: { provider, result: "asking" } });
     await this.chat.request("agent/reloadConfig", {});
-    const models = await this.chat.request("agent/listModels", {});
-    const health = models?.providers.find((one) => one.provider === provider);
-    if (health?.health === "failing") {
-      await window.showErrorMessage(`${provider} does not take this key: ${health.message ?? "no reason was given"}`);
-      return false;
-    }
-    await window.showInformationMessage(`The key of ${provider} is kept.`);
-    return true;
+    const models = await this.chat.request("agent/listModels", { check: provider });
+    const found = models?.providers.find((one) => one.provider === provider);
+    const result = found?.health === "ok" ? "works" : found?.health === "failing" ? "refused" : "untried";
+    const key: KeyCheck = { provider, result, message: found?.message };
+    this.chat.set({ key });
+    await this.chat.refreshModels();
+    return key;
   }
 
   async forget(): Promise<void> {

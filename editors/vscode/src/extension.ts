@@ -9,8 +9,9 @@ import { type Parts, registerCommands } from "./commands";
 import { Credentials } from "./credentials";
 import { Edits } from "./edits";
 import { currentFolder, nearby } from "./mentions";
+import { Notebooks } from "./notebooks";
 import { Panel } from "./panel";
-import type { Mode } from "./protocol";
+import { type Mode, serverRequests } from "./protocol";
 import { handle } from "./requests";
 import { Reviews } from "./review";
 import { soon } from "./soon";
@@ -55,13 +56,17 @@ export function activate(context: ExtensionContext): void {
   const approvals = new Approvals(chat, panel);
   const reviews = new Reviews(chat);
   const credentials = new Credentials(context, chat);
+  const notebooks = new Notebooks((method, params) => client?.notify(method, params));
   const handlers = {
-    [soon.saveDocuments]: (params: { uris: string[] }) => edits.save(params),
+    [serverRequests.saveDocuments]: (params: { uris: string[] }) => edits.save(params),
     [soon.getDiagnostics]: diagnostics,
-    [soon.getCredential]: (params: { provider: string }) => credentials.get(params),
+    [serverRequests.getCredential]: (params: { provider: string }) => credentials.get(params),
   };
   const listener = {
-    connected: (...answer: Parameters<Chat["connected"]>) => void chat.connected(...answer).then(() => tellTrust(chat)),
+    connected: (...answer: Parameters<Chat["connected"]>) => {
+      notebooks.connected();
+      void chat.connected(...answer).then(() => tellTrust(chat));
+    },
     disconnected: chat.disconnected.bind(chat),
     received: chat.received.bind(chat),
   };
@@ -75,6 +80,7 @@ export function activate(context: ExtensionContext): void {
     surroundings,
     approvals,
     reviews,
+    notebooks,
     registerActions(),
     ...registerCommands(parts),
   );

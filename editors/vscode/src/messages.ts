@@ -39,6 +39,14 @@ export interface Near {
   block: PromptBlock;
 }
 
+/** What came of a key that a person has entered. */
+export interface KeyCheck {
+  provider: string;
+  result: "asking" | "works" | "refused" | "untried";
+  /** In the provider's words, or the server's. */
+  message?: string | undefined;
+}
+
 /** All that the view draws. */
 export interface ViewState {
   connection: Connection;
@@ -60,6 +68,8 @@ export interface ViewState {
   warnings: string[];
   /** A request that was refused, for people. */
   trouble?: string | undefined;
+  /** The key that was entered last, until the next prompt. */
+  key?: KeyCheck | undefined;
   /** A prompt was sent and its turn has not begun. */
   sending: boolean;
   /** Stop was pressed and the turn has not ended. */
@@ -158,4 +168,18 @@ export function lineRange(range: Range): string {
   const first = range.start.line + 1;
   const last = range.end.character === 0 && range.end.line > range.start.line ? range.end.line : range.end.line + 1;
   return last > first ? `:${first}-${last}` : `:${first}`;
+}
+
+/** What came of a key, for people. */
+export function keyLine({ provider, result, message }: KeyCheck): string {
+  switch (result) {
+    case "asking":
+      return `Asks ${provider} whether the key is right…`;
+    case "works":
+      return `The key works: ${provider} takes it.`;
+    case "refused":
+      return `Refused by ${provider}: ${message ?? "no reason was given"}`;
+    case "untried":
+      return `The key of ${provider} is kept. ${message ?? "Whether it is right was not tried."}`;
+  }
 }

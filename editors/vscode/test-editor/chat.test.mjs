@@ -29,7 +29,6 @@ let turns = 0;
 before(
   async () => {
     s = await open({
-      vsix: process.env.VSIX,
       config: CONFIG,
       files: { "src/total.ts": TOTAL, "src/tax.ts": "export const TAX = 0.19;\n" },
     });

@@ -13,7 +13,7 @@ const fake = path.join(path.dirname(fileURLToPath(import.meta.url)), "fake-serve
 /** Runs `body` in a workbench of its own. */
 function within(name, options, body) {
   test(name, { timeout: 6 * PATIENCE }, async (t) => {
-    const s = await open({ vsix: process.env.VSIX, program: fake, ...options });
+    const s = await open({ program: fake, ...options });
     try {
       await body(s, t);
     } catch (error) {
@@ -82,7 +82,7 @@ within("edits, questions and floods", { files: { "a.ts": "export {};\n", "b.ts":
     const input = page.locator('.quick-input-widget input[type="password"]');
     await input.fill("sk-test-1234567890");
     await input.press("Enter");
-    await page.locator(".notification-toast", { hasText: "The key of anthropic is kept" }).waitFor();
+    await page.locator(".notification-toast", { hasText: "The key of anthropic is kept" }).first().waitFor();
     await s.ask("key anthropic");
     await answered(s, "key: of 18 characters");
   });
@@ -92,7 +92,7 @@ within("edits, questions and floods", { files: { "a.ts": "export {};\n", "b.ts":
     await s.at("limit").waitFor();
     await s.shot("limit");
     await s.at("limit").getByRole("button", { name: "Raise and go on" }).click();
-    await s.view.locator(".note", { hasText: "raised by 5" }).waitFor();
+    await s.view.locator(".note", { hasText: "raised by $5.00" }).waitFor();
     await s.ask("question");
     await s.at("question").waitFor();
     await s.shot("question");

@@ -19,7 +19,7 @@ const WRONG = 'export const count: number = "three";\n\nexport function half() {
 
 function within(name, options, body) {
   test(name, { timeout: 6 * PATIENCE }, async () => {
-    const s = await open({ vsix: process.env.VSIX, ...options });
+    const s = await open(options);
     try {
       await body(s, s.page);
     } catch (error) {

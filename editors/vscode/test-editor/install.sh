@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs, without any rights, what the tests in a real VS Code need: Node 24, code-server (the VS Code workbench with
 # its real extension host, nothing compiled) and playwright-core, into the folder AGENTLS_EDITOR_CACHE. Chromium is
-# taken from the system. About a minute when the folder is empty, nothing when it is kept.
+# the system's, or what CHROMIUM names. About a minute when the folder is empty, nothing when it is kept.
 set -euo pipefail
 : "${AGENTLS_EDITOR_CACHE:?names the cache folder}"
 NODE=24.21.0
@@ -30,7 +30,7 @@ if [ ! -e "$dir/cs/ok-$CODE_SERVER" ]; then
     touch "$dir/cs/ok-$CODE_SERVER"
 fi
 [ -d "$dir/pw/node_modules/playwright-core" ] || add "$dir/pw" "playwright-core@$PLAYWRIGHT"
-command -v chromium >/dev/null || {
+command -v "${CHROMIUM:-chromium}" >/dev/null || {
     echo "chromium is not installed; on Debian: apt-get install --no-install-recommends chromium fonts-dejavu-core" >&2
     exit 1
 }

@@ -15,8 +15,8 @@ if (env.VSIX === undefined) {
   execFileSync(process.execPath, [path.join(here, "../package.mjs"), "--out", env.VSIX], { env, stdio: "inherit" });
 }
 const files = process.argv.slice(2);
-const tests = (files.length > 0 ? files : ["chat.test.mjs", "editor.test.mjs", "first.test.mjs"]).map((name) =>
-  path.join(here, name),
+const tests = (files.length > 0 ? files : ["chat.test.mjs", "work.test.mjs", "editor.test.mjs", "first.test.mjs"]).map(
+  (name) => path.join(here, name),
 );
 const only = env.TEST_NAME === undefined ? [] : [`--test-name-pattern=${env.TEST_NAME}`];
 const run = spawnSync(process.execPath, ["--test", "--test-concurrency=1", "--test-reporter=spec", ...only, ...tests], {

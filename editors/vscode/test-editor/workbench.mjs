@@ -19,8 +19,11 @@ const { chromium } = createRequire(path.join(cache, "pw/package.json"))("playwri
 export const server = path.resolve(process.env.AGENTLS ?? path.join(here, "../../../target/debug/agentls"));
 /** Pictures of the editor; the folder is ignored by git. */
 export const shots = path.resolve(here, "../shots");
+/** Where the package under test is installed, once for a file of tests. */
+const shared = fs.mkdtempSync(path.join(os.tmpdir(), "agentls-extensions-"));
+process.on("exit", () => fs.rmSync(shared, { recursive: true, force: true }));
 /** So long is waited for what must come; a busy machine is slow. */
-export const PATIENCE = 120_000;
+export const PATIENCE = Number(process.env.PATIENCE ?? 120_000);
 
 const SETTINGS = {
   "workbench.startupEditor": "none",
@@ -38,14 +41,17 @@ const SETTINGS = {
 };
 
 /**
- * `config`: the server's config.toml; `settings`: the editor's; `files`: of the workspace, by name;
- * `program`: the server's, an empty text for none.
+ * `config`: the server's config.toml; `settings`: the editor's; `files`: of the workspace, by name; `second`: of a
+ * second folder of the workspace; `program`: the server's, an empty text for none; `exchanges`: of the cassette, before
+ * those of the file.
  */
 export async function open({
   vsix,
   config,
   settings = {},
   files = {},
+  second,
+  exchanges = [],
   program = server,
   trust = false,
   env: more = {},
@@ -56,12 +62,19 @@ export async function open({
   for (const folder of ["ud/User", "ud/Machine", ".config/agentls", "shop"]) {
     fs.mkdirSync(path.join(home, folder), { recursive: true });
   }
-  for (const [name, text] of Object.entries(files)) {
-    fs.mkdirSync(path.dirname(path.join(workspace, name)), { recursive: true });
-    fs.writeFileSync(path.join(workspace, name), text);
+  const folders = { [workspace]: files, ...(second && { [path.join(home, "second")]: second }) };
+  for (const [folder, all] of Object.entries(folders)) {
+    for (const [name, text] of Object.entries(all)) {
+      fs.mkdirSync(path.dirname(path.join(folder, name)), { recursive: true });
+      fs.writeFileSync(path.join(folder, name), text);
+    }
   }
+  const both = path.join(home, "both.code-workspace");
+  if (second) fs.writeFileSync(both, JSON.stringify({ folders: [{ path: "shop" }, { path: "second" }] }));
   if (config !== undefined) fs.writeFileSync(path.join(home, ".config/agentls/config.toml"), config);
-  fs.copyFileSync(path.join(here, "cassette.json"), path.join(home, ".config/agentls/cassette.json"));
+  const cassette = JSON.parse(fs.readFileSync(path.join(here, "cassette.json"), "utf8"));
+  cassette.exchanges.unshift(...exchanges);
+  fs.writeFileSync(path.join(home, ".config/agentls/cassette.json"), JSON.stringify(cassette));
   // The extension host gets its environment from a login shell, as on a remote machine.
   if (folder !== undefined) fs.writeFileSync(path.join(home, ".bash_profile"), `export PATH="${folder}:$PATH"\n`);
   fs.writeFileSync(path.join(home, "cs.yaml"), "auth: none\n");
@@ -75,17 +88,10 @@ export async function open({
     EXTENSIONS_GALLERY: '{"serviceUrl":"http://127.0.0.1:9/x","itemUrl":"http://127.0.0.1:9/x"}',
   };
   for (const name of Object.keys(env)) if (/^XDG_|_API_KEY$|^AGENTLS/.test(name)) delete env[name];
-  const base = [
-    entry,
-    "--config",
-    path.join(home, "cs.yaml"),
-    "--user-data-dir",
-    path.join(home, "ud"),
-    "--extensions-dir",
-    path.join(home, "ext"),
-  ];
-  const installed = spawnSync(node, [...base, "--install-extension", vsix, "--force"], { env, encoding: "utf8" });
-  if (installed.status !== 0) throw new Error(installed.stdout + installed.stderr);
+  const base = [entry, "--config", path.join(home, "cs.yaml"), "--user-data-dir", path.join(home, "ud")];
+  const extensions = vsix === undefined ? shared : path.join(home, "ext");
+  install(base, extensions, vsix ?? process.env.VSIX, env);
+  base.push("--extensions-dir", extensions);
 
   const port = await freePort();
   const log = path.join(home, "code-server.log");
@@ -115,7 +121,7 @@ export async function open({
     await sleep(100);
   }
   const browser = await chromium.launchPersistentContext(path.join(home, "chromium"), {
-    executablePath: "/usr/bin/chromium",
+    executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
     headless: true,
     viewport: { width: 1400, height: 860 },
     args: [
@@ -131,7 +137,7 @@ export async function open({
   });
   const page = browser.pages()[0];
   page.setDefaultTimeout(PATIENCE);
-  await page.goto(`http://127.0.0.1:${port}/?folder=${workspace}`);
+  await page.goto(`http://127.0.0.1:${port}/?${second ? `workspace=${both}` : `folder=${workspace}`}`);
   return new Workbench({
     home,
     workspace,
@@ -147,6 +153,14 @@ export async function open({
   });
 }
 
+/** Installs the package, unless it is there. */
+function install(base, extensions, vsix, env) {
+  if (fs.existsSync(path.join(extensions, "extensions.json"))) return;
+  const flags = ["--extensions-dir", extensions, "--install-extension", vsix, "--force"];
+  const installed = spawnSync(node, [...base, ...flags], { env, encoding: "utf8" });
+  if (installed.status !== 0) throw new Error(installed.stdout + installed.stderr);
+}
+
 class Workbench {
   constructor(parts) {
     Object.assign(this, parts);
@@ -154,7 +168,8 @@ class Workbench {
 
   /** The page of the chat's view: a webview is two frames deep. */
   get view() {
-    return this.page.frameLocator("iframe.webview.ready").frameLocator("#active-frame");
+    const ours = 'iframe.webview.ready[src*="extensionId=agentls.agentls"]';
+    return this.page.frameLocator(ours).frameLocator("#active-frame");
   }
 
   at(id) {
@@ -203,6 +218,16 @@ class Workbench {
   async shot(name) {
     fs.mkdirSync(shots, { recursive: true });
     await this.page.screenshot({ path: path.join(shots, `${name}.png`) });
+  }
+
+  /** Allows what is asked, once. */
+  async allow() {
+    await this.card.press("y");
+  }
+
+  /** The question that takes keys. */
+  get card() {
+    return this.view.locator('[data-testid="approval"][data-armed="true"]').first();
   }
 
   read(name) {

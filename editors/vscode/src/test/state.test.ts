@@ -5,17 +5,8 @@ import { test } from "node:test";
 import type { ViewState } from "../messages";
 import { diff, patch } from "../patch";
 import type { LoadSessionResult, SessionState } from "../protocol";
-import {
-  type AssistantItem,
-  type Event,
-  empty,
-  LIVE_CHARS,
-  load,
-  prepend,
-  reduce,
-  type State,
-  type ToolItem,
-} from "../state";
+import { type AssistantItem, type Event, empty, LIVE_CHARS, reduce, type State, type ToolItem } from "../state";
+import { load, prepend } from "../state/pages";
 import { cutHead, lastLines, lineCount, utf8Length, utf8Tail } from "../text";
 
 const SESSION = "ses_1";
@@ -139,7 +130,13 @@ test("an approval that was open before the window was loaded is asked again", ()
 });
 
 test("a compaction is told in words", () => {
-  const sizes = { trigger: "threshold", tokensBefore: 150_000, tokensAfter: 20_000, messagesBefore: 40, messagesAfter: 8 };
+  const sizes = {
+    trigger: "threshold",
+    tokensBefore: 150_000,
+    tokensAfter: 20_000,
+    messagesBefore: 40,
+    messagesAfter: 8,
+  };
   const state = all([durable(1, "turnStarted", {}), durable(2, "compacted", sizes)]);
   const note = state.items.find((item) => item.kind === "note");
   assert.equal(note?.text, "Compacted: 150k → 20.0k tokens");

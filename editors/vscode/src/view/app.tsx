@@ -2,7 +2,7 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { Connection, Offers, ViewState } from "../messages";
+import type { Connection, KeyCheck, Offers, ViewState } from "../messages";
 import { type Activity, asked, type Item, keyOf, type Notice, type State } from "../state";
 import { Composer } from "./composer";
 import { Entry } from "./items";
@@ -34,7 +34,7 @@ export function App({ view }: { view: ViewState }): JSX.Element {
         <Sessions list={list} current={chat?.sessionId} />
       ) : (
         <>
-          {chat ? <Chat chat={chat} offers={view.offers} /> : <Begin loading={view.loading} />}
+          {chat ? <Chat chat={chat} offers={view.offers} checked={view.key} /> : <Begin loading={view.loading} />}
           <Passing chat={chat} view={view} />
           {view.elsewhere > 0 && (
             <p class="elsewhere" role="status" data-testid="elsewhere">
@@ -114,32 +114,43 @@ function Begin({ loading }: { loading: boolean }): JSX.Element {
   );
 }
 
-function Chat({ chat, offers }: { chat: State; offers: Offers }): JSX.Element {
+interface ChatProps {
+  chat: State;
+  offers: Offers;
+  checked: KeyCheck | undefined;
+}
+
+function Chat({ chat, offers, checked }: ChatProps): JSX.Element {
   return (
     <Log session={chat.sessionId} changed={chat.items}>
       {chat.hasEarlier && <Button label="Show earlier" kind="quiet" onPress={() => post({ type: "earlier" })} />}
-      <Entries items={chat.items} resumable={chat.running === undefined ? chat.resumable : undefined} offers={offers} />
+      <Entries
+        items={chat.items}
+        resumable={chat.running === undefined ? chat.resumable : undefined}
+        offers={offers}
+        checked={checked}
+      />
     </Log>
   );
 }
 
-class Entries extends Still<{ items: readonly Item[]; resumable: string | undefined; offers: Offers }> {
-  render({
-    items,
-    resumable,
-    offers,
-  }: {
-    items: readonly Item[];
-    resumable: string | undefined;
-    offers: Offers;
-  }): JSX.Element {
+interface EntriesProps {
+  items: readonly Item[];
+  resumable: string | undefined;
+  offers: Offers;
+  checked: KeyCheck | undefined;
+}
+
+class Entries extends Still<EntriesProps> {
+  render({ items, resumable, offers, checked }: EntriesProps): JSX.Element {
     return (
       <>
-        {items.map((item) => (
+        {items.map((item, at) => (
           <Entry
             key={keyOf(item)}
             item={item}
             offers={offers}
+            checked={at === items.length - 1 ? checked : undefined}
             resumable={resumable !== undefined && item.kind === "turnEnd" && item.id === resumable}
           />
         ))}

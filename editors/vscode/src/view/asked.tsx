@@ -4,16 +4,19 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { QuestionField } from "../protocol";
 import type { LimitItem, QuestionItem } from "../state";
+import { dollars } from "../text";
 import { Button } from "./parts";
 import { post } from "./store";
 
 export function Limit({ item }: { item: LimitItem }): JSX.Element {
   const { asked, resolved } = item;
   const unknown = asked.limit === "unknown_price";
+  const money = asked.limit.endsWith("cost");
   // Once more as much is the usual wish.
   const [by, setBy] = useState(String(asked.max > 0 ? asked.max : 1));
   if (resolved) {
-    const became = resolved.outcome === "raised" ? `raised by ${resolved.raisedBy}` : resolved.outcome;
+    const by = money && resolved.raisedBy !== undefined ? dollars(resolved.raisedBy) : resolved.raisedBy;
+    const became = resolved.outcome === "raised" ? `raised by ${by}` : resolved.outcome;
     return (
       <p class="note">
         {asked.message}: {became}
@@ -33,7 +36,7 @@ export function Limit({ item }: { item: LimitItem }): JSX.Element {
       <div class="ways">
         {!unknown && (
           <label class="inline">
-            Raise by{" "}
+            Raise by{money ? " $" : " "}
             <input type="number" min="0" step="any" value={by} onInput={(event) => setBy(event.currentTarget.value)} />
           </label>
         )}

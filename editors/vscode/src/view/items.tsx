@@ -1,7 +1,7 @@
 // What stands in the chat, each kind in its form.
 
 import type { JSX } from "preact";
-import type { Offers } from "../messages";
+import { type KeyCheck, keyLine, type Offers } from "../messages";
 import type { AssistantItem, Item, PlanListItem, TurnEndItem, UserItem } from "../state";
 import { endLine } from "../state";
 import { dollars, tokens } from "../text";
@@ -15,10 +15,12 @@ interface Props {
   /** It is the end of the last turn, so it can be gone on with. */
   resumable: boolean;
   offers: Offers;
+  /** The key that was entered last; of the last item only. */
+  checked?: KeyCheck | undefined;
 }
 
 export class Entry extends Still<Props> {
-  render({ item, resumable, offers }: Props): JSX.Element | null {
+  render({ item, resumable, offers, checked }: Props): JSX.Element | null {
     switch (item.kind) {
       case "user":
         return <User item={item} />;
@@ -42,7 +44,7 @@ export class Entry extends Still<Props> {
       case "question":
         return offers.questions || item.resolved ? <Question item={item} /> : null;
       case "turnEnd":
-        return <TurnEnd item={item} resumable={resumable} offers={offers} />;
+        return <TurnEnd item={item} resumable={resumable} offers={offers} checked={checked} />;
     }
   }
 }
@@ -126,14 +128,12 @@ function Plan({ item }: { item: PlanListItem }): JSX.Element {
   );
 }
 
-interface EndProps {
+interface EndProps extends Props {
   item: TurnEndItem;
-  resumable: boolean;
-  offers: Offers;
 }
 
-function TurnEnd({ item, resumable, offers }: EndProps): JSX.Element {
-  if (item.reason === "not_configured") return <FirstContact item={item} offers={offers} />;
+function TurnEnd({ item, resumable, offers, checked }: EndProps): JSX.Element {
+  if (item.reason === "not_configured") return <FirstContact item={item} offers={offers} checked={checked} />;
   const { usage } = item;
   const used = usage && usage.inputTokens + usage.cacheReadTokens + usage.cacheWriteTokens + usage.outputTokens;
   const line = [endLine(item)];
@@ -141,7 +141,7 @@ function TurnEnd({ item, resumable, offers }: EndProps): JSX.Element {
   if (item.costUsd) line.push(dollars(item.costUsd));
   return (
     <>
-      {item.error && item.state !== "cancelled" && <Failure item={item} />}
+      {item.error && item.state !== "cancelled" && <Failure item={item} offers={offers} checked={checked} />}
       <p class={`end ${item.state}`} data-testid="turn-end" data-state={item.state}>
         <span>{line.join(" · ")}</span>
         {resumable && <Button label="Go on" kind="quiet" testId="resume" onPress={() => post({ type: "resume" })} />}
@@ -150,9 +150,16 @@ function TurnEnd({ item, resumable, offers }: EndProps): JSX.Element {
   );
 }
 
-function Failure({ item }: { item: TurnEndItem }): JSX.Element | null {
+interface FailureProps {
+  item: TurnEndItem;
+  offers: Offers;
+  checked: KeyCheck | undefined;
+}
+
+function Failure({ item, offers, checked }: FailureProps): JSX.Element | null {
   const { error } = item;
   if (!error) return null;
+  const refused = error.status === 401 && offers.credentials;
   const facts = [
     error.provider,
     error.model,
@@ -166,7 +173,9 @@ function Failure({ item }: { item: TurnEndItem }): JSX.Element | null {
       {error.cause !== undefined && <p>{error.cause}</p>}
       {error.userAction !== undefined && <p class="todo">{error.userAction}</p>}
       {facts.length > 0 && <p class="dim">{facts.join(" · ")}</p>}
+      <Checked checked={checked} />
       <div class="ways">
+        {refused && <Button label="Enter a key…" onPress={() => post({ type: "command", name: "enterKey" })} />}
         <Button label="Try again" onPress={() => post({ type: "command", name: "retry" })} />
         <Button
           label="Choose another model"
@@ -180,7 +189,7 @@ function Failure({ item }: { item: TurnEndItem }): JSX.Element | null {
 }
 
 /** No model can be asked: the ways to one. */
-function FirstContact({ item, offers }: { item: TurnEndItem; offers: Offers }): JSX.Element {
+function FirstContact({ item, offers, checked }: FailureProps): JSX.Element {
   const ways = (item.error?.userAction ?? "").split("\n").filter((line) => line.trim() !== "");
   return (
     <section class="card" role="group" aria-label="The agent has no model yet" data-testid="first-contact">
@@ -195,6 +204,7 @@ function FirstContact({ item, offers }: { item: TurnEndItem; offers: Offers }): 
           ))}
         </ol>
       )}
+      <Checked checked={checked} />
       <div class="ways">
         {offers.credentials && (
           <Button label="Enter an API key…" kind="main" onPress={() => post({ type: "command", name: "enterKey" })} />
@@ -205,5 +215,14 @@ function FirstContact({ item, offers }: { item: TurnEndItem; offers: Offers }): 
         <Button label="Try again" kind="quiet" onPress={() => post({ type: "command", name: "retry" })} />
       </div>
     </section>
+  );
+}
+
+/** What came of the key that was entered. */
+function Checked({ checked }: { checked: KeyCheck | undefined }): JSX.Element {
+  return (
+    <p class={`checked ${checked?.result ?? ""}`} role="status" data-testid="checked">
+      {checked && keyLine(checked)}
+    </p>
   );
 }

@@ -1,0 +1,189 @@
+// What a session is made of, as the chat shows it: items from top to bottom, notices that pass, and what is known of
+// the whole. Types only; how they change is said in ../state.ts.
+
+import type {
+  ApprovalRequestedNotification,
+  ApprovalResolvedNotification,
+  CircuitSubject,
+  Effort,
+  ErrorData,
+  LimitRequestedNotification,
+  LimitResolvedNotification,
+  Location,
+  Mode,
+  More,
+  PlanItem,
+  QuestionRequestedNotification,
+  QuestionResolvedNotification,
+  TerminalReason,
+  TokenUsage,
+  ToolCallStatus,
+  TurnState,
+} from "../protocol";
+
+/** A notification of the server, as it came. */
+export interface Event {
+  method: string;
+  params: unknown;
+}
+
+interface Base {
+  /** Unique among items of one kind. */
+  id: string;
+  turnId?: string | undefined;
+}
+
+export interface UserItem extends Base {
+  kind: "user";
+  text: string;
+  /** Files and ranges, as people write them. */
+  references: string[];
+  images: number;
+  /** Said while the turn was running. */
+  steer: boolean;
+}
+
+export interface AssistantItem extends Base {
+  kind: "assistant";
+  text: string;
+  /** UTF-8 bytes of `text` while it is open: what offsets count. */
+  bytes: number;
+  reasoning: string;
+  reasoningBytes: number;
+  /** Still being written. */
+  open: boolean;
+  incomplete: boolean;
+  /** Where the whole of a cut text is. */
+  more?: More | undefined;
+}
+
+export interface ToolItem extends Base {
+  kind: "tool";
+  name: string;
+  title: string;
+  status: ToolCallStatus | "writing";
+  /** The message that asks, while its input is being written. */
+  messageId?: string | undefined;
+  /** Characters of input that have come, while it is being written. */
+  written?: number | undefined;
+  input?: unknown;
+  output?: string | undefined;
+  /** The end of its live output, and how many characters came before it. */
+  live?: string | undefined;
+  liveDropped?: number | undefined;
+  diff?: string | undefined;
+  locations?: Location[] | undefined;
+  durationMs?: number | undefined;
+  /** When it began to run, in ms since the Unix epoch. */
+  runningSince?: number | undefined;
+  parentToolCallId?: string | undefined;
+  more?: Record<string, More> | undefined;
+  /** The question that is open about it. */
+  approval?: ApprovalRequestedNotification | undefined;
+  decision?: ApprovalResolvedNotification | undefined;
+}
+
+export interface PlanListItem extends Base {
+  kind: "plan";
+  items: PlanItem[];
+}
+
+export interface WarningItem extends Base {
+  kind: "warning";
+  code: string;
+  message: string;
+}
+
+export interface NoteItem extends Base {
+  kind: "note";
+  text: string;
+}
+
+export interface LimitItem extends Base {
+  kind: "limit";
+  asked: LimitRequestedNotification;
+  resolved?: LimitResolvedNotification | undefined;
+}
+
+export interface QuestionItem extends Base {
+  kind: "question";
+  asked: QuestionRequestedNotification;
+  resolved?: QuestionResolvedNotification | undefined;
+}
+
+export interface TurnEndItem extends Base {
+  kind: "turnEnd";
+  state: TurnState;
+  reason: TerminalReason;
+  usage?: TokenUsage | undefined;
+  costUsd?: number | undefined;
+  error?: ErrorData | undefined;
+  tookMs?: number | undefined;
+}
+
+/** What stands in the chat, from top to bottom. */
+export type Item =
+  | UserItem
+  | AssistantItem
+  | ToolItem
+  | PlanListItem
+  | WarningItem
+  | NoteItem
+  | LimitItem
+  | QuestionItem
+  | TurnEndItem;
+
+/** Something that passes: shown beside the text, and gone when it is resolved. */
+export interface Notice {
+  /** One notice a key. */
+  key: string;
+  kind: "retry" | "wait" | "switched" | "compacted" | "circuit" | "retracted" | "transition";
+  text: string;
+  /** What follows if it does not help. */
+  next?: string | undefined;
+  /** When it ends, in ms since the Unix epoch. */
+  till?: number | undefined;
+  /** The circuit that it is about. */
+  circuit?: { subject: CircuitSubject; name: string } | undefined;
+}
+
+export type Activity = "thinking" | "answering" | "calling" | "tool";
+
+export interface State {
+  sessionId: string;
+  /** The number of the last event that was applied; 0 before the first. */
+  seq: number;
+  items: readonly Item[];
+  /** Open ones, oldest first. */
+  approvals: readonly ApprovalRequestedNotification[];
+  notices: readonly Notice[];
+  /** The turn that is running. */
+  running?: string | undefined;
+  startedAt?: number | undefined;
+  activity?: Activity | undefined;
+  /** The last turn, when it can be gone on with. */
+  resumable?: string | undefined;
+  title?: string | undefined;
+  cwd?: string | undefined;
+  mode?: Mode | undefined;
+  model?: string | undefined;
+  effort?: Effort | undefined;
+  /** The model that was meant, while another stands in. */
+  switchedFrom?: string | undefined;
+  /** What the session cost so far, in US dollars. */
+  costUsd?: number | undefined;
+  contextUsed?: number | undefined;
+  contextWindow?: number | undefined;
+  /** The number of the first event that is shown. */
+  firstSeq?: number | undefined;
+  /** Whether there are events before the first item. */
+  hasEarlier: boolean;
+  /** What did not join on and must be loaded. */
+  missed?: "events" | "text" | undefined;
+  /** What the person said and a cut turn did not use: it goes back to them. */
+  unused?: string | undefined;
+}
+
+export function empty(sessionId: string): State {
+  return { sessionId, seq: 0, items: [], approvals: [], notices: [], hasEarlier: false };
+}

@@ -1,0 +1,97 @@
+// What passes: retries, waits, switches, circuits. Each notice is there until what it tells of is over.
+
+import type {
+  CircuitNotification,
+  CompactedNotification,
+  ModelSwitchedNotification,
+  RetryNotification,
+  TransitionNotification,
+} from "../protocol";
+import { tokens } from "../text";
+import { put } from "./items";
+import type { NoteItem, Notice, State } from "./model";
+
+/** What is over once the model speaks. */
+export const BY_WORDS = new Set<Notice["kind"]>(["retry", "wait", "retracted", "transition"]);
+/** What is over once a message is whole. */
+export const BY_MESSAGE = new Set<Notice["kind"]>([...BY_WORDS, "compacted"]);
+/** What is over with the turn; an open circuit is not. */
+export const BY_END = new Set<Notice["kind"]>([...BY_MESSAGE, "switched"]);
+/** A new turn is a new try. */
+export const ALL = new Set<Notice["kind"]>([...BY_END, "circuit"]);
+
+export function notice(state: State, fresh: Notice): State {
+  return { ...state, notices: [...state.notices.filter((old) => old.key !== fresh.key), fresh] };
+}
+
+/** Without the notices of these kinds. */
+export function resolved(state: State, kinds: ReadonlySet<Notice["kind"]>): State {
+  if (!state.notices.some((old) => kinds.has(old.kind))) return state;
+  return { ...state, notices: state.notices.filter((old) => !kinds.has(old.kind)) };
+}
+
+/** What a person is told of a decision of the loop; of others nothing. */
+const TOLD: Record<string, string> = {
+  max_output_tokens_escalate: "The answer was cut: asked again with more room",
+  max_output_tokens_recovery: "The answer was cut: asked to go on",
+  collapse_drain_retry: "The prompt was too long: old tool results are left out",
+  reactive_compact_retry: "The prompt was too long: the history is summarised",
+  image_retry: "The image was refused: tried again without it",
+  empty_response_retry: "Nothing came: asked again",
+  pause_turn: "The provider paused: asked to go on",
+  model_fallback: "The model was switched",
+  stop_hook_blocking: "A stop hook objected: asked to go on",
+  token_budget_continuation: "The token target is not reached: asked to go on",
+  planning: "Plans before it acts",
+  reflection: "Looks at how far it has come",
+};
+
+export function transition(state: State, p: TransitionNotification): State {
+  const text = p.kind === "continue" ? TOLD[p.reason] : undefined;
+  return text === undefined ? state : notice(state, { key: "transition", kind: "transition", text });
+}
+
+export function retry(state: State, p: RetryNotification): State {
+  const why = p.error.cause ?? p.error.message;
+  const status = p.error.status === undefined ? "" : ` (${p.error.status})`;
+  return notice(resolved(state, new Set(["wait", "retry"])), {
+    key: "retry",
+    kind: "retry",
+    text: `${p.provider}: ${firstLine(why)}${status} — attempt ${p.attempt + 1} of ${p.maxRetries + 1}`,
+    next: p.next,
+    till: p.resumeAt,
+  });
+}
+
+function firstLine(text: string): string {
+  const line = text.split("\n", 1)[0] ?? "";
+  return line.length > 160 ? `${line.slice(0, 160)}…` : line;
+}
+
+export function modelSwitched(state: State, p: ModelSwitchedNotification): State {
+  const meant = state.switchedFrom ?? p.from;
+  if (p.to === meant) {
+    return { ...resolved(state, new Set(["switched"])), model: p.to, switchedFrom: undefined };
+  }
+  const next = notice(resolved(state, new Set(["retry"])), { key: "switched", kind: "switched", text: p.why });
+  const note: NoteItem = { kind: "note", id: `switched ${p.seq}`, turnId: p.turnId, text: `${p.why} (${p.to})` };
+  return { ...put(next, note), model: p.to, switchedFrom: meant };
+}
+
+export function circuit(state: State, p: CircuitNotification): State {
+  const key = `circuit ${p.subject} ${p.name}`;
+  if (p.state === "closed") {
+    return { ...state, notices: state.notices.filter((old) => old.key !== key) };
+  }
+  const text =
+    p.state === "halfOpen"
+      ? `${p.name}: one call tries whether it works again`
+      : `${p.name} failed too often: not asked for a while`;
+  return notice(state, { key, kind: "circuit", text, till: p.until, circuit: { subject: p.subject, name: p.name } });
+}
+
+export function compacted(state: State, p: CompactedNotification): State {
+  const text = `Compacted: ${tokens(p.tokensBefore)} → ${tokens(p.tokensAfter)} tokens`;
+  const next = notice(state, { key: "compacted", kind: "compacted", text });
+  return put(next, { kind: "note", id: `compacted ${p.seq}`, turnId: p.turnId, text });
+}
