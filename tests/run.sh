@@ -18,6 +18,13 @@ cache=$(cd "$cache" && pwd)
 scratch=$(mktemp -d "$cache/tmp.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 
+# What could not be tested here: said at once, and once more at the end.
+not_tested=()
+not_tested() {
+    not_tested+=("NOT TESTED: $*")
+    echo "NOT TESTED: $*" >&2
+}
+
 fail() {
     echo "FAILED: $*" >&2
     exit 1
@@ -95,7 +102,7 @@ unpack_debian() {
 luacheck_files=$cache/luacheck
 if [ -z "${LUACHECK:-}" ] && ! LUACHECK=$(command -v luacheck); then
     if [ ! -d "$luacheck_files" ] && ! unpack_debian "$luacheck_files" lua-check lua-argparse lua-filesystem; then
-        echo "NOT TESTED: the lints of the Lua. There is no luacheck, and none could be had from Debian's packages." >&2
+        not_tested "the lints of the Lua. There is no luacheck, and none could be had from Debian's packages."
         LUACHECK=true
     else
         LUACHECK=$scratch/luacheck
@@ -114,7 +121,7 @@ fi
 tmux_files=$cache/tmux
 if ! command -v tmux >/dev/null; then
     if [ ! -d "$tmux_files" ] && ! unpack_debian "$tmux_files" tmux libevent-core-2.1-7 libutempter0; then
-        echo "NOT TESTED: the screen. There is no tmux, and none could be had from Debian's packages." >&2
+        not_tested "the plugin on a real screen. There is no tmux, and none could be had from Debian's packages."
     fi
     if [ -d "$tmux_files" ]; then
         mkdir "$scratch/bin"
@@ -125,6 +132,13 @@ TMUX
         chmod +x "$scratch/bin/tmux"
         export PATH=$scratch/bin:$PATH
     fi
+fi
+
+# stylua, where there is a package of it for this machine.
+stylua=$(echo "$node_packages"/node_modules/@johnnymorganz/stylua-bin-*/stylua)
+if [ ! -x "$stylua" ] && ! stylua=$(command -v stylua); then
+    not_tested "the format of the Lua. npm has no stylua for this machine, and none is installed."
+    stylua=true
 fi
 
 # Chromium, in which the tests in VS Code see the workbench, with all that it needs and this machine lacks. Without it
@@ -196,8 +210,8 @@ step "the generated TypeScript compiles" \
     node "$node_packages/node_modules/typescript/bin/tsc" --noEmit --strict editors/vscode/src/protocol.ts
 step "a client in $(head -1 "$scratch/nvim-version")" \
     "$nvim" --headless -u NONE -i NONE -n -l tests/foreign/nvim/run.lua
-step "the plugin in $(head -1 "$scratch/nvim-version")" env CI=1 NVIM="$nvim" LUACHECK="$LUACHECK" \
-    STYLUA="$(echo "$node_packages"/node_modules/@johnnymorganz/stylua-bin-*/stylua)" bash editors/nvim/tests/check.sh
+step "the plugin in $(head -1 "$scratch/nvim-version")" env CI=1 NVIM="$nvim" LUACHECK="$LUACHECK" STYLUA="$stylua" \
+    bash editors/nvim/tests/check.sh
 # The extension for VS Code: its packages, types and lints, unit tests, packages, and all of it in a real VS Code.
 extension() {
     (cd editors/vscode && npm_config_loglevel=error "$@")
@@ -220,9 +234,9 @@ if [ "$(uname -s) $(uname -m)" = "Linux x86_64" ] && "$CHROMIUM" --version >/dev
     step "the extension in a real VS Code" extension env VSIX="$scratch/agentls.vsix" \
         VSIX_WITH_PROGRAM="$scratch/agentls-linux-x64.vsix" npm run test:editor
 else
-    echo "NOT TESTED: the extension in VS Code. There is no Chromium that runs here, and none could be had from" \
-        "Debian's packages." >&2
+    not_tested "the extension in VS Code. There is no Chromium that runs here, and none could be had from Debian's packages."
 fi
 step "offline" bash tests/foreign/offline.sh
 
+for words in ${not_tested[@]+"${not_tested[@]}"}; do echo "$words" >&2; done
 echo "all tests passed"

@@ -77,6 +77,19 @@ impl LimitName {
         }
     }
 
+    /// By so much it can be raised at once: as much as the configuration takes.
+    pub fn largest_raise(self) -> u64 {
+        match self {
+            Self::Steps => 100_000,
+            Self::ToolCalls => 1_000_000,
+            Self::TurnCost | Self::SessionCost | Self::DayCost | Self::ProviderDayCost => {
+                self.amount(1_000_000.0)
+            }
+            Self::WallTime => 31_536_000,
+            Self::UnknownPrice => 0,
+        }
+    }
+
     /// What is limited, for people.
     pub fn what(self) -> &'static str {
         match self {
@@ -303,6 +316,10 @@ impl Inquiry {
             (Subject::Limit(_), InquiryReply::Raise(0)) => {
                 Some("raiseBy must be more than nothing".to_owned())
             }
+            (Subject::Limit(limit), InquiryReply::Raise(by)) if *by > limit.limit.largest_raise() => {
+                let most = limit.limit.shown(limit.limit.largest_raise());
+                Some(format!("raiseBy can be {most} at most"))
+            }
             (Subject::Limit(limit), InquiryReply::Accept) if limit.limit != LimitName::UnknownPrice => {
                 Some("say raiseBy, or stop".to_owned())
             }
@@ -374,6 +391,7 @@ mod tests {
             assert_eq!(about(limit).problem(&InquiryReply::Raise(1)).is_some(), unknown);
             assert_eq!(about(limit).problem(&InquiryReply::Accept).is_none(), unknown);
             assert!(about(limit).problem(&InquiryReply::Raise(0)).is_some());
+            assert!(about(limit).problem(&InquiryReply::Raise(u64::MAX)).is_some());
             assert!(about(limit).problem(&InquiryReply::Dismissed).is_some());
         }
     }

@@ -226,9 +226,16 @@ pub(super) fn is_torn(text: &str) -> bool {
 
 impl When {
     /// What a request is known by.
-    pub(super) fn of(request: &Request) -> Self {
+    /// `clean` takes secrets out: of a prompt that holds one, what stands before it is kept.
+    pub(super) fn of(request: &Request, clean: impl Fn(&str) -> Option<String>) -> Self {
         let (prompt, step) = place(request);
-        let known_by: String = prompt.chars().take(KNOWN_BY).collect();
+        let without = clean(&prompt).unwrap_or_else(|| prompt.clone());
+        let same = prompt.chars().zip(without.chars());
+        let known_by: String = same
+            .take_while(|(said, clean)| said == clean)
+            .map(|(said, _)| said)
+            .take(KNOWN_BY)
+            .collect();
         Self {
             prompt: (!known_by.is_empty()).then_some(known_by),
             step: Some(step),

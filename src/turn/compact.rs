@@ -169,8 +169,10 @@ pub(super) enum Summarised {
 
 /// Why there are no notes.
 enum NoNotes {
-    /// The model could not be asked, or wrote none.
+    /// The model could not be asked.
     Failed(AgentError),
+    /// It wrote none.
+    Useless(AgentError),
     /// A limit stands in the way, or the person said stop at one.
     Limited(Box<StepEnd>),
 }
@@ -200,7 +202,7 @@ pub(super) async fn summarise(
         Err(NoNotes::Failed(error)) if trigger == CompactTrigger::Manual => {
             return Ok(Summarised::Failed(error));
         }
-        Err(NoNotes::Failed(error)) => error.to_string(),
+        Err(NoNotes::Failed(error) | NoNotes::Useless(error)) => error.to_string(),
         Err(NoNotes::Limited(end)) => match &end.error {
             // At a limit that holds the smaller request may fit still.
             Some(error) if trigger != CompactTrigger::Manual => error.to_string(),
@@ -286,7 +288,7 @@ async fn notes(
                     compact::digest(&middle.of(items)[..middle.of(items).len() - part.of(items).len()]);
                 return Ok(written(&model, *answered)
                     .map(|text| format!("{unread}\n{text}").trim().to_owned())
-                    .map_err(NoNotes::Failed));
+                    .map_err(NoNotes::Useless));
             }
             Asked::TooLong { error, limit } => {
                 if let Some(limit) = limit {

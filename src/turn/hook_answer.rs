@@ -10,6 +10,9 @@ use super::hooks::Ran;
 use crate::base::text;
 use crate::config::HookMoment;
 
+/// So much of each of a hook's outputs is kept; the rest is read and thrown away.
+pub(super) const MAX_OUTPUT: usize = 256 << 10;
+
 /// What a hook says to the model or to people is cut to this many characters.
 const MAX_WORDS: usize = 8_000;
 
@@ -65,8 +68,10 @@ fn answer(moment: HookMoment, stdout: &str) -> Result<Decision, String> {
     if !stdout.starts_with('{') {
         return Ok(Decision::Pass(None));
     }
-    let answer: Answer =
-        serde_json::from_str(stdout).map_err(|error| format!("its answer cannot be read: {error}"))?;
+    let answer: Answer = serde_json::from_str(stdout).map_err(|error| match stdout.len() >= MAX_OUTPUT {
+        true => format!("its answer is longer than {} KiB", MAX_OUTPUT >> 10),
+        false => format!("its answer cannot be read: {error}"),
+    })?;
     for (there, at, name) in [
         (answer.input.is_some(), HookMoment::PreTool, "input"),
         (answer.prompt.is_some(), HookMoment::Prompt, "prompt"),

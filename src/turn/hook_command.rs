@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt};
 
 use super::TurnContext;
+use super::hook_answer::MAX_OUTPUT;
 use super::hooks::{HookRunner, Ran};
 use super::port::Stopped;
 use crate::config::{HookCommand, HookSettings};
@@ -12,8 +13,6 @@ use crate::workspace::process::{
     Child, Command, Ending, ExitStatus, Output, Process, SpawnError, Stdin, Stream,
 };
 
-/// So much of each of its outputs is kept; the rest is read and thrown away.
-const MAX_OUTPUT: usize = 256 << 10;
 /// How long a killed hook may take to be gone, before which the turn does not end (I8): milliseconds, but on a machine
 /// that is busy.
 const AFTER_KILL: Duration = Duration::from_secs(2);

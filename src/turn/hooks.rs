@@ -115,7 +115,7 @@ pub(super) async fn run(
     let (mut changed, mut by) = (None, Vec::new());
     let due = |hook: &&HookSettings| hook.on == moment && tool.is_none_or(|tool| hook.fits(tool));
     for hook in cx.hooks.hooks.iter().filter(due) {
-        let ran = run_one(cx, hook, told(cx, hook, &about)).await?;
+        let ran = clean(cx, run_one(cx, hook, told(cx, hook, &about)).await?);
         let objection = |words: String| Objection {
             hook: hook.name.clone(),
             words: redact::text(&cx.redactor, words),
@@ -149,6 +149,18 @@ fn told(cx: &TurnContext, hook: &HookSettings, about: &Map<String, Value>) -> Ve
     }
     told.extend(about.clone());
     Value::Object(told).to_string().into_bytes()
+}
+
+/// Without keys in what it says: before that is cut, which could leave a part of one.
+fn clean(cx: &TurnContext, ran: Ran) -> Ran {
+    match ran {
+        Ran::Exited { code, stdout, stderr } => Ran::Exited {
+            code,
+            stdout,
+            stderr: redact::text(&cx.redactor, stderr),
+        },
+        failed @ Ran::Failed(_) => failed,
+    }
 }
 
 /// Runs one in plain sight: a slow one shows.

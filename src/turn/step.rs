@@ -8,7 +8,7 @@ use super::compact::learn_window;
 use super::course::Course;
 use super::failed::Again;
 use super::gate::{Decision, Entry, Way, decide, enter, tell_circuit};
-use super::limits::{admit, book};
+use super::limits::{admit, book, cost};
 use super::port::Stopped;
 use super::tools::take;
 use super::transition::Outcome;
@@ -261,7 +261,7 @@ pub(super) async fn call(
             Attempt::Answered(answered) => {
                 let spent = Spent {
                     usage: answered.usage,
-                    cost: answered.cost,
+                    cost: cost(model, &request, &answered),
                 };
                 charge(cx, model, used, spent, shows).await?;
                 drop(reserved);
@@ -384,7 +384,10 @@ async fn charge(
     };
     used.calls += 1;
     if shows == Shows::Deltas {
-        used.context = spent.usage.context() + spent.usage.output;
+        // Some local servers count nothing: the estimate stays.
+        if spent.usage.context() > 0 {
+            used.context = spent.usage.context() + spent.usage.output;
+        }
         used.window = model.info.window;
     }
     tracing::info!(

@@ -470,6 +470,16 @@ fn the_257th_call_waits_visibly_and_gets_its_place() {
     let last = client.prompt(&session, "one more");
     let wait = client.next(&session, "agent/wait");
     assert!(!wait.text("why").is_empty());
+    // One that gives up its wait takes no place.
+    let gone = client.session();
+    let id = client.prompt(&gone, "never mind");
+    client.next(&gone, "agent/wait");
+    client.cancel(&gone);
+    let ended = json!(client.done(&id));
+    assert_eq!(
+        (&ended["state"], &ended["reason"]),
+        (&json!("cancelled"), &json!("aborted_streaming"))
+    );
     assert_eq!(world.requests(), 256);
     client.cancel(&turns[0].0);
     assert_eq!(json!(client.done(&turns[0].1).state), "cancelled");

@@ -63,6 +63,13 @@ fn talked(world: &World, client: &Client, rounds: usize, params: Value) -> Strin
     session
 }
 
+/// Three more rounds.
+fn talked_on(client: &Client, session: &str) {
+    for round in 0..3 {
+        client.ask(session, long(&format!("more{round}")));
+    }
+}
+
 /// A model's window.
 fn windows(tables: &str, agent: &str) -> Config {
     Config {
@@ -297,6 +304,10 @@ fn what_the_provider_counted_corrects_the_next_turns_estimate() {
     let client = world.start();
     world.mock().respond_with(|seen| asks_for_notes(seen).then(notes));
     let session = talked(&world, &client, 8, json!({"model": "mock/small"}));
+    // A provider that counts nothing leaves the estimate to be shown.
+    let usage = client.all(&session, "agent/usage").pop().unwrap();
+    let used = usage.params["contextUsed"].as_u64().unwrap();
+    assert!((4_500..16_356).contains(&used), "{usage:?}");
     world.mock().push(Reply::text("ok").tokens(17_000, 0));
     client.ask(&session, "count");
     assert!(compactions(&client, &session).is_empty());
@@ -660,6 +671,27 @@ fn by_hand_an_error_is_told_and_changes_nothing() {
     let before = world.requests();
     client.ask(&session, "next");
     assert_eq!(said(&world.seen(before)).len(), 13);
+}
+
+#[test]
+fn by_hand_too_a_digest_stands_in_for_a_summary_that_says_nothing() {
+    let world = World::new();
+    let client = world.start();
+    let session = talked(&world, &client, 6, json!({}));
+    let from = client.reasons(&session).len();
+    for useless in [Reply::text(" "), Reply::text("no").stop("refusal")] {
+        world.mock().push(useless.tokens(0, 0));
+        let ended = client.answer(&compact(&client, &session)).unwrap();
+        assert_eq!(end_of(&ended), "completed / completed / no error");
+        talked_on(&client, &session);
+    }
+    assert_eq!(client.reasons(&session)[from..], ["completed"; 8]);
+    assert_eq!(warnings(&client, &session, "compaction_failed"), 2);
+    let told = compactions(&client, &session);
+    assert!(
+        told.len() == 2 && told.iter().all(|told| told.params["digest"] == true),
+        "{told:?}"
+    );
 }
 
 #[test]

@@ -491,6 +491,10 @@ fn hooks_that_fail_are_one_warning_each_and_change_nothing() {
         ("kill -9 $BASHPID", "killed by signal 9"),
         ("echo '{\"endTurn\": 1}'", "its answer cannot be read"),
         (
+            "echo '{\"reason\": \"'; head -c 3000000 /dev/zero | tr '\\0' x; echo '\"}'",
+            "its answer is longer than 256 KiB",
+        ),
+        (
             "(setsid sleep 60 &) ; sleep 60",
             "timed out after 0.3 s and was killed",
         ),
@@ -520,6 +524,33 @@ fn hooks_that_fail_are_one_warning_each_and_change_nothing() {
             assert_eq!(client.processes(), 1, "{on} {script}");
         }
     }
+}
+
+#[test]
+fn what_a_hook_says_at_great_length_is_cut() {
+    let flood = "head -c 3000000 /dev/zero | tr '\\0' x";
+    let world = world(&hook(
+        "stop",
+        &format!("{flood}; {flood} >&2; test -e ../done || {{ touch ../done; exit 2; }}"),
+    ));
+    let client = world.start();
+    let session = client.session();
+    let ended = json!(client.ask(&session, "work"));
+    assert_eq!(
+        course(&client, &session, &ended),
+        [
+            "stop_hook_blocking",
+            "completed",
+            "completed / completed / no error"
+        ]
+    );
+    let said = world.seen(1).last_text();
+    assert!(
+        (8_000..9_000).contains(&said.len()) && said.contains("xxx"),
+        "{}",
+        said.len()
+    );
+    assert_eq!(warnings(&client, &session), []);
 }
 
 #[test]

@@ -168,6 +168,11 @@ fn an_answer_that_does_not_fit_is_refused() {
             json!({"limitId": limit, "raiseBy": -1}),
             "raiseBy",
         ),
+        (
+            "agent/limitRespond",
+            json!({"limitId": limit, "raiseBy": 1e30}),
+            "answer",
+        ),
         ("agent/limitRespond", json!({"limitId": limit}), "answer"),
         (
             "agent/limitRespond",
@@ -336,6 +341,21 @@ fn a_warning_at_four_fifths_comes_once() {
 }
 
 #[test]
+fn what_a_provider_does_not_count_is_estimated_and_limits_hold() {
+    let world = dear("max_session_cost = 30.0", "");
+    world.mock().default_reply(Reply::text("ok").tokens(0, 0));
+    let client = world.start();
+    let session = dear_session(&client);
+    let mut rounds = 0;
+    while json!(client.ask(&session, "go on"))["reason"] == "completed" {
+        rounds += 1;
+        assert!(rounds < 40, "the limit is never reached");
+    }
+    let cost = &client.all(&session, "agent/usage").pop().unwrap().params["session"]["costUsd"];
+    assert!((20.0..=30.0).contains(&cost.as_f64().unwrap()), "{cost}");
+}
+
+#[test]
 fn a_limit_of_the_session_is_raised_for_the_session() {
     let world = dear("max_session_cost = 9.0", "");
     world.mock().push(costing(read(), 10));
@@ -464,8 +484,8 @@ fn a_crash_at_a_money_limit_asks_again_and_the_raise_counts() {
 fn the_day_is_of_all_sessions_and_calls_at_once_share_what_is_left() {
     let world = dear("max_day_cost = 6.0", "");
     let gate = Gate::new();
-    // One call costs about three dollars in advance, and none when it is done.
-    world.mock().push(Reply::text("one").tokens(0, 0).gate(&gate));
+    // One call costs about three dollars in advance, and next to nothing when it is done.
+    world.mock().push(Reply::text("one").tokens(0, 1).gate(&gate));
     let client = world.start();
     let (one, two) = (dear_session(&client), dear_session(&client));
     let first = client.prompt(&one, "x".repeat(4_000));

@@ -9,12 +9,12 @@ cd "$(dirname "$0")/.."
 tool() {
     command -v "$1" >/dev/null && return
     [ -z "${CI:-}" ] || { echo "FAILED: $1 is not installed" >&2; exit 1; }
-    echo "skipped: $1 is not installed" >&2
+    echo "NOT TESTED: $2. There is no $1." >&2
     return 1
 }
 stylua=${STYLUA:-stylua} luacheck=${LUACHECK:-luacheck} nvim=${NVIM:-nvim}
-if tool "$stylua"; then "$stylua" --check --glob '**/*.lua' --glob '!**/protocol.lua' .; fi
-if tool "$luacheck"; then "$luacheck" --quiet .; fi
+if tool "$stylua" "the format"; then "$stylua" --check --glob '**/*.lua' --glob '!**/protocol.lua' .; fi
+if tool "$luacheck" "the lints"; then "$luacheck" --quiet .; fi
 # A Neovim that asks something where nobody answers leaves with code 0: only the last line counts.
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT

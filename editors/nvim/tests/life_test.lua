@@ -161,6 +161,7 @@ return function(test, drive)
         assert(report:find(words, 1, true), ('"%s" is not in:\n%s'):format(words, report))
       end
       assert(not report:find('ERROR', 1, true), report)
+      assert(report:find('OK provider +tape'), report)
     end
   )
 
@@ -243,18 +244,5 @@ return function(test, drive)
       ]]),
       { { 'cart.py', 'later.txt' }, 0 }
     )
-  end)
-
-  test('the help has a tag for every command and option', function()
-    local help = assert(support.read(support.plugin .. '/doc/agentls.txt'))
-    for name in pairs(require('agentls.commands').table) do
-      assert(help:find('*:' .. name .. '*', 1, true), ':' .. name .. ' has no help')
-    end
-    for name, value in pairs(require('agentls.config').defaults) do
-      assert(help:find('*agentls.' .. name .. '*', 1, true), name .. ' has no help')
-      for inner in pairs(type(value) == 'table' and value or {}) do
-        assert(help:find(inner, 1, true), ('%s.%s has no help'):format(name, inner))
-      end
-    end
   end)
 end

@@ -95,7 +95,7 @@ end
 
 return function(test)
   if vim.fn.executable('tmux') == 0 then
-    io.stdout:write('     there is no tmux: the screen is not tested\n')
+    io.stdout:write('NOT TESTED: the plugin on a real screen. There is no tmux.\n')
     return
   end
   local function show(name, file, body, settings)

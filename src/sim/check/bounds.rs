@@ -49,15 +49,14 @@ impl Turn {
             Go::StopHookBlocking => self.steps += 1,
             Go::TokenBudgetContinuation => {
                 self.steps += 1;
-                self.vain = if self.last_output < VAIN.1 {
-                    self.vain + 1
-                } else {
-                    0
+                self.vain = match self.brought.replace(0) {
+                    Some(brought) if brought < VAIN.1 => self.vain + 1,
+                    Some(_) | None => 0,
                 };
             }
             _ => {}
         }
-        if taken > most || self.vain > VAIN.0 {
+        if taken > most || self.vain >= VAIN.0 {
             return Err(format!(
                 "I13: {} for the {taken}th time, {} in vain",
                 reason.name(),

@@ -167,7 +167,7 @@ impl Checker {
                 let total = seen.fold.usage + *step;
                 let known = seen.turns.entry(of_turn()?.clone()).or_default();
                 known.usage += *step;
-                known.last_output = step.output;
+                known.brought = known.brought.map(|tokens| tokens + step.output);
                 if known.usage != *turn || total != *sum {
                     return Err(format!("usage does not add up: {turn:?} {sum:?}"));
                 }

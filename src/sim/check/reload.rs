@@ -341,7 +341,7 @@ impl Seen {
                 Event::Transition { .. } => known.transitions += 1,
                 Event::Usage { step, .. } => {
                     known.usage += *step;
-                    known.last_output = step.output;
+                    known.brought = known.brought.map(|tokens| tokens + step.output);
                 }
                 Event::Message(message) if message.role == Role::User && !message.hidden => {
                     known.prompts += 1

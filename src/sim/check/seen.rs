@@ -71,9 +71,9 @@ pub(super) struct Turn {
     pub(super) took: BTreeMap<&'static str, u32>,
     /// Steps that led on.
     pub(super) steps: u32,
-    /// Nudges in a row that brought next to nothing, and what the last answer took.
+    /// Nudges in a row, before the last one, that brought next to nothing, and what that one has brought.
     pub(super) vain: u32,
-    pub(super) last_output: u64,
+    pub(super) brought: Option<u64>,
     /// It only makes the history smaller.
     pub(super) upkeep: bool,
     pub(super) usage: Usage,

@@ -36,6 +36,9 @@ end
 ---@param method string
 ---@param answer table
 local function send(session, method, answer)
+  if not sessions.is_ours(session) then
+    return
+  end
   sessions.ask(method, answer, function()
     if not session.state.running and session.state.resumable then
       vim.notify('agentls: the answer is kept; :AgentResume goes on with it', vim.log.levels.INFO)

@@ -33,6 +33,9 @@ local stopping = {} ---@type table<integer, fun()> Clients that were asked to st
 ---A server that crashes more often than this in two minutes is not started again by itself.
 local CRASHES, CRASHES_MS = 3, 120000
 
+---A server that has not answered for so long, in ms, is none.
+M.START_MS = 30000
+
 local NEW_API = vim.fn.has('nvim-0.11') == 1
 
 ---Calls a method of the client: they take it as their first argument since 0.11 only.
@@ -335,6 +338,15 @@ start = function(callback)
   end
   -- It may have come and gone already.
   self.lsp = vim.lsp.get_client_by_id(id)
+  vim.defer_fn(function()
+    if self.state ~= 'starting' or not self.lsp or self.lsp.id ~= id then
+      return
+    end
+    stopping[id] = function() end
+    lsp('stop', true)
+    self.lsp, self.state = nil, 'off'
+    flush(('agentls: `%s` was started and does not answer: is it the server?'):format(table.concat(cmd, ' ')))
+  end, M.START_MS)
 end
 
 ---Notifications of this protocol that servers newer than the generated list send.
@@ -394,6 +406,16 @@ function M.request(method, params, callback)
       callback({ code = 0, message = 'agentls: the server is gone' })
     end
   end)
+end
+
+---Asks and waits, at most `ms`; nil when there is no server or no answer. For completion, which cannot wait otherwise.
+---@param method string
+---@param params table
+---@param ms integer
+---@return any?
+function M.request_sync(method, params, ms)
+  local answer = self.state == 'ready' and lsp('request_sync', method, params, ms, 0) or nil
+  return answer and answer.result
 end
 
 ---@param method string

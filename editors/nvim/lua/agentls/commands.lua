@@ -115,6 +115,7 @@ M.table = {
     run = function()
       local session = sessions.current()
       if not session then
+        vim.notify('agentls: there is no session yet; :Agent starts one', vim.log.levels.INFO)
         return
       end
       local buffer = view.prompt_buffer(session)
@@ -164,6 +165,10 @@ M.table = {
       local session = sessions.current()
       if session then
         sessions.cancel(session)
+      end
+      -- A prompt that is on its way is cancelled too, though nothing is known to run.
+      if not session or not session.readOnly and not session.state.running and #session.unsent == 0 then
+        vim.notify('agentls: nothing runs', vim.log.levels.INFO)
       end
     end,
   },
@@ -223,7 +228,7 @@ M.table = {
     nargs = '*',
     complete = function(lead, line)
       local given = #vim.split(vim.trim(line:sub(1, #line - #lead)), '%s+')
-      return starting_with(lead, given > 1 and { 'low', 'medium', 'high' } or picker.models)
+      return starting_with(lead, given > 1 and { 'low', 'medium', 'high' } or picker.model_names())
     end,
     run = function(command)
       picker.model(command.fargs[1], command.fargs[2])
@@ -243,8 +248,19 @@ M.table = {
   AgentResume = {
     desc = 'Go on with an interrupted or cancelled turn',
     run = function()
-      sessions.ensure(function(session)
-        sessions.resume(session)
+      local session = sessions.current()
+      if not session then
+        vim.notify('agentls: no session is open; :AgentSessions lists them', vim.log.levels.INFO)
+        return
+      end
+      sessions.ensure(function()
+        if not session.readOnly and (session.state.running or not session.state.resumable) then
+          local words = session.state.running and 'a turn runs already'
+            or 'the last turn is over: there is nothing to go on with'
+          vim.notify('agentls: ' .. words, vim.log.levels.INFO)
+        else
+          sessions.resume(session)
+        end
         view.open(session)
       end)
     end,
@@ -276,8 +292,10 @@ M.table = {
       local words = words_of(command)
       sessions.ensure(function(session)
         local params = { sessionId = session.id, instructions = words ~= '' and words or nil }
-        sessions.ask('agent/compact', params)
-        view.open(session)
+        if sessions.is_ours(session) then
+          sessions.ask('agent/compact', params)
+          view.open(session)
+        end
       end)
     end,
   },

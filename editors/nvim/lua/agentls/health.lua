@@ -53,11 +53,11 @@ local function check_server()
 end
 
 local function check_provider()
-  vim.health.start('provider')
   local cmd = require('agentls.client').command()
   if not cmd then
     return
   end
+  vim.health.start('provider')
   local ok, result = pcall(function()
     return vim.system({ cmd[1], 'doctor' }, { text = true, timeout = 20000 }):wait()
   end)
@@ -65,12 +65,17 @@ local function check_provider()
     vim.health.warn('`agentls doctor` could not be run: ' .. tostring(result))
     return
   end
-  local report = result.code == 0 and vim.health.info or vim.health.warn
+  -- What `doctor` marks a line with says how it is meant.
+  local reports =
+    { ['✓'] = vim.health.ok, ['!'] = vim.health.warn, ['✗'] = vim.health.error, ['·'] = vim.health.info }
   for line in vim.gsplit(vim.trim(result.stdout .. result.stderr), '\n') do
     -- Without the colours of a terminal.
     line = line:gsub('\27%[[%d;]*m', '')
-    if line ~= '' then
-      report(line)
+    local mark, words = line:match('^(%S+) (.*)$')
+    if reports[mark] then
+      reports[mark](words)
+    elseif line ~= '' then
+      vim.health.info(line)
     end
   end
 end

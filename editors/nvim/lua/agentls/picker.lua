@@ -50,9 +50,28 @@ function M.mode(mode)
   end)
 end
 
----The models that the server told last, for completion.
+---The models that the server told last.
 ---@type string[]
-M.models = {}
+local models = {}
+
+local function learn(result)
+  models = vim.tbl_map(function(entry)
+    return entry.model
+  end, result.models)
+end
+
+---The names of the models, for completion; none as long as no server runs.
+---@return string[]
+function M.model_names()
+  if #models == 0 then
+    local session = sessions.current()
+    local result = client.request_sync('agent/listModels', { sessionId = session and session.id }, 500)
+    if result then
+      learn(result)
+    end
+  end
+  return models
+end
 
 local function model_words(model)
   local parts = { (model.current and '● ' or '  ') .. model.model }
@@ -73,9 +92,7 @@ function M.model(model, effort)
       return sessions.set_model(session, model, effort)
     end
     sessions.ask('agent/listModels', { sessionId = session.id }, function(result)
-      M.models = vim.tbl_map(function(entry)
-        return entry.model
-      end, result.models)
+      learn(result)
       local ill = {}
       for _, provider in ipairs(result.providers) do
         if provider.health == 'failing' or provider.health == 'notConfigured' then

@@ -252,7 +252,10 @@ client.on_crash = function(why, again)
   announce('AgentServerCrashed', nil, { why = why, again = again })
 end
 
-local function reload(session)
+---Loads what happened in a session that a server before this one had.
+---@param session agentls.Session
+---@param after? fun() Called when it is loaded.
+local function reload(session, after)
   local params = { sessionId = session.id, afterSeq = session.state.seq, readOnly = session.readOnly }
   client.request('agent/loadSession', params, function(err, result)
     if err then
@@ -267,6 +270,9 @@ local function reload(session)
     set(session, states.load(session.state, result))
     return_unsent(session)
     announce('AgentSessionChanged', session)
+    if after then
+      after()
+    end
   end)
 end
 
@@ -330,7 +336,9 @@ function M.ensure(callback)
       return M.complain({ code = 0, message = failed })
     end
     if session.state.offline then
-      reload(session)
+      return reload(session, function()
+        callback(session)
+      end)
     end
     callback(session)
   end)
@@ -342,7 +350,7 @@ end
 ---@param read_only? boolean
 function M.load(id, callback, read_only)
   local known = M.all[id]
-  if known and client.is_ready() and not known.state.offline then
+  if known and client.is_ready() and not known.state.offline and not known.readOnly then
     M.use(known)
     return callback(known)
   end
@@ -428,12 +436,24 @@ local function send(session, prompt, how, tries)
   end)
 end
 
+---Whether a person can act on a session; says so when not.
+---@param session agentls.Session
+---@return boolean
+function M.is_ours(session)
+  if session.readOnly then
+    say(
+      'this session is only looked at: another server had it open; :AgentSessions tries again',
+      vim.log.levels.WARN
+    )
+  end
+  return not session.readOnly
+end
+
 ---Says something to the agent: a new turn, or into the one that runs.
 ---@param session agentls.Session
 ---@param prompt agentls.PromptContent
 function M.prompt(session, prompt)
-  if session.readOnly then
-    say('this session is only looked at: another server has it open', vim.log.levels.WARN)
+  if not M.is_ours(session) then
     return M.watcher.give_back(session, M.words_of(prompt))
   end
   M.use(session)
@@ -442,11 +462,16 @@ end
 
 ---@param session agentls.Session
 function M.cancel(session)
-  client.notify('agent/cancel', { sessionId = session.id })
+  if M.is_ours(session) then
+    client.notify('agent/cancel', { sessionId = session.id })
+  end
 end
 
 ---@param session agentls.Session
 function M.resume(session)
+  if not M.is_ours(session) then
+    return
+  end
   client.request('agent/resumeTurn', { sessionId = session.id }, function(err)
     if err and err.code ~= -32800 then
       M.complain(err)
@@ -457,6 +482,9 @@ end
 ---@param session agentls.Session
 ---@param mode agentls.Mode
 function M.set_mode(session, mode)
+  if not M.is_ours(session) then
+    return
+  end
   client.request('agent/setMode', { sessionId = session.id, mode = mode }, function(err)
     if err then
       M.complain(err)
@@ -468,6 +496,9 @@ end
 ---@param model string
 ---@param effort? agentls.Effort
 function M.set_model(session, model, effort)
+  if not M.is_ours(session) then
+    return
+  end
   local params = { sessionId = session.id, model = model, effort = effort }
   client.request('agent/setModel', params, function(err)
     if err then

@@ -1,6 +1,6 @@
 -- The statusline's words. Cheap: it is asked for at every redraw.
 
-local view = require('agentls.view')
+local status = require('agentls.status')
 
 local M = {}
 
@@ -23,7 +23,7 @@ function M.of(session)
   else
     table.insert(parts, 'idle')
   end
-  local meter = view.meter(state)
+  local meter = status.meter(state)
   if meter ~= '' then
     table.insert(parts, meter)
   end

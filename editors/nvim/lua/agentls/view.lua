@@ -3,8 +3,10 @@
 
 local code = require('agentls.code')
 local config = require('agentls.config')
+local layout = require('agentls.layout')
 local render = require('agentls.render')
 local sessions = require('agentls.sessions')
+local status = require('agentls.status')
 local text = require('agentls.text')
 
 local api = vim.api
@@ -36,8 +38,6 @@ local status_ns = api.nvim_create_namespace('agentls.status')
 ---Empty lines at the end: room, and the line that the status is drawn on.
 local TAIL = 2
 local FRAME_MS = 16
-local SPINNER = { '⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏' }
-local SPIN_MS = 120
 
 ---The longest time that one drawing took, in ms; for tests and `:checkhealth`.
 M.longest_ms = 0
@@ -257,98 +257,10 @@ end
 
 -- The status ------------------------------------------------------------------------------------------------
 
-local function now_ms()
-  local seconds, micros = vim.uv.gettimeofday()
-  return seconds * 1000 + math.floor(micros / 1000)
-end
-
-local MARKS = {
-  retry = '⟳',
-  wait = '⧗',
-  switched = '↷',
-  compacted = '⊟',
-  circuit = '⊘',
-  retracted = '↺',
-  transition = '⟳',
-}
-local NOTICE_GROUPS =
-  { retry = 'AgentlsWarn', circuit = 'AgentlsWarn', switched = 'AgentlsWarn', retracted = 'AgentlsWarn' }
-local DOING =
-  { thinking = 'thinking', answering = 'answering', calling = 'writing a tool call', tool = 'running a tool' }
-
----The lines that pass: each a list of chunks. The last stands on the buffer's last line.
----@param state agentls.State
----@param width integer
----@return [string, string][][] lines
----@return boolean moving Whether they change by themselves.
-local function status_lines(state, width)
-  local lines, moving, now = {}, false, now_ms()
-  -- Virtual lines do not wrap.
-  local function add_words(mark, words, group)
-    for i, line in ipairs(text.wrapped(words, math.max(20, width - 2))) do
-      table.insert(lines, { { (i == 1 and mark or '  ') .. line, group } })
-    end
-  end
-  for _, notice in ipairs(state.notices) do
-    local left = notice.till and notice.till - now
-    if not (notice.kind == 'circuit' and left and left <= 0) then
-      local group = NOTICE_GROUPS[notice.kind] or 'AgentlsDim'
-      local words = notice.text
-      if left and left > 0 then
-        moving = true
-        words = words
-          .. (notice.kind == 'retry' and ' in ' or ' · ')
-          .. text.seconds(math.max(100, math.floor(left / 100) * 100))
-      end
-      add_words((MARKS[notice.kind] or '·') .. ' ', words, group)
-    end
-  end
-  local keys = config.current.keys
-  if state.offline then
-    add_words('■ ', state.offline, 'AgentlsError')
-  elseif #state.approvals + #state.asked > 0 then
-    local count = #state.approvals + #state.asked
-    local words = count == 1 and 'a question waits for your answer'
-      or ('%d questions wait for your answers'):format(count)
-    if not state.running then
-      words = words .. ' · :AgentResume goes on'
-    end
-    table.insert(lines, { { '? ' .. words, 'AgentlsAsk' } })
-  elseif state.running then
-    moving = true
-    local frame = SPINNER[math.floor(now / SPIN_MS) % #SPINNER + 1]
-    local line = {
-      {
-        frame
-          .. ' '
-          .. (state.compacting and 'summarising the history' or DOING[state.activity] or 'working'),
-        'AgentlsBusy',
-      },
-    }
-    local since = state.startedAt and now - state.startedAt or 0
-    if since >= 1000 then
-      table.insert(
-        line,
-        { ' · ' .. text.seconds(math.floor(since / 1000) * 1000):gsub('%.0', ''), 'AgentlsDim' }
-      )
-    end
-    local stop = keys and keys.cancel or ':AgentCancel'
-    table.insert(line, { (' · %s stops'):format(stop), 'AgentlsDim' })
-    table.insert(lines, line)
-  elseif #state.items == 0 then
-    local words = keys
-        and keys.prompt
-        and ('%s writes a prompt · %s shows the keys'):format(keys.prompt, keys.help or ':h agentls')
-      or ':AgentPrompt asks something'
-    table.insert(lines, { { words, 'AgentlsDim' } })
-  end
-  return lines, moving
-end
-
 ---@param view agentls.View
 ---@return boolean moving
 local function draw_status(view)
-  local lines, moving = status_lines(view.session.state, view.width or 80)
+  local lines, moving = status.lines(view.session.state, view.width or 80)
   local last = api.nvim_buf_line_count(view.buffer) - 1
   local main = table.remove(lines)
   local key = vim.inspect({ lines, main, last })
@@ -375,7 +287,7 @@ end
 ---@return boolean moving
 local function draw(view)
   local buffer = view.buffer
-  if not api.nvim_buf_is_valid(buffer) then
+  if not api.nvim_buf_is_loaded(buffer) then
     views[view.session.id] = nil
     return false
   end
@@ -414,7 +326,7 @@ local function frame()
   frame_timer = nil
   local moving, drawn = false, false
   for _, view in pairs(views) do
-    if view.dirty and (not api.nvim_buf_is_valid(view.buffer) or #windows_of(view.buffer) > 0) then
+    if view.dirty and (not api.nvim_buf_is_loaded(view.buffer) or #windows_of(view.buffer) > 0) then
       moving = draw(view) or moving
       drawn = true
     end
@@ -443,14 +355,14 @@ spin = function()
     spin_timer = nil
     local moving = false
     for _, view in pairs(views) do
-      if api.nvim_buf_is_valid(view.buffer) and #windows_of(view.buffer) > 0 then
+      if api.nvim_buf_is_loaded(view.buffer) and #windows_of(view.buffer) > 0 then
         moving = draw_status(view) or moving
       end
     end
     if moving then
       spin()
     end
-  end, SPIN_MS)
+  end, status.SPIN_MS)
 end
 
 ---Draws what waits to be drawn, now.
@@ -522,29 +434,6 @@ local function escaped(words)
   return (words:gsub('%%', '%%%%'))
 end
 
----The model as people know it, without its provider and date.
-local function model_name(model)
-  return (model:gsub('^.*/', ''):gsub('%-%d%d%d%d%d%d%d%d$', ''))
-end
-
----What is known of money and context, in a few words.
----@param state agentls.State
----@return string
-function M.meter(state)
-  local parts = {}
-  if state.contextUsed and (state.contextWindow or 0) > 0 then
-    local percent = state.contextUsed * 100 / state.contextWindow
-    table.insert(
-      parts,
-      ('ctx %s%%'):format(percent > 0 and percent < 1 and '<1' or tostring(math.floor(percent + 0.5)))
-    )
-  end
-  if state.costUsd then
-    table.insert(parts, text.dollars(state.costUsd))
-  end
-  return table.concat(parts, ' · ')
-end
-
 ---@return string
 function M.winbar()
   local view = view_of(api.nvim_win_get_buf(vim.g.statusline_winid or 0))
@@ -557,7 +446,7 @@ function M.winbar()
     table.insert(right, 'read only')
   end
   if state.model then
-    table.insert(right, (state.switchedFrom and '↷ ' or '') .. model_name(state.model))
+    table.insert(right, (state.switchedFrom and '↷ ' or '') .. status.model_name(state.model))
   end
   if state.effort then
     table.insert(right, state.effort)
@@ -565,7 +454,7 @@ function M.winbar()
   if state.mode then
     table.insert(right, state.mode)
   end
-  local meter = M.meter(state)
+  local meter = status.meter(state)
   if meter ~= '' then
     table.insert(right, meter)
   end
@@ -595,37 +484,6 @@ end
 
 -- Buffers and windows ---------------------------------------------------------------------------------------
 
-local WINDOW_OPTIONS = {
-  foldmethod = 'expr',
-  foldexpr = "v:lua.require'agentls.view'.foldexpr(v:lnum)",
-  foldtext = '',
-  foldlevel = 0,
-  foldminlines = 0,
-  foldenable = true,
-  fillchars = 'fold: ,eob: ',
-  wrap = true,
-  linebreak = true,
-  breakindent = true,
-  -- Under the words of a list's line, not under its mark.
-  breakindentopt = 'list:-1',
-  number = false,
-  relativenumber = false,
-  signcolumn = 'no',
-  foldcolumn = '0',
-  statuscolumn = '',
-  list = false,
-  spell = false,
-  conceallevel = 2,
-  concealcursor = 'nc',
-  winfixwidth = true,
-}
-
-local function set_window(window, extra)
-  for name, value in pairs(vim.tbl_extend('force', WINDOW_OPTIONS, extra)) do
-    api.nvim_set_option_value(name, value, { win = window, scope = 'local' })
-  end
-end
-
 ---Highlights Markdown by queries of our own, which are in `queries/`.
 local function markdown(buffer)
   local parser = api.nvim_get_runtime_file('parser/markdown.*', false)[1]
@@ -637,7 +495,18 @@ local function markdown(buffer)
   end
 end
 
+---Whether a buffer is as we made it. `:bdelete` and `:bunload` leave one without its lines and options.
+---@param buffer? integer
+local function is_whole(buffer)
+  return buffer ~= nil and api.nvim_buf_is_loaded(buffer) and vim.b[buffer].agentls_session ~= nil
+end
+
 local function scratch(name, filetype, id)
+  -- What a person's `:bdelete` left would keep the name.
+  local left = vim.fn.bufnr('^' .. name .. '$')
+  if left ~= -1 then
+    api.nvim_buf_delete(left, { force = true })
+  end
   local buffer = api.nvim_create_buf(false, true)
   api.nvim_buf_set_name(buffer, name)
   vim.b[buffer].agentls_session = id
@@ -653,7 +522,7 @@ end
 ---@return agentls.View
 local function view_for(session)
   local view = views[session.id]
-  if view and api.nvim_buf_is_valid(view.buffer) then
+  if view and is_whole(view.buffer) then
     view.session = session
     return view
   end
@@ -672,7 +541,7 @@ local function view_for(session)
     buffer = buffer,
     callback = function()
       for _, window in ipairs(windows_of(buffer)) do
-        set_window(window, { winbar = "%{%v:lua.require'agentls.view'.winbar()%}", statusline = ' agent' })
+        layout.dress(window, { winbar = "%{%v:lua.require'agentls.view'.winbar()%}", statusline = ' agent' })
       end
       M.changed(session)
     end,
@@ -690,7 +559,7 @@ local function view_for(session)
       sessions.use(session)
     end,
   })
-  api.nvim_create_autocmd('BufWipeout', {
+  api.nvim_create_autocmd({ 'BufUnload', 'BufWipeout' }, {
     group = group,
     buffer = buffer,
     callback = function()
@@ -711,7 +580,7 @@ end
 ---@return integer
 function M.prompt_buffer(session)
   local buffer = prompts[session.id]
-  if buffer and api.nvim_buf_is_valid(buffer) then
+  if buffer and is_whole(buffer) then
     return buffer
   end
   highlights()
@@ -721,7 +590,7 @@ function M.prompt_buffer(session)
     buffer = buffer,
     callback = function()
       for _, window in ipairs(windows_of(buffer)) do
-        set_window(window, {
+        layout.dress(window, {
           winbar = "%{%v:lua.require'agentls.view'.prompt_bar()%}",
           statusline = ' prompt',
           foldmethod = 'manual',
@@ -751,29 +620,6 @@ function M.windows()
   return chat, prompt
 end
 
-local SPLITS = {
-  right = 'botright vsplit',
-  left = 'topleft vsplit',
-  bottom = 'botright split',
-  top = 'topleft split',
-  tab = 'tab split',
-  current = '',
-}
-
-local function open_window()
-  local window = config.current.window
-  if SPLITS[window.position] ~= '' then
-    vim.cmd(SPLITS[window.position])
-  end
-  local size = window.size
-  if window.position == 'right' or window.position == 'left' then
-    api.nvim_win_set_width(0, math.max(20, math.floor(size < 1 and vim.o.columns * size or size)))
-  elseif window.position == 'bottom' or window.position == 'top' then
-    api.nvim_win_set_height(0, math.max(5, math.floor(size < 1 and vim.o.lines * size or size)))
-  end
-  return api.nvim_get_current_win()
-end
-
 ---Shows a session's chat in this tab page.
 ---@param session agentls.Session
 ---@param how? { focus?: 'chat'|'prompt' } Where the cursor goes; absent: it stays.
@@ -783,7 +629,7 @@ function M.open(session, how)
   sessions.use(session)
   local chat, prompt = M.windows()
   if not chat then
-    chat = open_window()
+    chat = layout.open()
   end
   if api.nvim_win_get_buf(chat) ~= view.buffer then
     api.nvim_win_set_buf(chat, view.buffer)

@@ -1,0 +1,125 @@
+-- What a chat tells beside its text, in words: what passes, what goes on, what it costs. Touches no buffer.
+
+local config = require('agentls.config')
+local text = require('agentls.text')
+
+local M = {}
+
+local SPINNER = { '⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏' }
+---How often what moves by itself is drawn, in ms.
+M.SPIN_MS = 120
+
+local function now_ms()
+  local seconds, micros = vim.uv.gettimeofday()
+  return seconds * 1000 + math.floor(micros / 1000)
+end
+
+local MARKS = {
+  retry = '⟳',
+  wait = '⧗',
+  switched = '↷',
+  compacted = '⊟',
+  circuit = '⊘',
+  retracted = '↺',
+  transition = '⟳',
+}
+local NOTICE_GROUPS =
+  { retry = 'AgentlsWarn', circuit = 'AgentlsWarn', switched = 'AgentlsWarn', retracted = 'AgentlsWarn' }
+local DOING =
+  { thinking = 'thinking', answering = 'answering', calling = 'writing a tool call', tool = 'running a tool' }
+
+---The lines that pass: each a list of chunks. The last stands on the buffer's last line.
+---@param state agentls.State
+---@param width integer
+---@return [string, string][][] lines
+---@return boolean moving Whether they change by themselves.
+function M.lines(state, width)
+  local lines, moving, now = {}, false, now_ms()
+  -- Virtual lines do not wrap.
+  local function add_words(mark, words, group)
+    for i, line in ipairs(text.wrapped(words, math.max(20, width - 2))) do
+      table.insert(lines, { { (i == 1 and mark or '  ') .. line, group } })
+    end
+  end
+  for _, notice in ipairs(state.notices) do
+    local left = notice.till and notice.till - now
+    if not (notice.kind == 'circuit' and left and left <= 0) then
+      local group = NOTICE_GROUPS[notice.kind] or 'AgentlsDim'
+      local words = notice.text
+      if left and left > 0 then
+        moving = true
+        words = words
+          .. (notice.kind == 'retry' and ' in ' or ' · ')
+          .. text.seconds(math.max(100, math.floor(left / 100) * 100))
+      end
+      add_words((MARKS[notice.kind] or '·') .. ' ', words, group)
+    end
+  end
+  local keys = config.current.keys
+  if state.offline then
+    add_words('■ ', state.offline, 'AgentlsError')
+  elseif #state.approvals + #state.asked > 0 then
+    local count = #state.approvals + #state.asked
+    local words = count == 1 and 'a question waits for your answer'
+      or ('%d questions wait for your answers'):format(count)
+    if not state.running then
+      words = words .. ' · :AgentResume goes on'
+    end
+    table.insert(lines, { { '? ' .. words, 'AgentlsAsk' } })
+  elseif state.running then
+    moving = true
+    local frame = SPINNER[math.floor(now / M.SPIN_MS) % #SPINNER + 1]
+    local line = {
+      {
+        frame
+          .. ' '
+          .. (state.compacting and 'summarising the history' or DOING[state.activity] or 'working'),
+        'AgentlsBusy',
+      },
+    }
+    local since = state.startedAt and now - state.startedAt or 0
+    if since >= 1000 then
+      table.insert(
+        line,
+        { ' · ' .. text.seconds(math.floor(since / 1000) * 1000):gsub('%.0', ''), 'AgentlsDim' }
+      )
+    end
+    local stop = keys and keys.cancel or ':AgentCancel'
+    table.insert(line, { (' · %s stops'):format(stop), 'AgentlsDim' })
+    table.insert(lines, line)
+  elseif #state.items == 0 then
+    local words = keys
+        and keys.prompt
+        and ('%s writes a prompt · %s shows the keys'):format(keys.prompt, keys.help or ':h agentls')
+      or ':AgentPrompt asks something'
+    table.insert(lines, { { words, 'AgentlsDim' } })
+  end
+  return lines, moving
+end
+
+---The model as people know it, without its provider and date.
+---@param model string
+---@return string
+function M.model_name(model)
+  return (model:gsub('^.*/', ''):gsub('%-%d%d%d%d%d%d%d%d$', ''))
+end
+
+---What is known of money and context, in a few words.
+---@param state agentls.State
+---@return string
+function M.meter(state)
+  local parts = {}
+  if state.contextUsed and (state.contextWindow or 0) > 0 then
+    local percent = state.contextUsed * 100 / state.contextWindow
+    table.insert(
+      parts,
+      ('ctx %s%%'):format(percent > 0 and percent < 1 and '<1' or tostring(math.floor(percent + 0.5)))
+    )
+  end
+  if state.costUsd then
+    table.insert(parts, text.dollars(state.costUsd))
+  end
+  return table.concat(parts, ' · ')
+end
+
+return M

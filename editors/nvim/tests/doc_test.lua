@@ -1,0 +1,131 @@
+-- The help says what the code does: commands, options with their defaults, keys, autocommands, highlights, links.
+
+local support = require('tests.support')
+local eq = support.eq
+
+local help = assert(support.read(support.plugin .. '/doc/agentls.txt'))
+
+---The part of the help that a section's tag begins.
+local function section(tag)
+  local from = assert(help:find('%*' .. vim.pesc(tag) .. '%*'), tag)
+  return help:sub(from, (help:find('\n====', from, true)))
+end
+
+---What `pattern` catches in all Lua files but the generated one, in order.
+local function in_code(pattern)
+  local found = {}
+  for name in vim.fs.dir(support.plugin .. '/lua/agentls') do
+    if name ~= 'protocol.lua' then
+      for caught in assert(support.read(support.plugin .. '/lua/agentls/' .. name)):gmatch(pattern) do
+        found[caught] = true
+      end
+    end
+  end
+  found = vim.tbl_keys(found)
+  table.sort(found)
+  return found
+end
+
+local function caught(words, pattern)
+  local found = {}
+  for word in words:gmatch(pattern) do
+    found[word] = true
+  end
+  found = vim.tbl_keys(found)
+  table.sort(found)
+  return found
+end
+
+return function(test)
+  test('help: its tags are made, and its links lead somewhere', function()
+    local folder = support.home .. '/doc'
+    support.write(folder .. '/agentls.txt', help)
+    vim.cmd.helptags(folder)
+    local tags = {}
+    for line in io.lines(folder .. '/tags') do
+      tags[line:match('^[^\t]+')] = true
+    end
+    assert(tags[':Agent'] and tags['agentls.setup()'])
+    for line in io.lines(vim.env.VIMRUNTIME .. '/doc/tags') do
+      tags[line:match('^[^\t]+')] = true
+    end
+    for link in help:gsub('%b[]', ''):gmatch('|([^|%s]+)|') do
+      assert(tags[link], ('|%s| leads nowhere'):format(link))
+    end
+  end)
+
+  test('help: every command, and none that there is not', function()
+    local commands = vim.tbl_keys(require('agentls.commands').table)
+    table.sort(commands)
+    eq(caught(section('agentls-commands'), '%*:(%w+)%*'), commands)
+    for name, command in pairs(require('agentls.commands').table) do
+      local head = assert(help:match('\n(:[^\n]*' .. name .. '[^%w\n][^\n]*)%*:' .. name .. '%*'), name)
+      eq(head:find('!', 1, true) ~= nil, command.bang == true, name .. ' with !')
+      eq(head:find('[range]', 1, true) ~= nil, command.range == true, name .. ' with a range')
+      eq(head:find('{', 1, true) ~= nil or head:find('|', 1, true) ~= nil, command.nargs ~= nil, name)
+    end
+  end)
+
+  test('help: every option with its default, and none that there is not', function()
+    local defaults, options = require('agentls.config').defaults, {}
+    -- Those without a default stand in the types only.
+    local types = assert(support.read(support.plugin .. '/lua/agentls/config.lua'))
+    local whole = assert(types:match('class %(exact%) agentls%.Config\n(.-)\n\n'))
+    for field in whole:gmatch('@field ([%w_]+)') do
+      table.insert(options, field)
+    end
+    table.sort(options)
+    local words = section('agentls-options')
+    local told = vim.tbl_filter(function(name)
+      return name ~= 'setup()'
+    end, caught(words, '%*agentls%.([%w_()]+)%*'))
+    eq(told, options)
+    local function of(name)
+      local from = assert(words:find(('*agentls.%s*'):format(name), 1, true))
+      return words:sub(from, (words:find('\n[%w_]+ +%*', from)))
+    end
+    for name, value in pairs(defaults) do
+      if type(value) ~= 'table' then
+        assert(of(name):find(('(%s)'):format(tostring(value)), 1, true), name .. ': another default')
+      elseif name ~= 'keys' then
+        for inner, inner_value in pairs(value) do
+          assert(of(name):find(('`%s`'):format(inner), 1, true), name .. '.' .. inner)
+          assert(of(name):find(('(%s)'):format(tostring(inner_value)), 1, true), inner .. ': another default')
+        end
+      end
+    end
+  end)
+
+  test('help: every key', function()
+    local words, keys = section('agentls-keys'), require('agentls.config').defaults.keys
+    assert(type(keys) == 'table')
+    local told = {}
+    for line in words:gmatch('\n  (%S[^\n]+)') do
+      local name = line:match('%s([%l_]+)$')
+      if name and keys[name] then
+        told[name] = line:match('^%S+')
+      end
+    end
+    told.next, told.previous = words:match('\n  (%S+) (%S+) +the next, the previous prompt')
+    eq(told, keys)
+  end)
+
+  test('help: every autocommand and highlight', function()
+    local autocommands = caught(section('agentls-autocommands'), '\n  (Agent%u%w+)')
+    local announced = in_code("announce%('(%w+)'")
+    vim.list_extend(announced, in_code("asks%('(%w+)'"))
+    vim.list_extend(announced, in_code("pattern = '(Agent%w+)'"))
+    table.sort(announced)
+    eq(autocommands, announced)
+    local told, there = {}, {}
+    for group, link in section('agentls-highlights'):gmatch('\n  (Agentls%w+)[^\n]- (%w+)%f[\n]') do
+      told[group] = link ~= 'none' and link or nil
+    end
+    for group, link in
+      assert(support.read(support.plugin .. '/lua/agentls/view.lua')):gmatch("\n  (Agentls%w+) = '(%w+)'")
+    do
+      there[group] = link
+    end
+    eq(told, there)
+  end)
+end

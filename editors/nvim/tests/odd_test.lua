@@ -1,0 +1,311 @@
+-- What people do to an editor besides using it as it was meant: buffers deleted under a running turn, files changed
+-- from outside, two editors on one session, a server that only crashes, commands where they mean nothing.
+
+local support = require('tests.support')
+local eq, wait = support.eq, support.wait
+
+local FULL = ('{ cmd = { %q }, settings = { agent = { default = { mode = "full" } } } }'):format(
+  support.server
+)
+local FIXED = (support.CART:gsub('result %- discount', 'result * (1 - discount / 100)'))
+
+local function text(nvim, name)
+  return table.concat(nvim.lua('return vim.fn.getbufline(..., 1, "$")', name), '\n') .. '\n'
+end
+
+local function windows(nvim)
+  return #nvim.lua('return vim.api.nvim_tabpage_list_wins(0)')
+end
+
+---What came of the last tool call, for the model.
+local function output(state)
+  local last
+  for _, item in ipairs(state.items) do
+    last = item.kind == 'tool' and item or last
+  end
+  return assert(last, 'no tool was called').output or '', last.status
+end
+
+---Goes into a window of the chat.
+local function enter(nvim, which)
+  nvim.lua(
+    [[
+    local chat, prompt = require('agentls.view').windows()
+    vim.api.nvim_set_current_win(... == 'chat' and chat or prompt)
+  ]],
+    which
+  )
+end
+
+return function(_, drive)
+  for _, how in ipairs({ 'bdelete!', 'bwipeout!', 'bunload!' }) do
+    drive(('the chat survives a :%s in the midst of a turn'):format(how), nil, function(nvim)
+      nvim.cmd('AgentPrompt slow')
+      nvim.see('It has')
+      enter(nvim, 'chat')
+      nvim.cmd(how)
+      enter(nvim, 'prompt')
+      nvim.cmd(how)
+      nvim.ended()
+      nvim.cmd('Agent')
+      nvim.see('> slow')
+      nvim.see('27 |')
+      enter(nvim, 'prompt')
+      nvim.keys('istream it<C-s>')
+      nvim.ended(2)
+      nvim.see('> stream it')
+      eq(nvim.notices(), {})
+    end)
+  end
+
+  drive('windows are closed, tabs come and go, the chat alone is left', nil, function(nvim)
+    nvim.cmd('AgentPrompt stream')
+    nvim.ended()
+    nvim.cmd('tabnew')
+    nvim.cmd('Agent')
+    eq(windows(nvim), 3)
+    nvim.cmd('AgentPrompt stream more')
+    nvim.ended(2)
+    nvim.cmd('tabclose')
+    eq(windows(nvim), 3)
+    enter(nvim, 'chat')
+    nvim.cmd('only')
+    nvim.keys('q')
+    wait('an empty window', function()
+      return nvim.lua('return vim.bo.filetype') == ''
+    end)
+    eq(
+      nvim.lua('return { vim.wo.winbar, vim.wo.foldmethod, vim.wo.conceallevel, vim.wo.statusline }'),
+      { '', 'manual', 0, '' }
+    )
+    nvim.cmd('Agent')
+    nvim.see('> stream more')
+    -- A file that is opened in the chat's window does not look like a chat.
+    enter(nvim, 'chat')
+    nvim.cmd('edit cart.py')
+    eq(nvim.lua('return { vim.wo.winbar, vim.wo.foldmethod, vim.wo.conceallevel }'), { '', 'manual', 0 })
+  end)
+
+  drive('commands that mean nothing now say so, and start nothing', nil, function(nvim)
+    for command, words in pairs({
+      AgentCancel = 'nothing runs',
+      AgentApprove = 'nothing waits for an approval',
+      ['AgentDeny no'] = 'nothing waits for an approval',
+      AgentAnswer = 'nothing waits for an answer',
+      AgentDiff = 'there is no diff to show',
+      AgentSend = 'there is no session yet',
+      AgentResume = 'no session is open',
+      ['AgentApprove once more'] = 'takes once, session or always',
+      ['AgentApprove ever'] = 'takes once, session or always',
+      ['AgentMode everything'] = 'there is no mode `everything`',
+    }) do
+      nvim.lua('notices = {}')
+      nvim.cmd(command)
+      nvim.noticed(words)
+      eq(#nvim.notices(), 1, command)
+    end
+    eq(windows(nvim), 1)
+    eq(#support.marked(nvim.mark), 1)
+    for _, command in ipairs({ 'Agent now', 'AgentCancel now', 'AgentLog now' }) do
+      eq(pcall(nvim.cmd, command), false, command)
+    end
+    nvim.cmd('AgentPrompt stream')
+    nvim.ended()
+    nvim.cmd('AgentResume')
+    nvim.noticed('the last turn is over: there is nothing to go on with')
+    nvim.cmd('AgentCancel')
+    nvim.noticed('nothing runs')
+    nvim.cmd('AgentModel tape/tape hardest')
+    nvim.noticed('hardest')
+  end)
+
+  drive('the arguments of commands are completed', nil, function(nvim)
+    local function completed(line)
+      return nvim.lua('return vim.fn.getcompletion(..., "cmdline")', line)
+    end
+    eq(completed('AgentMode '), { 'plan', 'ask', 'autoEdit', 'full' })
+    eq(completed('AgentMode a'), { 'ask', 'autoEdit' })
+    eq(completed('AgentApprove s'), { 'session' })
+    eq(completed('AgentModel '), {}, 'no server runs')
+    nvim.cmd('AgentPrompt stream')
+    nvim.ended()
+    assert(vim.list_contains(completed('AgentModel '), 'tape/tape'), vim.inspect(completed('AgentModel ')))
+    eq(completed('AgentModel tape/tape h'), { 'high' })
+  end)
+
+  drive('an edit meets a buffer that was read again', { setup = FULL }, function(nvim)
+    nvim.cmd('edit cart.py')
+    nvim.cmd('AgentPrompt read it')
+    nvim.ended()
+    nvim.lua('vim.api.nvim_set_current_win(vim.fn.bufwinid("cart.py"))')
+    nvim.keys('Go# mine<Esc>')
+    wait('the typing', function()
+      return text(nvim, 'cart.py') == support.CART .. '# mine\n'
+    end)
+    nvim.cmd('edit!')
+    eq(text(nvim, 'cart.py'), support.CART)
+    nvim.cmd('AgentPrompt change twice')
+    nvim.ended(2)
+    local both = FIXED:gsub('def total', 'def sum_of')
+    eq({ text(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') }, { both, both })
+  end)
+
+  drive(
+    'a buffer that is not modifiable is left alone, and the agent is told',
+    { setup = FULL },
+    function(nvim)
+      nvim.cmd('edit cart.py')
+      nvim.cmd('setlocal nomodifiable')
+      nvim.cmd('AgentPrompt fix it')
+      local told, status = output(nvim.ended())
+      eq(status, 'failed')
+      assert(told:find('cart.py is not modifiable in the editor', 1, true), told)
+      eq(
+        { text(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') },
+        { support.CART, support.CART }
+      )
+    end
+  )
+
+  drive('a read-only buffer is changed, not saved, and the agent is told', { setup = FULL }, function(nvim)
+    nvim.cmd('edit cart.py')
+    nvim.cmd('setlocal readonly')
+    nvim.cmd('AgentPrompt fix it')
+    local told = output(nvim.ended())
+    assert(told:find('read-only', 1, true), told)
+    eq({ text(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') }, { FIXED, support.CART })
+  end)
+
+  for _, unsaved in ipairs({ false, true }) do
+    local which = unsaved and 'what is unsaved here stays, and is not saved over it' or 'it is taken in'
+    drive('a file was changed from outside: ' .. which, { setup = FULL }, function(nvim)
+      nvim.cmd('edit cart.py')
+      if unsaved then
+        nvim.keys('Go# mine<Esc>')
+        wait('the typing', function()
+          return text(nvim, 'cart.py') == support.CART .. '# mine\n'
+        end)
+      end
+      nvim.cmd('AgentPrompt stream')
+      nvim.ended()
+      support.write(nvim.workspace .. '/cart.py', support.CART .. '# outside\n')
+      nvim.cmd('AgentPrompt fix it')
+      local told = output(nvim.ended(2))
+      local disk = support.read(nvim.workspace .. '/cart.py')
+      if unsaved then
+        eq({ text(nvim, 'cart.py'), disk }, { FIXED .. '# mine\n', support.CART .. '# outside\n' })
+        assert(told:find('the file on disk does not have this edit yet', 1, true), told)
+      else
+        eq({ text(nvim, 'cart.py'), disk }, { FIXED .. '# outside\n', FIXED .. '# outside\n' })
+      end
+      eq(nvim.notices(), {})
+    end)
+  end
+
+  local crashing = support.home .. '/crashing'
+  support.write(
+    crashing,
+    [[#!/usr/bin/env python3
+import json, sys
+while True:
+    length = 0
+    while (line := sys.stdin.readline().strip()):
+        length = int(line.split(':')[1])
+    if not length: break
+    request = json.loads(sys.stdin.read(length))
+    if request.get('method') == 'initialized': sys.exit(3)
+    if 'id' in request:
+        agent = {'protocolVersion': {'major': 1, 'minor': 0}, 'methods': [], 'notifications': [], 'features': []}
+        result = {'capabilities': {'experimental': {'agent': agent}}}
+        body = json.dumps({'jsonrpc': '2.0', 'id': request['id'], 'result': result})
+        sys.stdout.write('Content-Length: %d\r\n\r\n%s' % (len(body), body)); sys.stdout.flush()
+]]
+  )
+  vim.uv.fs_chmod(crashing, 493)
+  drive(
+    'a server that crashes again and again is left alone in the end',
+    { setup = ('{ cmd = { %q } }'):format(crashing) },
+    function(nvim)
+      nvim.cmd('AgentPrompt hello')
+      nvim.noticed('4 times in a short while; it is not started again')
+      local again = 0
+      for _, notice in ipairs(nvim.notices()) do
+        again = again + (notice.words:find('it is started again.', 1, true) and 1 or 0)
+      end
+      eq(again, 3)
+      vim.wait(500)
+      eq(#support.marked(nvim.mark), 1)
+      -- A command is a new try, and that is one.
+      nvim.lua('notices = {}')
+      nvim.cmd('AgentPrompt hello')
+      nvim.noticed('it is not started again')
+      eq(#support.marked(nvim.mark), 1)
+    end
+  )
+
+  drive(
+    'what starts and does not answer is no server',
+    { setup = "{ cmd = { 'sleep', '1000' } }" },
+    function(nvim)
+      nvim.lua("require('agentls.client').START_MS = 300")
+      nvim.cmd('AgentPrompt hello')
+      nvim.noticed('`sleep 1000` was started and does not answer')
+      eq(#nvim.notices(), 1)
+      wait('its end', function()
+        return #support.marked(nvim.mark) == 1
+      end)
+    end
+  )
+
+  drive('a session that another Neovim has is said to be so, and can be looked at', nil, function(nvim)
+    nvim.cmd('AgentPrompt stream this')
+    nvim.ended()
+    local other = support.neovim({ workspace = nvim.workspace, data = nvim.data })
+    other.lua([[
+      asked = {}
+      vim.ui.select = function(items, options, choose)
+        table.insert(asked, options.prompt)
+        for i, item in ipairs(items) do
+          local words = options.format_item and options.format_item(item) or item
+          if words:find('stream this', 1, true) or words:find('Look at it only', 1, true) then
+            return choose(item, i)
+          end
+        end
+      end
+    ]])
+    other.cmd('AgentSessions')
+    other.see('Grüße: one two three')
+    local asked = other.lua('return asked')
+    assert(asked[2]:find('The session is open in another server', 1, true), vim.inspect(asked))
+    local bar = other.lua([[
+      local chat = require('agentls.view').windows()
+      return vim.api.nvim_eval_statusline(vim.wo[chat].winbar, { winid = chat, use_winbar = true }).str
+    ]])
+    assert(bar:find('read only', 1, true), bar)
+    other.cmd('AgentPrompt and mine')
+    other.noticed('this session is only looked at: another server had it open')
+    for _, command in ipairs({
+      'AgentMode full',
+      'AgentModel tape/tape',
+      'AgentResume',
+      'AgentCancel',
+      'AgentCompact',
+    }) do
+      other.lua('notices = {}')
+      other.cmd(command)
+      other.noticed('only looked at')
+    end
+    -- The one that has it goes on as if nothing were.
+    nvim.cmd('AgentPrompt stream more')
+    nvim.ended(2)
+    nvim.quit()
+    -- Once it is free it can be had.
+    other.lua('asked = {}')
+    other.cmd('AgentSessions')
+    other.see('> stream more')
+    eq(other.lua('return #asked'), 1)
+    other.cmd('AgentPrompt stream on')
+    other.ended(3)
+    other.quit()
+  end)
+end
