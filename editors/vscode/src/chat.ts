@@ -20,7 +20,7 @@ import {
   type ServerCapability,
   type StatusNotification,
 } from "./protocol";
-import { type Event, empty, reduce, type State } from "./state";
+import { asked, type Event, empty, reduce, type State } from "./state";
 import { load, prepend } from "./state/pages";
 
 /** What the chat needs of a connection. A cancelled request is answered with an error. */
@@ -47,12 +47,18 @@ export interface Listener {
   changed(): void;
   /** An event of the session that is shown or of another, after it was applied. */
   happened(event: Event, before: State, after: State): void;
-  /** Text goes back to where it was typed. */
-  giveBack(text: string): void;
+  /** Text goes back to where it was typed, with what was attached to it. */
+  giveBack(text: string, attach?: readonly Attachment[]): void;
   /** The mode that new sessions begin with, if the person set one. */
   mode(): Mode | undefined;
   /** The folder that a new session works in, as a URI; nothing where there is no choice. */
   folder(): string | undefined;
+}
+
+/** What a person has sent, until a turn has taken it. */
+interface Typed {
+  text: string;
+  attach: readonly Attachment[];
 }
 
 const OFFERS: Offers = {
@@ -113,7 +119,7 @@ export class Chat {
 
   set(change: Partial<ViewState>): void {
     this.view = { ...this.view, ...change };
-    const here = this.view.chat?.running === undefined ? 0 : this.view.chat.approvals.length;
+    const here = this.view.chat?.running === undefined ? 0 : asked(this.view.chat);
     const elsewhere = Math.max(0, (this.status?.openApprovals ?? 0) - here);
     if (elsewhere !== this.view.elsewhere) this.view = { ...this.view, elsewhere };
     this.listener.changed();
@@ -179,7 +185,7 @@ export class Chat {
   /** Says something to the agent: a prompt, or a steer while a turn runs. */
   async send(text: string, attach: readonly Attachment[]): Promise<void> {
     const api = this.#ready();
-    if (api === undefined) return this.listener.giveBack(text);
+    if (api === undefined) return this.listener.giveBack(text, attach);
     const prompt = content(text, attach);
     const running = this.view.chat?.running;
     if (running !== undefined && this.view.chat) {
@@ -189,15 +195,15 @@ export class Chat {
         return;
       } catch (error) {
         // The turn ended meanwhile: then it is a prompt.
-        if (!["noTurn", "staleTurn"].includes(refusal(error))) return this.#refused(error, text);
+        if (!["noTurn", "staleTurn"].includes(refusal(error))) return this.#refused(error, { text, attach });
       }
     }
     this.set({ sending: true, trouble: undefined, key: undefined });
     try {
       const sessionId = this.view.chat?.sessionId ?? (await this.#create(api)).sessionId;
-      this.#run(api, "agent/prompt", { sessionId, prompt }, text);
+      this.#run(api, "agent/prompt", { sessionId, prompt }, { text, attach });
     } catch (error) {
-      this.#refused(error, text);
+      this.#refused(error, { text, attach });
     }
   }
 
@@ -298,7 +304,8 @@ export class Chat {
   async showElsewhere(): Promise<void> {
     const open = await this.#try((api) => api.request("agent/listApprovals", {}));
     const here = this.view.chat?.sessionId;
-    const others = (open?.approvals ?? []).filter(({ sessionId }) => sessionId !== here);
+    const all = [...(open?.approvals ?? []), ...(open?.limits ?? []), ...(open?.questions ?? [])];
+    const others = all.filter(({ sessionId }) => sessionId !== here);
     // One that this window has opened is likelier to be meant than one that was left long ago.
     const meant = others.find(({ sessionId }) => this.#known.has(sessionId)) ?? others.at(-1);
     if (meant) await this.open(meant.sessionId);
@@ -433,7 +440,7 @@ export class Chat {
     api: Api,
     method: string,
     params: { sessionId: string; prompt?: PromptContent },
-    text: string | undefined,
+    typed: Typed | undefined,
   ): void {
     const abort = new AbortController();
     this.#pending.set(params.sessionId, abort);
@@ -448,8 +455,8 @@ export class Chat {
       const known = this.#known.get(params.sessionId);
       // What was typed is never lost: a prompt that no turn took goes back.
       if (code(error) === CANCELLED || lost(error) || this.#api !== api) {
-        if (text !== undefined && !took(known, text)) this.listener.giveBack(text);
-      } else this.#refused(error, text);
+        if (typed !== undefined && !took(known, typed.text)) this.listener.giveBack(typed.text, typed.attach);
+      } else this.#refused(error, typed);
     });
   }
 
@@ -504,9 +511,9 @@ export class Chat {
     }
   }
 
-  #refused(error: unknown, text: string | undefined): void {
+  #refused(error: unknown, typed: Typed | undefined): void {
     this.set({ sending: false, ...(lost(error) ? {} : { trouble: told(error) }) });
-    if (text !== undefined) this.listener.giveBack(text);
+    if (typed !== undefined) this.listener.giveBack(typed.text, typed.attach);
   }
 }
 

@@ -38,7 +38,7 @@ export function activate(context: ExtensionContext): void {
         if (!after.approvals.some((open) => open.approvalId === approvalId)) void reviews.settled(approvalId);
       }
     },
-    giveBack: (text) => panel.giveBack(text),
+    giveBack: (text, attach) => panel.giveBack(text, attach),
     folder: currentFolder,
     mode: () => workspace.getConfiguration("agentls").get<Mode | "">("mode", "") || undefined,
   });

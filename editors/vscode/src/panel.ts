@@ -82,9 +82,9 @@ export class Panel implements WebviewViewProvider, Disposable {
     this.#say({ type: "showAsked" });
   }
 
-  /** Gives text back to where it was typed. */
-  giveBack(text: string): void {
-    this.#say({ type: "compose", text, replace: false });
+  /** Gives text back to where it was typed, with what was attached to it. */
+  giveBack(text: string, attach: readonly Attachment[] = []): void {
+    this.#say({ type: "compose", text, attach: [...attach], replace: false });
   }
 
   /** A number at the view's icon. */

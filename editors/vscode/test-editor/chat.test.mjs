@@ -268,7 +268,7 @@ it("the server is killed: the chat says so, and goes on", async () => {
   await s.shot("after-kill");
   await s.ask("are you there?");
   await s.at("assistant").filter({ hasText: "I heard you." }).last().waitFor();
-  for (let again = 0; again < 6; again++) {
+  for (let again = 0; again < 5; again++) {
     // The stock client gives up after the fifth end within three minutes.
     await s.ready();
     const now = s.servers();

@@ -122,6 +122,16 @@ within(
     await page.keyboard.press("Enter");
     await page.locator(".monaco-workbench.hc-black").waitFor();
     await s.shot("high-contrast");
+    await s.ask("delete it");
+    await s.card.waitFor();
+    await s.shot("high-contrast-approval");
+    await s.command("Preferences: Color Theme");
+    await page.locator(".quick-input-widget input.input").fill("Light High Contrast");
+    await page.keyboard.press("Enter");
+    await page.locator(".monaco-workbench.hc-light").waitFor();
+    await s.shot("high-contrast-light");
+    await s.card.press("n");
+    await s.ended(4, "completed");
   },
 );
 

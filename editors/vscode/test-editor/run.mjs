@@ -19,7 +19,8 @@ const tests = (files.length > 0 ? files : ["chat.test.mjs", "work.test.mjs", "ed
   (name) => path.join(here, name),
 );
 const only = env.TEST_NAME === undefined ? [] : [`--test-name-pattern=${env.TEST_NAME}`];
-const run = spawnSync(process.execPath, ["--test", "--test-concurrency=1", "--test-reporter=spec", ...only, ...tests], {
+// Two files at a time: most of the time is waiting.
+const run = spawnSync(process.execPath, ["--test", "--test-concurrency=2", "--test-reporter=spec", ...only, ...tests], {
   env,
   stdio: "inherit",
 });

@@ -57,7 +57,7 @@ class Fake {
     {
       changed() {},
       happened() {},
-      giveBack: (text) => void this.given.push(text),
+      giveBack: (text, attach = []) => void this.given.push([text, ...attach.map(({ label }) => label)].join(" + ")),
       mode: () => undefined,
       folder: () => undefined,
     },
@@ -150,12 +150,12 @@ test("stop without a turn does nothing", async () => {
   assert.deepEqual(fake.notified, []);
 });
 
-test("a prompt that is refused goes back to where it was typed", async () => {
+test("a prompt that is refused goes back to where it was typed, with what was attached", async () => {
   const fake = await new Fake().connect();
-  await fake.chat.send("hello", []);
+  await fake.chat.send("hello", [{ kind: "file", label: "a.ts", block: { type: "reference", uri: "file:///w/a.ts" } }]);
   fake.last("agent/prompt").refuse({ code: -32803, data: { message: "a turn is running", userAction: "wait" } });
   await new Promise(setImmediate);
-  assert.deepEqual(fake.given, ["hello"]);
+  assert.deepEqual(fake.given, ["hello + a.ts"]);
   assert.equal(fake.chat.view.trouble, "a turn is running\nwait");
 });
 
@@ -275,6 +275,20 @@ test("a session that asks while another is shown is a press away", async () => {
   fake.answers["agent/listApprovals"] = { approvals: [{ sessionId: "s1" }, { sessionId: "old" }] };
   await fake.chat.showElsewhere();
   assert.equal(fake.chat.shown?.sessionId, "s1");
+});
+
+test("a limit that is asked here is not one of another session", async () => {
+  const fake = await new Fake().connect();
+  await fake.chat.send("hello", []);
+  fake.event("turnStarted", { seq: 1 });
+  fake.event("limitRequested", { seq: 2, limitId: "l1", limit: "max_turn_cost", used: 1, max: 1, message: "reached" });
+  fake.chat.received({ method: "agent/status", params: { state: "busy", runningTurns: 1, openApprovals: 1 } });
+  assert.equal(fake.chat.view.elsewhere, 0);
+  fake.chat.received({ method: "agent/status", params: { state: "busy", runningTurns: 2, openApprovals: 2 } });
+  assert.equal(fake.chat.view.elsewhere, 1);
+  fake.answers["agent/listApprovals"] = { approvals: [], limits: [{ sessionId: "s1" }, { sessionId: "s2" }] };
+  await fake.chat.showElsewhere();
+  assert.equal(fake.kept.get("session"), "s2");
 });
 
 test("what the server does not offer is not offered", async () => {

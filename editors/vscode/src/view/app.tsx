@@ -287,7 +287,7 @@ class Announcer extends Still<{ chat: State | undefined }> {
   render({ chat }: { chat: State | undefined }): JSX.Element {
     const last = chat?.items.findLast((item) => item.kind === "assistant" && !item.open);
     const end = chat?.items.at(-1);
-    const open = chat?.approvals[0];
+    const open = chat && openQuestion(chat);
     return (
       <>
         <div class="said" role="status" aria-live="polite">
@@ -295,9 +295,18 @@ class Announcer extends Still<{ chat: State | undefined }> {
           {end?.kind === "turnEnd" ? ` ${end.state}` : ""}
         </div>
         <div class="said" role="alert" aria-live="assertive">
-          {open === undefined ? "" : `The agent asks: ${open.title}. ${open.why}`}
+          {open === undefined ? "" : `The agent asks: ${open}`}
         </div>
       </>
     );
   }
+}
+
+/** The first thing that waits for the person, in words. */
+function openQuestion({ approvals, items }: State): string | undefined {
+  const [approval] = approvals;
+  if (approval) return `${approval.title}. ${approval.why}`;
+  const item = items.find((one) => (one.kind === "limit" || one.kind === "question") && one.resolved === undefined);
+  if (item?.kind === "limit") return item.asked.message;
+  return item?.kind === "question" ? item.asked.text : undefined;
 }
