@@ -58,6 +58,7 @@ impl History {
             | Event::Usage { .. }
             | Event::Warning { .. }
             | Event::SessionUpdated { .. }
+            | Event::QueueChanged(_)
             | Event::Delta(_) => {}
         }
     }

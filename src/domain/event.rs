@@ -21,6 +21,8 @@ pub enum Asker {
     Resume,
     /// The wish to make the history smaller.
     Compact,
+    /// A prompt that waited for the end of the turn before.
+    Queue,
 }
 
 /// Something that happened in a session. All but [`Event::Delta`] are durable: numbered, stored before
@@ -167,8 +169,28 @@ pub enum Event {
         /// The reasoning effort.
         effort: Option<String>,
     },
+    /// The prompts that wait for the turn's end changed: all of them, and whether they are held.
+    QueueChanged(Queue),
     /// An increment; never the only carrier of a fact.
     Delta(Delta),
+}
+
+/// The prompts that wait for the turn's end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Queue {
+    /// The last turn did not complete: nothing of it starts by itself (R-CANCEL).
+    pub paused: bool,
+    /// The prompts, the next one first.
+    pub prompts: Vec<QueuedPrompt>,
+}
+
+/// A prompt that waits, as it is shown in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueuedPrompt {
+    /// What it is edited and removed by.
+    pub id: String,
+    /// The start of its text, on one line.
+    pub text: String,
 }
 
 /// How the history became smaller for the model.

@@ -18,7 +18,7 @@ pub use approval::{
 pub use error::{AgentError, ErrorClass, ErrorCode};
 pub use event::{
     Asker, CircuitState, CircuitSubject, CompactTrigger, Compaction, Delta, Envelope, Event, Outlet,
-    PlanItem, PlanStatus, Summary, TurnEnd,
+    PlanItem, PlanStatus, Queue, QueuedPrompt, Summary, TurnEnd,
 };
 pub use ids::{ApprovalId, InquiryId, MessageId, SessionId, ToolCallId, TurnId};
 pub use inquiry::{

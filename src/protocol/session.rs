@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::common::is_false;
 use super::{
     ApprovalRequestedNotification, Effort, LimitRequestedNotification, Mode, QuestionRequestedNotification,
-    TokenUsage,
+    QueueState, TokenUsage,
 };
 
 /// Params of `agent/newSession`.
@@ -190,6 +190,9 @@ pub struct SessionState {
     /// The last turn, when `agent/resumeTurn` can go on with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumable_turn_id: Option<String>,
+    /// The prompts that wait for the turn's end; absent when there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueState>,
     /// Tokens used in all.
     pub usage: TokenUsage,
     /// What they cost, in US dollars; absent when the cost of one of the calls is not known.

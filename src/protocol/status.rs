@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CircuitInfo, Effort, EventHeader, Mode};
+use super::{CircuitInfo, Effort, EventHeader, Mode, QueueState};
 
 /// Params of `agent/warning`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -46,6 +46,9 @@ pub struct SessionUpdatedNotification {
     /// How hard the model shall think.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
+    /// The prompts that wait for the turn's end, all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueState>,
 }
 
 /// Whether the server works.

@@ -155,6 +155,8 @@ table! {
         PROMPT "agent/prompt": PromptParams => PromptResult;
         /// Talks to the running turn: joins the history before the next model call, and keeps the turn going.
         STEER "agent/steer": SteerParams => SteerResult;
+        /// Prompts that wait for the turn's end: told, added, edited, taken out, sent now. At most 100 wait; they outlive the server.
+        QUEUE "agent/queue": QueueParams => QueueResult;
         /// Starts a new turn that goes on where an interrupted or cancelled one stopped. Open approvals, limits and questions are asked again under their ids. Answered like `agent/prompt`.
         RESUME_TURN "agent/resumeTurn": ResumeTurnParams => PromptResult;
         /// Starts a turn that does nothing but make smaller what the model is sent: a summary takes the place of old messages. Answered like `agent/prompt`.

@@ -37,6 +37,7 @@ pub(super) fn build(state: Arc<State>) -> (LspService<Service>, ClientSocket) {
         .custom_method(method::NEW_SESSION, Service::new_session)
         .custom_method(method::PROMPT, Service::prompt)
         .custom_method(method::STEER, Service::steer)
+        .custom_method(method::QUEUE, Service::queue)
         .custom_method(method::RESUME_TURN, Service::resume_turn)
         .custom_method(method::COMPACT, Service::compact)
         .custom_method(method::APPROVAL_RESPOND, Service::approval_respond)

@@ -67,6 +67,10 @@ pub(super) struct Actor {
     pub(super) turn: Option<Running>,
     /// Steers that no model has seen, with their keys in the store.
     pub(super) steers: VecDeque<(String, Vec<Block>)>,
+    /// Prompts that wait for the turn's end, with their keys in the store.
+    pub(super) queue: VecDeque<(String, Vec<Block>)>,
+    /// The first of them starts at the turn's end, however it comes: the person said so.
+    pub(super) next_is_due: bool,
     /// What hooks held back; given back at the turn's end.
     pub(super) held_back: Vec<(String, Vec<Block>)>,
     /// The circuits of its tools.
@@ -210,6 +214,8 @@ impl Actor {
             out: VecDeque::new(),
             turn: None,
             steers: VecDeque::new(),
+            queue: VecDeque::new(),
+            next_is_due: false,
             held_back: Vec::new(),
             circuits: Arc::default(),
             counting: Arc::default(),
@@ -260,6 +266,7 @@ impl Actor {
                     if let Some(reply) = self.deleting.pop() {
                         self.delete(reply).await;
                     }
+                    self.queue_goes_on().await;
                 }
                 Wake::Partial => self.store_partial(),
                 Wake::ApprovalTimeout => self.approvals_timed_out(),
@@ -319,6 +326,17 @@ impl Actor {
         answer: T,
     ) -> oneshot::Sender<()> {
         let (done, stored) = oneshot::channel();
+        self.answer_after(stored, reply, answer);
+        done
+    }
+
+    /// Answers with `answer` once `stored` is told.
+    pub(super) fn answer_after<T: Send + 'static>(
+        &mut self,
+        stored: oneshot::Receiver<()>,
+        reply: Reply<T>,
+        answer: T,
+    ) {
         let answering = async move {
             let answer = match stored.await {
                 Ok(()) => Ok(answer),
@@ -328,7 +346,6 @@ impl Actor {
             let _ = reply.send(answer);
         };
         self.answers.push(answering.boxed());
-        done
     }
 
     /// Numbers an event, folds it, and sends it on its way.

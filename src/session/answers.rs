@@ -35,6 +35,7 @@ impl Actor {
                 expected,
                 reply,
             } => self.steer(content, expected, reply).await,
+            Command::Queue { action, reply } => self.queue(action, reply).await,
             Command::Decide {
                 approval,
                 decision,
@@ -118,14 +119,23 @@ impl Actor {
             return;
         }
         let content = self.told_from_here(content);
+        let handle = self.start_prompt(Asker::Prompt, content, |_| {});
+        self.hand_over(handle, reply);
+    }
+
+    /// Starts the turn of a prompt; `then` records what belongs to its start.
+    pub(super) fn start_prompt(
+        &mut self,
+        by: Asker,
+        content: Vec<Block>,
+        then: impl FnOnce(&mut Self),
+    ) -> TurnHandle {
         let title = (self.state.title.is_none())
             .then(|| title_of(&content))
             .filter(|t| !t.is_empty());
-        let handle = self.start_turn(Task::Answer, Vec::new(), Vec::new(), |actor| {
-            actor.record(Event::TurnStarted {
-                by: Asker::Prompt,
-                resumes: None,
-            });
+        self.start_turn(Task::Answer, Vec::new(), Vec::new(), |actor| {
+            actor.record(Event::TurnStarted { by, resumes: None });
+            then(actor);
             actor.deny_carried();
             actor.drop_inquiries(Settler::NewPrompt);
             if let Some(title) = title {
@@ -137,12 +147,11 @@ impl Actor {
                 });
             }
             actor.take_prompt(content);
-        });
-        self.hand_over(handle, reply);
+        })
     }
 
     /// What a person said, with the files that it points at told as the tools tell them: from the session's folder.
-    fn told_from_here(&mut self, mut content: Vec<Block>) -> Vec<Block> {
+    pub(super) fn told_from_here(&mut self, mut content: Vec<Block>) -> Vec<Block> {
         for block in &mut content {
             if let Block::Reference(reference) = block {
                 reference.path = self.workspace().show(&self.info.cwd, Path::new(&reference.path));
@@ -204,7 +213,7 @@ impl Actor {
         self.hand_over(handle, reply);
     }
 
-    async fn may_start(&mut self) -> Result<(), Refused> {
+    pub(super) async fn may_start(&mut self) -> Result<(), Refused> {
         if self.ending {
             return Err(Refused::Ending);
         }
@@ -524,6 +533,7 @@ impl Actor {
             decided: self.decisions.keys().cloned().collect(),
             inquiries: self.state.inquiries.clone(),
             replied: self.replies.keys().cloned().collect(),
+            queue: self.queue_state(),
             grants: self
                 .grants
                 .iter()
@@ -585,6 +595,7 @@ impl Actor {
         self.seq = 0;
         (self.partial, self.partial_due) = (None, None);
         self.steers.clear();
+        self.queue.clear();
         self.decisions.clear();
         self.replies.clear();
         self.grants.clear();

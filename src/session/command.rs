@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::domain::{
     AgentError, ApprovalId, Block, Cost, Decision, Grant, Inquiry, InquiryId, InquiryReply, MessageId, Mode,
-    OpenApproval, OpenInquiry, SessionId, Subject, ToolCallId, TurnEnd, TurnId, Usage,
+    OpenApproval, OpenInquiry, Queue, SessionId, Subject, ToolCallId, TurnEnd, TurnId, Usage,
 };
 use crate::provider::{CircuitView, Effort};
 use crate::store::{Health, Holder, Skipped};
@@ -42,6 +42,13 @@ pub enum Command {
         expected: Option<TurnId>,
         /// Told when it is accepted and stored.
         reply: Reply<TurnId>,
+    },
+    /// Something about the prompts that wait for the turn's end.
+    Queue {
+        /// What.
+        action: QueueAction,
+        /// What waits then.
+        reply: Reply<QueueReply>,
     },
     /// Decide an open approval.
     Decide {
@@ -117,6 +124,34 @@ pub enum Command {
     },
     /// The server ends: interrupt the turn, store its end, release the lock.
     End,
+}
+
+/// What is done with the prompts that wait.
+#[derive(Clone, Debug, PartialEq)]
+pub enum QueueAction {
+    /// They are told.
+    List,
+    /// One more.
+    Add(Vec<Block>),
+    /// Another text in its place.
+    Edit(String, Vec<Block>),
+    /// One less.
+    Remove(String),
+    /// This one now, else the next one.
+    SendNow(Option<String>),
+}
+
+/// What waits, and what became of the one that was meant.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QueueReply {
+    /// Nothing starts by itself.
+    pub paused: bool,
+    /// Ids and contents, the next one first.
+    pub prompts: Vec<(String, Vec<Block>)>,
+    /// The one that was added.
+    pub added: Option<String>,
+    /// The turn that took it.
+    pub turn: Option<TurnId>,
 }
 
 /// What a person said to an inquiry.
@@ -261,6 +296,8 @@ pub struct Snapshot {
     pub inquiries: Vec<OpenInquiry>,
     /// Those of them that are answered, until their turn is resumed.
     pub replied: BTreeSet<InquiryId>,
+    /// The prompts that wait for the turn's end.
+    pub queue: Queue,
     /// Grants of this session alone.
     pub grants: Vec<Grant>,
     /// What it has done.
@@ -329,6 +366,12 @@ pub enum Refused {
     /// Nothing was interrupted.
     #[error("the last turn was not interrupted or cancelled: send agent/prompt")]
     NothingToResume,
+    /// No such prompt waits.
+    #[error("no prompt {0} waits: list them with agent/queue")]
+    UnknownPrompt(String),
+    /// As many prompts wait as may.
+    #[error("queue full")]
+    QueueFull,
     /// The approval is unknown or settled.
     #[error("approval {0} is unknown or already settled: list the open ones with agent/listApprovals")]
     UnknownApproval(ApprovalId),

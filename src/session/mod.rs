@@ -16,6 +16,7 @@ mod inquiries;
 mod keys;
 mod models;
 mod opening;
+mod queue;
 mod sessions;
 mod settle;
 mod state;
@@ -24,12 +25,13 @@ mod tests;
 mod turn_side;
 
 pub use command::{
-    Command, LoadReply, Partial, Refused, Said, SessionInfo, SessionMetrics, Snapshot, TurnHandle,
-    TurnOutcome,
+    Command, LoadReply, Partial, QueueAction, QueueReply, Refused, Said, SessionInfo, SessionMetrics,
+    Snapshot, TurnHandle, TurnOutcome,
 };
 pub use configured::{Configured, Folder};
 pub use days::ledger;
 pub use house::{House, Profile, Profiles, Rules};
 pub use models::{Listed, ListedModel, ListedProvider, Models};
+pub use queue::MAX_QUEUED;
 pub use sessions::{Activity, Sessions};
 pub use state::SessionState;

@@ -128,7 +128,10 @@ impl Actor {
         self.decisions = decisions(&pending);
         self.replies = replies(&pending);
         self.partial = partials(&pending).pop();
-        let quiet = self.state.open_turn.is_none() && pending.is_empty() && self.skipped.is_empty();
+        self.take_queue(&pending);
+        // What waits for its turn needs no mending.
+        let settled = pending.iter().all(|row| matches!(row, Pending::Queued { .. }));
+        let quiet = self.state.open_turn.is_none() && settled && self.skipped.is_empty();
         Ok(if quiet { Rest::Quiet } else { Rest::Unsettled })
     }
 
@@ -199,6 +202,7 @@ impl Actor {
         self.replies = replies(&pending);
         self.partial = None;
         self.steers = steers(&pending);
+        self.take_queue(&pending);
         self.mend(partials(&pending));
         self.skipped = skipped;
         Ok(())

@@ -7,7 +7,7 @@ use crate::context::History;
 use crate::domain::{
     Approval, ApprovalId, Asker, CircuitState, CircuitSubject, Cost, Event, Inquiry, InquiryId, InquiryReply,
     LimitName, Mode, OpenApproval, OpenInquiry, PlanItem, Subject, TerminalReason, ToolCallId,
-    ToolCallStatus, ToolCallUpdate, TurnId, Usage,
+    ToolCallStatus, ToolCallUpdate, TurnId, TurnState, Usage,
 };
 use crate::provider::Effort;
 use crate::store::StoredEvent;
@@ -62,6 +62,8 @@ pub struct SessionState {
     pub told_unpriced: bool,
     /// The plan.
     pub plan: Vec<PlanItem>,
+    /// The prompts that wait are held: the last turn did not complete.
+    pub queue_paused: bool,
 }
 
 impl SessionState {
@@ -81,6 +83,7 @@ impl SessionState {
                 self.turn_spent = Default::default();
             }
             Event::TurnEnded(end) => {
+                self.queue_paused = !matches!(end.state, TurnState::Completed | TurnState::Degraded);
                 if let Some(turn) = self.open_turn.take().or_else(|| turn.clone())
                     && !self.upkeep
                 {
@@ -122,6 +125,7 @@ impl SessionState {
                 self.settled(inquiry, reply);
                 self.inquiries.retain(|open| open.inquiry.id != inquiry.id);
             }
+            Event::QueueChanged(queue) => self.queue_paused = queue.paused,
             Event::Plan(items) => self.plan.clone_from(items),
             Event::Usage {
                 step,

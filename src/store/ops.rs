@@ -285,6 +285,8 @@ impl EventOp {
                     effort: effort.clone(),
                 };
             }
+            // A prompt that is said once is not to be said again.
+            Event::QueueChanged(_) => self.worth = self.worth.max(Worth::Precious),
             Event::ToolCall(_)
             | Event::Plan(_)
             | Event::Transition { .. }

@@ -33,6 +33,7 @@ mod lifecycle;
 mod limits;
 mod network;
 mod prompt;
+mod queue;
 mod reasoning;
 mod retry;
 mod route;

@@ -16,6 +16,11 @@ export const requests = {
    */
   steer: "agent/steer",
   /**
+   * Prompts that wait for the turn's end: told, added, edited, taken out, sent now. At most 100
+   * wait; they outlive the server.
+   */
+  queue: "agent/queue",
+  /**
    * Starts a new turn that goes on where an interrupted or cancelled one stopped. Open approvals,
    * limits and questions are asked again under their ids. Answered like `agent/prompt`.
    */
@@ -166,6 +171,7 @@ export interface RequestTypes {
   "agent/newSession": { params: NewSessionParams; result: NewSessionResult };
   "agent/prompt": { params: PromptParams; result: PromptResult };
   "agent/steer": { params: SteerParams; result: SteerResult };
+  "agent/queue": { params: QueueParams; result: QueueResult };
   "agent/resumeTurn": { params: ResumeTurnParams; result: PromptResult };
   "agent/compact": { params: CompactParams; result: PromptResult };
   "agent/approvalRespond": { params: ApprovalRespondParams; result: EmptyResult };
@@ -503,7 +509,11 @@ export type Refusal =
   /** There is no circuit of that name. */
   | "unknownCircuit"
   /** There is no content of that name. */
-  | "unknownContent";
+  | "unknownContent"
+  /** No prompt of that id waits: it was sent or taken out. */
+  | "unknownPrompt"
+  /** As many prompts wait as may. */
+  | "queueFull";
 
 /** Why a turn has ended. */
 export type TerminalReason =
@@ -599,6 +609,150 @@ export interface SteerResult {
   /** The turn that it joins. */
   turnId: string;
 }
+
+/** Params of `agent/queue`. */
+export interface QueueParams {
+  /** The session. */
+  sessionId: string;
+  /** What to do. */
+  action: QueueAction;
+  /** What the person says: needed by `add` and `edit`. */
+  prompt?: PromptContent;
+  /** Which prompt: needed by `edit` and `remove`. */
+  promptId?: string;
+}
+
+/** What is done with the queue. */
+export type QueueAction =
+  /** Nothing: it is only told. */
+  | "list"
+  /**
+   * `prompt` is put at its end. Where no turn is running and nothing waits or is paused, it starts
+   * at once.
+   */
+  | "add"
+  /** `prompt` takes the place of the one named by `promptId`. */
+  | "edit"
+  /** The one named by `promptId` is taken out. */
+  | "remove"
+  /**
+   * The one named by `promptId`, else the next one, is sent now, and the queue goes on from there:
+   * while a turn is running as a steer of it, else as a turn of its own. A turn that is being
+   * cancelled is waited for.
+   */
+  | "sendNow";
+
+/** Result of `agent/queue`: what waits after it. */
+export interface QueueResult {
+  /**
+   * Whether nothing of it starts by itself: the last turn was cancelled, failed or was interrupted.
+   * `sendNow`, or a later turn that completes, sets it going again.
+   */
+  paused: boolean;
+  /** What waits, the next one first. */
+  prompts: QueuedContent[];
+  /** The prompt that was added. */
+  promptId?: string;
+  /** The turn that took the prompt: one that it started, or the running one. */
+  turnId?: string;
+}
+
+/** A prompt that waits, whole. */
+export interface QueuedContent {
+  /** What it is edited, removed and sent by. */
+  promptId: string;
+  /** What the person said. */
+  content: MessageBlock[];
+}
+
+/** A part of a message in the history. */
+export type MessageBlock =
+  /** Text: Markdown when the model speaks. */
+  | {
+      type: "text";
+      /** The text. */
+      text: string;
+      /** Where the whole of a cut field is. */
+      more?: Record<string, More>;
+    }
+  /** The model's reasoning, as far as its provider shows it. */
+  | {
+      type: "reasoning";
+      /** The text; empty when the provider hides it. */
+      text: string;
+      /** Where the whole of a cut field is. */
+      more?: Record<string, More>;
+    }
+  /** The model asks for a tool. How that goes is told by `agent/toolCall`. */
+  | {
+      type: "toolUse";
+      /** The call. */
+      toolCallId: string;
+      /** The tool's name. */
+      name: string;
+      /** Its arguments; long strings in it may be cut. */
+      input: unknown;
+      /** Where the whole of a cut field is. */
+      more?: Record<string, More>;
+    }
+  /** A tool call has its result; what it is stands in that call's `agent/toolCall`. */
+  | {
+      type: "toolResult";
+      /** The call. */
+      toolCallId: string;
+      /** Whether the result is an error to the model. */
+      isError: boolean;
+    }
+  /** A picture. */
+  | ({ type: "image" } & Image)
+  /** Something in a file that the person points at, with the text it had then. */
+  | {
+      type: "reference";
+      /** What it is. */
+      kind: ReferenceKind;
+      /**
+       * The file's path from the session's folder, `rootName/path` in another root, absolute
+       * outside of all.
+       */
+      path: string;
+      /** The text, or the diagnostic's message. */
+      text: string;
+      /** The last line, from 1. */
+      endLine?: number;
+      /** Where the whole of a cut field is. */
+      more?: Record<string, More>;
+      /** The first line, from 1; absent: the whole file. */
+      startLine?: number;
+    };
+
+/** Where the whole of a field is that was cut. */
+export interface More {
+  /** What `agent/readContent` takes as its `ref`. */
+  ref: string;
+  /** The length of the whole, in UTF-8 bytes. */
+  bytes: number;
+  /** The end of the whole, at most 64 KiB; only of output. It never overlaps with the beginning. */
+  tail?: string;
+}
+
+/** A picture. */
+export interface Image {
+  /** `image/png`, `image/jpeg`, `image/gif` or `image/webp`. */
+  mediaType: string;
+  /** The bytes in Base64; absent when they are too long, then `more.data` says where they are. */
+  data?: string;
+  /** Where the whole of a cut field is. */
+  more?: Record<string, More>;
+}
+
+/** What a reference points at. */
+export type ReferenceKind =
+  /** A file or a range of it. */
+  | "file"
+  /** What the person had selected. */
+  | "selection"
+  /** A diagnostic of the editor. */
+  | "diagnostic";
 
 /** Params of `agent/resumeTurn`. */
 export interface ResumeTurnParams {
@@ -722,16 +876,6 @@ export interface ApprovalRequestedNotification {
   rule?: string;
   /** The turn that caused it; absent when none did. */
   turnId?: string;
-}
-
-/** Where the whole of a field is that was cut. */
-export interface More {
-  /** What `agent/readContent` takes as its `ref`. */
-  ref: string;
-  /** The length of the whole, in UTF-8 bytes. */
-  bytes: number;
-  /** The end of the whole, at most 64 KiB; only of output. It never overlaps with the beginning. */
-  tail?: string;
 }
 
 /** How grave an asked effect is. */
@@ -995,6 +1139,8 @@ export interface SessionState {
   effort?: Effort;
   /** The model, as `provider/model`; absent until it is known. */
   model?: string;
+  /** The prompts that wait for the turn's end; absent when there are none. */
+  queue?: QueueState;
   /** The last turn, when `agent/resumeTurn` can go on with it. */
   resumableTurnId?: string;
   /** The turn that is running. */
@@ -1011,6 +1157,24 @@ export type Effort =
   | "medium"
   /** Long. */
   | "high";
+
+/** The queue as it is shown. */
+export interface QueueState {
+  /**
+   * Whether nothing of it starts by itself: the last turn was cancelled, failed or was interrupted.
+   */
+  paused: boolean;
+  /** What waits, the next one first. */
+  prompts: QueuedPrompt[];
+}
+
+/** A prompt that waits, as it is shown. `agent/queue` tells the whole of it. */
+export interface QueuedPrompt {
+  /** What it is edited, removed and sent by. */
+  promptId: string;
+  /** The start of its text, on one line. */
+  text: string;
+}
 
 /** Params of `agent/renameSession`. */
 export interface RenameSessionParams {
@@ -1400,7 +1564,9 @@ export type TurnAsker =
   /** `agent/resumeTurn`. */
   | "resume"
   /** `agent/compact`. */
-  | "compact";
+  | "compact"
+  /** A prompt of `agent/queue`, whose turn had come. */
+  | "queue";
 
 /** Params of `agent/turnEnded`. */
 export interface TurnEndedNotification {
@@ -1430,85 +1596,6 @@ export interface TurnEndedNotification {
    */
   unusedSteers?: MessageBlock[][];
 }
-
-/** A part of a message in the history. */
-export type MessageBlock =
-  /** Text: Markdown when the model speaks. */
-  | {
-      type: "text";
-      /** The text. */
-      text: string;
-      /** Where the whole of a cut field is. */
-      more?: Record<string, More>;
-    }
-  /** The model's reasoning, as far as its provider shows it. */
-  | {
-      type: "reasoning";
-      /** The text; empty when the provider hides it. */
-      text: string;
-      /** Where the whole of a cut field is. */
-      more?: Record<string, More>;
-    }
-  /** The model asks for a tool. How that goes is told by `agent/toolCall`. */
-  | {
-      type: "toolUse";
-      /** The call. */
-      toolCallId: string;
-      /** The tool's name. */
-      name: string;
-      /** Its arguments; long strings in it may be cut. */
-      input: unknown;
-      /** Where the whole of a cut field is. */
-      more?: Record<string, More>;
-    }
-  /** A tool call has its result; what it is stands in that call's `agent/toolCall`. */
-  | {
-      type: "toolResult";
-      /** The call. */
-      toolCallId: string;
-      /** Whether the result is an error to the model. */
-      isError: boolean;
-    }
-  /** A picture. */
-  | ({ type: "image" } & Image)
-  /** Something in a file that the person points at, with the text it had then. */
-  | {
-      type: "reference";
-      /** What it is. */
-      kind: ReferenceKind;
-      /**
-       * The file's path from the session's folder, `rootName/path` in another root, absolute
-       * outside of all.
-       */
-      path: string;
-      /** The text, or the diagnostic's message. */
-      text: string;
-      /** The last line, from 1. */
-      endLine?: number;
-      /** Where the whole of a cut field is. */
-      more?: Record<string, More>;
-      /** The first line, from 1; absent: the whole file. */
-      startLine?: number;
-    };
-
-/** A picture. */
-export interface Image {
-  /** `image/png`, `image/jpeg`, `image/gif` or `image/webp`. */
-  mediaType: string;
-  /** The bytes in Base64; absent when they are too long, then `more.data` says where they are. */
-  data?: string;
-  /** Where the whole of a cut field is. */
-  more?: Record<string, More>;
-}
-
-/** What a reference points at. */
-export type ReferenceKind =
-  /** A file or a range of it. */
-  | "file"
-  /** What the person had selected. */
-  | "selection"
-  /** A diagnostic of the editor. */
-  | "diagnostic";
 
 /** Params of `agent/textDelta`. */
 export interface TextDeltaNotification {
@@ -2052,6 +2139,8 @@ export interface SessionUpdatedNotification {
   mode?: Mode;
   /** The model, as `provider/model`. */
   model?: string;
+  /** The prompts that wait for the turn's end, all of them. */
+  queue?: QueueState;
   /** The title. */
   title?: string;
   /** The turn that caused it; absent when none did. */

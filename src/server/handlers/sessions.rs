@@ -235,6 +235,7 @@ fn state_of(snapshot: &Snapshot) -> SessionState {
         effort: snapshot.effort.map(effort_to_wire),
         running_turn_id: snapshot.turn.as_ref().map(ToString::to_string),
         resumable_turn_id: snapshot.resumable.as_ref().map(ToString::to_string),
+        queue: (!snapshot.queue.prompts.is_empty()).then(|| to_wire::queue(&snapshot.queue)),
         usage: to_wire::usage(&snapshot.metrics.usage),
         cost_usd: snapshot.metrics.cost.map(crate::domain::Cost::usd),
     }

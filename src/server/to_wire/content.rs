@@ -110,6 +110,7 @@ pub fn field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
         | Event::Usage { .. }
         | Event::Warning { .. }
         | Event::SessionUpdated { .. }
+        | Event::QueueChanged(_)
         | Event::Delta(_) => None,
     }
 }

@@ -16,7 +16,10 @@ mod values;
 pub use inquiry::{OpenOnWire, open_inquiry};
 pub use message::{blocks, open_approval};
 pub use names::effort;
-pub use values::{circuit, circuits, error_data, grant, metrics, prompt_result, spent, tool_info, usage};
+pub use values::{
+    circuit, circuits, error_data, grant, metrics, prompt_result, queue, queue_result, spent, tool_info,
+    usage,
+};
 
 use serde::Serialize;
 
@@ -211,6 +214,16 @@ pub fn notification(envelope: &Envelope) -> ServerNotification {
             mode: mode.map(Into::into),
             model: model.as_ref().map(|model| cutter.line(model)),
             effort: effort.as_deref().and_then(names::effort),
+            queue: None,
+        }
+        .into(),
+        Event::QueueChanged(queue) => wire::SessionUpdatedNotification {
+            header,
+            title: None,
+            mode: None,
+            model: None,
+            effort: None,
+            queue: Some(values::queue(queue)),
         }
         .into(),
         Event::Delta(delta) => delta_notification(header, delta),

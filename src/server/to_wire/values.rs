@@ -6,7 +6,8 @@ use super::cut::Cutter;
 use crate::base::counters::{BUCKETS_US, HistogramSnapshot, Totals};
 use crate::base::text::{neutralise, prefix};
 use crate::domain::{
-    AgentError, CircuitState, Cost, Grant, Location, PlanItem, ToolSpec, TurnEnd, TurnId, Usage,
+    AgentError, Block, CircuitState, Cost, Grant, Location, PlanItem, Queue, QueuedPrompt, ToolSpec, TurnEnd,
+    TurnId, Usage,
 };
 use crate::protocol as wire;
 use crate::provider::CircuitView;
@@ -206,5 +207,37 @@ fn clip(text: &str) -> String {
         format!("{head}…")
     } else {
         head.into_owned()
+    }
+}
+
+/// The prompts that wait, as they are shown.
+pub fn queue(queue: &Queue) -> wire::QueueState {
+    let mut cutter = Cutter::new(0);
+    let prompt = |prompt: &QueuedPrompt| wire::QueuedPrompt {
+        prompt_id: prompt.id.clone(),
+        text: cutter.line(&prompt.text),
+    };
+    wire::QueueState {
+        paused: queue.paused,
+        prompts: queue.prompts.iter().map(prompt).collect(),
+    }
+}
+
+/// The prompts that wait, whole, and what became of the one that was meant.
+pub fn queue_result(
+    paused: bool,
+    prompts: &[(String, Vec<Block>)],
+    added: Option<String>,
+    turn: Option<TurnId>,
+) -> wire::QueueResult {
+    let prompt = |(id, content): &(String, Vec<Block>)| wire::QueuedContent {
+        prompt_id: id.clone(),
+        content: super::blocks(content),
+    };
+    wire::QueueResult {
+        paused,
+        prompts: prompts.iter().map(prompt).collect(),
+        prompt_id: added,
+        turn_id: turn.map(|turn| turn.to_string()),
     }
 }

@@ -116,6 +116,8 @@ impl Checker {
             | Refused::Locked { .. }
             | Refused::UnknownApproval(_)
             | Refused::UnknownInquiry(_)
+            | Refused::UnknownPrompt(_)
+            | Refused::QueueFull
             | Refused::BadReply(_)
             | Refused::NoRule
             | Refused::BadRule(_) => false,

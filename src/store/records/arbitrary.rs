@@ -432,7 +432,7 @@ pub(crate) fn event() -> BoxedStrategy<Event> {
     let item = (text(), select(statuses.to_vec())).prop_map(|(text, status)| PlanItem { text, status });
     prop_oneof![
         (
-            select(vec![Asker::Prompt, Asker::Resume, Asker::Compact]),
+            select(vec![Asker::Prompt, Asker::Resume, Asker::Compact, Asker::Queue]),
             of(id())
         )
             .prop_map(|(by, resumes)| Event::TurnStarted { by, resumes }),
@@ -470,6 +470,13 @@ pub(crate) fn event() -> BoxedStrategy<Event> {
                 effort
             }
         ),
+        (any::<bool>(), vec((text(), text()), 0..3)).prop_map(|(paused, prompts)| {
+            let prompts = prompts
+                .into_iter()
+                .map(|(id, text)| QueuedPrompt { id, text })
+                .collect();
+            Event::QueueChanged(Queue { paused, prompts })
+        }),
     ]
     .boxed()
 }

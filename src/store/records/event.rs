@@ -12,6 +12,7 @@ use super::message::{BlockRecord, MessageRecord, ToolResultRecord};
 use super::parts::{
     ApprovalRecord, CostRecord, DecisionRecord, ErrorRecord, Json, LocationRecord, Text, UsageRecord, present,
 };
+use super::queue::QueueRecord;
 use super::words::Word;
 use crate::domain::{
     Asker, CircuitState, CircuitSubject, ContinueReason, Event, Mode, PlanItem, PlanStatus, Settler,
@@ -177,6 +178,7 @@ pub(in crate::store) fn encode(event: &Event) -> Result<Option<(&'static str, St
                 effort: effort.clone(),
             })?,
         ),
+        Event::QueueChanged(queue) => ("queue_changed", json(&QueueRecord::from(queue))?),
         Event::Delta(_) => return Ok(None),
     };
     Ok(Some((kind, json)))
@@ -284,6 +286,7 @@ pub(in crate::store) fn decode(kind: &str, text: &str) -> Result<Event, RecordEr
                 effort,
             }
         }
+        "queue_changed" => Event::QueueChanged(parse::<QueueRecord>(text)?.into()),
         _ => return Err(RecordError::UnknownKind(kind.to_owned())),
     })
 }

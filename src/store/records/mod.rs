@@ -9,6 +9,7 @@ mod inquiry;
 mod message;
 mod parts;
 mod pending;
+mod queue;
 mod words;
 
 #[cfg(test)]

@@ -388,6 +388,13 @@ fn samples() -> Vec<Event> {
             model: Some("p/m".into()),
             effort: Some("high".into()),
         },
+        Event::QueueChanged(Queue {
+            paused: true,
+            prompts: vec![QueuedPrompt {
+                id: "queued_1".into(),
+                text: "then this".into(),
+            }],
+        }),
     ]
 }
 

@@ -74,7 +74,7 @@ named!(
     CompactTrigger
 );
 
-words!(Asker { Prompt = "prompt", Resume = "resume", Compact = "compact" });
+words!(Asker { Prompt = "prompt", Resume = "resume", Compact = "compact", Queue = "queue" });
 words!(CircuitSubject { Provider = "provider", Tool = "tool" });
 words!(CircuitState { Closed = "closed", Open = "open", HalfOpen = "half_open" });
 words!(Role { User = "user", Assistant = "assistant", Tool = "tool" });

@@ -16,6 +16,9 @@ M.requests = {
   prompt = "agent/prompt",
   ---Talks to the running turn: joins the history before the next model call, and keeps the turn going.
   steer = "agent/steer",
+  ---Prompts that wait for the turn's end: told, added, edited, taken out, sent now. At most 100 wait;
+  ---they outlive the server.
+  queue = "agent/queue",
   ---Starts a new turn that goes on where an interrupted or cancelled one stopped. Open approvals, limits
   ---and questions are asked again under their ids. Answered like `agent/prompt`.
   resumeTurn = "agent/resumeTurn",
@@ -303,6 +306,8 @@ M.server_notifications = {
 ---| "unknownAgent" # There is no such agent in the configuration.
 ---| "unknownCircuit" # There is no circuit of that name.
 ---| "unknownContent" # There is no content of that name.
+---| "unknownPrompt" # No prompt of that id waits: it was sent or taken out.
+---| "queueFull" # As many prompts wait as may.
 
 ---Why a turn has ended.
 ---@alias agentls.TerminalReason
@@ -355,6 +360,100 @@ M.server_notifications = {
 ---Result of `agent/steer`.
 ---@class (exact) agentls.SteerResult
 ---@field turnId string The turn that it joins.
+
+---Params of `agent/queue`.
+---@class (exact) agentls.QueueParams
+---@field sessionId string The session.
+---@field action agentls.QueueAction What to do.
+---@field prompt? agentls.PromptContent What the person says: needed by `add` and `edit`.
+---@field promptId? string Which prompt: needed by `edit` and `remove`.
+
+---What is done with the queue.
+---@alias agentls.QueueAction
+---| "list" # Nothing: it is only told.
+---| "add" # `prompt` is put at its end. Where no turn is running and nothing waits or is paused, it starts at once.
+---| "edit" # `prompt` takes the place of the one named by `promptId`.
+---| "remove" # The one named by `promptId` is taken out.
+---| "sendNow" # The one named by `promptId`, else the next one, is sent now, and the queue goes on from there: while a turn is running as a steer of it, else as a turn of its own. A turn that is being cancelled is waited for.
+
+---Result of `agent/queue`: what waits after it.
+---@class (exact) agentls.QueueResult
+---@field paused boolean Whether nothing of it starts by itself: the last turn was cancelled, failed or was interrupted. `sendNow`, or a later turn that completes, sets it going again.
+---@field prompts agentls.QueuedContent[] What waits, the next one first.
+---@field promptId? string The prompt that was added.
+---@field turnId? string The turn that took the prompt: one that it started, or the running one.
+
+---A prompt that waits, whole.
+---@class (exact) agentls.QueuedContent
+---@field promptId string What it is edited, removed and sent by.
+---@field content agentls.MessageBlock[] What the person said.
+
+---Text: Markdown when the model speaks.
+---@class (exact) agentls.MessageBlock.text
+---@field type "text"
+---@field text string The text.
+---@field more? table<string, agentls.More> Where the whole of a cut field is.
+
+---The model's reasoning, as far as its provider shows it.
+---@class (exact) agentls.MessageBlock.reasoning
+---@field type "reasoning"
+---@field text string The text; empty when the provider hides it.
+---@field more? table<string, agentls.More> Where the whole of a cut field is.
+
+---The model asks for a tool. How that goes is told by `agent/toolCall`.
+---@class (exact) agentls.MessageBlock.toolUse
+---@field type "toolUse"
+---@field toolCallId string The call.
+---@field name string The tool's name.
+---@field input any Its arguments; long strings in it may be cut.
+---@field more? table<string, agentls.More> Where the whole of a cut field is.
+
+---A tool call has its result; what it is stands in that call's `agent/toolCall`.
+---@class (exact) agentls.MessageBlock.toolResult
+---@field type "toolResult"
+---@field toolCallId string The call.
+---@field isError boolean Whether the result is an error to the model.
+
+---A picture.
+---@class (exact) agentls.MessageBlock.image: agentls.Image
+---@field type "image"
+
+---Something in a file that the person points at, with the text it had then.
+---@class (exact) agentls.MessageBlock.reference
+---@field type "reference"
+---@field kind agentls.ReferenceKind What it is.
+---@field path string The file's path from the session's folder, `rootName/path` in another root, absolute outside of all.
+---@field text string The text, or the diagnostic's message.
+---@field endLine? integer The last line, from 1.
+---@field more? table<string, agentls.More> Where the whole of a cut field is.
+---@field startLine? integer The first line, from 1; absent: the whole file.
+
+---A part of a message in the history.
+---@alias agentls.MessageBlock
+---| agentls.MessageBlock.text
+---| agentls.MessageBlock.reasoning
+---| agentls.MessageBlock.toolUse
+---| agentls.MessageBlock.toolResult
+---| agentls.MessageBlock.image
+---| agentls.MessageBlock.reference
+
+---Where the whole of a field is that was cut.
+---@class (exact) agentls.More
+---@field ref string What `agent/readContent` takes as its `ref`.
+---@field bytes integer The length of the whole, in UTF-8 bytes.
+---@field tail? string The end of the whole, at most 64 KiB; only of output. It never overlaps with the beginning.
+
+---A picture.
+---@class (exact) agentls.Image
+---@field mediaType string `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
+---@field data? string The bytes in Base64; absent when they are too long, then `more.data` says where they are.
+---@field more? table<string, agentls.More> Where the whole of a cut field is.
+
+---What a reference points at.
+---@alias agentls.ReferenceKind
+---| "file" # A file or a range of it.
+---| "selection" # What the person had selected.
+---| "diagnostic" # A diagnostic of the editor.
 
 ---Params of `agent/resumeTurn`.
 ---@class (exact) agentls.ResumeTurnParams
@@ -423,12 +522,6 @@ M.server_notifications = {
 ---@field more? table<string, agentls.More> Where the whole of a cut field is.
 ---@field rule? string The rule that `allowSession` and `allowAlways` would keep; absent when none can be, and then those two are not offered.
 ---@field turnId? string The turn that caused it; absent when none did.
-
----Where the whole of a field is that was cut.
----@class (exact) agentls.More
----@field ref string What `agent/readContent` takes as its `ref`.
----@field bytes integer The length of the whole, in UTF-8 bytes.
----@field tail? string The end of the whole, at most 64 KiB; only of output. It never overlaps with the beginning.
 
 ---How grave an asked effect is.
 ---@alias agentls.Risk
@@ -575,6 +668,7 @@ M.server_notifications = {
 ---@field costUsd? number What they cost, in US dollars; absent when the cost of one of the calls is not known.
 ---@field effort? agentls.Effort How hard the model shall think; absent: as the provider has it by default.
 ---@field model? string The model, as `provider/model`; absent until it is known.
+---@field queue? agentls.QueueState The prompts that wait for the turn's end; absent when there are none.
 ---@field resumableTurnId? string The last turn, when `agent/resumeTurn` can go on with it.
 ---@field runningTurnId? string The turn that is running.
 ---@field title? string Its title; absent before the first prompt.
@@ -584,6 +678,16 @@ M.server_notifications = {
 ---| "low" # A little.
 ---| "medium" # As needed.
 ---| "high" # Long.
+
+---The queue as it is shown.
+---@class (exact) agentls.QueueState
+---@field paused boolean Whether nothing of it starts by itself: the last turn was cancelled, failed or was interrupted.
+---@field prompts agentls.QueuedPrompt[] What waits, the next one first.
+
+---A prompt that waits, as it is shown. `agent/queue` tells the whole of it.
+---@class (exact) agentls.QueuedPrompt
+---@field promptId string What it is edited, removed and sent by.
+---@field text string The start of its text, on one line.
 
 ---Params of `agent/renameSession`.
 ---@class (exact) agentls.RenameSessionParams
@@ -812,6 +916,7 @@ M.server_notifications = {
 ---| "prompt" # `agent/prompt`.
 ---| "resume" # `agent/resumeTurn`.
 ---| "compact" # `agent/compact`.
+---| "queue" # A prompt of `agent/queue`, whose turn had come.
 
 ---Params of `agent/turnEnded`.
 ---@class (exact) agentls.TurnEndedNotification
@@ -826,67 +931,6 @@ M.server_notifications = {
 ---@field more? table<string, agentls.More> Where the whole of `unusedSteers` is, when it had to be cut.
 ---@field turnId? string The turn that caused it; absent when none did.
 ---@field unusedSteers? agentls.MessageBlock[][] What was said and no model has seen, to be given back to the person: steers of a turn that was cut, failed or compacted, and prompts and steers that a hook held back.
-
----Text: Markdown when the model speaks.
----@class (exact) agentls.MessageBlock.text
----@field type "text"
----@field text string The text.
----@field more? table<string, agentls.More> Where the whole of a cut field is.
-
----The model's reasoning, as far as its provider shows it.
----@class (exact) agentls.MessageBlock.reasoning
----@field type "reasoning"
----@field text string The text; empty when the provider hides it.
----@field more? table<string, agentls.More> Where the whole of a cut field is.
-
----The model asks for a tool. How that goes is told by `agent/toolCall`.
----@class (exact) agentls.MessageBlock.toolUse
----@field type "toolUse"
----@field toolCallId string The call.
----@field name string The tool's name.
----@field input any Its arguments; long strings in it may be cut.
----@field more? table<string, agentls.More> Where the whole of a cut field is.
-
----A tool call has its result; what it is stands in that call's `agent/toolCall`.
----@class (exact) agentls.MessageBlock.toolResult
----@field type "toolResult"
----@field toolCallId string The call.
----@field isError boolean Whether the result is an error to the model.
-
----A picture.
----@class (exact) agentls.MessageBlock.image: agentls.Image
----@field type "image"
-
----Something in a file that the person points at, with the text it had then.
----@class (exact) agentls.MessageBlock.reference
----@field type "reference"
----@field kind agentls.ReferenceKind What it is.
----@field path string The file's path from the session's folder, `rootName/path` in another root, absolute outside of all.
----@field text string The text, or the diagnostic's message.
----@field endLine? integer The last line, from 1.
----@field more? table<string, agentls.More> Where the whole of a cut field is.
----@field startLine? integer The first line, from 1; absent: the whole file.
-
----A part of a message in the history.
----@alias agentls.MessageBlock
----| agentls.MessageBlock.text
----| agentls.MessageBlock.reasoning
----| agentls.MessageBlock.toolUse
----| agentls.MessageBlock.toolResult
----| agentls.MessageBlock.image
----| agentls.MessageBlock.reference
-
----A picture.
----@class (exact) agentls.Image
----@field mediaType string `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
----@field data? string The bytes in Base64; absent when they are too long, then `more.data` says where they are.
----@field more? table<string, agentls.More> Where the whole of a cut field is.
-
----What a reference points at.
----@alias agentls.ReferenceKind
----| "file" # A file or a range of it.
----| "selection" # What the person had selected.
----| "diagnostic" # A diagnostic of the editor.
 
 ---Params of `agent/textDelta`.
 ---@class (exact) agentls.TextDeltaNotification
@@ -1193,6 +1237,7 @@ M.server_notifications = {
 ---@field effort? agentls.Effort How hard the model shall think.
 ---@field mode? agentls.Mode The mode.
 ---@field model? string The model, as `provider/model`.
+---@field queue? agentls.QueueState The prompts that wait for the turn's end, all of them.
 ---@field title? string The title.
 ---@field turnId? string The turn that caused it; absent when none did.
 
