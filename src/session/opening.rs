@@ -9,7 +9,7 @@ use super::command::{Partial, Refused, SessionInfo};
 use super::state::SessionState;
 use crate::domain::{
     ApprovalId, Block, ContentRef, Decision, Event, InquiryId, InquiryReply, MessageId, OpenApproval,
-    OpenInquiry, SessionId,
+    OpenInquiry, SessionId, TurnState,
 };
 use crate::store::{Content, Health, Holder, LockError, Pending, Skipped, Spool, StoreError, Write};
 use crate::tool::{Keep, Kept};
@@ -116,7 +116,10 @@ impl Actor {
         self.skipped = torn;
         let last_end = reader.last_end(&self.info.id).await.map_err(failed)?;
         self.state.last_end = last_end.and_then(|stored| match (stored.turn, stored.event) {
-            (Some(turn), Event::TurnEnded(end)) => Some((turn, end.reason)),
+            (Some(turn), Event::TurnEnded(end)) => {
+                self.state.queue_paused = !matches!(end.state, TurnState::Completed | TurnState::Degraded);
+                Some((turn, end.reason))
+            }
             _ => None,
         });
         // Its turn runs in another server, or was cut by a crash and waits to be mended.
