@@ -205,13 +205,17 @@ it("Escape stops the turn, and what came is kept", async () => {
   await s.ended(++turns, "cancelled");
   console.log(`stopped in the page after ${Date.now() - begun} ms`);
   await s.at("assistant").filter({ hasText: "Once upon a time" }).waitFor();
+  await s.at("resume").click();
+  await s.at("assistant").filter({ hasText: "Once upon a time" }).nth(1).waitFor();
+  await s.at("input").press("Escape");
+  await s.ended(++turns, "cancelled");
   await s.at("resume").waitFor();
 });
 
 it("a steer reaches the running turn", async () => {
   await s.ask("forever");
   await s.at("stop").waitFor();
-  await s.at("assistant").filter({ hasText: "Once upon a time" }).nth(1).waitFor();
+  await s.at("assistant").filter({ hasText: "Once upon a time" }).nth(2).waitFor();
   await s.ask("and then?");
   await s.at("stop").click();
   await s.ended(++turns, "cancelled");
