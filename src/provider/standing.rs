@@ -279,18 +279,25 @@ impl Accounts {
         standing.clone()
     }
 
-    /// The circuits of all accounts that were asked for, by name; of accounts of one name the worst.
+    /// The circuits of all accounts that were asked for, by name; of accounts of one name the worst. One whose rest is
+    /// over and that nobody has asked since may be of an address or a key that is configured no more: another of that
+    /// name stands before it.
     pub fn circuits(&self) -> BTreeMap<String, CircuitView> {
-        let mut all: BTreeMap<String, CircuitView> = BTreeMap::new();
+        let mut all: BTreeMap<String, (u8, CircuitView)> = BTreeMap::new();
         for standing in self.lock().values() {
             let view = standing.circuit();
+            let bad = match (view.state, standing.would_admit()) {
+                (CircuitState::Open, true) => 0,
+                (CircuitState::Closed, _) => 1,
+                (CircuitState::Open | CircuitState::HalfOpen, _) => 2,
+            };
             match all.get_mut(&standing.name) {
-                Some(known) if known.state != CircuitState::Closed => {}
-                Some(known) => *known = view,
-                None => _ = all.insert(standing.name.clone(), view),
+                Some(known) if known.0 >= bad => {}
+                Some(known) => *known = (bad, view),
+                None => _ = all.insert(standing.name.clone(), (bad, view)),
             }
         }
-        all
+        all.into_iter().map(|(name, (_, view))| (name, view)).collect()
     }
 
     /// Closes the circuits of a provider; whether one was not closed. None: there is no such account.
@@ -397,7 +404,17 @@ mod tests {
         assert!(!board.has_changed().unwrap());
         one.failed(&error(Fault::Server));
         assert!(board.has_changed().unwrap());
-        assert_eq!(accounts.circuits()["p"].state, CircuitState::Open);
+        let shown = || accounts.circuits()["p"].state;
+        assert_eq!(shown(), CircuitState::Open);
+        // The key was set right since: the account of the wrong one is asked no more.
+        tokio::time::advance(policy.rest).await;
+        assert_eq!(
+            (shown(), one.circuit().state),
+            (CircuitState::Closed, CircuitState::Open)
+        );
+        let trial = one.admit(Caller::Machine).unwrap();
+        assert_eq!(shown(), CircuitState::HalfOpen);
+        drop(trial);
         assert_eq!(accounts.reset("p"), Some(true));
         assert_eq!(accounts.reset("p"), Some(false));
         assert_eq!(accounts.reset("q"), None);

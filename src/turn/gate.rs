@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::attempt::pause;
+use super::attempt::{Shown, pause};
 use super::failed::{Again, Left, Others, Plan, Stands, plan};
 use super::port::Stopped;
 use super::{ResolvedModel, TurnContext};
@@ -28,6 +28,8 @@ pub(super) struct Way {
     pub(super) stand_in: Option<String>,
     /// Why the last call was given up, where another model may do better.
     pub(super) left: Option<Left>,
+    /// What the last call that failed for good has shown, where nobody was to take over then and it stays.
+    pub(super) stays: Option<Shown>,
     /// Of a call beside the turn's own: what is done if it fails, for people.
     aside: Option<&'static str>,
 }

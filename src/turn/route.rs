@@ -9,7 +9,7 @@ use super::course::Course;
 use super::failed::Left;
 use super::gate::look_ahead;
 use super::port::Stopped;
-use super::step::StepEnd;
+use super::step::{StepEnd, retract};
 use super::transition::Outcome;
 use super::{ResolvedModel, TurnContext};
 use crate::context::compact;
@@ -142,7 +142,7 @@ pub(super) async fn before_step(cx: &TurnContext, course: &mut Course) -> Result
         let why = format!("{} is tried again", first.provider.name());
         switch(cx, course, first, why).await?;
     }
-    course.way.left = None;
+    (course.way.left, course.way.stays) = (None, None);
     course.way.stand_in = stand_in(cx, &course.model)
         .and_then(Result::ok)
         .map(|model| model.model);
@@ -178,6 +178,8 @@ pub(super) async fn hop(
         course.route.stranded = error;
         return Ok(());
     };
+    // Somebody can take over who could not when the call was given up.
+    retract(cx, course.way.stays.take()).await?;
     if left == Left::Overloaded
         && let Some(Ok(model)) = stand_in(cx, &from)
     {

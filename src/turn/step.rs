@@ -288,7 +288,12 @@ pub(super) async fn call(
                         // Text stays, as an incomplete message; of calls alone nothing would. What is asked for
                         // again, of whomever, leaves nothing.
                         let again = !matches!(asked, Asked::Failed(_)) || way.goes_on();
-                        retract(cx, shown.filter(|shown| again || !shown.said)).await?;
+                        let (stays, goes) = match shown {
+                            Some(shown) if shown.said && !again => (Some(shown), None),
+                            shown => (None, shown),
+                        };
+                        way.stays = stays;
+                        retract(cx, goes).await?;
                         return Ok(asked);
                     }
                 }

@@ -359,3 +359,37 @@ fn a_retry_of_a_summary_says_what_is_done_without_one() {
         "{next:?}"
     );
 }
+
+#[test]
+fn text_is_taken_back_when_somebody_takes_over_who_could_not_when_the_step_began() {
+    let world = chain(["max_retries = 0", "max_retries = 9\ncircuit_cooldown_s = 0.5", ""]);
+    let text = std::fs::read_to_string(world.path("config/agentls/config.toml")).unwrap();
+    world.configure(Config {
+        whole: Some(text.replace("api_key = \"key-of-three\"\n", "")),
+        ..Config::default()
+    });
+    let gate = Gate::new();
+    let cut = Reply::new().say("half of it").gate(&gate).reset();
+    push(&world, "model-one", [down(), cut]);
+    push(&world, "model-two", downs(5));
+    let client = world.start();
+    let session = client.session();
+    assert_eq!(
+        json!(client.ask(&session, "one"))["error"]["code"],
+        "circuit_open"
+    );
+    // Nobody can take over when the second turn's call is made.
+    let id = client.prompt(&session, "two");
+    let shown = client.next_where(&session, "agent/textDelta", |note| {
+        note.text("text").contains("half")
+    });
+    rest(&client, &session);
+    gate.release();
+    assert_eq!(client.done(&id).text, "ok");
+    let retracted = client.all(&session, "agent/messageRetracted");
+    assert_eq!(
+        retracted.last().unwrap().text("messageId"),
+        shown.text("messageId")
+    );
+    assert_eq!(asked(&world).last().unwrap(), "model-two");
+}

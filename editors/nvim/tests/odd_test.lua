@@ -75,8 +75,10 @@ return function(_, drive)
       return nvim.lua('return vim.bo.filetype') == ''
     end)
     eq(
-      nvim.lua('return { vim.wo.winbar, vim.wo.foldmethod, vim.wo.conceallevel, vim.wo.statusline }'),
-      { '', 'manual', 0, '' }
+      nvim.lua(
+        'return { vim.wo.winbar, vim.wo.foldmethod, vim.wo.conceallevel, vim.wo.statusline == vim.go.statusline }'
+      ),
+      { '', 'manual', 0, true }
     )
     nvim.cmd('Agent')
     nvim.see('> stream more')

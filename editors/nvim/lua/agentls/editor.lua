@@ -286,6 +286,7 @@ end
 ---The handlers for `vim.lsp`.
 ---@return table<string, function>
 function M.handlers()
+  ---@return 'utf-8'|'utf-16'|'utf-32'
   local function encoding(context)
     local client = vim.lsp.get_client_by_id(context.client_id)
     return client and client.offset_encoding or 'utf-16'

@@ -21,7 +21,7 @@ function M.mode_names()
   end, MODES)
 end
 
----@param mode? string
+---@param mode? agentls.Mode|string
 function M.mode(mode)
   if mode and not vim.list_contains(M.mode_names(), mode) then
     local near = text.nearest(mode, M.mode_names())
@@ -34,7 +34,7 @@ function M.mode(mode)
   end
   sessions.ensure(function(session)
     if mode then
-      return sessions.set_mode(session, mode)
+      return sessions.set_mode(session, mode --[[@as agentls.Mode]])
     end
     vim.ui.select(MODES, {
       prompt = 'Mode',

@@ -119,6 +119,10 @@ end
 local NONE = {}
 
 ---A copy of `t` with `changes`; `NONE` takes a field away.
+---@generic T: table
+---@param t T
+---@param changes table
+---@return T
 local function with(t, changes)
   local copy = {}
   for key, value in pairs(t) do
@@ -552,27 +556,11 @@ on['agent/plan'] = function(state, p)
   return put(state, 'plan', id, { items = p.items }, { turnId = p.turnId })
 end
 
----What a person is told of a decision of the loop; of others nothing.
-local REASONS = {
-  max_output_tokens_escalate = 'the answer was cut: asked again with more room',
-  max_output_tokens_recovery = 'the answer was cut: asked to go on',
-  collapse_drain_retry = 'the prompt was too long: old tool results are left out',
-  reactive_compact_retry = 'the prompt was too long: the history is summarised',
-  image_retry = 'the image was refused: tried again without it',
-  empty_response_retry = 'nothing came: asked again',
-  pause_turn = 'the provider paused: asked to go on',
-  model_fallback = 'the model was switched',
-  stop_hook_blocking = 'a stop hook objected: asked to go on',
-  token_budget_continuation = 'the token target is not reached: asked to go on',
-  planning = 'asked for a plan first',
-  reflection = 'asked to judge its progress',
-}
-
 on['agent/transition'] = function(state, p)
   if p.kind == 'terminal' then
     return with(state, { detail = p.detail })
   end
-  local text = p.kind == 'continue' and REASONS[p.reason]
+  local text = p.kind == 'continue' and words.REASONS[p.reason]
   if not text then
     return state
   end

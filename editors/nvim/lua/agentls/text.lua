@@ -163,4 +163,20 @@ function M.nearest(name, known)
   return best and best <= math.max(2, math.floor(#name / 3)) and nearest or nil
 end
 
+---What a person is told of a decision of the loop; of others nothing.
+M.REASONS = {
+  max_output_tokens_escalate = 'the answer was cut: asked again with more room',
+  max_output_tokens_recovery = 'the answer was cut: asked to go on',
+  collapse_drain_retry = 'the prompt was too long: old tool results are left out',
+  reactive_compact_retry = 'the prompt was too long: the history is summarised',
+  image_retry = 'the image was refused: tried again without it',
+  empty_response_retry = 'nothing came: asked again',
+  pause_turn = 'the provider paused: asked to go on',
+  model_fallback = 'the model was switched',
+  stop_hook_blocking = 'a stop hook objected: asked to go on',
+  token_budget_continuation = 'the token target is not reached: asked to go on',
+  planning = 'asked for a plan first',
+  reflection = 'asked to judge its progress',
+}
+
 return M

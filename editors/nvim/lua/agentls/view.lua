@@ -19,6 +19,7 @@ local M = {}
 ---@field rows integer[] The first row of each entry.
 ---@field dirty boolean
 ---@field width? integer The columns that it was drawn for.
+---@field status_key? string What stands beside the lines, to see whether it changed.
 
 ---@class agentls.Entry
 ---@field key string
@@ -40,6 +41,7 @@ local TAIL = 2
 local FRAME_MS = 16
 
 ---The longest time that one drawing took, in ms; for tests and `:checkhealth`.
+---@type number
 M.longest_ms = 0
 
 local GROUPS = {
