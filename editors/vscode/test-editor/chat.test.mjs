@@ -254,9 +254,10 @@ it("the window is loaded again: the session and the open question are there", as
   const card = s.view.locator('[data-testid="approval"][data-armed="true"]');
   await card.waitFor();
   await s.shot("reloaded");
-  await card.press("n");
-  await s.at("assistant").filter({ hasText: "leave it as it is" }).last().waitFor();
   turns = await s.at("turn-end").count();
+  await card.press("n");
+  await s.at("turn-end").nth(turns++).waitFor();
+  await s.at("assistant").filter({ hasText: "leave it as it is" }).last().waitFor();
 });
 
 it("the server is killed: the chat says so, and goes on", async () => {

@@ -227,7 +227,7 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
       await s.view.getByRole("button", { name: "Effort: high" }).waitFor();
       await s.ask("hello to the weak");
       await s.ended(++turns, "completed");
-      await s.view.locator(".note", { hasText: "(tape/tape)" }).waitFor();
+      await s.view.locator(".note", { hasText: "→ tape/tape answers" }).waitFor();
       await s.shot("taken-over");
       await s.at("model").click();
       await page.locator(".quick-input-list .monaco-list-row", { hasText: "tape/tape" }).click();
