@@ -76,10 +76,11 @@ impl Checker {
         self.note(format!("{id} is answered {answer:?}"));
         let (ending, deleting) = (self.ending, self.deleting.contains(session));
         let degraded = self.degraded || crate::base::clock::wall_ms() < self.failed_until;
+        let begins = self.begins(session);
         let Some(seen) = self.sessions.get_mut(session) else {
             return;
         };
-        let resting = seen.fold.open_turn.is_none();
+        let resting = seen.fold.open_turn.is_none() && !begins;
         let Some(known) = seen.inquiries.get_mut(id) else {
             return;
         };

@@ -229,6 +229,7 @@ impl Checker {
         self.note(format!("{} is answered {answer:?}", approval.id));
         let (ending, deleting) = (self.ending, self.deleting.contains(session));
         let degraded = self.degraded || clock::wall_ms() < self.failed_until;
+        let begins = self.begins(session);
         let Some(seen) = self.sessions.get_mut(session) else {
             return;
         };
@@ -238,7 +239,7 @@ impl Checker {
         let wrong = match answer {
             Ok(()) => asked.accepted.is_some(),
             Err(Refused::UnknownApproval(_)) => {
-                asked.open && asked.sent.len() < 2 && seen.fold.open_turn.is_none()
+                asked.open && asked.sent.len() < 2 && seen.fold.open_turn.is_none() && !begins
             }
             Err(Refused::NoRule) => approval.rule.is_some(),
             Err(Refused::Ending) => !ending,
@@ -252,6 +253,14 @@ impl Checker {
         if answer.is_ok() {
             asked.accepted = Some(decision);
         }
+    }
+
+    /// A prompt is on its way: what an interrupted turn left open is settled before its turn is seen.
+    pub(super) fn begins(&self, session: &SessionId) -> bool {
+        self.typed.values().any(|typed| {
+            let refused = matches!(typed.answered, Some(Answered::Refused(_)));
+            typed.session == *session && typed.kind == Kind::Prompt && typed.joined.is_none() && !refused
+        })
     }
 
     /// The user sends a mode.
