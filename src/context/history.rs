@@ -59,6 +59,7 @@ impl History {
             | Event::Warning { .. }
             | Event::SessionUpdated { .. }
             | Event::QueueChanged(_)
+            | Event::TurnDiff(_)
             | Event::Delta(_) => {}
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::approval::{Approval, Decision, Mode, Settler};
+use super::checkpoint::TurnDiff;
 use super::error::AgentError;
 use super::ids::{ApprovalId, MessageId, SessionId, ToolCallId, TurnId};
 use super::inquiry::{Inquiry, InquiryReply};
@@ -171,6 +172,8 @@ pub enum Event {
     },
     /// The prompts that wait for the turn's end changed: all of them, and whether they are held.
     QueueChanged(Queue),
+    /// What a turn has changed: at its end, and when that was taken back or made again.
+    TurnDiff(Arc<TurnDiff>),
     /// An increment; never the only carrier of a fact.
     Delta(Delta),
 }
@@ -410,6 +413,12 @@ impl Event {
         const MERGED: usize = 16;
         match self {
             Self::Delta(delta) => MERGED + delta.text().len(),
+            Self::TurnDiff(diff) => {
+                let text = |file: &super::FileDiff| {
+                    file.path.len() + file.diff.as_ref().map_or(0, |diff| diff.len())
+                };
+                FRAME + diff.files.iter().map(text).sum::<usize>().min(128 << 10)
+            }
             Self::Message(message) => FRAME + message.text().len().min(64 << 10),
             Self::ToolCall(update) => {
                 FRAME

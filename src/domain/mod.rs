@@ -2,6 +2,7 @@
 //! `protocol`, disk shapes in `store`, and converters between them are exhaustive matches.
 
 pub mod approval;
+pub mod checkpoint;
 pub mod error;
 pub mod event;
 pub mod ids;
@@ -15,6 +16,7 @@ pub use approval::{
     Approval, Decision, DecisionKind, Effect, EffectKind, Grant, GrantScope, Mode, OpenApproval, Risk,
     Settler,
 };
+pub use checkpoint::{ChangeKind, FileChange, FileDiff, FileState, Standing, TurnDiff};
 pub use error::{AgentError, ErrorClass, ErrorCode};
 pub use event::{
     Asker, CircuitState, CircuitSubject, CompactTrigger, Compaction, Delta, Envelope, Event, Outlet,

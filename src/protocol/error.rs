@@ -91,6 +91,10 @@ pub enum Refusal {
     UnknownCircuit,
     /// There is no content of that name.
     UnknownContent,
+    /// The session has no such turn.
+    UnknownTurn,
+    /// The turn was not reverted.
+    NothingToRedo,
     /// No prompt of that id waits: it was sent or taken out.
     UnknownPrompt,
     /// As many prompts wait as may.

@@ -11,6 +11,7 @@
 //! one line in [`table`] and one example in `examples.json`.
 
 mod approval;
+mod checkpoint;
 mod common;
 mod config;
 mod content;
@@ -31,6 +32,7 @@ mod tool_call;
 mod turn;
 
 pub use approval::*;
+pub use checkpoint::*;
 pub use common::*;
 pub use config::*;
 pub use content::*;

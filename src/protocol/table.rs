@@ -181,6 +181,8 @@ table! {
         RENAME_SESSION "agent/renameSession": RenameSessionParams => EmptyResult;
         /// Deletes a session for good.
         DELETE_SESSION "agent/deleteSession": DeleteSessionParams => EmptyResult;
+        /// Puts the files of a turn and of all later ones back as they were before it, but none that people changed since; or takes such a revert back. An error while a turn runs.
+        REVERT "agent/revert": RevertParams => RevertResult;
         /// Sets how freely the agent may act.
         SET_MODE "agent/setMode": SetModeParams => EmptyResult;
         /// Sets the model and how hard it thinks.
@@ -243,6 +245,8 @@ table! {
         QUESTION_RESOLVED Durable QuestionResolved "agent/questionResolved": QuestionResolvedNotification;
         /// The plan, whole.
         PLAN Durable Plan "agent/plan": PlanNotification;
+        /// What a turn has changed, file by file: at its end, and when that was taken back or made again.
+        TURN_DIFF Durable TurnDiff "agent/turnDiff": TurnDiffNotification;
         /// A decision of the loop.
         TRANSITION Durable Transition "agent/transition": TransitionNotification;
         /// A provider call failed and will be made again.

@@ -98,6 +98,12 @@ pub enum RequestError {
     /// There is no content of that name.
     #[error("unknown ref {0}: take it from `more` of a notification of this session")]
     UnknownContent(String),
+    /// The session has no such turn.
+    #[error("unknown turn {0}: it is none of this session's")]
+    UnknownTurn(TurnId),
+    /// The turn was not reverted.
+    #[error("turn {0} was not reverted, or was made again already")]
+    NothingToRedo(TurnId),
     /// No such prompt waits.
     #[error("no prompt {prompt} waits in session {session}: agent/queue with the action list tells which do")]
     UnknownPrompt {
@@ -163,6 +169,8 @@ impl RequestError {
             Self::NoTurn(_) => (REQUEST_FAILED, ErrorCode::Session, Some(Refusal::NoTurn)),
             Self::StaleTurn { .. } => (REQUEST_FAILED, ErrorCode::Session, Some(Refusal::StaleTurn)),
             Self::NothingToResume(_) => (REQUEST_FAILED, ErrorCode::Session, Some(Refusal::NothingToResume)),
+            Self::UnknownTurn(_) => (params, ErrorCode::Session, Some(Refusal::UnknownTurn)),
+            Self::NothingToRedo(_) => (REQUEST_FAILED, ErrorCode::Session, Some(Refusal::NothingToRedo)),
             Self::UnknownPrompt { .. } => (params, ErrorCode::Session, Some(Refusal::UnknownPrompt)),
             Self::QueueFull(_) => (REQUEST_FAILED, ErrorCode::Session, Some(Refusal::QueueFull)),
             Self::Cancelled(_) => (Rpc::RequestCancelled.code(), ErrorCode::Cancelled, None),
@@ -194,6 +202,8 @@ impl RequestError {
             | Self::UnknownCircuit(_)
             | Self::UnknownContent(_)
             | Self::UnknownPrompt { .. }
+            | Self::UnknownTurn(_)
+            | Self::NothingToRedo(_)
             | Self::Cancelled(_) => ErrorClass::Terminal,
         }
     }

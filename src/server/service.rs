@@ -50,6 +50,7 @@ pub(super) fn build(state: Arc<State>) -> (LspService<Service>, ClientSocket) {
         .custom_method(method::LOAD_SESSION, Service::load_session)
         .custom_method(method::RENAME_SESSION, Service::rename_session)
         .custom_method(method::DELETE_SESSION, Service::delete_session)
+        .custom_method(method::REVERT, Service::revert)
         .custom_method(method::SET_MODE, Service::set_mode)
         .custom_method(method::SET_MODEL, Service::set_model)
         .custom_method(method::SET_TRUST, Service::set_trust)
@@ -193,6 +194,8 @@ fn capabilities(utf8: bool) -> ServerCapabilities {
         Feature::Images,
         Feature::UnsavedText,
         Feature::ApplyEdit,
+        Feature::Queue,
+        Feature::Checkpoints,
         Feature::Credentials,
     ]);
     ServerCapabilities {

@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::cancels::Cancels;
+use super::checkpoints::TurnCheckpoints;
 use super::clock::WallClock;
 use super::command::{Command, Partial, Refused, Reply, SessionInfo, SessionMetrics, TurnOutcome};
 use super::house::{House, Profile};
@@ -149,6 +150,8 @@ pub(super) struct Running {
     /// Inquiries that the turn waits for.
     pub(super) inquiries: HashMap<InquiryId, oneshot::Sender<Option<InquiryReply>>>,
     pub(super) clock: WallClock,
+    /// What it has changed of files.
+    pub(super) checkpoints: Arc<TurnCheckpoints>,
     pub(super) usage: Usage,
     pub(super) cost: Option<Cost>,
     /// The last assistant message's text.
@@ -163,6 +166,8 @@ pub(super) struct Asked {
     pub(super) tool: String,
     pub(super) effect: Effect,
     pub(super) deadline: Option<Instant>,
+    /// Rules that allow it do not settle it.
+    pub(super) insists: bool,
 }
 
 /// Room in the store's queue, asked for.
@@ -262,6 +267,7 @@ impl Actor {
                 Wake::Answered => {}
                 Wake::Message(message) => self.message(message),
                 Wake::TurnEnded(ended) => {
+                    self.tell_changes().await;
                     self.turn_ended(ended);
                     if let Some(reply) = self.deleting.pop() {
                         self.delete(reply).await;

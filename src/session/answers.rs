@@ -35,6 +35,16 @@ impl Actor {
                 expected,
                 reply,
             } => self.steer(content, expected, reply).await,
+            Command::Revert {
+                turn,
+                dry_run,
+                redo,
+                reply,
+            } => {
+                let done = self.revert(&turn, dry_run, redo).await;
+                // Whoever asked may have gone.
+                let _ = reply.send(done);
+            }
             Command::Queue { action, reply } => self.queue(action, reply).await,
             Command::Decide {
                 approval,
@@ -428,6 +438,7 @@ impl Actor {
     /// Rules have changed: open questions that they answer now are answered.
     fn judge_again(&mut self) {
         let Some(turn) = &self.turn else { return };
+        let insists = |id: &ApprovalId| turn.asks.get(id).is_some_and(|asked| asked.insists);
         let asks: Vec<_> = turn
             .asks
             .iter()
@@ -435,7 +446,7 @@ impl Actor {
             .collect();
         let mut allowed: Vec<_> = asks
             .into_iter()
-            .filter(|(_, tool, effect)| self.judge(tool, effect) == Judgement::Allow)
+            .filter(|(id, tool, effect)| !insists(id) && self.judge(tool, effect) == Judgement::Allow)
             .map(|(id, _, _)| id)
             .collect();
         allowed.sort();

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use tokio::sync::oneshot;
 
 use crate::domain::{
-    AgentError, ApprovalId, Block, Cost, Decision, Grant, Inquiry, InquiryId, InquiryReply, MessageId, Mode,
-    OpenApproval, OpenInquiry, Queue, SessionId, Subject, ToolCallId, TurnEnd, TurnId, Usage,
+    AgentError, ApprovalId, Block, ChangeKind, Cost, Decision, Grant, Inquiry, InquiryId, InquiryReply,
+    MessageId, Mode, OpenApproval, OpenInquiry, Queue, SessionId, Subject, ToolCallId, TurnEnd, TurnId,
+    Usage,
 };
 use crate::provider::{CircuitView, Effort};
 use crate::store::{Health, Holder, Skipped};
@@ -49,6 +50,17 @@ pub enum Command {
         action: QueueAction,
         /// What waits then.
         reply: Reply<QueueReply>,
+    },
+    /// Put the files of a turn and of those after it back.
+    Revert {
+        /// The first turn.
+        turn: TurnId,
+        /// Only say what would be done.
+        dry_run: bool,
+        /// Take the last revert of that turn back instead.
+        redo: bool,
+        /// What was done.
+        reply: Reply<RevertReply>,
     },
     /// Decide an open approval.
     Decide {
@@ -124,6 +136,17 @@ pub enum Command {
     },
     /// The server ends: interrupt the turn, store its end, release the lock.
     End,
+}
+
+/// What became of files that were to be put back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RevertReply {
+    /// The turns that it concerned, the first one first.
+    pub turns: Vec<TurnId>,
+    /// Files that were put back, or would be: absolute, as told to the model, and what becomes of them.
+    pub files: Vec<(String, String, ChangeKind)>,
+    /// Files that were left as they are: absolute, as told to the model, and why.
+    pub conflicts: Vec<(String, String, String)>,
 }
 
 /// What is done with the prompts that wait.
@@ -366,6 +389,12 @@ pub enum Refused {
     /// Nothing was interrupted.
     #[error("the last turn was not interrupted or cancelled: send agent/prompt")]
     NothingToResume,
+    /// The session has no such turn.
+    #[error("turn {0} is not of this session")]
+    UnknownTurn(TurnId),
+    /// The turn was not reverted.
+    #[error("turn {0} was not reverted: there is nothing to make again")]
+    NothingToRedo(TurnId),
     /// No such prompt waits.
     #[error("no prompt {0} waits: list them with agent/queue")]
     UnknownPrompt(String),

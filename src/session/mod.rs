@@ -7,6 +7,7 @@
 mod actor;
 mod answers;
 mod cancels;
+mod checkpoints;
 mod clock;
 mod command;
 mod configured;
@@ -17,6 +18,7 @@ mod keys;
 mod models;
 mod opening;
 mod queue;
+mod revert;
 mod sessions;
 mod settle;
 mod state;
@@ -25,8 +27,8 @@ mod tests;
 mod turn_side;
 
 pub use command::{
-    Command, LoadReply, Partial, QueueAction, QueueReply, Refused, Said, SessionInfo, SessionMetrics,
-    Snapshot, TurnHandle, TurnOutcome,
+    Command, LoadReply, Partial, QueueAction, QueueReply, Refused, RevertReply, Said, SessionInfo,
+    SessionMetrics, Snapshot, TurnHandle, TurnOutcome,
 };
 pub use configured::{Configured, Folder};
 pub use days::ledger;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 use super::actor::{Actor, Asked, Running, partial_due};
+use super::checkpoints::TurnCheckpoints;
 use super::clock::WallClock;
 use super::command::{Partial, TurnHandle};
 use crate::approval::{Policy, Rule, Verdict, judge};
@@ -59,6 +60,7 @@ impl Actor {
             unpriced: self.state.unpriced.clone(),
             ..Tree::default()
         };
+        let checkpoints = Arc::new(TurnCheckpoints::new(&self.house.store, &self.info.id, &id));
         let context = TurnContext {
             session: self.info.id.clone(),
             turn: id.clone(),
@@ -77,6 +79,7 @@ impl Actor {
             editor: self.house.editor.clone(),
             cwd: self.info.cwd.clone(),
             keep: self.keep(),
+            checkpoints: checkpoints.clone(),
             redactor: self.house.redactor.clone(),
             system: profile.system.clone(),
             limits: profile.limits,
@@ -118,6 +121,7 @@ impl Actor {
             asks: HashMap::new(),
             inquiries: HashMap::new(),
             clock: WallClock::started(wall_time),
+            checkpoints,
             usage: Default::default(),
             cost: None,
             text: String::new(),
@@ -198,6 +202,7 @@ impl Actor {
         // A compaction answers nothing: what is said meanwhile is given back at its end.
         if !self.state.upkeep {
             self.join_steers();
+            self.tell_reverted();
         }
         // The turn may have been stopped meanwhile; then nobody wants the answer.
         let _ = reply.send(Begun {
@@ -405,6 +410,19 @@ impl Actor {
         }
     }
 
+    /// The model is told of files that were put back since it spoke last (R-SESS-3).
+    fn tell_reverted(&mut self) {
+        let told = std::mem::take(&mut self.state.put_back);
+        if told.is_empty() {
+            return;
+        }
+        let note = crate::domain::Message {
+            hidden: true,
+            ..crate::domain::Message::user_text(super::checkpoints::note(&told))
+        };
+        self.record(Event::Message(note.into()));
+    }
+
     /// What rules, grants and the mode say now.
     pub(super) fn judge(&self, tool: &str, effect: &Effect) -> Judgement {
         let Some(turn) = &self.turn else {
@@ -464,8 +482,10 @@ impl Actor {
         let Some(turn) = self.turn.as_mut() else { return };
         let id = question.approval.unwrap_or_else(ApprovalId::fresh);
         let deadline = turn.profile.approval_timeout.map(|limit| clock::now() + limit);
+        let insists = question.insists;
         let (tool, effect) = (question.name.clone(), question.effect.clone());
         let asked = Asked {
+            insists: question.insists,
             reply,
             tool: question.name.clone(),
             effect: question.effect,
@@ -489,7 +509,7 @@ impl Actor {
         // Decided while the turn was interrupted: acted upon now.
         if let Some(decision) = self.decisions.remove(&id) {
             self.resolve(&id, decision, Settler::Person, None);
-        } else if self.judge(&tool, &effect) == Judgement::Allow {
+        } else if !insists && self.judge(&tool, &effect) == Judgement::Allow {
             // Granted since the call was judged: a call beside it was answered "always", say.
             self.resolve(&id, Decision::of(DecisionKind::Allow), Settler::Rule, None);
         }

@@ -4,11 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
 use super::Editor;
 use crate::base::CancellationToken;
-use crate::domain::{ContentRef, PlanItem, SessionId, ToolCallId};
+use crate::domain::{ContentRef, FileChange, PlanItem, SessionId, ToolCallId};
 use crate::workspace::Workspace;
 
 /// What a running tool may touch. Cheap to clone.
@@ -34,6 +35,38 @@ pub struct ToolContext {
     pub news: mpsc::Sender<ToolNews>,
     /// Where long output is kept for reading back.
     pub keep: Arc<dyn Keep>,
+    /// Keeps what files were before they are changed.
+    pub checkpoints: Arc<dyn Checkpoints>,
+    /// The person allowed the call although that cannot be done.
+    pub unkept: bool,
+}
+
+/// Keeps what files were before a turn changes them (R-SESS-3).
+pub trait Checkpoints: Send + Sync {
+    /// Keeps a content under its hash. Blocks for a moment.
+    fn keep(&self, bytes: &[u8]) -> Result<(), String>;
+
+    /// Stores what is changed, before it is; told again it replaces what came of it. Done when it is stored.
+    fn record(&self, changes: Vec<FileChange>) -> BoxFuture<'static, Result<(), String>>;
+
+    /// There are more files than are looked at: what a command changed of the others is not known.
+    fn partial(&self);
+}
+
+/// Keeps nothing (tests).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoCheckpoints;
+
+impl Checkpoints for NoCheckpoints {
+    fn keep(&self, _bytes: &[u8]) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn record(&self, _changes: Vec<FileChange>) -> BoxFuture<'static, Result<(), String>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn partial(&self) {}
 }
 
 /// What a running tool tells.

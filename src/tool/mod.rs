@@ -7,6 +7,7 @@ pub mod bash;
 pub mod bash_kill;
 pub mod bash_output;
 mod change;
+mod command_changes;
 mod command_text;
 mod context;
 #[cfg(test)]
@@ -20,6 +21,7 @@ pub mod grep;
 pub mod list_dir;
 pub mod read_file;
 mod registry;
+pub mod restore;
 pub mod schema;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -28,7 +30,7 @@ pub mod update_plan;
 mod walk;
 pub mod write_file;
 
-pub use context::{Keep, Kept, OutputClosed, ToolContext, ToolNews};
+pub use context::{Checkpoints, Keep, Kept, NoCheckpoints, OutputClosed, ToolContext, ToolNews};
 pub use editor::{DocumentEdit, Editor, EditorAbilities, EditorError, NoEditor};
 pub use erased::{DynTool, PreparedCall};
 pub use registry::{Registry, builtin};

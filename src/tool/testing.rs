@@ -94,6 +94,8 @@ impl Bench {
             time_limit: None,
             news: sender,
             keep: Arc::new(MemoryKeep::default()),
+            checkpoints: Arc::new(super::NoCheckpoints),
+            unkept: false,
         };
         Self {
             _dir: dir,

@@ -60,7 +60,7 @@ use crate::base::counters::{Counter, Totals};
 use crate::config::Redactor;
 use crate::domain::{AgentError, ApprovalId, ErrorCode, Inquiry, SessionId, TerminalReason, TurnId};
 use crate::provider::{CallSlots, Effort, ModelInfo, Provider, RetryPolicy};
-use crate::tool::{Editor, Keep, Registry};
+use crate::tool::{Checkpoints, Editor, Keep, Registry};
 use crate::workspace::Workspace;
 
 /// All that one turn needs.
@@ -91,6 +91,8 @@ pub struct TurnContext {
     pub cwd: PathBuf,
     /// Where long output is kept.
     pub keep: Arc<dyn Keep>,
+    /// Keeps what files were.
+    pub checkpoints: Arc<dyn Checkpoints>,
     /// Knows the keys that tools' output must not carry on.
     pub redactor: Redactor,
     /// The system prompt.

@@ -188,6 +188,8 @@ pub struct Question {
     pub why: String,
     /// The rule that "always" would store.
     pub rule: Option<String>,
+    /// Asked although rules allow it: they do not settle it.
+    pub insists: bool,
 }
 
 /// What a person decided.

@@ -36,6 +36,7 @@ mod prompt;
 mod queue;
 mod reasoning;
 mod retry;
+mod revert;
 mod route;
 mod sessions;
 mod settings;

@@ -40,6 +40,8 @@ fn request_error(session: &SessionId, refused: Refused) -> RequestError {
         Refused::NothingToResume => RequestError::NothingToResume(session),
         Refused::UnknownApproval(approval) => RequestError::UnknownApproval(approval),
         Refused::UnknownInquiry(inquiry) => RequestError::UnknownQuestion(inquiry),
+        Refused::UnknownTurn(turn) => RequestError::UnknownTurn(turn),
+        Refused::NothingToRedo(turn) => RequestError::NothingToRedo(turn),
         Refused::UnknownPrompt(prompt) => RequestError::UnknownPrompt { session, prompt },
         Refused::QueueFull => RequestError::QueueFull(crate::session::MAX_QUEUED),
         Refused::BadReply(problem) => RequestError::bad("answer", problem),

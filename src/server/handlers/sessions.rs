@@ -13,8 +13,8 @@ use super::store_failed;
 use crate::domain::{Envelope, Mode, SessionId};
 use crate::protocol::{
     DeleteSessionParams, EmptyResult, EventRecord, ListSessionsParams, ListSessionsResult, LoadSessionParams,
-    LoadSessionResult, NewSessionParams, NewSessionResult, PartialMessage, RenameSessionParams, SessionInfo,
-    SessionState, SetModeParams, SetModelParams, SetTrustParams,
+    LoadSessionResult, NewSessionParams, NewSessionResult, PartialMessage, RenameSessionParams, RevertParams,
+    RevertResult, SessionInfo, SessionState, SetModeParams, SetModelParams, SetTrustParams,
 };
 use crate::provider::Effort;
 use crate::session::{self, Command, Snapshot};
@@ -143,6 +143,26 @@ impl Service {
         let id = session_param(&params.session_id);
         self.ask(&id, |reply| Command::Delete { reply }).await?;
         Ok(EmptyResult {})
+    }
+
+    pub(in crate::server) async fn revert(&self, params: Value) -> Result<RevertResult> {
+        let RevertParams {
+            session_id,
+            turn_id,
+            dry_run,
+            redo,
+        } = from_wire::params(params)?;
+        let id = session_param(&session_id);
+        let turn = turn_id.into();
+        let done = self
+            .ask(&id, |reply| Command::Revert {
+                turn,
+                dry_run,
+                redo,
+                reply,
+            })
+            .await?;
+        Ok(to_wire::reverted(&done))
     }
 
     pub(in crate::server) async fn set_mode(&self, params: Value) -> Result<EmptyResult> {

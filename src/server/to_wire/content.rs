@@ -111,6 +111,7 @@ pub fn field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
         | Event::Warning { .. }
         | Event::SessionUpdated { .. }
         | Event::QueueChanged(_)
+        | Event::TurnDiff(_)
         | Event::Delta(_) => None,
     }
 }

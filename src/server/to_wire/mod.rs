@@ -5,6 +5,7 @@
 //! [`content`] finds the whole again for that reference. Deltas have a second form in [`delta`], bytes
 //! that the outbox merges by appending.
 
+mod checkpoint;
 pub mod content;
 mod cut;
 pub mod delta;
@@ -13,6 +14,7 @@ mod message;
 mod names;
 mod values;
 
+pub use checkpoint::reverted;
 pub use inquiry::{OpenOnWire, open_inquiry};
 pub use message::{blocks, open_approval};
 pub use names::effort;
@@ -226,6 +228,7 @@ pub fn notification(envelope: &Envelope) -> ServerNotification {
             queue: Some(values::queue(queue)),
         }
         .into(),
+        Event::TurnDiff(diff) => checkpoint::turn_diff(header, diff, &mut cutter).into(),
         Event::Delta(delta) => delta_notification(header, delta),
     }
 }

@@ -116,6 +116,8 @@ impl Checker {
             | Refused::Locked { .. }
             | Refused::UnknownApproval(_)
             | Refused::UnknownInquiry(_)
+            | Refused::UnknownTurn(_)
+            | Refused::NothingToRedo(_)
             | Refused::UnknownPrompt(_)
             | Refused::QueueFull
             | Refused::BadReply(_)

@@ -6,6 +6,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::RecordError;
+use super::checkpoint::TurnDiffRecord;
 use super::compaction::CompactedRecord;
 use super::inquiry::{InquiryRecord, InquiryResolvedRecord};
 use super::message::{BlockRecord, MessageRecord, ToolResultRecord};
@@ -179,6 +180,7 @@ pub(in crate::store) fn encode(event: &Event) -> Result<Option<(&'static str, St
             })?,
         ),
         Event::QueueChanged(queue) => ("queue_changed", json(&QueueRecord::from(queue))?),
+        Event::TurnDiff(diff) => ("turn_diff", json(&TurnDiffRecord::from(diff.as_ref()))?),
         Event::Delta(_) => return Ok(None),
     };
     Ok(Some((kind, json)))
@@ -286,6 +288,7 @@ pub(in crate::store) fn decode(kind: &str, text: &str) -> Result<Event, RecordEr
                 effort,
             }
         }
+        "turn_diff" => Event::TurnDiff(Arc::new(parse::<TurnDiffRecord>(text)?.into())),
         "queue_changed" => Event::QueueChanged(parse::<QueueRecord>(text)?.into()),
         _ => return Err(RecordError::UnknownKind(kind.to_owned())),
     })

@@ -388,6 +388,20 @@ fn samples() -> Vec<Event> {
             model: Some("p/m".into()),
             effort: Some("high".into()),
         },
+        Event::TurnDiff(Arc::new(TurnDiff {
+            turn: "turn_1".into(),
+            standing: Standing::Reverted,
+            files: vec![FileDiff {
+                path: "a.txt".into(),
+                kind: ChangeKind::Modified,
+                added: 1,
+                removed: 2,
+                diff: Some("-a".into()),
+                restorable: true,
+            }],
+            unlisted: 3,
+            partial: true,
+        })),
         Event::QueueChanged(Queue {
             paused: true,
             prompts: vec![QueuedPrompt {

@@ -4,9 +4,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::domain::{
-    Asker, CircuitState, CircuitSubject, CompactTrigger, ContinueReason, DecisionKind, ErrorClass, ErrorCode,
-    LimitName, Mode, PlanStatus, ReferenceKind, Risk, Role, Settler, TerminalReason, ToolCallStatus,
-    TurnState,
+    Asker, ChangeKind, CircuitState, CircuitSubject, CompactTrigger, ContinueReason, DecisionKind,
+    ErrorClass, ErrorCode, LimitName, Mode, PlanStatus, ReferenceKind, Risk, Role, Settler, Standing,
+    TerminalReason, ToolCallStatus, TurnState,
 };
 
 /// An enum that is a word on disk.
@@ -74,6 +74,8 @@ named!(
     CompactTrigger
 );
 
+words!(Standing { Made = "made", Reverted = "reverted", Redone = "redone" });
+words!(ChangeKind { Created = "created", Modified = "modified", Deleted = "deleted" });
 words!(Asker { Prompt = "prompt", Resume = "resume", Compact = "compact", Queue = "queue" });
 words!(CircuitSubject { Provider = "provider", Tool = "tool" });
 words!(CircuitState { Closed = "closed", Open = "open", HalfOpen = "half_open" });
