@@ -83,6 +83,8 @@ impl Session {
             time_limit: None,
             news: sender,
             keep: Arc::new(Files(kept.path().to_owned())),
+            checkpoints: Arc::new(agentls::tool::NoCheckpoints),
+            unkept: false,
         };
         Self { cx, news, kept, cwd }
     }
