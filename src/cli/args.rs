@@ -111,6 +111,15 @@ pub enum Command {
     },
 }
 
+/// What a session is exported as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ExportAs {
+    /// For people.
+    Markdown,
+    /// For programs.
+    Json,
+}
+
 /// What to do with sessions.
 #[derive(Debug, Subcommand)]
 pub enum SessionsCommand {
@@ -124,6 +133,17 @@ pub enum SessionsCommand {
     Show {
         /// The session.
         id: String,
+    },
+    /// Writes one as Markdown or JSON.
+    Export {
+        /// The session. The beginning of an id is enough.
+        id: String,
+        /// As what.
+        #[arg(short, long, value_enum, default_value_t = ExportAs::Markdown)]
+        format: ExportAs,
+        /// To this file; to the standard output when absent.
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<std::path::PathBuf>,
     },
     /// Finds sessions by words in titles, prompts and answers.
     Search {

@@ -217,3 +217,55 @@ pub struct DeleteSessionParams {
     /// The session; a running turn is cancelled first.
     pub session_id: String,
 }
+
+/// Params of `agent/forkSession`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ForkSessionParams {
+    /// The session.
+    pub session_id: String,
+    /// The last turn that the new session has; absent: the last one that has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_id: Option<String>,
+}
+
+/// Result of `agent/forkSession`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ForkSessionResult {
+    /// The new session: load it with `agent/loadSession`.
+    pub session_id: String,
+    /// Its title.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+}
+
+/// What a session is exported as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ExportFormat {
+    /// For people: what was said and done.
+    #[default]
+    Markdown,
+    /// For programs: the session and all its events, as notifications, uncut.
+    Json,
+}
+
+/// Params of `agent/exportSession`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExportSessionParams {
+    /// The session.
+    pub session_id: String,
+    /// As what; Markdown when absent.
+    #[serde(default)]
+    pub format: ExportFormat,
+}
+
+/// Result of `agent/exportSession`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExportSessionResult {
+    /// The session, whole.
+    pub text: String,
+}

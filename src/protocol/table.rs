@@ -179,6 +179,10 @@ table! {
         LOAD_SESSION "agent/loadSession": LoadSessionParams => LoadSessionResult;
         /// Gives a session another title.
         RENAME_SESSION "agent/renameSession": RenameSessionParams => EmptyResult;
+        /// Makes a new session of what a session has up to the end of a turn. What was allowed for the session alone is not taken along.
+        FORK_SESSION "agent/forkSession": ForkSessionParams => ForkSessionResult;
+        /// Tells all of a session as one text.
+        EXPORT_SESSION "agent/exportSession": ExportSessionParams => ExportSessionResult;
         /// Deletes a session for good.
         DELETE_SESSION "agent/deleteSession": DeleteSessionParams => EmptyResult;
         /// Puts the files of a turn and of all later ones back as they were before it, but none that people changed since; or takes such a revert back. An error while a turn runs.

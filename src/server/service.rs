@@ -49,6 +49,8 @@ pub(super) fn build(state: Arc<State>) -> (LspService<Service>, ClientSocket) {
         .custom_method(method::LIST_SESSIONS, Service::list_sessions)
         .custom_method(method::LOAD_SESSION, Service::load_session)
         .custom_method(method::RENAME_SESSION, Service::rename_session)
+        .custom_method(method::FORK_SESSION, Service::fork_session)
+        .custom_method(method::EXPORT_SESSION, Service::export_session)
         .custom_method(method::DELETE_SESSION, Service::delete_session)
         .custom_method(method::REVERT, Service::revert)
         .custom_method(method::SET_MODE, Service::set_mode)

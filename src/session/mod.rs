@@ -12,6 +12,7 @@ mod clock;
 mod command;
 mod configured;
 mod days;
+mod fork;
 mod house;
 mod inquiries;
 mod keys;

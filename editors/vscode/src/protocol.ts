@@ -53,8 +53,20 @@ export const requests = {
   loadSession: "agent/loadSession",
   /** Gives a session another title. */
   renameSession: "agent/renameSession",
+  /**
+   * Makes a new session of what a session has up to the end of a turn. What was allowed for the
+   * session alone is not taken along.
+   */
+  forkSession: "agent/forkSession",
+  /** Tells all of a session as one text. */
+  exportSession: "agent/exportSession",
   /** Deletes a session for good. */
   deleteSession: "agent/deleteSession",
+  /**
+   * Puts the files of a turn and of all later ones back as they were before it, but none that
+   * people changed since; or takes such a revert back. An error while a turn runs.
+   */
+  revert: "agent/revert",
   /** Sets how freely the agent may act. */
   setMode: "agent/setMode",
   /** Sets the model and how hard it thinks. */
@@ -138,6 +150,10 @@ export const serverNotifications = {
   questionResolved: "agent/questionResolved",
   /** The plan, whole. */
   plan: "agent/plan",
+  /**
+   * What a turn has changed, file by file: at its end, and when that was taken back or made again.
+   */
+  turnDiff: "agent/turnDiff",
   /** A decision of the loop. */
   transition: "agent/transition",
   /** A provider call failed and will be made again. */
@@ -183,7 +199,10 @@ export interface RequestTypes {
   "agent/listSessions": { params: ListSessionsParams; result: ListSessionsResult };
   "agent/loadSession": { params: LoadSessionParams; result: LoadSessionResult };
   "agent/renameSession": { params: RenameSessionParams; result: EmptyResult };
+  "agent/forkSession": { params: ForkSessionParams; result: ForkSessionResult };
+  "agent/exportSession": { params: ExportSessionParams; result: ExportSessionResult };
   "agent/deleteSession": { params: DeleteSessionParams; result: EmptyResult };
+  "agent/revert": { params: RevertParams; result: RevertResult };
   "agent/setMode": { params: SetModeParams; result: EmptyResult };
   "agent/setModel": { params: SetModelParams; result: EmptyResult };
   "agent/setTrust": { params: SetTrustParams; result: EmptyResult };
@@ -224,6 +243,7 @@ export interface ServerNotificationTypes {
   "agent/questionRequested": QuestionRequestedNotification;
   "agent/questionResolved": QuestionResolvedNotification;
   "agent/plan": PlanNotification;
+  "agent/turnDiff": TurnDiffNotification;
   "agent/transition": TransitionNotification;
   "agent/retry": RetryNotification;
   "agent/wait": WaitNotification;
@@ -510,6 +530,10 @@ export type Refusal =
   | "unknownCircuit"
   /** There is no content of that name. */
   | "unknownContent"
+  /** The session has no such turn. */
+  | "unknownTurn"
+  /** The turn was not reverted. */
+  | "nothingToRedo"
   /** No prompt of that id waits: it was sent or taken out. */
   | "unknownPrompt"
   /** As many prompts wait as may. */
@@ -1184,11 +1208,102 @@ export interface RenameSessionParams {
   title: string;
 }
 
+/** Params of `agent/forkSession`. */
+export interface ForkSessionParams {
+  /** The session. */
+  sessionId: string;
+  /** The last turn that the new session has; absent: the last one that has ended. */
+  turnId?: string;
+}
+
+/** Result of `agent/forkSession`. */
+export interface ForkSessionResult {
+  /** The new session: load it with `agent/loadSession`. */
+  sessionId: string;
+  /** Its title. */
+  title?: string;
+}
+
+/** Params of `agent/exportSession`. */
+export interface ExportSessionParams {
+  /** The session. */
+  sessionId: string;
+  /** As what; Markdown when absent. */
+  format?: ExportFormat;
+}
+
+/** What a session is exported as. */
+export type ExportFormat =
+  /** For people: what was said and done. */
+  | "markdown"
+  /** For programs: the session and all its events, as notifications, uncut. */
+  | "json";
+
+/** Result of `agent/exportSession`. */
+export interface ExportSessionResult {
+  /** The session, whole. */
+  text: string;
+}
+
 /** Params of `agent/deleteSession`. */
 export interface DeleteSessionParams {
   /** The session; a running turn is cancelled first. */
   sessionId: string;
 }
+
+/** Params of `agent/revert`. */
+export interface RevertParams {
+  /** The session. */
+  sessionId: string;
+  /** The turn; all later ones are taken back with it. */
+  turnId: string;
+  /** Only say what would be done. */
+  dryRun?: boolean;
+  /** Make again what the last revert of that turn took back. */
+  redo?: boolean;
+}
+
+/** Result of `agent/revert`. */
+export interface RevertResult {
+  /** The turns whose changes it concerned, the first one first. */
+  turnIds: string[];
+  /**
+   * The files that were put back (with `dryRun`: would be). Those that are so already are not among
+   * them.
+   */
+  files: RevertedFile[];
+  /** The files that were left as they are. */
+  conflicts: RevertConflict[];
+}
+
+/** A file that was left as it is. */
+export interface RevertConflict {
+  /** The file's path, as in `agent/turnDiff`. */
+  path: string;
+  /** The file. */
+  uri: string;
+  /** Why, for people. */
+  why: string;
+}
+
+/** A file that was put back. */
+export interface RevertedFile {
+  /** The file's path, as in `agent/turnDiff`. */
+  path: string;
+  /** The file. */
+  uri: string;
+  /** What was done to it now. */
+  kind: ChangeKind;
+}
+
+/** What became of a file. */
+export type ChangeKind =
+  /** It is new. */
+  | "created"
+  /** Its content or its mode is another. */
+  | "modified"
+  /** It is gone. */
+  | "deleted";
 
 /** Params of `agent/setMode`. */
 export interface SetModeParams {
@@ -1890,6 +2005,56 @@ export type PlanStatus =
   /** Done. */
   | "completed";
 
+/** Params of `agent/turnDiff`. */
+export interface TurnDiffNotification {
+  /** The session it belongs to. */
+  sessionId: string;
+  /** Its number in the session: from 1, no gap, no repeat. */
+  seq: number;
+  /** When it happened, in ms since the Unix epoch. */
+  at: number;
+  /** The turn whose changes they are; taken back are also those of later turns. */
+  ofTurnId: string;
+  /** How they stand. */
+  standing: Standing;
+  /** The files: with `reverted` and `redone` what was done to them now. */
+  files: FileDiff[];
+  /** Commands may have changed more: the workspace has more files than are looked at. */
+  partial?: boolean;
+  /** The turn that caused it; absent when none did. */
+  turnId?: string;
+  /** So many more files are not listed. */
+  unlisted?: number;
+}
+
+/** A change of one file. */
+export interface FileDiff {
+  /**
+   * The file's path from the session's folder, `rootName/path` in another root, absolute outside of
+   * all.
+   */
+  path: string;
+  /** What became of it. */
+  kind: ChangeKind;
+  /** Lines that came. */
+  added: number;
+  /** Lines that went. */
+  removed: number;
+  /** A unified diff; absent of what is no text, and where the diffs together grew too long. */
+  diff?: string;
+  /** It cannot be taken back: a command changed it, and its content before is not known. */
+  unrestorable?: boolean;
+}
+
+/** How a turn's changes stand. */
+export type Standing =
+  /** The turn made them. */
+  | "made"
+  /** `agent/revert` took them back. */
+  | "reverted"
+  /** `agent/revert` with `redo` made them again. */
+  | "redone";
+
 /** Params of `agent/transition`. */
 export interface TransitionNotification {
   /** The session it belongs to. */
@@ -2198,6 +2363,12 @@ export type Feature =
   | "unsavedText"
   /** Files open in the editor are changed through `workspace/applyEdit`, where the client can. */
   | "applyEdit"
+  /** Prompts may wait for the turn's end (`agent/queue`). */
+  | "queue"
+  /**
+   * What turns change of files is told (`agent/turnDiff`) and can be taken back (`agent/revert`).
+   */
+  | "checkpoints"
   /** API keys are asked for by `agent/getCredential`, where the client can. */
   | "credentials";
 

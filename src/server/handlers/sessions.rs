@@ -12,7 +12,8 @@ use super::info::effort_to_wire;
 use super::store_failed;
 use crate::domain::{Envelope, Mode, SessionId};
 use crate::protocol::{
-    DeleteSessionParams, EmptyResult, EventRecord, ListSessionsParams, ListSessionsResult, LoadSessionParams,
+    DeleteSessionParams, EmptyResult, EventRecord, ExportSessionParams, ExportSessionResult,
+    ForkSessionParams, ForkSessionResult, ListSessionsParams, ListSessionsResult, LoadSessionParams,
     LoadSessionResult, NewSessionParams, NewSessionResult, PartialMessage, RenameSessionParams, RevertParams,
     RevertResult, SessionInfo, SessionState, SetModeParams, SetModelParams, SetTrustParams,
 };
@@ -136,6 +137,40 @@ impl Service {
         let id = session_param(&params.session_id);
         self.ask(&id, |reply| Command::Rename { title, reply }).await?;
         Ok(EmptyResult {})
+    }
+
+    pub(in crate::server) async fn fork_session(&self, params: Value) -> Result<ForkSessionResult> {
+        let params: ForkSessionParams = from_wire::params(params)?;
+        let id = session_param(&params.session_id);
+        let turn = params.turn_id.map(Into::into);
+        let forked = self.state.sessions.fork(&id, turn).await;
+        let (fork, title) = forked.map_err(|refused| super::request_error(&id, refused))?;
+        Ok(ForkSessionResult {
+            session_id: fork.to_string(),
+            title,
+        })
+    }
+
+    pub(in crate::server) async fn export_session(&self, params: Value) -> Result<ExportSessionResult> {
+        let params: ExportSessionParams = from_wire::params(params)?;
+        let id = session_param(&params.session_id);
+        let load = |reply| Command::Load {
+            read_only: true,
+            reply,
+        };
+        let loaded = self.ask(&id, load).await?;
+        // The store ends with the server; then what it has is what there is.
+        let _ = loaded.passed.await;
+        let mut export = to_wire::Export::new(params.format, &id, &state_of(&loaded.snapshot));
+        let mut pages = self.state.sessions.house().store.reader.walk(&id, 0);
+        while let Some(page) = pages.next().await.map_err(store_failed)? {
+            for stored in &page.events {
+                export.event(&id, stored);
+            }
+        }
+        Ok(ExportSessionResult {
+            text: export.finish(),
+        })
     }
 
     pub(in crate::server) async fn delete_session(&self, params: Value) -> Result<EmptyResult> {

@@ -9,12 +9,14 @@ mod checkpoint;
 pub mod content;
 mod cut;
 pub mod delta;
+mod export;
 mod inquiry;
 mod message;
 mod names;
 mod values;
 
 pub use checkpoint::reverted;
+pub use export::Export;
 pub use inquiry::{OpenOnWire, open_inquiry};
 pub use message::{blocks, open_approval};
 pub use names::effort;
@@ -32,8 +34,12 @@ use crate::protocol::{self as wire, EventHeader, MoreFields, ServerNotification}
 
 /// An event as its notification. A delta is carried whole here; what goes out are its [`delta::frames`].
 pub fn notification(envelope: &Envelope) -> ServerNotification {
+    let seq = envelope.seq.unwrap_or_default();
+    notification_cut(envelope, Cutter::new(seq))
+}
+
+fn notification_cut(envelope: &Envelope, mut cutter: Cutter) -> ServerNotification {
     let header = header(envelope);
-    let mut cutter = Cutter::new(header.seq);
     match &envelope.event {
         Event::TurnStarted { by, resumes } => wire::TurnStartedNotification {
             header,
@@ -260,6 +266,15 @@ pub fn standing_warnings(warnings: &[(&str, String)]) -> Vec<wire::ServerWarning
 /// A stored event, for `agent/loadSession`.
 pub fn event_record(envelope: &Envelope) -> wire::EventRecord {
     let notification = notification(envelope);
+    wire::EventRecord {
+        method: notification.method().to_owned(),
+        params: to_value(&notification),
+    }
+}
+
+/// The same, nothing of it cut but what a question shows.
+fn whole_record(envelope: &Envelope) -> wire::EventRecord {
+    let notification = notification_cut(envelope, Cutter::unlimited());
     wire::EventRecord {
         method: notification.method().to_owned(),
         params: to_value(&notification),

@@ -37,6 +37,24 @@ fn update() -> ToolCallUpdate {
     }
 }
 
+fn turn_diff(path: &str, diff: &str) -> Event {
+    let file = FileDiff {
+        path: path.to_owned(),
+        kind: ChangeKind::Modified,
+        added: 1,
+        removed: 1,
+        diff: Some(diff.into()),
+        restorable: false,
+    };
+    Event::TurnDiff(Arc::new(TurnDiff {
+        turn: "turn_1".into(),
+        standing: Standing::Made,
+        files: vec![file],
+        unlisted: 2,
+        partial: true,
+    }))
+}
+
 fn limit() -> Arc<Inquiry> {
     Arc::new(Inquiry {
         id: InquiryId::from("ask_1"),
@@ -265,6 +283,16 @@ fn golden() -> Vec<(Event, &'static str, Value)> {
             json!({
                 "approvalId": "appr_1", "toolCallId": "call_1", "decision": "deny", "by": "newPrompt",
                 "feedback": "no",
+            }),
+        ),
+        (
+            turn_diff("a.txt", "-a\n+b\n"),
+            "agent/turnDiff",
+            json!({
+                "ofTurnId": "turn_1", "standing": "made", "unlisted": 2, "partial": true, "files": [
+                    {"path": "a.txt", "kind": "modified", "added": 1, "removed": 1, "diff": "-a\n+b\n",
+                     "unrestorable": true},
+                ],
             }),
         ),
         (
@@ -649,6 +677,7 @@ fn huge_events_stay_below_the_limit() {
             code: bells.clone(),
             message: long.clone(),
         },
+        turn_diff(&bells, &bells),
         Event::SessionUpdated {
             title: Some(bells),
             mode: None,

@@ -44,8 +44,16 @@ M.requests = {
   loadSession = "agent/loadSession",
   ---Gives a session another title.
   renameSession = "agent/renameSession",
+  ---Makes a new session of what a session has up to the end of a turn. What was allowed for the session
+  ---alone is not taken along.
+  forkSession = "agent/forkSession",
+  ---Tells all of a session as one text.
+  exportSession = "agent/exportSession",
   ---Deletes a session for good.
   deleteSession = "agent/deleteSession",
+  ---Puts the files of a turn and of all later ones back as they were before it, but none that people
+  ---changed since; or takes such a revert back. An error while a turn runs.
+  revert = "agent/revert",
   ---Sets how freely the agent may act.
   setMode = "agent/setMode",
   ---Sets the model and how hard it thinks.
@@ -120,6 +128,8 @@ M.server_notifications = {
   questionResolved = "agent/questionResolved",
   ---The plan, whole.
   plan = "agent/plan",
+  ---What a turn has changed, file by file: at its end, and when that was taken back or made again.
+  turnDiff = "agent/turnDiff",
   ---A decision of the loop.
   transition = "agent/transition",
   ---A provider call failed and will be made again.
@@ -306,6 +316,8 @@ M.server_notifications = {
 ---| "unknownAgent" # There is no such agent in the configuration.
 ---| "unknownCircuit" # There is no circuit of that name.
 ---| "unknownContent" # There is no content of that name.
+---| "unknownTurn" # The session has no such turn.
+---| "nothingToRedo" # The turn was not reverted.
 ---| "unknownPrompt" # No prompt of that id waits: it was sent or taken out.
 ---| "queueFull" # As many prompts wait as may.
 
@@ -694,9 +706,64 @@ M.server_notifications = {
 ---@field sessionId string The session.
 ---@field title string The new title: one line, at most 200 characters.
 
+---Params of `agent/forkSession`.
+---@class (exact) agentls.ForkSessionParams
+---@field sessionId string The session.
+---@field turnId? string The last turn that the new session has; absent: the last one that has ended.
+
+---Result of `agent/forkSession`.
+---@class (exact) agentls.ForkSessionResult
+---@field sessionId string The new session: load it with `agent/loadSession`.
+---@field title? string Its title.
+
+---Params of `agent/exportSession`.
+---@class (exact) agentls.ExportSessionParams
+---@field sessionId string The session.
+---@field format? agentls.ExportFormat As what; Markdown when absent.
+
+---What a session is exported as.
+---@alias agentls.ExportFormat
+---| "markdown" # For people: what was said and done.
+---| "json" # For programs: the session and all its events, as notifications, uncut.
+
+---Result of `agent/exportSession`.
+---@class (exact) agentls.ExportSessionResult
+---@field text string The session, whole.
+
 ---Params of `agent/deleteSession`.
 ---@class (exact) agentls.DeleteSessionParams
 ---@field sessionId string The session; a running turn is cancelled first.
+
+---Params of `agent/revert`.
+---@class (exact) agentls.RevertParams
+---@field sessionId string The session.
+---@field turnId string The turn; all later ones are taken back with it.
+---@field dryRun? boolean Only say what would be done.
+---@field redo? boolean Make again what the last revert of that turn took back.
+
+---Result of `agent/revert`.
+---@class (exact) agentls.RevertResult
+---@field turnIds string[] The turns whose changes it concerned, the first one first.
+---@field files agentls.RevertedFile[] The files that were put back (with `dryRun`: would be). Those that are so already are not among them.
+---@field conflicts agentls.RevertConflict[] The files that were left as they are.
+
+---A file that was left as it is.
+---@class (exact) agentls.RevertConflict
+---@field path string The file's path, as in `agent/turnDiff`.
+---@field uri string The file.
+---@field why string Why, for people.
+
+---A file that was put back.
+---@class (exact) agentls.RevertedFile
+---@field path string The file's path, as in `agent/turnDiff`.
+---@field uri string The file.
+---@field kind agentls.ChangeKind What was done to it now.
+
+---What became of a file.
+---@alias agentls.ChangeKind
+---| "created" # It is new.
+---| "modified" # Its content or its mode is another.
+---| "deleted" # It is gone.
 
 ---Params of `agent/setMode`.
 ---@class (exact) agentls.SetModeParams
@@ -1098,6 +1165,33 @@ M.server_notifications = {
 ---| "inProgress" # Being done.
 ---| "completed" # Done.
 
+---Params of `agent/turnDiff`.
+---@class (exact) agentls.TurnDiffNotification
+---@field sessionId string The session it belongs to.
+---@field seq integer Its number in the session: from 1, no gap, no repeat.
+---@field at integer When it happened, in ms since the Unix epoch.
+---@field ofTurnId string The turn whose changes they are; taken back are also those of later turns.
+---@field standing agentls.Standing How they stand.
+---@field files agentls.FileDiff[] The files: with `reverted` and `redone` what was done to them now.
+---@field partial? boolean Commands may have changed more: the workspace has more files than are looked at.
+---@field turnId? string The turn that caused it; absent when none did.
+---@field unlisted? integer So many more files are not listed.
+
+---A change of one file.
+---@class (exact) agentls.FileDiff
+---@field path string The file's path from the session's folder, `rootName/path` in another root, absolute outside of all.
+---@field kind agentls.ChangeKind What became of it.
+---@field added integer Lines that came.
+---@field removed integer Lines that went.
+---@field diff? string A unified diff; absent of what is no text, and where the diffs together grew too long.
+---@field unrestorable? boolean It cannot be taken back: a command changed it, and its content before is not known.
+
+---How a turn's changes stand.
+---@alias agentls.Standing
+---| "made" # The turn made them.
+---| "reverted" # `agent/revert` took them back.
+---| "redone" # `agent/revert` with `redo` made them again.
+
 ---Params of `agent/transition`.
 ---@class (exact) agentls.TransitionNotification
 ---@field sessionId string The session it belongs to.
@@ -1272,6 +1366,8 @@ M.server_notifications = {
 ---| "images" # Prompts may contain images.
 ---| "unsavedText" # Unsaved text of open documents is what the agent reads.
 ---| "applyEdit" # Files open in the editor are changed through `workspace/applyEdit`, where the client can.
+---| "queue" # Prompts may wait for the turn's end (`agent/queue`).
+---| "checkpoints" # What turns change of files is told (`agent/turnDiff`) and can be taken back (`agent/revert`).
 ---| "credentials" # API keys are asked for by `agent/getCredential`, where the client can.
 
 ---The version of the protocol. Another `major` cannot be talked to; another `minor` can.
