@@ -400,9 +400,12 @@ fn a_session_is_exported_for_people_and_for_programs() {
     assert_eq!(whole["session"]["sessionId"], session.as_str());
     let events = whole["events"].as_array().unwrap();
     assert_eq!(events.len() as u64, client.load(&session).seq);
-    let said = events.iter().filter(|event| event["method"] == "agent/message");
+    let mut said = events
+        .iter()
+        .rev()
+        .filter(|event| event["method"] == "agent/message");
     assert_eq!(
-        said.last().unwrap()["params"]["content"][0]["text"],
+        said.next().unwrap()["params"]["content"][0]["text"],
         long.as_str()
     );
 }
