@@ -519,14 +519,11 @@ impl Seen {
         if !self.torn && known.usage != end.usage {
             return Err(format!("the usage of {turn} is not the sum of its steps"));
         }
-        if !was_cut && !self.torn && !self.sent.is_empty() {
-            let first = self.sent.front().map(|items| items.len());
-            return Err(format!(
-                "a provider was sent a history that never was ({first:?} messages; there are {:?})",
-                self.fold.history.messages().len()
-            ));
+        if was_cut || self.torn {
+            self.sent.clear();
+        } else {
+            self.only_the_next_asks()?;
         }
-        self.sent.clear();
         self.state_fits(turn, end, manners)?;
         self.fits(turn, end, was_cut, (ending, manners))?;
         self.cancelled_in_time(turn)
