@@ -111,6 +111,7 @@ impl Checker {
             return Ok(());
         };
         let (before, reloading) = (seen.fold.open_turn.clone(), self.reloading);
+        let was_cut = stored.turn.is_some() && seen.cut == stored.turn;
         match &stored.event {
             Event::TurnStarted { by, resumes } => seen.turn_started(of_turn()?, *by, resumes.as_ref())?,
             Event::TurnEnded(end) => {
@@ -230,7 +231,7 @@ impl Checker {
             }
             Event::Warning { .. } | Event::Delta(_) => {}
         }
-        self.goes_on(session, &stored);
+        self.goes_on(session, &stored, was_cut);
         if let Some(what) = met(&stored.event) {
             self.count(what);
         }
