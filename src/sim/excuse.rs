@@ -182,7 +182,9 @@ fn has_cause(reason: Transition, phase: Phase) -> bool {
             | End::ToolFailed
             | End::StoreFailed
             | End::ServerStopped
-            | End::ImageError => true,
+            | End::ImageError
+            // The calls beyond it have failed.
+            | End::MaxToolCalls => true,
             End::PromptTooLong | End::BlockingLimit | End::ModelError => asked,
             _ => false,
         },
