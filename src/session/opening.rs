@@ -9,7 +9,7 @@ use super::command::{Partial, Refused, SessionInfo};
 use super::state::SessionState;
 use crate::domain::{
     ApprovalId, Block, ContentRef, Decision, Event, InquiryId, InquiryReply, MessageId, OpenApproval,
-    OpenInquiry, SessionId, TurnState,
+    OpenInquiry, SessionId, TurnId, TurnState,
 };
 use crate::store::{Content, Health, Holder, LockError, Pending, Skipped, Spool, StoreError, Write};
 use crate::tool::{Keep, Kept};
@@ -130,7 +130,7 @@ impl Actor {
         self.state.inquiries = inquiries(&pending);
         self.decisions = decisions(&pending);
         self.replies = replies(&pending);
-        self.partial = partials(&pending).pop();
+        self.partial = partials(&pending, self.state.open_turn.as_ref()).pop();
         self.take_queue(&pending);
         // What waits for its turn needs no mending.
         let settled = pending.iter().all(|row| matches!(row, Pending::Queued { .. }));
@@ -206,7 +206,7 @@ impl Actor {
         self.partial = None;
         self.steers = steers(&pending);
         self.take_queue(&pending);
-        self.mend(partials(&pending));
+        self.mend(partials(&pending, self.state.open_turn.as_ref()));
         self.skipped = skipped;
         Ok(())
     }
@@ -252,17 +252,19 @@ impl Actor {
     }
 }
 
-/// The messages in progress.
-fn partials(pending: &[Pending]) -> Vec<Partial> {
+/// The messages in progress of the open turn. Rows of others are left over where the store was full and has lost the
+/// record that settled them.
+fn partials(pending: &[Pending], open: Option<&TurnId>) -> Vec<Partial> {
     let mut partials = Vec::new();
     for row in pending {
         if let Pending::Partial {
             message,
             before,
+            turn,
             text,
             reasoning,
-            ..
         } = row
+            && turn.as_ref() == open
         {
             join(&mut partials, message.clone(), *before, text, reasoning);
         }

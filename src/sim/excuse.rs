@@ -51,7 +51,8 @@ pub(super) fn falls(reason: Transition, phase: Phase) -> bool {
         Transition::Continue(reason) => match reason {
             // By the model's answer and what its calls came to.
             Go::NextTurn => matches!(phase, Streaming | Question | Tools | Hook),
-            Go::Reflection => matches!(phase, Question | Tools | Hook),
+            // A hook after a tool runs before the call's end is told.
+            Go::Reflection => matches!(phase, Question | Tools),
             Go::TokenBudgetContinuation => phase == Streaming,
             // By the answer alone, of which nothing need have been shown.
             Go::MaxOutputTokensEscalate
@@ -78,12 +79,14 @@ pub(super) fn falls(reason: Transition, phase: Phase) -> bool {
                 matches!(phase, Starting | Asking | Streaming | Waiting | Compacting | Hook)
             }
             // After the summary that policy `degrade` asks for, too.
-            End::MaxTurns => matches!(phase, Asking | Streaming | Waiting | Question | Tools | Hook),
-            End::MaxToolCalls => matches!(phase, Asking | Streaming | Waiting | Question | Tools | Hook),
+            End::MaxTurns => matches!(phase, Asking | Streaming | Question | Tools | Hook),
+            // What goes beyond the limit is answered, as tools are.
+            End::MaxToolCalls => matches!(phase, Asking | Streaming | Tools),
             // Before each call, a retry's too.
             End::BudgetExceeded => matches!(phase, Starting | Waiting | Compacting | Hook),
             End::StopHookPrevented => phase == Hook,
-            End::HookStopped | End::ToolFailed => matches!(phase, Question | Tools | Hook),
+            End::HookStopped => matches!(phase, Question | Tools | Hook),
+            End::ToolFailed => matches!(phase, Question | Tools),
             End::AbortedTools => matches!(phase, Streaming | Question | Tools | Hook),
             End::NotConfigured => phase == Starting,
             End::AbortedStreaming => phase != Tools,
@@ -179,7 +182,9 @@ fn has_cause(reason: Transition, phase: Phase) -> bool {
             | End::ToolFailed
             | End::StoreFailed
             | End::ServerStopped
-            | End::ImageError => true,
+            | End::ImageError
+            // The calls beyond it have failed.
+            | End::MaxToolCalls => true,
             End::PromptTooLong | End::BlockingLimit | End::ModelError => asked,
             _ => false,
         },

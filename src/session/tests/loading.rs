@@ -275,6 +275,23 @@ async fn a_steer_of_a_cut_turn_is_given_back_by_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn text_of_an_earlier_turn_is_not_put_into_the_one_that_a_crash_has_cut() {
+    let partial = |message: &str, turn: &str| Pending::Partial {
+        message: message.into(),
+        before: 0,
+        turn: Some(turn.into()),
+        text: "half".to_owned(),
+        reasoning: String::new(),
+    };
+    let left = vec![partial("msg_0", "turn_0"), partial("msg_1", "turn_1")];
+    let (_, told) = Rig::with(vec![started()], left).await.load().await;
+    assert!(
+        matches!(&told[..], [Event::Message(message), Event::TurnEnded(_)] if message.id == "msg_1".into()),
+        "{told:?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_call_whose_result_was_lost_does_not_run_again() {
     let rig = Rig::with(
         vec![started(), wants_a_tool(), ended(TerminalReason::StoppedByUser)],

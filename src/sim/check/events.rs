@@ -111,6 +111,7 @@ impl Checker {
             return Ok(());
         };
         let (before, reloading) = (seen.fold.open_turn.clone(), self.reloading);
+        let was_cut = stored.turn.is_some() && seen.cut == stored.turn;
         match &stored.event {
             Event::TurnStarted { by, resumes } => seen.turn_started(of_turn()?, *by, resumes.as_ref())?,
             Event::TurnEnded(end) => {
@@ -230,7 +231,7 @@ impl Checker {
             }
             Event::QueueChanged(_) | Event::TurnDiff(_) | Event::Warning { .. } | Event::Delta(_) => {}
         }
-        self.goes_on(session, &stored);
+        self.goes_on(session, &stored, was_cut);
         if let Some(what) = met(&stored.event) {
             self.count(what);
         }
@@ -519,14 +520,11 @@ impl Seen {
         if !self.torn && known.usage != end.usage {
             return Err(format!("the usage of {turn} is not the sum of its steps"));
         }
-        if !was_cut && !self.torn && !self.sent.is_empty() {
-            let first = self.sent.front().map(|items| items.len());
-            return Err(format!(
-                "a provider was sent a history that never was ({first:?} messages; there are {:?})",
-                self.fold.history.messages().len()
-            ));
+        if was_cut || self.torn {
+            self.sent.clear();
+        } else {
+            self.only_the_next_asks()?;
         }
-        self.sent.clear();
         self.state_fits(turn, end, manners)?;
         self.fits(turn, end, was_cut, (ending, manners))?;
         self.cancelled_in_time(turn)

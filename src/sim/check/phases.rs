@@ -9,14 +9,13 @@ use crate::sim::coverage::{Fault, Met, Phase};
 use crate::store::StoredEvent;
 
 impl Checker {
-    /// A durable event of a session.
-    pub(super) fn goes_on(&mut self, session: &SessionId, stored: &StoredEvent) {
+    /// A durable event of a session; whether a crash has cut its turn.
+    pub(super) fn goes_on(&mut self, session: &SessionId, stored: &StoredEvent, was_cut: bool) {
         let (degraded, ending) = (self.degraded, self.ending);
         let Some(turn) = &stored.turn else { return };
         let Some(seen) = self.sessions.get_mut(session) else {
             return;
         };
-        let was_cut = seen.cut.as_ref() == Some(turn);
         let met = &mut seen.turns.entry(turn.clone()).or_default().met;
         if degraded {
             met.fault(Fault::Disk);

@@ -85,6 +85,21 @@ impl Seen {
         Ok(())
     }
 
+    /// At a turn's end all that it sent is matched. The next turn may have asked before the end is shown: what it sent
+    /// goes on where the history ends now.
+    pub(super) fn only_the_next_asks(&self) -> Result<(), String> {
+        let history = self.fold.history.messages();
+        let of_next = |sent: &Vec<Arc<Item>>| sent.len() > history.len() && begins_with(sent, &history);
+        match self.sent.iter().find(|sent| !of_next(sent)) {
+            None => Ok(()),
+            Some(sent) => Err(format!(
+                "a provider was sent a history that never was ({} messages; there are {})",
+                sent.len(),
+                history.len()
+            )),
+        }
+    }
+
     /// What a compaction does to the history: it keeps its first message and its last six, and says what it is.
     pub(super) fn compacted(&mut self, compaction: &Compaction) -> Result<(), String> {
         self.matched.clear();
