@@ -291,6 +291,7 @@ impl View {
                     self.model = Some(model);
                 }
             }
+            N::Instructions(told) => self.note(Ink::Dim, &blocks::instructions(told)),
             N::Status(_) => {}
         }
     }
@@ -632,6 +633,7 @@ pub(super) fn seq_of(told: &ServerNotification) -> Option<u64> {
         N::Usage(params) => Some(params.header.seq),
         N::Warning(params) => params.seq,
         N::SessionUpdated(params) => Some(params.header.seq),
+        N::Instructions(params) => Some(params.header.seq),
         N::TextDelta(_)
         | N::ReasoningDelta(_)
         | N::ToolInputDelta(_)

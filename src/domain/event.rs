@@ -6,6 +6,7 @@ use super::approval::{Approval, Decision, Mode, Settler};
 use super::error::AgentError;
 use super::ids::{ApprovalId, MessageId, SessionId, ToolCallId, TurnId};
 use super::inquiry::{Inquiry, InquiryReply};
+use super::instructions::InstructionFile;
 use super::message::{Block, Message};
 use super::reason::{TerminalReason, Transition, TurnState};
 use super::tool_call::ToolCallUpdate;
@@ -167,6 +168,8 @@ pub enum Event {
         /// The reasoning effort.
         effort: Option<String>,
     },
+    /// What files of instructions the system prompt is made of from now on, whole (R-LOOP-5).
+    Instructions(Arc<[InstructionFile]>),
     /// An increment; never the only carrier of a fact.
     Delta(Delta),
 }

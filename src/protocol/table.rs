@@ -259,6 +259,8 @@ table! {
         WARNING Durable Warning "agent/warning": WarningNotification;
         /// The session's own data changed; only what changed is set.
         SESSION_UPDATED Durable SessionUpdated "agent/sessionUpdated": SessionUpdatedNotification;
+        /// Which files of instructions (`SOUL.md`, `AGENTS.md`, `TOOLS.md`, skills) the agent was given: at a session's first turn that has any, and whenever one of them has changed.
+        INSTRUCTIONS Durable Instructions "agent/instructions": InstructionsNotification;
         /// The server as a whole, for a status bar.
         STATUS Transient Status "agent/status": StatusNotification;
     }

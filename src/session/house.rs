@@ -14,7 +14,7 @@ use crate::provider::CallSlots;
 use crate::store::Store;
 use crate::tool::{Editor, Registry};
 use crate::turn::{
-    Budgets, Conducts, ContextPolicy, Hooks, Ledger, Limits, ModelSource, ToolCooldowns, ToolTimeouts,
+    Budgets, Conducts, ContextPolicy, Hooks, Ledger, Limits, ModelSource, System, ToolCooldowns, ToolTimeouts,
 };
 use crate::workspace::{OnCancel, Workspace};
 
@@ -50,8 +50,8 @@ pub struct House {
 pub struct Profile {
     /// Finds the provider and the model.
     pub models: Arc<dyn ModelSource>,
-    /// The system prompt.
-    pub system: Arc<str>,
+    /// Gives the system prompt.
+    pub system: System,
     /// The turn's limits.
     pub limits: Limits,
     /// What turn, session and day may cost.

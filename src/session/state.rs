@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::context::History;
 use crate::domain::{
     Approval, ApprovalId, Asker, CircuitState, CircuitSubject, Cost, Event, Inquiry, InquiryId, InquiryReply,
-    LimitName, Mode, OpenApproval, OpenInquiry, PlanItem, Subject, TerminalReason, ToolCallId,
-    ToolCallStatus, ToolCallUpdate, TurnId, Usage,
+    InstructionFile, LimitName, Mode, OpenApproval, OpenInquiry, PlanItem, Subject, TerminalReason,
+    ToolCallId, ToolCallStatus, ToolCallUpdate, TurnId, Usage,
 };
 use crate::provider::Effort;
 use crate::store::StoredEvent;
@@ -62,6 +62,8 @@ pub struct SessionState {
     pub told_unpriced: bool,
     /// The plan.
     pub plan: Vec<PlanItem>,
+    /// What files of instructions the last turn was given; none before the first that was given any.
+    pub instructions: Option<Arc<[InstructionFile]>>,
 }
 
 impl SessionState {
@@ -185,6 +187,7 @@ impl SessionState {
                 COMPACTION_FAILED => self.failed_compactions += 1,
                 _ => {}
             },
+            Event::Instructions(files) => self.instructions = Some(files.clone()),
             Event::Circuit {
                 subject: CircuitSubject::Tool,
                 ..

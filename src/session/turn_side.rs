@@ -21,7 +21,7 @@ use crate::domain::{
 use crate::store::{Pending, PendingKey, Write};
 use crate::turn::{
     Answer, Begun, Body, Carried, Heard, Judgement, MODEL_CHOSEN, Message, ModelChoice, Port, Question, Task,
-    Tree, TurnContext, UNKNOWN_PRICE, Waiting, run_turn,
+    Tree, TurnContext, UNKNOWN_PRICE, Waiting, brief, run_turn,
 };
 use crate::workspace::Workspace;
 
@@ -59,7 +59,7 @@ impl Actor {
             unpriced: self.state.unpriced.clone(),
             ..Tree::default()
         };
-        let context = TurnContext {
+        let mut context = TurnContext {
             session: self.info.id.clone(),
             turn: id.clone(),
             port: Port::new(messages, self.account.clone(), cancel.clone()),
@@ -78,7 +78,10 @@ impl Actor {
             cwd: self.info.cwd.clone(),
             keep: self.keep(),
             redactor: self.house.redactor.clone(),
-            system: profile.system.clone(),
+            briefing: profile.system.clone(),
+            briefed: self.state.instructions.clone(),
+            system: "".into(),
+            skills: Arc::default(),
             limits: profile.limits,
             purse: self.house.ledger.open(tree, profile.limits.max_tool_calls),
             tool_timeouts: profile.tool_timeouts.clone(),
@@ -103,7 +106,10 @@ impl Actor {
         let (tell_passed, passed) = oneshot::channel();
         self.turn = Some(Running {
             id: id.clone(),
-            task: spawn(async move { run_turn(&context).await }),
+            task: spawn(async move {
+                brief(&mut context).await?;
+                run_turn(&context).await
+            }),
             messages: inbox,
             cancel,
             hurry,

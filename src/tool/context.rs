@@ -10,6 +10,7 @@ use super::Editor;
 use crate::base::CancellationToken;
 use crate::domain::{ContentRef, PlanItem, SessionId, ToolCallId};
 use crate::workspace::Workspace;
+use crate::workspace::prompts::Skills;
 
 /// What a running tool may touch. Cheap to clone.
 #[derive(Clone)]
@@ -22,6 +23,8 @@ pub struct ToolContext {
     pub cwd: PathBuf,
     /// Files, unsaved buffers, processes of this session.
     pub workspace: Arc<Workspace>,
+    /// The skills of this session.
+    pub skills: Arc<Skills>,
     /// The editor, where files are changed that are open there.
     pub editor: Arc<dyn Editor>,
     /// Cancelled when the turn is.

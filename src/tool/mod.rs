@@ -19,6 +19,7 @@ pub mod glob;
 pub mod grep;
 pub mod list_dir;
 pub mod read_file;
+pub mod read_skill;
 mod registry;
 pub mod schema;
 #[cfg(test)]

@@ -13,6 +13,7 @@ use super::glob::Glob;
 use super::grep::Grep;
 use super::list_dir::ListDir;
 use super::read_file::ReadFile;
+use super::read_skill::ReadSkill;
 use super::update_plan::UpdatePlan;
 use super::write_file::WriteFile;
 use crate::domain::ToolSpec;
@@ -30,6 +31,7 @@ pub fn builtin() -> Vec<Arc<dyn DynTool>> {
         Arc::new(BashOutput),
         Arc::new(BashKill),
         Arc::new(UpdatePlan),
+        Arc::new(ReadSkill),
     ]
 }
 

@@ -698,6 +698,7 @@ fn tool_context(cx: &TurnContext, call: &Call, news: Option<mpsc::Sender<ToolNew
         call: call.id.clone(),
         cwd: cx.cwd.clone(),
         workspace: cx.workspace.clone(),
+        skills: cx.skills.clone(),
         editor: cx.editor.clone(),
         cancel: cx.cancel.clone(),
         hurry: cx.hurry.clone(),

@@ -28,6 +28,7 @@ mod editor;
 mod faults;
 mod flood;
 mod hooks;
+mod instructions;
 mod kills;
 mod lifecycle;
 mod limits;

@@ -157,6 +157,11 @@ export const serverNotifications = {
   warning: "agent/warning",
   /** The session's own data changed; only what changed is set. */
   sessionUpdated: "agent/sessionUpdated",
+  /**
+   * Which files of instructions (`SOUL.md`, `AGENTS.md`, `TOOLS.md`, skills) the agent was given:
+   * at a session's first turn that has any, and whenever one of them has changed.
+   */
+  instructions: "agent/instructions",
   /** The server as a whole, for a status bar. */
   status: "agent/status",
 } as const;
@@ -227,6 +232,7 @@ export interface ServerNotificationTypes {
   "agent/usage": UsageNotification;
   "agent/warning": WarningNotification;
   "agent/sessionUpdated": SessionUpdatedNotification;
+  "agent/instructions": InstructionsNotification;
   "agent/status": StatusNotification;
 }
 
@@ -2057,6 +2063,51 @@ export interface SessionUpdatedNotification {
   /** The turn that caused it; absent when none did. */
   turnId?: string;
 }
+
+/**
+ * Params of `agent/instructions`: all files that the agent's instructions are made of from now on.
+ */
+export interface InstructionsNotification {
+  /** The session it belongs to. */
+  sessionId: string;
+  /** Its number in the session: from 1, no gap, no repeat. */
+  seq: number;
+  /** When it happened, in ms since the Unix epoch. */
+  at: number;
+  /** The files, in the order in which the agent reads them: of each kind the nearest last. */
+  files: InstructionFile[];
+  /** How many more there are that this list has no room for. */
+  leftOut?: number;
+  /** The turn that caused it; absent when none did. */
+  turnId?: string;
+}
+
+/** A file of instructions, as it was read. */
+export interface InstructionFile {
+  /** Its absolute path. */
+  path: string;
+  /** What it is for. */
+  kind: InstructionKind;
+  /** Bytes of it that were taken; 0 where it was left out. */
+  bytes: number;
+  /** Whether it is the person's own, or lies in a folder that the person trusts. */
+  trusted: boolean;
+  /** The name of a skill. */
+  name?: string;
+  /** Why it was cut or left out. */
+  problem?: string;
+}
+
+/** What a file of instructions is for. */
+export type InstructionKind =
+  /** `SOUL.md`: who the agent is. */
+  | "soul"
+  /** `AGENTS.md`: how to work here. */
+  | "agents"
+  /** `TOOLS.md`: how to use the tools. */
+  | "tools"
+  /** The `SKILL.md` of a skill. */
+  | "skill";
 
 /** Params of `agent/status`: the server as a whole, for a status bar. */
 export interface StatusNotification {

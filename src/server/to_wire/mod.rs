@@ -22,7 +22,9 @@ use serde::Serialize;
 
 use self::cut::Cutter;
 use crate::base::text::prefix;
-use crate::domain::{Delta, Envelope, Event, ToolCallUpdate, Transition, TurnEnd};
+use crate::domain::{
+    Delta, Envelope, Event, InstructionFile, InstructionKind, ToolCallUpdate, Transition, TurnEnd,
+};
 use crate::protocol::{self as wire, EventHeader, MoreFields, ServerNotification};
 
 /// An event as its notification. A delta is carried whole here; what goes out are its [`delta::frames`].
@@ -213,7 +215,32 @@ pub fn notification(envelope: &Envelope) -> ServerNotification {
             effort: effort.as_deref().and_then(names::effort),
         }
         .into(),
+        Event::Instructions(files) => {
+            let told = cutter.list(files, |cutter, _, file| instruction_file(file, cutter));
+            wire::InstructionsNotification {
+                header,
+                left_out: Some((files.len() - told.len()) as u64).filter(|left_out| *left_out > 0),
+                files: told,
+            }
+            .into()
+        }
         Event::Delta(delta) => delta_notification(header, delta),
+    }
+}
+
+fn instruction_file(file: &InstructionFile, cutter: &mut Cutter) -> wire::InstructionFile {
+    wire::InstructionFile {
+        path: cutter.line(&file.path),
+        kind: match file.kind {
+            InstructionKind::Soul => wire::InstructionKind::Soul,
+            InstructionKind::Agents => wire::InstructionKind::Agents,
+            InstructionKind::Tools => wire::InstructionKind::Tools,
+            InstructionKind::Skill => wire::InstructionKind::Skill,
+        },
+        name: file.name.as_ref().map(|name| cutter.line(name)),
+        bytes: file.bytes,
+        trusted: file.trusted,
+        problem: file.problem.as_ref().map(|problem| cutter.line(problem)),
     }
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::RecordError;
 use super::compaction::CompactedRecord;
 use super::inquiry::{InquiryRecord, InquiryResolvedRecord};
+use super::instructions::InstructionsRecord;
 use super::message::{BlockRecord, MessageRecord, ToolResultRecord};
 use super::parts::{
     ApprovalRecord, CostRecord, DecisionRecord, ErrorRecord, Json, LocationRecord, Text, UsageRecord, present,
@@ -177,6 +178,7 @@ pub(in crate::store) fn encode(event: &Event) -> Result<Option<(&'static str, St
                 effort: effort.clone(),
             })?,
         ),
+        Event::Instructions(files) => ("instructions", json(&InstructionsRecord::from(&files[..]))?),
         Event::Delta(_) => return Ok(None),
     };
     Ok(Some((kind, json)))
@@ -284,6 +286,7 @@ pub(in crate::store) fn decode(kind: &str, text: &str) -> Result<Event, RecordEr
                 effort,
             }
         }
+        "instructions" => Event::Instructions(parse::<InstructionsRecord>(text)?.into()),
         _ => return Err(RecordError::UnknownKind(kind.to_owned())),
     })
 }

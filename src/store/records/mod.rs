@@ -6,6 +6,7 @@
 mod compaction;
 mod event;
 mod inquiry;
+mod instructions;
 mod message;
 mod parts;
 mod pending;

@@ -5,8 +5,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::domain::{
     Asker, CircuitState, CircuitSubject, CompactTrigger, ContinueReason, DecisionKind, ErrorClass, ErrorCode,
-    LimitName, Mode, PlanStatus, ReferenceKind, Risk, Role, Settler, TerminalReason, ToolCallStatus,
-    TurnState,
+    InstructionKind, LimitName, Mode, PlanStatus, ReferenceKind, Risk, Role, Settler, TerminalReason,
+    ToolCallStatus, TurnState,
 };
 
 /// An enum that is a word on disk.
@@ -71,7 +71,8 @@ named!(
     TerminalReason,
     ContinueReason,
     TurnState,
-    CompactTrigger
+    CompactTrigger,
+    InstructionKind
 );
 
 words!(Asker { Prompt = "prompt", Resume = "resume", Compact = "compact" });

@@ -136,6 +136,9 @@ M.server_notifications = {
   warning = "agent/warning",
   ---The session's own data changed; only what changed is set.
   sessionUpdated = "agent/sessionUpdated",
+  ---Which files of instructions (`SOUL.md`, `AGENTS.md`, `TOOLS.md`, skills) the agent was given: at a
+  ---session's first turn that has any, and whenever one of them has changed.
+  instructions = "agent/instructions",
   ---The server as a whole, for a status bar.
   status = "agent/status",
 }
@@ -1195,6 +1198,31 @@ M.server_notifications = {
 ---@field model? string The model, as `provider/model`.
 ---@field title? string The title.
 ---@field turnId? string The turn that caused it; absent when none did.
+
+---Params of `agent/instructions`: all files that the agent's instructions are made of from now on.
+---@class (exact) agentls.InstructionsNotification
+---@field sessionId string The session it belongs to.
+---@field seq integer Its number in the session: from 1, no gap, no repeat.
+---@field at integer When it happened, in ms since the Unix epoch.
+---@field files agentls.InstructionFile[] The files, in the order in which the agent reads them: of each kind the nearest last.
+---@field leftOut? integer How many more there are that this list has no room for.
+---@field turnId? string The turn that caused it; absent when none did.
+
+---A file of instructions, as it was read.
+---@class (exact) agentls.InstructionFile
+---@field path string Its absolute path.
+---@field kind agentls.InstructionKind What it is for.
+---@field bytes integer Bytes of it that were taken; 0 where it was left out.
+---@field trusted boolean Whether it is the person's own, or lies in a folder that the person trusts.
+---@field name? string The name of a skill.
+---@field problem? string Why it was cut or left out.
+
+---What a file of instructions is for.
+---@alias agentls.InstructionKind
+---| "soul" # `SOUL.md`: who the agent is.
+---| "agents" # `AGENTS.md`: how to work here.
+---| "tools" # `TOOLS.md`: how to use the tools.
+---| "skill" # The `SKILL.md` of a skill.
 
 ---Params of `agent/status`: the server as a whole, for a status bar.
 ---@class (exact) agentls.StatusNotification
