@@ -68,6 +68,7 @@ pub fn system_prompt(inputs: &SystemInputs<'_>) -> Arc<str> {
     }
     for file in inputs.instructions {
         let about = match file.kind {
+            InstructionKind::Prompt => "What you are for",
             InstructionKind::Soul => "Who you are",
             InstructionKind::Agents => "How to work here",
             InstructionKind::Tools => "How to use your tools here",
@@ -111,12 +112,13 @@ mod tests {
             file(InstructionKind::Soul, "/u/SOUL.md", true),
             file(InstructionKind::Agents, "/w/AGENTS.md", false),
         ];
+        let skills = Skills::default();
         let inputs = |agent_prompt: Option<&str>, instructions| SystemInputs {
             agent_prompt: agent_prompt.map(str::to_owned),
             cwd: "/w".into(),
             roots: vec![("w".to_owned(), "/w".into())],
             instructions,
-            skills: &Skills::default(),
+            skills: &skills,
         };
         let plain = system_prompt(&inputs(None, &[]));
         assert!(

@@ -3,6 +3,8 @@
 /// What a file of instructions is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum InstructionKind {
+    /// The `prompt_file` of a named agent: in the place of the built-in instructions.
+    Prompt,
     /// `SOUL.md`: who the agent is.
     Soul,
     /// `AGENTS.md`: how to work here.
@@ -15,11 +17,12 @@ pub enum InstructionKind {
 
 impl InstructionKind {
     /// All of them, in the order of the system prompt.
-    pub const ALL: [Self; 4] = [Self::Soul, Self::Agents, Self::Tools, Self::Skill];
+    pub const ALL: [Self; 5] = [Self::Prompt, Self::Soul, Self::Agents, Self::Tools, Self::Skill];
 
     /// Its name on the wire and in the store.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Prompt => "prompt",
             Self::Soul => "soul",
             Self::Agents => "agents",
             Self::Tools => "tools",

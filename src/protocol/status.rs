@@ -52,6 +52,8 @@ pub struct SessionUpdatedNotification {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum InstructionKind {
+    /// The `prompt_file` of a named agent, which stands in the place of the built-in instructions.
+    Prompt,
     /// `SOUL.md`: who the agent is.
     Soul,
     /// `AGENTS.md`: how to work here.

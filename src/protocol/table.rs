@@ -187,6 +187,8 @@ table! {
         SET_TRUST "agent/setTrust": SetTrustParams => EmptyResult;
         /// Lists the models that can be chosen, and the providers with their health.
         LIST_MODELS "agent/listModels": ListModelsParams => ListModelsResult;
+        /// Lists the named agents of the configuration.
+        LIST_AGENTS "agent/listAgents": ListAgentsParams => ListAgentsResult;
         /// Lists the tools.
         LIST_TOOLS "agent/listTools": ListToolsParams => ListToolsResult;
         /// Reads on where a field was cut.

@@ -14,13 +14,14 @@ impl Configured {
     /// Gives the system prompt of a session, from files as they are when it is asked.
     pub(super) fn briefing(&self, session: &SessionInfo, agent: &AgentSettings) -> System {
         let roots = self.roots();
-        let sources = self.sources(session);
+        let mut sources = self.sources(session);
+        sources.prompt_file.clone_from(&agent.prompt_file);
         let agent_prompt = agent.system_prompt.clone();
         let cwd = session.cwd.clone();
         System::Files(Arc::new(move || {
             let found = sources.instructions();
             let system = system_prompt(&SystemInputs {
-                agent_prompt: agent_prompt.clone(),
+                agent_prompt: found.prompt.clone().or_else(|| agent_prompt.clone()),
                 cwd: cwd.clone(),
                 roots: roots.clone(),
                 instructions: &found.texts,
@@ -47,6 +48,7 @@ impl Configured {
             user: self.user_folder(),
             folders: folders.into_iter().map(source).collect(),
             cwd: session.cwd.clone(),
+            prompt_file: None,
         }
     }
 }

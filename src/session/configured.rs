@@ -223,6 +223,7 @@ impl Profiles for Configured {
         Profile {
             models: Arc::new(folder.models.clone()),
             system,
+            tools: agent.tools.clone(),
             limits,
             budgets,
             wall_time: agent.max_wall_time,

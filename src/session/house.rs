@@ -8,7 +8,7 @@ use super::command::SessionInfo;
 use crate::approval::Rule;
 use crate::base::counters::Totals;
 use crate::base::flow::Pool;
-use crate::config::Redactor;
+use crate::config::{Redactor, ToolChoice};
 use crate::domain::Mode;
 use crate::provider::CallSlots;
 use crate::store::Store;
@@ -52,6 +52,8 @@ pub struct Profile {
     pub models: Arc<dyn ModelSource>,
     /// Gives the system prompt.
     pub system: System,
+    /// Which of the tools it has.
+    pub tools: ToolChoice,
     /// The turn's limits.
     pub limits: Limits,
     /// What turn, session and day may cost.

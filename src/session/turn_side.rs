@@ -13,12 +13,13 @@ use crate::base::CancellationToken;
 use crate::base::clock;
 use crate::base::flow::Permit;
 use crate::base::spawn::spawn;
-use crate::config::HookMoment;
+use crate::config::{HookMoment, ToolChoice};
 use crate::domain::{
     Approval, ApprovalId, Block, Decision, DecisionKind, Delta, Effect, Event, Inquiry, Role, Settler,
     TerminalReason, ToolCallId, TurnId, Usage,
 };
 use crate::store::{Pending, PendingKey, Write};
+use crate::tool::Registry;
 use crate::turn::{
     Answer, Begun, Body, Carried, Heard, Judgement, MODEL_CHOSEN, Message, ModelChoice, Port, Question, Task,
     Tree, TurnContext, UNKNOWN_PRICE, Waiting, brief, run_turn,
@@ -35,6 +36,14 @@ impl Actor {
         self.workspace
             .get_or_insert_with(|| profiles.workspace(info))
             .clone()
+    }
+
+    /// The tools that an agent has of all.
+    fn tools_of(&self, choice: &ToolChoice) -> Arc<Registry> {
+        match choice.is_all() {
+            true => self.house.tools.clone(),
+            false => Arc::new(self.house.tools.select(|tool| choice.allows(tool))),
+        }
     }
 
     /// Starts a turn's task; its `TurnStarted` and what it begins with are recorded by `begin`.
@@ -72,7 +81,7 @@ impl Actor {
                 effort: self.state.effort,
             },
             slots: self.house.slots.clone(),
-            tools: self.house.tools.clone(),
+            tools: self.tools_of(&profile.tools),
             workspace,
             editor: self.house.editor.clone(),
             cwd: self.info.cwd.clone(),

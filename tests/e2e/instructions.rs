@@ -60,6 +60,8 @@ fn files_of_the_user_and_of_the_workspace_make_the_system_prompt() {
     in_user_folder(&world, "AGENTS.md", "Prefer small functions.");
     world.write("AGENTS.md", "Run `make check`.\r\n");
     world.write("TOOLS.md", "Use grep for words.");
+    // Trust changes what the prompt says.
+    world.mock().allow_rewrites();
     let client = world.start();
     let session = client.session();
     client.ask(&session, "hello");
@@ -166,15 +168,19 @@ fn twenty_steps_repeat_the_bytes_of_those_before() {
 #[test]
 fn a_change_is_read_at_the_next_turn_and_named() {
     let world = World::new();
-    world.write("AGENTS.md", "first");
+    world.write("AGENTS.md", "version one");
+    world.mock().allow_rewrites();
     let client = world.start();
     let session = client.session();
     client.ask(&session, "hello");
-    let path = world.write("AGENTS.md", "other");
+    let path = world.write("AGENTS.md", "version two");
     world.write("TOOLS.md", "new");
     client.ask(&session, "again");
     let prompt = system(&world.seen(1));
-    assert!(prompt.contains("other") && !prompt.contains("first"), "{prompt}");
+    assert!(
+        prompt.contains("version two") && !prompt.contains("version one"),
+        "{prompt}"
+    );
     let changed = |message: String| ("instructions_changed".to_owned(), message);
     let tools = world.workspace().canonicalize().unwrap().join("TOOLS.md");
     assert_eq!(
@@ -193,7 +199,7 @@ fn a_change_is_read_at_the_next_turn_and_named() {
     let client = world.start();
     client.load(&session);
     client.ask(&session, "once more");
-    assert!(!system(&world.seen(2)).contains("other"));
+    assert!(!system(&world.seen(2)).contains("version two"));
     let told = warnings(&client, &session);
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].1.ends_with("AGENTS.md is not there any more"), "{told:?}");
@@ -270,7 +276,9 @@ fn the_body_of_a_skill_is_read_on_demand() {
         prompt.contains("- release: How to make a release.") && !prompt.contains("Tag it."),
         "{prompt}"
     );
-    let results: Vec<String> = (1..4).map(|n| world.seen(n).last_text()).collect();
+    let results: Vec<String> = (1..4)
+        .map(|n| world.seen(n).messages().last().unwrap().to_string())
+        .collect();
     assert!(
         results[0].contains("Tag it.") && results[0].contains("The skill's folder:"),
         "{results:?}"

@@ -10,6 +10,7 @@
     reason = "a test that fails says so by a panic; its helpers are for this crate alone"
 )]
 
+mod agents;
 mod harness;
 #[path = "../support/mock_llm.rs"]
 mod mock_llm;

@@ -58,6 +58,8 @@ export const requests = {
   setTrust: "agent/setTrust",
   /** Lists the models that can be chosen, and the providers with their health. */
   listModels: "agent/listModels",
+  /** Lists the named agents of the configuration. */
+  listAgents: "agent/listAgents",
   /** Lists the tools. */
   listTools: "agent/listTools",
   /** Reads on where a field was cut. */
@@ -187,6 +189,7 @@ export interface RequestTypes {
   "agent/setModel": { params: SetModelParams; result: EmptyResult };
   "agent/setTrust": { params: SetTrustParams; result: EmptyResult };
   "agent/listModels": { params: ListModelsParams; result: ListModelsResult };
+  "agent/listAgents": { params: ListAgentsParams; result: ListAgentsResult };
   "agent/listTools": { params: ListToolsParams; result: ListToolsResult };
   "agent/readContent": { params: ReadContentParams; result: ReadContentResult };
   "agent/metrics": { params: MetricsParams; result: MetricsResult };
@@ -1161,6 +1164,39 @@ export type ProviderHealth =
   /** It cannot be called: a key is missing. */
   | "notConfigured";
 
+/** Params of `agent/listAgents`. */
+export interface ListAgentsParams {
+  /**
+   * The agents of this session's folder, with its own marked; the first workspace folder's when
+   * absent.
+   */
+  sessionId?: string;
+}
+
+/** Result of `agent/listAgents`. */
+export interface ListAgentsResult {
+  /** The agents of the configuration, `default` first. */
+  agents: AgentInfo[];
+}
+
+/** An agent of the configuration. */
+export interface AgentInfo {
+  /** Its name, as `agent/newSession` takes it. */
+  name: string;
+  /** The mode in which its sessions begin. */
+  mode: Mode;
+  /** The tools that it has. */
+  tools: string[];
+  /** Whether it is the session's agent. */
+  current?: boolean;
+  /** What it is for. */
+  description?: string;
+  /** The model that it names. */
+  model?: string;
+  /** The provider that it names. */
+  provider?: string;
+}
+
 /** Params of `agent/listTools`. */
 export interface ListToolsParams {
   /** The tools that this session's agent has; absent: all. */
@@ -2100,6 +2136,8 @@ export interface InstructionFile {
 
 /** What a file of instructions is for. */
 export type InstructionKind =
+  /** The `prompt_file` of a named agent, which stands in the place of the built-in instructions. */
+  | "prompt"
   /** `SOUL.md`: who the agent is. */
   | "soul"
   /** `AGENTS.md`: how to work here. */

@@ -35,7 +35,8 @@ const SHOWN: u32 = 200;
 /// What to talk in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Which {
-    New,
+    /// With this agent.
+    New(Option<String>),
     /// The one used last in the folder.
     Last,
     Id(String),
@@ -78,6 +79,7 @@ pub(super) async fn chat(
         signals,
         input: Some(input),
         draft: Draft::default(),
+        agent: None,
         editor: Editor::of(env),
         session: String::new(),
         mode: Mode::Ask,
@@ -94,6 +96,8 @@ pub(super) async fn chat(
 }
 
 struct Chat {
+    /// The agent of new sessions.
+    agent: Option<String>,
     view: View,
     client: Client,
     signals: Signals,
@@ -306,7 +310,10 @@ impl Chat {
 
     async fn open(&mut self, which: Which) -> Result<(), ClientError> {
         let id = match which {
-            Which::New => None,
+            Which::New(agent) => {
+                self.agent = agent;
+                None
+            }
             Which::Id(id) => Some(id),
             Which::Last => self.last_session().await?,
         };
@@ -340,6 +347,7 @@ impl Chat {
     async fn fresh(&mut self) -> Result<(), ClientError> {
         let params = NewSessionParams {
             cwd: Some(self.launch.folder.display().to_string()),
+            agent: self.agent.clone(),
             ..NewSessionParams::default()
         };
         let created: NewSessionResult = self.client.request(method::NEW_SESSION, &params).await?;

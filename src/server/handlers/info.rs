@@ -42,6 +42,30 @@ impl Service {
         })
     }
 
+    pub(in crate::server) async fn list_agents(&self, params: Value) -> Result<ListAgentsResult> {
+        let params: ListAgentsParams = from_wire::params(params)?;
+        let (folder, current) = match params.session_id {
+            Some(session) => {
+                let session = session_param(&session);
+                let info = self.ask(&session, |reply| Command::Inspect { reply }).await?.info;
+                let agent = info.agent.unwrap_or_else(|| "default".to_owned());
+                (info.folder, Some(agent))
+            }
+            None => (self.state.folders().swap_remove(0), None),
+        };
+        let configured = self.state.configured.folder(&folder);
+        let tools = self.state.sessions.house().tools.names();
+        let mut agents: Vec<AgentInfo> = configured
+            .loaded
+            .settings
+            .agents
+            .values()
+            .map(|agent| to_wire::agent_info(agent, &tools, current.as_deref()))
+            .collect();
+        agents.sort_by_key(|agent| agent.name != "default");
+        Ok(ListAgentsResult { agents })
+    }
+
     pub(in crate::server) async fn list_tools(&self, params: Value) -> Result<ListToolsResult> {
         let _: ListToolsParams = from_wire::params(params)?;
         let tools = self.state.sessions.house().tools.specs();

@@ -16,7 +16,9 @@ mod values;
 pub use inquiry::{OpenOnWire, open_inquiry};
 pub use message::{blocks, open_approval};
 pub use names::effort;
-pub use values::{circuit, circuits, error_data, grant, metrics, prompt_result, spent, tool_info, usage};
+pub use values::{
+    agent_info, circuit, circuits, error_data, grant, metrics, prompt_result, spent, tool_info, usage,
+};
 
 use serde::Serialize;
 
@@ -232,6 +234,7 @@ fn instruction_file(file: &InstructionFile, cutter: &mut Cutter) -> wire::Instru
     wire::InstructionFile {
         path: cutter.line(&file.path),
         kind: match file.kind {
+            InstructionKind::Prompt => wire::InstructionKind::Prompt,
             InstructionKind::Soul => wire::InstructionKind::Soul,
             InstructionKind::Agents => wire::InstructionKind::Agents,
             InstructionKind::Tools => wire::InstructionKind::Tools,

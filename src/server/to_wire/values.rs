@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::cut::Cutter;
 use crate::base::counters::{BUCKETS_US, HistogramSnapshot, Totals};
-use crate::base::text::{neutralise, prefix};
+use crate::base::text::{neutralise, one_line, prefix};
+use crate::config::AgentSettings;
 use crate::domain::{
     AgentError, CircuitState, Cost, Grant, Location, PlanItem, ToolSpec, TurnEnd, TurnId, Usage,
 };
@@ -121,6 +122,20 @@ pub fn tool_info(spec: &ToolSpec) -> wire::ToolInfo {
         name: name.clone(),
         description: description.clone(),
         input_schema: schema.clone(),
+    }
+}
+
+/// An agent of the configuration; `tools` are all there are.
+pub fn agent_info(agent: &AgentSettings, tools: &[&str], current: Option<&str>) -> wire::AgentInfo {
+    let has = tools.iter().filter(|tool| agent.tools.allows(tool));
+    wire::AgentInfo {
+        name: agent.name.clone(),
+        description: agent.description.as_ref().map(|text| one_line(text, 300)),
+        provider: agent.provider.clone(),
+        model: agent.model.clone(),
+        mode: agent.mode.into(),
+        tools: has.map(|tool| (*tool).to_owned()).collect(),
+        current: current == Some(agent.name.as_str()),
     }
 }
 

@@ -22,6 +22,8 @@ pub struct Found {
     pub texts: Vec<Instruction>,
     /// Skills.
     pub skills: Arc<Skills>,
+    /// What the file says that stands in the place of the built-in instructions.
+    pub prompt: Option<String>,
     /// What was looked at, for people, in the same order; also what was left out.
     pub files: Vec<InstructionFile>,
 }
@@ -45,6 +47,9 @@ impl Sources {
         let places = self.places();
         let inner = self.inner_places(&places);
         let mut found = Found::default();
+        if let Some(path) = &self.prompt_file {
+            found.take_prompt(path);
+        }
         let mut seen = BTreeSet::new();
         for (kind, name) in [
             (InstructionKind::Soul, "SOUL.md"),
@@ -93,6 +98,29 @@ impl Sources {
 }
 
 impl Found {
+    /// The file that the configuration names: it is missed when it is not there.
+    fn take_prompt(&mut self, path: &Path) {
+        let place = Place {
+            dir: PathBuf::new(),
+            trusted: true,
+            within: None,
+        };
+        self.take(InstructionKind::Prompt, &place, path);
+        if let Some(taken) = self.texts.pop() {
+            self.prompt = Some(taken.text);
+        } else if self.files.is_empty() {
+            self.files.push(InstructionFile {
+                path: path.display().to_string(),
+                kind: InstructionKind::Prompt,
+                name: None,
+                bytes: 0,
+                fingerprint: String::new(),
+                trusted: true,
+                problem: Some("it is not there, or empty; the usual instructions count".to_owned()),
+            });
+        }
+    }
+
     fn take(&mut self, kind: InstructionKind, place: &Place, path: &Path) {
         let Some(read) = file::read(place, path) else {
             return;
@@ -192,6 +220,7 @@ mod tests {
                 user: Some(self.base.join("user")),
                 folders: vec![folder("far", false), folder("near", true)],
                 cwd: self.base.join(cwd),
+                prompt_file: None,
             };
             sources.instructions()
         }

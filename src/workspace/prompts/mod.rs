@@ -20,6 +20,8 @@ pub struct Sources {
     pub user: Option<PathBuf>,
     /// The workspace folders, the nearest last.
     pub folders: Vec<SourceFolder>,
+    /// A file that the configuration names, of instructions that stand in the place of the built-in ones.
+    pub prompt_file: Option<PathBuf>,
     /// The session's working directory; what lies between its folder and it is looked at too.
     pub cwd: PathBuf,
 }

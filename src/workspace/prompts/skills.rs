@@ -231,7 +231,6 @@ mod tests {
     use tempfile::TempDir;
 
     use super::super::{SourceFolder, Sources};
-    use super::*;
 
     #[test]
     fn found_by_name_the_nearer_counts_and_broken_ones_are_named() {
@@ -277,6 +276,7 @@ mod tests {
                 trusted: false,
             }],
             cwd: base.join("w"),
+            prompt_file: None,
         };
         let found = sources.instructions();
         let names: Vec<_> = found

@@ -51,6 +51,8 @@ M.requests = {
   setTrust = "agent/setTrust",
   ---Lists the models that can be chosen, and the providers with their health.
   listModels = "agent/listModels",
+  ---Lists the named agents of the configuration.
+  listAgents = "agent/listAgents",
   ---Lists the tools.
   listTools = "agent/listTools",
   ---Reads on where a field was cut.
@@ -672,6 +674,24 @@ M.server_notifications = {
 ---| "failing" # Its last call failed.
 ---| "notConfigured" # It cannot be called: a key is missing.
 
+---Params of `agent/listAgents`.
+---@class (exact) agentls.ListAgentsParams
+---@field sessionId? string The agents of this session's folder, with its own marked; the first workspace folder's when absent.
+
+---Result of `agent/listAgents`.
+---@class (exact) agentls.ListAgentsResult
+---@field agents agentls.AgentInfo[] The agents of the configuration, `default` first.
+
+---An agent of the configuration.
+---@class (exact) agentls.AgentInfo
+---@field name string Its name, as `agent/newSession` takes it.
+---@field mode agentls.Mode The mode in which its sessions begin.
+---@field tools string[] The tools that it has.
+---@field current? boolean Whether it is the session's agent.
+---@field description? string What it is for.
+---@field model? string The model that it names.
+---@field provider? string The provider that it names.
+
 ---Params of `agent/listTools`.
 ---@class (exact) agentls.ListToolsParams
 ---@field sessionId? string The tools that this session's agent has; absent: all.
@@ -1219,6 +1239,7 @@ M.server_notifications = {
 
 ---What a file of instructions is for.
 ---@alias agentls.InstructionKind
+---| "prompt" # The `prompt_file` of a named agent, which stands in the place of the built-in instructions.
 ---| "soul" # `SOUL.md`: who the agent is.
 ---| "agents" # `AGENTS.md`: how to work here.
 ---| "tools" # `TOOLS.md`: how to use the tools.
