@@ -12,7 +12,6 @@ use super::tree::{Node, Tree, join, keys_of, path_of};
 const NOT_YET: &[&str] = &[
     "mcp",
     "command",
-    "commands",
     "skills",
     "telemetry",
     "agent.*.skills",

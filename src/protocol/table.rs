@@ -189,6 +189,8 @@ table! {
         LIST_MODELS "agent/listModels": ListModelsParams => ListModelsResult;
         /// Lists the named agents of the configuration.
         LIST_AGENTS "agent/listAgents": ListAgentsParams => ListAgentsResult;
+        /// Lists the slash commands: prompts from the person's and the workspace's files.
+        LIST_COMMANDS "agent/listCommands": ListCommandsParams => ListCommandsResult;
         /// Lists the tools.
         LIST_TOOLS "agent/listTools": ListToolsParams => ListToolsResult;
         /// Reads on where a field was cut.

@@ -117,10 +117,16 @@ impl Actor {
             let _ = reply.send(Err(refused));
             return;
         }
-        let content = self.told_from_here(content);
         let title = (self.state.title.is_none())
             .then(|| title_of(&content))
             .filter(|t| !t.is_empty());
+        let content = match self.expanded(content).await {
+            Ok(content) => self.told_from_here(content),
+            Err(refused) => {
+                let _ = reply.send(Err(refused));
+                return;
+            }
+        };
         let handle = self.start_turn(Task::Answer, Vec::new(), Vec::new(), |actor| {
             actor.record(Event::TurnStarted {
                 by: Asker::Prompt,
@@ -284,7 +290,13 @@ impl Actor {
             let _ = reply.send(Err(Refused::OtherTurn { expected, running }));
             return;
         }
-        let content = self.told_from_here(content);
+        let content = match self.expanded(content).await {
+            Ok(content) => self.told_from_here(content),
+            Err(refused) => {
+                let _ = reply.send(Err(refused));
+                return;
+            }
+        };
         let key = random::token(12);
         let pending = Pending::Steer {
             key: key.clone(),

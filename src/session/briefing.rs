@@ -2,13 +2,19 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::command::SessionInfo;
+use super::actor::Actor;
+use super::command::{Refused, SessionInfo};
 use super::configured::Configured;
 use crate::config::AgentSettings;
 use crate::context::{SystemInputs, system_prompt};
+use crate::domain::Block;
 use crate::turn::{Briefing, System};
-use crate::workspace::prompts::{SourceFolder, Sources};
+use crate::workspace::prompts::{Commands, SourceFolder, Sources, call};
+
+/// How long the files of commands may take to be read.
+const READING: Duration = Duration::from_secs(2);
 
 impl Configured {
     /// Gives the system prompt of a session, from files as they are when it is asked.
@@ -35,6 +41,13 @@ impl Configured {
         }))
     }
 
+    /// The slash commands of a session, as they are now.
+    pub async fn written_commands(&self, session: &SessionInfo) -> Commands {
+        let sources = self.sources(session);
+        let read = tokio::task::spawn_blocking(move || sources.commands());
+        read.await.unwrap_or_default()
+    }
+
     /// Where a session's files for the agent are looked for: the session's own folder is the nearest.
     pub(super) fn sources(&self, session: &SessionInfo) -> Sources {
         let mut folders: Vec<PathBuf> = self.roots().into_iter().map(|(_, path)| path).collect();
@@ -49,6 +62,35 @@ impl Configured {
             folders: folders.into_iter().map(source).collect(),
             cwd: session.cwd.clone(),
             prompt_file: None,
+        }
+    }
+}
+
+impl Actor {
+    /// What a person said, with a slash command of theirs in full; what is no command stays as it is.
+    pub(super) async fn expanded(&self, mut content: Vec<Block>) -> Result<Vec<Block>, Refused> {
+        let Some(Block::Text(text)) = content.first_mut() else {
+            return Ok(content);
+        };
+        let sources = call(text).and_then(|_| self.house.profiles.commands(&self.info));
+        let Some(sources) = sources else {
+            return Ok(content);
+        };
+        let said = text.clone();
+        let read = tokio::task::spawn_blocking(move || sources.commands().expand(&said));
+        // The session hears nothing meanwhile: a folder that does not answer must not hold it.
+        let read = tokio::time::timeout(READING, read).await;
+        match read {
+            Ok(Ok(None)) => Ok(content),
+            Ok(Ok(Some(Ok(whole)))) => {
+                *text = whole;
+                Ok(content)
+            }
+            Ok(Ok(Some(Err(bad)))) => Err(Refused::BadCommand(bad.to_string())),
+            Ok(Err(_)) | Err(_) => Err(Refused::BadCommand(
+                "the folders of slash commands cannot be read: try again, or begin the prompt with a space"
+                    .to_owned(),
+            )),
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::domain::Mode;
 use crate::provider::Accounts;
 use crate::tool::Editor;
 use crate::turn::{Budgets, Conducts, ContextPolicy, HookCommands, Hooks, Limits};
+use crate::workspace::prompts::Sources;
 use crate::workspace::{self, Shared, Workspace};
 
 /// The configuration of all folders, and what is made of it.
@@ -254,6 +255,10 @@ impl Profiles for Configured {
                 tool_timeout: agent.tool_timeout,
             },
         }
+    }
+
+    fn commands(&self, session: &SessionInfo) -> Option<Sources> {
+        Some(self.sources(session))
     }
 
     fn default_mode(&self, folder: &Path, name: Option<&str>) -> Mode {

@@ -16,6 +16,7 @@ use crate::tool::{Editor, Registry};
 use crate::turn::{
     Budgets, Conducts, ContextPolicy, Hooks, Ledger, Limits, ModelSource, System, ToolCooldowns, ToolTimeouts,
 };
+use crate::workspace::prompts::Sources;
 use crate::workspace::{OnCancel, Workspace};
 
 /// What all sessions of a server share.
@@ -93,6 +94,12 @@ pub struct Rules {
 pub trait Profiles: Send + Sync {
     /// The settings for a session.
     fn profile(&self, session: &SessionInfo) -> Profile;
+
+    /// Where the session's slash commands are looked for; nowhere when there is none.
+    fn commands(&self, session: &SessionInfo) -> Option<Sources> {
+        let _ = session;
+        None
+    }
 
     /// A new session's mode.
     fn default_mode(&self, folder: &Path, agent: Option<&str>) -> Mode;

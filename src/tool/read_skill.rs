@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::files::blocking;
 use super::{Tool, ToolContext, ToolError, ToolOutput};
-use crate::base::text::one_line;
+use crate::base::text;
 use crate::domain::Effect;
 
 /// Reads skills.
@@ -36,7 +36,7 @@ impl Tool for ReadSkill {
             Some(file) => format!("Read skill {}: {file}", input.name),
             None => format!("Read skill {}", input.name),
         };
-        one_line(&what, 120)
+        text::one_line(&text::reveal(&what), 120)
     }
 
     fn effect(&self, _: &Input, _: &ToolContext) -> Result<Effect, ToolError> {

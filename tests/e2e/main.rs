@@ -21,6 +21,7 @@ mod approvals;
 mod bash;
 mod cancel;
 mod cassettes;
+mod commands;
 mod conduct;
 mod context;
 mod crash;

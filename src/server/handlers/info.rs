@@ -12,9 +12,10 @@ use super::super::to_wire::content::{ContentPointer, field, piece};
 use super::super::{from_wire, to_wire};
 use super::store_failed;
 use crate::config::{Diagnostic, Severity};
+use crate::domain::SessionId;
 use crate::protocol::{self as wire, *};
 use crate::provider::Effort;
-use crate::session::{Command, Snapshot};
+use crate::session::{Command, SessionInfo, Snapshot};
 
 impl Service {
     pub(in crate::server) async fn list_models(&self, params: Value) -> Result<ListModelsResult> {
@@ -64,6 +65,29 @@ impl Service {
             .collect();
         agents.sort_by_key(|agent| agent.name != "default");
         Ok(ListAgentsResult { agents })
+    }
+
+    pub(in crate::server) async fn list_commands(&self, params: Value) -> Result<ListCommandsResult> {
+        let params: ListCommandsParams = from_wire::params(params)?;
+        let info = match params.session_id {
+            Some(session) => {
+                let session = session_param(&session);
+                self.ask(&session, |reply| Command::Inspect { reply }).await?.info
+            }
+            None => {
+                let folder = self.state.folders().swap_remove(0);
+                SessionInfo {
+                    id: SessionId::fresh(),
+                    cwd: folder.clone(),
+                    folder,
+                    agent: None,
+                }
+            }
+        };
+        let commands = self.state.configured.written_commands(&info).await;
+        Ok(ListCommandsResult {
+            commands: commands.iter().map(to_wire::command_info).collect(),
+        })
     }
 
     pub(in crate::server) async fn list_tools(&self, params: Value) -> Result<ListToolsResult> {

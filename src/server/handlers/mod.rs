@@ -42,6 +42,7 @@ fn request_error(session: &SessionId, refused: Refused) -> RequestError {
         Refused::UnknownInquiry(inquiry) => RequestError::UnknownQuestion(inquiry),
         Refused::BadReply(problem) => RequestError::bad("answer", problem),
         Refused::NoRule => RequestError::bad("decision", refused.to_string()),
+        Refused::BadCommand(_) => RequestError::bad("prompt", refused.to_string()),
         Refused::BadRule(_) => RequestError::bad("rule", refused.to_string()),
         Refused::Locked { session, holder } => RequestError::SessionLocked {
             session,

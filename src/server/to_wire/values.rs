@@ -11,6 +11,7 @@ use crate::domain::{
 };
 use crate::protocol as wire;
 use crate::provider::CircuitView;
+use crate::workspace::prompts::Command;
 
 /// How many locations of a tool call are told.
 pub(super) const MAX_LOCATIONS: usize = 100;
@@ -136,6 +137,18 @@ pub fn agent_info(agent: &AgentSettings, tools: &[&str], current: Option<&str>) 
         mode: agent.mode.into(),
         tools: has.map(|tool| (*tool).to_owned()).collect(),
         current: current == Some(agent.name.as_str()),
+    }
+}
+
+/// A slash command.
+pub fn command_info(command: &Command) -> wire::CommandInfo {
+    wire::CommandInfo {
+        name: command.name.clone(),
+        description: command.description.clone(),
+        argument_hint: command.argument_hint.clone(),
+        path: command.path.display().to_string(),
+        trusted: command.trusted,
+        problem: command.problem.clone(),
     }
 }
 

@@ -118,7 +118,8 @@ impl Checker {
             | Refused::UnknownInquiry(_)
             | Refused::BadReply(_)
             | Refused::NoRule
-            | Refused::BadRule(_) => false,
+            | Refused::BadRule(_)
+            | Refused::BadCommand(_) => false,
         };
         match fair {
             true => Ok(()),

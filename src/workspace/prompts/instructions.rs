@@ -279,7 +279,8 @@ mod tests {
         disk.write("near/.env", "KEY=1");
         symlink(disk.base.join("out/id"), disk.base.join("near/AGENTS.md")).unwrap();
         symlink(".env", disk.base.join("near/TOOLS.md")).unwrap();
-        symlink(disk.base.join("out/id"), disk.base.join("user/AGENTS.md")).unwrap();
+        disk.write("out/mine", "mine");
+        symlink(disk.base.join("out/mine"), disk.base.join("user/AGENTS.md")).unwrap();
         symlink("nowhere", disk.base.join("far/TOOLS.md")).unwrap();
         fs::create_dir(disk.base.join("user/TOOLS.md")).unwrap();
         disk.write("far/AGENTS.md", b"a\xffb");

@@ -1,6 +1,7 @@
 //! Files that people write for the agent: instructions, skills, commands (R-LOOP-5). Found in the user's folder and in
 //! the workspace folders. All text is data: it may start nothing and allow nothing, whoever wrote it.
 
+mod commands;
 mod file;
 mod instructions;
 mod skills;
@@ -8,6 +9,7 @@ mod skills;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub use commands::{BadCommand, Command, Commands, call};
 pub use instructions::{Found, Instruction, MAX_ALL};
 pub use skills::{Skill, SkillError, Skills};
 
