@@ -68,7 +68,7 @@ impl Configured {
 
 impl Actor {
     /// What a person said, with a slash command of theirs in full; what is no command stays as it is.
-    pub(super) async fn expanded(&self, mut content: Vec<Block>) -> Result<Vec<Block>, Refused> {
+    pub(super) async fn expanded(&mut self, mut content: Vec<Block>) -> Result<Vec<Block>, Refused> {
         let Some(Block::Text(text)) = content.first_mut() else {
             return Ok(content);
         };

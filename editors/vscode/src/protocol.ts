@@ -60,6 +60,8 @@ export const requests = {
   listModels: "agent/listModels",
   /** Lists the named agents of the configuration. */
   listAgents: "agent/listAgents",
+  /** Lists the slash commands: prompts from the person's and the workspace's files. */
+  listCommands: "agent/listCommands",
   /** Lists the tools. */
   listTools: "agent/listTools",
   /** Reads on where a field was cut. */
@@ -190,6 +192,7 @@ export interface RequestTypes {
   "agent/setTrust": { params: SetTrustParams; result: EmptyResult };
   "agent/listModels": { params: ListModelsParams; result: ListModelsResult };
   "agent/listAgents": { params: ListAgentsParams; result: ListAgentsResult };
+  "agent/listCommands": { params: ListCommandsParams; result: ListCommandsResult };
   "agent/listTools": { params: ListToolsParams; result: ListToolsResult };
   "agent/readContent": { params: ReadContentParams; result: ReadContentResult };
   "agent/metrics": { params: MetricsParams; result: MetricsResult };
@@ -1195,6 +1198,37 @@ export interface AgentInfo {
   model?: string;
   /** The provider that it names. */
   provider?: string;
+}
+
+/** Params of `agent/listCommands`. */
+export interface ListCommandsParams {
+  /** The commands of this session; the first workspace folder's when absent. */
+  sessionId?: string;
+}
+
+/** Result of `agent/listCommands`. */
+export interface ListCommandsResult {
+  /** The commands, by name. */
+  commands: CommandInfo[];
+}
+
+/**
+ * A prompt that a person has written down: a prompt that begins with `/` and its name stands for
+ * it.
+ */
+export interface CommandInfo {
+  /** Its name, without the `/`. */
+  name: string;
+  /** The absolute path of its file. */
+  path: string;
+  /** Whether it is the person's own, or lies in a folder that the person trusts. */
+  trusted: boolean;
+  /** What its arguments are. */
+  argumentHint?: string;
+  /** What it does. */
+  description?: string;
+  /** Why it cannot be used. */
+  problem?: string;
 }
 
 /** Params of `agent/listTools`. */

@@ -150,10 +150,10 @@ impl Completer for Help {
 /// What the end of `line` could become, and where it begins.
 fn complete(line: &str, folder: &Path, own: &[String]) -> (usize, Vec<String>) {
     if line.starts_with('/') && !line.contains(' ') {
+        let known = names().map(str::to_owned).chain(own.iter().cloned());
         return (
             0,
-            names()
-                .chain(own.iter().map(String::as_str))
+            known
                 .filter(|name| name.starts_with(line))
                 .map(|name| format!("{name} "))
                 .collect(),

@@ -53,6 +53,8 @@ M.requests = {
   listModels = "agent/listModels",
   ---Lists the named agents of the configuration.
   listAgents = "agent/listAgents",
+  ---Lists the slash commands: prompts from the person's and the workspace's files.
+  listCommands = "agent/listCommands",
   ---Lists the tools.
   listTools = "agent/listTools",
   ---Reads on where a field was cut.
@@ -691,6 +693,23 @@ M.server_notifications = {
 ---@field description? string What it is for.
 ---@field model? string The model that it names.
 ---@field provider? string The provider that it names.
+
+---Params of `agent/listCommands`.
+---@class (exact) agentls.ListCommandsParams
+---@field sessionId? string The commands of this session; the first workspace folder's when absent.
+
+---Result of `agent/listCommands`.
+---@class (exact) agentls.ListCommandsResult
+---@field commands agentls.CommandInfo[] The commands, by name.
+
+---A prompt that a person has written down: a prompt that begins with `/` and its name stands for it.
+---@class (exact) agentls.CommandInfo
+---@field name string Its name, without the `/`.
+---@field path string The absolute path of its file.
+---@field trusted boolean Whether it is the person's own, or lies in a folder that the person trusts.
+---@field argumentHint? string What its arguments are.
+---@field description? string What it does.
+---@field problem? string Why it cannot be used.
 
 ---Params of `agent/listTools`.
 ---@class (exact) agentls.ListToolsParams
