@@ -166,8 +166,8 @@ fn filled(body: &str, arguments: &str) -> String {
             .next()
             .and_then(|c| c.to_digit(10))
             .filter(|digit| *digit > 0);
-        // `$10` is no argument, nor is `$1.50` for a price; but that cannot be told from `$1.` at a sentence's end.
-        let alone = !after[after.len().min(1)..].starts_with(|c: char| c.is_ascii_digit());
+        // `$10` is no argument.
+        let alone = !after.chars().nth(1).is_some_and(|c| c.is_ascii_digit());
         if let Some(behind) = after.strip_prefix("ARGUMENTS") {
             text.push_str(arguments);
             (took, rest) = (true, behind);
