@@ -64,9 +64,11 @@ impl Outlet for Client {
 impl Client {
     /// I7: stored before shown, or warned of.
     fn look_for(&self, envelope: &Envelope) {
-        if self.world.check().is_degraded() {
+        let check = self.world.check();
+        if check.is_degraded() || check.has_just_lost() {
             return;
         }
+        drop(check);
         let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let (Some(reader), Some(seq)) = (reader.as_ref(), envelope.seq) else {
             return;

@@ -93,6 +93,11 @@ impl Accumulator {
         (self.usage, self.cost)
     }
 
+    /// How many bytes of text, reasoning and calls have come.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Whether anything was shown.
     pub(super) fn has_shown(&self) -> bool {
         !self.blocks.is_empty()

@@ -36,8 +36,7 @@ pub(super) enum Attempt {
 pub(super) struct Answered {
     pub(super) answer: Answer,
     pub(super) stop: StopReason,
-    pub(super) usage: Usage,
-    pub(super) cost: Option<Cost>,
+    pub(super) spent: Spent,
     /// What was shown of it.
     pub(super) shown: Option<Shown>,
     /// It was cut at our limit, not at the model's.
@@ -57,6 +56,8 @@ pub(super) struct Shown {
 pub(super) struct Spent {
     pub(super) usage: Usage,
     pub(super) cost: Option<Cost>,
+    /// What has come of the answer, in bytes.
+    pub(super) came: usize,
 }
 
 /// Whether an answer is shown as it comes.
@@ -147,15 +148,14 @@ fn push(accumulator: &mut Accumulator, batch: &mut Batch, piece: StreamEvent) ->
 }
 
 fn answered(accumulator: Accumulator, stop: StopReason, model: &ResolvedModel, shows: Shows) -> Attempt {
-    let Spent { usage, cost } = spent(&accumulator, model);
+    let spent = spent(&accumulator, model);
     let cut = matches!(stop, StopReason::MaxTokens | StopReason::WindowFull);
     Attempt::Answered(Box::new(Answered {
         shown: shown(&accumulator, shows),
         overlong: accumulator.is_full(),
         answer: accumulator.finish(cut, &model.provider.origin(&model.model)),
         stop,
-        usage,
-        cost,
+        spent,
     }))
 }
 
@@ -179,6 +179,7 @@ fn spent(accumulator: &Accumulator, model: &ResolvedModel) -> Spent {
     Spent {
         usage,
         cost: told.or_else(|| model.info.price.map(|price| price.cost(&usage))),
+        came: accumulator.bytes(),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::attempt::{Answered, Shows};
+use super::attempt::{Shows, Spent};
 use super::budget::{Near, Planned, unknown_price};
 use super::calls::{Call, run_calls};
 use super::course::Course;
@@ -13,7 +13,7 @@ use super::run::say;
 use super::step::{Asked, StepEnd, call, retract};
 use super::transition::{Facts, Limit, Outcome, transition};
 use super::{ResolvedModel, TurnContext};
-use crate::context::{compact, estimate, estimate_text};
+use crate::context::{compact, estimate_text};
 use crate::domain::{
     AgentError, Cost, ErrorCode, Event, LimitName, LimitReached, Message, TerminalReason, Transition, Usage,
 };
@@ -83,19 +83,16 @@ fn input_tokens(request: &Request) -> u64 {
     estimate_text(&request.system) + tools.sum::<u64>() + compact::tokens(&request.messages)
 }
 
-/// What an answer has cost. Of which the provider has counted nothing it is estimated: unknown is not zero, and a limit
-/// that never fills would be none.
-pub(super) fn cost(model: &ResolvedModel, request: &Request, answered: &Answered) -> Option<Cost> {
-    let (true, Some(Cost(0)), Some(price)) = (
-        answered.usage == Usage::default(),
-        answered.cost,
-        model.info.price,
-    ) else {
-        return answered.cost;
+/// What an answer has cost, or as much of it as came. Of which the provider has counted nothing it is estimated: unknown
+/// is not zero, and a limit that never fills would be none.
+pub(super) fn cost(model: &ResolvedModel, request: &Request, spent: &Spent) -> Option<Cost> {
+    let (true, Some(Cost(0)), Some(price)) = (spent.usage == Usage::default(), spent.cost, model.info.price)
+    else {
+        return spent.cost;
     };
     Some(price.cost(&Usage {
         input: input_tokens(request),
-        output: answered.answer.message.as_ref().map_or(0, estimate),
+        output: (spent.came as u64).div_ceil(4),
         ..Usage::default()
     }))
 }

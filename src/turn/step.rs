@@ -125,8 +125,8 @@ pub(super) async fn step(
         Asked::Limited(end) => return Ok(*end),
         Asked::Failed(error) => return Ok(StepEnd::failed(Outcome::ProviderFailed, error)),
     };
-    course.counted(items, answered.usage.context());
-    let output_tokens = answered.usage.output;
+    course.counted(items, answered.spent.usage.context());
+    let output_tokens = answered.spent.usage.output;
     let mut end = conclude(cx, course, answered).await?;
     end.output_tokens = output_tokens;
     cx.totals.step.record(started.elapsed());
@@ -259,20 +259,21 @@ pub(super) async fn call(
         }
         match ended {
             Attempt::Answered(answered) => {
+                let cost = cost(model, &request, &answered.spent);
                 let spent = Spent {
-                    usage: answered.usage,
-                    cost: cost(model, &request, &answered),
+                    cost,
+                    ..answered.spent
                 };
                 charge(cx, model, used, spent, shows).await?;
                 drop(reserved);
                 return Ok(Asked::Answered(answered));
             }
             Attempt::Stopped { spent } => {
-                charge_part(cx, model, used, spent, shows).await?;
+                charge_part(cx, model, used, (&request, spent), shows).await?;
                 return Err(Stopped);
             }
             Attempt::Failed { error, shown, spent } => {
-                charge_part(cx, model, used, spent, shows).await?;
+                charge_part(cx, model, used, (&request, spent), shows).await?;
                 drop(reserved);
                 let verdict = retry.next(&error, random::unit());
                 match decide(way, model, &error, verdict, retry.attempts()) {
@@ -357,18 +358,23 @@ async fn tell_retry(
         .await
 }
 
-/// A call that did not come to its end, where the provider has told anything of it.
+/// A call that did not come to its end. What came of an answer is paid for, also where the provider counts only at its
+/// end; a call of which nothing came and nothing was told was refused.
 async fn charge_part(
     cx: &TurnContext,
     model: &ResolvedModel,
     used: &mut Used,
-    spent: Spent,
+    (request, spent): (&Request, Spent),
     shows: Shows,
 ) -> Result<(), Stopped> {
-    match spent.usage == Usage::default() {
-        true => Ok(()),
-        false => charge(cx, model, used, spent, shows).await,
+    if spent.usage == Usage::default() && spent.came == 0 {
+        return Ok(());
     }
+    let cost = cost(model, request, &spent);
+    if spent.usage == Usage::default() && cost.is_none_or(|cost| cost == Cost(0)) {
+        return Ok(());
+    }
+    charge(cx, model, used, Spent { cost, ..spent }, shows).await
 }
 
 /// What was spent is told also when the turn is being stopped.

@@ -356,6 +356,37 @@ fn what_a_provider_does_not_count_is_estimated_and_limits_hold() {
 }
 
 #[test]
+fn what_is_cancelled_before_it_is_counted_is_paid_for() {
+    let world = dear("max_session_cost = 30.0", "");
+    let client = world.start();
+    // Chat Completions count at the end of an answer.
+    let session = client.session_with(json!({"model": "other/dear"}));
+    let mut rounds = 0;
+    loop {
+        let gate = Gate::new();
+        world
+            .mock()
+            .push(Reply::text("on and on").tokens(0, 0).gate(&gate));
+        let id = client.prompt(&session, "go on");
+        client.next_where(&session, "agent/textDelta", |_| true);
+        client.cancel(&session);
+        let ended = json!(client.done(&id));
+        assert_eq!(ended["reason"], "aborted_streaming");
+        let cost = client.all(&session, "agent/usage").pop().unwrap().params["session"]["costUsd"].clone();
+        rounds += 1;
+        assert!(rounds < 40, "the limit is never near: {cost}");
+        if cost.as_f64().unwrap() > 20.0 {
+            break;
+        }
+    }
+    world.mock().default_reply(Reply::text("ok").tokens(0, 0));
+    while json!(client.ask(&session, "go on"))["reason"] == "completed" {
+        rounds += 1;
+        assert!(rounds < 40, "the limit is never reached");
+    }
+}
+
+#[test]
 fn a_limit_of_the_session_is_raised_for_the_session() {
     let world = dear("max_session_cost = 9.0", "");
     world.mock().push(costing(read(), 10));

@@ -26,6 +26,7 @@ import type { Connection } from "./messages";
 import { protocolVersion, type RequestTypes, type ServerCapability, serverNotifications } from "./protocol";
 import { RestartPolicy } from "./restart";
 import type { Event } from "./state";
+import { Trace } from "./trace";
 
 /** What the server may ask of us, beside LSP's own. */
 export type Handlers = Record<string, (params: never) => unknown>;
@@ -38,7 +39,7 @@ export interface ClientListener {
 
 export class Client implements Disposable {
   readonly log: LogOutputChannel = window.createOutputChannel("agentls", { log: true });
-  readonly #trace: LogOutputChannel = window.createOutputChannel("agentls (trace)", { log: true });
+  readonly trace = new Trace();
   readonly #policy = new RestartPolicy();
   #client: LanguageClient | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -115,7 +116,7 @@ export class Client implements Disposable {
     this.#disposed = true;
     clearTimeout(this.#timer);
     this.log.dispose();
-    this.#trace.dispose();
+    this.trace.dispose();
   }
 
   #make(command: string): LanguageClient {
@@ -128,7 +129,7 @@ export class Client implements Disposable {
       {
         documentSelector: [{ scheme: "file" }],
         outputChannel: this.log,
-        traceOutputChannel: this.#trace,
+        traceOutputChannel: this.trace.channel,
         revealOutputChannelOn: RevealOutputChannelOn.Never,
         initializationOptions: () => ({
           ...settings.get<Record<string, unknown>>("options", {}),

@@ -14,11 +14,13 @@ export class Credentials {
   constructor(
     readonly context: ExtensionContext,
     readonly chat: Chat,
+    readonly handed: (key: string) => void,
   ) {}
 
-  /** Answers `agent/getCredential`. Without a key there is nothing in the answer. */
+  /** Answers `agent/getCredential`. Without a key there is nothing in the answer; with one `handed` hears it first. */
   async get({ provider }: { provider: string }): Promise<{ apiKey?: string }> {
     const apiKey = await this.context.secrets.get(slot(provider));
+    if (apiKey !== undefined) this.handed(apiKey);
     return apiKey === undefined ? {} : { apiKey };
   }
 

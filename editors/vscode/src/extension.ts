@@ -55,7 +55,7 @@ export function activate(context: ExtensionContext): void {
   const surroundings = new Surroundings(chat, panel);
   const approvals = new Approvals(chat, panel);
   const reviews = new Reviews(chat);
-  const credentials = new Credentials(context, chat);
+  const credentials = new Credentials(context, chat, (key) => client?.trace.hide(key));
   const notebooks = new Notebooks((method, params) => client?.notify(method, params));
   const handlers = {
     [serverRequests.saveDocuments]: (params: { uris: string[] }) => edits.save(params),

@@ -205,13 +205,17 @@ it("Escape stops the turn, and what came is kept", async () => {
   await s.ended(++turns, "cancelled");
   console.log(`stopped in the page after ${Date.now() - begun} ms`);
   await s.at("assistant").filter({ hasText: "Once upon a time" }).waitFor();
+  await s.at("resume").click();
+  await s.at("assistant").filter({ hasText: "Once upon a time" }).nth(1).waitFor();
+  await s.at("input").press("Escape");
+  await s.ended(++turns, "cancelled");
   await s.at("resume").waitFor();
 });
 
 it("a steer reaches the running turn", async () => {
   await s.ask("forever");
   await s.at("stop").waitFor();
-  await s.at("assistant").filter({ hasText: "Once upon a time" }).nth(1).waitFor();
+  await s.at("assistant").filter({ hasText: "Once upon a time" }).nth(2).waitFor();
   await s.ask("and then?");
   await s.at("stop").click();
   await s.ended(++turns, "cancelled");
@@ -250,9 +254,10 @@ it("the window is loaded again: the session and the open question are there", as
   const card = s.view.locator('[data-testid="approval"][data-armed="true"]');
   await card.waitFor();
   await s.shot("reloaded");
-  await card.press("n");
-  await s.at("assistant").filter({ hasText: "leave it as it is" }).last().waitFor();
   turns = await s.at("turn-end").count();
+  await card.press("n");
+  await s.at("turn-end").nth(turns++).waitFor();
+  await s.at("assistant").filter({ hasText: "leave it as it is" }).last().waitFor();
 });
 
 it("the server is killed: the chat says so, and goes on", async () => {

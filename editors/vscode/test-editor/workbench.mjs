@@ -43,7 +43,7 @@ const SETTINGS = {
 /**
  * `config`: the server's config.toml; `settings`: the editor's; `files`: of the workspace, by name; `second`: of a
  * second folder of the workspace; `program`: the server's, an empty text for none; `exchanges`: of the cassette, before
- * those of the file.
+ * those of the file; `weak`: all of a second cassette.
  */
 export async function open({
   vsix,
@@ -52,6 +52,7 @@ export async function open({
   files = {},
   second,
   exchanges = [],
+  weak,
   program = server,
   trust = false,
   env: more = {},
@@ -75,6 +76,8 @@ export async function open({
   const cassette = JSON.parse(fs.readFileSync(path.join(here, "cassette.json"), "utf8"));
   cassette.exchanges.unshift(...exchanges);
   fs.writeFileSync(path.join(home, ".config/agentls/cassette.json"), JSON.stringify(cassette));
+  if (weak)
+    fs.writeFileSync(path.join(home, ".config/agentls/weak.json"), JSON.stringify({ cassette: 1, exchanges: weak }));
   // The extension host gets its environment from a login shell, as on a remote machine.
   if (folder !== undefined) fs.writeFileSync(path.join(home, ".bash_profile"), `export PATH="${folder}:$PATH"\n`);
   fs.writeFileSync(path.join(home, "cs.yaml"), "auth: none\n");

@@ -60,7 +60,7 @@ impl Checker {
             self.degraded = false;
             self.failed_until = clock::wall_ms() + 1_000;
             if message.contains("are lost") {
-                self.lost = true;
+                (self.lost, self.lost_at) = (true, Some(clock::wall_ms()));
                 self.count("records lost, as warned");
                 for seen in self.sessions.values_mut() {
                     seen.torn = true;

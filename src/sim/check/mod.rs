@@ -50,6 +50,8 @@ pub(super) struct Checker {
     failed_until: i64,
     /// It has lost something in this life, as it said.
     lost: bool,
+    /// When it has said so last: what it had taken in by then is shown after that.
+    lost_at: Option<i64>,
     /// The server was asked to end.
     ending: bool,
     sessions: BTreeMap<SessionId, Seen>,
@@ -94,6 +96,7 @@ impl Checker {
             degraded: false,
             failed_until: i64::MIN,
             lost: false,
+            lost_at: None,
             ending: false,
             sessions: BTreeMap::new(),
             deleting: BTreeSet::new(),
@@ -187,6 +190,11 @@ impl Checker {
 
     pub(super) fn is_degraded(&self) -> bool {
         self.degraded
+    }
+
+    /// Whether what is shown now may be among what the store has just said to have lost.
+    pub(super) fn has_just_lost(&self) -> bool {
+        self.lost_at == Some(clock::wall_ms())
     }
 
     pub(super) fn is_ending(&self) -> bool {

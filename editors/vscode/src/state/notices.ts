@@ -74,7 +74,12 @@ export function modelSwitched(state: State, p: ModelSwitchedNotification): State
     return { ...resolved(state, new Set(["switched"])), model: p.to, switchedFrom: undefined };
   }
   const next = notice(resolved(state, new Set(["retry"])), { key: "switched", kind: "switched", text: p.why });
-  const note: NoteItem = { kind: "note", id: `switched ${p.seq}`, turnId: p.turnId, text: `${p.why} (${p.to})` };
+  const note: NoteItem = {
+    kind: "note",
+    id: `switched ${p.seq}`,
+    turnId: p.turnId,
+    text: `${p.why} → ${p.to} answers`,
+  };
   return { ...put(next, note), model: p.to, switchedFrom: meant };
 }
 

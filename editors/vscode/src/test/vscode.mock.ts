@@ -8,11 +8,38 @@ export const window = {
   state: { focused: true },
   showInformationMessage: (text: string) => tell(`info: ${text}`),
   showWarningMessage: (text: string) => tell(`warning: ${text}`),
+  // Frozen, as the editor's own are.
+  createOutputChannel: () =>
+    Object.freeze({ logLevel: LogLevel.Info, info: (text: string) => void told.push(text), dispose() {} }),
 };
 
 export const workspace = {
   getConfiguration: () => ({ get: (name: string, otherwise: unknown) => settings.get(name) ?? otherwise }),
+  onDidChangeConfiguration: (hear: (typeof changed)[number]) => {
+    changed.push(hear);
+    return { dispose() {} };
+  },
 };
+
+/** Who hears of changed settings. */
+export const changed: ((event: { affectsConfiguration: (name: string) => boolean }) => void)[] = [];
+
+export enum LogLevel {
+  Off = 0,
+  Trace = 1,
+  Info = 3,
+}
+
+export const Disposable = { from: () => ({ dispose() {} }) };
+
+export class EventEmitter<T> {
+  readonly #heard: ((event: T) => void)[] = [];
+  readonly event = (hear: (event: T) => void) => void this.#heard.push(hear);
+  fire(event: T): void {
+    for (const hear of this.#heard) hear(event);
+  }
+  dispose(): void {}
+}
 
 function tell(text: string): Promise<undefined> {
   told.push(text);
