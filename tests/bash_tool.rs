@@ -78,6 +78,7 @@ impl Session {
             cwd: cwd.path().canonicalize().unwrap(),
             workspace: Arc::new(Workspace::new(shared)),
             skills: Default::default(),
+            asker: Arc::new(agentls::tool::Nobody),
             editor: Arc::new(NoEditor),
             cancel: CancellationToken::new(),
             hurry: CancellationToken::new(),

@@ -12,7 +12,8 @@ use crate::config::{Redactor, ToolChoice};
 use crate::domain::Mode;
 use crate::provider::CallSlots;
 use crate::store::Store;
-use crate::tool::{Editor, Registry};
+use crate::tool::ask_user::AskUser;
+use crate::tool::{Editor, Registry, Tool};
 use crate::turn::{
     Budgets, Conducts, ContextPolicy, Hooks, Ledger, Limits, ModelSource, System, ToolCooldowns, ToolTimeouts,
 };
@@ -45,6 +46,16 @@ pub struct House {
     pub questions: Arc<dyn Fn() -> bool + Send + Sync>,
     /// A session without a turn is unloaded after this time (R-SESS-6).
     pub idle: Duration,
+}
+
+impl House {
+    /// The tools that a session can have with this client: where nobody answers, nobody is asked.
+    pub fn client_tools(&self) -> Arc<Registry> {
+        match (self.questions)() || self.tools.get(AskUser::NAME).is_none() {
+            true => self.tools.clone(),
+            false => Arc::new(self.tools.select(|tool| tool != AskUser::NAME)),
+        }
+    }
 }
 
 /// What the settings say for one session, read at each turn's start.

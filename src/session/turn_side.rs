@@ -40,9 +40,10 @@ impl Actor {
 
     /// The tools that an agent has of all.
     fn tools_of(&self, choice: &ToolChoice) -> Arc<Registry> {
+        let tools = self.house.client_tools();
         match choice.is_all() {
-            true => self.house.tools.clone(),
-            false => Arc::new(self.house.tools.select(|tool| choice.allows(tool))),
+            true => tools,
+            false => Arc::new(tools.select(|tool| choice.allows(tool))),
         }
     }
 

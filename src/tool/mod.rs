@@ -3,6 +3,7 @@
 //! A tool is its input type, its effect and its run. Approval, the timeout, cutting of output, cancel
 //! and the result message come from `turn`; a tool never sees them, and knows no session or client.
 
+pub mod ask_user;
 pub mod bash;
 pub mod bash_kill;
 pub mod bash_output;
@@ -29,7 +30,7 @@ pub mod update_plan;
 mod walk;
 pub mod write_file;
 
-pub use context::{Keep, Kept, OutputClosed, ToolContext, ToolNews};
+pub use context::{Asker, Keep, Kept, Nobody, OutputClosed, ToolContext, ToolNews};
 pub use editor::{DocumentEdit, Editor, EditorAbilities, EditorError, NoEditor};
 pub use erased::{DynTool, PreparedCall};
 pub use registry::{Registry, builtin};

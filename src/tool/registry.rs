@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::DynTool;
+use super::ask_user::AskUser;
 use super::bash::Bash;
 use super::bash_kill::BashKill;
 use super::bash_output::BashOutput;
@@ -32,6 +33,7 @@ pub fn builtin() -> Vec<Arc<dyn DynTool>> {
         Arc::new(BashKill),
         Arc::new(UpdatePlan),
         Arc::new(ReadSkill),
+        Arc::new(AskUser),
     ]
 }
 

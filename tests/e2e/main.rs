@@ -36,6 +36,7 @@ mod lifecycle;
 mod limits;
 mod network;
 mod prompt;
+mod questions;
 mod reasoning;
 mod retry;
 mod route;

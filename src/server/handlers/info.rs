@@ -55,7 +55,8 @@ impl Service {
             None => (self.state.folders().swap_remove(0), None),
         };
         let configured = self.state.configured.folder(&folder);
-        let tools = self.state.sessions.house().tools.names();
+        let tools = self.state.sessions.house().client_tools();
+        let tools = tools.names();
         let mut agents: Vec<AgentInfo> = configured
             .loaded
             .settings
@@ -92,9 +93,9 @@ impl Service {
 
     pub(in crate::server) async fn list_tools(&self, params: Value) -> Result<ListToolsResult> {
         let _: ListToolsParams = from_wire::params(params)?;
-        let tools = self.state.sessions.house().tools.specs();
+        let tools = self.state.sessions.house().client_tools();
         Ok(ListToolsResult {
-            tools: tools.iter().map(to_wire::tool_info).collect(),
+            tools: tools.specs().iter().map(to_wire::tool_info).collect(),
         })
     }
 
