@@ -77,6 +77,8 @@ impl Session {
             call: "call_test".into(),
             cwd: cwd.path().canonicalize().unwrap(),
             workspace: Arc::new(Workspace::new(shared)),
+            skills: Default::default(),
+            asker: Arc::new(agentls::tool::Nobody),
             editor: Arc::new(NoEditor),
             cancel: CancellationToken::new(),
             hurry: CancellationToken::new(),

@@ -7,6 +7,7 @@ pub mod clock;
 pub mod counters;
 pub mod flow;
 pub mod hash;
+pub mod front_matter;
 pub mod position;
 pub mod random;
 pub mod secret_path;

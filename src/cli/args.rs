@@ -56,6 +56,9 @@ pub enum Command {
     },
     /// Talk to the agent here in the terminal.
     Chat {
+        /// Begin with this agent of the configuration.
+        #[arg(long, value_name = "NAME", conflicts_with_all = ["session", "continue"])]
+        agent: Option<String>,
         /// Go on with this session.
         #[arg(long, value_name = "ID", conflicts_with = "continue")]
         session: Option<String>,
@@ -74,6 +77,9 @@ pub enum Command {
         /// Every notification as a line of JSON, then the result.
         #[arg(long)]
         json: bool,
+        /// Use this agent of the configuration.
+        #[arg(long, value_name = "NAME", conflicts_with = "session")]
+        agent: Option<String>,
         /// Go on with this session.
         #[arg(long, value_name = "ID")]
         session: Option<String>,
@@ -204,6 +210,8 @@ mod tests {
         };
         assert_eq!((dir, r#continue), (Some("src".into()), true));
         assert!(parse("agentls chat -c --session x").is_err());
+        assert!(parse("agentls chat -c --agent x").is_err());
+        assert!(parse("agentls run -p hi --agent x").is_ok());
         assert!(parse("agentls run").is_err(), "a prompt is needed");
         assert!(
             parse("agentls run -p hi --mode fast").is_err(),

@@ -293,6 +293,7 @@ impl View {
                 }
             }
             N::TurnDiff(diff) => self.turn_diff(diff),
+            N::Instructions(told) => self.note(Ink::Dim, &blocks::instructions(told)),
             N::Status(_) => {}
         }
     }
@@ -657,6 +658,7 @@ pub(super) fn seq_of(told: &ServerNotification) -> Option<u64> {
         N::Usage(params) => Some(params.header.seq),
         N::Warning(params) => params.seq,
         N::SessionUpdated(params) => Some(params.header.seq),
+        N::Instructions(params) => Some(params.header.seq),
         N::TextDelta(_)
         | N::ReasoningDelta(_)
         | N::ToolInputDelta(_)

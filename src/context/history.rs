@@ -57,6 +57,7 @@ impl History {
             | Event::Circuit { .. }
             | Event::Usage { .. }
             | Event::Warning { .. }
+            | Event::Instructions(_)
             | Event::SessionUpdated { .. }
             | Event::QueueChanged(_)
             | Event::TurnDiff(_)

@@ -7,6 +7,7 @@ use super::checkpoint::TurnDiff;
 use super::error::AgentError;
 use super::ids::{ApprovalId, MessageId, SessionId, ToolCallId, TurnId};
 use super::inquiry::{Inquiry, InquiryReply};
+use super::instructions::InstructionFile;
 use super::message::{Block, Message};
 use super::reason::{TerminalReason, Transition, TurnState};
 use super::tool_call::ToolCallUpdate;
@@ -174,6 +175,8 @@ pub enum Event {
     QueueChanged(Queue),
     /// What a turn has changed: at its end, and when that was taken back or made again.
     TurnDiff(Arc<TurnDiff>),
+    /// What files of instructions the system prompt is made of from now on, whole (R-LOOP-5).
+    Instructions(Arc<[InstructionFile]>),
     /// An increment; never the only carrier of a fact.
     Delta(Delta),
 }

@@ -7,6 +7,7 @@ pub mod error;
 pub mod event;
 pub mod ids;
 pub mod inquiry;
+pub mod instructions;
 pub mod message;
 pub mod reason;
 pub mod tool_call;
@@ -27,6 +28,7 @@ pub use inquiry::{
     AgentQuestion, Answers, Choice, Inquiry, InquiryReply, LimitName, LimitReached, OpenInquiry,
     QuestionField, Subject,
 };
+pub use instructions::{InstructionFile, InstructionKind};
 pub use message::{Block, ImageData, Message, Reference, ReferenceKind, Role, Signature};
 pub use reason::{ContinueReason, TerminalReason, Transition, TurnState};
 pub use tool_call::{ContentRef, Location, ToolCallStatus, ToolCallUpdate, ToolResult, ToolSpec};

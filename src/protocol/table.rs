@@ -195,6 +195,10 @@ table! {
         SET_TRUST "agent/setTrust": SetTrustParams => EmptyResult;
         /// Lists the models that can be chosen, and the providers with their health.
         LIST_MODELS "agent/listModels": ListModelsParams => ListModelsResult;
+        /// Lists the named agents of the configuration.
+        LIST_AGENTS "agent/listAgents": ListAgentsParams => ListAgentsResult;
+        /// Lists the slash commands: prompts from the person's and the workspace's files.
+        LIST_COMMANDS "agent/listCommands": ListCommandsParams => ListCommandsResult;
         /// Lists the tools.
         LIST_TOOLS "agent/listTools": ListToolsParams => ListToolsResult;
         /// Reads on where a field was cut.
@@ -269,6 +273,8 @@ table! {
         WARNING Durable Warning "agent/warning": WarningNotification;
         /// The session's own data changed; only what changed is set.
         SESSION_UPDATED Durable SessionUpdated "agent/sessionUpdated": SessionUpdatedNotification;
+        /// Which files of instructions (`SOUL.md`, `AGENTS.md`, `TOOLS.md`, skills) the agent was given: at a session's first turn that has any, and whenever one of them has changed.
+        INSTRUCTIONS Durable Instructions "agent/instructions": InstructionsNotification;
         /// The server as a whole, for a status bar.
         STATUS Transient Status "agent/status": StatusNotification;
     }

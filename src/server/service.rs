@@ -57,6 +57,8 @@ pub(super) fn build(state: Arc<State>) -> (LspService<Service>, ClientSocket) {
         .custom_method(method::SET_MODEL, Service::set_model)
         .custom_method(method::SET_TRUST, Service::set_trust)
         .custom_method(method::LIST_MODELS, Service::list_models)
+        .custom_method(method::LIST_AGENTS, Service::list_agents)
+        .custom_method(method::LIST_COMMANDS, Service::list_commands)
         .custom_method(method::LIST_TOOLS, Service::list_tools)
         .custom_method(method::READ_CONTENT, Service::read_content)
         .custom_method(method::METRICS, Service::metrics)

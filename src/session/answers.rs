@@ -128,21 +128,27 @@ impl Actor {
             let _ = reply.send(Err(refused));
             return;
         }
-        let content = self.told_from_here(content);
-        let handle = self.start_prompt(Asker::Prompt, content, |_| {});
+        let title = title_of(&content);
+        let content = match self.expanded(content).await {
+            Ok(content) => self.told_from_here(content),
+            Err(refused) => {
+                let _ = reply.send(Err(refused));
+                return;
+            }
+        };
+        let handle = self.start_prompt(Asker::Prompt, title, content, |_| {});
         self.hand_over(handle, reply);
     }
 
-    /// Starts the turn of a prompt; `then` records what belongs to its start.
+    /// Starts the turn of a prompt; `title` is the session's where it has none, `then` records what belongs to its start.
     pub(super) fn start_prompt(
         &mut self,
         by: Asker,
+        title: String,
         content: Vec<Block>,
         then: impl FnOnce(&mut Self),
     ) -> TurnHandle {
-        let title = (self.state.title.is_none())
-            .then(|| title_of(&content))
-            .filter(|t| !t.is_empty());
+        let title = Some(title).filter(|title| self.state.title.is_none() && !title.is_empty());
         self.start_turn(Task::Answer, Vec::new(), Vec::new(), |actor| {
             actor.record(Event::TurnStarted { by, resumes: None });
             then(actor);
@@ -303,7 +309,13 @@ impl Actor {
             let _ = reply.send(Err(Refused::OtherTurn { expected, running }));
             return;
         }
-        let content = self.told_from_here(content);
+        let content = match self.expanded(content).await {
+            Ok(content) => self.told_from_here(content),
+            Err(refused) => {
+                let _ = reply.send(Err(refused));
+                return;
+            }
+        };
         let key = random::token(12);
         let pending = Pending::Steer {
             key: key.clone(),
@@ -621,7 +633,7 @@ pub(super) fn user_message(content: Vec<Block>) -> Message {
     }
 }
 
-fn title_of(content: &[Block]) -> String {
+pub(super) fn title_of(content: &[Block]) -> String {
     let said: Vec<&str> = content
         .iter()
         .filter_map(|block| match block {

@@ -416,6 +416,9 @@ pub enum Refused {
     /// The rule that the person edited cannot be read.
     #[error("the rule cannot be read: {0}")]
     BadRule(String),
+    /// The slash command that was sent cannot be used.
+    #[error("{0}")]
+    BadCommand(String),
     /// Another server has it.
     #[error("session {session} is open in another agentls: {holder}")]
     Locked {

@@ -6,6 +6,7 @@
 
 mod actor;
 mod answers;
+mod briefing;
 mod cancels;
 mod checkpoints;
 mod clock;

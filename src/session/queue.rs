@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use tokio::sync::oneshot;
 
 use super::actor::Actor;
-use super::answers::user_message;
+use super::answers::{title_of, user_message};
 use super::command::{QueueAction, QueueReply, Refused, Reply};
 use crate::base::{random, text};
 use crate::domain::{Asker, Block, Event, Queue, QueuedPrompt, TurnId};
@@ -32,7 +32,10 @@ impl Actor {
             }
             QueueAction::Add(content) => self.enqueue(content, reply).await,
             QueueAction::Edit(id, content) => {
-                let content = self.told_from_here(content);
+                let content = match self.expanded(content).await {
+                    Ok(content) => self.told_from_here(content),
+                    Err(refused) => return refuse(reply, refused),
+                };
                 match self.queue.iter_mut().find(|(known, _)| *known == id) {
                     Some((_, kept)) => kept.clone_from(&content),
                     None => return refuse(reply, Refused::UnknownPrompt(id)),
@@ -72,7 +75,11 @@ impl Actor {
         if self.queue.len() >= MAX_QUEUED {
             return refuse(reply, Refused::QueueFull);
         }
-        let content = self.told_from_here(content);
+        // A slash command is read now: whoever typed it is there to hear that it is none.
+        let content = match self.expanded(content).await {
+            Ok(content) => self.told_from_here(content),
+            Err(refused) => return refuse(reply, refused),
+        };
         let key = format!("queued_{}", random::token(12));
         self.queue.push_back((key.clone(), content.clone()));
         let pending = Pending::Queued {
@@ -150,7 +157,7 @@ impl Actor {
         let (key, content) = self.queue.pop_front()?;
         self.state.queue_paused = false;
         // Its end is told by `turnEnded`; nobody waits for an answer.
-        let handle = self.start_prompt(Asker::Queue, content, |actor| {
+        let handle = self.start_prompt(Asker::Queue, title_of(&content), content, |actor| {
             actor.tell_queue(vec![PendingKey::queued(&key)], Vec::new(), None);
         });
         Some(handle.turn)

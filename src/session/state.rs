@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::context::History;
 use crate::domain::{
     Approval, ApprovalId, Asker, CircuitState, CircuitSubject, Cost, Event, Inquiry, InquiryId, InquiryReply,
-    LimitName, Mode, OpenApproval, OpenInquiry, PlanItem, Role, Standing, Subject, TerminalReason,
+    InstructionFile, LimitName, Mode, OpenApproval, OpenInquiry, PlanItem, Role, Standing, Subject, TerminalReason,
     ToolCallId, ToolCallStatus, ToolCallUpdate, TurnId, TurnState, Usage,
 };
 use crate::provider::Effort;
@@ -66,6 +66,8 @@ pub struct SessionState {
     pub put_back: Vec<(Standing, String)>,
     /// The prompts that wait are held: the last turn did not complete.
     pub queue_paused: bool,
+    /// What files of instructions the last turn was given; none before the first that was given any.
+    pub instructions: Option<Arc<[InstructionFile]>>,
 }
 
 impl SessionState {
@@ -197,6 +199,7 @@ impl SessionState {
                 COMPACTION_FAILED => self.failed_compactions += 1,
                 _ => {}
             },
+            Event::Instructions(files) => self.instructions = Some(files.clone()),
             Event::Circuit {
                 subject: CircuitSubject::Tool,
                 ..

@@ -14,15 +14,16 @@ use crate::base::CancellationToken;
 use crate::base::clock;
 use crate::base::flow::Permit;
 use crate::base::spawn::spawn;
-use crate::config::HookMoment;
+use crate::config::{HookMoment, ToolChoice};
 use crate::domain::{
     Approval, ApprovalId, Block, Decision, DecisionKind, Delta, Effect, Event, Inquiry, Role, Settler,
     TerminalReason, ToolCallId, TurnId, Usage,
 };
 use crate::store::{Pending, PendingKey, Write};
+use crate::tool::Registry;
 use crate::turn::{
     Answer, Begun, Body, Carried, Heard, Judgement, MODEL_CHOSEN, Message, ModelChoice, Port, Question, Task,
-    Tree, TurnContext, UNKNOWN_PRICE, Waiting, run_turn,
+    Tree, TurnContext, UNKNOWN_PRICE, Waiting, brief, run_turn,
 };
 use crate::workspace::Workspace;
 
@@ -36,6 +37,15 @@ impl Actor {
         self.workspace
             .get_or_insert_with(|| profiles.workspace(info))
             .clone()
+    }
+
+    /// The tools that an agent has of all.
+    fn tools_of(&self, choice: &ToolChoice) -> Arc<Registry> {
+        let tools = self.house.client_tools();
+        match choice.is_all() {
+            true => tools,
+            false => Arc::new(tools.select(|tool| choice.allows(tool))),
+        }
     }
 
     /// Starts a turn's task; its `TurnStarted` and what it begins with are recorded by `begin`.
@@ -61,7 +71,7 @@ impl Actor {
             ..Tree::default()
         };
         let checkpoints = Arc::new(TurnCheckpoints::new(&self.house.store, &self.info.id, &id));
-        let context = TurnContext {
+        let mut context = TurnContext {
             session: self.info.id.clone(),
             turn: id.clone(),
             port: Port::new(messages, self.account.clone(), cancel.clone()),
@@ -74,14 +84,17 @@ impl Actor {
                 effort: self.state.effort,
             },
             slots: self.house.slots.clone(),
-            tools: self.house.tools.clone(),
+            tools: self.tools_of(&profile.tools),
             workspace,
             editor: self.house.editor.clone(),
             cwd: self.info.cwd.clone(),
             keep: self.keep(),
             checkpoints: checkpoints.clone(),
             redactor: self.house.redactor.clone(),
-            system: profile.system.clone(),
+            briefing: profile.system.clone(),
+            briefed: self.state.instructions.clone(),
+            system: "".into(),
+            skills: Arc::default(),
             limits: profile.limits,
             purse: self.house.ledger.open(tree, profile.limits.max_tool_calls),
             tool_timeouts: profile.tool_timeouts.clone(),
@@ -106,7 +119,10 @@ impl Actor {
         let (tell_passed, passed) = oneshot::channel();
         self.turn = Some(Running {
             id: id.clone(),
-            task: spawn(async move { run_turn(&context).await }),
+            task: spawn(async move {
+                brief(&mut context).await?;
+                run_turn(&context).await
+            }),
             messages: inbox,
             cancel,
             hurry,

@@ -325,6 +325,7 @@ impl EventOp {
             | Event::ModelSwitched { .. }
             | Event::Circuit { .. }
             | Event::Warning { .. }
+            | Event::Instructions(_)
             | Event::Delta(_) => {}
         }
         Ok(())

@@ -9,8 +9,9 @@ use tokio::sync::mpsc;
 
 use super::Editor;
 use crate::base::CancellationToken;
-use crate::domain::{ContentRef, FileChange, PlanItem, SessionId, ToolCallId};
+use crate::domain::{AgentQuestion, ContentRef, FileChange, InquiryReply, PlanItem, SessionId, ToolCallId};
 use crate::workspace::Workspace;
+use crate::workspace::prompts::Skills;
 
 /// What a running tool may touch. Cheap to clone.
 #[derive(Clone)]
@@ -23,8 +24,12 @@ pub struct ToolContext {
     pub cwd: PathBuf,
     /// Files, unsaved buffers, processes of this session.
     pub workspace: Arc<Workspace>,
+    /// The skills of this session.
+    pub skills: Arc<Skills>,
     /// The editor, where files are changed that are open there.
     pub editor: Arc<dyn Editor>,
+    /// The way to the person, for questions.
+    pub asker: Arc<dyn Asker>,
     /// Cancelled when the turn is.
     pub cancel: CancellationToken,
     /// Cancelled when the person asks a second time, or the server ends: no more patience.
@@ -87,6 +92,22 @@ impl ToolContext {
     /// Tells the turn; waits while the client is slow.
     pub async fn tell(&self, news: ToolNews) -> Result<(), OutputClosed> {
         self.news.send(news).await.map_err(|_| OutputClosed)
+    }
+}
+
+/// Asks the person, where the client takes questions.
+pub trait Asker: Send + Sync {
+    /// Waits for the answer, however long it takes; none where nobody can be asked, or the turn ends.
+    fn ask(&self, question: AgentQuestion) -> BoxFuture<'static, Option<InquiryReply>>;
+}
+
+/// Nobody can be asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nobody;
+
+impl Asker for Nobody {
+    fn ask(&self, _question: AgentQuestion) -> BoxFuture<'static, Option<InquiryReply>> {
+        Box::pin(async { None })
     }
 }
 

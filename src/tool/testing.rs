@@ -88,6 +88,8 @@ impl Bench {
             call: ToolCallId::fresh(),
             cwd: root.clone(),
             workspace: Arc::new(Workspace::new(Shared::new(&folders, None))),
+            skills: Arc::default(),
+            asker: Arc::new(super::Nobody),
             editor: Arc::new(NoEditor),
             cancel: CancellationToken::new(),
             hurry: CancellationToken::new(),

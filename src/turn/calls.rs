@@ -735,6 +735,8 @@ fn tool_context(cx: &TurnContext, call: &Call, news: Option<mpsc::Sender<ToolNew
         call: call.id.clone(),
         cwd: cx.cwd.clone(),
         workspace: cx.workspace.clone(),
+        skills: cx.skills.clone(),
+        asker: Arc::new(cx.port.clone()),
         editor: cx.editor.clone(),
         cancel: cx.cancel.clone(),
         hurry: cx.hurry.clone(),

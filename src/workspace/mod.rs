@@ -16,6 +16,7 @@ pub mod edit;
 pub mod load;
 pub mod overlay;
 pub mod process;
+pub mod prompts;
 mod read_log;
 pub mod resolve;
 mod roots;

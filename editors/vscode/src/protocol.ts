@@ -75,6 +75,10 @@ export const requests = {
   setTrust: "agent/setTrust",
   /** Lists the models that can be chosen, and the providers with their health. */
   listModels: "agent/listModels",
+  /** Lists the named agents of the configuration. */
+  listAgents: "agent/listAgents",
+  /** Lists the slash commands: prompts from the person's and the workspace's files. */
+  listCommands: "agent/listCommands",
   /** Lists the tools. */
   listTools: "agent/listTools",
   /** Reads on where a field was cut. */
@@ -178,6 +182,11 @@ export const serverNotifications = {
   warning: "agent/warning",
   /** The session's own data changed; only what changed is set. */
   sessionUpdated: "agent/sessionUpdated",
+  /**
+   * Which files of instructions (`SOUL.md`, `AGENTS.md`, `TOOLS.md`, skills) the agent was given:
+   * at a session's first turn that has any, and whenever one of them has changed.
+   */
+  instructions: "agent/instructions",
   /** The server as a whole, for a status bar. */
   status: "agent/status",
 } as const;
@@ -207,6 +216,8 @@ export interface RequestTypes {
   "agent/setModel": { params: SetModelParams; result: EmptyResult };
   "agent/setTrust": { params: SetTrustParams; result: EmptyResult };
   "agent/listModels": { params: ListModelsParams; result: ListModelsResult };
+  "agent/listAgents": { params: ListAgentsParams; result: ListAgentsResult };
+  "agent/listCommands": { params: ListCommandsParams; result: ListCommandsResult };
   "agent/listTools": { params: ListToolsParams; result: ListToolsResult };
   "agent/readContent": { params: ReadContentParams; result: ReadContentResult };
   "agent/metrics": { params: MetricsParams; result: MetricsResult };
@@ -253,6 +264,7 @@ export interface ServerNotificationTypes {
   "agent/usage": UsageNotification;
   "agent/warning": WarningNotification;
   "agent/sessionUpdated": SessionUpdatedNotification;
+  "agent/instructions": InstructionsNotification;
   "agent/status": StatusNotification;
 }
 
@@ -1434,6 +1446,70 @@ export type ProviderHealth =
   /** It cannot be called: a key is missing. */
   | "notConfigured";
 
+/** Params of `agent/listAgents`. */
+export interface ListAgentsParams {
+  /**
+   * The agents of this session's folder, with its own marked; the first workspace folder's when
+   * absent.
+   */
+  sessionId?: string;
+}
+
+/** Result of `agent/listAgents`. */
+export interface ListAgentsResult {
+  /** The agents of the configuration, `default` first. */
+  agents: AgentInfo[];
+}
+
+/** An agent of the configuration. */
+export interface AgentInfo {
+  /** Its name, as `agent/newSession` takes it. */
+  name: string;
+  /** The mode in which its sessions begin. */
+  mode: Mode;
+  /** The tools that it has. */
+  tools: string[];
+  /** Whether it is the session's agent. */
+  current?: boolean;
+  /** What it is for. */
+  description?: string;
+  /** The model that it names. */
+  model?: string;
+  /** The provider that it names. */
+  provider?: string;
+}
+
+/** Params of `agent/listCommands`. */
+export interface ListCommandsParams {
+  /** The commands of this session; the first workspace folder's when absent. */
+  sessionId?: string;
+}
+
+/** Result of `agent/listCommands`. */
+export interface ListCommandsResult {
+  /** The commands, by name. */
+  commands: CommandInfo[];
+}
+
+/**
+ * A prompt that a person has written down: a prompt that begins with `/` and its name stands for
+ * it.
+ */
+export interface CommandInfo {
+  /** Its name, without the `/`. */
+  name: string;
+  /** The absolute path of its file. */
+  path: string;
+  /** Whether it is the person's own, or lies in a folder that the person trusts. */
+  trusted: boolean;
+  /** What its arguments are. */
+  argumentHint?: string;
+  /** What it does. */
+  description?: string;
+  /** Why it cannot be used. */
+  problem?: string;
+}
+
 /** Params of `agent/listTools`. */
 export interface ListToolsParams {
   /** The tools that this session's agent has; absent: all. */
@@ -2311,6 +2387,53 @@ export interface SessionUpdatedNotification {
   /** The turn that caused it; absent when none did. */
   turnId?: string;
 }
+
+/**
+ * Params of `agent/instructions`: all files that the agent's instructions are made of from now on.
+ */
+export interface InstructionsNotification {
+  /** The session it belongs to. */
+  sessionId: string;
+  /** Its number in the session: from 1, no gap, no repeat. */
+  seq: number;
+  /** When it happened, in ms since the Unix epoch. */
+  at: number;
+  /** The files, in the order in which the agent reads them: of each kind the nearest last. */
+  files: InstructionFile[];
+  /** How many more there are that this list has no room for. */
+  leftOut?: number;
+  /** The turn that caused it; absent when none did. */
+  turnId?: string;
+}
+
+/** A file of instructions, as it was read. */
+export interface InstructionFile {
+  /** Its absolute path. */
+  path: string;
+  /** What it is for. */
+  kind: InstructionKind;
+  /** Bytes of it that were taken; 0 where it was left out. */
+  bytes: number;
+  /** Whether it is the person's own, or lies in a folder that the person trusts. */
+  trusted: boolean;
+  /** The name of a skill. */
+  name?: string;
+  /** Why it was cut or left out. */
+  problem?: string;
+}
+
+/** What a file of instructions is for. */
+export type InstructionKind =
+  /** The `prompt_file` of a named agent, which stands in the place of the built-in instructions. */
+  | "prompt"
+  /** `SOUL.md`: who the agent is. */
+  | "soul"
+  /** `AGENTS.md`: how to work here. */
+  | "agents"
+  /** `TOOLS.md`: how to use the tools. */
+  | "tools"
+  /** The `SKILL.md` of a skill. */
+  | "skill";
 
 /** Params of `agent/status`: the server as a whole, for a status bar. */
 export interface StatusNotification {

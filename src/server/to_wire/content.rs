@@ -109,6 +109,7 @@ pub fn field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
         | Event::Circuit { .. }
         | Event::Usage { .. }
         | Event::Warning { .. }
+        | Event::Instructions(_)
         | Event::SessionUpdated { .. }
         | Event::QueueChanged(_)
         | Event::TurnDiff(_)

@@ -21,7 +21,7 @@ pub use inquiry::{OpenOnWire, open_inquiry};
 pub use message::{blocks, open_approval};
 pub use names::effort;
 pub use values::{
-    circuit, circuits, error_data, grant, metrics, prompt_result, queue, queue_result, spent, tool_info,
+    agent_info, circuit, circuits, command_info, error_data, grant, metrics, prompt_result, queue, queue_result, spent, tool_info,
     usage,
 };
 
@@ -29,7 +29,9 @@ use serde::Serialize;
 
 use self::cut::Cutter;
 use crate::base::text::prefix;
-use crate::domain::{Delta, Envelope, Event, ToolCallUpdate, Transition, TurnEnd};
+use crate::domain::{
+    Delta, Envelope, Event, InstructionFile, InstructionKind, ToolCallUpdate, Transition, TurnEnd,
+};
 use crate::protocol::{self as wire, EventHeader, MoreFields, ServerNotification};
 
 /// An event as its notification. A delta is carried whole here; what goes out are its [`delta::frames`].
@@ -235,7 +237,33 @@ fn notification_cut(envelope: &Envelope, mut cutter: Cutter) -> ServerNotificati
         }
         .into(),
         Event::TurnDiff(diff) => checkpoint::turn_diff(header, diff, &mut cutter).into(),
+        Event::Instructions(files) => {
+            let told = cutter.list(files, |cutter, _, file| instruction_file(file, cutter));
+            wire::InstructionsNotification {
+                header,
+                left_out: Some((files.len() - told.len()) as u64).filter(|left_out| *left_out > 0),
+                files: told,
+            }
+            .into()
+        }
         Event::Delta(delta) => delta_notification(header, delta),
+    }
+}
+
+fn instruction_file(file: &InstructionFile, cutter: &mut Cutter) -> wire::InstructionFile {
+    wire::InstructionFile {
+        path: cutter.line(&file.path),
+        kind: match file.kind {
+            InstructionKind::Prompt => wire::InstructionKind::Prompt,
+            InstructionKind::Soul => wire::InstructionKind::Soul,
+            InstructionKind::Agents => wire::InstructionKind::Agents,
+            InstructionKind::Tools => wire::InstructionKind::Tools,
+            InstructionKind::Skill => wire::InstructionKind::Skill,
+        },
+        name: file.name.as_ref().map(|name| cutter.line(name)),
+        bytes: file.bytes,
+        trusted: file.trusted,
+        problem: file.problem.as_ref().map(|problem| cutter.line(problem)),
     }
 }
 

@@ -469,6 +469,11 @@ fn golden() -> Vec<(Event, &'static str, Value)> {
             "agent/sessionUpdated",
             json!({"title": "t", "mode": "autoEdit", "effort": "high"}),
         ),
+        (
+            Event::Instructions(Arc::new([instruction_file("/w/AGENTS.md")])),
+            "agent/instructions",
+            json!({"files": [{"path": "/w/AGENTS.md", "kind": "agents", "bytes": 3, "trusted": false, "problem": "p"}]}),
+        ),
     ]
 }
 
@@ -681,9 +686,10 @@ fn huge_events_stay_below_the_limit() {
         Event::SessionUpdated {
             title: Some(bells),
             mode: None,
-            model: Some(long),
+            model: Some(long.clone()),
             effort: None,
         },
+        Event::Instructions(vec![instruction_file(&long); 2_000].into()),
     ] {
         check(event);
     }
@@ -718,5 +724,17 @@ proptest! {
             })
             .collect();
         check(message(Role::Assistant, blocks));
+    }
+}
+
+fn instruction_file(path: &str) -> InstructionFile {
+    InstructionFile {
+        path: path.to_owned(),
+        kind: InstructionKind::Agents,
+        name: None,
+        bytes: 3,
+        fingerprint: "f".to_owned(),
+        trusted: false,
+        problem: Some("p".to_owned()),
     }
 }

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use super::cut::Cutter;
 use crate::base::counters::{BUCKETS_US, HistogramSnapshot, Totals};
-use crate::base::text::{neutralise, prefix};
+use crate::base::text::{neutralise, one_line, prefix};
+use crate::config::AgentSettings;
 use crate::domain::{
     AgentError, Block, CircuitState, Cost, Grant, Location, PlanItem, Queue, QueuedPrompt, ToolSpec, TurnEnd,
     TurnId, Usage,
 };
 use crate::protocol as wire;
 use crate::provider::CircuitView;
+use crate::workspace::prompts::Command;
 
 /// How many locations of a tool call are told.
 pub(super) const MAX_LOCATIONS: usize = 100;
@@ -122,6 +124,32 @@ pub fn tool_info(spec: &ToolSpec) -> wire::ToolInfo {
         name: name.clone(),
         description: description.clone(),
         input_schema: schema.clone(),
+    }
+}
+
+/// An agent of the configuration; `tools` are all there are.
+pub fn agent_info(agent: &AgentSettings, tools: &[&str], current: Option<&str>) -> wire::AgentInfo {
+    let has = tools.iter().filter(|tool| agent.tools.allows(tool));
+    wire::AgentInfo {
+        name: agent.name.clone(),
+        description: agent.description.as_ref().map(|text| one_line(text, 300)),
+        provider: agent.provider.clone(),
+        model: agent.model.clone(),
+        mode: agent.mode.into(),
+        tools: has.map(|tool| (*tool).to_owned()).collect(),
+        current: current == Some(agent.name.as_str()),
+    }
+}
+
+/// A slash command.
+pub fn command_info(command: &Command) -> wire::CommandInfo {
+    wire::CommandInfo {
+        name: command.name.clone(),
+        description: command.description.clone(),
+        argument_hint: command.argument_hint.clone(),
+        path: command.path.display().to_string(),
+        trusted: command.trusted,
+        problem: command.problem.clone(),
     }
 }
 

@@ -122,7 +122,8 @@ impl Checker {
             | Refused::QueueFull
             | Refused::BadReply(_)
             | Refused::NoRule
-            | Refused::BadRule(_) => false,
+            | Refused::BadRule(_)
+            | Refused::BadCommand(_) => false,
         };
         match fair {
             true => Ok(()),

@@ -429,6 +429,26 @@ pub(crate) fn event() -> BoxedStrategy<Event> {
         Settler::NewPrompt,
     ];
     let statuses = [PlanStatus::Pending, PlanStatus::InProgress, PlanStatus::Completed];
+    let instructions = (
+        text(),
+        select(&InstructionKind::ALL[..]),
+        of(text()),
+        any::<u64>(),
+        text(),
+        any::<bool>(),
+        of(text()),
+    )
+        .prop_map(
+            |(path, kind, name, bytes, fingerprint, trusted, problem)| InstructionFile {
+                path,
+                kind,
+                name,
+                bytes,
+                fingerprint,
+                trusted,
+                problem,
+            },
+        );
     let item = (text(), select(statuses.to_vec())).prop_map(|(text, status)| PlanItem { text, status });
     prop_oneof![
         (
@@ -477,6 +497,7 @@ pub(crate) fn event() -> BoxedStrategy<Event> {
                 .collect();
             Event::QueueChanged(Queue { paused, prompts })
         }),
+        vec(instructions, 0..3).prop_map(|files| Event::Instructions(files.into())),
     ]
     .boxed()
 }

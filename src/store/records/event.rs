@@ -9,6 +9,7 @@ use super::RecordError;
 use super::checkpoint::TurnDiffRecord;
 use super::compaction::CompactedRecord;
 use super::inquiry::{InquiryRecord, InquiryResolvedRecord};
+use super::instructions::InstructionsRecord;
 use super::message::{BlockRecord, MessageRecord, ToolResultRecord};
 use super::parts::{
     ApprovalRecord, CostRecord, DecisionRecord, ErrorRecord, Json, LocationRecord, Text, UsageRecord, present,
@@ -181,6 +182,7 @@ pub(in crate::store) fn encode(event: &Event) -> Result<Option<(&'static str, St
         ),
         Event::QueueChanged(queue) => ("queue_changed", json(&QueueRecord::from(queue))?),
         Event::TurnDiff(diff) => ("turn_diff", json(&TurnDiffRecord::from(diff.as_ref()))?),
+        Event::Instructions(files) => ("instructions", json(&InstructionsRecord::from(&files[..]))?),
         Event::Delta(_) => return Ok(None),
     };
     Ok(Some((kind, json)))
@@ -290,6 +292,7 @@ pub(in crate::store) fn decode(kind: &str, text: &str) -> Result<Event, RecordEr
         }
         "turn_diff" => Event::TurnDiff(Arc::new(parse::<TurnDiffRecord>(text)?.into())),
         "queue_changed" => Event::QueueChanged(parse::<QueueRecord>(text)?.into()),
+        "instructions" => Event::Instructions(parse::<InstructionsRecord>(text)?.into()),
         _ => return Err(RecordError::UnknownKind(kind.to_owned())),
     })
 }

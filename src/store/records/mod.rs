@@ -7,6 +7,7 @@ mod checkpoint;
 mod compaction;
 mod event;
 mod inquiry;
+mod instructions;
 mod message;
 mod parts;
 mod pending;

@@ -104,6 +104,7 @@ fn golden_words() {
             ReferenceKind::Selection,
             ReferenceKind::Diagnostic,
         ]),
+        all(&InstructionKind::ALL),
         all(&[Risk::Low, Risk::Medium, Risk::High]),
         all(&[PlanStatus::Pending, PlanStatus::InProgress, PlanStatus::Completed]),
         all(&[ErrorClass::Retryable, ErrorClass::Terminal, ErrorClass::NonFatal]),
@@ -409,6 +410,15 @@ fn samples() -> Vec<Event> {
                 text: "then this".into(),
             }],
         }),
+        Event::Instructions(Arc::new([InstructionFile {
+            path: "/w/skills/a/SKILL.md".into(),
+            kind: InstructionKind::Skill,
+            name: Some("a".into()),
+            bytes: 7,
+            fingerprint: "f".into(),
+            trusted: true,
+            problem: Some("p".into()),
+        }])),
     ]
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::domain::{
     Asker, ChangeKind, CircuitState, CircuitSubject, CompactTrigger, ContinueReason, DecisionKind,
-    ErrorClass, ErrorCode, LimitName, Mode, PlanStatus, ReferenceKind, Risk, Role, Settler, Standing,
+    ErrorClass, ErrorCode, InstructionKind, LimitName, Mode, PlanStatus, ReferenceKind, Risk, Role, Settler, Standing,
     TerminalReason, ToolCallStatus, TurnState,
 };
 
@@ -71,7 +71,8 @@ named!(
     TerminalReason,
     ContinueReason,
     TurnState,
-    CompactTrigger
+    CompactTrigger,
+    InstructionKind
 );
 
 words!(Standing { Made = "made", Reverted = "reverted", Redone = "redone" });

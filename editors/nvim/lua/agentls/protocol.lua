@@ -62,6 +62,10 @@ M.requests = {
   setTrust = "agent/setTrust",
   ---Lists the models that can be chosen, and the providers with their health.
   listModels = "agent/listModels",
+  ---Lists the named agents of the configuration.
+  listAgents = "agent/listAgents",
+  ---Lists the slash commands: prompts from the person's and the workspace's files.
+  listCommands = "agent/listCommands",
   ---Lists the tools.
   listTools = "agent/listTools",
   ---Reads on where a field was cut.
@@ -149,6 +153,9 @@ M.server_notifications = {
   warning = "agent/warning",
   ---The session's own data changed; only what changed is set.
   sessionUpdated = "agent/sessionUpdated",
+  ---Which files of instructions (`SOUL.md`, `AGENTS.md`, `TOOLS.md`, skills) the agent was given: at a
+  ---session's first turn that has any, and whenever one of them has changed.
+  instructions = "agent/instructions",
   ---The server as a whole, for a status bar.
   status = "agent/status",
 }
@@ -840,6 +847,41 @@ M.server_notifications = {
 ---| "failing" # Its last call failed.
 ---| "notConfigured" # It cannot be called: a key is missing.
 
+---Params of `agent/listAgents`.
+---@class (exact) agentls.ListAgentsParams
+---@field sessionId? string The agents of this session's folder, with its own marked; the first workspace folder's when absent.
+
+---Result of `agent/listAgents`.
+---@class (exact) agentls.ListAgentsResult
+---@field agents agentls.AgentInfo[] The agents of the configuration, `default` first.
+
+---An agent of the configuration.
+---@class (exact) agentls.AgentInfo
+---@field name string Its name, as `agent/newSession` takes it.
+---@field mode agentls.Mode The mode in which its sessions begin.
+---@field tools string[] The tools that it has.
+---@field current? boolean Whether it is the session's agent.
+---@field description? string What it is for.
+---@field model? string The model that it names.
+---@field provider? string The provider that it names.
+
+---Params of `agent/listCommands`.
+---@class (exact) agentls.ListCommandsParams
+---@field sessionId? string The commands of this session; the first workspace folder's when absent.
+
+---Result of `agent/listCommands`.
+---@class (exact) agentls.ListCommandsResult
+---@field commands agentls.CommandInfo[] The commands, by name.
+
+---A prompt that a person has written down: a prompt that begins with `/` and its name stands for it.
+---@class (exact) agentls.CommandInfo
+---@field name string Its name, without the `/`.
+---@field path string The absolute path of its file.
+---@field trusted boolean Whether it is the person's own, or lies in a folder that the person trusts.
+---@field argumentHint? string What its arguments are.
+---@field description? string What it does.
+---@field problem? string Why it cannot be used.
+
 ---Params of `agent/listTools`.
 ---@class (exact) agentls.ListToolsParams
 ---@field sessionId? string The tools that this session's agent has; absent: all.
@@ -1334,6 +1376,32 @@ M.server_notifications = {
 ---@field queue? agentls.QueueState The prompts that wait for the turn's end, all of them.
 ---@field title? string The title.
 ---@field turnId? string The turn that caused it; absent when none did.
+
+---Params of `agent/instructions`: all files that the agent's instructions are made of from now on.
+---@class (exact) agentls.InstructionsNotification
+---@field sessionId string The session it belongs to.
+---@field seq integer Its number in the session: from 1, no gap, no repeat.
+---@field at integer When it happened, in ms since the Unix epoch.
+---@field files agentls.InstructionFile[] The files, in the order in which the agent reads them: of each kind the nearest last.
+---@field leftOut? integer How many more there are that this list has no room for.
+---@field turnId? string The turn that caused it; absent when none did.
+
+---A file of instructions, as it was read.
+---@class (exact) agentls.InstructionFile
+---@field path string Its absolute path.
+---@field kind agentls.InstructionKind What it is for.
+---@field bytes integer Bytes of it that were taken; 0 where it was left out.
+---@field trusted boolean Whether it is the person's own, or lies in a folder that the person trusts.
+---@field name? string The name of a skill.
+---@field problem? string Why it was cut or left out.
+
+---What a file of instructions is for.
+---@alias agentls.InstructionKind
+---| "prompt" # The `prompt_file` of a named agent, which stands in the place of the built-in instructions.
+---| "soul" # `SOUL.md`: who the agent is.
+---| "agents" # `AGENTS.md`: how to work here.
+---| "tools" # `TOOLS.md`: how to use the tools.
+---| "skill" # The `SKILL.md` of a skill.
 
 ---Params of `agent/status`: the server as a whole, for a status bar.
 ---@class (exact) agentls.StatusNotification
