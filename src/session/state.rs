@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::context::History;
 use crate::domain::{
     Approval, ApprovalId, Asker, CircuitState, CircuitSubject, Cost, Event, Inquiry, InquiryId, InquiryReply,
-    InstructionFile, LimitName, Mode, OpenApproval, OpenInquiry, PlanItem, Role, Standing, Subject, TerminalReason,
-    ToolCallId, ToolCallStatus, ToolCallUpdate, TurnId, TurnState, Usage,
+    InstructionFile, LimitName, Mode, OpenApproval, OpenInquiry, PlanItem, Role, Standing, Subject,
+    TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, TurnId, TurnState, Usage,
 };
 use crate::provider::Effort;
 use crate::store::StoredEvent;

@@ -32,7 +32,9 @@ pub mod update_plan;
 mod walk;
 pub mod write_file;
 
-pub use context::{Asker, Checkpoints, Keep, Kept, NoCheckpoints, Nobody, OutputClosed, ToolContext, ToolNews};
+pub use context::{
+    Asker, Checkpoints, Keep, Kept, NoCheckpoints, Nobody, OutputClosed, ToolContext, ToolNews,
+};
 pub use editor::{DocumentEdit, Editor, EditorAbilities, EditorError, NoEditor};
 pub use erased::{DynTool, PreparedCall};
 pub use registry::{Registry, builtin};

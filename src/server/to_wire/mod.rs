@@ -21,8 +21,8 @@ pub use inquiry::{OpenOnWire, open_inquiry};
 pub use message::{blocks, open_approval};
 pub use names::effort;
 pub use values::{
-    agent_info, circuit, circuits, command_info, error_data, grant, metrics, prompt_result, queue, queue_result, spent, tool_info,
-    usage,
+    agent_info, circuit, circuits, command_info, error_data, grant, metrics, prompt_result, queue,
+    queue_result, spent, tool_info, usage,
 };
 
 use serde::Serialize;

@@ -5,8 +5,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::domain::{
     Asker, ChangeKind, CircuitState, CircuitSubject, CompactTrigger, ContinueReason, DecisionKind,
-    ErrorClass, ErrorCode, InstructionKind, LimitName, Mode, PlanStatus, ReferenceKind, Risk, Role, Settler, Standing,
-    TerminalReason, ToolCallStatus, TurnState,
+    ErrorClass, ErrorCode, InstructionKind, LimitName, Mode, PlanStatus, ReferenceKind, Risk, Role, Settler,
+    Standing, TerminalReason, ToolCallStatus, TurnState,
 };
 
 /// An enum that is a word on disk.
