@@ -200,6 +200,7 @@ fn capabilities(utf8: bool) -> ServerCapabilities {
         Feature::ApplyEdit,
         Feature::Queue,
         Feature::Checkpoints,
+        Feature::SubAgents,
         Feature::Credentials,
     ]);
     ServerCapabilities {

@@ -261,6 +261,8 @@ impl Profiles for SimProfiles {
             }),
             system: "simulated".into(),
             tools: Default::default(),
+            names_model: false,
+            read_only: false,
             limits: Limits {
                 max_steps: self.0.knobs.max_steps,
                 max_tool_calls: self.0.knobs.max_tool_calls,

@@ -189,6 +189,7 @@ impl Knobs {
                 reflection: *dice.pick(&[None, None, Some(1), Some(3)]),
                 tool_failure: *dice.pick(&POLICIES),
                 tool_timeout: *dice.pick(&POLICIES),
+                subagent_failure: *dice.pick(&POLICIES),
             },
             window: *dice.pick(&[200_000, 200_000, 6_000, 2_500]),
             real_window: *dice.pick(&[u64::MAX, u64::MAX, 3_000, 1_000]),

@@ -11,6 +11,7 @@ mod change;
 mod command_changes;
 mod command_text;
 mod context;
+pub mod delegate;
 #[cfg(test)]
 mod contract_tests;
 pub mod edit_file;
@@ -25,6 +26,7 @@ pub mod read_skill;
 mod registry;
 pub mod restore;
 pub mod schema;
+mod spawner;
 #[cfg(test)]
 pub(crate) mod testing;
 mod through_editor;
@@ -38,6 +40,7 @@ pub use context::{
 pub use editor::{DocumentEdit, Editor, EditorAbilities, EditorError, NoEditor};
 pub use erased::{DynTool, PreparedCall};
 pub use registry::{Registry, builtin};
+pub use spawner::{ChildState, Job, NoSpawner, Report, Spawner};
 
 use std::future::Future;
 use std::sync::Arc;
@@ -122,6 +125,8 @@ pub struct ToolOutput {
     pub is_error: bool,
     /// It ran out of its time; then it is an error too.
     pub timed_out: bool,
+    /// Sub-agents failed it; then it is an error too.
+    pub delegated: Option<Delegated>,
     /// What it changed, as a unified diff.
     pub diff: Option<Arc<str>>,
     /// Files it concerned.
@@ -138,6 +143,15 @@ impl ToolOutput {
             ..Self::default()
         }
     }
+}
+
+/// How sub-agents fail the call that delegated to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delegated {
+    /// One failed where all are required.
+    Failed,
+    /// Too few succeeded for what was to come of them.
+    Violated,
 }
 
 /// Why a call gave no result.

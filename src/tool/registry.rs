@@ -9,6 +9,7 @@ use super::ask_user::AskUser;
 use super::bash::Bash;
 use super::bash_kill::BashKill;
 use super::bash_output::BashOutput;
+use super::delegate::Delegate;
 use super::edit_file::EditFile;
 use super::glob::Glob;
 use super::grep::Grep;
@@ -34,6 +35,7 @@ pub fn builtin() -> Vec<Arc<dyn DynTool>> {
         Arc::new(UpdatePlan),
         Arc::new(ReadSkill),
         Arc::new(AskUser),
+        Arc::new(Delegate),
     ]
 }
 

@@ -36,6 +36,10 @@ pub enum Body {
     Event(Event),
     /// A step begins: waiting steers join the history, which is handed over.
     BeginStep(oneshot::Sender<Begun>),
+    /// A sub-agent's step begins: it waits, as the turn's own do, while a person is asked for more time.
+    MayStep(oneshot::Sender<()>),
+    /// Somebody of the turn does not wait for what it has asked any more: what nobody waits for is settled.
+    Gone,
     /// What was said that hooks have not judged yet.
     Hear(oneshot::Sender<Vec<Waiting>>),
     /// Hooks have judged something that was said.
@@ -79,6 +83,13 @@ pub enum Body {
 pub enum Inquire {
     /// Something new.
     New(Subject),
+    /// Something new, asked by a sub-agent.
+    Nested {
+        /// The call that delegated to it.
+        parent: ToolCallId,
+        /// What is asked.
+        subject: Subject,
+    },
     /// What an interrupted turn left open, under its id.
     Again(Arc<Inquiry>),
 }
@@ -256,6 +267,35 @@ impl Port {
             })
             .await
             .map_err(|_| Stopped)
+    }
+
+    /// The same port for whom another token stops.
+    pub fn until(&self, cancel: CancellationToken) -> Self {
+        Self {
+            cancel,
+            ..self.clone()
+        }
+    }
+
+    /// Tells what was told to somebody in between: never lost, not even when the turn is being stopped.
+    pub async fn hand_on(&self, event: Event) -> Result<(), Stopped> {
+        let weight = event.weight();
+        let permit = tokio::select! { biased;
+            () = self.cancel.cancelled() => self.account.take(weight),
+            permit = self.account.admit(weight) => permit,
+        };
+        let permit = Some(permit);
+        let message = Message {
+            body: Body::Event(event),
+            permit,
+        };
+        self.messages.send(message).await.map_err(|_| Stopped)
+    }
+
+    /// Asks for somebody who waits for the answer.
+    pub async fn pass(&self, body: Body) -> Result<(), Stopped> {
+        let message = Message { body, permit: None };
+        self.messages.send(message).await.map_err(|_| Stopped)
     }
 
     /// Lets waiting steers join, and gives the history for the next request.

@@ -59,6 +59,8 @@ impl Profiles for Plain {
             models: Arc::new(NoModels),
             system: "".into(),
             tools: Default::default(),
+            names_model: false,
+            read_only: false,
             limits: Limits {
                 max_steps: 1,
                 ..Limits::default()

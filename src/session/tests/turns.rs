@@ -69,6 +69,8 @@ impl ModelSource for Fixed {
             reasoning: false,
             images: false,
             tools: true,
+            names_model: false,
+            read_only: false,
         };
         let resolved = ResolvedModel {
             fallbacks: Default::default(),
