@@ -86,12 +86,12 @@ pub(super) fn falls(reason: Transition, phase: Phase) -> bool {
             End::BudgetExceeded => matches!(phase, Starting | Waiting | Compacting | Hook),
             End::StopHookPrevented => phase == Hook,
             End::HookStopped => matches!(phase, Question | Tools | Hook),
-            End::ToolFailed => matches!(phase, Question | Tools),
+            End::ToolFailed | End::SubagentFailed | End::JoinViolated => matches!(phase, Question | Tools),
             End::AbortedTools => matches!(phase, Streaming | Question | Tools | Hook),
             End::NotConfigured => phase == Starting,
             End::AbortedStreaming => phase != Tools,
             End::WallTime | End::StoppedByUser | End::StoreFailed | End::ServerStopped => true,
-            End::SubagentFailed | End::JoinViolated | End::InternalError => false,
+            End::InternalError => false,
         },
     }
 }

@@ -233,6 +233,7 @@ impl Checker {
             | Event::TurnDiff(_)
             | Event::Warning { .. }
             | Event::Instructions(_)
+            | Event::Nested(_)
             | Event::Delta(_) => {}
         }
         self.goes_on(session, &stored, was_cut);
