@@ -596,7 +596,7 @@ fn eight_children_in_a_storm_of_429_all_come_through() {
 fn a_child_that_a_hook_watches_is_watched() {
     let (world, cast) = world_with(
         "mode = \"full\"",
-        "[hook.no]\non = 'pre_tool'\ntools = 'write_file'\ncommand = 'echo never >&2; exit 2'\n\
+        "[hook.no]\non = 'pre_tool'\ntool = 'write_file'\ncommand = 'echo never >&2; exit 2'\n\
          [hook.stop]\non = 'stop'\ncommand = 'echo stop >> stops; exit 0'\n",
     );
     cast.says("me", delegate(json!({"prompt": "child: x"})))
