@@ -58,6 +58,8 @@ pub(super) struct Seen {
     pub(super) confirmed: Vec<String>,
     /// Prompts whose asker went away: their turns may be cancelled.
     pub(super) abandoned: bool,
+    /// Compactions that were asked for in this life, neither refused nor shown to have begun.
+    pub(super) compactions: u32,
 }
 
 /// A turn.
@@ -199,6 +201,7 @@ impl Seen {
             cut_at: 0,
             confirmed: Vec::new(),
             abandoned: false,
+            compactions: 0,
         }
     }
 }
