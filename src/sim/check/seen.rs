@@ -101,6 +101,8 @@ pub(super) struct Turn {
     pub(super) circuits: BTreeMap<String, i64>,
     /// Calls that were asked for while their tool's circuit was open.
     pub(super) barred: BTreeMap<ToolCallId, String>,
+    /// So many hooks run.
+    pub(super) hooks: u32,
     /// Since its last decision.
     pub(super) met: Met,
 }
