@@ -77,12 +77,16 @@ impl Session {
             call: "call_test".into(),
             cwd: cwd.path().canonicalize().unwrap(),
             workspace: Arc::new(Workspace::new(shared)),
+            skills: Default::default(),
+            asker: Arc::new(agentls::tool::Nobody),
             editor: Arc::new(NoEditor),
             cancel: CancellationToken::new(),
             hurry: CancellationToken::new(),
             time_limit: None,
             news: sender,
             keep: Arc::new(Files(kept.path().to_owned())),
+            checkpoints: Arc::new(agentls::tool::NoCheckpoints),
+            unkept: false,
         };
         Self { cx, news, kept, cwd }
     }

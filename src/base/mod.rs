@@ -6,6 +6,8 @@ pub mod chaos;
 pub mod clock;
 pub mod counters;
 pub mod flow;
+pub mod front_matter;
+pub mod hash;
 pub mod position;
 pub mod random;
 pub mod secret_path;

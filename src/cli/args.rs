@@ -56,6 +56,9 @@ pub enum Command {
     },
     /// Talk to the agent here in the terminal.
     Chat {
+        /// Begin with this agent of the configuration.
+        #[arg(long, value_name = "NAME", conflicts_with_all = ["session", "continue"])]
+        agent: Option<String>,
         /// Go on with this session.
         #[arg(long, value_name = "ID", conflicts_with = "continue")]
         session: Option<String>,
@@ -74,6 +77,9 @@ pub enum Command {
         /// Every notification as a line of JSON, then the result.
         #[arg(long)]
         json: bool,
+        /// Use this agent of the configuration.
+        #[arg(long, value_name = "NAME", conflicts_with = "session")]
+        agent: Option<String>,
         /// Go on with this session.
         #[arg(long, value_name = "ID")]
         session: Option<String>,
@@ -111,6 +117,15 @@ pub enum Command {
     },
 }
 
+/// What a session is exported as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum ExportAs {
+    /// For people.
+    Markdown,
+    /// For programs.
+    Json,
+}
+
 /// What to do with sessions.
 #[derive(Debug, Subcommand)]
 pub enum SessionsCommand {
@@ -124,6 +139,17 @@ pub enum SessionsCommand {
     Show {
         /// The session.
         id: String,
+    },
+    /// Writes one as Markdown or JSON.
+    Export {
+        /// The session. The beginning of an id is enough.
+        id: String,
+        /// As what.
+        #[arg(short, long, value_enum, default_value_t = ExportAs::Markdown)]
+        format: ExportAs,
+        /// To this file; to the standard output when absent.
+        #[arg(short, long, value_name = "FILE")]
+        output: Option<std::path::PathBuf>,
     },
     /// Finds sessions by words in titles, prompts and answers.
     Search {
@@ -184,6 +210,8 @@ mod tests {
         };
         assert_eq!((dir, r#continue), (Some("src".into()), true));
         assert!(parse("agentls chat -c --session x").is_err());
+        assert!(parse("agentls chat -c --agent x").is_err());
+        assert!(parse("agentls run -p hi --agent x").is_ok());
         assert!(parse("agentls run").is_err(), "a prompt is needed");
         assert!(
             parse("agentls run -p hi --mode fast").is_err(),

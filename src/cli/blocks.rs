@@ -7,10 +7,12 @@ use super::highlight::diff_ink;
 use super::style::{Ink, Painter, duration, fit, pieces, width, wrap};
 use crate::base::text;
 use crate::protocol::{
-    ApprovalRequestedNotification, ErrorData, PlanItem, PlanStatus, Risk, ToolCallNotification,
-    ToolCallStatus,
+    ApprovalRequestedNotification, ErrorData, InstructionKind, InstructionsNotification, PlanItem,
+    PlanStatus, Risk, ToolCallNotification, ToolCallStatus,
 };
 
+/// Files of instructions that are named in a line.
+const INSTRUCTIONS_NAMED: usize = 6;
 /// Lines of a result that are shown.
 const RESULT_LINES: usize = 6;
 /// Lines of a diff that are shown before a person asks for all.
@@ -311,4 +313,27 @@ pub(super) fn note(painter: Painter, width: usize, ink: Ink, text: &str) -> Stri
     let clean = text::neutralise(text);
     let lines = wrap(&clean, width);
     lines.iter().map(|line| painter.paint(ink, line) + "\n").collect()
+}
+
+/// A line that says which files the agent was instructed by. What is wrong with them is told by warnings.
+pub(super) fn instructions(told: &InstructionsNotification) -> String {
+    let taken = || told.files.iter().filter(|file| file.bytes > 0);
+    let files = taken().filter(|file| file.kind != InstructionKind::Skill);
+    let mut named: Vec<String> = files.map(|file| in_our_words(&file.path)).collect();
+    if named.len() > INSTRUCTIONS_NAMED {
+        let more = named.len() - INSTRUCTIONS_NAMED;
+        named.truncate(INSTRUCTIONS_NAMED);
+        named.push(format!("{more} more"));
+    }
+    let skills: Vec<&str> = taken().filter_map(|file| file.name.as_deref()).collect();
+    if !skills.is_empty() {
+        named.push(format!("skills: {}", skills.join(", ")));
+    }
+    match named.is_empty() {
+        true => "instructions: none".to_owned(),
+        false => format!(
+            "instructions: {}",
+            text::one_line(&text::neutralise(&named.join(", ")), 400)
+        ),
+    }
 }

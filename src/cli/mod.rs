@@ -91,6 +91,7 @@ async fn try_run(
         Command::Serve { .. } => Err("a server is not started from here".into()),
         Command::Demo { yes } => Ok(demo::demo(yes, env, terminal).await),
         Command::Chat {
+            agent,
             session,
             r#continue,
             dir,
@@ -98,7 +99,7 @@ async fn try_run(
             let which = match session {
                 Some(id) => Which::Id(id),
                 None if r#continue => Which::Last,
-                None => Which::New,
+                None => Which::New(agent),
             };
             named()?;
             let launch = launch(dir, "agentls chat")?;
@@ -107,6 +108,7 @@ async fn try_run(
         Command::Run {
             prompt,
             json,
+            agent,
             session,
             yes,
             dir,
@@ -116,6 +118,7 @@ async fn try_run(
                 prompt,
                 json,
                 yes,
+                agent,
                 session,
             };
             Ok(run::run(options, launch(dir, "agentls run")?, env).await?)

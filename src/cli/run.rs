@@ -34,6 +34,8 @@ pub(super) struct Options {
     pub(super) prompt: String,
     pub(super) json: bool,
     pub(super) yes: bool,
+    /// The agent of a new session.
+    pub(super) agent: Option<String>,
     pub(super) session: Option<String>,
 }
 
@@ -60,7 +62,7 @@ pub(super) async fn run(options: Options, launch: Launch, env: &Env) -> Result<i
     let prompt = read_prompt(options.prompt)?;
     let mut signals = Signals::listen().map_err(RunError::Signals)?;
     let mut client = Client::start(&launch).await?;
-    let session = open(&mut client, options.session, &launch).await?;
+    let session = open(&mut client, (options.session, options.agent), &launch).await?;
     let progress = io::stderr().is_terminal();
     let painter = Painter::of(env, progress);
     let mut view = View::new(match options.json {
@@ -145,10 +147,15 @@ fn read_prompt(prompt: String) -> Result<String, RunError> {
     }
 }
 
-async fn open(client: &mut Client, session: Option<String>, launch: &Launch) -> Result<String, ClientError> {
+async fn open(
+    client: &mut Client,
+    (session, agent): (Option<String>, Option<String>),
+    launch: &Launch,
+) -> Result<String, ClientError> {
     let Some(session_id) = session else {
         let params = NewSessionParams {
             cwd: Some(launch.folder.display().to_string()),
+            agent,
             ..NewSessionParams::default()
         };
         let created: NewSessionResult = client.request(method::NEW_SESSION, &params).await?;

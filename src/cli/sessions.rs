@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::args::SessionsCommand;
+use super::args::{ExportAs, SessionsCommand};
 use super::chat::short_path;
 use super::client::{Client, ClientError, Launch};
 use super::screen::Screen;
@@ -15,9 +15,10 @@ use crate::base::clock;
 use crate::config::Env;
 use crate::protocol::table::method;
 use crate::protocol::{
-    DeleteSessionParams, EmptyResult, EventHeader, ListSessionsParams, ListSessionsResult, LoadSessionParams,
-    LoadSessionResult, MessageBlock, MessageNotification, MoreFields, PartialMessage, RenameSessionParams,
-    Role, ServerNotification, SessionInfo,
+    DeleteSessionParams, EmptyResult, EventHeader, ExportFormat, ExportSessionParams, ExportSessionResult,
+    ListSessionsParams, ListSessionsResult, LoadSessionParams, LoadSessionResult, MessageBlock,
+    MessageNotification, MoreFields, PartialMessage, RenameSessionParams, Role, ServerNotification,
+    SessionInfo,
 };
 
 /// Sessions of a list when no number is given.
@@ -42,6 +43,7 @@ pub(super) async fn sessions(
         SessionsCommand::List { limit } => desk.list(None, limit.unwrap_or(LISTED)).await,
         SessionsCommand::Search { words } => desk.list(Some(words.join(" ")), LISTED).await,
         SessionsCommand::Show { id } => desk.show(&id).await,
+        SessionsCommand::Export { id, format, output } => desk.export(&id, format, output.as_deref()).await,
         SessionsCommand::Rename { id, title } => desk.rename(&id, title.join(" ")).await,
         SessionsCommand::Delete { id, yes } => desk.delete(&id, yes).await,
     };
@@ -130,6 +132,30 @@ impl Desk<'_> {
         let events = events
             .filter_map(|event| ServerNotification::parse(&event.method, event.params).and_then(Result::ok));
         view.replay(events.chain(unfinished));
+        Ok(0)
+    }
+
+    async fn export(
+        &mut self,
+        id: &str,
+        format: ExportAs,
+        output: Option<&Path>,
+    ) -> Result<i32, ClientError> {
+        let params = ExportSessionParams {
+            session_id: self.resolve(id).await?,
+            format: match format {
+                ExportAs::Markdown => ExportFormat::Markdown,
+                ExportAs::Json => ExportFormat::Json,
+            },
+        };
+        let export: ExportSessionResult = self.client.request(method::EXPORT_SESSION, &params).await?;
+        let Some(path) = output else {
+            let _ = writeln!(std::io::stdout(), "{}", export.text.trim_end());
+            return Ok(0);
+        };
+        let written = tokio::fs::write(path, export.text).await;
+        written.map_err(|error| ClientError::Failed(format!("cannot write {}: {error}", path.display())))?;
+        self.screen.line(&format!("written to {}", path.display()));
         Ok(0)
     }
 

@@ -15,8 +15,9 @@ use crate::base::text;
 use crate::protocol::{
     ApprovalRequestedNotification, ApprovalResolvedNotification, CircuitNotification, CircuitState,
     ContinueReason, Decision, MessageBlock, MessageNotification, MessageRetractedNotification,
-    RetryNotification, Role, ServerNotification, SettledBy, ToolCallNotification, ToolCallStatus,
-    TransitionNotification, TransitionReason, TurnEndedNotification, TurnState, UsageNotification,
+    RetryNotification, Role, ServerNotification, SettledBy, Standing, ToolCallNotification, ToolCallStatus,
+    TransitionNotification, TransitionReason, TurnDiffNotification, TurnEndedNotification, TurnState,
+    UsageNotification,
 };
 
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -291,8 +292,32 @@ impl View {
                     self.model = Some(model);
                 }
             }
+            N::TurnDiff(diff) => self.turn_diff(diff),
+            N::Instructions(told) => self.note(Ink::Dim, &blocks::instructions(told)),
             N::Status(_) => {}
         }
+    }
+
+    /// The files of a turn, one line.
+    fn turn_diff(&mut self, diff: &TurnDiffNotification) {
+        let what = match diff.standing {
+            Standing::Made => "changed",
+            Standing::Reverted => "taken back",
+            Standing::Redone => "made again",
+        };
+        let count = diff.files.len() as u64 + diff.unlisted.unwrap_or_default();
+        let (added, removed) = diff.files.iter().fold((0, 0), |(added, removed), file| {
+            (added + file.added, removed + file.removed)
+        });
+        let lines = match diff.standing {
+            Standing::Made => format!(" (+{added} −{removed} lines)"),
+            Standing::Reverted | Standing::Redone => String::new(),
+        };
+        let files = match count {
+            1 => "1 file".to_owned(),
+            count => format!("{count} files"),
+        };
+        self.note(Ink::Dim, &format!("{files} {what}{lines}"));
     }
 
     /// Shows a question; its keys are another matter. Whether it says less than all.
@@ -623,6 +648,7 @@ pub(super) fn seq_of(told: &ServerNotification) -> Option<u64> {
         N::QuestionRequested(params) => Some(params.header.seq),
         N::QuestionResolved(params) => Some(params.header.seq),
         N::Plan(params) => Some(params.header.seq),
+        N::TurnDiff(params) => Some(params.header.seq),
         N::Transition(params) => Some(params.header.seq),
         N::Retry(params) => Some(params.header.seq),
         N::Wait(params) => Some(params.header.seq),
@@ -632,6 +658,7 @@ pub(super) fn seq_of(told: &ServerNotification) -> Option<u64> {
         N::Usage(params) => Some(params.header.seq),
         N::Warning(params) => params.seq,
         N::SessionUpdated(params) => Some(params.header.seq),
+        N::Instructions(params) => Some(params.header.seq),
         N::TextDelta(_)
         | N::ReasoningDelta(_)
         | N::ToolInputDelta(_)

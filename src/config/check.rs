@@ -12,12 +12,9 @@ use super::tree::{Node, Tree, join, keys_of, path_of};
 const NOT_YET: &[&str] = &[
     "mcp",
     "command",
-    "commands",
     "skills",
     "telemetry",
-    "agent.*.tools",
     "agent.*.skills",
-    "agent.*.route",
     "agent.*.subagent_failure",
     "provider.*.credential_command",
     "tool.*.command",

@@ -152,6 +152,8 @@ impl Texts {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentTable {
+    /// What it is for, in a line, for lists.
+    pub description: Option<String>,
     /// The provider to ask. Default: the one whose key is there.
     pub provider: Option<String>,
     /// The model. Default: the provider's.
@@ -186,6 +188,16 @@ pub struct AgentTable {
     pub reasoning_effort: Option<EffortName>,
     /// Instructions that stand in the place of the built-in ones.
     pub system_prompt: Option<String>,
+    /// A file with such instructions, read again at each turn; goes before `system_prompt`. A relative path starts at
+    /// the config file's folder.
+    pub prompt_file: Option<String>,
+    /// Who takes over when its provider cannot be asked, in order: `provider`, or `provider/model`. Default: the
+    /// provider's `fallback`.
+    pub route: Option<Texts>,
+    /// The only tools it has; `*` stands for any letters. Default: all.
+    pub tools: Option<Texts>,
+    /// Tools that it has not; goes before `tools`.
+    pub deny_tools: Option<Texts>,
     /// How the output limit grows after an answer that was cut: `large` at once (64,000 tokens), or `double`, up to
     /// three times. Default: `large`.
     #[schemars(extend("default" = "large"))]

@@ -33,7 +33,7 @@ pub use select::{DefaultChoice, select_default, select_for, selected_by_key};
 pub use settings::{
     AgentSettings, ApprovalSettings, FailurePolicy, LogFormat, LogLevel, LoggingSettings, ModelSettings,
     NetworkSettings, OnCancel, OutputEscalation, ProviderKind, ProviderSettings, ReasoningEffort,
-    RetryProfile, RetrySettings, ServerSettings, Settings, TimeLimits, ToolSettings,
+    RetryProfile, RetrySettings, RouteStep, ServerSettings, Settings, TimeLimits, ToolChoice, ToolSettings,
 };
 
 #[cfg(test)]

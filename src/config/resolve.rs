@@ -23,7 +23,7 @@ use super::places::home_expanded;
 use super::settings::{
     AgentSettings, ApprovalSettings, FailurePolicy, LogFormat, LogLevel, LoggingSettings, ModelSettings,
     NetworkSettings, OnCancel, OutputEscalation, ProviderKind, ProviderSettings, ReasoningEffort,
-    RetryProfile, RetrySettings, ServerSettings, Settings, TimeLimits, ToolSettings,
+    RetryProfile, RetrySettings, RouteStep, ServerSettings, Settings, TimeLimits, ToolChoice, ToolSettings,
 };
 use super::tree::{At, Node, Origin, Tree, path_of};
 
@@ -356,17 +356,71 @@ impl Resolver<'_> {
                 self.error_hinted(&["agent", name, "provider"], message, meant);
             }
         }
-        let base = agent(
-            "default",
-            tables.remove("default").unwrap_or_default(),
-            &AgentSettings::default(),
-        );
-        let mut agents: BTreeMap<_, _> = tables
-            .into_iter()
-            .map(|(name, table)| (name.clone(), agent(&name, table, &base)))
-            .collect();
+        let base = tables.remove("default").unwrap_or_default();
+        let base = self.agent("default", base, &AgentSettings::default(), providers);
+        let mut agents = BTreeMap::new();
+        for (name, table) in tables {
+            let made = self.agent(&name, table, &base, providers);
+            agents.insert(name, made);
+        }
         agents.insert("default".to_owned(), base);
         agents
+    }
+
+    fn agent(
+        &mut self,
+        name: &str,
+        mut table: AgentTable,
+        base: &AgentSettings,
+        providers: &BTreeMap<String, ProviderSettings>,
+    ) -> AgentSettings {
+        let prompt_file = table.prompt_file.take().filter(|path| !path.is_empty());
+        let prompt_file = prompt_file.map(|path| self.path(&["agent", name, "prompt_file"], &path));
+        // Its own words go before the default agent's file.
+        let prompt_file = match table.system_prompt {
+            Some(_) => prompt_file,
+            None => prompt_file.or_else(|| base.prompt_file.clone()),
+        };
+        let route = table
+            .route
+            .take()
+            .map(|route| self.agent_route(name, route.list(), providers));
+        AgentSettings {
+            prompt_file,
+            // Another provider has its own way on.
+            route: match &table.provider {
+                Some(provider) if base.provider.as_ref() != Some(provider) => route,
+                _ => route.or_else(|| base.route.clone()),
+            },
+            ..agent(name, table, base)
+        }
+    }
+
+    /// The steps of an agent's route; those of unknown providers are left out.
+    fn agent_route(
+        &mut self,
+        name: &str,
+        route: Vec<String>,
+        providers: &BTreeMap<String, ProviderSettings>,
+    ) -> Vec<RouteStep> {
+        let mut steps: Vec<RouteStep> = Vec::new();
+        for step in route {
+            let (provider, model) = match step.split_once('/') {
+                Some((provider, model)) => (provider, Some(model.to_owned())),
+                None => (step.as_str(), None),
+            };
+            if !providers.contains_key(provider) {
+                let meant = nearest(provider, providers.keys().map(String::as_str));
+                let message = format!("there is no provider `{provider}`");
+                self.error_hinted(&["agent", name, "route"], message, meant);
+            } else if !steps.iter().any(|known| known.provider == provider) {
+                steps.push(RouteStep {
+                    provider: provider.to_owned(),
+                    model,
+                });
+            }
+        }
+        steps
     }
 
     fn models(&mut self, tables: BTreeMap<String, ModelTable>) -> BTreeMap<String, ModelSettings> {
@@ -607,7 +661,16 @@ fn agent(name: &str, table: AgentTable, base: &AgentSettings) -> AgentSettings {
                 EffortName::Medium => Some(ReasoningEffort::Medium),
                 EffortName::High => Some(ReasoningEffort::High),
             }),
+        description: table.description,
         system_prompt: table.system_prompt.or_else(|| base.system_prompt.clone()),
+        prompt_file: None,
+        route: None,
+        tools: ToolChoice {
+            only: table.tools.map(Texts::list).or_else(|| base.tools.only.clone()),
+            never: table
+                .deny_tools
+                .map_or_else(|| base.tools.never.clone(), Texts::list),
+        },
         output_escalation: table
             .output_escalation
             .map_or(base.output_escalation, |escalation| match escalation {

@@ -306,6 +306,55 @@ pub enum FailurePolicy {
     Fail,
 }
 
+/// Who takes over from a provider.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteStep {
+    /// The provider.
+    pub provider: String,
+    /// Its model; its own when none is named.
+    pub model: Option<String>,
+}
+
+/// Which tools an agent has, by names in which `*` stands for any letters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolChoice {
+    /// These alone; none: all.
+    pub only: Option<Vec<String>>,
+    /// Never these.
+    pub never: Vec<String>,
+}
+
+impl ToolChoice {
+    /// Whether a tool of that name is among them.
+    pub fn allows(&self, tool: &str) -> bool {
+        let names = |patterns: &[String]| patterns.iter().any(|pattern| fits(pattern, tool));
+        self.only.as_deref().is_none_or(names) && !names(&self.never)
+    }
+
+    /// Whether nothing is chosen.
+    pub fn is_all(&self) -> bool {
+        self.only.is_none() && self.never.is_empty()
+    }
+}
+
+/// Whether a name fits a pattern: what stands between its `*` comes in this order, the ends at the ends.
+fn fits(pattern: &str, name: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else {
+        return pattern == name;
+    };
+    let Some(mut left) = name.strip_prefix(first) else {
+        return false;
+    };
+    let (middle, last) = rest.rsplit_once('*').unwrap_or(("", rest));
+    for part in middle.split('*') {
+        match left.find(part) {
+            Some(at) => left = &left[at + part.len()..],
+            None => return false,
+        }
+    }
+    left.ends_with(last)
+}
+
 /// An agent. What a named one leaves out is filled from `default`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentSettings {
@@ -319,8 +368,16 @@ pub struct AgentSettings {
     pub mode: Mode,
     /// How hard its model thinks; `None`: not.
     pub reasoning_effort: Option<ReasoningEffort>,
+    /// What it is for.
+    pub description: Option<String>,
     /// Instructions in the place of the built-in ones.
     pub system_prompt: Option<String>,
+    /// A file that holds them instead.
+    pub prompt_file: Option<PathBuf>,
+    /// Who takes over from its provider, with which model, in order. Known names.
+    pub route: Option<Vec<RouteStep>>,
+    /// Which tools it has.
+    pub tools: ToolChoice,
     /// How the output limit grows after an answer that was cut.
     pub output_escalation: OutputEscalation,
     /// A history that grows too long is summarised by itself.
@@ -361,7 +418,11 @@ impl Default for AgentSettings {
             model: None,
             mode: Mode::default(),
             reasoning_effort: None,
+            description: None,
             system_prompt: None,
+            prompt_file: None,
+            route: None,
+            tools: ToolChoice::default(),
             output_escalation: OutputEscalation::default(),
             auto_compact: true,
             compaction_model: None,

@@ -21,6 +21,8 @@ const FORBIDDEN: &[&str] = &[
     // Would write to any file of the user's.
     "provider.*.record",
     "approvals.allow",
+    // Would send any file of the user's.
+    "agent.*.prompt_file",
     "tool.bash.pass_env",
     // Would start commands, or switch the user's own off.
     "hook",
@@ -73,6 +75,8 @@ pub(super) fn restrain(tree: &mut Tree, user: &Tree, folder: &Path) -> Vec<Diagn
             "ignored, for it is looser than your own"
         } else if raises_limit(path, value, user) {
             "ignored, for it is above your own"
+        } else if replaces_tools(path, user) {
+            "ignored, for you have chosen the tools yourself"
         } else {
             return true;
         };
@@ -147,6 +151,14 @@ fn raises_limit(path: &str, value: &Tree, user: &Tree) -> bool {
         _ => None,
     });
     own.is_some_and(|own| value.number().is_some_and(|given| given > own))
+}
+
+/// Whether it would take the place of the user's own choice of an agent's tools.
+fn replaces_tools(path: &str, user: &Tree) -> bool {
+    ["tools", "deny_tools"].iter().any(|key| {
+        let agent = agent_key(path, key);
+        agent.is_some_and(|agent| of_agent(user, &agent, key).is_some())
+    })
 }
 
 /// An agent's own value, or that of `default`.
@@ -259,6 +271,22 @@ mod tests {
                 None,
             ),
             ("", "[agent.default]\nmax_session_cost = 6", None),
+            (
+                "",
+                "[agent.x]\nprompt_file = '~/.netrc'",
+                Some("agent.x.prompt_file"),
+            ),
+            ("", "[agent.x]\ntools = ['grep']\ndeny_tools = 'bash'", None),
+            (
+                "[agent.default]\ntools = ['grep']",
+                "[agent.x]\ntools = ['*']",
+                Some("agent.x.tools"),
+            ),
+            (
+                "[agent.x]\ndeny_tools = ['bash']",
+                "[agent.x]\ndeny_tools = []",
+                Some("agent.x.deny_tools"),
+            ),
             (
                 "[agent.default]\nmax_day_cost = 5",
                 "[agent.new]\nmax_day_cost = 6",

@@ -57,7 +57,10 @@ impl History {
             | Event::Circuit { .. }
             | Event::Usage { .. }
             | Event::Warning { .. }
+            | Event::Instructions(_)
             | Event::SessionUpdated { .. }
+            | Event::QueueChanged(_)
+            | Event::TurnDiff(_)
             | Event::Delta(_) => {}
         }
     }

@@ -1,6 +1,6 @@
 //! What the model sees: the history as a fold over events, the system prompt, token estimates.
 //!
-//! Knows messages and providers' request types; makes no calls and reads no files.
+//! Knows messages, providers' request types and texts that were read; makes no calls and reads no files.
 
 pub mod compact;
 mod history;

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use super::approval::{Approval, Decision, Mode, Settler};
+use super::checkpoint::TurnDiff;
 use super::error::AgentError;
 use super::ids::{ApprovalId, MessageId, SessionId, ToolCallId, TurnId};
 use super::inquiry::{Inquiry, InquiryReply};
+use super::instructions::InstructionFile;
 use super::message::{Block, Message};
 use super::reason::{TerminalReason, Transition, TurnState};
 use super::tool_call::ToolCallUpdate;
@@ -21,6 +23,8 @@ pub enum Asker {
     Resume,
     /// The wish to make the history smaller.
     Compact,
+    /// A prompt that waited for the end of the turn before.
+    Queue,
 }
 
 /// Something that happened in a session. All but [`Event::Delta`] are durable: numbered, stored before
@@ -167,8 +171,32 @@ pub enum Event {
         /// The reasoning effort.
         effort: Option<String>,
     },
+    /// The prompts that wait for the turn's end changed: all of them, and whether they are held.
+    QueueChanged(Queue),
+    /// What a turn has changed: at its end, and when that was taken back or made again.
+    TurnDiff(Arc<TurnDiff>),
+    /// What files of instructions the system prompt is made of from now on, whole (R-LOOP-5).
+    Instructions(Arc<[InstructionFile]>),
     /// An increment; never the only carrier of a fact.
     Delta(Delta),
+}
+
+/// The prompts that wait for the turn's end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Queue {
+    /// The last turn did not complete: nothing of it starts by itself (R-CANCEL).
+    pub paused: bool,
+    /// The prompts, the next one first.
+    pub prompts: Vec<QueuedPrompt>,
+}
+
+/// A prompt that waits, as it is shown in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueuedPrompt {
+    /// What it is edited and removed by.
+    pub id: String,
+    /// The start of its text, on one line.
+    pub text: String,
 }
 
 /// How the history became smaller for the model.
@@ -388,6 +416,12 @@ impl Event {
         const MERGED: usize = 16;
         match self {
             Self::Delta(delta) => MERGED + delta.text().len(),
+            Self::TurnDiff(diff) => {
+                let text = |file: &super::FileDiff| {
+                    file.path.len() + file.diff.as_ref().map_or(0, |diff| diff.len())
+                };
+                FRAME + diff.files.iter().map(text).sum::<usize>().min(128 << 10)
+            }
             Self::Message(message) => FRAME + message.text().len().min(64 << 10),
             Self::ToolCall(update) => {
                 FRAME

@@ -2,10 +2,12 @@
 //! `protocol`, disk shapes in `store`, and converters between them are exhaustive matches.
 
 pub mod approval;
+pub mod checkpoint;
 pub mod error;
 pub mod event;
 pub mod ids;
 pub mod inquiry;
+pub mod instructions;
 pub mod message;
 pub mod reason;
 pub mod tool_call;
@@ -15,16 +17,18 @@ pub use approval::{
     Approval, Decision, DecisionKind, Effect, EffectKind, Grant, GrantScope, Mode, OpenApproval, Risk,
     Settler,
 };
+pub use checkpoint::{ChangeKind, FileChange, FileDiff, FileState, Standing, TurnDiff};
 pub use error::{AgentError, ErrorClass, ErrorCode};
 pub use event::{
     Asker, CircuitState, CircuitSubject, CompactTrigger, Compaction, Delta, Envelope, Event, Outlet,
-    PlanItem, PlanStatus, Summary, TurnEnd,
+    PlanItem, PlanStatus, Queue, QueuedPrompt, Summary, TurnEnd,
 };
 pub use ids::{ApprovalId, InquiryId, MessageId, SessionId, ToolCallId, TurnId};
 pub use inquiry::{
     AgentQuestion, Answers, Choice, Inquiry, InquiryReply, LimitName, LimitReached, OpenInquiry,
     QuestionField, Subject,
 };
+pub use instructions::{InstructionFile, InstructionKind};
 pub use message::{Block, ImageData, Message, Reference, ReferenceKind, Role, Signature};
 pub use reason::{ContinueReason, TerminalReason, Transition, TurnState};
 pub use tool_call::{ContentRef, Location, ToolCallStatus, ToolCallUpdate, ToolResult, ToolSpec};

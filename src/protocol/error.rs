@@ -91,6 +91,14 @@ pub enum Refusal {
     UnknownCircuit,
     /// There is no content of that name.
     UnknownContent,
+    /// The session has no such turn.
+    UnknownTurn,
+    /// The turn was not reverted.
+    NothingToRedo,
+    /// No prompt of that id waits: it was sent or taken out.
+    UnknownPrompt,
+    /// As many prompts wait as may.
+    QueueFull,
 }
 
 /// An error with all that a client needs to show it and to say what to do. It is the `data` of a JSON-RPC

@@ -42,6 +42,10 @@ pub enum Feature {
     UnsavedText,
     /// Files open in the editor are changed through `workspace/applyEdit`, where the client can.
     ApplyEdit,
+    /// Prompts may wait for the turn's end (`agent/queue`).
+    Queue,
+    /// What turns change of files is told (`agent/turnDiff`) and can be taken back (`agent/revert`).
+    Checkpoints,
     /// API keys are asked for by `agent/getCredential`, where the client can.
     Credentials,
 }

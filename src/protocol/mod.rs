@@ -11,6 +11,7 @@
 //! one line in [`table`] and one example in `examples.json`.
 
 mod approval;
+mod checkpoint;
 mod common;
 mod config;
 mod content;
@@ -23,6 +24,7 @@ mod message;
 mod metrics;
 mod model;
 mod prompt;
+mod queue;
 mod session;
 mod status;
 pub mod table;
@@ -30,6 +32,7 @@ mod tool_call;
 mod turn;
 
 pub use approval::*;
+pub use checkpoint::*;
 pub use common::*;
 pub use config::*;
 pub use content::*;
@@ -41,6 +44,7 @@ pub use message::*;
 pub use metrics::*;
 pub use model::*;
 pub use prompt::*;
+pub use queue::*;
 pub use session::*;
 pub use status::*;
 pub use table::ServerNotification;

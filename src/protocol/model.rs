@@ -86,6 +86,85 @@ pub struct ModelInfo {
     pub price: Option<Price>,
 }
 
+/// Params of `agent/listAgents`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ListAgentsParams {
+    /// The agents of this session's folder, with its own marked; the first workspace folder's when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+}
+
+/// Result of `agent/listAgents`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListAgentsResult {
+    /// The agents of the configuration, `default` first.
+    pub agents: Vec<AgentInfo>,
+}
+
+/// An agent of the configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentInfo {
+    /// Its name, as `agent/newSession` takes it.
+    pub name: String,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// The provider that it names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    /// The model that it names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The mode in which its sessions begin.
+    pub mode: Mode,
+    /// The tools that it has.
+    pub tools: Vec<String>,
+    /// Whether it is the session's agent.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub current: bool,
+}
+
+/// Params of `agent/listCommands`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ListCommandsParams {
+    /// The commands of this session; the first workspace folder's when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+}
+
+/// Result of `agent/listCommands`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ListCommandsResult {
+    /// The commands, by name.
+    pub commands: Vec<CommandInfo>,
+}
+
+/// A prompt that a person has written down: a prompt that begins with `/` and its name stands for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CommandInfo {
+    /// Its name, without the `/`.
+    pub name: String,
+    /// What it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What its arguments are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub argument_hint: Option<String>,
+    /// The absolute path of its file.
+    pub path: String,
+    /// Whether it is the person's own, or lies in a folder that the person trusts.
+    pub trusted: bool,
+    /// Why it cannot be used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
 /// What a model's tokens cost, in US dollars per million.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

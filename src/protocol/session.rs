@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::common::is_false;
 use super::{
     ApprovalRequestedNotification, Effort, LimitRequestedNotification, Mode, QuestionRequestedNotification,
-    TokenUsage,
+    QueueState, TokenUsage,
 };
 
 /// Params of `agent/newSession`.
@@ -190,6 +190,9 @@ pub struct SessionState {
     /// The last turn, when `agent/resumeTurn` can go on with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumable_turn_id: Option<String>,
+    /// The prompts that wait for the turn's end; absent when there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueState>,
     /// Tokens used in all.
     pub usage: TokenUsage,
     /// What they cost, in US dollars; absent when the cost of one of the calls is not known.
@@ -213,4 +216,56 @@ pub struct RenameSessionParams {
 pub struct DeleteSessionParams {
     /// The session; a running turn is cancelled first.
     pub session_id: String,
+}
+
+/// Params of `agent/forkSession`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ForkSessionParams {
+    /// The session.
+    pub session_id: String,
+    /// The last turn that the new session has; absent: the last one that has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_id: Option<String>,
+}
+
+/// Result of `agent/forkSession`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ForkSessionResult {
+    /// The new session: load it with `agent/loadSession`.
+    pub session_id: String,
+    /// Its title.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+}
+
+/// What a session is exported as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum ExportFormat {
+    /// For people: what was said and done.
+    #[default]
+    Markdown,
+    /// For programs: the session and all its events, as notifications, uncut.
+    Json,
+}
+
+/// Params of `agent/exportSession`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExportSessionParams {
+    /// The session.
+    pub session_id: String,
+    /// As what; Markdown when absent.
+    #[serde(default)]
+    pub format: ExportFormat,
+}
+
+/// Result of `agent/exportSession`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExportSessionResult {
+    /// The session, whole.
+    pub text: String,
 }

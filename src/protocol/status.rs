@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CircuitInfo, Effort, EventHeader, Mode};
+use super::{CircuitInfo, Effort, EventHeader, Mode, QueueState};
 
 /// Params of `agent/warning`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -46,6 +46,59 @@ pub struct SessionUpdatedNotification {
     /// How hard the model shall think.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
+    /// The prompts that wait for the turn's end, all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueState>,
+}
+
+/// What a file of instructions is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum InstructionKind {
+    /// The `prompt_file` of a named agent, which stands in the place of the built-in instructions.
+    Prompt,
+    /// `SOUL.md`: who the agent is.
+    Soul,
+    /// `AGENTS.md`: how to work here.
+    Agents,
+    /// `TOOLS.md`: how to use the tools.
+    Tools,
+    /// The `SKILL.md` of a skill.
+    Skill,
+}
+
+/// A file of instructions, as it was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InstructionFile {
+    /// Its absolute path.
+    pub path: String,
+    /// What it is for.
+    pub kind: InstructionKind,
+    /// The name of a skill.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Bytes of it that were taken; 0 where it was left out.
+    pub bytes: u64,
+    /// Whether it is the person's own, or lies in a folder that the person trusts.
+    pub trusted: bool,
+    /// Why it was cut or left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// Params of `agent/instructions`: all files that the agent's instructions are made of from now on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InstructionsNotification {
+    /// Session, number, turn, time.
+    #[serde(flatten)]
+    pub header: EventHeader,
+    /// The files, in the order in which the agent reads them: of each kind the nearest last.
+    pub files: Vec<InstructionFile>,
+    /// How many more there are that this list has no room for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<u64>,
 }
 
 /// Whether the server works.

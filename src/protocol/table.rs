@@ -155,6 +155,8 @@ table! {
         PROMPT "agent/prompt": PromptParams => PromptResult;
         /// Talks to the running turn: joins the history before the next model call, and keeps the turn going.
         STEER "agent/steer": SteerParams => SteerResult;
+        /// Prompts that wait for the turn's end: told, added, edited, taken out, sent now. At most 100 wait; they outlive the server.
+        QUEUE "agent/queue": QueueParams => QueueResult;
         /// Starts a new turn that goes on where an interrupted or cancelled one stopped. Open approvals, limits and questions are asked again under their ids. Answered like `agent/prompt`.
         RESUME_TURN "agent/resumeTurn": ResumeTurnParams => PromptResult;
         /// Starts a turn that does nothing but make smaller what the model is sent: a summary takes the place of old messages. Answered like `agent/prompt`.
@@ -177,8 +179,14 @@ table! {
         LOAD_SESSION "agent/loadSession": LoadSessionParams => LoadSessionResult;
         /// Gives a session another title.
         RENAME_SESSION "agent/renameSession": RenameSessionParams => EmptyResult;
+        /// Makes a new session of what a session has up to the end of a turn. What was allowed for the session alone is not taken along.
+        FORK_SESSION "agent/forkSession": ForkSessionParams => ForkSessionResult;
+        /// Tells all of a session as one text.
+        EXPORT_SESSION "agent/exportSession": ExportSessionParams => ExportSessionResult;
         /// Deletes a session for good.
         DELETE_SESSION "agent/deleteSession": DeleteSessionParams => EmptyResult;
+        /// Puts the files of a turn and of all later ones back as they were before it, but none that people changed since; or takes such a revert back. An error while a turn runs.
+        REVERT "agent/revert": RevertParams => RevertResult;
         /// Sets how freely the agent may act.
         SET_MODE "agent/setMode": SetModeParams => EmptyResult;
         /// Sets the model and how hard it thinks.
@@ -187,6 +195,10 @@ table! {
         SET_TRUST "agent/setTrust": SetTrustParams => EmptyResult;
         /// Lists the models that can be chosen, and the providers with their health.
         LIST_MODELS "agent/listModels": ListModelsParams => ListModelsResult;
+        /// Lists the named agents of the configuration.
+        LIST_AGENTS "agent/listAgents": ListAgentsParams => ListAgentsResult;
+        /// Lists the slash commands: prompts from the person's and the workspace's files.
+        LIST_COMMANDS "agent/listCommands": ListCommandsParams => ListCommandsResult;
         /// Lists the tools.
         LIST_TOOLS "agent/listTools": ListToolsParams => ListToolsResult;
         /// Reads on where a field was cut.
@@ -241,6 +253,8 @@ table! {
         QUESTION_RESOLVED Durable QuestionResolved "agent/questionResolved": QuestionResolvedNotification;
         /// The plan, whole.
         PLAN Durable Plan "agent/plan": PlanNotification;
+        /// What a turn has changed, file by file: at its end, and when that was taken back or made again.
+        TURN_DIFF Durable TurnDiff "agent/turnDiff": TurnDiffNotification;
         /// A decision of the loop.
         TRANSITION Durable Transition "agent/transition": TransitionNotification;
         /// A provider call failed and will be made again.
@@ -259,6 +273,8 @@ table! {
         WARNING Durable Warning "agent/warning": WarningNotification;
         /// The session's own data changed; only what changed is set.
         SESSION_UPDATED Durable SessionUpdated "agent/sessionUpdated": SessionUpdatedNotification;
+        /// Which files of instructions (`SOUL.md`, `AGENTS.md`, `TOOLS.md`, skills) the agent was given: at a session's first turn that has any, and whenever one of them has changed.
+        INSTRUCTIONS Durable Instructions "agent/instructions": InstructionsNotification;
         /// The server as a whole, for a status bar.
         STATUS Transient Status "agent/status": StatusNotification;
     }

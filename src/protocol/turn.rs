@@ -137,6 +137,8 @@ pub enum TurnAsker {
     Resume,
     /// `agent/compact`.
     Compact,
+    /// A prompt of `agent/queue`, whose turn had come.
+    Queue,
 }
 
 /// Params of `agent/turnStarted`.

@@ -52,7 +52,9 @@ pub enum RequestError {
     #[error("session {0} is loaded readOnly: load it without to work in it")]
     SessionReadOnly(SessionId),
     /// A turn is running.
-    #[error("turn {turn} is running in session {session}: talk to it with agent/steer, or cancel it first")]
+    #[error(
+        "turn {turn} is running in session {session}: talk to it with agent/steer, let the prompt wait with agent/queue, or cancel it first"
+    )]
     TurnRunning {
         /// The session.
         session: SessionId,
@@ -96,6 +98,23 @@ pub enum RequestError {
     /// There is no content of that name.
     #[error("unknown ref {0}: take it from `more` of a notification of this session")]
     UnknownContent(String),
+    /// The session has no such turn.
+    #[error("unknown turn {0}: it is none of this session's")]
+    UnknownTurn(TurnId),
+    /// The turn was not reverted.
+    #[error("turn {0} was not reverted, or was made again already")]
+    NothingToRedo(TurnId),
+    /// No such prompt waits.
+    #[error("no prompt {prompt} waits in session {session}: agent/queue with the action list tells which do")]
+    UnknownPrompt {
+        /// The session.
+        session: SessionId,
+        /// The prompt; empty when the next one was meant.
+        prompt: String,
+    },
+    /// As many prompts wait as may.
+    #[error("queue full: {0} prompts wait already; take one out, or add this one when some were sent")]
+    QueueFull(usize),
     /// The client cancelled the request; the turn has ended so.
     #[error("the request was cancelled")]
     Cancelled(Box<PromptResult>),
@@ -150,6 +169,10 @@ impl RequestError {
             Self::NoTurn(_) => (REQUEST_FAILED, ErrorCode::Session, Some(Refusal::NoTurn)),
             Self::StaleTurn { .. } => (REQUEST_FAILED, ErrorCode::Session, Some(Refusal::StaleTurn)),
             Self::NothingToResume(_) => (REQUEST_FAILED, ErrorCode::Session, Some(Refusal::NothingToResume)),
+            Self::UnknownTurn(_) => (params, ErrorCode::Session, Some(Refusal::UnknownTurn)),
+            Self::NothingToRedo(_) => (REQUEST_FAILED, ErrorCode::Session, Some(Refusal::NothingToRedo)),
+            Self::UnknownPrompt { .. } => (params, ErrorCode::Session, Some(Refusal::UnknownPrompt)),
+            Self::QueueFull(_) => (REQUEST_FAILED, ErrorCode::Session, Some(Refusal::QueueFull)),
             Self::Cancelled(_) => (Rpc::RequestCancelled.code(), ErrorCode::Cancelled, None),
             Self::Agent(error) => (rpc_code(error.code), error.code, None),
         }
@@ -159,7 +182,9 @@ impl RequestError {
         match self {
             Self::Agent(error) => error.class,
             // They go as soon as the other turn or server is done.
-            Self::SessionLocked { .. } | Self::TurnRunning { .. } => ErrorClass::Retryable,
+            Self::SessionLocked { .. } | Self::TurnRunning { .. } | Self::QueueFull(_) => {
+                ErrorClass::Retryable
+            }
             Self::NotInitialized
             | Self::AlreadyInitialized
             | Self::ShuttingDown
@@ -176,6 +201,9 @@ impl RequestError {
             | Self::UnknownAgent(_)
             | Self::UnknownCircuit(_)
             | Self::UnknownContent(_)
+            | Self::UnknownPrompt { .. }
+            | Self::UnknownTurn(_)
+            | Self::NothingToRedo(_)
             | Self::Cancelled(_) => ErrorClass::Terminal,
         }
     }

@@ -37,6 +37,7 @@ pub(super) fn build(state: Arc<State>) -> (LspService<Service>, ClientSocket) {
         .custom_method(method::NEW_SESSION, Service::new_session)
         .custom_method(method::PROMPT, Service::prompt)
         .custom_method(method::STEER, Service::steer)
+        .custom_method(method::QUEUE, Service::queue)
         .custom_method(method::RESUME_TURN, Service::resume_turn)
         .custom_method(method::COMPACT, Service::compact)
         .custom_method(method::APPROVAL_RESPOND, Service::approval_respond)
@@ -48,11 +49,16 @@ pub(super) fn build(state: Arc<State>) -> (LspService<Service>, ClientSocket) {
         .custom_method(method::LIST_SESSIONS, Service::list_sessions)
         .custom_method(method::LOAD_SESSION, Service::load_session)
         .custom_method(method::RENAME_SESSION, Service::rename_session)
+        .custom_method(method::FORK_SESSION, Service::fork_session)
+        .custom_method(method::EXPORT_SESSION, Service::export_session)
         .custom_method(method::DELETE_SESSION, Service::delete_session)
+        .custom_method(method::REVERT, Service::revert)
         .custom_method(method::SET_MODE, Service::set_mode)
         .custom_method(method::SET_MODEL, Service::set_model)
         .custom_method(method::SET_TRUST, Service::set_trust)
         .custom_method(method::LIST_MODELS, Service::list_models)
+        .custom_method(method::LIST_AGENTS, Service::list_agents)
+        .custom_method(method::LIST_COMMANDS, Service::list_commands)
         .custom_method(method::LIST_TOOLS, Service::list_tools)
         .custom_method(method::READ_CONTENT, Service::read_content)
         .custom_method(method::METRICS, Service::metrics)
@@ -192,6 +198,8 @@ fn capabilities(utf8: bool) -> ServerCapabilities {
         Feature::Images,
         Feature::UnsavedText,
         Feature::ApplyEdit,
+        Feature::Queue,
+        Feature::Checkpoints,
         Feature::Credentials,
     ]);
     ServerCapabilities {

@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::cancels::Cancels;
+use super::checkpoints::TurnCheckpoints;
 use super::clock::WallClock;
 use super::command::{Command, Partial, Refused, Reply, SessionInfo, SessionMetrics, TurnOutcome};
 use super::house::{House, Profile};
@@ -67,6 +68,10 @@ pub(super) struct Actor {
     pub(super) turn: Option<Running>,
     /// Steers that no model has seen, with their keys in the store.
     pub(super) steers: VecDeque<(String, Vec<Block>)>,
+    /// Prompts that wait for the turn's end, with their keys in the store.
+    pub(super) queue: VecDeque<(String, Vec<Block>)>,
+    /// The first of them starts at the turn's end, however it comes: the person said so.
+    pub(super) next_is_due: bool,
     /// What hooks held back; given back at the turn's end.
     pub(super) held_back: Vec<(String, Vec<Block>)>,
     /// The circuits of its tools.
@@ -145,6 +150,8 @@ pub(super) struct Running {
     /// Inquiries that the turn waits for.
     pub(super) inquiries: HashMap<InquiryId, oneshot::Sender<Option<InquiryReply>>>,
     pub(super) clock: WallClock,
+    /// What it has changed of files.
+    pub(super) checkpoints: Arc<TurnCheckpoints>,
     pub(super) usage: Usage,
     pub(super) cost: Option<Cost>,
     /// The last assistant message's text.
@@ -159,6 +166,8 @@ pub(super) struct Asked {
     pub(super) tool: String,
     pub(super) effect: Effect,
     pub(super) deadline: Option<Instant>,
+    /// Rules that allow it do not settle it.
+    pub(super) insists: bool,
 }
 
 /// Room in the store's queue, asked for.
@@ -210,6 +219,8 @@ impl Actor {
             out: VecDeque::new(),
             turn: None,
             steers: VecDeque::new(),
+            queue: VecDeque::new(),
+            next_is_due: false,
             held_back: Vec::new(),
             circuits: Arc::default(),
             counting: Arc::default(),
@@ -256,10 +267,12 @@ impl Actor {
                 Wake::Answered => {}
                 Wake::Message(message) => self.message(message),
                 Wake::TurnEnded(ended) => {
+                    self.tell_changes().await;
                     self.turn_ended(ended);
                     if let Some(reply) = self.deleting.pop() {
                         self.delete(reply).await;
                     }
+                    self.queue_goes_on().await;
                 }
                 Wake::Partial => self.store_partial(),
                 Wake::ApprovalTimeout => self.approvals_timed_out(),
@@ -319,6 +332,17 @@ impl Actor {
         answer: T,
     ) -> oneshot::Sender<()> {
         let (done, stored) = oneshot::channel();
+        self.answer_after(stored, reply, answer);
+        done
+    }
+
+    /// Answers with `answer` once `stored` is told.
+    pub(super) fn answer_after<T: Send + 'static>(
+        &mut self,
+        stored: oneshot::Receiver<()>,
+        reply: Reply<T>,
+        answer: T,
+    ) {
         let answering = async move {
             let answer = match stored.await {
                 Ok(()) => Ok(answer),
@@ -328,7 +352,6 @@ impl Actor {
             let _ = reply.send(answer);
         };
         self.answers.push(answering.boxed());
-        done
     }
 
     /// Numbers an event, folds it, and sends it on its way.

@@ -35,6 +35,17 @@ impl Actor {
                 expected,
                 reply,
             } => self.steer(content, expected, reply).await,
+            Command::Revert {
+                turn,
+                dry_run,
+                redo,
+                reply,
+            } => {
+                let done = self.revert(&turn, dry_run, redo).await;
+                // Whoever asked may have gone.
+                let _ = reply.send(done);
+            }
+            Command::Queue { action, reply } => self.queue(action, reply).await,
             Command::Decide {
                 approval,
                 decision,
@@ -117,15 +128,30 @@ impl Actor {
             let _ = reply.send(Err(refused));
             return;
         }
-        let content = self.told_from_here(content);
-        let title = (self.state.title.is_none())
-            .then(|| title_of(&content))
-            .filter(|t| !t.is_empty());
-        let handle = self.start_turn(Task::Answer, Vec::new(), Vec::new(), |actor| {
-            actor.record(Event::TurnStarted {
-                by: Asker::Prompt,
-                resumes: None,
-            });
+        let title = title_of(&content);
+        let content = match self.expanded(content).await {
+            Ok(content) => self.told_from_here(content),
+            Err(refused) => {
+                let _ = reply.send(Err(refused));
+                return;
+            }
+        };
+        let handle = self.start_prompt(Asker::Prompt, title, content, |_| {});
+        self.hand_over(handle, reply);
+    }
+
+    /// Starts the turn of a prompt; `title` is the session's where it has none, `then` records what belongs to its start.
+    pub(super) fn start_prompt(
+        &mut self,
+        by: Asker,
+        title: String,
+        content: Vec<Block>,
+        then: impl FnOnce(&mut Self),
+    ) -> TurnHandle {
+        let title = Some(title).filter(|title| self.state.title.is_none() && !title.is_empty());
+        self.start_turn(Task::Answer, Vec::new(), Vec::new(), |actor| {
+            actor.record(Event::TurnStarted { by, resumes: None });
+            then(actor);
             actor.deny_carried();
             actor.drop_inquiries(Settler::NewPrompt);
             if let Some(title) = title {
@@ -137,12 +163,11 @@ impl Actor {
                 });
             }
             actor.take_prompt(content);
-        });
-        self.hand_over(handle, reply);
+        })
     }
 
     /// What a person said, with the files that it points at told as the tools tell them: from the session's folder.
-    fn told_from_here(&mut self, mut content: Vec<Block>) -> Vec<Block> {
+    pub(super) fn told_from_here(&mut self, mut content: Vec<Block>) -> Vec<Block> {
         for block in &mut content {
             if let Block::Reference(reference) = block {
                 reference.path = self.workspace().show(&self.info.cwd, Path::new(&reference.path));
@@ -204,7 +229,7 @@ impl Actor {
         self.hand_over(handle, reply);
     }
 
-    async fn may_start(&mut self) -> Result<(), Refused> {
+    pub(super) async fn may_start(&mut self) -> Result<(), Refused> {
         if self.ending {
             return Err(Refused::Ending);
         }
@@ -284,7 +309,13 @@ impl Actor {
             let _ = reply.send(Err(Refused::OtherTurn { expected, running }));
             return;
         }
-        let content = self.told_from_here(content);
+        let content = match self.expanded(content).await {
+            Ok(content) => self.told_from_here(content),
+            Err(refused) => {
+                let _ = reply.send(Err(refused));
+                return;
+            }
+        };
         let key = random::token(12);
         let pending = Pending::Steer {
             key: key.clone(),
@@ -419,6 +450,7 @@ impl Actor {
     /// Rules have changed: open questions that they answer now are answered.
     fn judge_again(&mut self) {
         let Some(turn) = &self.turn else { return };
+        let insists = |id: &ApprovalId| turn.asks.get(id).is_some_and(|asked| asked.insists);
         let asks: Vec<_> = turn
             .asks
             .iter()
@@ -426,7 +458,7 @@ impl Actor {
             .collect();
         let mut allowed: Vec<_> = asks
             .into_iter()
-            .filter(|(_, tool, effect)| self.judge(tool, effect) == Judgement::Allow)
+            .filter(|(id, tool, effect)| !insists(id) && self.judge(tool, effect) == Judgement::Allow)
             .map(|(id, _, _)| id)
             .collect();
         allowed.sort();
@@ -524,6 +556,7 @@ impl Actor {
             decided: self.decisions.keys().cloned().collect(),
             inquiries: self.state.inquiries.clone(),
             replied: self.replies.keys().cloned().collect(),
+            queue: self.queue_state(),
             grants: self
                 .grants
                 .iter()
@@ -585,6 +618,7 @@ impl Actor {
         self.seq = 0;
         (self.partial, self.partial_due) = (None, None);
         self.steers.clear();
+        self.queue.clear();
         self.decisions.clear();
         self.replies.clear();
         self.grants.clear();
@@ -599,7 +633,7 @@ pub(super) fn user_message(content: Vec<Block>) -> Message {
     }
 }
 
-fn title_of(content: &[Block]) -> String {
+pub(super) fn title_of(content: &[Block]) -> String {
     let said: Vec<&str> = content
         .iter()
         .filter_map(|block| match block {

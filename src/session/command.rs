@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use tokio::sync::oneshot;
 
 use crate::domain::{
-    AgentError, ApprovalId, Block, Cost, Decision, Grant, Inquiry, InquiryId, InquiryReply, MessageId, Mode,
-    OpenApproval, OpenInquiry, SessionId, Subject, ToolCallId, TurnEnd, TurnId, Usage,
+    AgentError, ApprovalId, Block, ChangeKind, Cost, Decision, Grant, Inquiry, InquiryId, InquiryReply,
+    MessageId, Mode, OpenApproval, OpenInquiry, Queue, SessionId, Subject, ToolCallId, TurnEnd, TurnId,
+    Usage,
 };
 use crate::provider::{CircuitView, Effort};
 use crate::store::{Health, Holder, Skipped};
@@ -42,6 +43,24 @@ pub enum Command {
         expected: Option<TurnId>,
         /// Told when it is accepted and stored.
         reply: Reply<TurnId>,
+    },
+    /// Something about the prompts that wait for the turn's end.
+    Queue {
+        /// What.
+        action: QueueAction,
+        /// What waits then.
+        reply: Reply<QueueReply>,
+    },
+    /// Put the files of a turn and of those after it back.
+    Revert {
+        /// The first turn.
+        turn: TurnId,
+        /// Only say what would be done.
+        dry_run: bool,
+        /// Take the last revert of that turn back instead.
+        redo: bool,
+        /// What was done.
+        reply: Reply<RevertReply>,
     },
     /// Decide an open approval.
     Decide {
@@ -117,6 +136,45 @@ pub enum Command {
     },
     /// The server ends: interrupt the turn, store its end, release the lock.
     End,
+}
+
+/// What became of files that were to be put back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RevertReply {
+    /// The turns that it concerned, the first one first.
+    pub turns: Vec<TurnId>,
+    /// Files that were put back, or would be: absolute, as told to the model, and what becomes of them.
+    pub files: Vec<(String, String, ChangeKind)>,
+    /// Files that were left as they are: absolute, as told to the model, and why.
+    pub conflicts: Vec<(String, String, String)>,
+}
+
+/// What is done with the prompts that wait.
+#[derive(Clone, Debug, PartialEq)]
+pub enum QueueAction {
+    /// They are told.
+    List,
+    /// One more.
+    Add(Vec<Block>),
+    /// Another text in its place.
+    Edit(String, Vec<Block>),
+    /// One less.
+    Remove(String),
+    /// This one now, else the next one.
+    SendNow(Option<String>),
+}
+
+/// What waits, and what became of the one that was meant.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QueueReply {
+    /// Nothing starts by itself.
+    pub paused: bool,
+    /// Ids and contents, the next one first.
+    pub prompts: Vec<(String, Vec<Block>)>,
+    /// The one that was added.
+    pub added: Option<String>,
+    /// The turn that took it.
+    pub turn: Option<TurnId>,
 }
 
 /// What a person said to an inquiry.
@@ -261,6 +319,8 @@ pub struct Snapshot {
     pub inquiries: Vec<OpenInquiry>,
     /// Those of them that are answered, until their turn is resumed.
     pub replied: BTreeSet<InquiryId>,
+    /// The prompts that wait for the turn's end.
+    pub queue: Queue,
     /// Grants of this session alone.
     pub grants: Vec<Grant>,
     /// What it has done.
@@ -329,6 +389,18 @@ pub enum Refused {
     /// Nothing was interrupted.
     #[error("the last turn was not interrupted or cancelled: send agent/prompt")]
     NothingToResume,
+    /// The session has no such turn.
+    #[error("turn {0} is not of this session")]
+    UnknownTurn(TurnId),
+    /// The turn was not reverted.
+    #[error("turn {0} was not reverted: there is nothing to make again")]
+    NothingToRedo(TurnId),
+    /// No such prompt waits.
+    #[error("no prompt {0} waits: list them with agent/queue")]
+    UnknownPrompt(String),
+    /// As many prompts wait as may.
+    #[error("queue full")]
+    QueueFull,
     /// The approval is unknown or settled.
     #[error("approval {0} is unknown or already settled: list the open ones with agent/listApprovals")]
     UnknownApproval(ApprovalId),
@@ -344,6 +416,9 @@ pub enum Refused {
     /// The rule that the person edited cannot be read.
     #[error("the rule cannot be read: {0}")]
     BadRule(String),
+    /// The slash command that was sent cannot be used.
+    #[error("{0}")]
+    BadCommand(String),
     /// Another server has it.
     #[error("session {session} is open in another agentls: {holder}")]
     Locked {

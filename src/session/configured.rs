@@ -11,11 +11,11 @@ use super::keys::EditorKeys;
 use super::models::{LearntWindows, Models};
 use crate::approval::Rule;
 use crate::config::{self, AgentSettings, ConfigSource, Diagnostic, Loaded, Redactor, Settings};
-use crate::context::{SystemInputs, system_prompt};
 use crate::domain::Mode;
 use crate::provider::Accounts;
 use crate::tool::Editor;
 use crate::turn::{Budgets, Conducts, ContextPolicy, HookCommands, Hooks, Limits};
+use crate::workspace::prompts::Sources;
 use crate::workspace::{self, Shared, Workspace};
 
 /// The configuration of all folders, and what is made of it.
@@ -163,12 +163,23 @@ impl Configured {
         made
     }
 
-    fn roots(&self) -> Vec<(String, PathBuf)> {
+    /// The workspace folders: name and path.
+    pub(super) fn roots(&self) -> Vec<(String, PathBuf)> {
         let folders = self.shared.folders();
         folders
             .iter()
             .map(|root| (root.name().to_owned(), root.path().to_path_buf()))
             .collect()
+    }
+
+    /// The user's own folder of configuration.
+    pub(super) fn user_folder(&self) -> Option<PathBuf> {
+        let state = self.lock();
+        state
+            .source
+            .places
+            .as_ref()
+            .map(|places| places.config_dir.clone())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -187,11 +198,7 @@ impl Profiles for Configured {
         let folder = self.folder(&session.folder);
         let settings = folder.loaded.settings.clone();
         let agent = agent(&settings, session.agent.as_deref());
-        let system = system_prompt(&SystemInputs {
-            agent_prompt: agent.system_prompt.clone(),
-            cwd: session.cwd.clone(),
-            roots: self.roots(),
-        });
+        let system = self.briefing(session, agent);
         let limits = Limits {
             max_steps: agent.max_steps,
             max_escalations: match agent.output_escalation {
@@ -217,6 +224,7 @@ impl Profiles for Configured {
         Profile {
             models: Arc::new(folder.models.clone()),
             system,
+            tools: agent.tools.clone(),
             limits,
             budgets,
             wall_time: agent.max_wall_time,
@@ -247,6 +255,10 @@ impl Profiles for Configured {
                 tool_timeout: agent.tool_timeout,
             },
         }
+    }
+
+    fn commands(&self, session: &SessionInfo) -> Option<Sources> {
+        Some(self.sources(session))
     }
 
     fn default_mode(&self, folder: &Path, name: Option<&str>) -> Mode {

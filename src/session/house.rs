@@ -8,14 +8,16 @@ use super::command::SessionInfo;
 use crate::approval::Rule;
 use crate::base::counters::Totals;
 use crate::base::flow::Pool;
-use crate::config::Redactor;
+use crate::config::{Redactor, ToolChoice};
 use crate::domain::Mode;
 use crate::provider::CallSlots;
 use crate::store::Store;
-use crate::tool::{Editor, Registry};
+use crate::tool::ask_user::AskUser;
+use crate::tool::{Editor, Registry, Tool};
 use crate::turn::{
-    Budgets, Conducts, ContextPolicy, Hooks, Ledger, Limits, ModelSource, ToolCooldowns, ToolTimeouts,
+    Budgets, Conducts, ContextPolicy, Hooks, Ledger, Limits, ModelSource, System, ToolCooldowns, ToolTimeouts,
 };
+use crate::workspace::prompts::Sources;
 use crate::workspace::{OnCancel, Workspace};
 
 /// What all sessions of a server share.
@@ -46,12 +48,24 @@ pub struct House {
     pub idle: Duration,
 }
 
+impl House {
+    /// The tools that a session can have with this client: where nobody answers, nobody is asked.
+    pub fn client_tools(&self) -> Arc<Registry> {
+        match (self.questions)() || self.tools.get(AskUser::NAME).is_none() {
+            true => self.tools.clone(),
+            false => Arc::new(self.tools.select(|tool| tool != AskUser::NAME)),
+        }
+    }
+}
+
 /// What the settings say for one session, read at each turn's start.
 pub struct Profile {
     /// Finds the provider and the model.
     pub models: Arc<dyn ModelSource>,
-    /// The system prompt.
-    pub system: Arc<str>,
+    /// Gives the system prompt.
+    pub system: System,
+    /// Which of the tools it has.
+    pub tools: ToolChoice,
     /// The turn's limits.
     pub limits: Limits,
     /// What turn, session and day may cost.
@@ -91,6 +105,12 @@ pub struct Rules {
 pub trait Profiles: Send + Sync {
     /// The settings for a session.
     fn profile(&self, session: &SessionInfo) -> Profile;
+
+    /// Where the session's slash commands are looked for; nowhere when there is none.
+    fn commands(&self, session: &SessionInfo) -> Option<Sources> {
+        let _ = session;
+        None
+    }
 
     /// A new session's mode.
     fn default_mode(&self, folder: &Path, agent: Option<&str>) -> Mode;

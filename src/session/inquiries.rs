@@ -14,13 +14,15 @@ use crate::turn::Inquire;
 impl Actor {
     /// The turn wants to ask. Where the client takes no questions it is told so at once.
     pub(super) fn inquire(&mut self, asked: Inquire, reply: oneshot::Sender<Option<InquiryReply>>) {
-        let again = matches!(asked, Inquire::Again(_));
-        let inquiry = match asked {
-            Inquire::Again(inquiry) => inquiry,
-            Inquire::New(subject) => Arc::new(Inquiry {
-                id: InquiryId::fresh(),
-                subject,
-            }),
+        let (inquiry, again) = match asked {
+            Inquire::Again(inquiry) => (inquiry, true),
+            Inquire::New(subject) => match self.left_open(&subject) {
+                Some(open) => (open, true),
+                None => {
+                    let id = InquiryId::fresh();
+                    (Arc::new(Inquiry { id, subject }), false)
+                }
+            },
         };
         let decided = self.replies.remove(&inquiry.id);
         if !(self.house.questions)() && decided.is_none() {
@@ -37,6 +39,17 @@ impl Actor {
         // Answered while the turn was interrupted: acted upon now.
         if let Some(decided) = decided {
             self.settle_inquiry(inquiry, decided, Settler::Person, None);
+        }
+    }
+
+    /// What a call asks that was interrupted while it waited for the answer.
+    fn left_open(&self, subject: &Subject) -> Option<Arc<Inquiry>> {
+        match subject {
+            Subject::Question(question) => {
+                let call = question.tool_call.as_ref()?;
+                self.state.inquiry_of(call).cloned()
+            }
+            Subject::Limit(_) => None,
         }
     }
 

@@ -6,16 +6,22 @@
 
 mod actor;
 mod answers;
+mod briefing;
 mod cancels;
+mod checkpoints;
 mod clock;
 mod command;
 mod configured;
+mod contents;
 mod days;
+mod fork;
 mod house;
 mod inquiries;
 mod keys;
 mod models;
 mod opening;
+mod queue;
+mod revert;
 mod sessions;
 mod settle;
 mod state;
@@ -24,12 +30,13 @@ mod tests;
 mod turn_side;
 
 pub use command::{
-    Command, LoadReply, Partial, Refused, Said, SessionInfo, SessionMetrics, Snapshot, TurnHandle,
-    TurnOutcome,
+    Command, LoadReply, Partial, QueueAction, QueueReply, Refused, RevertReply, Said, SessionInfo,
+    SessionMetrics, Snapshot, TurnHandle, TurnOutcome,
 };
 pub use configured::{Configured, Folder};
 pub use days::ledger;
 pub use house::{House, Profile, Profiles, Rules};
 pub use models::{Listed, ListedModel, ListedProvider, Models};
+pub use queue::MAX_QUEUED;
 pub use sessions::{Activity, Sessions};
 pub use state::SessionState;

@@ -11,7 +11,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use self::keyed::{explained, same};
 use super::keys::EditorKeys;
-use crate::config::{DefaultChoice, Env, ProviderSettings, Settings, select_for};
+use crate::config::{AgentSettings, DefaultChoice, Env, ProviderSettings, Settings, select_for};
 use crate::domain::{AgentError, CircuitState, ErrorCode};
 use crate::provider::{
     self, Accounts, CircuitPolicy, CircuitView, Effort, Health, ModelInfo, ProviderSpec, Watched,
@@ -364,13 +364,27 @@ impl Models {
             why,
             fallbacks: Fallbacks {
                 model: settings.fallback_model.clone(),
-                providers: self.route(settings),
+                providers: self.route_of(agent, settings),
             },
         })
     }
 }
 
 impl Models {
+    /// Who takes over from `first` for this agent: its own route, else the provider's.
+    fn route_of(&self, agent: &AgentSettings, first: &ProviderSettings) -> Vec<String> {
+        let Some(route) = &agent.route else {
+            return self.route(first);
+        };
+        let names = route.iter().map(|step| step.provider.clone());
+        names.filter(|name| *name != first.name).collect()
+    }
+
+    fn agent(&self, name: Option<&str>) -> &AgentSettings {
+        name.and_then(|name| self.settings.agent(name))
+            .unwrap_or_else(|| self.settings.default_agent())
+    }
+
     /// Who takes over, in order: the provider's own list, then the lists of those, each name once.
     fn route(&self, first: &ProviderSettings) -> Vec<String> {
         let mut route: Vec<String> = first.fallback.clone();
@@ -413,7 +427,7 @@ impl ModelSource for Arc<Models> {
                 known => known,
             };
             let chosen = chosen.map_err(|error| explained(error, &unanswered))?;
-            models.gather_route(&chosen).await;
+            models.gather_route(models.agent(agent), &chosen).await;
             let resolved = models.resolved(chosen, &choice);
             resolved.map_err(|error| explained(error, &unanswered))
         }
@@ -429,7 +443,11 @@ impl ModelSource for Arc<Models> {
         let agent = choice.agent.as_deref().and_then(|name| self.settings.agent(name));
         let agent = agent.unwrap_or_else(|| self.settings.default_agent());
         let mut chosen = self.named(provider, agent)?;
-        if let (Chosen::Known { model: its, .. }, Some(other)) = (&mut chosen, model) {
+        let steps = agent.route.iter().flatten();
+        let of_route = steps
+            .filter(|step| step.provider == provider)
+            .find_map(|step| step.model.as_deref());
+        if let (Chosen::Known { model: its, .. }, Some(other)) = (&mut chosen, model.or(of_route)) {
             *its = Some(other.to_owned());
         }
         let mut resolved = self.resolved(chosen, choice)?;

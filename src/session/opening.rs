@@ -9,7 +9,7 @@ use super::command::{Partial, Refused, SessionInfo};
 use super::state::SessionState;
 use crate::domain::{
     ApprovalId, Block, ContentRef, Decision, Event, InquiryId, InquiryReply, MessageId, OpenApproval,
-    OpenInquiry, SessionId, TurnId,
+    OpenInquiry, SessionId, TurnId, TurnState,
 };
 use crate::store::{Content, Health, Holder, LockError, Pending, Skipped, Spool, StoreError, Write};
 use crate::tool::{Keep, Kept};
@@ -116,7 +116,10 @@ impl Actor {
         self.skipped = torn;
         let last_end = reader.last_end(&self.info.id).await.map_err(failed)?;
         self.state.last_end = last_end.and_then(|stored| match (stored.turn, stored.event) {
-            (Some(turn), Event::TurnEnded(end)) => Some((turn, end.reason)),
+            (Some(turn), Event::TurnEnded(end)) => {
+                self.state.queue_paused = !matches!(end.state, TurnState::Completed | TurnState::Degraded);
+                Some((turn, end.reason))
+            }
             _ => None,
         });
         // Its turn runs in another server, or was cut by a crash and waits to be mended.
@@ -128,7 +131,10 @@ impl Actor {
         self.decisions = decisions(&pending);
         self.replies = replies(&pending);
         self.partial = partials(&pending, self.state.open_turn.as_ref()).pop();
-        let quiet = self.state.open_turn.is_none() && pending.is_empty() && self.skipped.is_empty();
+        self.take_queue(&pending);
+        // What waits for its turn needs no mending.
+        let settled = pending.iter().all(|row| matches!(row, Pending::Queued { .. }));
+        let quiet = self.state.open_turn.is_none() && settled && self.skipped.is_empty();
         Ok(if quiet { Rest::Quiet } else { Rest::Unsettled })
     }
 
@@ -199,6 +205,7 @@ impl Actor {
         self.replies = replies(&pending);
         self.partial = None;
         self.steers = steers(&pending);
+        self.take_queue(&pending);
         self.mend(partials(&pending, self.state.open_turn.as_ref()));
         self.skipped = skipped;
         Ok(())

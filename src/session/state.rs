@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::context::History;
 use crate::domain::{
     Approval, ApprovalId, Asker, CircuitState, CircuitSubject, Cost, Event, Inquiry, InquiryId, InquiryReply,
-    LimitName, Mode, OpenApproval, OpenInquiry, PlanItem, Subject, TerminalReason, ToolCallId,
-    ToolCallStatus, ToolCallUpdate, TurnId, Usage,
+    InstructionFile, LimitName, Mode, OpenApproval, OpenInquiry, PlanItem, Role, Standing, Subject,
+    TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, TurnId, TurnState, Usage,
 };
 use crate::provider::Effort;
 use crate::store::StoredEvent;
@@ -62,6 +62,12 @@ pub struct SessionState {
     pub told_unpriced: bool,
     /// The plan.
     pub plan: Vec<PlanItem>,
+    /// Files that were put back since the model spoke last: how, and which.
+    pub put_back: Vec<(Standing, String)>,
+    /// The prompts that wait are held: the last turn did not complete.
+    pub queue_paused: bool,
+    /// What files of instructions the last turn was given; none before the first that was given any.
+    pub instructions: Option<Arc<[InstructionFile]>>,
 }
 
 impl SessionState {
@@ -81,6 +87,7 @@ impl SessionState {
                 self.turn_spent = Default::default();
             }
             Event::TurnEnded(end) => {
+                self.queue_paused = !matches!(end.state, TurnState::Completed | TurnState::Degraded);
                 if let Some(turn) = self.open_turn.take().or_else(|| turn.clone())
                     && !self.upkeep
                 {
@@ -122,6 +129,13 @@ impl SessionState {
                 self.settled(inquiry, reply);
                 self.inquiries.retain(|open| open.inquiry.id != inquiry.id);
             }
+            Event::TurnDiff(diff) if diff.standing != Standing::Made => {
+                let files = diff.files.iter().map(|file| (diff.standing, file.path.clone()));
+                self.put_back.extend(files);
+            }
+            Event::Message(message) if message.role == Role::Assistant => self.put_back.clear(),
+            Event::TurnDiff(_) => {}
+            Event::QueueChanged(queue) => self.queue_paused = queue.paused,
             Event::Plan(items) => self.plan.clone_from(items),
             Event::Usage {
                 step,
@@ -185,6 +199,7 @@ impl SessionState {
                 COMPACTION_FAILED => self.failed_compactions += 1,
                 _ => {}
             },
+            Event::Instructions(files) => self.instructions = Some(files.clone()),
             Event::Circuit {
                 subject: CircuitSubject::Tool,
                 ..

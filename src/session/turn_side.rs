@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 use super::actor::{Actor, Asked, Running, partial_due};
+use super::checkpoints::TurnCheckpoints;
 use super::clock::WallClock;
 use super::command::{Partial, TurnHandle};
 use crate::approval::{Policy, Rule, Verdict, judge};
@@ -13,15 +14,16 @@ use crate::base::CancellationToken;
 use crate::base::clock;
 use crate::base::flow::Permit;
 use crate::base::spawn::spawn;
-use crate::config::HookMoment;
+use crate::config::{HookMoment, ToolChoice};
 use crate::domain::{
     Approval, ApprovalId, Block, Decision, DecisionKind, Delta, Effect, Event, Inquiry, Role, Settler,
     TerminalReason, ToolCallId, TurnId, Usage,
 };
 use crate::store::{Pending, PendingKey, Write};
+use crate::tool::Registry;
 use crate::turn::{
     Answer, Begun, Body, Carried, Heard, Judgement, MODEL_CHOSEN, Message, ModelChoice, Port, Question, Task,
-    Tree, TurnContext, UNKNOWN_PRICE, Waiting, run_turn,
+    Tree, TurnContext, UNKNOWN_PRICE, Waiting, brief, run_turn,
 };
 use crate::workspace::Workspace;
 
@@ -35,6 +37,15 @@ impl Actor {
         self.workspace
             .get_or_insert_with(|| profiles.workspace(info))
             .clone()
+    }
+
+    /// The tools that an agent has of all.
+    fn tools_of(&self, choice: &ToolChoice) -> Arc<Registry> {
+        let tools = self.house.client_tools();
+        match choice.is_all() {
+            true => tools,
+            false => Arc::new(tools.select(|tool| choice.allows(tool))),
+        }
     }
 
     /// Starts a turn's task; its `TurnStarted` and what it begins with are recorded by `begin`.
@@ -59,7 +70,8 @@ impl Actor {
             unpriced: self.state.unpriced.clone(),
             ..Tree::default()
         };
-        let context = TurnContext {
+        let checkpoints = Arc::new(TurnCheckpoints::new(&self.house, &self.info.id, &id));
+        let mut context = TurnContext {
             session: self.info.id.clone(),
             turn: id.clone(),
             port: Port::new(messages, self.account.clone(), cancel.clone()),
@@ -72,13 +84,17 @@ impl Actor {
                 effort: self.state.effort,
             },
             slots: self.house.slots.clone(),
-            tools: self.house.tools.clone(),
+            tools: self.tools_of(&profile.tools),
             workspace,
             editor: self.house.editor.clone(),
             cwd: self.info.cwd.clone(),
             keep: self.keep(),
+            checkpoints: checkpoints.clone(),
             redactor: self.house.redactor.clone(),
-            system: profile.system.clone(),
+            briefing: profile.system.clone(),
+            briefed: self.state.instructions.clone(),
+            system: "".into(),
+            skills: Arc::default(),
             limits: profile.limits,
             purse: self.house.ledger.open(tree, profile.limits.max_tool_calls),
             tool_timeouts: profile.tool_timeouts.clone(),
@@ -103,7 +119,10 @@ impl Actor {
         let (tell_passed, passed) = oneshot::channel();
         self.turn = Some(Running {
             id: id.clone(),
-            task: spawn(async move { run_turn(&context).await }),
+            task: spawn(async move {
+                brief(&mut context).await?;
+                run_turn(&context).await
+            }),
             messages: inbox,
             cancel,
             hurry,
@@ -118,6 +137,7 @@ impl Actor {
             asks: HashMap::new(),
             inquiries: HashMap::new(),
             clock: WallClock::started(wall_time),
+            checkpoints,
             usage: Default::default(),
             cost: None,
             text: String::new(),
@@ -198,6 +218,7 @@ impl Actor {
         // A compaction answers nothing: what is said meanwhile is given back at its end.
         if !self.state.upkeep {
             self.join_steers();
+            self.tell_reverted();
         }
         // The turn may have been stopped meanwhile; then nobody wants the answer.
         let _ = reply.send(Begun {
@@ -405,6 +426,19 @@ impl Actor {
         }
     }
 
+    /// The model is told of files that were put back since it spoke last (R-SESS-3).
+    fn tell_reverted(&mut self) {
+        let told = std::mem::take(&mut self.state.put_back);
+        if told.is_empty() {
+            return;
+        }
+        let note = crate::domain::Message {
+            hidden: true,
+            ..crate::domain::Message::user_text(super::checkpoints::note(&told))
+        };
+        self.record(Event::Message(note.into()));
+    }
+
     /// What rules, grants and the mode say now.
     pub(super) fn judge(&self, tool: &str, effect: &Effect) -> Judgement {
         let Some(turn) = &self.turn else {
@@ -464,8 +498,10 @@ impl Actor {
         let Some(turn) = self.turn.as_mut() else { return };
         let id = question.approval.unwrap_or_else(ApprovalId::fresh);
         let deadline = turn.profile.approval_timeout.map(|limit| clock::now() + limit);
+        let insists = question.insists;
         let (tool, effect) = (question.name.clone(), question.effect.clone());
         let asked = Asked {
+            insists: question.insists,
             reply,
             tool: question.name.clone(),
             effect: question.effect,
@@ -489,7 +525,7 @@ impl Actor {
         // Decided while the turn was interrupted: acted upon now.
         if let Some(decision) = self.decisions.remove(&id) {
             self.resolve(&id, decision, Settler::Person, None);
-        } else if self.judge(&tool, &effect) == Judgement::Allow {
+        } else if !insists && self.judge(&tool, &effect) == Judgement::Allow {
             // Granted since the call was judged: a call beside it was answered "always", say.
             self.resolve(&id, Decision::of(DecisionKind::Allow), Settler::Rule, None);
         }

@@ -108,6 +108,16 @@ impl Batch<'_> {
                     tally.merge(change);
                 }
             }
+            Op::Changes {
+                session,
+                cause,
+                anew,
+                rows,
+            } => {
+                if let Some(num) = self.tally(session)?.map(|tally| tally.num) {
+                    self.changes(num, cause, *anew, rows)?;
+                }
+            }
             Op::AddGrant { grant, session } => self.add_grant(grant, session.as_ref())?,
             Op::RevokeGrant { id } => {
                 self.run("DELETE FROM grants WHERE id = ?", [id])?;
@@ -246,6 +256,31 @@ impl Batch<'_> {
              ON CONFLICT (session, kind, key) DO UPDATE SET json = excluded.json",
             params![session, put.key.kind.word(), put.key.key, put.json],
         )?;
+        Ok(())
+    }
+
+    fn changes(
+        &self,
+        session: i64,
+        cause: &str,
+        anew: bool,
+        rows: &[(String, String)],
+    ) -> Result<(), rusqlite::Error> {
+        if anew {
+            self.run(
+                "DELETE FROM changes WHERE session = ? AND cause = ?",
+                params![session, cause],
+            )?;
+        }
+        for (path, json) in rows {
+            // What the file was before the first change stays.
+            self.run(
+                "INSERT INTO changes (session, cause, path, json) VALUES (?, ?, ?, ?)
+                 ON CONFLICT (session, cause, path) DO UPDATE
+                 SET json = json_set(json, '$.after', json_extract(excluded.json, '$.after'))",
+                params![session, cause, path, json],
+            )?;
+        }
         Ok(())
     }
 
@@ -402,6 +437,7 @@ pub(super) fn delete(transaction: &Transaction<'_>, session: &SessionId) -> Resu
     transaction.execute("DELETE FROM search WHERE rowid BETWEEN ? AND ?", ids)?;
     transaction.execute("DELETE FROM events WHERE id BETWEEN ? AND ?", ids)?;
     transaction.execute("DELETE FROM pending WHERE session = ?", [num])?;
+    transaction.execute("DELETE FROM changes WHERE session = ?", [num])?;
     transaction.execute("DELETE FROM grants WHERE session = ?", [num])?;
     transaction.execute("DELETE FROM sessions WHERE num = ?", [num])?;
     Ok(())

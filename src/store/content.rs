@@ -75,6 +75,16 @@ impl Content {
         })
     }
 
+    /// What is kept for `from` is kept for `to` too: each file has a second name, which outlives the first.
+    ///
+    /// # Errors
+    /// A name is none, or the disk fails.
+    pub async fn share(&self, from: &SessionId, to: &SessionId) -> Result<(), StoreError> {
+        let (from, to) = (self.folder.content(from)?, self.folder.content(to)?);
+        let work = move || link_all(&from, &to).map_err(|e| StoreError::io("sharing", from, e));
+        self.place.run(work).await
+    }
+
     /// Reads up to `limit` bytes (at most 1 MiB, at least one character) from `offset`; none where there is
     /// no such content.
     ///
@@ -142,6 +152,27 @@ impl Spool {
             .write_all(text.as_bytes())
             .map_err(|e| StoreError::io("writing", &self.path, e))
     }
+}
+
+/// Gives all files below `from` a second name below `to`. Nothing is there where nothing was kept.
+fn link_all(from: &std::path::Path, to: &std::path::Path) -> io::Result<()> {
+    let entries = match fs::read_dir(from) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    files::private_folder(to)?;
+    for entry in entries {
+        let entry = entry?;
+        let (path, name) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type()?.is_dir() {
+            link_all(&path, &name)?;
+        } else if fs::hard_link(&path, &name).is_err() {
+            // Some file systems have one name for each file.
+            fs::copy(&path, &name)?;
+        }
+    }
+    Ok(())
 }
 
 fn read_piece(path: &std::path::Path, offset: u64, limit: usize) -> io::Result<ContentPiece> {

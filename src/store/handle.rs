@@ -13,7 +13,7 @@ use super::files::Folder;
 use super::health::{Board, Health};
 use super::rows::{Pending, PendingKey, SessionChange, SessionRow};
 use super::writer::Writer;
-use crate::domain::{Envelope, Grant, Outlet, SessionId};
+use crate::domain::{Envelope, FileChange, Grant, Outlet, SessionId};
 
 /// How many writes wait at most. A full queue makes turns wait, never the actor's command side.
 const QUEUE: usize = 1_024;
@@ -57,6 +57,19 @@ pub enum Write {
         session: SessionId,
         /// What changes.
         change: SessionChange,
+    },
+    /// What was made of files.
+    Changes {
+        /// The session.
+        session: SessionId,
+        /// The turn, or the revert.
+        cause: String,
+        /// What it has changed before is forgotten.
+        anew: bool,
+        /// The changes. Of a file that it has changed before, what it was then stays.
+        changes: Vec<FileChange>,
+        /// Told when they are stored, or kept in memory because the disk fails.
+        done: oneshot::Sender<()>,
     },
     /// Removes a session with all that belongs to it. The caller holds its lock.
     DeleteSession {

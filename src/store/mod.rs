@@ -8,7 +8,7 @@
 //! - `handle`: the queue and what drives the writer; `health`: whether the disk takes what is written; `writer`: commit, pass on, survive a bad disk;
 //!   `ops`: writes made ready; `apply`: ready writes as SQL; `checkpoint`: the log folded back, off the
 //!   writer's path.
-//! - `reader` and `search`: pages, lists, text; `lock`: who holds a session; `content`: long outputs.
+//! - `reader` and `search`: pages, lists, text; `lock`: who holds a session; `content`: long outputs; `kept`: files as they were.
 
 mod apply;
 mod checkpoint;
@@ -17,6 +17,7 @@ mod error;
 mod files;
 mod handle;
 mod health;
+mod kept;
 mod lock;
 mod ops;
 mod reader;
@@ -33,6 +34,7 @@ pub use content::{Content, ContentPiece, Spool};
 pub use error::StoreError;
 pub use handle::{Fault, FaultHook, Room, StoreHandle, StoreThread, Write};
 pub use health::{Health, Loss};
+pub use kept::KeptFiles;
 pub use lock::{Holder, LockError, Locks, SessionLock};
 pub use reader::{Reader, Walk};
 pub use rows::{
@@ -59,6 +61,8 @@ pub struct Store {
     pub locks: Locks,
     /// Long outputs kept aside.
     pub content: Content,
+    /// Contents of files before they were changed.
+    pub kept: KeptFiles,
 }
 
 /// Folders that a person said to trust, as the store in `data` has it; for those who only look.
@@ -100,6 +104,7 @@ impl Store {
             writes,
             reader: Reader::new(folder.clone(), place),
             locks: Locks::new(folder.clone()),
+            kept: KeptFiles::new(folder.clone()),
             content: Content::new(folder, place),
         }
     }

@@ -5,8 +5,8 @@ use super::records::{self, RecordError};
 use super::rows::{Pending, PendingKey, PendingKind, SessionChange, SessionRow};
 use crate::base::text;
 use crate::domain::{
-    Cost, Envelope, Event, Grant, Inquiry, InquiryReply, LimitName, Message, OpenApproval, OpenInquiry, Role,
-    SessionId, Subject, TurnId, Usage,
+    Cost, Envelope, Event, FileChange, Grant, Inquiry, InquiryReply, LimitName, Message, OpenApproval,
+    OpenInquiry, Role, SessionId, Subject, TurnId, Usage,
 };
 
 /// How much of one message is searched.
@@ -28,6 +28,13 @@ pub(super) enum Op {
     Update {
         session: SessionId,
         change: SessionChange,
+    },
+    Changes {
+        session: SessionId,
+        cause: String,
+        anew: bool,
+        /// Paths and JSON.
+        rows: Vec<(String, String)>,
     },
     AddGrant {
         grant: Grant,
@@ -106,6 +113,24 @@ impl Op {
         })
     }
 
+    /// What was made of files.
+    pub(super) fn changes(
+        session: SessionId,
+        cause: String,
+        anew: bool,
+        changes: &[FileChange],
+    ) -> Result<Self, RecordError> {
+        let row = |change: &FileChange| -> Result<(String, String), RecordError> {
+            Ok((change.path.clone(), records::encode_change(change)?))
+        };
+        Ok(Self::Changes {
+            session,
+            cause,
+            anew,
+            rows: changes.iter().map(row).collect::<Result<_, _>>()?,
+        })
+    }
+
     /// Bytes that it takes in memory, about.
     pub(super) fn weight(&self) -> usize {
         const FRAME: usize = 256;
@@ -117,6 +142,7 @@ impl Op {
                         + event.puts.iter().map(PutOp::weight).sum::<usize>()
                 }
                 Self::Put { put, .. } => put.weight(),
+                Self::Changes { rows, .. } => rows.iter().map(|(path, json)| path.len() + json.len()).sum(),
                 Self::Create(_)
                 | Self::Drop { .. }
                 | Self::Update { .. }
@@ -159,9 +185,11 @@ impl Op {
             Self::Create(_) | Self::RevokeGrant { .. } | Self::SetTrust { .. } => Worth::Vital,
             Self::Event(event) => event.worth,
             Self::Put { .. } if self.is_piece() => Worth::Common,
-            Self::Put { .. } | Self::Drop { .. } | Self::Update { .. } | Self::AddGrant { .. } => {
-                Worth::Precious
-            }
+            Self::Changes { .. }
+            | Self::Put { .. }
+            | Self::Drop { .. }
+            | Self::Update { .. }
+            | Self::AddGrant { .. } => Worth::Precious,
         }
     }
 }
@@ -285,8 +313,11 @@ impl EventOp {
                     effort: effort.clone(),
                 };
             }
+            // A prompt that is said once is not to be said again.
+            Event::QueueChanged(_) => self.worth = self.worth.max(Worth::Precious),
             Event::ToolCall(_)
             | Event::Plan(_)
+            | Event::TurnDiff(_)
             | Event::Transition { .. }
             | Event::Retry { .. }
             | Event::Wait { .. }
@@ -294,6 +325,7 @@ impl EventOp {
             | Event::ModelSwitched { .. }
             | Event::Circuit { .. }
             | Event::Warning { .. }
+            | Event::Instructions(_)
             | Event::Delta(_) => {}
         }
         Ok(())

@@ -18,7 +18,8 @@ use super::rows::{
 };
 use super::{schema, search};
 use crate::domain::{
-    ApprovalId, Cost, Grant, GrantScope, InquiryId, Mode, OpenApproval, OpenInquiry, SessionId, TurnId, Usage,
+    ApprovalId, Cost, FileChange, Grant, GrantScope, InquiryId, Mode, OpenApproval, OpenInquiry, SessionId,
+    TurnId, Usage,
 };
 
 /// How many idle connections are kept open.
@@ -165,6 +166,53 @@ impl Reader {
         self.read(move |connection| match number(connection, &session)? {
             Some(num) => pending_of(connection, num),
             None => Ok(Default::default()),
+        })
+        .await
+    }
+
+    /// What was made of files in a session, in the order that it was: the turn or the revert, and the change.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn changes(&self, session: &SessionId) -> Result<Vec<(String, FileChange)>, StoreError> {
+        let session = session.clone();
+        self.read(move |connection| {
+            let mut changes = Vec::new();
+            let Some(num) = number(connection, &session)? else {
+                return Ok(changes);
+            };
+            let mut statement = connection
+                .prepare_cached("SELECT cause, path, json FROM changes WHERE session = ? ORDER BY num")?;
+            let mut rows = statement.query([num])?;
+            while let Some(row) = rows.next()? {
+                let (cause, path, json): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+                // A torn one is left out: that file is not taken back.
+                if let Ok(change) = records::decode_change(&path, &json) {
+                    changes.push((cause, change));
+                }
+            }
+            Ok(changes)
+        })
+        .await
+    }
+
+    /// The turns of a session, in order.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn turns(&self, session: &SessionId) -> Result<Vec<TurnId>, StoreError> {
+        let session = session.clone();
+        self.read(move |connection| {
+            let Some(num) = number(connection, &session)? else {
+                return Ok(Vec::new());
+            };
+            let (first, last) = event_ids(num);
+            let mut statement = connection.prepare_cached(
+                "SELECT turn FROM events WHERE id BETWEEN ? AND ? AND kind = 'turn_started' AND turn IS NOT NULL
+                 ORDER BY id",
+            )?;
+            let turns = statement.query_map([first, last], |row| row.get::<_, String>(0))?;
+            Ok(turns.map(|turn| turn.map(TurnId::from)).collect::<Result<_, _>>()?)
         })
         .await
     }

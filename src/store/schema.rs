@@ -85,6 +85,18 @@ const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (day, account, server)
     ) STRICT, WITHOUT ROWID;
     ",
+    // 3. What turns made of files; the contents are files beside the database. A revert writes what it changes as
+    // turns do, under a name of its own, so that it can be taken back.
+    "
+    CREATE TABLE changes (
+        num INTEGER PRIMARY KEY,
+        session INTEGER NOT NULL,
+        cause TEXT NOT NULL,
+        path TEXT NOT NULL,
+        json TEXT NOT NULL,
+        UNIQUE (session, cause, path)
+    ) STRICT;
+    ",
 ];
 
 /// The version that this program writes.

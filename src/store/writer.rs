@@ -134,6 +134,21 @@ impl Writer {
                     trusted,
                     at_ms,
                 }),
+                Write::Changes {
+                    session,
+                    cause,
+                    anew,
+                    changes,
+                    done,
+                } => {
+                    match Op::changes(session, cause, anew, &changes) {
+                        Ok(op) => ops.push(op),
+                        Err(error) => self
+                            .outlet
+                            .warn("store", &format!("changes of files could not be stored: {error}")),
+                    }
+                    outgoing.push(Outgoing::Done(done));
+                }
                 // Unfolded above.
                 Write::Together(_) => {}
                 Write::Warn { code, message } => outgoing.push(Outgoing::Warning(code, message)),

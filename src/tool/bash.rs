@@ -9,6 +9,7 @@ use futures::FutureExt;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::command_changes;
 use super::command_text::CommandText;
 use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolNews, ToolOutput};
 use crate::base::CancellationToken;
@@ -95,9 +96,12 @@ impl Tool for Bash {
         }
         let limit = time_limit(input.timeout_s, cx.time_limit);
         let launcher = cx.workspace.shared().launcher();
+        let before = command_changes::before(&cx).await;
         let child = launcher.spawn_until(&cx.cancel, command(&input, &cx)).await;
         let child = child.map_err(not_started)?;
-        Running::new(child, &cx).finish(limit, &cx).await
+        let result = Running::new(child, &cx).finish(limit, &cx).await;
+        command_changes::after(&cx, before).await;
+        result
     }
 }
 

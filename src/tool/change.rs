@@ -6,12 +6,13 @@
 //! that was read or written before must still have the text that the model knows, else the call is refused
 //! with the present text. `write_file` replaces all of a file, so an existing one must have been read.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::domain::{Effect, EffectKind};
+use crate::domain::{Effect, EffectKind, FileChange, FileState};
 use crate::workspace::diff::{Diff, Sides, unified};
 use crate::workspace::text_file::TextFile;
-use crate::workspace::{Buffer, LoadError, Resolved, Seen, write};
+use crate::workspace::{Buffer, LoadError, Resolved, Seen, checkpoint, write};
 
 use super::files::{self, Numbered, count_lines, location, reported};
 use super::through_editor::{self, InEditor};
@@ -84,24 +85,131 @@ pub(super) async fn make(cx: &ToolContext, path: String, plan: impl Plan) -> Res
         if let Some(same) = change.nothing_to_do(&inner, &target) {
             return Ok(Planned::Done(same));
         }
-        match through_editor::route(&inner, &target, &change)? {
-            Some(there) => Ok(Planned::InEditor(Box::new(there))),
-            None => change.write(&inner, &target).map(Planned::Done),
-        }
+        let kept = change.keep(&inner, &target)?;
+        let there = through_editor::route(&inner, &target, &change)?;
+        Ok(Planned::ToMake(Box::new(ToMake {
+            target,
+            change,
+            kept,
+            there,
+        })))
     });
     match planned.await? {
         Planned::Done(output) => Ok(output),
-        Planned::InEditor(change) => change.make(cx).await,
+        Planned::ToMake(change) => change.make(cx).await,
     }
+}
+
+/// A change that is worked out, with what is kept of it.
+struct ToMake {
+    target: Resolved,
+    change: Change,
+    kept: Option<FileChange>,
+    there: Option<InEditor>,
+}
+
+impl ToMake {
+    async fn make(self, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let Self {
+            target,
+            change,
+            kept,
+            there,
+        } = self;
+        if let Some(kept) = &kept
+            && let Err(why) = cx.checkpoints.record(vec![kept.clone()]).await
+            && !cx.unkept
+        {
+            return not_kept(&target, &why);
+        }
+        let path = target.absolute.clone();
+        let output = match there {
+            Some(there) => there.make(cx).await?,
+            None => {
+                let inner = cx.clone();
+                files::blocking(cx, move |_| {
+                    // While it was kept, nobody else may have written it.
+                    let now = present(&inner, &target)?;
+                    if now != change.before {
+                        let text = now.map(|file| file.text).unwrap_or_default();
+                        return Err(refusal(
+                            &inner,
+                            &target,
+                            &text,
+                            "has changed meanwhile; nothing was written",
+                        ));
+                    }
+                    change.write(&inner, &target)
+                })
+                .await?
+            }
+        };
+        if let Some(kept) = kept {
+            as_it_came(cx, path, kept).await;
+        }
+        Ok(output)
+    }
+}
+
+/// An editor may have made more of it (a formatter, when it was saved): that too can be taken back.
+async fn as_it_came(cx: &ToolContext, path: PathBuf, mut kept: FileChange) {
+    let inner = cx.clone();
+    let looked = tokio::task::spawn_blocking(move || {
+        let file = inner.workspace.load(&path).ok()?.file;
+        let bytes = file.encode();
+        inner.checkpoints.keep(&bytes).ok()?;
+        let state = checkpoint::of_bytes(&bytes, checkpoint::mode_of(&path));
+        if let Some(stamp) = checkpoint::stamp(&path) {
+            inner.workspace.known().note(&path, stamp, state.clone());
+        }
+        Some(state)
+    });
+    if let Ok(Some(state)) = looked.await
+        && state != kept.after
+    {
+        kept.after = state;
+        // It is recorded as it was meant to be; that is nearly as good.
+        let _ = cx.checkpoints.record(vec![kept]).await;
+    }
+}
+
+fn not_kept<T>(target: &Resolved, why: &str) -> Result<T, ToolError> {
+    reported(format!(
+        "`{}` was not changed: its old content could not be kept ({why}); try again",
+        target.display
+    ))
 }
 
 /// What is left to do once a change was worked out.
 enum Planned {
     Done(ToolOutput),
-    InEditor(Box<InEditor>),
+    ToMake(Box<ToMake>),
 }
 
 impl Change {
+    /// Keeps what the file was and shall be; none where that cannot be done and the person knows.
+    fn keep(&self, cx: &ToolContext, target: &Resolved) -> Result<Option<FileChange>, ToolError> {
+        let path = &target.absolute;
+        let keep = |file: &TextFile| {
+            let bytes = file.encode();
+            cx.checkpoints.keep(&bytes)?;
+            Ok::<_, String>(checkpoint::of_bytes(&bytes, checkpoint::mode_of(path)))
+        };
+        let kept = || {
+            let before = self.before.as_ref().map(keep).transpose()?;
+            Ok::<_, String>(FileChange {
+                path: path.to_str().ok_or("its name is no UTF-8")?.to_owned(),
+                before: before.unwrap_or(FileState::Absent),
+                after: keep(&self.after)?,
+            })
+        };
+        match kept() {
+            Ok(kept) => Ok(Some(kept)),
+            Err(_) if cx.unkept => Ok(None),
+            Err(why) => not_kept(target, &why),
+        }
+    }
+
     fn diff(&self, target: &Resolved) -> Diff {
         let (sides, before) = match &self.before {
             Some(file) => (Sides::Both, file.text.as_str()),

@@ -4,12 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
 use super::Editor;
 use crate::base::CancellationToken;
-use crate::domain::{ContentRef, PlanItem, SessionId, ToolCallId};
+use crate::domain::{AgentQuestion, ContentRef, FileChange, InquiryReply, PlanItem, SessionId, ToolCallId};
 use crate::workspace::Workspace;
+use crate::workspace::prompts::Skills;
 
 /// What a running tool may touch. Cheap to clone.
 #[derive(Clone)]
@@ -22,8 +24,12 @@ pub struct ToolContext {
     pub cwd: PathBuf,
     /// Files, unsaved buffers, processes of this session.
     pub workspace: Arc<Workspace>,
+    /// The skills of this session.
+    pub skills: Arc<Skills>,
     /// The editor, where files are changed that are open there.
     pub editor: Arc<dyn Editor>,
+    /// The way to the person, for questions.
+    pub asker: Arc<dyn Asker>,
     /// Cancelled when the turn is.
     pub cancel: CancellationToken,
     /// Cancelled when the person asks a second time, or the server ends: no more patience.
@@ -34,6 +40,38 @@ pub struct ToolContext {
     pub news: mpsc::Sender<ToolNews>,
     /// Where long output is kept for reading back.
     pub keep: Arc<dyn Keep>,
+    /// Keeps what files were before they are changed.
+    pub checkpoints: Arc<dyn Checkpoints>,
+    /// The person allowed the call although that cannot be done.
+    pub unkept: bool,
+}
+
+/// Keeps what files were before a turn changes them (R-SESS-3).
+pub trait Checkpoints: Send + Sync {
+    /// Keeps a content under its hash. Blocks for a moment.
+    fn keep(&self, bytes: &[u8]) -> Result<(), String>;
+
+    /// Stores what is changed, before it is; told again it replaces what came of it. Done when it is stored.
+    fn record(&self, changes: Vec<FileChange>) -> BoxFuture<'static, Result<(), String>>;
+
+    /// There are more files than are looked at: what a command changed of the others is not known.
+    fn partial(&self);
+}
+
+/// Keeps nothing (tests).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoCheckpoints;
+
+impl Checkpoints for NoCheckpoints {
+    fn keep(&self, _bytes: &[u8]) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn record(&self, _changes: Vec<FileChange>) -> BoxFuture<'static, Result<(), String>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn partial(&self) {}
 }
 
 /// What a running tool tells.
@@ -54,6 +92,22 @@ impl ToolContext {
     /// Tells the turn; waits while the client is slow.
     pub async fn tell(&self, news: ToolNews) -> Result<(), OutputClosed> {
         self.news.send(news).await.map_err(|_| OutputClosed)
+    }
+}
+
+/// Asks the person, where the client takes questions.
+pub trait Asker: Send + Sync {
+    /// Waits for the answer, however long it takes; none where nobody can be asked, or the turn ends.
+    fn ask(&self, question: AgentQuestion) -> BoxFuture<'static, Option<InquiryReply>>;
+}
+
+/// Nobody can be asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nobody;
+
+impl Asker for Nobody {
+    fn ask(&self, _question: AgentQuestion) -> BoxFuture<'static, Option<InquiryReply>> {
+        Box::pin(async { None })
     }
 }
 

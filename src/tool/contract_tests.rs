@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::builtin;
 use super::testing::Bench;
+use crate::workspace::prompts::Sources;
 
 /// Right arguments for the tool.
 fn sample(name: &str) -> Value {
@@ -20,13 +21,21 @@ fn sample(name: &str) -> Value {
         "bash_output" => json!({"id": "bg1"}),
         "bash_kill" => json!({"id": "bg1"}),
         "update_plan" => json!({"items": [{"text": "x", "status": "pending"}]}),
+        "ask_user" => json!({"question": "which?"}),
+        "read_skill" => json!({"name": "a"}),
         other => panic!("no sample for {other}"),
     }
 }
 
 fn bench() -> Bench {
-    let bench = Bench::new();
+    let mut bench = Bench::new();
     bench.write("a.txt", "one\n");
+    bench.write("skills/a/SKILL.md", "---\ndescription: d\n---\nbody");
+    let sources = Sources {
+        user: Some(bench.root.clone()),
+        ..Sources::default()
+    };
+    bench.cx.skills = sources.instructions().skills;
     bench
 }
 

@@ -3,10 +3,12 @@
 //! A tool is its input type, its effect and its run. Approval, the timeout, cutting of output, cancel
 //! and the result message come from `turn`; a tool never sees them, and knows no session or client.
 
+pub mod ask_user;
 pub mod bash;
 pub mod bash_kill;
 pub mod bash_output;
 mod change;
+mod command_changes;
 mod command_text;
 mod context;
 #[cfg(test)]
@@ -19,7 +21,9 @@ pub mod glob;
 pub mod grep;
 pub mod list_dir;
 pub mod read_file;
+pub mod read_skill;
 mod registry;
+pub mod restore;
 pub mod schema;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -28,7 +32,9 @@ pub mod update_plan;
 mod walk;
 pub mod write_file;
 
-pub use context::{Keep, Kept, OutputClosed, ToolContext, ToolNews};
+pub use context::{
+    Asker, Checkpoints, Keep, Kept, NoCheckpoints, Nobody, OutputClosed, ToolContext, ToolNews,
+};
 pub use editor::{DocumentEdit, Editor, EditorAbilities, EditorError, NoEditor};
 pub use erased::{DynTool, PreparedCall};
 pub use registry::{Registry, builtin};

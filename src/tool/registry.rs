@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::DynTool;
+use super::ask_user::AskUser;
 use super::bash::Bash;
 use super::bash_kill::BashKill;
 use super::bash_output::BashOutput;
@@ -13,6 +14,7 @@ use super::glob::Glob;
 use super::grep::Grep;
 use super::list_dir::ListDir;
 use super::read_file::ReadFile;
+use super::read_skill::ReadSkill;
 use super::update_plan::UpdatePlan;
 use super::write_file::WriteFile;
 use crate::domain::ToolSpec;
@@ -30,6 +32,8 @@ pub fn builtin() -> Vec<Arc<dyn DynTool>> {
         Arc::new(BashOutput),
         Arc::new(BashKill),
         Arc::new(UpdatePlan),
+        Arc::new(ReadSkill),
+        Arc::new(AskUser),
     ]
 }
 

@@ -88,12 +88,16 @@ impl Bench {
             call: ToolCallId::fresh(),
             cwd: root.clone(),
             workspace: Arc::new(Workspace::new(Shared::new(&folders, None))),
+            skills: Arc::default(),
+            asker: Arc::new(super::Nobody),
             editor: Arc::new(NoEditor),
             cancel: CancellationToken::new(),
             hurry: CancellationToken::new(),
             time_limit: None,
             news: sender,
             keep: Arc::new(MemoryKeep::default()),
+            checkpoints: Arc::new(super::NoCheckpoints),
+            unkept: false,
         };
         Self {
             _dir: dir,

@@ -26,9 +26,11 @@ use crate::base::spawn::panic_text;
 use crate::base::{clock, text};
 use crate::config::FailurePolicy;
 use crate::domain::{
-    ApprovalId, ContentRef, Delta, Effect, Event, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolResult,
+    ApprovalId, ContentRef, Delta, Effect, EffectKind, Event, Risk, ToolCallId, ToolCallStatus,
+    ToolCallUpdate, ToolResult,
 };
 use crate::tool::{PreparedCall, Preview, ToolContext, ToolError, ToolNews, ToolOutput};
+use crate::workspace::checkpoint;
 
 /// R-TOOL-1: beyond this many characters a result is cut in the middle for the model.
 const MODEL_CHARS: usize = 30_000;
@@ -48,6 +50,8 @@ pub(super) struct Call {
     approval: Option<ApprovalId>,
     /// What the model is told beside the result.
     note: Option<String>,
+    /// The person allowed it although what it changes cannot be kept.
+    unkept: bool,
 }
 
 /// How a call ended.
@@ -93,6 +97,7 @@ impl Call {
             carried: false,
             approval: None,
             note: None,
+            unkept: false,
         }
     }
 
@@ -105,6 +110,7 @@ impl Call {
             carried: true,
             approval: carried.approval,
             note: None,
+            unkept: false,
         }
     }
 
@@ -335,7 +341,17 @@ async fn permission(
         Err(refused) => return Ok(refused),
     };
     let open = call.approval.clone();
-    match cx.port.judge(&call.name, effect.clone(), open).await? {
+    let unkept = not_kept(cx, &effect).await;
+    let judgement = match (cx.port.judge(&call.name, effect.clone(), open).await?, &unkept) {
+        // R-ERR-2: without its old content an edit cannot be taken back.
+        (Judgement::Allow, Some(why)) => Judgement::Ask {
+            why: format!("its old content cannot be kept, so that it could not be taken back: {why}"),
+            risk: Risk::High,
+            rule: None,
+        },
+        (judgement, _) => judgement,
+    };
+    match judgement {
         Judgement::Allow => Ok(Permission::Granted(prepared)),
         Judgement::Deny(why) => Ok(Permission::Refused(ToolCallStatus::Denied, why)),
         Judgement::Ask { why, risk, rule } => {
@@ -355,10 +371,31 @@ async fn permission(
                 risk,
                 why,
                 rule,
+                insists: unkept.is_some(),
             };
+            call.unkept = unkept.is_some();
             ask(cx, call, prepared, preview, question).await
         }
     }
+}
+
+/// Why what the files hold that a call writes cannot be kept; none where it can.
+async fn not_kept(cx: &TurnContext, effect: &Effect) -> Option<String> {
+    if effect.kind != EffectKind::Write {
+        return None;
+    }
+    let (paths, checkpoints) = (effect.paths.clone(), cx.checkpoints.clone());
+    let kept = tokio::task::spawn_blocking(move || {
+        for path in paths {
+            path.to_str().ok_or("its name is no UTF-8")?;
+            // What cannot be read is the call's own failure.
+            let found = checkpoint::look(&path);
+            let bytes = found.ok().and_then(|found| found.bytes).unwrap_or_default();
+            checkpoints.keep(&bytes)?;
+        }
+        Ok::<(), String>(())
+    });
+    kept.await.ok()?.err()
 }
 
 /// What the person who is asked is shown. An error is for the model, and may quote the file or its neighbours:
@@ -698,11 +735,15 @@ fn tool_context(cx: &TurnContext, call: &Call, news: Option<mpsc::Sender<ToolNew
         call: call.id.clone(),
         cwd: cx.cwd.clone(),
         workspace: cx.workspace.clone(),
+        skills: cx.skills.clone(),
+        asker: Arc::new(cx.port.clone()),
         editor: cx.editor.clone(),
         cancel: cx.cancel.clone(),
         hurry: cx.hurry.clone(),
         time_limit: (cx.tool_timeouts)(&call.name),
         news: news.unwrap_or_else(|| mpsc::channel(1).0),
         keep: Arc::new(CleanKeep::new(cx.keep.clone(), cx.redactor.clone())),
+        checkpoints: cx.checkpoints.clone(),
+        unkept: call.unkept,
     }
 }

@@ -9,6 +9,7 @@ mod accumulate;
 mod again;
 mod around;
 mod attempt;
+mod brief;
 mod budget;
 mod calls;
 mod circuit;
@@ -39,6 +40,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 pub use accumulate::MAX_MESSAGE_BYTES;
+pub use brief::{Briefing, System, brief};
 pub use budget::{Budgets, Sheet, Tree};
 pub use circuit::ToolCircuits;
 pub use compact::{COMPACTION_FAILED, ContextPolicy};
@@ -58,10 +60,13 @@ pub use transition::{Facts, Limit, Limits, Outcome, Progress, transition};
 use crate::base::CancellationToken;
 use crate::base::counters::{Counter, Totals};
 use crate::config::Redactor;
-use crate::domain::{AgentError, ApprovalId, ErrorCode, Inquiry, SessionId, TerminalReason, TurnId};
+use crate::domain::{
+    AgentError, ApprovalId, ErrorCode, Inquiry, InstructionFile, SessionId, TerminalReason, TurnId,
+};
 use crate::provider::{CallSlots, Effort, ModelInfo, Provider, RetryPolicy};
-use crate::tool::{Editor, Keep, Registry};
+use crate::tool::{Checkpoints, Editor, Keep, Registry};
 use crate::workspace::Workspace;
+use crate::workspace::prompts::Skills;
 
 /// All that one turn needs.
 pub struct TurnContext {
@@ -91,10 +96,18 @@ pub struct TurnContext {
     pub cwd: PathBuf,
     /// Where long output is kept.
     pub keep: Arc<dyn Keep>,
+    /// Keeps what files were.
+    pub checkpoints: Arc<dyn Checkpoints>,
     /// Knows the keys that tools' output must not carry on.
     pub redactor: Redactor,
-    /// The system prompt.
+    /// Gives the system prompt.
+    pub briefing: System,
+    /// What files of instructions the session was told of last.
+    pub briefed: Option<Arc<[InstructionFile]>>,
+    /// The system prompt; empty until [`brief`] has asked for it.
     pub system: Arc<str>,
+    /// The skills; as the system prompt.
+    pub skills: Arc<Skills>,
     /// The turn's limits.
     pub limits: Limits,
     /// What it may spend.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
@@ -12,6 +13,7 @@ use crate::domain::{
     Subject, ToolCallId,
 };
 use crate::provider::Item;
+use crate::tool::Asker;
 
 /// The turn shall stop, or nobody listens any more; it returns at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -188,6 +190,8 @@ pub struct Question {
     pub why: String,
     /// The rule that "always" would store.
     pub rule: Option<String>,
+    /// Asked although rules allow it: they do not settle it.
+    pub insists: bool,
 }
 
 /// What a person decided.
@@ -256,12 +260,12 @@ impl Port {
 
     /// Lets waiting steers join, and gives the history for the next request.
     pub async fn begin_step(&self) -> Result<Begun, Stopped> {
-        self.ask(Body::BeginStep).await
+        self.ask_for(Body::BeginStep).await
     }
 
     /// What was said that hooks have not judged yet.
     pub async fn hear(&self) -> Result<Vec<Waiting>, Stopped> {
-        self.ask(Body::Hear).await
+        self.ask_for(Body::Hear).await
     }
 
     /// Tells what hooks decided about something said.
@@ -278,7 +282,7 @@ impl Port {
 
     /// Whether the turn may end: no steer waits.
     pub async fn may_end(&self) -> Result<bool, Stopped> {
-        self.ask(Body::MayEnd).await
+        self.ask_for(Body::MayEnd).await
     }
 
     /// Asks rules and grants.
@@ -288,7 +292,7 @@ impl Port {
         effect: Effect,
         approval: Option<ApprovalId>,
     ) -> Result<Judgement, Stopped> {
-        self.ask(|reply| Body::Judge {
+        self.ask_for(|reply| Body::Judge {
             tool: tool.to_owned(),
             effect,
             approval,
@@ -299,7 +303,7 @@ impl Port {
 
     /// Asks a person, however long it takes.
     pub async fn question(&self, question: Question) -> Result<Answer, Stopped> {
-        self.ask(|reply| Body::Ask {
+        self.ask_for(|reply| Body::Ask {
             question: Box::new(question),
             reply,
         })
@@ -331,10 +335,10 @@ impl Port {
 
     /// Asks a person, however long it takes; none where nobody can be asked.
     pub async fn inquire(&self, asked: Inquire) -> Result<Option<InquiryReply>, Stopped> {
-        self.ask(|reply| Body::Inquire { asked, reply }).await
+        self.ask_for(|reply| Body::Inquire { asked, reply }).await
     }
 
-    async fn ask<T>(&self, body: impl FnOnce(oneshot::Sender<T>) -> Body) -> Result<T, Stopped> {
+    async fn ask_for<T>(&self, body: impl FnOnce(oneshot::Sender<T>) -> Body) -> Result<T, Stopped> {
         let (reply, answer) = oneshot::channel();
         let message = Message {
             body: body(reply),
@@ -348,5 +352,15 @@ impl Port {
             () = self.cancel.cancelled() => Err(Stopped),
             answer = asked => answer,
         }
+    }
+}
+
+impl Asker for Port {
+    fn ask(&self, question: AgentQuestion) -> BoxFuture<'static, Option<InquiryReply>> {
+        let port = self.clone();
+        Box::pin(async move {
+            let asked = port.inquire(Inquire::New(Subject::Question(question))).await;
+            asked.ok().flatten()
+        })
     }
 }

@@ -10,11 +10,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::OwnedMutexGuard;
 
 mod background;
+pub mod checkpoint;
 pub mod diff;
 pub mod edit;
 pub mod load;
 pub mod overlay;
 pub mod process;
+pub mod prompts;
 mod read_log;
 pub mod resolve;
 mod roots;
@@ -114,6 +116,7 @@ impl Shared {
 pub struct Workspace {
     shared: Arc<Shared>,
     reads: ReadLog,
+    known: checkpoint::KnownFiles,
     background: Background,
     on_cancel: RwLock<OnCancel>,
 }
@@ -140,6 +143,11 @@ impl Workspace {
     /// What the model has seen of files.
     pub fn reads(&self) -> &ReadLog {
         &self.reads
+    }
+
+    /// Files whose content is kept.
+    pub fn known(&self) -> &checkpoint::KnownFiles {
+        &self.known
     }
 
     /// The background processes. They die with this.

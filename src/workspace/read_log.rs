@@ -57,6 +57,11 @@ impl ReadLog {
         }
     }
 
+    /// All files that the model has seen.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.lock().keys().cloned().collect()
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<PathBuf, TextHash>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -416,3 +416,67 @@ fn an_edit_that_was_allowed_is_for_the_text_that_was_shown() {
     client.done(&id);
     assert_eq!(world.read("a.txt").as_deref(), Some("two\nrest\n"));
 }
+
+/// What was changed in the editor is taken back there: unsaved text of a person's stays, and what was typed since is no
+/// more overwritten than on the disk (R-SESS-3).
+#[test]
+fn a_revert_goes_through_the_editor_and_spares_what_was_typed_since() {
+    let world = World::new();
+    world.write("a.txt", "one\n");
+    let client = start(&world);
+    let session = full(&client);
+    let document = Document::open(&client, world.uri("a.txt"), "one\nunsaved\n");
+    let change = || {
+        let asked = client.server_asks(APPLY);
+        document.make(&asked, PositionEncoding::Utf16);
+        client.reply(&asked, json!({"applied": true}));
+    };
+    world.mock().push(edit("a.txt", "one", "1"));
+    world.mock().push(Reply::text("done"));
+    let prompt = client.prompt(&session, "edit it");
+    change();
+    let turn = client.done(&prompt).turn_id;
+    assert_eq!(document.text(), "1\nunsaved\n");
+    let revert = |redo: bool| {
+        let params = json!({"sessionId": session, "turnId": turn, "redo": redo});
+        client.send("agent/revert", params)
+    };
+    let asked = revert(false);
+    change();
+    let answer = client.answer(&asked).unwrap();
+    assert_eq!(answer["files"][0]["path"], "a.txt");
+    assert_eq!(answer["conflicts"], json!([]));
+    assert_eq!(document.text(), "one\nunsaved\n");
+    assert_eq!(world.read("a.txt").unwrap(), "one\n");
+    let asked = revert(true);
+    change();
+    assert_eq!(client.answer(&asked).unwrap()["conflicts"], json!([]));
+    assert_eq!(document.text(), "1\nunsaved\n");
+    document.show("1\nunsaved\nand more\n");
+    client.ping();
+    let answer = client.answer(&revert(false)).unwrap();
+    assert_eq!(answer["files"], json!([]));
+    assert_eq!(answer["conflicts"][0]["why"], "it was changed since");
+    assert_eq!(document.text(), "1\nunsaved\nand more\n");
+}
+
+/// A document without unsaved text is put back in the editor and saved.
+#[test]
+fn a_revert_of_a_clean_document_is_saved() {
+    let world = World::new();
+    world.write("a.txt", "one\r\ntwo\r\n");
+    let client = start(&world);
+    let session = full(&client);
+    let document = Document::open(&client, world.uri("a.txt"), "one\r\ntwo\r\n");
+    world.mock().push(edit("a.txt", "one", "1"));
+    world.mock().push(Reply::text("done"));
+    let prompt = client.prompt(&session, "edit it");
+    document.serve();
+    let turn = client.done(&prompt).turn_id;
+    assert_eq!(world.read("a.txt").unwrap(), "1\r\ntwo\r\n");
+    let asked = client.send("agent/revert", json!({"sessionId": session, "turnId": turn}));
+    document.serve();
+    assert_eq!(client.answer(&asked).unwrap()["conflicts"], json!([]));
+    assert_eq!(document.text(), "one\r\ntwo\r\n");
+    assert_eq!(world.read("a.txt").unwrap(), "one\r\ntwo\r\n");
+}

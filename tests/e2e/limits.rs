@@ -390,6 +390,8 @@ fn what_is_cancelled_before_it_is_counted_is_paid_for() {
 fn a_limit_of_the_session_is_raised_for_the_session() {
     let world = dear("max_session_cost = 9.0", "");
     world.mock().push(costing(read(), 10));
+    // A client without questions has no `ask_user`.
+    world.mock().allow_rewrites();
     let client = world.start_asking();
     let session = dear_session(&client);
     let id = client.prompt(&session, "do it");

@@ -10,6 +10,7 @@
     reason = "a test that fails says so by a panic; its helpers are for this crate alone"
 )]
 
+mod agents;
 mod harness;
 #[path = "../support/mock_llm.rs"]
 mod mock_llm;
@@ -20,6 +21,7 @@ mod approvals;
 mod bash;
 mod cancel;
 mod cassettes;
+mod commands;
 mod conduct;
 mod context;
 mod crash;
@@ -28,13 +30,17 @@ mod editor;
 mod faults;
 mod flood;
 mod hooks;
+mod instructions;
 mod kills;
 mod lifecycle;
 mod limits;
 mod network;
 mod prompt;
+mod questions;
+mod queue;
 mod reasoning;
 mod retry;
+mod revert;
 mod route;
 mod sessions;
 mod settings;

@@ -298,3 +298,114 @@ fn model_and_mode_of_a_session_are_kept() {
     assert_eq!(current.len(), 1, "{models}");
     assert_eq!(current[0]["model"], "other/other-model");
 }
+
+#[test]
+fn a_fork_has_what_was_said_up_to_a_turn_and_goes_its_own_way() {
+    let world = World::new();
+    world.write("a.txt", "a\n");
+    let client = world.start();
+    let session = client.session_with(json!({"mode": "full"}));
+    let edits = json!({"path": "a.txt", "edits": [{"old_text": "a", "new_text": "b"}]});
+    world.mock().push(Reply::new().call("edit_file", edits));
+    world.mock().push(Reply::text("changed"));
+    let first = client.ask(&session, "change a").turn_id;
+    client.ask(&session, "say more");
+    let forked: Value = client.call(
+        "agent/forkSession",
+        json!({"sessionId": session, "turnId": first}),
+    );
+    let fork = forked["sessionId"].as_str().unwrap().to_owned();
+    assert_eq!(forked["title"], "change a (fork)");
+    let loaded = client.load(&fork);
+    let count = |method: &str| {
+        loaded
+            .events
+            .iter()
+            .filter(|event| event.method == method)
+            .count()
+    };
+    assert_eq!((count("agent/turnStarted"), count("agent/turnEnded")), (1, 1));
+    assert_eq!(json!(loaded.state.mode), "full");
+    assert_eq!(client.ask(&fork, "and now?").text, "ok");
+    let sent = String::from_utf8_lossy(&world.seen(world.requests() - 1).raw).into_owned();
+    assert!(sent.contains("change a") && sent.contains("changed"), "{sent}");
+    assert!(!sent.contains("say more"), "{sent}");
+    // The one that it was made of goes on by itself, and may go.
+    assert_eq!(
+        client.load(&session).events.len() as u64,
+        client.load(&session).seq
+    );
+    let _: Value = client.call("agent/deleteSession", json!({"sessionId": session}));
+    let reverted: Value = client.call("agent/revert", json!({"sessionId": fork, "turnId": first}));
+    assert_eq!(reverted["files"][0]["path"], "a.txt", "{reverted}");
+    assert_eq!(world.read("a.txt").unwrap(), "a\n");
+    let error = client.refused(
+        "agent/forkSession",
+        json!({"sessionId": fork, "turnId": "turn_none"}),
+    );
+    assert_eq!(error.data["refusal"], "unknownTurn");
+    let error = client.refused("agent/forkSession", json!({"sessionId": session}));
+    assert_eq!(error.data["refusal"], "unknownSession");
+}
+
+/// R-APPR-3: `allowSession` does not reach forks.
+#[test]
+fn what_was_allowed_for_a_session_is_not_allowed_in_its_fork() {
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    let call = || Reply::tool("bash", json!({"command": "touch made"}));
+    world.mock().push(call());
+    world.mock().push(Reply::text("done"));
+    let prompt = client.prompt(&session, "make it");
+    client.decide(&client.asked(&session), "allowSession");
+    client.done(&prompt);
+    let forked: Value = client.call("agent/forkSession", json!({"sessionId": session}));
+    let fork = forked["sessionId"].as_str().unwrap().to_owned();
+    client.load(&fork);
+    world.mock().push(call());
+    world.mock().push(Reply::text("done"));
+    let prompt = client.prompt(&fork, "make it again");
+    client.decide(&client.asked(&fork), "deny");
+    client.done(&prompt);
+}
+
+#[test]
+fn a_session_is_exported_for_people_and_for_programs() {
+    let world = World::new();
+    world.write("a.txt", "a\n");
+    let client = world.start();
+    let session = client.session_with(json!({"mode": "full"}));
+    let edits = json!({"path": "a.txt", "edits": [{"old_text": "a", "new_text": "b"}]});
+    world.mock().push(Reply::new().call("edit_file", edits));
+    let long = "long ".repeat(20_000);
+    world.mock().push(Reply::text(long.clone()));
+    client.ask(&session, "change a");
+    let export: Value = client.call("agent/exportSession", json!({"sessionId": session}));
+    let text = export["text"].as_str().unwrap();
+    for part in [
+        "# change a\n",
+        "## You\n\nchange a\n",
+        "**Edit a.txt** (completed)\n\n```diff\n",
+        "-a\n+b\n```",
+        "## Agent\n\nlong long",
+    ] {
+        assert!(text.contains(part), "{part} in {}", &text[..1_000]);
+    }
+    let export: Value = client.call(
+        "agent/exportSession",
+        json!({"sessionId": session, "format": "json"}),
+    );
+    let whole: Value = serde_json::from_str(export["text"].as_str().unwrap()).unwrap();
+    assert_eq!(whole["session"]["sessionId"], session.as_str());
+    let events = whole["events"].as_array().unwrap();
+    assert_eq!(events.len() as u64, client.load(&session).seq);
+    let mut said = events
+        .iter()
+        .rev()
+        .filter(|event| event["method"] == "agent/message");
+    assert_eq!(
+        said.next().unwrap()["params"]["content"][0]["text"],
+        long.as_str()
+    );
+}

@@ -16,6 +16,11 @@ export const requests = {
    */
   steer: "agent/steer",
   /**
+   * Prompts that wait for the turn's end: told, added, edited, taken out, sent now. At most 100
+   * wait; they outlive the server.
+   */
+  queue: "agent/queue",
+  /**
    * Starts a new turn that goes on where an interrupted or cancelled one stopped. Open approvals,
    * limits and questions are asked again under their ids. Answered like `agent/prompt`.
    */
@@ -48,8 +53,20 @@ export const requests = {
   loadSession: "agent/loadSession",
   /** Gives a session another title. */
   renameSession: "agent/renameSession",
+  /**
+   * Makes a new session of what a session has up to the end of a turn. What was allowed for the
+   * session alone is not taken along.
+   */
+  forkSession: "agent/forkSession",
+  /** Tells all of a session as one text. */
+  exportSession: "agent/exportSession",
   /** Deletes a session for good. */
   deleteSession: "agent/deleteSession",
+  /**
+   * Puts the files of a turn and of all later ones back as they were before it, but none that
+   * people changed since; or takes such a revert back. An error while a turn runs.
+   */
+  revert: "agent/revert",
   /** Sets how freely the agent may act. */
   setMode: "agent/setMode",
   /** Sets the model and how hard it thinks. */
@@ -58,6 +75,10 @@ export const requests = {
   setTrust: "agent/setTrust",
   /** Lists the models that can be chosen, and the providers with their health. */
   listModels: "agent/listModels",
+  /** Lists the named agents of the configuration. */
+  listAgents: "agent/listAgents",
+  /** Lists the slash commands: prompts from the person's and the workspace's files. */
+  listCommands: "agent/listCommands",
   /** Lists the tools. */
   listTools: "agent/listTools",
   /** Reads on where a field was cut. */
@@ -133,6 +154,10 @@ export const serverNotifications = {
   questionResolved: "agent/questionResolved",
   /** The plan, whole. */
   plan: "agent/plan",
+  /**
+   * What a turn has changed, file by file: at its end, and when that was taken back or made again.
+   */
+  turnDiff: "agent/turnDiff",
   /** A decision of the loop. */
   transition: "agent/transition",
   /** A provider call failed and will be made again. */
@@ -157,6 +182,11 @@ export const serverNotifications = {
   warning: "agent/warning",
   /** The session's own data changed; only what changed is set. */
   sessionUpdated: "agent/sessionUpdated",
+  /**
+   * Which files of instructions (`SOUL.md`, `AGENTS.md`, `TOOLS.md`, skills) the agent was given:
+   * at a session's first turn that has any, and whenever one of them has changed.
+   */
+  instructions: "agent/instructions",
   /** The server as a whole, for a status bar. */
   status: "agent/status",
 } as const;
@@ -166,6 +196,7 @@ export interface RequestTypes {
   "agent/newSession": { params: NewSessionParams; result: NewSessionResult };
   "agent/prompt": { params: PromptParams; result: PromptResult };
   "agent/steer": { params: SteerParams; result: SteerResult };
+  "agent/queue": { params: QueueParams; result: QueueResult };
   "agent/resumeTurn": { params: ResumeTurnParams; result: PromptResult };
   "agent/compact": { params: CompactParams; result: PromptResult };
   "agent/approvalRespond": { params: ApprovalRespondParams; result: EmptyResult };
@@ -177,11 +208,16 @@ export interface RequestTypes {
   "agent/listSessions": { params: ListSessionsParams; result: ListSessionsResult };
   "agent/loadSession": { params: LoadSessionParams; result: LoadSessionResult };
   "agent/renameSession": { params: RenameSessionParams; result: EmptyResult };
+  "agent/forkSession": { params: ForkSessionParams; result: ForkSessionResult };
+  "agent/exportSession": { params: ExportSessionParams; result: ExportSessionResult };
   "agent/deleteSession": { params: DeleteSessionParams; result: EmptyResult };
+  "agent/revert": { params: RevertParams; result: RevertResult };
   "agent/setMode": { params: SetModeParams; result: EmptyResult };
   "agent/setModel": { params: SetModelParams; result: EmptyResult };
   "agent/setTrust": { params: SetTrustParams; result: EmptyResult };
   "agent/listModels": { params: ListModelsParams; result: ListModelsResult };
+  "agent/listAgents": { params: ListAgentsParams; result: ListAgentsResult };
+  "agent/listCommands": { params: ListCommandsParams; result: ListCommandsResult };
   "agent/listTools": { params: ListToolsParams; result: ListToolsResult };
   "agent/readContent": { params: ReadContentParams; result: ReadContentResult };
   "agent/metrics": { params: MetricsParams; result: MetricsResult };
@@ -218,6 +254,7 @@ export interface ServerNotificationTypes {
   "agent/questionRequested": QuestionRequestedNotification;
   "agent/questionResolved": QuestionResolvedNotification;
   "agent/plan": PlanNotification;
+  "agent/turnDiff": TurnDiffNotification;
   "agent/transition": TransitionNotification;
   "agent/retry": RetryNotification;
   "agent/wait": WaitNotification;
@@ -227,6 +264,7 @@ export interface ServerNotificationTypes {
   "agent/usage": UsageNotification;
   "agent/warning": WarningNotification;
   "agent/sessionUpdated": SessionUpdatedNotification;
+  "agent/instructions": InstructionsNotification;
   "agent/status": StatusNotification;
 }
 
@@ -503,7 +541,15 @@ export type Refusal =
   /** There is no circuit of that name. */
   | "unknownCircuit"
   /** There is no content of that name. */
-  | "unknownContent";
+  | "unknownContent"
+  /** The session has no such turn. */
+  | "unknownTurn"
+  /** The turn was not reverted. */
+  | "nothingToRedo"
+  /** No prompt of that id waits: it was sent or taken out. */
+  | "unknownPrompt"
+  /** As many prompts wait as may. */
+  | "queueFull";
 
 /** Why a turn has ended. */
 export type TerminalReason =
@@ -599,6 +645,150 @@ export interface SteerResult {
   /** The turn that it joins. */
   turnId: string;
 }
+
+/** Params of `agent/queue`. */
+export interface QueueParams {
+  /** The session. */
+  sessionId: string;
+  /** What to do. */
+  action: QueueAction;
+  /** What the person says: needed by `add` and `edit`. */
+  prompt?: PromptContent;
+  /** Which prompt: needed by `edit` and `remove`. */
+  promptId?: string;
+}
+
+/** What is done with the queue. */
+export type QueueAction =
+  /** Nothing: it is only told. */
+  | "list"
+  /**
+   * `prompt` is put at its end. Where no turn is running and nothing waits or is paused, it starts
+   * at once.
+   */
+  | "add"
+  /** `prompt` takes the place of the one named by `promptId`. */
+  | "edit"
+  /** The one named by `promptId` is taken out. */
+  | "remove"
+  /**
+   * The one named by `promptId`, else the next one, is sent now, and the queue goes on from there:
+   * while a turn is running as a steer of it, else as a turn of its own. A turn that is being
+   * cancelled is waited for.
+   */
+  | "sendNow";
+
+/** Result of `agent/queue`: what waits after it. */
+export interface QueueResult {
+  /**
+   * Whether nothing of it starts by itself: the last turn was cancelled, failed or was interrupted.
+   * `sendNow`, or a later turn that completes, sets it going again.
+   */
+  paused: boolean;
+  /** What waits, the next one first. */
+  prompts: QueuedContent[];
+  /** The prompt that was added. */
+  promptId?: string;
+  /** The turn that took the prompt: one that it started, or the running one. */
+  turnId?: string;
+}
+
+/** A prompt that waits, whole. */
+export interface QueuedContent {
+  /** What it is edited, removed and sent by. */
+  promptId: string;
+  /** What the person said. */
+  content: MessageBlock[];
+}
+
+/** A part of a message in the history. */
+export type MessageBlock =
+  /** Text: Markdown when the model speaks. */
+  | {
+      type: "text";
+      /** The text. */
+      text: string;
+      /** Where the whole of a cut field is. */
+      more?: Record<string, More>;
+    }
+  /** The model's reasoning, as far as its provider shows it. */
+  | {
+      type: "reasoning";
+      /** The text; empty when the provider hides it. */
+      text: string;
+      /** Where the whole of a cut field is. */
+      more?: Record<string, More>;
+    }
+  /** The model asks for a tool. How that goes is told by `agent/toolCall`. */
+  | {
+      type: "toolUse";
+      /** The call. */
+      toolCallId: string;
+      /** The tool's name. */
+      name: string;
+      /** Its arguments; long strings in it may be cut. */
+      input: unknown;
+      /** Where the whole of a cut field is. */
+      more?: Record<string, More>;
+    }
+  /** A tool call has its result; what it is stands in that call's `agent/toolCall`. */
+  | {
+      type: "toolResult";
+      /** The call. */
+      toolCallId: string;
+      /** Whether the result is an error to the model. */
+      isError: boolean;
+    }
+  /** A picture. */
+  | ({ type: "image" } & Image)
+  /** Something in a file that the person points at, with the text it had then. */
+  | {
+      type: "reference";
+      /** What it is. */
+      kind: ReferenceKind;
+      /**
+       * The file's path from the session's folder, `rootName/path` in another root, absolute
+       * outside of all.
+       */
+      path: string;
+      /** The text, or the diagnostic's message. */
+      text: string;
+      /** The last line, from 1. */
+      endLine?: number;
+      /** Where the whole of a cut field is. */
+      more?: Record<string, More>;
+      /** The first line, from 1; absent: the whole file. */
+      startLine?: number;
+    };
+
+/** Where the whole of a field is that was cut. */
+export interface More {
+  /** What `agent/readContent` takes as its `ref`. */
+  ref: string;
+  /** The length of the whole, in UTF-8 bytes. */
+  bytes: number;
+  /** The end of the whole, at most 64 KiB; only of output. It never overlaps with the beginning. */
+  tail?: string;
+}
+
+/** A picture. */
+export interface Image {
+  /** `image/png`, `image/jpeg`, `image/gif` or `image/webp`. */
+  mediaType: string;
+  /** The bytes in Base64; absent when they are too long, then `more.data` says where they are. */
+  data?: string;
+  /** Where the whole of a cut field is. */
+  more?: Record<string, More>;
+}
+
+/** What a reference points at. */
+export type ReferenceKind =
+  /** A file or a range of it. */
+  | "file"
+  /** What the person had selected. */
+  | "selection"
+  /** A diagnostic of the editor. */
+  | "diagnostic";
 
 /** Params of `agent/resumeTurn`. */
 export interface ResumeTurnParams {
@@ -722,16 +912,6 @@ export interface ApprovalRequestedNotification {
   rule?: string;
   /** The turn that caused it; absent when none did. */
   turnId?: string;
-}
-
-/** Where the whole of a field is that was cut. */
-export interface More {
-  /** What `agent/readContent` takes as its `ref`. */
-  ref: string;
-  /** The length of the whole, in UTF-8 bytes. */
-  bytes: number;
-  /** The end of the whole, at most 64 KiB; only of output. It never overlaps with the beginning. */
-  tail?: string;
 }
 
 /** How grave an asked effect is. */
@@ -995,6 +1175,8 @@ export interface SessionState {
   effort?: Effort;
   /** The model, as `provider/model`; absent until it is known. */
   model?: string;
+  /** The prompts that wait for the turn's end; absent when there are none. */
+  queue?: QueueState;
   /** The last turn, when `agent/resumeTurn` can go on with it. */
   resumableTurnId?: string;
   /** The turn that is running. */
@@ -1012,6 +1194,24 @@ export type Effort =
   /** Long. */
   | "high";
 
+/** The queue as it is shown. */
+export interface QueueState {
+  /**
+   * Whether nothing of it starts by itself: the last turn was cancelled, failed or was interrupted.
+   */
+  paused: boolean;
+  /** What waits, the next one first. */
+  prompts: QueuedPrompt[];
+}
+
+/** A prompt that waits, as it is shown. `agent/queue` tells the whole of it. */
+export interface QueuedPrompt {
+  /** What it is edited, removed and sent by. */
+  promptId: string;
+  /** The start of its text, on one line. */
+  text: string;
+}
+
 /** Params of `agent/renameSession`. */
 export interface RenameSessionParams {
   /** The session. */
@@ -1020,11 +1220,102 @@ export interface RenameSessionParams {
   title: string;
 }
 
+/** Params of `agent/forkSession`. */
+export interface ForkSessionParams {
+  /** The session. */
+  sessionId: string;
+  /** The last turn that the new session has; absent: the last one that has ended. */
+  turnId?: string;
+}
+
+/** Result of `agent/forkSession`. */
+export interface ForkSessionResult {
+  /** The new session: load it with `agent/loadSession`. */
+  sessionId: string;
+  /** Its title. */
+  title?: string;
+}
+
+/** Params of `agent/exportSession`. */
+export interface ExportSessionParams {
+  /** The session. */
+  sessionId: string;
+  /** As what; Markdown when absent. */
+  format?: ExportFormat;
+}
+
+/** What a session is exported as. */
+export type ExportFormat =
+  /** For people: what was said and done. */
+  | "markdown"
+  /** For programs: the session and all its events, as notifications, uncut. */
+  | "json";
+
+/** Result of `agent/exportSession`. */
+export interface ExportSessionResult {
+  /** The session, whole. */
+  text: string;
+}
+
 /** Params of `agent/deleteSession`. */
 export interface DeleteSessionParams {
   /** The session; a running turn is cancelled first. */
   sessionId: string;
 }
+
+/** Params of `agent/revert`. */
+export interface RevertParams {
+  /** The session. */
+  sessionId: string;
+  /** The turn; all later ones are taken back with it. */
+  turnId: string;
+  /** Only say what would be done. */
+  dryRun?: boolean;
+  /** Make again what the last revert of that turn took back. */
+  redo?: boolean;
+}
+
+/** Result of `agent/revert`. */
+export interface RevertResult {
+  /** The turns whose changes it concerned, the first one first. */
+  turnIds: string[];
+  /**
+   * The files that were put back (with `dryRun`: would be). Those that are so already are not among
+   * them.
+   */
+  files: RevertedFile[];
+  /** The files that were left as they are. */
+  conflicts: RevertConflict[];
+}
+
+/** A file that was left as it is. */
+export interface RevertConflict {
+  /** The file's path, as in `agent/turnDiff`. */
+  path: string;
+  /** The file. */
+  uri: string;
+  /** Why, for people. */
+  why: string;
+}
+
+/** A file that was put back. */
+export interface RevertedFile {
+  /** The file's path, as in `agent/turnDiff`. */
+  path: string;
+  /** The file. */
+  uri: string;
+  /** What was done to it now. */
+  kind: ChangeKind;
+}
+
+/** What became of a file. */
+export type ChangeKind =
+  /** It is new. */
+  | "created"
+  /** Its content or its mode is another. */
+  | "modified"
+  /** It is gone. */
+  | "deleted";
 
 /** Params of `agent/setMode`. */
 export interface SetModeParams {
@@ -1154,6 +1445,70 @@ export type ProviderHealth =
   | "failing"
   /** It cannot be called: a key is missing. */
   | "notConfigured";
+
+/** Params of `agent/listAgents`. */
+export interface ListAgentsParams {
+  /**
+   * The agents of this session's folder, with its own marked; the first workspace folder's when
+   * absent.
+   */
+  sessionId?: string;
+}
+
+/** Result of `agent/listAgents`. */
+export interface ListAgentsResult {
+  /** The agents of the configuration, `default` first. */
+  agents: AgentInfo[];
+}
+
+/** An agent of the configuration. */
+export interface AgentInfo {
+  /** Its name, as `agent/newSession` takes it. */
+  name: string;
+  /** The mode in which its sessions begin. */
+  mode: Mode;
+  /** The tools that it has. */
+  tools: string[];
+  /** Whether it is the session's agent. */
+  current?: boolean;
+  /** What it is for. */
+  description?: string;
+  /** The model that it names. */
+  model?: string;
+  /** The provider that it names. */
+  provider?: string;
+}
+
+/** Params of `agent/listCommands`. */
+export interface ListCommandsParams {
+  /** The commands of this session; the first workspace folder's when absent. */
+  sessionId?: string;
+}
+
+/** Result of `agent/listCommands`. */
+export interface ListCommandsResult {
+  /** The commands, by name. */
+  commands: CommandInfo[];
+}
+
+/**
+ * A prompt that a person has written down: a prompt that begins with `/` and its name stands for
+ * it.
+ */
+export interface CommandInfo {
+  /** Its name, without the `/`. */
+  name: string;
+  /** The absolute path of its file. */
+  path: string;
+  /** Whether it is the person's own, or lies in a folder that the person trusts. */
+  trusted: boolean;
+  /** What its arguments are. */
+  argumentHint?: string;
+  /** What it does. */
+  description?: string;
+  /** Why it cannot be used. */
+  problem?: string;
+}
 
 /** Params of `agent/listTools`. */
 export interface ListToolsParams {
@@ -1400,7 +1755,9 @@ export type TurnAsker =
   /** `agent/resumeTurn`. */
   | "resume"
   /** `agent/compact`. */
-  | "compact";
+  | "compact"
+  /** A prompt of `agent/queue`, whose turn had come. */
+  | "queue";
 
 /** Params of `agent/turnEnded`. */
 export interface TurnEndedNotification {
@@ -1430,85 +1787,6 @@ export interface TurnEndedNotification {
    */
   unusedSteers?: MessageBlock[][];
 }
-
-/** A part of a message in the history. */
-export type MessageBlock =
-  /** Text: Markdown when the model speaks. */
-  | {
-      type: "text";
-      /** The text. */
-      text: string;
-      /** Where the whole of a cut field is. */
-      more?: Record<string, More>;
-    }
-  /** The model's reasoning, as far as its provider shows it. */
-  | {
-      type: "reasoning";
-      /** The text; empty when the provider hides it. */
-      text: string;
-      /** Where the whole of a cut field is. */
-      more?: Record<string, More>;
-    }
-  /** The model asks for a tool. How that goes is told by `agent/toolCall`. */
-  | {
-      type: "toolUse";
-      /** The call. */
-      toolCallId: string;
-      /** The tool's name. */
-      name: string;
-      /** Its arguments; long strings in it may be cut. */
-      input: unknown;
-      /** Where the whole of a cut field is. */
-      more?: Record<string, More>;
-    }
-  /** A tool call has its result; what it is stands in that call's `agent/toolCall`. */
-  | {
-      type: "toolResult";
-      /** The call. */
-      toolCallId: string;
-      /** Whether the result is an error to the model. */
-      isError: boolean;
-    }
-  /** A picture. */
-  | ({ type: "image" } & Image)
-  /** Something in a file that the person points at, with the text it had then. */
-  | {
-      type: "reference";
-      /** What it is. */
-      kind: ReferenceKind;
-      /**
-       * The file's path from the session's folder, `rootName/path` in another root, absolute
-       * outside of all.
-       */
-      path: string;
-      /** The text, or the diagnostic's message. */
-      text: string;
-      /** The last line, from 1. */
-      endLine?: number;
-      /** Where the whole of a cut field is. */
-      more?: Record<string, More>;
-      /** The first line, from 1; absent: the whole file. */
-      startLine?: number;
-    };
-
-/** A picture. */
-export interface Image {
-  /** `image/png`, `image/jpeg`, `image/gif` or `image/webp`. */
-  mediaType: string;
-  /** The bytes in Base64; absent when they are too long, then `more.data` says where they are. */
-  data?: string;
-  /** Where the whole of a cut field is. */
-  more?: Record<string, More>;
-}
-
-/** What a reference points at. */
-export type ReferenceKind =
-  /** A file or a range of it. */
-  | "file"
-  /** What the person had selected. */
-  | "selection"
-  /** A diagnostic of the editor. */
-  | "diagnostic";
 
 /** Params of `agent/textDelta`. */
 export interface TextDeltaNotification {
@@ -1803,6 +2081,56 @@ export type PlanStatus =
   /** Done. */
   | "completed";
 
+/** Params of `agent/turnDiff`. */
+export interface TurnDiffNotification {
+  /** The session it belongs to. */
+  sessionId: string;
+  /** Its number in the session: from 1, no gap, no repeat. */
+  seq: number;
+  /** When it happened, in ms since the Unix epoch. */
+  at: number;
+  /** The turn whose changes they are; taken back are also those of later turns. */
+  ofTurnId: string;
+  /** How they stand. */
+  standing: Standing;
+  /** The files: with `reverted` and `redone` what was done to them now. */
+  files: FileDiff[];
+  /** Commands may have changed more: the workspace has more files than are looked at. */
+  partial?: boolean;
+  /** The turn that caused it; absent when none did. */
+  turnId?: string;
+  /** So many more files are not listed. */
+  unlisted?: number;
+}
+
+/** A change of one file. */
+export interface FileDiff {
+  /**
+   * The file's path from the session's folder, `rootName/path` in another root, absolute outside of
+   * all.
+   */
+  path: string;
+  /** What became of it. */
+  kind: ChangeKind;
+  /** Lines that came. */
+  added: number;
+  /** Lines that went. */
+  removed: number;
+  /** A unified diff; absent of what is no text, and where the diffs together grew too long. */
+  diff?: string;
+  /** It cannot be taken back: a command changed it, and its content before is not known. */
+  unrestorable?: boolean;
+}
+
+/** How a turn's changes stand. */
+export type Standing =
+  /** The turn made them. */
+  | "made"
+  /** `agent/revert` took them back. */
+  | "reverted"
+  /** `agent/revert` with `redo` made them again. */
+  | "redone";
+
 /** Params of `agent/transition`. */
 export interface TransitionNotification {
   /** The session it belongs to. */
@@ -2052,11 +2380,60 @@ export interface SessionUpdatedNotification {
   mode?: Mode;
   /** The model, as `provider/model`. */
   model?: string;
+  /** The prompts that wait for the turn's end, all of them. */
+  queue?: QueueState;
   /** The title. */
   title?: string;
   /** The turn that caused it; absent when none did. */
   turnId?: string;
 }
+
+/**
+ * Params of `agent/instructions`: all files that the agent's instructions are made of from now on.
+ */
+export interface InstructionsNotification {
+  /** The session it belongs to. */
+  sessionId: string;
+  /** Its number in the session: from 1, no gap, no repeat. */
+  seq: number;
+  /** When it happened, in ms since the Unix epoch. */
+  at: number;
+  /** The files, in the order in which the agent reads them: of each kind the nearest last. */
+  files: InstructionFile[];
+  /** How many more there are that this list has no room for. */
+  leftOut?: number;
+  /** The turn that caused it; absent when none did. */
+  turnId?: string;
+}
+
+/** A file of instructions, as it was read. */
+export interface InstructionFile {
+  /** Its absolute path. */
+  path: string;
+  /** What it is for. */
+  kind: InstructionKind;
+  /** Bytes of it that were taken; 0 where it was left out. */
+  bytes: number;
+  /** Whether it is the person's own, or lies in a folder that the person trusts. */
+  trusted: boolean;
+  /** The name of a skill. */
+  name?: string;
+  /** Why it was cut or left out. */
+  problem?: string;
+}
+
+/** What a file of instructions is for. */
+export type InstructionKind =
+  /** The `prompt_file` of a named agent, which stands in the place of the built-in instructions. */
+  | "prompt"
+  /** `SOUL.md`: who the agent is. */
+  | "soul"
+  /** `AGENTS.md`: how to work here. */
+  | "agents"
+  /** `TOOLS.md`: how to use the tools. */
+  | "tools"
+  /** The `SKILL.md` of a skill. */
+  | "skill";
 
 /** Params of `agent/status`: the server as a whole, for a status bar. */
 export interface StatusNotification {
@@ -2109,6 +2486,12 @@ export type Feature =
   | "unsavedText"
   /** Files open in the editor are changed through `workspace/applyEdit`, where the client can. */
   | "applyEdit"
+  /** Prompts may wait for the turn's end (`agent/queue`). */
+  | "queue"
+  /**
+   * What turns change of files is told (`agent/turnDiff`) and can be taken back (`agent/revert`).
+   */
+  | "checkpoints"
   /** API keys are asked for by `agent/getCredential`, where the client can. */
   | "credentials";
 

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use super::slash::{COMMANDS, MODES, Slash, mode_name};
+use super::slash::{COMMANDS, MODES, Slash, mode_name, unknown};
 use super::{Chat, Next};
 use crate::base::clock;
+use crate::base::text;
 use crate::cli::client::ClientError;
 use crate::cli::sessions::when;
 use crate::cli::style::{Ink, dollars, fit, tokens, width as columns};
@@ -19,7 +20,12 @@ use crate::protocol::{
 impl Chat {
     pub(super) async fn command(&mut self, command: Slash) -> Result<Next, ClientError> {
         match command {
-            Slash::Help => self.help(),
+            Slash::Help => {
+                self.list_own().await?;
+                self.help();
+            }
+            // Looked for before it gets here.
+            Slash::Own(name) => self.view.note(Ink::Yellow, &unknown(&name)),
             Slash::Model(None, _) => self.models().await?,
             Slash::Model(Some(model), effort) => self.set_model(model, effort).await?,
             Slash::Mode(None) => self.modes(),
@@ -82,6 +88,14 @@ impl Chat {
         for told in &COMMANDS {
             let usage = painter.paint(Ink::Cyan, &format!("  {:<32} ", told.usage));
             self.row(&usage, 35, told.does);
+        }
+        for command in std::mem::take(&mut self.own) {
+            let hint = command.argument_hint.as_deref().unwrap_or_default();
+            let usage = text::one_line(&text::neutralise(&format!("/{} {hint}", command.name)), 60);
+            let usage = painter.paint(Ink::Cyan, &format!("  {usage:<32} "));
+            let says = command.problem.as_ref().or(command.description.as_ref());
+            let says = says.map(|says| text::neutralise(says).into_owned());
+            self.row(&usage, 35, says.as_deref().unwrap_or("your own"));
         }
         for line in [
             "",

@@ -56,6 +56,7 @@ impl Input {
         editor.set_helper(Some(Help {
             painter,
             folder: folder.to_path_buf(),
+            own: Vec::new(),
         }));
         // What people ask is theirs alone: the folder and the file are the owner's.
         let history = state_dir.and_then(|dir| {
@@ -67,6 +68,13 @@ impl Input {
             let _ = editor.load_history(history);
         }
         Ok(Self { editor, history })
+    }
+
+    /// Completes these commands besides ours.
+    pub(super) fn complete_too(&mut self, commands: impl Iterator<Item = String>) {
+        if let Some(help) = self.editor.helper_mut() {
+            help.own = commands.collect();
+        }
     }
 
     /// Reads a line that begins with `draft`. Blocks.
@@ -100,6 +108,8 @@ impl Input {
 struct Help {
     painter: Painter,
     folder: PathBuf,
+    /// Commands of the person's own, with their `/`.
+    own: Vec<String>,
 }
 
 impl Helper for Help {}
@@ -128,7 +138,7 @@ impl Completer for Help {
     type Candidate = Pair;
 
     fn complete(&self, line: &str, pos: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
-        let (start, found) = complete(&line[..pos], &self.folder);
+        let (start, found) = complete(&line[..pos], &self.folder, &self.own);
         let pairs = found.into_iter().map(|text| Pair {
             display: text.clone(),
             replacement: text,
@@ -138,11 +148,12 @@ impl Completer for Help {
 }
 
 /// What the end of `line` could become, and where it begins.
-fn complete(line: &str, folder: &Path) -> (usize, Vec<String>) {
+fn complete(line: &str, folder: &Path, own: &[String]) -> (usize, Vec<String>) {
     if line.starts_with('/') && !line.contains(' ') {
+        let known = names().map(str::to_owned).chain(own.iter().cloned());
         return (
             0,
-            names()
+            known
                 .filter(|name| name.starts_with(line))
                 .map(|name| format!("{name} "))
                 .collect(),
@@ -195,11 +206,12 @@ mod tests {
         for file in ["src/a.rs", "src/b.rs", "set.txt", ".hidden"] {
             fs::write(folder.path().join(file), "").unwrap();
         }
-        let complete = |line: &str| complete(line, folder.path());
+        let complete = |line: &str| complete(line, folder.path(), &["/mine".to_owned()]);
         assert_eq!(
             complete("/mod"),
             (0, vec!["/model ".to_owned(), "/mode ".to_owned()])
         );
+        assert_eq!(complete("/mi"), (0, vec!["/mine ".to_owned()]));
         assert_eq!(complete("/mode au"), (6, vec!["autoEdit".to_owned()]));
         assert_eq!(
             complete("see @s"),

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 pub(in crate::cli) use commands::short_path;
 use input::{Input, Line};
-use slash::{content, mode_name};
+use slash::{Slash, content, mode_name};
 
 use super::client::{Client, ClientError, Incoming, Launch};
 use super::edit::Editor;
@@ -24,9 +24,9 @@ use crate::base::clock::{self, Instant};
 use crate::config::{Env, Places};
 use crate::protocol::table::method;
 use crate::protocol::{
-    CompactParams, ListModelsParams, ListModelsResult, ListSessionsParams, ListSessionsResult,
-    LoadSessionParams, LoadSessionResult, Mode, NewSessionParams, NewSessionResult, PromptParams,
-    ResumeTurnParams, ServerNotification,
+    CommandInfo, CompactParams, ListCommandsParams, ListCommandsResult, ListModelsParams, ListModelsResult,
+    ListSessionsParams, ListSessionsResult, LoadSessionParams, LoadSessionResult, Mode, NewSessionParams,
+    NewSessionResult, PromptParams, ResumeTurnParams, ServerNotification,
 };
 
 /// Events of a loaded session that are shown.
@@ -35,7 +35,8 @@ const SHOWN: u32 = 200;
 /// What to talk in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Which {
-    New,
+    /// With this agent.
+    New(Option<String>),
     /// The one used last in the folder.
     Last,
     Id(String),
@@ -78,6 +79,8 @@ pub(super) async fn chat(
         signals,
         input: Some(input),
         draft: Draft::default(),
+        agent: None,
+        own: Vec::new(),
         editor: Editor::of(env),
         session: String::new(),
         mode: Mode::Ask,
@@ -94,6 +97,10 @@ pub(super) async fn chat(
 }
 
 struct Chat {
+    /// The person's own commands, as they were listed last.
+    own: Vec<CommandInfo>,
+    /// The agent of new sessions.
+    agent: Option<String>,
     view: View,
     client: Client,
     signals: Signals,
@@ -142,6 +149,7 @@ impl Chat {
             };
             self.interrupted = None;
             let done = match slash::parse(&line) {
+                Some(Ok(Slash::Own(name))) => self.own(&name, &line).await,
                 Some(Ok(command)) => self.command(command).await,
                 Some(Err(why)) => {
                     self.view.note(Ink::Yellow, &why);
@@ -204,6 +212,29 @@ impl Chat {
             self.restart(&why).await?;
         }
         Ok(line)
+    }
+
+    /// A command that is none of ours: the server may know it.
+    async fn own(&mut self, name: &str, line: &str) -> Result<Next, ClientError> {
+        self.list_own().await?;
+        if self.own.iter().any(|command| command.name == name) {
+            return self.prompt(line).await;
+        }
+        self.view.note(Ink::Yellow, &slash::unknown(name));
+        Ok(Next::GoOn)
+    }
+
+    /// Asks for the person's own commands, to be completed and told by `/help`.
+    pub(super) async fn list_own(&mut self) -> Result<(), ClientError> {
+        let params = ListCommandsParams {
+            session_id: Some(self.session.clone()),
+        };
+        let listed: ListCommandsResult = self.client.request(method::LIST_COMMANDS, &params).await?;
+        if let Some(input) = &mut self.input {
+            input.complete_too(listed.commands.iter().map(|command| format!("/{}", command.name)));
+        }
+        self.own = listed.commands;
+        Ok(())
     }
 
     fn saw(&mut self, told: &ServerNotification) {
@@ -306,7 +337,10 @@ impl Chat {
 
     async fn open(&mut self, which: Which) -> Result<(), ClientError> {
         let id = match which {
-            Which::New => None,
+            Which::New(agent) => {
+                self.agent = agent;
+                None
+            }
             Which::Id(id) => Some(id),
             Which::Last => self.last_session().await?,
         };
@@ -340,6 +374,7 @@ impl Chat {
     async fn fresh(&mut self) -> Result<(), ClientError> {
         let params = NewSessionParams {
             cwd: Some(self.launch.folder.display().to_string()),
+            agent: self.agent.clone(),
             ..NewSessionParams::default()
         };
         let created: NewSessionResult = self.client.request(method::NEW_SESSION, &params).await?;
@@ -401,6 +436,7 @@ impl Chat {
             ..ListModelsParams::default()
         };
         let models: ListModelsResult = self.client.request(method::LIST_MODELS, &params).await?;
+        self.list_own().await?;
         let current = models.models.iter().find(|model| model.current);
         let painter = self.view.screen.painter;
         let folder = short_path(&self.launch.folder, self.home.as_deref());

@@ -227,6 +227,40 @@ pub fn effort(effort: wire::Effort) -> &'static str {
     }
 }
 
+/// What is wanted of the prompts that wait.
+pub enum Queue {
+    /// The list.
+    List,
+    /// One more.
+    Add(wire::PromptContent),
+    /// Another text in its place.
+    Edit(String, wire::PromptContent),
+    /// One less.
+    Remove(String),
+    /// This one now, else the next one.
+    SendNow(Option<String>),
+}
+
+/// Checks that what the action needs is there.
+pub fn queue(params: wire::QueueParams) -> Result<Queue, RequestError> {
+    let wire::QueueParams {
+        session_id: _,
+        action,
+        prompt_id,
+        prompt,
+    } = params;
+    let id =
+        |id: Option<String>| id.ok_or_else(|| RequestError::bad("promptId", "say which prompt is meant"));
+    let said = |said: Option<_>| said.ok_or_else(|| RequestError::bad("prompt", "say what shall wait"));
+    Ok(match action {
+        wire::QueueAction::List => Queue::List,
+        wire::QueueAction::Add => Queue::Add(said(prompt)?),
+        wire::QueueAction::Edit => Queue::Edit(id(prompt_id)?, said(prompt)?),
+        wire::QueueAction::Remove => Queue::Remove(id(prompt_id)?),
+        wire::QueueAction::SendNow => Queue::SendNow(prompt_id),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -12,9 +12,10 @@ use super::super::to_wire::content::{ContentPointer, field, piece};
 use super::super::{from_wire, to_wire};
 use super::store_failed;
 use crate::config::{Diagnostic, Severity};
+use crate::domain::SessionId;
 use crate::protocol::{self as wire, *};
 use crate::provider::Effort;
-use crate::session::{Command, Snapshot};
+use crate::session::{Command, SessionInfo, Snapshot};
 
 impl Service {
     pub(in crate::server) async fn list_models(&self, params: Value) -> Result<ListModelsResult> {
@@ -42,11 +43,59 @@ impl Service {
         })
     }
 
+    pub(in crate::server) async fn list_agents(&self, params: Value) -> Result<ListAgentsResult> {
+        let params: ListAgentsParams = from_wire::params(params)?;
+        let (folder, current) = match params.session_id {
+            Some(session) => {
+                let session = session_param(&session);
+                let info = self.ask(&session, |reply| Command::Inspect { reply }).await?.info;
+                let agent = info.agent.unwrap_or_else(|| "default".to_owned());
+                (info.folder, Some(agent))
+            }
+            None => (self.state.folders().swap_remove(0), None),
+        };
+        let configured = self.state.configured.folder(&folder);
+        let tools = self.state.sessions.house().client_tools();
+        let tools = tools.names();
+        let mut agents: Vec<AgentInfo> = configured
+            .loaded
+            .settings
+            .agents
+            .values()
+            .map(|agent| to_wire::agent_info(agent, &tools, current.as_deref()))
+            .collect();
+        agents.sort_by_key(|agent| agent.name != "default");
+        Ok(ListAgentsResult { agents })
+    }
+
+    pub(in crate::server) async fn list_commands(&self, params: Value) -> Result<ListCommandsResult> {
+        let params: ListCommandsParams = from_wire::params(params)?;
+        let info = match params.session_id {
+            Some(session) => {
+                let session = session_param(&session);
+                self.ask(&session, |reply| Command::Inspect { reply }).await?.info
+            }
+            None => {
+                let folder = self.state.folders().swap_remove(0);
+                SessionInfo {
+                    id: SessionId::fresh(),
+                    cwd: folder.clone(),
+                    folder,
+                    agent: None,
+                }
+            }
+        };
+        let commands = self.state.configured.written_commands(&info).await;
+        Ok(ListCommandsResult {
+            commands: commands.iter().map(to_wire::command_info).collect(),
+        })
+    }
+
     pub(in crate::server) async fn list_tools(&self, params: Value) -> Result<ListToolsResult> {
         let _: ListToolsParams = from_wire::params(params)?;
-        let tools = self.state.sessions.house().tools.specs();
+        let tools = self.state.sessions.house().client_tools();
         Ok(ListToolsResult {
-            tools: tools.iter().map(to_wire::tool_info).collect(),
+            tools: tools.specs().iter().map(to_wire::tool_info).collect(),
         })
     }
 

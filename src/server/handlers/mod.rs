@@ -40,8 +40,13 @@ fn request_error(session: &SessionId, refused: Refused) -> RequestError {
         Refused::NothingToResume => RequestError::NothingToResume(session),
         Refused::UnknownApproval(approval) => RequestError::UnknownApproval(approval),
         Refused::UnknownInquiry(inquiry) => RequestError::UnknownQuestion(inquiry),
+        Refused::UnknownTurn(turn) => RequestError::UnknownTurn(turn),
+        Refused::NothingToRedo(turn) => RequestError::NothingToRedo(turn),
+        Refused::UnknownPrompt(prompt) => RequestError::UnknownPrompt { session, prompt },
+        Refused::QueueFull => RequestError::QueueFull(crate::session::MAX_QUEUED),
         Refused::BadReply(problem) => RequestError::bad("answer", problem),
         Refused::NoRule => RequestError::bad("decision", refused.to_string()),
+        Refused::BadCommand(_) => RequestError::bad("prompt", refused.to_string()),
         Refused::BadRule(_) => RequestError::bad("rule", refused.to_string()),
         Refused::Locked { session, holder } => RequestError::SessionLocked {
             session,

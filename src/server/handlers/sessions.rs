@@ -12,9 +12,10 @@ use super::info::effort_to_wire;
 use super::store_failed;
 use crate::domain::{Envelope, Mode, SessionId};
 use crate::protocol::{
-    DeleteSessionParams, EmptyResult, EventRecord, ListSessionsParams, ListSessionsResult, LoadSessionParams,
-    LoadSessionResult, NewSessionParams, NewSessionResult, PartialMessage, RenameSessionParams, SessionInfo,
-    SessionState, SetModeParams, SetModelParams, SetTrustParams,
+    DeleteSessionParams, EmptyResult, EventRecord, ExportSessionParams, ExportSessionResult,
+    ForkSessionParams, ForkSessionResult, ListSessionsParams, ListSessionsResult, LoadSessionParams,
+    LoadSessionResult, NewSessionParams, NewSessionResult, PartialMessage, RenameSessionParams, RevertParams,
+    RevertResult, SessionInfo, SessionState, SetModeParams, SetModelParams, SetTrustParams,
 };
 use crate::provider::Effort;
 use crate::session::{self, Command, Snapshot};
@@ -138,11 +139,65 @@ impl Service {
         Ok(EmptyResult {})
     }
 
+    pub(in crate::server) async fn fork_session(&self, params: Value) -> Result<ForkSessionResult> {
+        let params: ForkSessionParams = from_wire::params(params)?;
+        let id = session_param(&params.session_id);
+        let turn = params.turn_id.map(Into::into);
+        let forked = self.state.sessions.fork(&id, turn).await;
+        let (fork, title) = forked.map_err(|refused| super::request_error(&id, refused))?;
+        Ok(ForkSessionResult {
+            session_id: fork.to_string(),
+            title,
+        })
+    }
+
+    pub(in crate::server) async fn export_session(&self, params: Value) -> Result<ExportSessionResult> {
+        let params: ExportSessionParams = from_wire::params(params)?;
+        let id = session_param(&params.session_id);
+        let load = |reply| Command::Load {
+            read_only: true,
+            reply,
+        };
+        let loaded = self.ask(&id, load).await?;
+        // The store ends with the server; then what it has is what there is.
+        let _ = loaded.passed.await;
+        let mut export = to_wire::Export::new(params.format, &id, &state_of(&loaded.snapshot));
+        let mut pages = self.state.sessions.house().store.reader.walk(&id, 0);
+        while let Some(page) = pages.next().await.map_err(store_failed)? {
+            for stored in &page.events {
+                export.event(&id, stored);
+            }
+        }
+        Ok(ExportSessionResult {
+            text: export.finish(),
+        })
+    }
+
     pub(in crate::server) async fn delete_session(&self, params: Value) -> Result<EmptyResult> {
         let params: DeleteSessionParams = from_wire::params(params)?;
         let id = session_param(&params.session_id);
         self.ask(&id, |reply| Command::Delete { reply }).await?;
         Ok(EmptyResult {})
+    }
+
+    pub(in crate::server) async fn revert(&self, params: Value) -> Result<RevertResult> {
+        let RevertParams {
+            session_id,
+            turn_id,
+            dry_run,
+            redo,
+        } = from_wire::params(params)?;
+        let id = session_param(&session_id);
+        let turn = turn_id.into();
+        let done = self
+            .ask(&id, |reply| Command::Revert {
+                turn,
+                dry_run,
+                redo,
+                reply,
+            })
+            .await?;
+        Ok(to_wire::reverted(&done))
     }
 
     pub(in crate::server) async fn set_mode(&self, params: Value) -> Result<EmptyResult> {
@@ -235,6 +290,7 @@ fn state_of(snapshot: &Snapshot) -> SessionState {
         effort: snapshot.effort.map(effort_to_wire),
         running_turn_id: snapshot.turn.as_ref().map(ToString::to_string),
         resumable_turn_id: snapshot.resumable.as_ref().map(ToString::to_string),
+        queue: (!snapshot.queue.prompts.is_empty()).then(|| to_wire::queue(&snapshot.queue)),
         usage: to_wire::usage(&snapshot.metrics.usage),
         cost_usd: snapshot.metrics.cost.map(crate::domain::Cost::usd),
     }

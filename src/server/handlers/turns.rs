@@ -10,9 +10,10 @@ use super::super::state::session_param;
 use super::super::{from_wire, to_wire};
 use crate::domain::{SessionId, TurnId};
 use crate::protocol::{
-    CancelNotification, CompactParams, PromptParams, PromptResult, ResumeTurnParams, SteerParams, SteerResult,
+    CancelNotification, CompactParams, PromptParams, PromptResult, QueueParams, QueueResult,
+    ResumeTurnParams, SteerParams, SteerResult,
 };
-use crate::session::{Command, TurnHandle, TurnOutcome};
+use crate::session::{Command, QueueAction, TurnHandle, TurnOutcome};
 use crate::transport::cancel_token;
 
 impl Service {
@@ -60,6 +61,30 @@ impl Service {
         Ok(SteerResult {
             turn_id: turn.to_string(),
         })
+    }
+
+    pub(in crate::server) async fn queue(&self, params: Value) -> Result<QueueResult> {
+        let params: QueueParams = from_wire::params(params)?;
+        let session = session_param(&params.session_id);
+        let wanted = from_wire::queue(params)?;
+        let action = match wanted {
+            from_wire::Queue::List => QueueAction::List,
+            from_wire::Queue::Add(prompt) => QueueAction::Add(documents::content(&self.state, prompt)?),
+            from_wire::Queue::Edit(id, prompt) => {
+                QueueAction::Edit(id, documents::content(&self.state, prompt)?)
+            }
+            from_wire::Queue::Remove(id) => QueueAction::Remove(id),
+            from_wire::Queue::SendNow(id) => QueueAction::SendNow(id),
+        };
+        let told = self
+            .ask(&session, |reply| Command::Queue { action, reply })
+            .await?;
+        Ok(to_wire::queue_result(
+            told.paused,
+            &told.prompts,
+            told.added,
+            told.turn,
+        ))
     }
 
     pub(in crate::server) async fn cancel(&self, params: Value) {

@@ -109,7 +109,10 @@ pub fn field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
         | Event::Circuit { .. }
         | Event::Usage { .. }
         | Event::Warning { .. }
+        | Event::Instructions(_)
         | Event::SessionUpdated { .. }
+        | Event::QueueChanged(_)
+        | Event::TurnDiff(_)
         | Event::Delta(_) => None,
     }
 }

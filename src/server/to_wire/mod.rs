@@ -5,30 +5,43 @@
 //! [`content`] finds the whole again for that reference. Deltas have a second form in [`delta`], bytes
 //! that the outbox merges by appending.
 
+mod checkpoint;
 pub mod content;
 mod cut;
 pub mod delta;
+mod export;
 mod inquiry;
 mod message;
 mod names;
 mod values;
 
+pub use checkpoint::reverted;
+pub use export::Export;
 pub use inquiry::{OpenOnWire, open_inquiry};
 pub use message::{blocks, open_approval};
 pub use names::effort;
-pub use values::{circuit, circuits, error_data, grant, metrics, prompt_result, spent, tool_info, usage};
+pub use values::{
+    agent_info, circuit, circuits, command_info, error_data, grant, metrics, prompt_result, queue,
+    queue_result, spent, tool_info, usage,
+};
 
 use serde::Serialize;
 
 use self::cut::Cutter;
 use crate::base::text::prefix;
-use crate::domain::{Delta, Envelope, Event, ToolCallUpdate, Transition, TurnEnd};
+use crate::domain::{
+    Delta, Envelope, Event, InstructionFile, InstructionKind, ToolCallUpdate, Transition, TurnEnd,
+};
 use crate::protocol::{self as wire, EventHeader, MoreFields, ServerNotification};
 
 /// An event as its notification. A delta is carried whole here; what goes out are its [`delta::frames`].
 pub fn notification(envelope: &Envelope) -> ServerNotification {
+    let seq = envelope.seq.unwrap_or_default();
+    notification_cut(envelope, Cutter::new(seq))
+}
+
+fn notification_cut(envelope: &Envelope, mut cutter: Cutter) -> ServerNotification {
     let header = header(envelope);
-    let mut cutter = Cutter::new(header.seq);
     match &envelope.event {
         Event::TurnStarted { by, resumes } => wire::TurnStartedNotification {
             header,
@@ -211,9 +224,46 @@ pub fn notification(envelope: &Envelope) -> ServerNotification {
             mode: mode.map(Into::into),
             model: model.as_ref().map(|model| cutter.line(model)),
             effort: effort.as_deref().and_then(names::effort),
+            queue: None,
         }
         .into(),
+        Event::QueueChanged(queue) => wire::SessionUpdatedNotification {
+            header,
+            title: None,
+            mode: None,
+            model: None,
+            effort: None,
+            queue: Some(values::queue(queue)),
+        }
+        .into(),
+        Event::TurnDiff(diff) => checkpoint::turn_diff(header, diff, &mut cutter).into(),
+        Event::Instructions(files) => {
+            let told = cutter.list(files, |cutter, _, file| instruction_file(file, cutter));
+            wire::InstructionsNotification {
+                header,
+                left_out: Some((files.len() - told.len()) as u64).filter(|left_out| *left_out > 0),
+                files: told,
+            }
+            .into()
+        }
         Event::Delta(delta) => delta_notification(header, delta),
+    }
+}
+
+fn instruction_file(file: &InstructionFile, cutter: &mut Cutter) -> wire::InstructionFile {
+    wire::InstructionFile {
+        path: cutter.line(&file.path),
+        kind: match file.kind {
+            InstructionKind::Prompt => wire::InstructionKind::Prompt,
+            InstructionKind::Soul => wire::InstructionKind::Soul,
+            InstructionKind::Agents => wire::InstructionKind::Agents,
+            InstructionKind::Tools => wire::InstructionKind::Tools,
+            InstructionKind::Skill => wire::InstructionKind::Skill,
+        },
+        name: file.name.as_ref().map(|name| cutter.line(name)),
+        bytes: file.bytes,
+        trusted: file.trusted,
+        problem: file.problem.as_ref().map(|problem| cutter.line(problem)),
     }
 }
 
@@ -244,6 +294,15 @@ pub fn standing_warnings(warnings: &[(&str, String)]) -> Vec<wire::ServerWarning
 /// A stored event, for `agent/loadSession`.
 pub fn event_record(envelope: &Envelope) -> wire::EventRecord {
     let notification = notification(envelope);
+    wire::EventRecord {
+        method: notification.method().to_owned(),
+        params: to_value(&notification),
+    }
+}
+
+/// The same, nothing of it cut but what a question shows.
+fn whole_record(envelope: &Envelope) -> wire::EventRecord {
+    let notification = notification_cut(envelope, Cutter::unlimited());
     wire::EventRecord {
         method: notification.method().to_owned(),
         params: to_value(&notification),

@@ -30,7 +30,7 @@ to_wire! {
     Settler => SettledBy { Person Rule Cancel Timeout NewPrompt }
     GrantScope => GrantScope { Session Workspace }
     ToolCallStatus => ToolCallStatus { Pending AwaitingApproval Running Completed Failed Denied Cancelled }
-    Asker => TurnAsker { Prompt Resume Compact }
+    Asker => TurnAsker { Prompt Resume Compact Queue }
     CompactTrigger => CompactTrigger { Threshold Overflow Picture Manual }
     Role => Role { User Assistant Tool }
     ReferenceKind => ReferenceKind { File Selection Diagnostic }

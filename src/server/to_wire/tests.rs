@@ -37,6 +37,24 @@ fn update() -> ToolCallUpdate {
     }
 }
 
+fn turn_diff(path: &str, diff: &str) -> Event {
+    let file = FileDiff {
+        path: path.to_owned(),
+        kind: ChangeKind::Modified,
+        added: 1,
+        removed: 1,
+        diff: Some(diff.into()),
+        restorable: false,
+    };
+    Event::TurnDiff(Arc::new(TurnDiff {
+        turn: "turn_1".into(),
+        standing: Standing::Made,
+        files: vec![file],
+        unlisted: 2,
+        partial: true,
+    }))
+}
+
 fn limit() -> Arc<Inquiry> {
     Arc::new(Inquiry {
         id: InquiryId::from("ask_1"),
@@ -268,6 +286,16 @@ fn golden() -> Vec<(Event, &'static str, Value)> {
             }),
         ),
         (
+            turn_diff("a.txt", "-a\n+b\n"),
+            "agent/turnDiff",
+            json!({
+                "ofTurnId": "turn_1", "standing": "made", "unlisted": 2, "partial": true, "files": [
+                    {"path": "a.txt", "kind": "modified", "added": 1, "removed": 1, "diff": "-a\n+b\n",
+                     "unrestorable": true},
+                ],
+            }),
+        ),
+        (
             Event::InquiryRequested(limit()),
             "agent/limitRequested",
             json!({
@@ -440,6 +468,11 @@ fn golden() -> Vec<(Event, &'static str, Value)> {
             },
             "agent/sessionUpdated",
             json!({"title": "t", "mode": "autoEdit", "effort": "high"}),
+        ),
+        (
+            Event::Instructions(Arc::new([instruction_file("/w/AGENTS.md")])),
+            "agent/instructions",
+            json!({"files": [{"path": "/w/AGENTS.md", "kind": "agents", "bytes": 3, "trusted": false, "problem": "p"}]}),
         ),
     ]
 }
@@ -649,12 +682,14 @@ fn huge_events_stay_below_the_limit() {
             code: bells.clone(),
             message: long.clone(),
         },
+        turn_diff(&bells, &bells),
         Event::SessionUpdated {
             title: Some(bells),
             mode: None,
-            model: Some(long),
+            model: Some(long.clone()),
             effort: None,
         },
+        Event::Instructions(vec![instruction_file(&long); 2_000].into()),
     ] {
         check(event);
     }
@@ -689,5 +724,17 @@ proptest! {
             })
             .collect();
         check(message(Role::Assistant, blocks));
+    }
+}
+
+fn instruction_file(path: &str) -> InstructionFile {
+    InstructionFile {
+        path: path.to_owned(),
+        kind: InstructionKind::Agents,
+        name: None,
+        bytes: 3,
+        fingerprint: "f".to_owned(),
+        trusted: false,
+        problem: Some("p".to_owned()),
     }
 }

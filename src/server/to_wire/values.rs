@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 
 use super::cut::Cutter;
 use crate::base::counters::{BUCKETS_US, HistogramSnapshot, Totals};
-use crate::base::text::{neutralise, prefix};
+use crate::base::text::{neutralise, one_line, prefix};
+use crate::config::AgentSettings;
 use crate::domain::{
-    AgentError, CircuitState, Cost, Grant, Location, PlanItem, ToolSpec, TurnEnd, TurnId, Usage,
+    AgentError, Block, CircuitState, Cost, Grant, Location, PlanItem, Queue, QueuedPrompt, ToolSpec, TurnEnd,
+    TurnId, Usage,
 };
 use crate::protocol as wire;
 use crate::provider::CircuitView;
+use crate::workspace::prompts::Command;
 
 /// How many locations of a tool call are told.
 pub(super) const MAX_LOCATIONS: usize = 100;
@@ -124,6 +127,32 @@ pub fn tool_info(spec: &ToolSpec) -> wire::ToolInfo {
     }
 }
 
+/// An agent of the configuration; `tools` are all there are.
+pub fn agent_info(agent: &AgentSettings, tools: &[&str], current: Option<&str>) -> wire::AgentInfo {
+    let has = tools.iter().filter(|tool| agent.tools.allows(tool));
+    wire::AgentInfo {
+        name: agent.name.clone(),
+        description: agent.description.as_ref().map(|text| one_line(text, 300)),
+        provider: agent.provider.clone(),
+        model: agent.model.clone(),
+        mode: agent.mode.into(),
+        tools: has.map(|tool| (*tool).to_owned()).collect(),
+        current: current == Some(agent.name.as_str()),
+    }
+}
+
+/// A slash command.
+pub fn command_info(command: &Command) -> wire::CommandInfo {
+    wire::CommandInfo {
+        name: command.name.clone(),
+        description: command.description.clone(),
+        argument_hint: command.argument_hint.clone(),
+        path: command.path.display().to_string(),
+        trusted: command.trusted,
+        problem: command.problem.clone(),
+    }
+}
+
 /// What the server has counted, with the session's part if one was asked for.
 pub fn metrics(totals: &Totals, session: Option<wire::SessionMetrics>) -> wire::MetricsResult {
     wire::MetricsResult {
@@ -206,5 +235,37 @@ fn clip(text: &str) -> String {
         format!("{head}…")
     } else {
         head.into_owned()
+    }
+}
+
+/// The prompts that wait, as they are shown.
+pub fn queue(queue: &Queue) -> wire::QueueState {
+    let mut cutter = Cutter::new(0);
+    let prompt = |prompt: &QueuedPrompt| wire::QueuedPrompt {
+        prompt_id: prompt.id.clone(),
+        text: cutter.line(&prompt.text),
+    };
+    wire::QueueState {
+        paused: queue.paused,
+        prompts: queue.prompts.iter().map(prompt).collect(),
+    }
+}
+
+/// The prompts that wait, whole, and what became of the one that was meant.
+pub fn queue_result(
+    paused: bool,
+    prompts: &[(String, Vec<Block>)],
+    added: Option<String>,
+    turn: Option<TurnId>,
+) -> wire::QueueResult {
+    let prompt = |(id, content): &(String, Vec<Block>)| wire::QueuedContent {
+        prompt_id: id.clone(),
+        content: super::blocks(content),
+    };
+    wire::QueueResult {
+        paused,
+        prompts: prompts.iter().map(prompt).collect(),
+        prompt_id: added,
+        turn_id: turn.map(|turn| turn.to_string()),
     }
 }

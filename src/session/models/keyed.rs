@@ -9,7 +9,9 @@ use futures::future::join_all;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{Chosen, ListedProvider, Models};
-use crate::config::{DefaultChoice, ProviderKind, ProviderSettings, Settings, select_for, selected_by_key};
+use crate::config::{
+    AgentSettings, DefaultChoice, ProviderKind, ProviderSettings, Settings, select_for, selected_by_key,
+};
 use crate::domain::{AgentError, ErrorCode};
 use crate::provider::{self, Fault, Health, Reached};
 use crate::tool::EditorError;
@@ -76,14 +78,14 @@ impl Models {
     }
 
     /// Asks for the keys of those who would take over, once for each: their silence must not hold up every turn.
-    pub(super) async fn gather_route(&self, chosen: &Chosen) {
+    pub(super) async fn gather_route(&self, agent: &AgentSettings, chosen: &Chosen) {
         let Chosen::Known { provider, .. } = chosen else {
             return;
         };
         let Some(first) = self.settings.providers.get(provider) else {
             return;
         };
-        let route = self.route(first);
+        let route = self.route_of(agent, first);
         let takers = route.iter().filter_map(|name| self.settings.providers.get(name));
         let takers = takers.filter(|provider| takes_key(provider));
         join_all(takers.map(|provider| self.keys.ask_once(&provider.name))).await;

@@ -88,6 +88,7 @@ impl Profiles for Fixed {
         Profile {
             models: Arc::new(self.clone()),
             system: "test".into(),
+            tools: Default::default(),
             limits: Limits::default(),
             budgets: Budgets::default(),
             wall_time: None,

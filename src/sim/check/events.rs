@@ -229,7 +229,11 @@ impl Checker {
             Event::Warning { code, message } if code == "steer_unsettled" && !seen.torn => {
                 return Err(format!("I16: a steer has outlived its turn: {message}"));
             }
-            Event::Warning { .. } | Event::Delta(_) => {}
+            Event::QueueChanged(_)
+            | Event::TurnDiff(_)
+            | Event::Warning { .. }
+            | Event::Instructions(_)
+            | Event::Delta(_) => {}
         }
         self.goes_on(session, &stored, was_cut);
         if let Some(what) = met(&stored.event) {

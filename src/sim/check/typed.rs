@@ -116,9 +116,14 @@ impl Checker {
             | Refused::Locked { .. }
             | Refused::UnknownApproval(_)
             | Refused::UnknownInquiry(_)
+            | Refused::UnknownTurn(_)
+            | Refused::NothingToRedo(_)
+            | Refused::UnknownPrompt(_)
+            | Refused::QueueFull
             | Refused::BadReply(_)
             | Refused::NoRule
-            | Refused::BadRule(_) => false,
+            | Refused::BadRule(_)
+            | Refused::BadCommand(_) => false,
         };
         match fair {
             true => Ok(()),

@@ -429,10 +429,30 @@ pub(crate) fn event() -> BoxedStrategy<Event> {
         Settler::NewPrompt,
     ];
     let statuses = [PlanStatus::Pending, PlanStatus::InProgress, PlanStatus::Completed];
+    let instructions = (
+        text(),
+        select(&InstructionKind::ALL[..]),
+        of(text()),
+        any::<u64>(),
+        text(),
+        any::<bool>(),
+        of(text()),
+    )
+        .prop_map(
+            |(path, kind, name, bytes, fingerprint, trusted, problem)| InstructionFile {
+                path,
+                kind,
+                name,
+                bytes,
+                fingerprint,
+                trusted,
+                problem,
+            },
+        );
     let item = (text(), select(statuses.to_vec())).prop_map(|(text, status)| PlanItem { text, status });
     prop_oneof![
         (
-            select(vec![Asker::Prompt, Asker::Resume, Asker::Compact]),
+            select(vec![Asker::Prompt, Asker::Resume, Asker::Compact, Asker::Queue]),
             of(id())
         )
             .prop_map(|(by, resumes)| Event::TurnStarted { by, resumes }),
@@ -470,6 +490,14 @@ pub(crate) fn event() -> BoxedStrategy<Event> {
                 effort
             }
         ),
+        (any::<bool>(), vec((text(), text()), 0..3)).prop_map(|(paused, prompts)| {
+            let prompts = prompts
+                .into_iter()
+                .map(|(id, text)| QueuedPrompt { id, text })
+                .collect();
+            Event::QueueChanged(Queue { paused, prompts })
+        }),
+        vec(instructions, 0..3).prop_map(|files| Event::Instructions(files.into())),
     ]
     .boxed()
 }

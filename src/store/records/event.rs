@@ -6,12 +6,15 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::RecordError;
+use super::checkpoint::TurnDiffRecord;
 use super::compaction::CompactedRecord;
 use super::inquiry::{InquiryRecord, InquiryResolvedRecord};
+use super::instructions::InstructionsRecord;
 use super::message::{BlockRecord, MessageRecord, ToolResultRecord};
 use super::parts::{
     ApprovalRecord, CostRecord, DecisionRecord, ErrorRecord, Json, LocationRecord, Text, UsageRecord, present,
 };
+use super::queue::QueueRecord;
 use super::words::Word;
 use crate::domain::{
     Asker, CircuitState, CircuitSubject, ContinueReason, Event, Mode, PlanItem, PlanStatus, Settler,
@@ -177,6 +180,9 @@ pub(in crate::store) fn encode(event: &Event) -> Result<Option<(&'static str, St
                 effort: effort.clone(),
             })?,
         ),
+        Event::QueueChanged(queue) => ("queue_changed", json(&QueueRecord::from(queue))?),
+        Event::TurnDiff(diff) => ("turn_diff", json(&TurnDiffRecord::from(diff.as_ref()))?),
+        Event::Instructions(files) => ("instructions", json(&InstructionsRecord::from(&files[..]))?),
         Event::Delta(_) => return Ok(None),
     };
     Ok(Some((kind, json)))
@@ -284,6 +290,9 @@ pub(in crate::store) fn decode(kind: &str, text: &str) -> Result<Event, RecordEr
                 effort,
             }
         }
+        "turn_diff" => Event::TurnDiff(Arc::new(parse::<TurnDiffRecord>(text)?.into())),
+        "queue_changed" => Event::QueueChanged(parse::<QueueRecord>(text)?.into()),
+        "instructions" => Event::Instructions(parse::<InstructionsRecord>(text)?.into()),
         _ => return Err(RecordError::UnknownKind(kind.to_owned())),
     })
 }

@@ -3,12 +3,15 @@
 //! The format only grows: fields are added with a default, unknown fields are ignored, nothing is renamed.
 //! What cannot be read is a [`RecordError`], which readers report and skip (R-SESS-4).
 
+mod checkpoint;
 mod compaction;
 mod event;
 mod inquiry;
+mod instructions;
 mod message;
 mod parts;
 mod pending;
+mod queue;
 mod words;
 
 #[cfg(test)]
@@ -16,6 +19,7 @@ pub(crate) mod arbitrary;
 #[cfg(test)]
 mod tests;
 
+pub(super) use checkpoint::{decode_change, encode_change};
 pub(super) use event::{TURN_ENDED, decode, encode};
 pub(super) use pending::{decode_pending, encode_pending};
 pub(super) use words::Worded;

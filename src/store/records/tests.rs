@@ -104,6 +104,7 @@ fn golden_words() {
             ReferenceKind::Selection,
             ReferenceKind::Diagnostic,
         ]),
+        all(&InstructionKind::ALL),
         all(&[Risk::Low, Risk::Medium, Risk::High]),
         all(&[PlanStatus::Pending, PlanStatus::InProgress, PlanStatus::Completed]),
         all(&[ErrorClass::Retryable, ErrorClass::Terminal, ErrorClass::NonFatal]),
@@ -388,6 +389,36 @@ fn samples() -> Vec<Event> {
             model: Some("p/m".into()),
             effort: Some("high".into()),
         },
+        Event::TurnDiff(Arc::new(TurnDiff {
+            turn: "turn_1".into(),
+            standing: Standing::Reverted,
+            files: vec![FileDiff {
+                path: "a.txt".into(),
+                kind: ChangeKind::Modified,
+                added: 1,
+                removed: 2,
+                diff: Some("-a".into()),
+                restorable: true,
+            }],
+            unlisted: 3,
+            partial: true,
+        })),
+        Event::QueueChanged(Queue {
+            paused: true,
+            prompts: vec![QueuedPrompt {
+                id: "queued_1".into(),
+                text: "then this".into(),
+            }],
+        }),
+        Event::Instructions(Arc::new([InstructionFile {
+            path: "/w/skills/a/SKILL.md".into(),
+            kind: InstructionKind::Skill,
+            name: Some("a".into()),
+            bytes: 7,
+            fingerprint: "f".into(),
+            trusted: true,
+            problem: Some("p".into()),
+        }])),
     ]
 }
 

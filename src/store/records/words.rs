@@ -4,9 +4,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::domain::{
-    Asker, CircuitState, CircuitSubject, CompactTrigger, ContinueReason, DecisionKind, ErrorClass, ErrorCode,
-    LimitName, Mode, PlanStatus, ReferenceKind, Risk, Role, Settler, TerminalReason, ToolCallStatus,
-    TurnState,
+    Asker, ChangeKind, CircuitState, CircuitSubject, CompactTrigger, ContinueReason, DecisionKind,
+    ErrorClass, ErrorCode, InstructionKind, LimitName, Mode, PlanStatus, ReferenceKind, Risk, Role, Settler,
+    Standing, TerminalReason, ToolCallStatus, TurnState,
 };
 
 /// An enum that is a word on disk.
@@ -71,10 +71,13 @@ named!(
     TerminalReason,
     ContinueReason,
     TurnState,
-    CompactTrigger
+    CompactTrigger,
+    InstructionKind
 );
 
-words!(Asker { Prompt = "prompt", Resume = "resume", Compact = "compact" });
+words!(Standing { Made = "made", Reverted = "reverted", Redone = "redone" });
+words!(ChangeKind { Created = "created", Modified = "modified", Deleted = "deleted" });
+words!(Asker { Prompt = "prompt", Resume = "resume", Compact = "compact", Queue = "queue" });
 words!(CircuitSubject { Provider = "provider", Tool = "tool" });
 words!(CircuitState { Closed = "closed", Open = "open", HalfOpen = "half_open" });
 words!(Role { User = "user", Assistant = "assistant", Tool = "tool" });

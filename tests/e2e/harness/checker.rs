@@ -310,7 +310,10 @@ impl View {
             ServerNotification::TurnStarted(started) => {
                 let fits = match started.resumes {
                     Some(_) => started.by == Some(TurnAsker::Resume),
-                    None => matches!(started.by, Some(TurnAsker::Prompt | TurnAsker::Compact)),
+                    None => matches!(
+                        started.by,
+                        Some(TurnAsker::Prompt | TurnAsker::Compact | TurnAsker::Queue)
+                    ),
                 };
                 if !fits {
                     wrong.push(format!(

@@ -16,6 +16,9 @@ M.requests = {
   prompt = "agent/prompt",
   ---Talks to the running turn: joins the history before the next model call, and keeps the turn going.
   steer = "agent/steer",
+  ---Prompts that wait for the turn's end: told, added, edited, taken out, sent now. At most 100 wait;
+  ---they outlive the server.
+  queue = "agent/queue",
   ---Starts a new turn that goes on where an interrupted or cancelled one stopped. Open approvals, limits
   ---and questions are asked again under their ids. Answered like `agent/prompt`.
   resumeTurn = "agent/resumeTurn",
@@ -41,8 +44,16 @@ M.requests = {
   loadSession = "agent/loadSession",
   ---Gives a session another title.
   renameSession = "agent/renameSession",
+  ---Makes a new session of what a session has up to the end of a turn. What was allowed for the session
+  ---alone is not taken along.
+  forkSession = "agent/forkSession",
+  ---Tells all of a session as one text.
+  exportSession = "agent/exportSession",
   ---Deletes a session for good.
   deleteSession = "agent/deleteSession",
+  ---Puts the files of a turn and of all later ones back as they were before it, but none that people
+  ---changed since; or takes such a revert back. An error while a turn runs.
+  revert = "agent/revert",
   ---Sets how freely the agent may act.
   setMode = "agent/setMode",
   ---Sets the model and how hard it thinks.
@@ -51,6 +62,10 @@ M.requests = {
   setTrust = "agent/setTrust",
   ---Lists the models that can be chosen, and the providers with their health.
   listModels = "agent/listModels",
+  ---Lists the named agents of the configuration.
+  listAgents = "agent/listAgents",
+  ---Lists the slash commands: prompts from the person's and the workspace's files.
+  listCommands = "agent/listCommands",
   ---Lists the tools.
   listTools = "agent/listTools",
   ---Reads on where a field was cut.
@@ -117,6 +132,8 @@ M.server_notifications = {
   questionResolved = "agent/questionResolved",
   ---The plan, whole.
   plan = "agent/plan",
+  ---What a turn has changed, file by file: at its end, and when that was taken back or made again.
+  turnDiff = "agent/turnDiff",
   ---A decision of the loop.
   transition = "agent/transition",
   ---A provider call failed and will be made again.
@@ -136,6 +153,9 @@ M.server_notifications = {
   warning = "agent/warning",
   ---The session's own data changed; only what changed is set.
   sessionUpdated = "agent/sessionUpdated",
+  ---Which files of instructions (`SOUL.md`, `AGENTS.md`, `TOOLS.md`, skills) the agent was given: at a
+  ---session's first turn that has any, and whenever one of them has changed.
+  instructions = "agent/instructions",
   ---The server as a whole, for a status bar.
   status = "agent/status",
 }
@@ -303,6 +323,10 @@ M.server_notifications = {
 ---| "unknownAgent" # There is no such agent in the configuration.
 ---| "unknownCircuit" # There is no circuit of that name.
 ---| "unknownContent" # There is no content of that name.
+---| "unknownTurn" # The session has no such turn.
+---| "nothingToRedo" # The turn was not reverted.
+---| "unknownPrompt" # No prompt of that id waits: it was sent or taken out.
+---| "queueFull" # As many prompts wait as may.
 
 ---Why a turn has ended.
 ---@alias agentls.TerminalReason
@@ -355,6 +379,100 @@ M.server_notifications = {
 ---Result of `agent/steer`.
 ---@class (exact) agentls.SteerResult
 ---@field turnId string The turn that it joins.
+
+---Params of `agent/queue`.
+---@class (exact) agentls.QueueParams
+---@field sessionId string The session.
+---@field action agentls.QueueAction What to do.
+---@field prompt? agentls.PromptContent What the person says: needed by `add` and `edit`.
+---@field promptId? string Which prompt: needed by `edit` and `remove`.
+
+---What is done with the queue.
+---@alias agentls.QueueAction
+---| "list" # Nothing: it is only told.
+---| "add" # `prompt` is put at its end. Where no turn is running and nothing waits or is paused, it starts at once.
+---| "edit" # `prompt` takes the place of the one named by `promptId`.
+---| "remove" # The one named by `promptId` is taken out.
+---| "sendNow" # The one named by `promptId`, else the next one, is sent now, and the queue goes on from there: while a turn is running as a steer of it, else as a turn of its own. A turn that is being cancelled is waited for.
+
+---Result of `agent/queue`: what waits after it.
+---@class (exact) agentls.QueueResult
+---@field paused boolean Whether nothing of it starts by itself: the last turn was cancelled, failed or was interrupted. `sendNow`, or a later turn that completes, sets it going again.
+---@field prompts agentls.QueuedContent[] What waits, the next one first.
+---@field promptId? string The prompt that was added.
+---@field turnId? string The turn that took the prompt: one that it started, or the running one.
+
+---A prompt that waits, whole.
+---@class (exact) agentls.QueuedContent
+---@field promptId string What it is edited, removed and sent by.
+---@field content agentls.MessageBlock[] What the person said.
+
+---Text: Markdown when the model speaks.
+---@class (exact) agentls.MessageBlock.text
+---@field type "text"
+---@field text string The text.
+---@field more? table<string, agentls.More> Where the whole of a cut field is.
+
+---The model's reasoning, as far as its provider shows it.
+---@class (exact) agentls.MessageBlock.reasoning
+---@field type "reasoning"
+---@field text string The text; empty when the provider hides it.
+---@field more? table<string, agentls.More> Where the whole of a cut field is.
+
+---The model asks for a tool. How that goes is told by `agent/toolCall`.
+---@class (exact) agentls.MessageBlock.toolUse
+---@field type "toolUse"
+---@field toolCallId string The call.
+---@field name string The tool's name.
+---@field input any Its arguments; long strings in it may be cut.
+---@field more? table<string, agentls.More> Where the whole of a cut field is.
+
+---A tool call has its result; what it is stands in that call's `agent/toolCall`.
+---@class (exact) agentls.MessageBlock.toolResult
+---@field type "toolResult"
+---@field toolCallId string The call.
+---@field isError boolean Whether the result is an error to the model.
+
+---A picture.
+---@class (exact) agentls.MessageBlock.image: agentls.Image
+---@field type "image"
+
+---Something in a file that the person points at, with the text it had then.
+---@class (exact) agentls.MessageBlock.reference
+---@field type "reference"
+---@field kind agentls.ReferenceKind What it is.
+---@field path string The file's path from the session's folder, `rootName/path` in another root, absolute outside of all.
+---@field text string The text, or the diagnostic's message.
+---@field endLine? integer The last line, from 1.
+---@field more? table<string, agentls.More> Where the whole of a cut field is.
+---@field startLine? integer The first line, from 1; absent: the whole file.
+
+---A part of a message in the history.
+---@alias agentls.MessageBlock
+---| agentls.MessageBlock.text
+---| agentls.MessageBlock.reasoning
+---| agentls.MessageBlock.toolUse
+---| agentls.MessageBlock.toolResult
+---| agentls.MessageBlock.image
+---| agentls.MessageBlock.reference
+
+---Where the whole of a field is that was cut.
+---@class (exact) agentls.More
+---@field ref string What `agent/readContent` takes as its `ref`.
+---@field bytes integer The length of the whole, in UTF-8 bytes.
+---@field tail? string The end of the whole, at most 64 KiB; only of output. It never overlaps with the beginning.
+
+---A picture.
+---@class (exact) agentls.Image
+---@field mediaType string `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
+---@field data? string The bytes in Base64; absent when they are too long, then `more.data` says where they are.
+---@field more? table<string, agentls.More> Where the whole of a cut field is.
+
+---What a reference points at.
+---@alias agentls.ReferenceKind
+---| "file" # A file or a range of it.
+---| "selection" # What the person had selected.
+---| "diagnostic" # A diagnostic of the editor.
 
 ---Params of `agent/resumeTurn`.
 ---@class (exact) agentls.ResumeTurnParams
@@ -423,12 +541,6 @@ M.server_notifications = {
 ---@field more? table<string, agentls.More> Where the whole of a cut field is.
 ---@field rule? string The rule that `allowSession` and `allowAlways` would keep; absent when none can be, and then those two are not offered.
 ---@field turnId? string The turn that caused it; absent when none did.
-
----Where the whole of a field is that was cut.
----@class (exact) agentls.More
----@field ref string What `agent/readContent` takes as its `ref`.
----@field bytes integer The length of the whole, in UTF-8 bytes.
----@field tail? string The end of the whole, at most 64 KiB; only of output. It never overlaps with the beginning.
 
 ---How grave an asked effect is.
 ---@alias agentls.Risk
@@ -575,6 +687,7 @@ M.server_notifications = {
 ---@field costUsd? number What they cost, in US dollars; absent when the cost of one of the calls is not known.
 ---@field effort? agentls.Effort How hard the model shall think; absent: as the provider has it by default.
 ---@field model? string The model, as `provider/model`; absent until it is known.
+---@field queue? agentls.QueueState The prompts that wait for the turn's end; absent when there are none.
 ---@field resumableTurnId? string The last turn, when `agent/resumeTurn` can go on with it.
 ---@field runningTurnId? string The turn that is running.
 ---@field title? string Its title; absent before the first prompt.
@@ -585,14 +698,79 @@ M.server_notifications = {
 ---| "medium" # As needed.
 ---| "high" # Long.
 
+---The queue as it is shown.
+---@class (exact) agentls.QueueState
+---@field paused boolean Whether nothing of it starts by itself: the last turn was cancelled, failed or was interrupted.
+---@field prompts agentls.QueuedPrompt[] What waits, the next one first.
+
+---A prompt that waits, as it is shown. `agent/queue` tells the whole of it.
+---@class (exact) agentls.QueuedPrompt
+---@field promptId string What it is edited, removed and sent by.
+---@field text string The start of its text, on one line.
+
 ---Params of `agent/renameSession`.
 ---@class (exact) agentls.RenameSessionParams
 ---@field sessionId string The session.
 ---@field title string The new title: one line, at most 200 characters.
 
+---Params of `agent/forkSession`.
+---@class (exact) agentls.ForkSessionParams
+---@field sessionId string The session.
+---@field turnId? string The last turn that the new session has; absent: the last one that has ended.
+
+---Result of `agent/forkSession`.
+---@class (exact) agentls.ForkSessionResult
+---@field sessionId string The new session: load it with `agent/loadSession`.
+---@field title? string Its title.
+
+---Params of `agent/exportSession`.
+---@class (exact) agentls.ExportSessionParams
+---@field sessionId string The session.
+---@field format? agentls.ExportFormat As what; Markdown when absent.
+
+---What a session is exported as.
+---@alias agentls.ExportFormat
+---| "markdown" # For people: what was said and done.
+---| "json" # For programs: the session and all its events, as notifications, uncut.
+
+---Result of `agent/exportSession`.
+---@class (exact) agentls.ExportSessionResult
+---@field text string The session, whole.
+
 ---Params of `agent/deleteSession`.
 ---@class (exact) agentls.DeleteSessionParams
 ---@field sessionId string The session; a running turn is cancelled first.
+
+---Params of `agent/revert`.
+---@class (exact) agentls.RevertParams
+---@field sessionId string The session.
+---@field turnId string The turn; all later ones are taken back with it.
+---@field dryRun? boolean Only say what would be done.
+---@field redo? boolean Make again what the last revert of that turn took back.
+
+---Result of `agent/revert`.
+---@class (exact) agentls.RevertResult
+---@field turnIds string[] The turns whose changes it concerned, the first one first.
+---@field files agentls.RevertedFile[] The files that were put back (with `dryRun`: would be). Those that are so already are not among them.
+---@field conflicts agentls.RevertConflict[] The files that were left as they are.
+
+---A file that was left as it is.
+---@class (exact) agentls.RevertConflict
+---@field path string The file's path, as in `agent/turnDiff`.
+---@field uri string The file.
+---@field why string Why, for people.
+
+---A file that was put back.
+---@class (exact) agentls.RevertedFile
+---@field path string The file's path, as in `agent/turnDiff`.
+---@field uri string The file.
+---@field kind agentls.ChangeKind What was done to it now.
+
+---What became of a file.
+---@alias agentls.ChangeKind
+---| "created" # It is new.
+---| "modified" # Its content or its mode is another.
+---| "deleted" # It is gone.
 
 ---Params of `agent/setMode`.
 ---@class (exact) agentls.SetModeParams
@@ -668,6 +846,41 @@ M.server_notifications = {
 ---| "ok" # Its last call succeeded.
 ---| "failing" # Its last call failed.
 ---| "notConfigured" # It cannot be called: a key is missing.
+
+---Params of `agent/listAgents`.
+---@class (exact) agentls.ListAgentsParams
+---@field sessionId? string The agents of this session's folder, with its own marked; the first workspace folder's when absent.
+
+---Result of `agent/listAgents`.
+---@class (exact) agentls.ListAgentsResult
+---@field agents agentls.AgentInfo[] The agents of the configuration, `default` first.
+
+---An agent of the configuration.
+---@class (exact) agentls.AgentInfo
+---@field name string Its name, as `agent/newSession` takes it.
+---@field mode agentls.Mode The mode in which its sessions begin.
+---@field tools string[] The tools that it has.
+---@field current? boolean Whether it is the session's agent.
+---@field description? string What it is for.
+---@field model? string The model that it names.
+---@field provider? string The provider that it names.
+
+---Params of `agent/listCommands`.
+---@class (exact) agentls.ListCommandsParams
+---@field sessionId? string The commands of this session; the first workspace folder's when absent.
+
+---Result of `agent/listCommands`.
+---@class (exact) agentls.ListCommandsResult
+---@field commands agentls.CommandInfo[] The commands, by name.
+
+---A prompt that a person has written down: a prompt that begins with `/` and its name stands for it.
+---@class (exact) agentls.CommandInfo
+---@field name string Its name, without the `/`.
+---@field path string The absolute path of its file.
+---@field trusted boolean Whether it is the person's own, or lies in a folder that the person trusts.
+---@field argumentHint? string What its arguments are.
+---@field description? string What it does.
+---@field problem? string Why it cannot be used.
 
 ---Params of `agent/listTools`.
 ---@class (exact) agentls.ListToolsParams
@@ -812,6 +1025,7 @@ M.server_notifications = {
 ---| "prompt" # `agent/prompt`.
 ---| "resume" # `agent/resumeTurn`.
 ---| "compact" # `agent/compact`.
+---| "queue" # A prompt of `agent/queue`, whose turn had come.
 
 ---Params of `agent/turnEnded`.
 ---@class (exact) agentls.TurnEndedNotification
@@ -826,67 +1040,6 @@ M.server_notifications = {
 ---@field more? table<string, agentls.More> Where the whole of `unusedSteers` is, when it had to be cut.
 ---@field turnId? string The turn that caused it; absent when none did.
 ---@field unusedSteers? agentls.MessageBlock[][] What was said and no model has seen, to be given back to the person: steers of a turn that was cut, failed or compacted, and prompts and steers that a hook held back.
-
----Text: Markdown when the model speaks.
----@class (exact) agentls.MessageBlock.text
----@field type "text"
----@field text string The text.
----@field more? table<string, agentls.More> Where the whole of a cut field is.
-
----The model's reasoning, as far as its provider shows it.
----@class (exact) agentls.MessageBlock.reasoning
----@field type "reasoning"
----@field text string The text; empty when the provider hides it.
----@field more? table<string, agentls.More> Where the whole of a cut field is.
-
----The model asks for a tool. How that goes is told by `agent/toolCall`.
----@class (exact) agentls.MessageBlock.toolUse
----@field type "toolUse"
----@field toolCallId string The call.
----@field name string The tool's name.
----@field input any Its arguments; long strings in it may be cut.
----@field more? table<string, agentls.More> Where the whole of a cut field is.
-
----A tool call has its result; what it is stands in that call's `agent/toolCall`.
----@class (exact) agentls.MessageBlock.toolResult
----@field type "toolResult"
----@field toolCallId string The call.
----@field isError boolean Whether the result is an error to the model.
-
----A picture.
----@class (exact) agentls.MessageBlock.image: agentls.Image
----@field type "image"
-
----Something in a file that the person points at, with the text it had then.
----@class (exact) agentls.MessageBlock.reference
----@field type "reference"
----@field kind agentls.ReferenceKind What it is.
----@field path string The file's path from the session's folder, `rootName/path` in another root, absolute outside of all.
----@field text string The text, or the diagnostic's message.
----@field endLine? integer The last line, from 1.
----@field more? table<string, agentls.More> Where the whole of a cut field is.
----@field startLine? integer The first line, from 1; absent: the whole file.
-
----A part of a message in the history.
----@alias agentls.MessageBlock
----| agentls.MessageBlock.text
----| agentls.MessageBlock.reasoning
----| agentls.MessageBlock.toolUse
----| agentls.MessageBlock.toolResult
----| agentls.MessageBlock.image
----| agentls.MessageBlock.reference
-
----A picture.
----@class (exact) agentls.Image
----@field mediaType string `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
----@field data? string The bytes in Base64; absent when they are too long, then `more.data` says where they are.
----@field more? table<string, agentls.More> Where the whole of a cut field is.
-
----What a reference points at.
----@alias agentls.ReferenceKind
----| "file" # A file or a range of it.
----| "selection" # What the person had selected.
----| "diagnostic" # A diagnostic of the editor.
 
 ---Params of `agent/textDelta`.
 ---@class (exact) agentls.TextDeltaNotification
@@ -1054,6 +1207,33 @@ M.server_notifications = {
 ---| "inProgress" # Being done.
 ---| "completed" # Done.
 
+---Params of `agent/turnDiff`.
+---@class (exact) agentls.TurnDiffNotification
+---@field sessionId string The session it belongs to.
+---@field seq integer Its number in the session: from 1, no gap, no repeat.
+---@field at integer When it happened, in ms since the Unix epoch.
+---@field ofTurnId string The turn whose changes they are; taken back are also those of later turns.
+---@field standing agentls.Standing How they stand.
+---@field files agentls.FileDiff[] The files: with `reverted` and `redone` what was done to them now.
+---@field partial? boolean Commands may have changed more: the workspace has more files than are looked at.
+---@field turnId? string The turn that caused it; absent when none did.
+---@field unlisted? integer So many more files are not listed.
+
+---A change of one file.
+---@class (exact) agentls.FileDiff
+---@field path string The file's path from the session's folder, `rootName/path` in another root, absolute outside of all.
+---@field kind agentls.ChangeKind What became of it.
+---@field added integer Lines that came.
+---@field removed integer Lines that went.
+---@field diff? string A unified diff; absent of what is no text, and where the diffs together grew too long.
+---@field unrestorable? boolean It cannot be taken back: a command changed it, and its content before is not known.
+
+---How a turn's changes stand.
+---@alias agentls.Standing
+---| "made" # The turn made them.
+---| "reverted" # `agent/revert` took them back.
+---| "redone" # `agent/revert` with `redo` made them again.
+
 ---Params of `agent/transition`.
 ---@class (exact) agentls.TransitionNotification
 ---@field sessionId string The session it belongs to.
@@ -1193,8 +1373,35 @@ M.server_notifications = {
 ---@field effort? agentls.Effort How hard the model shall think.
 ---@field mode? agentls.Mode The mode.
 ---@field model? string The model, as `provider/model`.
+---@field queue? agentls.QueueState The prompts that wait for the turn's end, all of them.
 ---@field title? string The title.
 ---@field turnId? string The turn that caused it; absent when none did.
+
+---Params of `agent/instructions`: all files that the agent's instructions are made of from now on.
+---@class (exact) agentls.InstructionsNotification
+---@field sessionId string The session it belongs to.
+---@field seq integer Its number in the session: from 1, no gap, no repeat.
+---@field at integer When it happened, in ms since the Unix epoch.
+---@field files agentls.InstructionFile[] The files, in the order in which the agent reads them: of each kind the nearest last.
+---@field leftOut? integer How many more there are that this list has no room for.
+---@field turnId? string The turn that caused it; absent when none did.
+
+---A file of instructions, as it was read.
+---@class (exact) agentls.InstructionFile
+---@field path string Its absolute path.
+---@field kind agentls.InstructionKind What it is for.
+---@field bytes integer Bytes of it that were taken; 0 where it was left out.
+---@field trusted boolean Whether it is the person's own, or lies in a folder that the person trusts.
+---@field name? string The name of a skill.
+---@field problem? string Why it was cut or left out.
+
+---What a file of instructions is for.
+---@alias agentls.InstructionKind
+---| "prompt" # The `prompt_file` of a named agent, which stands in the place of the built-in instructions.
+---| "soul" # `SOUL.md`: who the agent is.
+---| "agents" # `AGENTS.md`: how to work here.
+---| "tools" # `TOOLS.md`: how to use the tools.
+---| "skill" # The `SKILL.md` of a skill.
 
 ---Params of `agent/status`: the server as a whole, for a status bar.
 ---@class (exact) agentls.StatusNotification
@@ -1227,6 +1434,8 @@ M.server_notifications = {
 ---| "images" # Prompts may contain images.
 ---| "unsavedText" # Unsaved text of open documents is what the agent reads.
 ---| "applyEdit" # Files open in the editor are changed through `workspace/applyEdit`, where the client can.
+---| "queue" # Prompts may wait for the turn's end (`agent/queue`).
+---| "checkpoints" # What turns change of files is told (`agent/turnDiff`) and can be taken back (`agent/revert`).
 ---| "credentials" # API keys are asked for by `agent/getCredential`, where the client can.
 
 ---The version of the protocol. Another `major` cannot be talked to; another `minor` can.

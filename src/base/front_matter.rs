@@ -1,0 +1,150 @@
+//! The head of a Markdown file: `key: value` lines between two lines of `---`. Pure; a small, strict part of YAML,
+//! which is all that skills and commands use: plain and quoted texts, `>` and `|` blocks, continued lines.
+
+use std::collections::BTreeMap;
+
+/// A Markdown file, taken apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parted<'a> {
+    /// What the head says; empty where there is none.
+    pub head: BTreeMap<String, String>,
+    /// What follows it.
+    pub body: &'a str,
+}
+
+/// Takes a file apart. An error says what is wrong with the head.
+pub fn part(text: &str) -> Result<Parted<'_>, String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let Some(rest) = after_fence(text) else {
+        return Ok(Parted {
+            head: BTreeMap::new(),
+            body: text,
+        });
+    };
+    let mut lines: Vec<&str> = Vec::new();
+    let mut at = 0;
+    for line in rest.split_inclusive('\n') {
+        at += line.len();
+        if line.trim_end() == "---" {
+            return Ok(Parted {
+                head: head(&lines)?,
+                body: &rest[at..],
+            });
+        }
+        lines.push(line.trim_end());
+    }
+    Err("its front matter has no end: a line of `---` is missing".to_owned())
+}
+
+fn after_fence(text: &str) -> Option<&str> {
+    let (first, rest) = text.split_once('\n')?;
+    (first.trim_end() == "---").then_some(rest)
+}
+
+fn head(lines: &[&str]) -> Result<BTreeMap<String, String>, String> {
+    let mut head = BTreeMap::new();
+    let mut lines = lines.iter().copied().enumerate().peekable();
+    while let Some((number, line)) = lines.next() {
+        if line.is_empty() || line.trim_start().starts_with('#') {
+            continue;
+        }
+        let wrong = || format!("line {} of its front matter is no `key: value`", number + 2);
+        if line.starts_with([' ', '\t']) {
+            return Err(wrong());
+        }
+        let (key, value) = line.split_once(':').ok_or_else(wrong)?;
+        let mut more = Vec::new();
+        while let Some((_, next)) =
+            lines.next_if(|(_, next)| next.is_empty() || next.starts_with([' ', '\t']))
+        {
+            more.push(next.trim());
+        }
+        let value = match value.trim() {
+            "|" | "|-" => more.join("\n").trim().to_owned(),
+            ">" | ">-" => folded("", &more),
+            plain => unquoted(&folded(plain, &more)),
+        };
+        head.insert(key.trim().to_owned(), value);
+    }
+    Ok(head)
+}
+
+/// Lines that make one.
+fn folded(first: &str, more: &[&str]) -> String {
+    let words = std::iter::once(first).chain(more.iter().copied());
+    words
+        .filter(|line| !line.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn unquoted(text: &str) -> String {
+    for quote in ['"', '\''] {
+        let inner = text.strip_prefix(quote).and_then(|text| text.strip_suffix(quote));
+        if let Some(inner) = inner {
+            return match quote {
+                '"' => inner.replace("\\\"", "\"").replace("\\\\", "\\"),
+                _ => inner.replace("''", "'"),
+            };
+        }
+    }
+    text.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_heads_apart() {
+        for (text, wanted, body) in [
+            ("no head", vec![], "no head"),
+            ("", vec![], ""),
+            ("---\n---\nbody\n", vec![], "body\n"),
+            (
+                "---\nname: a\ndescription: b: c\n---\n\nx",
+                vec![("description", "b: c"), ("name", "a")],
+                "\nx",
+            ),
+            (
+                "\u{feff}---\r\nname: 'it''s'\r\n---\r\nx",
+                vec![("name", "it's")],
+                "x",
+            ),
+            (
+                "---\nd: \"say \\\"x\\\"\"\n# no\n\ne:\n---\n",
+                vec![("d", "say \"x\""), ("e", "")],
+                "",
+            ),
+            (
+                "---\nd: one\n  two\n  three\nn: x\n---\n",
+                vec![("d", "one two three"), ("n", "x")],
+                "",
+            ),
+            (
+                "---\nd: >-\n  one\n\n  two\nl: |\n  one\n  two\n---\n",
+                vec![("d", "one two"), ("l", "one\ntwo")],
+                "",
+            ),
+            // A list is taken as text, not understood.
+            ("---\ntools:\n  - a\n  - b\n---\n", vec![("tools", "- a - b")], ""),
+        ] {
+            let parted = part(text).unwrap();
+            let head: Vec<_> = parted
+                .head
+                .iter()
+                .map(|(k, v)| (k.as_str(), v.as_str()))
+                .collect();
+            assert_eq!(head, wanted, "{text:?}");
+            assert_eq!(parted.body, body, "{text:?}");
+        }
+        for (text, why) in [
+            ("---\nname: a\n", "no end"),
+            ("---\nname\n---\n", "line 2"),
+            ("---\na: b\n\n- c\n---\n", "line 4"),
+            ("---\n  a: b\n---\n", "line 2"),
+        ] {
+            assert!(part(text).unwrap_err().contains(why), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What turns changed of files.
+
+use std::path::Path;
+
+use super::cut::{Cutter, escaped_len};
+use crate::base::uri::uri_of;
+use crate::domain::{self, TurnDiff};
+use crate::protocol::{
+    ChangeKind, EventHeader, FileDiff, RevertConflict, RevertResult, RevertedFile, Standing,
+    TurnDiffNotification,
+};
+use crate::session::RevertReply;
+
+/// Diffs of one notification together, as JSON, in bytes.
+const DIFFS: usize = 160 << 10;
+
+/// A turn's changes. Diffs that have no room are left out: the files tell the same.
+pub(super) fn turn_diff(header: EventHeader, diff: &TurnDiff, cutter: &mut Cutter) -> TurnDiffNotification {
+    let mut room = DIFFS;
+    let files = cutter.list(&diff.files, |cutter, _, file| {
+        let shown = file.diff.as_ref().map(|diff| super::content::shown_change(diff));
+        let shown = shown.filter(|diff| match room.checked_sub(escaped_len(diff)) {
+            Some(left) => {
+                room = left;
+                true
+            }
+            None => false,
+        });
+        FileDiff {
+            path: cutter.line(&file.path),
+            kind: kind(file.kind),
+            added: file.added,
+            removed: file.removed,
+            diff: shown.map(|diff| diff.to_string()),
+            unrestorable: !file.restorable,
+        }
+    });
+    let unlisted = diff.unlisted + (diff.files.len() - files.len()) as u64;
+    TurnDiffNotification {
+        header,
+        of_turn_id: diff.turn.to_string(),
+        standing: match diff.standing {
+            domain::Standing::Made => Standing::Made,
+            domain::Standing::Reverted => Standing::Reverted,
+            domain::Standing::Redone => Standing::Redone,
+        },
+        files,
+        unlisted: (unlisted > 0).then_some(unlisted),
+        partial: diff.partial,
+    }
+}
+
+/// What became of files that were to be put back.
+pub fn reverted(reply: &RevertReply) -> RevertResult {
+    let file = |(path, shown, what): &(String, String, domain::ChangeKind)| RevertedFile {
+        path: shown.clone(),
+        uri: uri_of(Path::new(path)),
+        kind: kind(*what),
+    };
+    let conflict = |(path, shown, why): &(String, String, String)| RevertConflict {
+        path: shown.clone(),
+        uri: uri_of(Path::new(path)),
+        why: why.clone(),
+    };
+    RevertResult {
+        turn_ids: reply.turns.iter().map(ToString::to_string).collect(),
+        files: reply.files.iter().map(file).collect(),
+        conflicts: reply.conflicts.iter().map(conflict).collect(),
+    }
+}
+
+fn kind(kind: domain::ChangeKind) -> ChangeKind {
+    match kind {
+        domain::ChangeKind::Created => ChangeKind::Created,
+        domain::ChangeKind::Modified => ChangeKind::Modified,
+        domain::ChangeKind::Deleted => ChangeKind::Deleted,
+    }
+}

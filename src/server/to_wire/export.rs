@@ -1,0 +1,157 @@
+//! A session as one text: Markdown for people, JSON for programs.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::content::shown_change;
+use super::{to_json, to_value, whole_record};
+use crate::base::text::{cut_middle, neutralise, one_line};
+use crate::domain::{Block, Envelope, Event, Message, Role, SessionId, ToolCallUpdate, TurnEnd, TurnState};
+use crate::protocol::{ExportFormat, SessionState};
+use crate::store::StoredEvent;
+
+/// Characters of a tool's output that Markdown shows.
+const OUTPUT: usize = 2_000;
+
+/// An export that grows event by event.
+pub enum Export {
+    /// For people.
+    Markdown(String),
+    /// For programs: the session, the events.
+    Json(Value, Vec<Value>),
+}
+
+impl Export {
+    /// Of a session that stands so.
+    pub fn new(format: ExportFormat, session: &SessionId, state: &SessionState) -> Self {
+        match format {
+            ExportFormat::Json => {
+                let mut told = to_value(state);
+                told["sessionId"] = json!(session.to_string());
+                Self::Json(told, Vec::new())
+            }
+            ExportFormat::Markdown => {
+                let title = state.title.as_deref().unwrap_or("(no prompt yet)");
+                let mut out = format!("# {}\n\n", one_line(title, 200));
+                let _ = writeln!(out, "- session: `{session}`\n- folder: `{}`", state.cwd);
+                if let Some(model) = &state.model {
+                    let _ = writeln!(out, "- model: `{model}`");
+                }
+                if let Some(cost) = state.cost_usd {
+                    let _ = writeln!(out, "- cost: ${cost:.2}");
+                }
+                Self::Markdown(out)
+            }
+        }
+    }
+
+    /// Adds the next event.
+    pub fn event(&mut self, session: &SessionId, stored: &StoredEvent) {
+        match self {
+            Self::Json(_, events) => events.push(to_value(&whole_record(&Envelope {
+                session: session.clone(),
+                turn: stored.turn.clone(),
+                seq: Some(stored.seq),
+                at_ms: stored.at_ms,
+                event: stored.event.clone(),
+                permit: None,
+                in_page: false,
+            }))),
+            Self::Markdown(out) => match &stored.event {
+                Event::Message(said) if !said.hidden => message(out, said),
+                Event::ToolCall(update) if update.status.is_final() => tool_call(out, update),
+                Event::TurnEnded(end) => turn_ended(out, end),
+                _ => {}
+            },
+        }
+    }
+
+    /// The text.
+    pub fn finish(self) -> String {
+        match self {
+            Self::Markdown(out) => out,
+            Self::Json(session, events) => to_json(&json!({"session": session, "events": events})),
+        }
+    }
+}
+
+fn message(out: &mut String, message: &Message) {
+    let who = match message.role {
+        Role::User => "You",
+        Role::Assistant => "Agent",
+        // What a tool gave stands with its call.
+        Role::Tool => return,
+    };
+    let mut said = String::new();
+    for block in &message.content {
+        match block {
+            Block::Text(text) => {
+                let _ = write!(said, "\n{}\n", neutralise(text).trim_end());
+            }
+            Block::Reference(reference) => {
+                let _ = write!(said, "\n(about `{}`)\n", neutralise(&reference.path));
+            }
+            Block::Image(_) => said.push_str("\n(a picture)\n"),
+            Block::Reasoning { .. } | Block::ToolUse { .. } | Block::ToolResult { .. } => {}
+        }
+    }
+    if said.is_empty() {
+        return;
+    }
+    let _ = write!(out, "\n## {who}\n{said}");
+    if message.incomplete {
+        out.push_str("\n*(cut here)*\n");
+    }
+}
+
+fn tool_call(out: &mut String, update: &ToolCallUpdate) {
+    let title = one_line(&neutralise(&update.title), 200);
+    let _ = writeln!(
+        out,
+        "\n**{title}** ({})",
+        super::to_value(&crate::protocol::ToolCallStatus::from(update.status))
+            .as_str()
+            .unwrap_or_default()
+    );
+    if let Some(diff) = &update.diff {
+        fenced(out, "diff", &shown_change(diff));
+    } else if let Some(result) = &update.result {
+        let shown = cut_middle(&result.text, OUTPUT).unwrap_or_else(|| result.text.clone());
+        fenced(out, "", &neutralise(&shown));
+    }
+}
+
+fn turn_ended(out: &mut String, end: &TurnEnd) {
+    if end.state != TurnState::Completed {
+        let _ = writeln!(
+            out,
+            "\n*The turn ended: {} ({})*",
+            end.state.name(),
+            end.reason.name()
+        );
+    }
+}
+
+/// A block of code whose fence is longer than any within.
+fn fenced(out: &mut String, language: &str, text: &str) {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or_default();
+    let fence = "`".repeat(3.max(longest + 1));
+    let _ = writeln!(
+        out,
+        "\n{fence}{language}\n{}\n{fence}",
+        text.trim_end_matches('\n')
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fence_is_longer_than_what_it_holds() {
+        let mut out = String::new();
+        fenced(&mut out, "md", "a ```` b");
+        assert_eq!(out, "\n`````md\na ```` b\n`````\n");
+    }
+}

@@ -1,0 +1,192 @@
+//! A new session of what another has up to the end of a turn: its events under new numbers, the outputs and the files
+//! that were kept for it. Not what was allowed for it alone (R-APPR-3), nor what waits in it.
+
+use super::Sessions;
+use super::command::{Command, Refused};
+use super::opening::failed;
+use crate::base::{clock, text};
+use crate::domain::{Envelope, Event, FileChange, SessionId, TurnId};
+use crate::store::{SessionRow, StoredEvent, Write};
+
+/// A title is cut to this many characters.
+const TITLE: usize = 200;
+
+impl Sessions {
+    /// A new session of `id` up to the end of `turn`, or of the last one that has ended; its id and title.
+    ///
+    /// # Errors
+    /// There is no such session, it has no such turn, or the store fails.
+    pub async fn fork(
+        &self,
+        id: &SessionId,
+        turn: Option<TurnId>,
+    ) -> Result<(SessionId, Option<String>), Refused> {
+        let load = |reply| Command::Load {
+            read_only: true,
+            reply,
+        };
+        let loaded = self.ask(id, load).await?;
+        // The store ends with the server; then what it has is what there is.
+        let _ = loaded.passed.await;
+        let store = &self.house().store;
+        let row = store.reader.session(id).await.map_err(failed)?;
+        let row = row.ok_or_else(|| Refused::UnknownSession(id.clone()))?;
+        let last = self.last_event(id, turn).await?;
+        let fork = SessionId::fresh();
+        store.content.share(id, &fork).await.map_err(failed)?;
+        let title = row
+            .title
+            .as_ref()
+            .map(|title| text::one_line(&format!("{title} (fork)"), TITLE));
+        let new = SessionRow {
+            title: title.clone(),
+            agent: row.agent.clone(),
+            mode: row.mode,
+            model: row.model.clone(),
+            effort: row.effort.clone(),
+            ..SessionRow::new(fork.clone(), row.folder, row.cwd, clock::wall_ms())
+        };
+        let writes = &store.writes;
+        writes
+            .send(Write::CreateSession(Box::new(new)))
+            .await
+            .map_err(failed)?;
+        let mut turns = Vec::new();
+        let mut seq = 0;
+        let mut pages = store.reader.walk(id, 0);
+        while let Some(page) = pages.next().await.map_err(failed)? {
+            for stored in page.events.into_iter().filter(|stored| stored.seq <= last) {
+                if let (Event::TurnStarted { .. }, Some(turn)) = (&stored.event, &stored.turn) {
+                    turns.push(turn.clone());
+                }
+                let Some(event) = taken_along(stored.event) else {
+                    continue;
+                };
+                seq += 1;
+                let stored = StoredEvent {
+                    seq,
+                    turn: stored.turn,
+                    at_ms: stored.at_ms,
+                    event,
+                };
+                writes.send(append(&fork, stored)).await.map_err(failed)?;
+            }
+        }
+        if let Some(title) = &title {
+            seq += 1;
+            let named = Event::SessionUpdated {
+                title: Some(title.clone()),
+                mode: None,
+                model: None,
+                effort: None,
+            };
+            let stored = StoredEvent {
+                seq,
+                turn: None,
+                at_ms: clock::wall_ms(),
+                event: named,
+            };
+            writes.send(append(&fork, stored)).await.map_err(failed)?;
+        }
+        self.take_changes_along(id, &fork, &turns).await?;
+        writes.barrier().await.map_err(failed)?;
+        Ok((fork, title))
+    }
+
+    /// The number of the end of `turn`, or of the last that has ended.
+    async fn last_event(&self, id: &SessionId, turn: Option<TurnId>) -> Result<u64, Refused> {
+        let reader = &self.house().store.reader;
+        let Some(turn) = turn else {
+            let end = reader.last_end(id).await.map_err(failed)?;
+            return Ok(end.map_or(0, |end| end.seq));
+        };
+        let page = reader.turn(id, &turn).await.map_err(failed)?;
+        let end = page
+            .events
+            .iter()
+            .find(|stored| matches!(stored.event, Event::TurnEnded(_)));
+        end.map(|end| end.seq).ok_or(Refused::UnknownTurn(turn))
+    }
+
+    /// What its turns changed of files can be taken back in the new session too.
+    async fn take_changes_along(
+        &self,
+        id: &SessionId,
+        fork: &SessionId,
+        turns: &[TurnId],
+    ) -> Result<(), Refused> {
+        let store = &self.house().store;
+        let changes = store.reader.changes(id).await.map_err(failed)?;
+        for turn in turns {
+            let of_turn = changes.iter().filter(|(of, _)| of == turn.as_str());
+            let changes: Vec<FileChange> = of_turn.map(|(_, change)| change.clone()).collect();
+            if changes.is_empty() {
+                continue;
+            }
+            let (done, stored) = tokio::sync::oneshot::channel();
+            let write = Write::Changes {
+                session: fork.clone(),
+                cause: turn.to_string(),
+                anew: true,
+                changes,
+                done,
+            };
+            store.writes.send(write).await.map_err(failed)?;
+            // It is told once the store has it; where the store ends, the barrier after it says so.
+            let _ = stored.await;
+        }
+        Ok(())
+    }
+}
+
+/// The event as the new session has it; none where it is no part of what was said and done.
+fn taken_along(event: Event) -> Option<Event> {
+    match event {
+        // Nothing waits in the new session, and a day's limit was raised once.
+        Event::QueueChanged(_)
+        | Event::InquiryRequested(_)
+        | Event::InquiryResolved { .. }
+        | Event::Delta(_) => None,
+        // What it cost, it cost once: without a provider it is not added to the day.
+        Event::Usage {
+            step,
+            turn,
+            session,
+            step_cost,
+            turn_cost,
+            session_cost,
+            context_used,
+            window,
+            provider: _,
+        } => Some(Event::Usage {
+            step,
+            turn,
+            session,
+            step_cost,
+            turn_cost,
+            session_cost,
+            context_used,
+            window,
+            provider: None,
+        }),
+        other => Some(other),
+    }
+}
+
+fn append(fork: &SessionId, stored: StoredEvent) -> Write {
+    Write::Append {
+        envelope: Envelope {
+            session: fork.clone(),
+            turn: stored.turn,
+            seq: Some(stored.seq),
+            at_ms: stored.at_ms,
+            event: stored.event,
+            permit: None,
+            // Whoever wants it loads it.
+            in_page: true,
+        },
+        drops: Vec::new(),
+        puts: Vec::new(),
+        done: None,
+    }
+}

@@ -1,0 +1,205 @@
+//! Prompts that wait for the turn's end: durable from the moment that they are accepted (I16), each started when its
+//! turn has come. A turn that did not complete holds them (R-CANCEL) until the person sends one, or a later turn
+//! completes. Found in the store by a server that starts, they are held too: nobody expects a turn then.
+
+use std::collections::VecDeque;
+
+use tokio::sync::oneshot;
+
+use super::actor::Actor;
+use super::answers::{title_of, user_message};
+use super::command::{QueueAction, QueueReply, Refused, Reply};
+use crate::base::{random, text};
+use crate::domain::{Asker, Block, Event, Queue, QueuedPrompt, TurnId};
+use crate::store::{Pending, PendingKey};
+
+/// So many prompts of a session may wait; more are refused (R-ERR-2).
+pub const MAX_QUEUED: usize = 100;
+
+/// Characters of a prompt's text that the list shows.
+const SHOWN: usize = 200;
+
+impl Actor {
+    /// What a person wants of the prompts that wait.
+    pub(super) async fn queue(&mut self, action: QueueAction, reply: Reply<QueueReply>) {
+        if let Err(refused) = self.queue_ready(&action).await {
+            let _ = reply.send(Err(refused));
+            return;
+        }
+        match action {
+            QueueAction::List => {
+                let _ = reply.send(Ok(self.queue_reply()));
+            }
+            QueueAction::Add(content) => self.enqueue(content, reply).await,
+            QueueAction::Edit(id, content) => {
+                let content = match self.expanded(content).await {
+                    Ok(content) => self.told_from_here(content),
+                    Err(refused) => return refuse(reply, refused),
+                };
+                match self.queue.iter_mut().find(|(known, _)| *known == id) {
+                    Some((_, kept)) => kept.clone_from(&content),
+                    None => return refuse(reply, Refused::UnknownPrompt(id)),
+                }
+                let answer = self.queue_reply();
+                let done = self.answer_stored(reply, answer);
+                self.tell_queue(Vec::new(), vec![Pending::Queued { key: id, content }], Some(done));
+            }
+            QueueAction::Remove(id) => {
+                let Some(at) = self.queue.iter().position(|(known, _)| *known == id) else {
+                    return refuse(reply, Refused::UnknownPrompt(id));
+                };
+                self.queue.remove(at);
+                let answer = self.queue_reply();
+                let done = self.answer_stored(reply, answer);
+                self.tell_queue(vec![PendingKey::queued(&id)], Vec::new(), Some(done));
+            }
+            QueueAction::SendNow(id) => self.send_now(id, reply).await,
+        }
+    }
+
+    async fn queue_ready(&mut self, action: &QueueAction) -> Result<(), Refused> {
+        if *action == QueueAction::List {
+            return self.look().await;
+        }
+        if self.ending {
+            return Err(Refused::Ending);
+        }
+        self.writable()?;
+        if self.turn.is_none() {
+            self.open().await?;
+        }
+        Ok(())
+    }
+
+    async fn enqueue(&mut self, content: Vec<Block>, reply: Reply<QueueReply>) {
+        if self.queue.len() >= MAX_QUEUED {
+            return refuse(reply, Refused::QueueFull);
+        }
+        // A slash command is read now: whoever typed it is there to hear that it is none.
+        let content = match self.expanded(content).await {
+            Ok(content) => self.told_from_here(content),
+            Err(refused) => return refuse(reply, refused),
+        };
+        let key = format!("queued_{}", random::token(12));
+        self.queue.push_back((key.clone(), content.clone()));
+        let pending = Pending::Queued {
+            key: key.clone(),
+            content,
+        };
+        let (done, stored) = oneshot::channel();
+        self.tell_queue(Vec::new(), vec![pending], Some(done));
+        // Where nothing runs, its turn has come already.
+        let started = self.queue_goes_on().await;
+        let answer = QueueReply {
+            added: Some(key),
+            turn: started,
+            ..self.queue_reply()
+        };
+        self.answer_after(stored, reply, answer);
+    }
+
+    async fn send_now(&mut self, id: Option<String>, reply: Reply<QueueReply>) {
+        let at = match &id {
+            Some(id) => self.queue.iter().position(|(known, _)| known == id),
+            None => (!self.queue.is_empty()).then_some(0),
+        };
+        let Some((key, content)) = at.and_then(|at| self.queue.remove(at)) else {
+            return refuse(reply, Refused::UnknownPrompt(id.unwrap_or_default()));
+        };
+        self.state.queue_paused = false;
+        let listens = |turn: &super::actor::Running| !turn.closing && turn.stopping.is_none();
+        let running = (self.turn.as_ref())
+            .filter(|turn| listens(turn) && !self.state.upkeep)
+            .map(|turn| turn.id.clone());
+        if let Some(turn) = running {
+            self.steers.push_back((key.clone(), content.clone()));
+            let steer = Pending::Steer {
+                key: key.clone(),
+                turn: Some(turn.clone()),
+                content,
+            };
+            let answer = QueueReply {
+                turn: Some(turn),
+                ..self.queue_reply()
+            };
+            let done = self.answer_stored(reply, answer);
+            return self.tell_queue(vec![PendingKey::queued(&key)], vec![steer], Some(done));
+        }
+        self.queue.push_front((key, content));
+        self.next_is_due = true;
+        let (done, stored) = oneshot::channel();
+        self.tell_queue(Vec::new(), Vec::new(), Some(done));
+        let started = self.queue_goes_on().await;
+        let answer = QueueReply {
+            turn: started,
+            ..self.queue_reply()
+        };
+        self.answer_after(stored, reply, answer);
+    }
+
+    /// Starts the next prompt, if its turn has come; after a turn that did not complete tells that they are held.
+    pub(super) async fn queue_goes_on(&mut self) -> Option<TurnId> {
+        if self.turn.is_some() || self.queue.is_empty() || !self.deleting.is_empty() {
+            return None;
+        }
+        let due = std::mem::take(&mut self.next_is_due);
+        if self.ending || (self.state.queue_paused && !due) {
+            self.tell_queue(Vec::new(), Vec::new(), None);
+            return None;
+        }
+        if let Err(refused) = self.may_start().await {
+            // Nobody waits for an answer: it stays where it is, and the person sees that it waits.
+            tracing::warn!(session = %self.info.id, %refused, "a queued prompt was not started");
+            self.state.queue_paused = true;
+            self.tell_queue(Vec::new(), Vec::new(), None);
+            return None;
+        }
+        let (key, content) = self.queue.pop_front()?;
+        self.state.queue_paused = false;
+        // Its end is told by `turnEnded`; nobody waits for an answer.
+        let handle = self.start_prompt(Asker::Queue, title_of(&content), content, |actor| {
+            actor.tell_queue(vec![PendingKey::queued(&key)], Vec::new(), None);
+        });
+        Some(handle.turn)
+    }
+
+    fn tell_queue(&mut self, drops: Vec<PendingKey>, puts: Vec<Pending>, done: Option<oneshot::Sender<()>>) {
+        let event = Event::QueueChanged(self.queue_state());
+        self.record_of(None, event, None, drops, puts, done);
+    }
+
+    /// The list as it is shown.
+    pub(super) fn queue_state(&self) -> Queue {
+        let shown = |(id, content): &(String, Vec<Block>)| QueuedPrompt {
+            id: id.clone(),
+            text: text::one_line(&text::neutralise(&user_message(content.clone()).text()), SHOWN),
+        };
+        Queue {
+            paused: self.state.queue_paused,
+            prompts: self.queue.iter().map(shown).collect(),
+        }
+    }
+
+    fn queue_reply(&self) -> QueueReply {
+        QueueReply {
+            paused: self.state.queue_paused,
+            prompts: self.queue.iter().cloned().collect(),
+            ..QueueReply::default()
+        }
+    }
+
+    /// What the store has waiting, held until somebody wants it.
+    pub(super) fn take_queue(&mut self, pending: &[Pending]) {
+        let queued = |row: &Pending| match row {
+            Pending::Queued { key, content } => Some((key.clone(), content.clone())),
+            _ => None,
+        };
+        self.queue = pending.iter().filter_map(queued).collect::<VecDeque<_>>();
+        self.state.queue_paused |= !self.queue.is_empty();
+    }
+}
+
+fn refuse(reply: Reply<QueueReply>, refused: Refused) {
+    // Whoever asked may have gone.
+    let _ = reply.send(Err(refused));
+}

@@ -1,0 +1,352 @@
+//! Putting files back as they were before a turn (R-SESS-3): all files of that turn and of those after it, but none that
+//! people changed since. What is there is kept first and written down, so that a kill in the midst loses nothing: the
+//! same revert goes on where it stopped, and its redo takes back as much of it as was done.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::actor::Actor;
+use super::command::{Refused, RevertReply};
+use super::contents::Contents;
+use super::opening::failed;
+use crate::base::CancellationToken;
+use crate::domain::{
+    ChangeKind, Event, FileChange, FileDiff, FileState, Standing, ToolCallId, TurnDiff, TurnId,
+};
+use crate::store::{StoreError, Write};
+use crate::tool::restore::{Current, current, restore};
+use crate::tool::{NoCheckpoints, Nobody, ToolContext};
+use crate::workspace::checkpoint::{self, Verdict, Wish, same_content, wishes};
+
+/// So many files are named in the event.
+const LISTED: usize = 300;
+
+/// A file that is to be put back.
+struct Item {
+    path: PathBuf,
+    /// What is there, its content kept.
+    from: FileState,
+    to: FileState,
+    /// It is open in the editor.
+    open: bool,
+    unsaved: bool,
+}
+
+impl Item {
+    fn change(&self) -> FileChange {
+        FileChange {
+            path: self.path.display().to_string(),
+            before: self.from.clone(),
+            after: self.to.clone(),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Plan {
+    items: Vec<Item>,
+    /// What an earlier revert of the same turn has put back, and is so still.
+    earlier: Vec<FileChange>,
+    conflicts: Vec<(String, String)>,
+}
+
+impl Actor {
+    /// Puts the files of `turn` and of later ones back, or takes the last revert of it back.
+    pub(super) async fn revert(
+        &mut self,
+        turn: &TurnId,
+        dry_run: bool,
+        redo: bool,
+    ) -> Result<RevertReply, Refused> {
+        self.may_start().await?;
+        self.flush().await.map_err(failed)?;
+        let reader = self.house.store.reader.clone();
+        let turns = reader.turns(&self.info.id).await.map_err(failed)?;
+        let changes = reader.changes(&self.info.id).await.map_err(failed)?;
+        let first = turns.iter().position(|known| known == turn);
+        let turns = &turns[first.ok_or_else(|| Refused::UnknownTurn(turn.clone()))?..];
+        let cause = format!("revert of {turn}");
+        let wanted: Vec<(usize, &FileChange)> = if redo {
+            let reverted = changes.iter().filter(|(of, _)| *of == cause);
+            reverted.map(|(_, change)| (0, change)).collect()
+        } else {
+            let place = |of: &str| turns.iter().position(|turn| turn.as_str() == of);
+            let mut wanted: Vec<_> = changes
+                .iter()
+                .filter_map(|(of, change)| Some((place(of)?, change)))
+                .collect();
+            wanted.sort_by_key(|(place, _)| *place);
+            wanted
+        };
+        if redo && wanted.is_empty() {
+            return Err(Refused::NothingToRedo(turn.clone()));
+        }
+        let wishes = wishes(wanted.iter().map(|(_, change)| *change));
+        let concerned: Vec<TurnId> = match redo {
+            true => vec![turn.clone()],
+            false => {
+                let mut places: Vec<usize> = wanted.iter().map(|(place, _)| *place).collect();
+                places.dedup();
+                places.into_iter().map(|place| turns[place].clone()).collect()
+            }
+        };
+        // What a revert that was cut has done already can be taken back with the rest of it.
+        let earlier: HashMap<String, FileChange> = match redo {
+            true => HashMap::new(),
+            false => {
+                let same = changes.iter().filter(|(of, _)| *of == cause);
+                same.map(|(_, change)| (change.path.clone(), change.clone()))
+                    .collect()
+            }
+        };
+        let cx = self.revert_context();
+        let plan = self.plan_revert(&cx, wishes, earlier, !dry_run).await?;
+        if dry_run {
+            return Ok(self.reverted(concerned, &plan.items, plan.conflicts));
+        }
+        // What is there is kept by now, and written down before anything is changed.
+        if !plan.items.is_empty() {
+            let changes = plan
+                .items
+                .iter()
+                .map(Item::change)
+                .chain(plan.earlier.iter().cloned());
+            self.write_down(&cause, changes.collect()).await?;
+        }
+        let (done, conflicts) = self.put_back(&cx, plan).await;
+        let standing = match redo {
+            true => Standing::Redone,
+            false => Standing::Reverted,
+        };
+        let reply = self.reverted(concerned, &done, conflicts);
+        if !reply.files.is_empty() {
+            self.tell_revert(turn, standing, &reply);
+            if redo && reply.conflicts.is_empty() {
+                self.write_down(&cause, Vec::new()).await?;
+            }
+            self.flush().await.map_err(failed)?;
+        }
+        Ok(reply)
+    }
+
+    async fn plan_revert(
+        &mut self,
+        cx: &ToolContext,
+        wishes: Vec<Wish>,
+        mut earlier: HashMap<String, FileChange>,
+        keep: bool,
+    ) -> Result<Plan, Refused> {
+        let (cx, contents) = (cx.clone(), Contents::new(&self.house, &self.info.id));
+        let planned = tokio::task::spawn_blocking(move || {
+            let read = |hash: &str| contents.read(hash);
+            let mut plan = Plan::default();
+            for wish in wishes {
+                let path = PathBuf::from(&wish.path);
+                match item(&cx, &wish, path, &read, |bytes| match keep {
+                    true => contents.keep(bytes),
+                    false => Ok(()),
+                }) {
+                    Ok(Some(item)) => plan.items.push(item),
+                    Ok(None) => plan.earlier.extend(earlier.remove(&wish.path)),
+                    Err(why) => plan.conflicts.push((wish.path, why)),
+                }
+            }
+            plan
+        });
+        planned.await.map_err(|_| failed(StoreError::Closed))
+    }
+
+    async fn write_down(&mut self, cause: &str, changes: Vec<FileChange>) -> Result<(), Refused> {
+        let (done, stored) = oneshot::channel();
+        let write = Write::Changes {
+            session: self.info.id.clone(),
+            cause: cause.to_owned(),
+            anew: true,
+            changes,
+            done,
+        };
+        self.house.store.writes.send(write).await.map_err(failed)?;
+        stored.await.map_err(|_| failed(StoreError::Closed))
+    }
+
+    /// Puts them back, those that are open in the editor there. What was changed meanwhile is left.
+    async fn put_back(&mut self, cx: &ToolContext, plan: Plan) -> (Vec<Item>, Vec<(String, String)>) {
+        let Plan {
+            items,
+            earlier: _,
+            mut conflicts,
+        } = plan;
+        let contents = Contents::new(&self.house, &self.info.id);
+        let (open, closed): (Vec<Item>, Vec<Item>) = items.into_iter().partition(|item| item.open);
+        let (mut done, failed) = {
+            let contents = contents.clone();
+            let put = tokio::task::spawn_blocking(move || {
+                let (mut done, mut failed) = (Vec::new(), Vec::new());
+                for item in closed {
+                    match on_disk(&item, &contents) {
+                        Ok(()) => done.push(item),
+                        Err(why) => failed.push((item.path.display().to_string(), why)),
+                    }
+                }
+                (done, failed)
+            });
+            put.await.unwrap_or_default()
+        };
+        conflicts.extend(failed);
+        for item in open {
+            match in_editor(cx, &item, &contents).await {
+                Ok(()) => done.push(item),
+                Err(why) => conflicts.push((item.path.display().to_string(), why)),
+            }
+        }
+        (done, conflicts)
+    }
+
+    fn reverted(
+        &mut self,
+        turns: Vec<TurnId>,
+        items: &[Item],
+        conflicts: Vec<(String, String)>,
+    ) -> RevertReply {
+        let (workspace, cwd) = (self.workspace(), self.info.cwd.clone());
+        let shown = |path: &Path| workspace.show(&cwd, path);
+        let file = |item: &Item| {
+            let kind = match (&item.from, &item.to) {
+                (FileState::Absent, _) => ChangeKind::Created,
+                (_, FileState::Absent) => ChangeKind::Deleted,
+                _ => ChangeKind::Modified,
+            };
+            (item.path.display().to_string(), shown(&item.path), kind)
+        };
+        RevertReply {
+            turns,
+            files: items.iter().map(file).collect(),
+            conflicts: conflicts
+                .into_iter()
+                .map(|(path, why)| {
+                    let shown = shown(Path::new(&path));
+                    (path, shown, why)
+                })
+                .collect(),
+        }
+    }
+
+    fn tell_revert(&mut self, turn: &TurnId, standing: Standing, reply: &RevertReply) {
+        let file = |(_, path, kind): &(String, String, ChangeKind)| FileDiff {
+            path: path.clone(),
+            kind: *kind,
+            added: 0,
+            removed: 0,
+            diff: None,
+            restorable: true,
+        };
+        let diff = TurnDiff {
+            turn: turn.clone(),
+            standing,
+            files: reply.files.iter().take(LISTED).map(file).collect(),
+            unlisted: reply.files.len().saturating_sub(LISTED) as u64,
+            partial: false,
+        };
+        self.record_of(
+            None,
+            Event::TurnDiff(Arc::new(diff)),
+            None,
+            Vec::new(),
+            Vec::new(),
+            None,
+        );
+    }
+
+    fn revert_context(&mut self) -> ToolContext {
+        let workspace = self.workspace();
+        ToolContext {
+            session: self.info.id.clone(),
+            call: ToolCallId::fresh(),
+            cwd: self.info.cwd.clone(),
+            workspace,
+            skills: Arc::default(),
+            editor: self.house.editor.clone(),
+            asker: Arc::new(Nobody),
+            cancel: CancellationToken::new(),
+            hurry: CancellationToken::new(),
+            time_limit: None,
+            news: mpsc::channel(1).0,
+            keep: self.keep(),
+            checkpoints: Arc::new(NoCheckpoints),
+            unkept: true,
+        }
+    }
+}
+
+/// What is to be done for a wish; none when nothing is. Keeps what is there.
+fn item(
+    cx: &ToolContext,
+    wish: &Wish,
+    path: PathBuf,
+    read: &impl Fn(&str) -> Option<Vec<u8>>,
+    keep: impl Fn(&[u8]) -> Result<(), StoreError>,
+) -> Result<Option<Item>, String> {
+    let now = current(cx, &path)?;
+    let is = |state: &FileState| now.is(state, read);
+    let exactly = match (&now, &wish.to) {
+        (Current::Disk(found), FileState::File { mode, .. }) => {
+            *mode == 0 || matches!(&found.state, FileState::File { mode: has, .. } if has == mode)
+        }
+        _ => true,
+    };
+    match wish.judge(is, exactly) {
+        Verdict::Done => return Ok(None),
+        Verdict::Conflict(why) => return Err(why.to_owned()),
+        Verdict::PutBack => {}
+    }
+    if let FileState::File { hash, .. } = &wish.to
+        && read(hash).is_none()
+    {
+        return Err("its kept content is missing".to_owned());
+    }
+    if let Some(bytes) = now.bytes() {
+        keep(bytes).map_err(|error| format!("what is there could not be kept: {error}"))?;
+    }
+    Ok(Some(Item {
+        open: cx.workspace.overlay().opened(&path).is_some(),
+        unsaved: matches!(now, Current::Unsaved(_)),
+        from: now.state(),
+        to: wish.to.clone(),
+        path,
+    }))
+}
+
+fn on_disk(item: &Item, contents: &Contents) -> Result<(), String> {
+    let now = checkpoint::look(&item.path).map_err(|error| error.to_string())?;
+    if !same_content(&now.state, &item.from) {
+        return Err("it was changed just now".to_owned());
+    }
+    let bytes = match &item.to {
+        FileState::File { hash, .. } => contents.read(hash),
+        FileState::Absent | FileState::Link { .. } | FileState::Unknown => None,
+    };
+    checkpoint::put_back(&item.path, &item.to, bytes.as_deref())
+}
+
+async fn in_editor(cx: &ToolContext, item: &Item, contents: &Contents) -> Result<(), String> {
+    let (contents, to, path) = (contents.clone(), item.to.clone(), item.path.clone());
+    let looked = {
+        let cx = cx.clone();
+        tokio::task::spawn_blocking(move || {
+            let bytes = match &to {
+                FileState::File { hash, .. } => contents.read(hash),
+                FileState::Absent | FileState::Link { .. } | FileState::Unknown => None,
+            };
+            Ok::<_, String>((current(&cx, &path)?, bytes))
+        })
+    };
+    let (now, bytes) = looked.await.map_err(|error| error.to_string())??;
+    let same = now.state() == item.from && matches!(now, Current::Unsaved(_)) == item.unsaved;
+    if !same {
+        return Err("it was changed just now".to_owned());
+    }
+    restore(cx, &item.path, now, item.to.clone(), bytes).await
+}

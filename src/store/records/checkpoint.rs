@@ -1,0 +1,174 @@
+//! Disk shapes of what turns changed: the kept states of files, and what was told of them.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::RecordError;
+use super::event::{json, parse};
+use super::parts::Text;
+use super::words::Word;
+use crate::domain::{ChangeKind, FileChange, FileDiff, FileState, Standing, TurnDiff};
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "is", rename_all = "snake_case")]
+enum StateRecord {
+    Absent,
+    File { hash: String, bytes: u64, mode: u32 },
+    Link { target: String },
+    Unknown,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct ChangeRecord {
+    before: StateRecord,
+    after: StateRecord,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct TurnDiffRecord {
+    turn: String,
+    standing: Word<Standing>,
+    files: Vec<FileDiffRecord>,
+    #[serde(default)]
+    unlisted: u64,
+    #[serde(default)]
+    partial: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct FileDiffRecord {
+    path: String,
+    kind: Word<ChangeKind>,
+    added: u64,
+    removed: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    diff: Option<Text>,
+    restorable: bool,
+}
+
+/// The JSON of a change; its path is a column.
+pub(in crate::store) fn encode_change(change: &FileChange) -> Result<String, RecordError> {
+    json(&ChangeRecord {
+        before: (&change.before).into(),
+        after: (&change.after).into(),
+    })
+}
+
+/// The change of a row.
+pub(in crate::store) fn decode_change(path: &str, text: &str) -> Result<FileChange, RecordError> {
+    let ChangeRecord { before, after } = parse(text)?;
+    Ok(FileChange {
+        path: path.to_owned(),
+        before: before.into(),
+        after: after.into(),
+    })
+}
+
+impl From<&FileState> for StateRecord {
+    fn from(state: &FileState) -> Self {
+        match state {
+            FileState::Absent => Self::Absent,
+            FileState::File { hash, bytes, mode } => Self::File {
+                hash: hash.clone(),
+                bytes: *bytes,
+                mode: *mode,
+            },
+            FileState::Link { target } => Self::Link {
+                target: target.clone(),
+            },
+            FileState::Unknown => Self::Unknown,
+        }
+    }
+}
+
+impl From<StateRecord> for FileState {
+    fn from(record: StateRecord) -> Self {
+        match record {
+            StateRecord::Absent => Self::Absent,
+            StateRecord::File { hash, bytes, mode } => Self::File { hash, bytes, mode },
+            StateRecord::Link { target } => Self::Link { target },
+            StateRecord::Unknown => Self::Unknown,
+        }
+    }
+}
+
+impl From<&TurnDiff> for TurnDiffRecord {
+    fn from(diff: &TurnDiff) -> Self {
+        let TurnDiff {
+            turn,
+            standing,
+            files,
+            unlisted,
+            partial,
+        } = diff;
+        Self {
+            turn: turn.to_string(),
+            standing: Word(*standing),
+            files: files.iter().map(Into::into).collect(),
+            unlisted: *unlisted,
+            partial: *partial,
+        }
+    }
+}
+
+impl From<TurnDiffRecord> for TurnDiff {
+    fn from(record: TurnDiffRecord) -> Self {
+        let TurnDiffRecord {
+            turn,
+            standing,
+            files,
+            unlisted,
+            partial,
+        } = record;
+        Self {
+            turn: turn.into(),
+            standing: standing.0,
+            files: files.into_iter().map(Into::into).collect(),
+            unlisted,
+            partial,
+        }
+    }
+}
+
+impl From<&FileDiff> for FileDiffRecord {
+    fn from(file: &FileDiff) -> Self {
+        let FileDiff {
+            path,
+            kind,
+            added,
+            removed,
+            diff,
+            restorable,
+        } = file;
+        Self {
+            path: path.clone(),
+            kind: Word(*kind),
+            added: *added,
+            removed: *removed,
+            diff: diff.clone().map(Text),
+            restorable: *restorable,
+        }
+    }
+}
+
+impl From<FileDiffRecord> for FileDiff {
+    fn from(record: FileDiffRecord) -> Self {
+        let FileDiffRecord {
+            path,
+            kind,
+            added,
+            removed,
+            diff,
+            restorable,
+        } = record;
+        Self {
+            path,
+            kind: kind.0,
+            added,
+            removed,
+            diff: diff.map(|text| -> Arc<str> { text.0 }),
+            restorable,
+        }
+    }
+}

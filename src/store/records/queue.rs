@@ -1,0 +1,44 @@
+//! Disk shape of the list of waiting prompts, as it was shown; the prompts themselves are pending rows.
+
+use serde::{Deserialize, Serialize};
+
+use crate::domain::{Queue, QueuedPrompt};
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct QueueRecord {
+    paused: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    prompts: Vec<QueuedPromptRecord>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct QueuedPromptRecord {
+    id: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    text: String,
+}
+
+impl From<&Queue> for QueueRecord {
+    fn from(queue: &Queue) -> Self {
+        let Queue { paused, prompts } = queue;
+        let prompt = |QueuedPrompt { id, text }: &QueuedPrompt| QueuedPromptRecord {
+            id: id.clone(),
+            text: text.clone(),
+        };
+        Self {
+            paused: *paused,
+            prompts: prompts.iter().map(prompt).collect(),
+        }
+    }
+}
+
+impl From<QueueRecord> for Queue {
+    fn from(record: QueueRecord) -> Self {
+        let QueueRecord { paused, prompts } = record;
+        let prompt = |QueuedPromptRecord { id, text }| QueuedPrompt { id, text };
+        Self {
+            paused,
+            prompts: prompts.into_iter().map(prompt).collect(),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! `ask_user`: a question to the person, where the client takes questions.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::files::{reported, title};
+use super::{Tool, ToolContext, ToolError, ToolOutput};
+use crate::base::text::neutralise;
+use crate::domain::{AgentQuestion, Choice, Effect, InquiryReply, QuestionField};
+
+/// Longest question, and longest detail, in characters.
+const MAX_TEXT: usize = 4_000;
+/// Longest choice, in characters.
+const MAX_CHOICE: usize = 200;
+/// Most choices.
+const MAX_CHOICES: usize = 10;
+/// The field of the answer.
+const ANSWER: &str = "answer";
+
+/// Asks the person.
+pub struct AskUser;
+
+/// The arguments of `ask_user`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// The question, in one or two sentences.
+    question: String,
+    /// What the person should know to decide.
+    #[serde(default)]
+    detail: Option<String>,
+    /// Up to 10 answers to choose of; the person may always write another one. Default: free text.
+    #[serde(default)]
+    choices: Option<Vec<String>>,
+    /// Whether several choices may be taken. Default: false.
+    #[serde(default)]
+    several: Option<bool>,
+}
+
+impl Tool for AskUser {
+    type Input = Input;
+
+    const NAME: &'static str = "ask_user";
+
+    const DESCRIPTION: &'static str = "Asks the person a question and waits for the answer. For decisions that are \
+        theirs and that you cannot find out yourself: what they meant, which of several ways they want. Not for \
+        permission (that is asked by itself), and not for what can be looked up.";
+
+    fn title(&self, input: &Input) -> String {
+        title("Ask:", &input.question)
+    }
+
+    fn effect(&self, _: &Input, _: &ToolContext) -> Result<Effect, ToolError> {
+        Ok(Effect::none())
+    }
+
+    /// People take their time.
+    fn timeout(&self, _: &Input) -> Option<std::time::Duration> {
+        None
+    }
+
+    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        let question = match question(&input, &cx) {
+            Ok(question) => question,
+            Err(why) => return reported(why),
+        };
+        let said = tokio::select! {
+            biased;
+            () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
+            said = cx.asker.ask(question) => said,
+        };
+        Ok(ToolOutput::text(match said {
+            Some(InquiryReply::Answers(answers)) => {
+                let given = answers.get(ANSWER).map(|given| given.join("\n"));
+                given.unwrap_or_else(|| "(no answer)".to_owned())
+            }
+            Some(
+                InquiryReply::Dismissed | InquiryReply::Stop | InquiryReply::Accept | InquiryReply::Raise(_),
+            ) => "The person did not answer. Go on as you think best, and say what you assumed.".to_owned(),
+            None => "Nobody can be asked here. Go on as you think best, and say what you assumed.".to_owned(),
+        }))
+    }
+}
+
+fn question(input: &Input, cx: &ToolContext) -> Result<AgentQuestion, String> {
+    let fits = |text: &str, most: usize| text.chars().count() <= most;
+    let choices = input.choices.as_deref().unwrap_or_default();
+    if input.question.trim().is_empty() {
+        return Err("the question is empty".to_owned());
+    }
+    if !fits(&input.question, MAX_TEXT) || !input.detail.as_deref().is_none_or(|text| fits(text, MAX_TEXT)) {
+        return Err(format!(
+            "question and detail have at most {MAX_TEXT} characters each"
+        ));
+    }
+    if choices.len() > MAX_CHOICES
+        || !choices
+            .iter()
+            .all(|text| fits(text, MAX_CHOICE) && !text.trim().is_empty())
+    {
+        return Err(format!(
+            "there can be at most {MAX_CHOICES} choices, each a text of at most {MAX_CHOICE} characters"
+        ));
+    }
+    let choice = |text: &String| Choice {
+        value: text.clone(),
+        label: neutralise(text).into_owned(),
+    };
+    Ok(AgentQuestion {
+        tool_call: Some(cx.call.clone()),
+        text: neutralise(&input.question).into_owned(),
+        detail: input.detail.as_ref().map(|text| neutralise(text).into_owned()),
+        fields: vec![QuestionField {
+            name: ANSWER.to_owned(),
+            label: String::new(),
+            choices: choices.iter().map(choice).collect(),
+            several: input.several.unwrap_or(false),
+            free: true,
+            required: true,
+        }],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::Bench;
+
+    #[tokio::test]
+    async fn what_cannot_be_asked_is_refused_and_nobody_is_no_error() {
+        let bench = Bench::new();
+        let answer = bench
+            .call("ask_user", json!({"question": "which?"}))
+            .await
+            .unwrap();
+        assert!(answer.text.starts_with("Nobody can be asked"), "{}", answer.text);
+        for (input, why) in [
+            (json!({"question": " "}), "is empty"),
+            (json!({"question": "x".repeat(5_000)}), "at most 4000"),
+            (
+                json!({"question": "x", "choices": vec!["a"; 11]}),
+                "at most 10 choices",
+            ),
+            (json!({"question": "x", "choices": [""]}), "at most 10 choices"),
+        ] {
+            let error = bench.fails("ask_user", input).await;
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! `read_skill`: what a skill says, when it is needed.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::files::blocking;
+use super::{Tool, ToolContext, ToolError, ToolOutput};
+use crate::base::text;
+use crate::domain::Effect;
+
+/// Reads skills.
+pub struct ReadSkill;
+
+/// The arguments of `read_skill`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// The skill's name, as it is listed.
+    name: String,
+    /// Another file of the skill, relative to its folder. Default: its instructions.
+    #[serde(default)]
+    file: Option<String>,
+}
+
+impl Tool for ReadSkill {
+    type Input = Input;
+
+    const NAME: &'static str = "read_skill";
+
+    const DESCRIPTION: &'static str = "Reads the instructions of a skill that is listed in your instructions. \
+        Call it before you begin a task that the skill's description fits; follow what it says as far as it serves \
+        what the person asked for.";
+
+    fn title(&self, input: &Input) -> String {
+        let what = match &input.file {
+            Some(file) => format!("Read skill {}: {file}", input.name),
+            None => format!("Read skill {}", input.name),
+        };
+        text::one_line(&text::reveal(&what), 120)
+    }
+
+    fn effect(&self, _: &Input, _: &ToolContext) -> Result<Effect, ToolError> {
+        Ok(Effect::none())
+    }
+
+    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        let skills = cx.skills.clone();
+        blocking(&cx, move |_| {
+            skills
+                .read(&input.name, input.file.as_deref())
+                .map(ToolOutput::text)
+                .map_err(|error| ToolError::Reported(error.to_string()))
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::Bench;
+    use crate::workspace::prompts::Sources;
+
+    #[tokio::test]
+    async fn reads_a_skill_of_the_session() {
+        let mut bench = Bench::new();
+        bench.write("skills/a/SKILL.md", "---\ndescription: d\n---\nbody");
+        assert!(
+            bench
+                .fails("read_skill", json!({"name": "a"}))
+                .await
+                .contains("there are: none")
+        );
+        let sources = Sources {
+            user: Some(bench.root.clone()),
+            ..Sources::default()
+        };
+        bench.cx.skills = sources.instructions().skills;
+        let read = bench.call("read_skill", json!({"name": "a"})).await.unwrap();
+        assert!(read.text.starts_with("body"), "{}", read.text);
+        let missing = bench.fails("read_skill", json!({"name": "a", "file": "x"})).await;
+        assert_eq!(missing, "the skill has no file `x`");
+    }
+}

@@ -1,0 +1,315 @@
+//! Slash commands: prompts that people have written down, in `commands/*.md` of the user's folder and in
+//! `.agentls/commands/*.md` of workspace folders. A prompt that begins with `/name` stands for the file's text.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::file;
+use super::{Place, Sources};
+use crate::base::front_matter;
+use crate::base::text::one_line;
+
+/// Of one place at most so many commands are taken.
+const MAX_COMMANDS: usize = 200;
+/// Longest name, in characters.
+const MAX_NAME: usize = 64;
+/// A longer description is cut, in characters.
+const MAX_LINE: usize = 300;
+
+/// A command that a person has written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// Its name, without the `/`.
+    pub name: String,
+    /// What it does.
+    pub description: Option<String>,
+    /// What its arguments are.
+    pub argument_hint: Option<String>,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Whether the person trusts its place.
+    pub trusted: bool,
+    /// What is wrong with it.
+    pub problem: Option<String>,
+    body: Option<String>,
+}
+
+/// The commands of a session, by name; of two with the same name the nearer one.
+#[derive(Clone, Debug, Default)]
+pub struct Commands {
+    all: BTreeMap<String, Command>,
+}
+
+/// A command is there and cannot be used.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the command /{name} cannot be used: {path}: {why}")]
+pub struct BadCommand {
+    name: String,
+    path: String,
+    why: String,
+}
+
+impl Sources {
+    /// Reads all commands as they are now. Blocks.
+    pub fn commands(&self) -> Commands {
+        let mut commands = Commands::default();
+        for place in self.places() {
+            for path in files(&place) {
+                if let Some(command) = look(&place, path) {
+                    commands.all.insert(command.name.clone(), command);
+                }
+            }
+        }
+        commands
+    }
+}
+
+impl Commands {
+    /// All, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Command> {
+        self.all.values()
+    }
+
+    /// What `text` stands for; none when it begins with no command that is known.
+    pub fn expand(&self, text: &str) -> Option<Result<String, BadCommand>> {
+        let (name, rest) = call(text)?;
+        let command = self.all.get(name)?;
+        Some(match &command.body {
+            Some(body) => Ok(filled(body, rest)),
+            None => Err(BadCommand {
+                name: name.to_owned(),
+                path: command.path.display().to_string(),
+                why: command.problem.clone().unwrap_or_default(),
+            }),
+        })
+    }
+}
+
+/// The name and the arguments of a text that begins like a command.
+pub fn call(text: &str) -> Option<(&str, &str)> {
+    let bare = text.trim_start().strip_prefix('/')?;
+    let (name, rest) = bare.split_once(char::is_whitespace).unwrap_or((bare, ""));
+    is_name(name).then(|| (name, rest.trim()))
+}
+
+fn is_name(name: &str) -> bool {
+    let usable = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+    !name.is_empty() && name.chars().count() <= MAX_NAME && name.chars().all(usable)
+}
+
+fn files(place: &Place) -> Vec<PathBuf> {
+    let dir = match place.within {
+        None => place.dir.join("commands"),
+        Some(_) => place.dir.join(".agentls/commands"),
+    };
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return Vec::new();
+    };
+    let mut found: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+        .collect();
+    found.sort();
+    found.truncate(MAX_COMMANDS);
+    found
+}
+
+fn look(place: &Place, path: PathBuf) -> Option<Command> {
+    let name = path
+        .file_stem()?
+        .to_str()
+        .filter(|name| is_name(name))?
+        .to_owned();
+    let read = file::read(place, &path)?;
+    let mut command = Command {
+        name,
+        description: None,
+        argument_hint: None,
+        path,
+        trusted: place.trusted,
+        problem: None,
+        body: None,
+    };
+    let parted = read.and_then(|taken| match taken.problem {
+        // Half a prompt would be another one.
+        Some(problem) => Err(problem),
+        None => {
+            let parted = front_matter::part(&taken.text)?;
+            Ok((parted.head, parted.body.trim().to_owned()))
+        }
+    });
+    match parted {
+        Ok((_, body)) if body.is_empty() => command.problem = Some("it says nothing".to_owned()),
+        Ok((mut head, body)) => {
+            let mut line = |key| head.remove(key).map(|text| one_line(&text, MAX_LINE));
+            command.description = line("description");
+            command.argument_hint = line("argument-hint");
+            command.body = Some(body);
+        }
+        Err(why) => command.problem = Some(why),
+    }
+    Some(command)
+}
+
+/// The text with its arguments put in: `$ARGUMENTS` is all of them, `$1` to `$9` each. One pass: what arguments hold is
+/// not looked at again. Where the text has no place for them they follow it.
+fn filled(body: &str, arguments: &str) -> String {
+    let words = words(arguments);
+    let mut text = String::with_capacity(body.len() + arguments.len());
+    let mut took = false;
+    let mut rest = body;
+    while let Some(at) = rest.find('$') {
+        text.push_str(&rest[..at]);
+        let after = &rest[at + 1..];
+        let digit = after
+            .chars()
+            .next()
+            .and_then(|c| c.to_digit(10))
+            .filter(|digit| *digit > 0);
+        // `$10` is no argument.
+        let alone = !after.chars().nth(1).is_some_and(|c| c.is_ascii_digit());
+        if let Some(behind) = after.strip_prefix("ARGUMENTS") {
+            text.push_str(arguments);
+            (took, rest) = (true, behind);
+        } else if let Some(digit) = digit.filter(|_| alone) {
+            text.push_str(words.get(digit as usize - 1).map_or("", String::as_str));
+            (took, rest) = (true, &after[1..]);
+        } else {
+            text.push('$');
+            rest = after;
+        }
+    }
+    text.push_str(rest);
+    if !took && !arguments.is_empty() {
+        text.push_str("\n\n");
+        text.push_str(arguments);
+    }
+    text
+}
+
+/// Words with blanks between; quotes keep blanks in one.
+fn words(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for c in text.chars() {
+        match (c, quote) {
+            (c, Some(open)) if c == open => quote = None,
+            ('"' | '\'', None) if word.is_none() => {
+                quote = Some(c);
+                word = Some(String::new());
+            }
+            (c, None) if c.is_whitespace() => words.extend(word.take()),
+            (c, _) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use tempfile::TempDir;
+
+    use super::super::SourceFolder;
+    use super::*;
+
+    #[test]
+    fn arguments_are_put_in() {
+        for (body, arguments, wanted) in [
+            ("do it", "", "do it"),
+            ("do it", "now, please", "do it\n\nnow, please"),
+            ("do $ARGUMENTS!", "a  b", "do a  b!"),
+            ("$1 and $2 and $3.", "a 'b c'", "a and b c and ."),
+            ("$2", "\"x y\" z", "z"),
+            ("costs $ 5, $10 or $0, $x", "", "costs $ 5, $10 or $0, $x"),
+            ("$1", "$2 $ARGUMENTS", "$2"),
+            ("it's $1", "don't stop", "it's don't"),
+            ("$ARGUMENTS $1", "ü 'open", "ü 'open ü"),
+            ("$", "", "$"),
+            ("$€1", "x", "$€1\n\nx"),
+        ] {
+            assert_eq!(filled(body, arguments), wanted, "{body:?} {arguments:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_is_no_command() {
+        for (text, wanted) in [
+            ("/review", Some(("review", ""))),
+            ("  /review  a b \n", Some(("review", "a b"))),
+            ("/review\nlines", Some(("review", "lines"))),
+            ("/etc/passwd is", None),
+            ("/ x", None),
+            ("a /review", None),
+            ("//x", None),
+        ] {
+            assert_eq!(call(text), wanted, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_nearer_counts_and_broken_ones_are_not_sent() {
+        let dir = TempDir::new().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = base.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("user/commands/review.md", "far");
+        write(
+            "user/commands/mine.md",
+            "---\ndescription: My own\nargument-hint: [file]\n---\nLook at $1.\n",
+        );
+        write("w/.agentls/commands/review.md", "near");
+        write("w/.agentls/commands/open.md", "---\nx: y\n");
+        write("w/.agentls/commands/void.md", "---\ndescription: x\n---\n");
+        write("w/.agentls/commands/notes.txt", "no");
+        write("w/.agentls/commands/a b.md", "no");
+        write("out/secret.md", "s");
+        symlink(
+            base.join("out/secret.md"),
+            base.join("w/.agentls/commands/leak.md"),
+        )
+        .unwrap();
+        let sources = Sources {
+            user: Some(base.join("user")),
+            folders: vec![SourceFolder {
+                path: base.join("w"),
+                trusted: false,
+            }],
+            ..Sources::default()
+        };
+        let commands = sources.commands();
+        let names: Vec<&str> = commands.iter().map(|command| command.name.as_str()).collect();
+        assert_eq!(names, ["leak", "mine", "open", "review", "void"]);
+        assert_eq!(commands.expand("/review"), Some(Ok("near".to_owned())));
+        assert_eq!(
+            commands.expand("/mine a.rs"),
+            Some(Ok("Look at a.rs.".to_owned()))
+        );
+        assert_eq!(commands.expand("/nothing"), None);
+        for (text, why) in [
+            ("/leak", "outside"),
+            ("/open x", "no end"),
+            ("/void", "says nothing"),
+        ] {
+            let error = commands.expand(text).unwrap().unwrap_err().to_string();
+            assert!(
+                error.contains(why) && error.starts_with("the command /"),
+                "{error}"
+            );
+        }
+        let mine = commands.iter().find(|command| command.name == "mine").unwrap();
+        assert_eq!(mine.description.as_deref(), Some("My own"));
+        assert_eq!(
+            (mine.argument_hint.as_deref(), mine.trusted),
+            (Some("[file]"), true)
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! One file that a person wrote for the agent, read with care: it may be huge, no text, a pipe, or a link to elsewhere.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::Place;
+use crate::base::secret_path::is_secret_like;
+use crate::base::text::prefix;
+use crate::workspace::load::{LoadError, regular_file};
+use crate::workspace::resolve::real_path;
+
+/// More of a file is not read.
+pub(super) const MAX_FILE: usize = 64 << 10;
+
+/// A file as it was read.
+pub(super) struct Taken {
+    /// Its text, or what of it is taken.
+    pub(super) text: String,
+    /// What is wrong with it.
+    pub(super) problem: Option<String>,
+}
+
+/// Reads a file of `place`; none where there is none. An error says why it is left out. Blocks.
+pub(super) fn read(place: &Place, path: &Path) -> Option<Result<Taken, String>> {
+    let real = match locate(place, path) {
+        Ok(Some(real)) => real,
+        Ok(None) => return None,
+        Err(why) => return Some(Err(why)),
+    };
+    let whole = match regular_file(&real) {
+        Ok(meta) => meta.len(),
+        Err(LoadError::Missing(_)) => return None,
+        Err(LoadError::Folder(_)) => return Some(Err("it is a folder".to_owned())),
+        Err(LoadError::Special(_)) => return Some(Err("it is not a regular file".to_owned())),
+        Err(LoadError::TooLarge { .. } | LoadError::NotText { .. }) => return None,
+        Err(LoadError::Io { source, .. }) => return Some(Err(unreadable(&source))),
+    };
+    Some(
+        start_of(&real)
+            .map_err(|error| unreadable(&error))
+            .and_then(|bytes| taken(bytes, whole)),
+    )
+}
+
+/// Where it really is; none where there is nothing.
+fn locate(place: &Place, path: &Path) -> Result<Option<PathBuf>, String> {
+    match std::fs::symlink_metadata(path) {
+        Ok(_) => {}
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            return Ok(None);
+        }
+        Err(error) => return Err(unreadable(&error)),
+    }
+    let real = real_path(path).map_err(|error| error.to_string())?;
+    let Some(roots) = &place.within else {
+        return Ok(Some(real));
+    };
+    if roots.containing(&real).is_none() {
+        return Err("it is a link to a place outside the workspace".to_owned());
+    }
+    if is_secret_like(&real) {
+        return Err("it is a link to a file that usually holds secrets".to_owned());
+    }
+    Ok(Some(real))
+}
+
+fn start_of(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?
+        .take(MAX_FILE as u64 + 4)
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn unreadable(error: &io::Error) -> String {
+    format!("it cannot be read: {error}")
+}
+
+fn taken(bytes: Vec<u8>, whole: u64) -> Result<Taken, String> {
+    if bytes.contains(&0) {
+        return Err("it is not a text".to_owned());
+    }
+    let long = bytes.len() > MAX_FILE;
+    let (text, invalid) = match String::from_utf8(bytes) {
+        Ok(text) => (text, false),
+        Err(error) => {
+            let good = error.utf8_error().valid_up_to();
+            // A character that the limit has cut is no fault of the file's.
+            let cut_only = long && error.utf8_error().error_len().is_none() && good >= MAX_FILE;
+            (String::from_utf8_lossy(error.as_bytes()).into_owned(), !cut_only)
+        }
+    };
+    let text = text
+        .strip_prefix('\u{feff}')
+        .unwrap_or(&text)
+        .replace("\r\n", "\n");
+    if long {
+        let start = prefix(&text, MAX_FILE);
+        // Whole lines, unless there is but one.
+        let start = start.rfind('\n').map_or(start, |end| &start[..=end]);
+        return Ok(Taken {
+            text: start.to_owned(),
+            problem: Some(format!(
+                "it is too long ({whole} bytes): only its first {} bytes were taken",
+                start.len()
+            )),
+        });
+    }
+    Ok(Taken {
+        text,
+        problem: invalid.then(|| "it is not valid UTF-8: what cannot be read was replaced".to_owned()),
+    })
+}
+
+/// Changes when a text does; the same in every run (FNV-1a).
+pub(super) fn fingerprint(text: &str) -> String {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}

@@ -1,0 +1,352 @@
+//! The instructions of R-LOOP-5: `SOUL.md`, `AGENTS.md`, `TOOLS.md` and the list of skills.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::file::{self, fingerprint};
+use super::skills::{self, Skills};
+use super::{Place, Sources};
+use crate::domain::{InstructionFile, InstructionKind};
+use crate::workspace::resolve::real_path;
+
+/// All texts together are at most this long, in bytes; the nearest go first.
+pub const MAX_ALL: usize = 256 << 10;
+/// Between a workspace folder and the working directory at most so many folders are looked at.
+const MAX_DEPTH: usize = 16;
+
+/// All that was found.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Texts for the system prompt, in its order.
+    pub texts: Vec<Instruction>,
+    /// Skills.
+    pub skills: Arc<Skills>,
+    /// What the file says that stands in the place of the built-in instructions.
+    pub prompt: Option<String>,
+    /// What was looked at, for people, in the same order; also what was left out.
+    pub files: Vec<InstructionFile>,
+}
+
+/// One file's text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instruction {
+    /// What it is for.
+    pub kind: InstructionKind,
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it says.
+    pub text: String,
+    /// Whether the person trusts its place.
+    pub trusted: bool,
+}
+
+impl Sources {
+    /// Reads all instructions as they are now. Blocks.
+    pub fn instructions(&self) -> Found {
+        let places = self.places();
+        let inner = self.inner_places(&places);
+        let mut found = Found::default();
+        if let Some(path) = &self.prompt_file {
+            found.take_prompt(path);
+        }
+        let mut seen = BTreeSet::new();
+        for (kind, name) in [
+            (InstructionKind::Soul, "SOUL.md"),
+            (InstructionKind::Agents, "AGENTS.md"),
+            (InstructionKind::Tools, "TOOLS.md"),
+        ] {
+            for place in places.iter().chain(&inner) {
+                let path = place.dir.join(name);
+                // Two names of one file say it once.
+                if seen.insert(real_path(&path).unwrap_or_else(|_| path.clone())) {
+                    found.take(kind, place, &path);
+                }
+            }
+        }
+        found.shorten();
+        let (skills, files) = skills::find(&places);
+        found.skills = Arc::new(skills);
+        found.files.extend(files);
+        found
+    }
+
+    /// The folders below the nearest one, down to the working directory.
+    fn inner_places(&self, places: &[Place]) -> Vec<Place> {
+        let Some(nearest) = places.iter().rev().find(|place| place.within.is_some()) else {
+            return Vec::new();
+        };
+        let inner = real_path(&self.cwd).ok().and_then(|cwd| {
+            Some((
+                cwd.clone(),
+                cwd.strip_prefix(real_path(&nearest.dir).ok()?)
+                    .ok()?
+                    .to_path_buf(),
+            ))
+        });
+        let Some((cwd, below)) = inner else {
+            return Vec::new();
+        };
+        let depth = below.components().count().min(MAX_DEPTH);
+        let dirs: Vec<&Path> = cwd.ancestors().take(depth).collect();
+        let place = |dir: &&Path| Place {
+            dir: dir.to_path_buf(),
+            ..nearest.clone()
+        };
+        dirs.iter().rev().map(place).collect()
+    }
+}
+
+impl Found {
+    /// The file that the configuration names: it is missed when it is not there.
+    fn take_prompt(&mut self, path: &Path) {
+        let place = Place {
+            dir: PathBuf::new(),
+            trusted: true,
+            within: None,
+        };
+        self.take(InstructionKind::Prompt, &place, path);
+        if let Some(taken) = self.texts.pop() {
+            self.prompt = Some(taken.text);
+        } else if self.files.is_empty() {
+            self.files.push(InstructionFile {
+                path: path.display().to_string(),
+                kind: InstructionKind::Prompt,
+                name: None,
+                bytes: 0,
+                fingerprint: String::new(),
+                trusted: true,
+                problem: Some("it is not there, or empty; the usual instructions count".to_owned()),
+            });
+        }
+    }
+
+    fn take(&mut self, kind: InstructionKind, place: &Place, path: &Path) {
+        let Some(read) = file::read(place, path) else {
+            return;
+        };
+        let mut told = InstructionFile {
+            path: path.display().to_string(),
+            kind,
+            name: None,
+            bytes: 0,
+            fingerprint: String::new(),
+            trusted: place.trusted,
+            problem: None,
+        };
+        match read {
+            // As good as none.
+            Ok(read) if read.text.trim().is_empty() => return,
+            Ok(read) => {
+                told.bytes = read.text.len() as u64;
+                told.fingerprint = fingerprint(&read.text);
+                told.problem = read.problem;
+                self.texts.push(Instruction {
+                    kind,
+                    path: path.to_path_buf(),
+                    text: read.text,
+                    trusted: place.trusted,
+                });
+            }
+            Err(why) => told.problem = Some(format!("{why}; left out")),
+        }
+        self.files.push(told);
+    }
+
+    /// Leaves the farthest out where all together are too long.
+    fn shorten(&mut self) {
+        let mut left = MAX_ALL;
+        let mut kept: Vec<bool> = Vec::new();
+        // The nearest of each kind is the last of its kind; kinds share what there is, the later one first.
+        for text in self.texts.iter().rev() {
+            let fits = text.text.len() <= left;
+            left -= if fits { text.text.len() } else { 0 };
+            kept.push(fits);
+        }
+        kept.reverse();
+        for (text, _) in self.texts.iter().zip(&kept).filter(|(_, kept)| !**kept) {
+            let path = text.path.display().to_string();
+            for file in self.files.iter_mut().filter(|file| file.path == path) {
+                file.bytes = 0;
+                file.problem = Some(format!(
+                    "all files of instructions together are longer than {MAX_ALL} bytes; left out"
+                ));
+            }
+        }
+        let mut kept = kept.into_iter();
+        self.texts.retain(|_| kept.next().unwrap_or(true));
+    }
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use tempfile::TempDir;
+
+    use super::super::SourceFolder;
+    use super::super::file::MAX_FILE;
+    use super::*;
+
+    struct Disk {
+        _dir: TempDir,
+        base: PathBuf,
+    }
+
+    impl Disk {
+        fn new() -> Self {
+            let dir = TempDir::new().unwrap();
+            let base = dir.path().canonicalize().unwrap();
+            for name in ["user", "far", "near/src/deep", "out"] {
+                fs::create_dir_all(base.join(name)).unwrap();
+            }
+            Self { _dir: dir, base }
+        }
+
+        fn write(&self, path: &str, text: impl AsRef<[u8]>) {
+            let path = self.base.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        fn find(&self, cwd: &str) -> Found {
+            let folder = |name: &str, trusted| SourceFolder {
+                path: self.base.join(name),
+                trusted,
+            };
+            let sources = Sources {
+                user: Some(self.base.join("user")),
+                folders: vec![folder("far", false), folder("near", true)],
+                cwd: self.base.join(cwd),
+                prompt_file: None,
+            };
+            sources.instructions()
+        }
+
+        /// Paths from here, in order.
+        fn texts(&self, found: &Found) -> Vec<String> {
+            let relative = |text: &Instruction| {
+                let path = text.path.strip_prefix(&self.base).unwrap();
+                path.display().to_string()
+            };
+            found.texts.iter().map(relative).collect()
+        }
+    }
+
+    #[test]
+    fn kinds_in_order_and_the_nearest_last() {
+        let disk = Disk::new();
+        for path in [
+            "near/src/deep/AGENTS.md",
+            "near/src/AGENTS.md",
+            "near/TOOLS.md",
+            "near/AGENTS.md",
+            "far/AGENTS.md",
+            "far/SOUL.md",
+            "user/SOUL.md",
+            "user/AGENTS.md",
+            "user/TOOLS.md",
+        ] {
+            disk.write(path, path);
+        }
+        disk.write("near/SOUL.md", " \n");
+        let found = disk.find("near/src/deep");
+        assert_eq!(
+            disk.texts(&found),
+            [
+                "user/SOUL.md",
+                "far/SOUL.md",
+                "user/AGENTS.md",
+                "far/AGENTS.md",
+                "near/AGENTS.md",
+                "near/src/AGENTS.md",
+                "near/src/deep/AGENTS.md",
+                "user/TOOLS.md",
+                "near/TOOLS.md"
+            ]
+        );
+        let trusted: Vec<bool> = found.texts.iter().map(|text| text.trusted).collect();
+        assert_eq!(trusted, [true, false, true, false, true, true, true, true, true]);
+        assert_eq!(disk.find("out").texts.len(), 7, "a cwd that lies elsewhere");
+    }
+
+    #[test]
+    fn what_cannot_be_taken_is_named() {
+        let disk = Disk::new();
+        disk.write("out/id", "secret");
+        disk.write("near/.env", "KEY=1");
+        symlink(disk.base.join("out/id"), disk.base.join("near/AGENTS.md")).unwrap();
+        symlink(".env", disk.base.join("near/TOOLS.md")).unwrap();
+        disk.write("out/mine", "mine");
+        symlink(disk.base.join("out/mine"), disk.base.join("user/AGENTS.md")).unwrap();
+        symlink("nowhere", disk.base.join("far/TOOLS.md")).unwrap();
+        fs::create_dir(disk.base.join("user/TOOLS.md")).unwrap();
+        disk.write("far/AGENTS.md", b"a\xffb");
+        disk.write("far/SOUL.md", b"a\0b");
+        disk.write("user/SOUL.md", "line of it\r\n".repeat(1_000_000));
+        disk.write("near/SOUL.md", "ä".repeat(MAX_FILE));
+        let found = disk.find("near");
+        let problem = |path: &str| {
+            let path = disk.base.join(path).display().to_string();
+            let file = found.files.iter().find(|file| file.path == path).unwrap();
+            (file.bytes > 0, file.problem.clone().unwrap_or_default())
+        };
+        for (path, taken, why) in [
+            ("near/AGENTS.md", false, "outside the workspace; left out"),
+            ("near/TOOLS.md", false, "holds secrets; left out"),
+            ("user/AGENTS.md", true, ""),
+            ("user/TOOLS.md", false, "it is a folder; left out"),
+            ("far/AGENTS.md", true, "not valid UTF-8"),
+            ("far/SOUL.md", false, "it is not a text; left out"),
+            ("user/SOUL.md", true, "too long (12000000 bytes)"),
+            (
+                "near/SOUL.md",
+                true,
+                "too long (131072 bytes): only its first 65536 bytes",
+            ),
+        ] {
+            let (is_taken, problem) = problem(path);
+            assert_eq!(is_taken, taken, "{path}: {problem}");
+            assert!(problem.contains(why), "{path}: {problem}");
+        }
+        assert!(
+            !found.files.iter().any(|file| file.path.ends_with("far/TOOLS.md")),
+            "nothing is there"
+        );
+        let long = &found.texts[0].text;
+        assert!(long.len() <= MAX_FILE && long.ends_with("it\n") && !long.contains('\r'));
+        assert!(
+            !found
+                .texts
+                .iter()
+                .any(|text| text.path.ends_with("near/AGENTS.md"))
+        );
+    }
+
+    #[test]
+    fn all_together_have_a_limit_and_the_nearest_stay() {
+        let disk = Disk::new();
+        let text = "x".repeat(60_000);
+        let dirs = ["user", "far", "near", "near/src", "near/src/deep"];
+        for dir in dirs {
+            disk.write(&format!("{dir}/AGENTS.md"), &text);
+        }
+        let found = disk.find("near/src/deep");
+        assert_eq!(found.texts.len(), 4);
+        let left_out: Vec<&InstructionFile> = found.files.iter().filter(|file| file.bytes == 0).collect();
+        assert_eq!(left_out.len(), 1);
+        assert!(left_out[0].path.ends_with("user/AGENTS.md"));
+        assert!(left_out[0].problem.as_ref().unwrap().contains("left out"));
+    }
+
+    #[test]
+    fn one_file_by_two_names_is_said_once() {
+        let disk = Disk::new();
+        disk.write("near/AGENTS.md", "once");
+        symlink(disk.base.join("near/AGENTS.md"), disk.base.join("far/AGENTS.md")).unwrap();
+        symlink("AGENTS.md", disk.base.join("near/TOOLS.md")).unwrap();
+        assert_eq!(disk.find("near").texts.len(), 1);
+    }
+}

@@ -1,0 +1,328 @@
+//! Skills: folders with a `SKILL.md`, in `skills/` of the user's folder and in `.agentls/skills/` of workspace folders.
+//! Their names and descriptions are told; the rest is read when a skill is used.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+use super::Place;
+use super::file::{self, fingerprint};
+use crate::base::front_matter;
+use crate::base::text::one_line;
+use crate::domain::{InstructionFile, InstructionKind};
+
+/// The file that makes a folder a skill.
+const FILE: &str = "SKILL.md";
+/// Of one place at most so many skills are taken.
+const MAX_SKILLS: usize = 100;
+/// Longest name, in characters.
+const MAX_NAME: usize = 64;
+/// A longer description is cut, in characters.
+const MAX_DESCRIPTION: usize = 1_000;
+
+/// The skills of a session, by name.
+#[derive(Clone, Debug, Default)]
+pub struct Skills {
+    all: BTreeMap<String, Skill>,
+}
+
+/// A skill.
+#[derive(Clone, Debug)]
+pub struct Skill {
+    /// Its name.
+    pub name: String,
+    /// When to use it.
+    pub description: String,
+    /// Whether the person trusts its place.
+    pub trusted: bool,
+    /// Its own folder.
+    dir: PathBuf,
+    place: Place,
+}
+
+/// Why a skill gives nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum SkillError {
+    /// There is none of that name.
+    #[error("there is no skill {name:?}; there are: {known}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The path leads out of it.
+    #[error("`{0}` does not lie in the skill's folder: give a path relative to it, without `..`")]
+    Outside(String),
+    /// Nothing is there.
+    #[error("the skill has no file `{0}`")]
+    Missing(String),
+    /// It cannot be read.
+    #[error("`{file}` of the skill cannot be taken: {why}")]
+    Unreadable {
+        /// Which file.
+        file: String,
+        /// Why not.
+        why: String,
+    },
+}
+
+impl Skills {
+    /// All, by name.
+    pub fn iter(&self) -> impl Iterator<Item = &Skill> {
+        self.all.values()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// What a skill says, or another file of its folder. Blocks.
+    pub fn read(&self, name: &str, file: Option<&str>) -> Result<String, SkillError> {
+        let skill = self.all.get(name).ok_or_else(|| SkillError::Unknown {
+            name: name.to_owned(),
+            known: match self.all.is_empty() {
+                true => "none".to_owned(),
+                false => self.all.keys().cloned().collect::<Vec<_>>().join(", "),
+            },
+        })?;
+        skill.read(file)
+    }
+}
+
+impl Skill {
+    fn read(&self, file: Option<&str>) -> Result<String, SkillError> {
+        let asked = file.unwrap_or(FILE);
+        let inside = Path::new(asked)
+            .components()
+            .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        if !inside || asked.contains('\0') {
+            return Err(SkillError::Outside(asked.to_owned()));
+        }
+        let unreadable = |why: String| SkillError::Unreadable {
+            file: asked.to_owned(),
+            why,
+        };
+        let taken = file::read(&self.place, &self.dir.join(asked))
+            .ok_or_else(|| SkillError::Missing(asked.to_owned()))?
+            .map_err(unreadable)?;
+        let mut text = match file {
+            Some(_) => taken.text,
+            None => front_matter::part(&taken.text)
+                .map_err(unreadable)?
+                .body
+                .trim()
+                .to_owned(),
+        };
+        if let Some(problem) = taken.problem {
+            text.push_str(&format!("\n\n[{problem}]"));
+        }
+        if file.is_none() {
+            text.push_str(&format!(
+                "\n\n[The skill's folder: {}. Other files of it: read_skill with `file`.]",
+                self.dir.display()
+            ));
+        }
+        Ok(text)
+    }
+}
+
+/// All skills of `places`; of two with the same name the nearer one counts.
+pub(super) fn find(places: &[Place]) -> (Skills, Vec<InstructionFile>) {
+    let mut skills = Skills::default();
+    let mut files: Vec<InstructionFile> = Vec::new();
+    for place in places {
+        let dir = match place.within {
+            None => place.dir.join("skills"),
+            Some(_) => place.dir.join(".agentls/skills"),
+        };
+        for dir in folders(&dir) {
+            let Some((told, skill)) = look(place, &dir) else {
+                continue;
+            };
+            if let Some(skill) = skill {
+                // The farther one is not there any more.
+                files.retain(|file| file.name.as_ref() != Some(&skill.name));
+                skills.all.insert(skill.name.clone(), skill);
+            }
+            files.push(told);
+        }
+    }
+    (skills, files)
+}
+
+/// The folders in `dir`, by name.
+fn folders(dir: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(dir) else {
+        return Vec::new();
+    };
+    let mut found: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    found.sort();
+    found.truncate(MAX_SKILLS);
+    found
+}
+
+fn look(place: &Place, dir: &Path) -> Option<(InstructionFile, Option<Skill>)> {
+    let path = dir.join(FILE);
+    let taken = file::read(place, &path)?;
+    let mut told = InstructionFile {
+        path: path.display().to_string(),
+        kind: InstructionKind::Skill,
+        name: None,
+        bytes: 0,
+        fingerprint: String::new(),
+        trusted: place.trusted,
+        problem: None,
+    };
+    let head = taken.and_then(|taken| {
+        told.fingerprint = fingerprint(&taken.text);
+        told.problem = taken.problem;
+        told.bytes = taken.text.len() as u64;
+        let head = front_matter::part(&taken.text)?.head;
+        head_of(head, dir)
+    });
+    match head {
+        Ok((name, description)) => {
+            told.name = Some(name.clone());
+            let skill = Skill {
+                name,
+                description,
+                trusted: place.trusted,
+                dir: dir.to_path_buf(),
+                place: place.clone(),
+            };
+            Some((told, Some(skill)))
+        }
+        Err(why) => {
+            told.bytes = 0;
+            told.problem = Some(format!("{why}; the skill is left out"));
+            Some((told, None))
+        }
+    }
+}
+
+/// Name and description.
+fn head_of(mut head: BTreeMap<String, String>, dir: &Path) -> Result<(String, String), String> {
+    let folder = || dir.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = head
+        .remove("name")
+        .filter(|name| !name.is_empty())
+        .or_else(folder);
+    let name = name.unwrap_or_default();
+    let usable = |c: char| c.is_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || name.chars().count() > MAX_NAME || !name.chars().all(usable) {
+        return Err(format!(
+            "its name {:?} is no short word of letters, digits, `-`, `_` and `.`",
+            one_line(&name, MAX_NAME)
+        ));
+    }
+    match head.remove("description").filter(|text| !text.trim().is_empty()) {
+        Some(description) => Ok((name, one_line(&description, MAX_DESCRIPTION))),
+        None => Err("its front matter has no `description`, which says when to use it".to_owned()),
+    }
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use tempfile::TempDir;
+
+    use super::super::{SourceFolder, Sources};
+
+    #[test]
+    fn found_by_name_the_nearer_counts_and_broken_ones_are_named() {
+        let dir = TempDir::new().unwrap();
+        let base = dir.path().canonicalize().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = base.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write(
+            "user/skills/a/SKILL.md",
+            "---\nname: both\ndescription: the user's\n---\nfar",
+        );
+        write(
+            "user/skills/b/SKILL.md",
+            "---\ndescription: named by its folder\n---\n\nBody.\n",
+        );
+        write("user/skills/b/more/notes.md", "notes");
+        write(
+            "w/.agentls/skills/x/SKILL.md",
+            "---\nname: both\ndescription: here\n---\nnear",
+        );
+        write("w/.agentls/skills/none/SKILL.md", "no head at all");
+        write("w/.agentls/skills/open/SKILL.md", "---\nname: x\n");
+        write(
+            "w/.agentls/skills/bad/SKILL.md",
+            "---\nname: a b\ndescription: x\n---\n",
+        );
+        write("w/.agentls/skills/empty/README.md", "");
+        write("out/secret", "s");
+        symlink(base.join("out/secret"), base.join("w/.agentls/skills/x/leak")).unwrap();
+        fs::create_dir_all(base.join("w/.agentls/skills/link")).unwrap();
+        symlink(
+            base.join("out/secret"),
+            base.join("w/.agentls/skills/link/SKILL.md"),
+        )
+        .unwrap();
+        let sources = Sources {
+            user: Some(base.join("user")),
+            folders: vec![SourceFolder {
+                path: base.join("w"),
+                trusted: false,
+            }],
+            cwd: base.join("w"),
+            prompt_file: None,
+        };
+        let found = sources.instructions();
+        let names: Vec<_> = found
+            .skills
+            .iter()
+            .map(|skill| (skill.name.as_str(), skill.description.as_str()))
+            .collect();
+        assert_eq!(names, [("b", "named by its folder"), ("both", "here")]);
+        let problems: Vec<_> = found
+            .files
+            .iter()
+            .filter_map(|file| file.problem.as_deref())
+            .collect();
+        assert_eq!(problems.len(), 4, "{problems:?}");
+        for (problem, wanted) in
+            problems
+                .iter()
+                .zip(["no short word", "outside the workspace", "description", "no end"])
+        {
+            assert!(
+                problem.contains(wanted) && problem.contains("left out"),
+                "{problem}"
+            );
+        }
+        let skills = &found.skills;
+        let body = skills.read("b", None).unwrap();
+        assert!(body.starts_with("Body.\n\n[The skill's folder: "), "{body}");
+        assert_eq!(skills.read("b", Some("more/notes.md")).unwrap(), "notes");
+        assert!(skills.read("both", None).unwrap().starts_with("near"));
+        for (name, file, why) in [
+            ("none", None, "there are: b, both"),
+            ("b", Some("../a/SKILL.md"), "without `..`"),
+            ("b", Some("/etc/passwd"), "without `..`"),
+            ("b", Some("x"), "has no file `x`"),
+            ("both", Some("leak"), "outside the workspace"),
+        ] {
+            let error = skills.read(name, file).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+        assert_eq!(
+            found
+                .files
+                .iter()
+                .filter(|file| file.name.as_deref() == Some("both"))
+                .count(),
+            1
+        );
+    }
+}

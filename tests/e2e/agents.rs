@@ -1,0 +1,128 @@
+//! Named agents: each with its own model, route, instructions, tools and limits.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Config, World};
+use crate::mock_llm::{Reply, Seen};
+
+fn world(tables: &str) -> World {
+    World::with(Config {
+        tables: tables.to_owned(),
+        ..Config::default()
+    })
+}
+
+fn system(seen: &Seen) -> String {
+    seen.body["system"][0]["text"].as_str().unwrap().to_owned()
+}
+
+fn tools(seen: &Seen) -> Vec<&str> {
+    let tools = seen.body["tools"].as_array().unwrap();
+    tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn a_named_agent_has_its_own_prompt_model_tools_and_limits() {
+    let world = world(
+        "[agent.researcher]\ndescription = 'reads'\nmodel = 'wise'\nmode = 'plan'\nmax_steps = 1\n\
+         prompt_file = 'researcher.md'\ntools = ['read_*', 'grep', 'bash']\ndeny_tools = 'bash'\n",
+    );
+    std::fs::write(world.path("config/agentls/researcher.md"), "Only read.\n").unwrap();
+    let client = world.start();
+    let session = client.session_with(json!({"agent": "researcher"}));
+    world.mock().push(Reply::tool("bash", json!({"command": "true"})));
+    let ended = json!(client.ask(&session, "look"));
+    assert_eq!(
+        (&ended["reason"], &ended["state"]),
+        (&json!("max_turns"), &json!("failed"))
+    );
+    let seen = world.seen(0);
+    assert_eq!(seen.body["model"], "wise");
+    assert!(
+        system(&seen).starts_with("Only read.\n\nEnvironment:"),
+        "{}",
+        system(&seen)
+    );
+    assert_eq!(tools(&seen), ["read_file", "grep", "read_skill"]);
+    // A tool that it has not cannot be called either.
+    let call = client
+        .all(&session, "agent/toolCall")
+        .last()
+        .unwrap()
+        .params
+        .clone();
+    assert_eq!(call["status"], "failed", "{call}");
+    assert!(call["output"].to_string().contains("bash"), "{call}");
+
+    let listed: Value = client.call("agent/listAgents", json!({"sessionId": session}));
+    let names: Vec<&Value> = listed["agents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|agent| &agent["name"])
+        .collect();
+    assert_eq!(names, [&json!("default"), &json!("researcher")]);
+    assert_eq!(
+        listed["agents"][1],
+        json!({"name": "researcher", "description": "reads", "provider": "mock", "model": "wise", "mode": "plan",
+               "tools": ["read_file", "grep", "read_skill"], "current": true})
+    );
+    // The usual one is not touched.
+    let other = client.session();
+    client.ask(&other, "hello");
+    assert_eq!(world.seen(1).body["model"], "mock-model");
+    assert!(system(&world.seen(1)).starts_with("You are a coding agent"));
+    let refused = client.refused("agent/newSession", json!({"agent": "nobody"}));
+    assert!(refused.message.contains("nobody"), "{refused:?}");
+}
+
+#[test]
+fn a_prompt_file_that_is_missing_is_named_and_the_usual_instructions_count() {
+    let world = world("[agent.x]\nprompt_file = 'gone.md'\n");
+    let client = world.start();
+    let session = client.session_with(json!({"agent": "x"}));
+    client.ask(&session, "hello");
+    assert!(system(&world.seen(0)).starts_with("You are a coding agent"));
+    let told = client.all(&session, "agent/warning");
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0].text("code"), "instructions_problem");
+    assert!(
+        told[0].text("message").contains("gone.md: it is not there"),
+        "{}",
+        told[0].text("message")
+    );
+    // It comes later.
+    world.mock().allow_rewrites();
+    std::fs::write(world.path("config/agentls/gone.md"), "Here now.").unwrap();
+    client.ask(&session, "again");
+    assert!(system(&world.seen(1)).starts_with("Here now."));
+}
+
+#[test]
+fn an_agents_route_goes_before_the_providers() {
+    let world = world("[agent.x]\nroute = ['other/special', 'printed']\n");
+    // The first provider's retries are used up.
+    for _ in 0..4 {
+        world.mock().push(Reply::status(503));
+    }
+    let client = world.start();
+    let session = client.session_with(json!({"agent": "x"}));
+    let ended = client.ask(&session, "hello");
+    assert_eq!(json!(ended.state), "completed");
+    let switched = client.all(&session, "agent/modelSwitched");
+    assert_eq!(switched[0].text("to"), "other/special");
+    assert_eq!(world.seen(4).body["model"], "special");
+}
+
+#[test]
+fn an_untrusted_folder_points_no_agent_at_files_of_the_persons() {
+    let world = world("");
+    let secret = world.path("secret.md");
+    std::fs::write(&secret, "do not tell").unwrap();
+    let config = format!("[agent.default]\nprompt_file = '{}'\n", secret.display());
+    world.write(".agentls/config.toml", config);
+    let client = world.start();
+    let session = client.session();
+    client.ask(&session, "hello");
+    assert!(!world.seen(0).body.to_string().contains("do not tell"));
+}

@@ -1,0 +1,86 @@
+//! Slash commands: prompts from the person's and the workspace's files.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, World};
+use crate::mock_llm::{Gate, Reply};
+
+/// The texts of what a session's person said, as it is shown.
+fn said(client: &Client, session: &str) -> Vec<String> {
+    let notes = client.all(session, "agent/message");
+    let of_user = notes.iter().filter(|note| note.text("role") == "user");
+    of_user
+        .map(|note| note.params["content"][0]["text"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn a_command_is_sent_and_shown_in_full() {
+    let world = World::new();
+    std::fs::create_dir_all(world.path("config/agentls/commands")).unwrap();
+    let mine =
+        "---\ndescription: Reviews\nargument-hint: \"[file]\"\n---\nReview $1 with care. ($ARGUMENTS)\n";
+    std::fs::write(world.path("config/agentls/commands/review.md"), mine).unwrap();
+    world.write(".agentls/commands/ship.md", "Ship it.");
+    world.write(".agentls/commands/void.md", "");
+    let client = world.start();
+    let session = client.session();
+    client.ask(&session, "/review src/a.rs now");
+    let wanted = "Review src/a.rs with care. (src/a.rs now)";
+    assert_eq!(world.seen(0).last_text(), wanted);
+    assert_eq!(said(&client, &session), [wanted]);
+    // The title says what was typed.
+    let titled = client.all(&session, "agent/sessionUpdated");
+    assert_eq!(titled[0].text("title"), "/review src/a.rs now");
+    // What is no command is sent as it is.
+    for (n, words) in ["/nothing here", "/etc/hosts is what?", "see /ship"]
+        .iter()
+        .enumerate()
+    {
+        client.ask(&session, *words);
+        assert_eq!(world.seen(n + 1).last_text(), *words);
+    }
+    let refused = client.refused("agent/prompt", json!({"sessionId": session, "prompt": "/void"}));
+    assert!(refused.message.contains("/void cannot be used"), "{refused:?}");
+
+    let listed: Value = client.call("agent/listCommands", json!({"sessionId": session}));
+    let told: Vec<Value> = listed["commands"].as_array().unwrap().to_vec();
+    let names: Vec<&str> = told
+        .iter()
+        .map(|command| command["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["review", "ship", "void"]);
+    assert_eq!(
+        (
+            &told[0]["description"],
+            &told[0]["argumentHint"],
+            &told[0]["trusted"]
+        ),
+        (&json!("Reviews"), &json!("[file]"), &json!(true))
+    );
+    assert_eq!(
+        (&told[1]["trusted"], &told[2]["problem"]),
+        (&json!(false), &json!("it says nothing"))
+    );
+    let all: Value = client.call("agent/listCommands", json!({}));
+    assert_eq!(all, listed);
+}
+
+#[test]
+fn a_steer_may_be_a_command_too() {
+    let world = World::new();
+    world.write(".agentls/commands/hurry.md", "Be quick about $ARGUMENTS.");
+    let gate = Gate::new();
+    world.mock().push(Reply::text("working").gate(&gate));
+    let client = world.start();
+    let session = client.session();
+    let id = client.prompt(&session, "work");
+    world.at(&gate);
+    let _: Value = client.call(
+        "agent/steer",
+        json!({"sessionId": session, "prompt": "/hurry it"}),
+    );
+    gate.release();
+    client.done(&id);
+    assert_eq!(said(&client, &session), ["work", "Be quick about it."]);
+}

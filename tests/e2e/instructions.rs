@@ -1,0 +1,288 @@
+//! What the agent is told to be and to do by files: the system prompt (R-LOOP-5) and skills.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, World};
+use crate::mock_llm::{Reply, Seen};
+
+/// The system prompt of a request.
+fn system(seen: &Seen) -> String {
+    let blocks = seen.body["system"].as_array().cloned().unwrap_or_default();
+    blocks
+        .iter()
+        .map(|block| block["text"].as_str().unwrap())
+        .collect()
+}
+
+/// Codes and messages of a session's warnings.
+fn warnings(client: &Client, session: &str) -> Vec<(String, String)> {
+    let notes = client.all(session, "agent/warning");
+    let told = notes
+        .iter()
+        .map(|note| (note.text("code").to_owned(), note.text("message").to_owned()));
+    told.collect()
+}
+
+/// The files of `agent/instructions`, as many times as it was told: what of them a test looks at.
+fn instructions(client: &Client, session: &str) -> Vec<Vec<String>> {
+    let file = |file: &Value| {
+        let name = file["path"]
+            .as_str()
+            .unwrap()
+            .rsplit('/')
+            .next()
+            .unwrap()
+            .to_owned();
+        format!("{name} {}", file["trusted"])
+    };
+    let notes = client.all(session, "agent/instructions");
+    let told = notes.iter().map(|note| {
+        note.params["files"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(file)
+            .collect()
+    });
+    told.collect()
+}
+
+fn in_user_folder(world: &World, name: &str, text: &str) {
+    let path = world.path("config/agentls").join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+#[test]
+fn files_of_the_user_and_of_the_workspace_make_the_system_prompt() {
+    let world = World::new();
+    in_user_folder(&world, "SOUL.md", "You are called Ada.");
+    in_user_folder(&world, "AGENTS.md", "Prefer small functions.");
+    world.write("AGENTS.md", "Run `make check`.\r\n");
+    world.write("TOOLS.md", "Use grep for words.");
+    // Trust changes what the prompt says.
+    world.mock().allow_rewrites();
+    let client = world.start();
+    let session = client.session();
+    client.ask(&session, "hello");
+    let prompt = system(&world.seen(0));
+    let at = |text: &str| {
+        prompt
+            .find(text)
+            .unwrap_or_else(|| panic!("{text:?} is not in {prompt}"))
+    };
+    let places = [
+        "working directory",
+        "called Ada",
+        "small functions",
+        "make check",
+        "Use grep",
+    ]
+    .map(at);
+    assert!(places.is_sorted(), "{prompt}");
+    assert!(!prompt.contains('\r'));
+    // Not trusted: it is text for the model all the same, and says where it is from.
+    let expected = [
+        "SOUL.md true",
+        "AGENTS.md true",
+        "AGENTS.md false",
+        "TOOLS.md false",
+    ];
+    assert_eq!(instructions(&client, &session), [expected.map(str::to_owned)]);
+    assert!(
+        prompt.contains("AGENTS.md (from a folder that the person has not said to trust"),
+        "{prompt}"
+    );
+    assert_eq!(warnings(&client, &session), []);
+    // A change of trust is told as well; it is no change of a file.
+    let trusted: Value = client.call(
+        "agent/setTrust",
+        json!({"folder": world.workspace(), "trusted": true}),
+    );
+    assert!(trusted.is_object());
+    client.ask(&session, "again");
+    assert!(!system(&world.seen(1)).contains("has not said to trust"));
+    assert_eq!(instructions(&client, &session)[1][2], "AGENTS.md true");
+    assert_eq!(warnings(&client, &session), []);
+}
+
+/// Bytes of a request that a provider's cache sees as one with those of the request before.
+fn without_marks(seen: &Seen) -> String {
+    let text = String::from_utf8(seen.raw.to_vec()).unwrap();
+    let marks = [
+        r#","cache_control":{"type":"ephemeral"}"#,
+        r#""cache_control":{"type":"ephemeral"},"#,
+    ];
+    marks.iter().fold(text, |text, mark| text.replace(mark, ""))
+}
+
+/// The part of a request that begins with `key` and ends where `end` begins.
+fn part<'a>(request: &'a str, key: &str, end: &str) -> &'a str {
+    let start = request.find(key).unwrap();
+    let rest = &request[start..];
+    &rest[..rest.rfind(end).unwrap_or(rest.len())]
+}
+
+#[test]
+fn twenty_steps_repeat_the_bytes_of_those_before() {
+    let world = World::new();
+    in_user_folder(&world, "skills/a/SKILL.md", "---\ndescription: for a\n---\nbody");
+    world.write("AGENTS.md", "Be careful.");
+    for n in 0..20 {
+        world.write(&format!("{n}.txt"), format!("file {n}\n"));
+        world
+            .mock()
+            .push(Reply::tool("read_file", json!({"path": format!("{n}.txt")})));
+        if n == 10 {
+            world.mock().push(Reply::text("half way"));
+        }
+    }
+    let client = world.start();
+    let session = client.session_with(json!({"mode": "full"}));
+    client.ask(&session, "read all");
+    client.ask(&session, "go on");
+    assert_eq!(world.requests(), 22);
+    let requests: Vec<(String, Value)> = (0..22)
+        .map(|n| (without_marks(&world.seen(n)), world.seen(n).body.clone()))
+        .collect();
+    for pair in requests.windows(2) {
+        let (before, after) = (&pair[0], &pair[1]);
+        for key in ["system", "tools"] {
+            assert_eq!(
+                serde_json::to_string(&before.1[key]).unwrap(),
+                serde_json::to_string(&after.1[key]).unwrap()
+            );
+        }
+        // All but the bracket that closes the list of messages is there again, byte by byte.
+        let messages = part(&before.0, "\"messages\":[", "]");
+        let head = before.0.find("\"messages\":[").unwrap();
+        assert_eq!(before.0[..head], after.0[..head]);
+        assert!(
+            messages.len() > 20 && after.0[head..].starts_with(messages),
+            "{messages}\n{}",
+            after.0
+        );
+    }
+}
+
+#[test]
+fn a_change_is_read_at_the_next_turn_and_named() {
+    let world = World::new();
+    world.write("AGENTS.md", "version one");
+    world.mock().allow_rewrites();
+    let client = world.start();
+    let session = client.session();
+    client.ask(&session, "hello");
+    let path = world.write("AGENTS.md", "version two");
+    world.write("TOOLS.md", "new");
+    client.ask(&session, "again");
+    let prompt = system(&world.seen(1));
+    assert!(
+        prompt.contains("version two") && !prompt.contains("version one"),
+        "{prompt}"
+    );
+    let changed = |message: String| ("instructions_changed".to_owned(), message);
+    let tools = world.workspace().canonicalize().unwrap().join("TOOLS.md");
+    assert_eq!(
+        warnings(&client, &session),
+        [
+            changed(format!(
+                "{} changed and was read again",
+                path.canonicalize().unwrap().display()
+            )),
+            changed(format!("{} is new and was read", tools.display())),
+        ]
+    );
+    // Another server knows what the session was told.
+    client.kill();
+    std::fs::remove_file(&path).unwrap();
+    let client = world.start();
+    client.load(&session);
+    client.ask(&session, "once more");
+    assert!(!system(&world.seen(2)).contains("version two"));
+    let told = warnings(&client, &session);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].1.ends_with("AGENTS.md is not there any more"), "{told:?}");
+    client.ask(&session, "nothing new");
+    assert_eq!(instructions(&client, &session).len(), 1);
+}
+
+#[test]
+fn what_cannot_be_taken_is_a_warning_and_the_turn_goes_on() {
+    let world = World::new();
+    world.write("AGENTS.md", "0123456789abcde\n".repeat(640 << 10));
+    let outside = world.path("secret.txt");
+    std::fs::write(&outside, "do not tell").unwrap();
+    std::os::unix::fs::symlink(&outside, world.workspace().join("SOUL.md")).unwrap();
+    world.write(".agentls/skills/broken/SKILL.md", "---\nname: broken\n---\n");
+    world.write(
+        ".agentls/skills/good/SKILL.md",
+        "---\nname: good\ndescription: does good\n---\n",
+    );
+    let client = world.start();
+    let session = client.session();
+    assert_eq!(client.ask(&session, "hello").text, "ok");
+    let prompt = system(&world.seen(0));
+    assert!(
+        prompt.len() < 80_000 && prompt.contains("0123456789abcde"),
+        "{}",
+        prompt.len()
+    );
+    assert!(
+        !prompt.contains("do not tell")
+            && prompt.contains("- good: does good")
+            && !prompt.contains("- broken")
+    );
+    let told = warnings(&client, &session);
+    assert!(
+        told.iter().all(|(code, _)| code == "instructions_problem"),
+        "{told:?}"
+    );
+    for wanted in [
+        "AGENTS.md: it is too long (10485760 bytes)",
+        "outside the workspace",
+        "no `description`",
+    ] {
+        assert!(
+            told.iter().any(|(_, message)| message.contains(wanted)),
+            "{told:?}"
+        );
+    }
+    // Told once.
+    client.ask(&session, "again");
+    assert_eq!(warnings(&client, &session).len(), 3);
+}
+
+#[test]
+fn the_body_of_a_skill_is_read_on_demand() {
+    let world = World::new();
+    world.write(
+        ".agentls/skills/release/SKILL.md",
+        "---\nname: release\ndescription: >\n  How to make\n  a release.\n---\n\nTag it.\n",
+    );
+    world.write(".agentls/skills/release/notes.md", "Ask Bo.");
+    let read = |input| Reply::tool("read_skill", input);
+    world.mock().push(read(json!({"name": "release"})));
+    world
+        .mock()
+        .push(read(json!({"name": "release", "file": "notes.md"})));
+    world.mock().push(read(json!({"name": "nothing"})));
+    let client = world.start();
+    // Reading a skill asks nobody, in no mode.
+    let session = client.session_with(json!({"mode": "plan"}));
+    client.ask(&session, "release it");
+    let prompt = system(&world.seen(0));
+    assert!(
+        prompt.contains("- release: How to make a release.") && !prompt.contains("Tag it."),
+        "{prompt}"
+    );
+    let results: Vec<String> = (1..4)
+        .map(|n| world.seen(n).messages().last().unwrap().to_string())
+        .collect();
+    assert!(
+        results[0].contains("Tag it.") && results[0].contains("The skill's folder:"),
+        "{results:?}"
+    );
+    assert!(results[1].contains("Ask Bo."), "{results:?}");
+    assert!(results[2].contains("there is no skill"), "{results:?}");
+}

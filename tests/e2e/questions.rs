@@ -1,0 +1,92 @@
+//! `ask_user`: a question of the agent, answered by a person, also after a crash.
+
+use serde_json::{Value, json};
+
+use crate::harness::World;
+use crate::mock_llm::Reply;
+
+fn ask() -> Reply {
+    Reply::tool(
+        "ask_user",
+        json!({"question": "Which one?", "detail": "Both fit.", "choices": ["first", "second"]}),
+    )
+}
+
+fn result(world: &World, request: usize) -> String {
+    world.seen(request).messages().last().unwrap().to_string()
+}
+
+#[test]
+fn an_answer_reaches_the_model_and_a_dismissal_too() {
+    let world = World::new();
+    world.mock().push(ask());
+    world.mock().push(ask());
+    let client = world.start_asking();
+    let session = client.session_with(json!({"mode": "plan"}));
+    let id = client.prompt(&session, "do it");
+    let asked = client.next(&session, "agent/questionRequested");
+    assert_eq!(
+        (asked.text("text"), asked.text("detail")),
+        ("Which one?", "Both fit."),
+        "{}",
+        asked.params
+    );
+    let question = asked.text("questionId").to_owned();
+    // A person may write what was not offered.
+    let answer = json!({"questionId": question, "answers": {"answer": ["a third"]}});
+    let _: Value = client.call("agent/questionRespond", answer);
+    let again = client.next_where(&session, "agent/questionRequested", |note| {
+        note.text("questionId") != question
+    });
+    let dismissed = json!({"questionId": again.text("questionId"), "dismissed": true});
+    let _: Value = client.call("agent/questionRespond", dismissed);
+    assert_eq!(json!(client.done(&id).state), "completed");
+    assert!(result(&world, 1).contains("a third"));
+    assert!(result(&world, 2).contains("did not answer"));
+}
+
+#[test]
+fn without_a_person_there_is_no_such_tool() {
+    let world = World::new();
+    let client = world.start();
+    client.ask(&client.session(), "hello");
+    assert!(!world.seen(0).body["tools"].to_string().contains("ask_user"));
+}
+
+#[test]
+fn a_cancel_ends_a_question() {
+    let world = World::new();
+    world.mock().push(ask());
+    let client = world.start_asking();
+    let session = client.session();
+    let id = client.prompt(&session, "do it");
+    client.next(&session, "agent/questionRequested");
+    client.cancel(&session);
+    assert_eq!(json!(client.done(&id).state), "cancelled");
+    let resolved = client.next(&session, "agent/questionResolved");
+    assert!(resolved.params["answers"].is_null(), "{}", resolved.params);
+    assert_eq!(client.ask(&session, "again").text, "ok");
+}
+
+#[test]
+fn a_question_survives_a_crash_under_its_id() {
+    let world = World::new();
+    world.mock().push(ask());
+    let client = world.start_asking();
+    let session = client.session();
+    client.prompt(&session, "do it");
+    let question = client
+        .next(&session, "agent/questionRequested")
+        .text("questionId")
+        .to_owned();
+    client.kill();
+    let client = world.start_asking();
+    client.load(&session);
+    let id = client.send("agent/resumeTurn", json!({"sessionId": session}));
+    let again = client.next(&session, "agent/questionRequested");
+    assert_eq!(again.text("questionId"), question);
+    let answer = json!({"questionId": question, "answers": {"answer": ["second"]}});
+    let _: Value = client.call("agent/questionRespond", answer);
+    assert_eq!(json!(client.done(&id).state), "completed");
+    assert!(result(&world, 1).contains("second"));
+}

@@ -1,0 +1,246 @@
+//! Prompts that wait for the turn's end (R-WIRE `agent/queue`, R-CANCEL, I16).
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, World};
+use crate::mock_llm::{Gate, Reply};
+
+fn queue(client: &Client, session: &str, action: &str, more: Value) -> Value {
+    let mut params = json!({"sessionId": session, "action": action});
+    params
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    client.call("agent/queue", params)
+}
+
+fn add(client: &Client, session: &str, prompt: &str) -> String {
+    let added = queue(client, session, "add", json!({"prompt": prompt}));
+    added["promptId"].as_str().unwrap().to_owned()
+}
+
+/// The texts that wait.
+fn texts(answer: &Value) -> Vec<&str> {
+    let prompts = answer["prompts"].as_array().unwrap();
+    let text = |prompt: &'_ Value| prompt["content"][0]["text"].as_str().map(str::len);
+    assert!(prompts.iter().all(|prompt| text(prompt).is_some()));
+    let text =
+        |prompt| -> &str { Value::as_str(&Value::get(prompt, "content").unwrap()[0]["text"]).unwrap() };
+    prompts.iter().map(text).collect()
+}
+
+/// Waits until a turn has ended of which `by` is told.
+fn turn_by(client: &Client, session: &str, by: &str) -> String {
+    let started = client.next_where(session, "agent/turnStarted", |note| note.text("by") == by);
+    let turn = started.text("turnId").to_owned();
+    client.next_where(session, "agent/turnEnded", |note| note.text("turnId") == turn);
+    turn
+}
+
+#[test]
+fn prompts_wait_for_the_turns_end_and_are_sent_in_order() {
+    let world = World::new();
+    let gate = Gate::new();
+    world.mock().push(Reply::text("first").gate(&gate));
+    world.mock().push(Reply::text("second"));
+    world.mock().push(Reply::text("third"));
+    let client = world.start();
+    let session = client.session();
+    let first = client.prompt(&session, "one");
+    world.at(&gate);
+    let two = add(&client, &session, "two");
+    let shown = client.next_where(&session, "agent/sessionUpdated", |note| {
+        !note.params["queue"].is_null()
+    });
+    assert_eq!(
+        shown.params["queue"],
+        json!({"paused": false, "prompts": [{"promptId": two, "text": "two"}]})
+    );
+    let gone = add(&client, &session, "gone");
+    let three = add(&client, &session, "tree");
+    let edited = queue(
+        &client,
+        &session,
+        "edit",
+        json!({"promptId": three, "prompt": "three"}),
+    );
+    assert_eq!(texts(&edited), ["two", "gone", "three"]);
+    let left = queue(&client, &session, "remove", json!({"promptId": gone}));
+    assert_eq!(texts(&left), ["two", "three"]);
+    assert_eq!(queue(&client, &session, "list", json!({})), left);
+    let loaded = client.load(&session);
+    assert_eq!(loaded.state.queue.unwrap().prompts.len(), 2);
+    for (action, more) in [("edit", json!({"prompt": "x"})), ("remove", json!({}))] {
+        let mut params = json!({"sessionId": session, "action": action, "promptId": gone});
+        params
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let error = client.refused("agent/queue", params);
+        assert_eq!(error.data["refusal"], "unknownPrompt", "{error:?}");
+    }
+    let error = client.refused("agent/queue", json!({"sessionId": session, "action": "add"}));
+    assert_eq!(
+        (&error.data["refusal"], &error.data["field"]),
+        (&json!("badParams"), &json!("prompt"))
+    );
+    gate.release();
+    assert_eq!(client.done(&first).text, "first");
+    for text in ["two", "three"] {
+        let turn = turn_by(&client, &session, "queue");
+        let said = client.next_where(&session, "agent/message", |note| {
+            note.text("turnId") == turn && note.text("role") == "user"
+        });
+        assert_eq!(said.params["content"][0]["text"], text);
+    }
+    assert_eq!(world.seen(1).last_text(), "two");
+    assert_eq!(world.seen(2).last_text(), "three");
+    assert_eq!(
+        queue(&client, &session, "list", json!({})),
+        json!({"paused": false, "prompts": []})
+    );
+}
+
+#[test]
+fn where_nothing_runs_a_prompt_starts_at_once() {
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    let added = queue(&client, &session, "add", json!({"prompt": "go"}));
+    assert_eq!(texts(&added), Vec::<&str>::new());
+    assert_eq!(
+        turn_by(&client, &session, "queue"),
+        added["turnId"].as_str().unwrap()
+    );
+    assert_eq!(world.seen(0).last_text(), "go");
+}
+
+#[test]
+fn a_cancel_holds_the_queue_until_one_is_sent() {
+    let world = World::new();
+    let gate = Gate::new();
+    world.mock().push(Reply::text("never").gate(&gate));
+    let client = world.start();
+    let session = client.session();
+    let first = client.prompt(&session, "one");
+    world.at(&gate);
+    for prompt in ["two", "three", "four"] {
+        add(&client, &session, prompt);
+    }
+    client.cancel(&session);
+    assert_eq!(json!(client.done(&first).state), "cancelled");
+    client.next_where(&session, "agent/sessionUpdated", |note| {
+        note.params["queue"]["paused"] == true
+    });
+    let held = queue(&client, &session, "list", json!({}));
+    assert_eq!(
+        (&held["paused"], texts(&held)),
+        (&json!(true), vec!["two", "three", "four"])
+    );
+    // One more waits behind them.
+    add(&client, &session, "five");
+    assert_eq!(world.requests(), 1);
+    let held = queue(&client, &session, "list", json!({}));
+    let three = held["prompts"][1]["promptId"].clone();
+    let sent = queue(&client, &session, "sendNow", json!({"promptId": three}));
+    assert!(sent["turnId"].is_string(), "{sent}");
+    assert_eq!(sent["paused"], false);
+    for _ in 0..4 {
+        turn_by(&client, &session, "queue");
+    }
+    let said: Vec<_> = (1..5).map(|index| world.seen(index).last_text()).collect();
+    assert_eq!(said, ["three", "two", "four", "five"]);
+}
+
+#[test]
+fn a_later_turn_that_completes_sets_it_going_again() {
+    let world = World::new();
+    let gate = Gate::new();
+    world.mock().push(Reply::text("never").gate(&gate));
+    let client = world.start();
+    let session = client.session();
+    let first = client.prompt(&session, "one");
+    world.at(&gate);
+    add(&client, &session, "two");
+    client.cancel(&session);
+    client.done(&first);
+    client.ask(&session, "something else");
+    turn_by(&client, &session, "queue");
+    assert_eq!(world.seen(2).last_text(), "two");
+}
+
+#[test]
+fn sent_now_it_joins_the_running_turn_or_follows_one_that_is_stopped() {
+    let world = World::new();
+    let gate = Gate::new();
+    world.mock().push(Reply::text("I am done").gate(&gate));
+    world.mock().push(Reply::text("Now really"));
+    let client = world.start();
+    let session = client.session();
+    let first = client.prompt(&session, "one");
+    world.at(&gate);
+    let id = add(&client, &session, "mind the tests");
+    let sent = queue(&client, &session, "sendNow", json!({"promptId": id}));
+    assert_eq!(texts(&sent), Vec::<&str>::new());
+    gate.release();
+    let done = client.done(&first);
+    assert_eq!(sent["turnId"], done.turn_id);
+    assert_eq!(done.text, "Now really");
+    assert_eq!(world.seen(1).last_text(), "mind the tests");
+}
+
+#[test]
+fn what_waits_outlives_a_kill() {
+    let world = World::new();
+    let gate = Gate::new();
+    world.mock().push(Reply::text("never").gate(&gate));
+    let client = world.start();
+    let session = client.session();
+    client.prompt(&session, "one");
+    world.at(&gate);
+    for prompt in ["two", "three"] {
+        add(&client, &session, prompt);
+    }
+    client.kill();
+    let client = world.start();
+    let loaded = client.load(&session);
+    let waits = loaded.state.queue.unwrap();
+    assert!(waits.paused);
+    let texts: Vec<_> = waits.prompts.iter().map(|prompt| prompt.text.as_str()).collect();
+    assert_eq!(texts, ["two", "three"]);
+    assert_eq!(world.requests(), 1);
+    queue(&client, &session, "sendNow", json!({}));
+    for _ in 0..2 {
+        turn_by(&client, &session, "queue");
+    }
+    assert_eq!(world.seen(1).last_text(), "two");
+    assert_eq!(world.seen(2).last_text(), "three");
+    let client = {
+        client.kill();
+        world.start()
+    };
+    assert_eq!(client.load(&session).state.queue, None);
+}
+
+#[test]
+fn a_hundred_may_wait() {
+    let world = World::new();
+    let gate = Gate::new();
+    world.mock().push(Reply::text("never").gate(&gate));
+    let client = world.start();
+    let session = client.session();
+    let first = client.prompt(&session, "one");
+    world.at(&gate);
+    for number in 0..100 {
+        add(&client, &session, &format!("prompt {number}"));
+    }
+    let error = client.refused(
+        "agent/queue",
+        json!({"sessionId": session, "action": "add", "prompt": "one too many"}),
+    );
+    assert_eq!(error.data["refusal"], "queueFull");
+    assert_eq!(error.data["class"], "retryable");
+    assert!(error.message.contains("queue full"), "{error:?}");
+    client.cancel(&session);
+    client.done(&first);
+}

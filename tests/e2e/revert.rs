@@ -1,0 +1,366 @@
+//! What turns change of files is kept, told, taken back and made again (R-SESS-3).
+
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, World};
+use crate::mock_llm::{Gate, Reply};
+
+/// A session in which nothing is asked.
+fn free(client: &Client) -> String {
+    client.session_with(json!({"mode": "full"}))
+}
+
+/// A turn that makes these calls, one after the other; its id.
+fn turn(world: &World, client: &Client, session: &str, calls: &[(&str, Value)]) -> String {
+    for (name, input) in calls {
+        world.mock().push(Reply::new().call(name, input.clone()));
+    }
+    world.mock().push(Reply::text("done"));
+    client.ask(session, "do it").turn_id
+}
+
+fn edit(path: &str, old: &str, new: &str) -> (&'static str, Value) {
+    let edits = json!([{"old_text": old, "new_text": new}]);
+    ("edit_file", json!({"path": path, "edits": edits}))
+}
+
+fn write(path: &str, content: &str) -> (&'static str, Value) {
+    ("write_file", json!({"path": path, "content": content}))
+}
+
+fn bash(command: &str) -> (&'static str, Value) {
+    ("bash", json!({"command": command}))
+}
+
+fn read(path: &str) -> (&'static str, Value) {
+    ("read_file", json!({"path": path}))
+}
+
+fn revert(client: &Client, session: &str, turn: &str, more: Value) -> Value {
+    let mut params = json!({"sessionId": session, "turnId": turn});
+    params
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    client.call("agent/revert", params)
+}
+
+/// Paths and kinds, or paths and reasons.
+fn told<'a>(answer: &'a Value, list: &str, what: &str) -> Vec<(&'a str, &'a str)> {
+    let mut told: Vec<_> = answer[list]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| (file["path"].as_str().unwrap(), file[what].as_str().unwrap()))
+        .collect();
+    told.sort_unstable();
+    told
+}
+
+#[test]
+fn edits_are_told_taken_back_and_made_again() {
+    let world = World::new();
+    world.write("a.txt", "one\ntwo\n");
+    let client = world.start();
+    let session = free(&client);
+    let id = turn(
+        &world,
+        &client,
+        &session,
+        &[
+            edit("a.txt", "two", "2"),
+            edit("a.txt", "one", "1"),
+            write("new/b.txt", "b\n"),
+        ],
+    );
+    let diff = client.next(&session, "agent/turnDiff");
+    assert_eq!(diff.text("ofTurnId"), id);
+    assert_eq!(diff.text("standing"), "made");
+    assert_eq!(
+        told(&diff.params, "files", "kind"),
+        [("a.txt", "modified"), ("new/b.txt", "created")]
+    );
+    assert_eq!(
+        diff.params["files"][0]["diff"],
+        "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n-one\n-two\n+1\n+2\n"
+    );
+    let end = client.next(&session, "agent/turnEnded");
+    assert!(
+        diff.params["seq"].as_u64() < end.params["seq"].as_u64(),
+        "the end is the last of its turn"
+    );
+    let would = revert(&client, &session, &id, json!({"dryRun": true}));
+    assert_eq!(
+        told(&would, "files", "kind"),
+        [("a.txt", "modified"), ("new/b.txt", "deleted")]
+    );
+    assert_eq!(world.read("a.txt").unwrap(), "1\n2\n");
+    assert_eq!(revert(&client, &session, &id, json!({})), would);
+    assert_eq!(would["turnIds"], json!([id]));
+    assert_eq!(world.read("a.txt").unwrap(), "one\ntwo\n");
+    assert_eq!(world.read("new/b.txt"), None);
+    let back = client.next(&session, "agent/turnDiff");
+    assert_eq!(
+        (back.text("standing"), back.text("ofTurnId")),
+        ("reverted", id.as_str())
+    );
+    // Once more there is nothing to do.
+    assert_eq!(revert(&client, &session, &id, json!({}))["files"], json!([]));
+    // The model is told, before it speaks again.
+    client.ask(&session, "go on");
+    let last = world.requests() - 1;
+    let sent = String::from_utf8_lossy(&world.seen(last).raw).into_owned();
+    assert!(sent.contains("taken back in: a.txt, new/b.txt"), "{sent}");
+    client.ask(&session, "and on");
+    let again = revert(&client, &session, &id, json!({"redo": true}));
+    assert_eq!(
+        told(&again, "files", "kind"),
+        [("a.txt", "modified"), ("new/b.txt", "created")]
+    );
+    assert_eq!(world.read("a.txt").unwrap(), "1\n2\n");
+    assert_eq!(world.read("new/b.txt").unwrap(), "b\n");
+    assert_eq!(client.next(&session, "agent/turnDiff").text("standing"), "redone");
+    let error = client.refused(
+        "agent/revert",
+        json!({"sessionId": session, "turnId": id, "redo": true}),
+    );
+    assert_eq!(error.data["refusal"], "nothingToRedo");
+    let error = client.refused(
+        "agent/revert",
+        json!({"sessionId": session, "turnId": "turn_none"}),
+    );
+    assert_eq!(error.data["refusal"], "unknownTurn");
+    // Contents are the owner's alone, and go with the session.
+    let kept = world.data().join("content").join(&session).join("files");
+    for file in std::fs::read_dir(&kept).unwrap() {
+        assert_eq!(
+            file.unwrap().metadata().unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+    }
+    let _: Value = client.call("agent/deleteSession", json!({"sessionId": session}));
+    assert!(!kept.exists());
+}
+
+#[test]
+fn what_a_person_changed_since_is_left_and_told() {
+    let world = World::new();
+    world.write("a.txt", "a\n");
+    world.write("b.txt", "b\n");
+    world.write("c.txt", "c\n");
+    let client = world.start();
+    let session = free(&client);
+    let edits = [
+        edit("a.txt", "a", "A"),
+        edit("b.txt", "b", "B"),
+        edit("c.txt", "c", "C"),
+        write("d.txt", "d"),
+    ];
+    let id = turn(&world, &client, &session, &edits);
+    world.write("b.txt", "a person's\n");
+    std::fs::remove_file(world.path("work/c.txt")).unwrap();
+    std::fs::rename(world.path("work/d.txt"), world.path("work/e.txt")).unwrap();
+    let done = revert(&client, &session, &id, json!({}));
+    assert_eq!(told(&done, "files", "kind"), [("a.txt", "modified")]);
+    let since = "it was changed since";
+    assert_eq!(
+        told(&done, "conflicts", "why"),
+        [("b.txt", since), ("c.txt", since)]
+    );
+    assert_eq!(world.read("a.txt").unwrap(), "a\n");
+    assert_eq!(world.read("b.txt").unwrap(), "a person's\n");
+    assert_eq!(world.read("c.txt"), None);
+    assert_eq!(world.read("e.txt").unwrap(), "d");
+}
+
+#[test]
+fn later_turns_go_with_it_and_earlier_ones_stay() {
+    let world = World::new();
+    world.write("a.txt", "1\n");
+    world.write("b.txt", "b\n");
+    let client = world.start();
+    let session = free(&client);
+    let first = turn(&world, &client, &session, &[edit("a.txt", "1", "2")]);
+    let second = turn(
+        &world,
+        &client,
+        &session,
+        &[edit("a.txt", "2", "3"), edit("b.txt", "b", "B")],
+    );
+    let done = revert(&client, &session, &second, json!({}));
+    assert_eq!(done["turnIds"], json!([second]));
+    assert_eq!(world.read("a.txt").unwrap(), "2\n");
+    let third = turn(
+        &world,
+        &client,
+        &session,
+        &[read("b.txt"), edit("b.txt", "b", "bb")],
+    );
+    let done = revert(&client, &session, &first, json!({}));
+    assert_eq!(done["turnIds"], json!([first, second, third]));
+    assert_eq!(
+        told(&done, "files", "kind"),
+        [("a.txt", "modified"), ("b.txt", "modified")]
+    );
+    assert_eq!(world.read("a.txt").unwrap(), "1\n");
+    assert_eq!(world.read("b.txt").unwrap(), "b\n");
+    revert(&client, &session, &first, json!({"redo": true}));
+    assert_eq!(world.read("a.txt").unwrap(), "2\n");
+    assert_eq!(world.read("b.txt").unwrap(), "bb\n");
+}
+
+#[test]
+fn a_running_turn_is_not_reverted() {
+    let world = World::new();
+    let gate = Gate::new();
+    let client = world.start();
+    let session = free(&client);
+    let id = turn(&world, &client, &session, &[write("a.txt", "a")]);
+    world.mock().push(Reply::text("slow").gate(&gate));
+    let running = client.prompt(&session, "go on");
+    world.at(&gate);
+    let error = client.refused("agent/revert", json!({"sessionId": session, "turnId": id}));
+    assert_eq!(error.data["refusal"], "turnRunning");
+    gate.release();
+    client.done(&running);
+    assert_eq!(world.read("a.txt").unwrap(), "a");
+}
+
+#[test]
+fn what_a_command_changed_is_taken_back_where_it_was_known() {
+    let world = World::new();
+    for name in [
+        "read.txt",
+        "gone.txt",
+        "moved.txt",
+        "unread.txt",
+        "mode.sh",
+        "linked.txt",
+    ] {
+        world.write(name, format!("{name}\n"));
+    }
+    symlink("read.txt", world.path("work/link")).unwrap();
+    let client = world.start();
+    let session = free(&client);
+    let command = "printf changed > read.txt; rm gone.txt; mv moved.txt sub.txt; printf x > unread.txt; \
+                   chmod +x mode.sh; rm linked.txt; ln -s read.txt linked.txt; printf 'a\\0b' > binary";
+    let calls = [
+        read("read.txt"),
+        read("gone.txt"),
+        read("moved.txt"),
+        read("mode.sh"),
+        read("linked.txt"),
+        bash(command),
+    ];
+    let id = turn(&world, &client, &session, &calls);
+    let diff = client.next(&session, "agent/turnDiff");
+    let changed = [
+        ("binary", "created"),
+        ("gone.txt", "deleted"),
+        ("linked.txt", "modified"),
+        ("mode.sh", "modified"),
+        ("moved.txt", "deleted"),
+        ("read.txt", "modified"),
+        ("sub.txt", "created"),
+        ("unread.txt", "modified"),
+    ];
+    assert_eq!(told(&diff.params, "files", "kind"), changed);
+    let files = diff.params["files"].as_array().unwrap();
+    let lost: Vec<_> = files.iter().filter(|file| file["unrestorable"] == true).collect();
+    assert_eq!(lost.len(), 1);
+    assert_eq!(lost[0]["path"], "unread.txt");
+    let done = revert(&client, &session, &id, json!({}));
+    assert_eq!(
+        told(&done, "conflicts", "why"),
+        [("unread.txt", "its content before the change is not known")]
+    );
+    for name in ["read.txt", "gone.txt", "moved.txt", "mode.sh", "linked.txt"] {
+        assert_eq!(world.read(name).as_deref(), Some(format!("{name}\n").as_str()));
+    }
+    let mode = |name: &str| world.path(name).symlink_metadata().unwrap();
+    assert_eq!(mode("work/mode.sh").permissions().mode() & 0o111, 0);
+    assert!(mode("work/linked.txt").is_file());
+    assert!(!world.path("work/binary").exists());
+    assert_eq!(world.read("unread.txt").unwrap(), "x");
+    revert(&client, &session, &id, json!({"redo": true}));
+    assert_eq!(std::fs::read(world.path("work/binary")).unwrap(), b"a\0b");
+    assert!(mode("work/linked.txt").is_symlink());
+    assert_eq!(world.read("gone.txt"), None);
+    assert_eq!(mode("work/mode.sh").permissions().mode() & 0o111, 0o111);
+}
+
+#[test]
+fn ten_thousand_files_are_taken_back_and_a_kill_in_the_midst_loses_nothing() {
+    let world = World::new();
+    let client = world.start();
+    let session = free(&client);
+    let command = "mkdir many; cd many; seq 1 10000 | while read n; do echo $n > f$n; done";
+    let id = turn(&world, &client, &session, &[bash(command)]);
+    let count = || std::fs::read_dir(world.path("work/many")).unwrap().count();
+    assert_eq!(count(), 10_000);
+    let diff = client.next(&session, "agent/turnDiff");
+    let listed = diff.params["files"].as_array().unwrap().len() as u64;
+    assert_eq!(listed + diff.params["unlisted"].as_u64().unwrap(), 10_000);
+    client.send("agent/revert", json!({"sessionId": session, "turnId": id}));
+    world.until(|| count() < 10_000);
+    client.kill();
+    let left = count();
+    let client = world.start();
+    client.load(&session);
+    let done = revert(&client, &session, &id, json!({}));
+    assert_eq!((done["conflicts"].as_array().unwrap().len(), count()), (0, 0));
+    assert_eq!(done["files"].as_array().unwrap().len(), left);
+    revert(&client, &session, &id, json!({"redo": true}));
+    assert_eq!(count(), 10_000);
+    assert_eq!(world.read("many/f777").unwrap(), "777\n");
+}
+
+#[test]
+fn beyond_twenty_thousand_files_it_says_that_not_all_is_known() {
+    let world = World::new();
+    let folder = world.path("work/many");
+    std::fs::create_dir(&folder).unwrap();
+    for number in 0..20_001 {
+        std::fs::write(folder.join(number.to_string()), "").unwrap();
+    }
+    let client = world.start();
+    let session = free(&client);
+    turn(&world, &client, &session, &[bash("echo 1 > many/1")]);
+    let warned = client.next_where(&session, "agent/warning", |note| {
+        note.text("code") == "checkpoint_partial"
+    });
+    assert!(warned.text("message").contains("20000"));
+    assert_eq!(client.next(&session, "agent/turnDiff").params["partial"], true);
+}
+
+#[test]
+fn an_edit_that_could_not_be_taken_back_asks_first() {
+    let world = World::new();
+    world.write("a.txt", "a\n");
+    let client = world.start();
+    let session = client.session_with(json!({"mode": "autoEdit"}));
+    // Where the contents would be kept stands something else.
+    let kept = world.data().join("content").join(&session);
+    std::fs::create_dir_all(&kept).unwrap();
+    std::fs::write(kept.join("files"), "in the way").unwrap();
+    world
+        .mock()
+        .push(Reply::new().call("edit_file", edit("a.txt", "a", "b").1));
+    world.mock().push(Reply::text("done"));
+    let id = client.prompt(&session, "do it");
+    let asked = client.asked(&session);
+    assert!(asked.text("why").contains("cannot be kept"), "{:?}", asked.params);
+    assert_eq!(world.read("a.txt").unwrap(), "a\n");
+    client.decide(&asked, "allow");
+    client.done(&id);
+    assert_eq!(world.read("a.txt").unwrap(), "b\n");
+    std::fs::remove_file(kept.join("files")).unwrap();
+    world
+        .mock()
+        .push(Reply::new().call("edit_file", edit("a.txt", "b", "c").1));
+    world.mock().push(Reply::text("done"));
+    client.ask(&session, "again");
+    assert_eq!(world.read("a.txt").unwrap(), "c\n");
+}
