@@ -501,7 +501,10 @@ impl View {
         }
         let seen = self.asked.remove(&call.tool_call_id);
         if self.brief || call.parent_tool_call_id.is_some() {
-            let indent = call.parent_tool_call_id.as_ref().map(|parent| self.indent(parent));
+            let indent = call
+                .parent_tool_call_id
+                .as_ref()
+                .map(|parent| self.indent(parent));
             let indent = indent.unwrap_or_default();
             let room = self.screen.width().saturating_sub(indent.chars().count());
             let line = blocks::tool_line(self.screen.painter, room, call);

@@ -64,7 +64,10 @@ impl Family {
     /// Lets a turn that knows its system prompt delegate.
     pub(super) fn equip(self, cx: &mut TurnContext) {
         let parent = cx.clone();
-        cx.spawner = Arc::new(Parent { family: self, cx: parent });
+        cx.spawner = Arc::new(Parent {
+            family: self,
+            cx: parent,
+        });
     }
 }
 
@@ -164,7 +167,11 @@ impl Parent {
         if cx.depth >= DEEPEST {
             cx.tools = Arc::new(cx.tools.select(|tool| tool != Delegate::NAME));
         }
-        Child { cx, family, read_only }
+        Child {
+            cx,
+            family,
+            read_only,
+        }
     }
 }
 
@@ -289,18 +296,66 @@ mod tests {
         };
         let error = AgentError::new(ErrorCode::BudgetExceeded, "too dear");
         for (ended, timed_out, cancelled, state, says) in [
-            (finish(TerminalReason::Completed, false, None), false, false, ChildState::Completed, None),
+            (
+                finish(TerminalReason::Completed, false, None),
+                false,
+                false,
+                ChildState::Completed,
+                None,
+            ),
             // Done before it saw that it should stop.
-            (finish(TerminalReason::Completed, false, None), true, true, ChildState::Completed, None),
-            (finish(TerminalReason::Completed, true, None), false, false, ChildState::Degraded, Some("completed")),
-            (finish(TerminalReason::MaxOutputTokens, false, None), false, false, ChildState::Degraded, Some("max_output_tokens")),
-            (finish(TerminalReason::BudgetExceeded, false, Some(error)), false, false, ChildState::Failed, Some("[budget_exceeded] too dear")),
-            (finish(TerminalReason::StoppedByUser, false, None), false, false, ChildState::Stopped, Some("stopped_by_user")),
+            (
+                finish(TerminalReason::Completed, false, None),
+                true,
+                true,
+                ChildState::Completed,
+                None,
+            ),
+            (
+                finish(TerminalReason::Completed, true, None),
+                false,
+                false,
+                ChildState::Degraded,
+                Some("completed"),
+            ),
+            (
+                finish(TerminalReason::MaxOutputTokens, false, None),
+                false,
+                false,
+                ChildState::Degraded,
+                Some("max_output_tokens"),
+            ),
+            (
+                finish(TerminalReason::BudgetExceeded, false, Some(error)),
+                false,
+                false,
+                ChildState::Failed,
+                Some("[budget_exceeded] too dear"),
+            ),
+            (
+                finish(TerminalReason::StoppedByUser, false, None),
+                false,
+                false,
+                ChildState::Stopped,
+                Some("stopped_by_user"),
+            ),
             (Ok(Err(Stopped)), false, true, ChildState::Cancelled, None),
             (Ok(Err(Stopped)), true, true, ChildState::Cancelled, None),
             (Ok(Err(Stopped)), true, false, ChildState::TimedOut, None),
-            (Ok(Err(Stopped)), false, false, ChildState::Failed, Some("it stopped without a reason")),
-            (Err(TaskError::Panicked("oh".to_owned())), false, false, ChildState::Failed, Some("internal error: task panicked: oh")),
+            (
+                Ok(Err(Stopped)),
+                false,
+                false,
+                ChildState::Failed,
+                Some("it stopped without a reason"),
+            ),
+            (
+                Err(TaskError::Panicked("oh".to_owned())),
+                false,
+                false,
+                ChildState::Failed,
+                Some("internal error: task panicked: oh"),
+            ),
         ] {
             let told = super::state(ended, timed_out, cancelled);
             assert_eq!((told.0, told.1.as_deref()), (state, says));

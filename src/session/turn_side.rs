@@ -17,8 +17,8 @@ use crate::base::flow::Permit;
 use crate::base::spawn::spawn;
 use crate::config::{HookMoment, ToolChoice};
 use crate::domain::{
-    Approval, ApprovalId, Block, Decision, DecisionKind, Delta, Effect, Event, Inquiry, InquiryId, Role, Settler,
-    TerminalReason, ToolCallId, TurnId, Usage,
+    Approval, ApprovalId, Block, Decision, DecisionKind, Delta, Effect, Event, Inquiry, InquiryId, Role,
+    Settler, TerminalReason, ToolCallId, TurnId, Usage,
 };
 use crate::store::{Pending, PendingKey, Write};
 use crate::tool::{NoSpawner, Registry};

@@ -132,7 +132,11 @@ impl Plan {
                         "" => task.prompt.clone(),
                         about => format!("{about}\n\n{}", task.prompt),
                     };
-                    let whole = if task.prompt.trim().is_empty() { String::new() } else { whole };
+                    let whole = if task.prompt.trim().is_empty() {
+                        String::new()
+                    } else {
+                        whole
+                    };
                     (task.agent.or_else(|| agent.clone()), whole)
                 };
                 tasks.into_iter().map(task).collect()
@@ -327,7 +331,10 @@ fn told(plan: &Plan, reports: &[Report], joined: Joined, room: Option<usize>) ->
         Joined::Failed => "; all of them were required",
         Joined::Violated => "; that is too few",
     };
-    let mut told = format!("[{successes} of {} sub-agents succeeded{verdict}]\n", reports.len());
+    let mut told = format!(
+        "[{successes} of {} sub-agents succeeded{verdict}]\n",
+        reports.len()
+    );
     for (at, report) in reports.iter().enumerate() {
         let _ = write!(
             told,
@@ -478,7 +485,11 @@ mod tests {
         assert!(!output.is_error && output.delegated.is_none());
         let (output, _) = delegate(json!({"prompt": "fails"})).await;
         assert_eq!(output.delegated, Some(Delegated::Failed));
-        assert!(output.is_error && output.text.contains("failed; 10 tokens"), "{}", output.text);
+        assert!(
+            output.is_error && output.text.contains("failed; 10 tokens"),
+            "{}",
+            output.text
+        );
     }
 
     #[tokio::test]
@@ -486,13 +497,23 @@ mod tests {
         let tasks = json!([{"prompt": "a"}, {"prompt": "fails", "agent": "default"}]);
         let input = json!({"prompt": "all", "agent": "reader", "tasks": tasks, "join": "allow_failures"});
         let (output, _) = delegate(input).await;
-        assert!(output.text.starts_with("[1 of 2 sub-agents succeeded]\n\n## 1 reader: completed"));
         assert!(
-            output.text.contains("\n## 2 default: failed; 10 tokens in, 3 out, $0.0100\n\n"),
+            output
+                .text
+                .starts_with("[1 of 2 sub-agents succeeded]\n\n## 1 reader: completed")
+        );
+        assert!(
+            output
+                .text
+                .contains("\n## 2 default: failed; 10 tokens in, 3 out, $0.0100\n\n"),
             "{}",
             output.text
         );
-        assert!(output.text.contains("Some(\"1 reader\") all\n\na"), "{}", output.text);
+        assert!(
+            output.text.contains("Some(\"1 reader\") all\n\na"),
+            "{}",
+            output.text
+        );
         assert!(!output.is_error);
     }
 
@@ -507,9 +528,17 @@ mod tests {
         many.insert(3, json!({"prompt": "a"}));
         let input = json!({"prompt": "", "tasks": many.clone(), "join": "first_success"});
         let (output, fake) = delegate(input).await;
-        assert!(output.text.starts_with("[1 of 20 sub-agents succeeded]"), "{}", output.text);
+        assert!(
+            output.text.starts_with("[1 of 20 sub-agents succeeded]"),
+            "{}",
+            output.text
+        );
         assert!(!output.is_error && fake.begun.load(Ordering::Relaxed) == AT_ONCE);
-        assert!(output.text.contains("## 20: cancelled (it was not begun)"), "{}", output.text);
+        assert!(
+            output.text.contains("## 20: cancelled (it was not begun)"),
+            "{}",
+            output.text
+        );
 
         many.truncate(2);
         many.push(json!({"prompt": "fails"}));
@@ -536,15 +565,30 @@ mod tests {
         let tasks = |count: usize| vec![json!({"prompt": "a"}); count];
         for (input, why) in [
             (json!({"prompt": " "}), "a prompt is empty"),
-            (json!({"prompt": "x", "agent": "nobody"}), "there is no agent named \"nobody\"; the agents are: default, reader"),
+            (
+                json!({"prompt": "x", "agent": "nobody"}),
+                "there is no agent named \"nobody\"; the agents are: default, reader",
+            ),
             (json!({"prompt": "x", "tasks": []}), "1 to 32 tasks, not 0"),
-            (json!({"prompt": "x", "tasks": tasks(33)}), "1 to 32 tasks, not 33"),
-            (json!({"prompt": "x", "tasks": [{"prompt": ""}]}), "a prompt is empty"),
-            (json!({"prompt": "x".repeat(100_001)}), "at most 100000 characters"),
+            (
+                json!({"prompt": "x", "tasks": tasks(33)}),
+                "1 to 32 tasks, not 33",
+            ),
+            (
+                json!({"prompt": "x", "tasks": [{"prompt": ""}]}),
+                "a prompt is empty",
+            ),
+            (
+                json!({"prompt": "x".repeat(100_001)}),
+                "at most 100000 characters",
+            ),
             (json!({"prompt": "x", "join": "any"}), "there is no join \"any\""),
             (json!({"prompt": "x", "join": "quorum(x)"}), "there is no join"),
             (json!({"prompt": "x", "join": "quorum(0)"}), "a quorum of 0"),
-            (json!({"prompt": "x", "tasks": tasks(2), "join": "quorum(3)"}), "a quorum of 3 cannot be met by 2"),
+            (
+                json!({"prompt": "x", "tasks": tasks(2), "join": "quorum(3)"}),
+                "a quorum of 3 cannot be met by 2",
+            ),
         ] {
             let error = bench.fails("delegate", input).await;
             assert!(error.contains(why), "{why}: {error}");

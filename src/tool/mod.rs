@@ -11,9 +11,9 @@ mod change;
 mod command_changes;
 mod command_text;
 mod context;
-pub mod delegate;
 #[cfg(test)]
 mod contract_tests;
+pub mod delegate;
 pub mod edit_file;
 mod editor;
 mod erased;

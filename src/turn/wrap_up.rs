@@ -14,7 +14,13 @@ pub async fn wrap_up(cx: &TurnContext) -> Result<bool, Stopped> {
     let mut course = Course::new(model, compact::floor(cx), false);
     course.count_as(cx.counting.clone());
     course.way = way(cx);
-    last_words(cx, &mut course, TIME_IS_UP, "the sub-agent ends without a summary").await
+    last_words(
+        cx,
+        &mut course,
+        TIME_IS_UP,
+        "the sub-agent ends without a summary",
+    )
+    .await
 }
 
 /// What the model is asked.

@@ -34,7 +34,10 @@ impl Cast {
 /// Whose request it is.
 fn who(seen: &Seen) -> String {
     let first = &seen.messages()[0]["content"];
-    let text = first.as_str().or_else(|| first[0]["text"].as_str()).unwrap_or_default();
+    let text = first
+        .as_str()
+        .or_else(|| first[0]["text"].as_str())
+        .unwrap_or_default();
     text.split(':').next().unwrap_or_default().to_owned()
 }
 
@@ -81,20 +84,34 @@ fn result(client: &Client, session: &str) -> Arc<Note> {
 #[test]
 fn a_child_works_and_its_last_words_are_the_result() {
     let (world, cast) = world();
-    cast.says("me", Reply::text("I ask another. ").call("delegate", json!({"prompt": "child: look"})).tokens(100, 10))
-        .says("child", Reply::text("Reading.").call("read_file", json!({"path": "a.txt"})).tokens(20, 2))
-        .says("child", Reply::text("It says one.").tokens(30, 3))
-        .says("me", Reply::text("done").tokens(200, 20));
+    cast.says(
+        "me",
+        Reply::text("I ask another. ")
+            .call("delegate", json!({"prompt": "child: look"}))
+            .tokens(100, 10),
+    )
+    .says(
+        "child",
+        Reply::text("Reading.")
+            .call("read_file", json!({"path": "a.txt"}))
+            .tokens(20, 2),
+    )
+    .says("child", Reply::text("It says one.").tokens(30, 3))
+    .says("me", Reply::text("done").tokens(200, 20));
     let client = world.start();
     let session = client.session();
     let done = client.ask(&session, "me: do it");
-    assert_eq!((done.text.as_str(), json!(done.state)), ("done", json!("completed")));
+    assert_eq!(
+        (done.text.as_str(), json!(done.state)),
+        ("done", json!("completed"))
+    );
 
     let call = result(&client, &session);
     assert_eq!(call.text("status"), "completed");
     let output = call.text("output");
     assert!(
-        output.starts_with("[the sub-agent: completed; 50 tokens in, 5 out, $0.000") && output.ends_with("]\n\nIt says one."),
+        output.starts_with("[the sub-agent: completed; 50 tokens in, 5 out, $0.000")
+            && output.ends_with("]\n\nIt says one."),
         "{output}"
     );
     // Its calls are nested, its words are no messages, and it is heard while it works.
@@ -119,16 +136,28 @@ fn a_child_works_and_its_last_words_are_the_result() {
         assert_eq!(mine[0].body[key], its[0].body[key], "{key}");
     }
     assert_eq!(its[0].messages().len(), 1);
-    assert!(its[0].last_text().starts_with("child: look\n\n[You work for another agent"));
+    assert!(
+        its[0]
+            .last_text()
+            .starts_with("child: look\n\n[You work for another agent")
+    );
 
     // What it used is the turn's; of the context it takes nothing.
     let usage = client.all(&session, "agent/usage");
     let figures: Vec<_> = usage
         .iter()
-        .map(|note| (note.params["turn"]["inputTokens"].as_u64(), note.params["contextUsed"].as_u64()))
+        .map(|note| {
+            (
+                note.params["turn"]["inputTokens"].as_u64(),
+                note.params["contextUsed"].as_u64(),
+            )
+        })
         .collect();
     let some = |turn, context| (Some(turn), Some(context));
-    assert_eq!(figures, [some(100, 110), some(120, 110), some(150, 110), some(350, 220)]);
+    assert_eq!(
+        figures,
+        [some(100, 110), some(120, 110), some(150, 110), some(350, 220)]
+    );
     assert_eq!((done.usage.input_tokens, done.usage.output_tokens), (350, 35));
     assert!(done.cost_usd.unwrap() > 0.0);
 
@@ -137,7 +166,10 @@ fn a_child_works_and_its_last_words_are_the_result() {
     assert_eq!(loaded.state.usage.input_tokens, 350);
     client.ask(&session, "me: more");
     let told = of(&world, "me").last().unwrap().body.to_string();
-    assert!(told.contains("It says one.") && !told.contains("Reading."), "{told}");
+    assert!(
+        told.contains("It says one.") && !told.contains("Reading."),
+        "{told}"
+    );
 }
 
 #[test]
@@ -146,28 +178,85 @@ fn each_join_has_its_end() {
     let tasks = json!([task("a: x"), task("b: x"), task("c: x")]);
     // Join, which of a, b, c fail, then: status, end, what the model or the person reads.
     for (join, fail, status, end, says) in [
-        ("all_required", "", "completed", "completed", "[3 of 3 sub-agents succeeded]"),
-        ("all_required", "b", "failed", "completed", "[2 of 3 sub-agents succeeded; all of them were required]"),
-        ("allow_failures", "abc", "completed", "completed", "[0 of 3 sub-agents succeeded]"),
-        ("first_success", "ab", "completed", "completed", "[1 of 3 sub-agents succeeded]"),
-        ("first_success", "abc", "failed", "join_violated", "that is too few"),
-        ("quorum(2)", "a", "completed", "completed", "[2 of 3 sub-agents succeeded]"),
+        (
+            "all_required",
+            "",
+            "completed",
+            "completed",
+            "[3 of 3 sub-agents succeeded]",
+        ),
+        (
+            "all_required",
+            "b",
+            "failed",
+            "completed",
+            "[2 of 3 sub-agents succeeded; all of them were required]",
+        ),
+        (
+            "allow_failures",
+            "abc",
+            "completed",
+            "completed",
+            "[0 of 3 sub-agents succeeded]",
+        ),
+        (
+            "first_success",
+            "ab",
+            "completed",
+            "completed",
+            "[1 of 3 sub-agents succeeded]",
+        ),
+        (
+            "first_success",
+            "abc",
+            "failed",
+            "join_violated",
+            "that is too few",
+        ),
+        (
+            "quorum(2)",
+            "a",
+            "completed",
+            "completed",
+            "[2 of 3 sub-agents succeeded]",
+        ),
         ("quorum(2)", "ab", "failed", "join_violated", "that is too few"),
     ] {
         let (world, cast) = world();
-        cast.says("me", delegate(json!({"prompt": "", "tasks": tasks, "join": join})));
+        cast.says(
+            "me",
+            delegate(json!({"prompt": "", "tasks": tasks, "join": join})),
+        );
         for name in ["a", "b", "c"] {
-            cast.says(name, if fail.contains(name) { fails() } else { Reply::text(format!("{name} is done")) });
+            cast.says(
+                name,
+                if fail.contains(name) {
+                    fails()
+                } else {
+                    Reply::text(format!("{name} is done"))
+                },
+            );
         }
         cast.says("me", Reply::text("done"));
         let client = world.start();
         let session = client.session();
         let done = json!(client.ask(&session, "me: do it"));
         let call = result(&client, &session);
-        assert_eq!((call.text("status"), &done["reason"]), (status, &json!(end)), "{join} {fail}");
-        assert!(call.text("output").contains(says), "{join} {fail}: {}", call.text("output"));
+        assert_eq!(
+            (call.text("status"), &done["reason"]),
+            (status, &json!(end)),
+            "{join} {fail}"
+        );
+        assert!(
+            call.text("output").contains(says),
+            "{join} {fail}: {}",
+            call.text("output")
+        );
         if end == "join_violated" {
-            assert_eq!((&done["state"], &done["error"]["code"]), (&json!("failed"), &json!("tool_execution")));
+            assert_eq!(
+                (&done["state"], &done["error"]["code"]),
+                (&json!("failed"), &json!("tool_execution"))
+            );
             assert_eq!(done["error"]["message"], "too few sub-agents succeeded");
             assert_eq!(client.reasons(&session).last().unwrap(), "join_violated");
         }
@@ -191,7 +280,10 @@ fn a_failure_is_what_the_policy_makes_of_it() {
         assert_eq!((&done["reason"], &done["state"]), (&json!(reason), &json!(state)));
         if policy == "fail" {
             assert_eq!(done["error"]["message"], "a sub-agent failed");
-            assert!(done["error"]["cause"].to_string().contains("no such thing"), "{done}");
+            assert!(
+                done["error"]["cause"].to_string().contains("no such thing"),
+                "{done}"
+            );
         }
     }
 }
@@ -201,15 +293,24 @@ fn the_first_success_cancels_the_others_and_closes_their_connections() {
     let (world, cast) = world();
     let gate = Gate::new();
     let tasks = json!([{"prompt": "slow: x"}, {"prompt": "quick: x"}]);
-    cast.says("me", delegate(json!({"prompt": "", "tasks": tasks, "join": "first_success"})))
-        .says("slow", Reply::text("I think").gate(&gate))
-        .says("quick", Reply::text("found").gate_first(&gate_after(&world, &gate)))
-        .says("me", Reply::text("done"));
+    cast.says(
+        "me",
+        delegate(json!({"prompt": "", "tasks": tasks, "join": "first_success"})),
+    )
+    .says("slow", Reply::text("I think").gate(&gate))
+    .says(
+        "quick",
+        Reply::text("found").gate_first(&gate_after(&world, &gate)),
+    )
+    .says("me", Reply::text("done"));
     let client = world.start();
     let session = client.session();
     assert_eq!(client.ask(&session, "me: do it").text, "done");
     let output = result(&client, &session).text("output").to_owned();
-    assert!(output.contains("## 1: cancelled; ") && output.contains("I think"), "{output}");
+    assert!(
+        output.contains("## 1: cancelled; ") && output.contains("I think"),
+        "{output}"
+    );
     assert!(output.contains("## 2: completed"), "{output}");
     let slow = of(&world, "slow")[0].clone();
     assert!(world.closed(&slow).dropped);
@@ -243,14 +344,20 @@ fn nothing_is_delegated_below_the_third_level() {
         let tools = of(&world, name)[0].body["tools"].to_string();
         tools.contains("\"delegate\"")
     };
-    assert_eq!(["me", "one", "two", "three"].map(delegates), [true, true, true, false]);
+    assert_eq!(
+        ["me", "one", "two", "three"].map(delegates),
+        [true, true, true, false]
+    );
     assert!(of(&world, "four").is_empty());
     let refused = of(&world, "three")[1].body.to_string();
     assert!(refused.contains("there is no tool named"), "{refused}");
     // Each call stands under the one that caused it.
     let mut parents: HashMap<String, String> = HashMap::new();
     for note in client.all(&session, "agent/toolCall") {
-        parents.insert(note.text("toolCallId").to_owned(), note.text("parentToolCallId").to_owned());
+        parents.insert(
+            note.text("toolCallId").to_owned(),
+            note.text("parentToolCallId").to_owned(),
+        );
     }
     let depth = |mut id: String| {
         let mut depth = 0;
@@ -268,7 +375,10 @@ fn nothing_is_delegated_below_the_third_level() {
 fn a_child_whose_time_is_up_says_what_it_has() {
     let (world, cast) = world_with("mode = \"full\"", "[tool.delegate]\ntimeout_s = 0.5\n");
     cast.says("me", delegate(json!({"prompt": "child: x"})))
-        .says("child", Reply::text("I wait.").call("bash", json!({"command": "sleep 60"})))
+        .says(
+            "child",
+            Reply::text("I wait.").call("bash", json!({"command": "sleep 60"})),
+        )
         .says("me", Reply::text("done"));
     let asked = world.clone();
     let replies = cast.clone();
@@ -288,9 +398,16 @@ fn a_child_whose_time_is_up_says_what_it_has() {
     let call = result(&client, &session);
     assert_eq!(call.text("status"), "failed");
     let output = call.text("output");
-    assert!(output.contains("timed out") && output.ends_with("half of it"), "{output}");
+    assert!(
+        output.contains("timed out") && output.ends_with("half of it"),
+        "{output}"
+    );
     let bash = client.all(&session, "agent/toolCall");
-    let bash = bash.iter().rev().find(|note| note.text("name") == "bash").unwrap();
+    let bash = bash
+        .iter()
+        .rev()
+        .find(|note| note.text("name") == "bash")
+        .unwrap();
     assert_eq!(bash.text("status"), "cancelled");
     assert_eq!(asked.requests(), 4);
     assert_eq!(client.processes(), 1, "the command is gone");
@@ -300,7 +417,10 @@ fn a_child_whose_time_is_up_says_what_it_has() {
 fn waiting_for_a_person_is_none_of_a_childs_time() {
     let (world, cast) = world_with("", "[tool.delegate]\ntimeout_s = 1.0\n");
     cast.says("me", delegate(json!({"prompt": "child: x"})))
-        .says("child", Reply::tool("write_file", json!({"path": "b.txt", "content": "b"})))
+        .says(
+            "child",
+            Reply::tool("write_file", json!({"path": "b.txt", "content": "b"})),
+        )
         .says("child", Reply::text("written"))
         .says("me", Reply::text("done"));
     let client = world.start();
@@ -312,7 +432,10 @@ fn waiting_for_a_person_is_none_of_a_childs_time() {
     client.decide(&asked, "allow");
     assert_eq!(client.done(&id).text, "done");
     let output = result(&client, &session).text("output").to_owned();
-    assert!(output.contains("completed") && output.ends_with("written"), "{output}");
+    assert!(
+        output.contains("completed") && output.ends_with("written"),
+        "{output}"
+    );
     assert_eq!(world.read("b.txt").as_deref(), Some("b"));
     // What a child changes is the turn's change.
     let diff = client.next(&session, "agent/turnDiff");
@@ -323,17 +446,26 @@ fn waiting_for_a_person_is_none_of_a_childs_time() {
 fn a_cancel_reaches_children_in_every_phase_and_nothing_is_left() {
     for phase in ["streaming", "approval", "command", "retry"] {
         let world = World::with(Config {
-            agent: if phase == "command" { "mode = \"full\"".to_owned() } else { String::new() },
+            agent: if phase == "command" {
+                "mode = \"full\"".to_owned()
+            } else {
+                String::new()
+            },
             provider: "max_retry_after_s = 1000".to_owned(),
             ..Config::default()
         });
         let cast = Cast::of(&world);
         let gate = Gate::new();
-        cast.says("me", delegate(json!({"prompt": "", "tasks": [{"prompt": "a: x"}, {"prompt": "b: x"}]})));
+        cast.says(
+            "me",
+            delegate(json!({"prompt": "", "tasks": [{"prompt": "a: x"}, {"prompt": "b: x"}]})),
+        );
         for name in ["a", "b"] {
             let reply = match phase {
                 "streaming" => Reply::text("some words\nand").gate(&gate),
-                "approval" => Reply::text("I write").call("write_file", json!({"path": name, "content": "x"})),
+                "approval" => {
+                    Reply::text("I write").call("write_file", json!({"path": name, "content": "x"}))
+                }
                 "command" => Reply::text("I run").call("bash", json!({"command": "sleep 60"})),
                 _ => Reply::error(429, "rate_limit_error", "slow down").header("retry-after", "900"),
             };
@@ -361,12 +493,20 @@ fn a_cancel_reaches_children_in_every_phase_and_nothing_is_left() {
         client.cancel(&session);
         let done = json!(client.done(&id));
         let took = began.elapsed();
-        assert_eq!((&done["reason"], &done["state"]), (&json!("aborted_tools"), &json!("cancelled")), "{phase}");
+        assert_eq!(
+            (&done["reason"], &done["state"]),
+            (&json!("aborted_tools"), &json!("cancelled")),
+            "{phase}"
+        );
         let bound = if phase == "command" { 3_000 } else { 600 };
         assert!(took < Duration::from_millis(bound), "{phase}: {took:?}");
         let call = result(&client, &session);
         assert_eq!(call.text("status"), "cancelled", "{phase}");
-        assert!(call.text("output").contains("## 2: cancelled"), "{phase}: {}", call.text("output"));
+        assert!(
+            call.text("output").contains("## 2: cancelled"),
+            "{phase}: {}",
+            call.text("output")
+        );
         assert_eq!(client.processes(), 1, "{phase}");
         // The next prompt works.
         cast.says("me", Reply::text("fine"));
@@ -377,8 +517,10 @@ fn a_cancel_reaches_children_in_every_phase_and_nothing_is_left() {
 #[test]
 fn after_a_crash_nothing_of_a_child_is_open_and_the_turn_can_go_on() {
     let (world, cast) = world();
-    cast.says("me", delegate(json!({"prompt": "child: x"})))
-        .says("child", Reply::text("I write").call("write_file", json!({"path": "b.txt", "content": "b"})));
+    cast.says("me", delegate(json!({"prompt": "child: x"}))).says(
+        "child",
+        Reply::text("I write").call("write_file", json!({"path": "b.txt", "content": "b"})),
+    );
     let client = world.start();
     let session = client.session();
     client.prompt(&session, "me: do it");
@@ -391,7 +533,11 @@ fn after_a_crash_nothing_of_a_child_is_open_and_the_turn_can_go_on() {
     let loaded = client.load(&session);
     assert!(loaded.open_approvals.is_empty(), "{:?}", loaded.open_approvals);
     let mut open: HashMap<String, String> = HashMap::new();
-    for event in loaded.events.iter().filter(|event| event.method == "agent/toolCall") {
+    for event in loaded
+        .events
+        .iter()
+        .filter(|event| event.method == "agent/toolCall")
+    {
         let text = |field: &str| event.params[field].as_str().unwrap_or_default().to_owned();
         open.insert(text("name"), text("status"));
     }
@@ -417,7 +563,9 @@ fn what_is_allowed_for_the_session_is_allowed_to_children() {
     let session = client.session();
     let id = client.prompt(&session, "me: do it");
     let asked = client.asked(&session);
-    client.respond(json!({"approvalId": asked.text("approvalId"), "decision": "allowSession", "rule": "bash(touch *)"}));
+    client.respond(
+        json!({"approvalId": asked.text("approvalId"), "decision": "allowSession", "rule": "bash(touch *)"}),
+    );
     assert_eq!(client.done(&id).text, "done");
     assert_eq!(client.all(&session, "agent/approvalRequested").len(), 1);
     assert!(world.read("y").is_some());
@@ -427,14 +575,19 @@ fn what_is_allowed_for_the_session_is_allowed_to_children() {
 fn what_is_asked_of_a_child_is_denied_to_it_alone() {
     let (world, cast) = world();
     cast.says("me", delegate(json!({"prompt": "child: x"})))
-        .says("child", Reply::tool("write_file", json!({"path": "b.txt", "content": "b"})))
+        .says(
+            "child",
+            Reply::tool("write_file", json!({"path": "b.txt", "content": "b"})),
+        )
         .says("child", Reply::text("I may not"))
         .says("me", Reply::text("done"));
     let client = world.start();
     let session = client.session();
     let id = client.prompt(&session, "me: do it");
     let asked = client.asked(&session);
-    client.respond(json!({"approvalId": asked.text("approvalId"), "decision": "deny", "feedback": "not there"}));
+    client.respond(
+        json!({"approvalId": asked.text("approvalId"), "decision": "deny", "feedback": "not there"}),
+    );
     assert_eq!(client.done(&id).text, "done");
     let told = of(&world, "child")[1].body.to_string();
     assert!(told.contains("Denied by user: not there"), "{told}");
@@ -453,7 +606,11 @@ fn the_turns_budget_holds_for_its_children() {
     let client = world.start();
     let session = client.session();
     let done = json!(client.ask(&session, "me: do it"));
-    assert_eq!((&done["reason"], &done["state"]), (&json!("budget_exceeded"), &json!("failed")), "{done}");
+    assert_eq!(
+        (&done["reason"], &done["state"]),
+        (&json!("budget_exceeded"), &json!("failed")),
+        "{done}"
+    );
     let output = result(&client, &session).text("output").to_owned();
     assert!(output.contains("[budget_exceeded] turn cost $"), "{output}");
     // I14: over it by no more than a call in flight.
@@ -464,11 +621,20 @@ fn the_turns_budget_holds_for_its_children() {
 #[test]
 fn children_at_a_limit_ask_once_and_go_on_with_what_they_are_given() {
     let (world, cast) = world_with("model = \"mock-dear\"\nmax_turn_cost = 9.0", DEAR);
-    let tasks: Vec<Value> = ["a", "b", "c"].iter().map(|name| json!({"prompt": format!("{name}: x")})).collect();
-    cast.says("me", delegate(json!({"prompt": "", "tasks": tasks})).tokens(4_000, 10));
+    let tasks: Vec<Value> = ["a", "b", "c"]
+        .iter()
+        .map(|name| json!({"prompt": format!("{name}: x")}))
+        .collect();
+    cast.says(
+        "me",
+        delegate(json!({"prompt": "", "tasks": tasks})).tokens(4_000, 10),
+    );
     for name in ["a", "b", "c"] {
-        cast.says(name, Reply::tool("read_file", json!({"path": "a.txt"})).tokens(10, 10))
-            .says(name, Reply::text("done").tokens(10, 10));
+        cast.says(
+            name,
+            Reply::tool("read_file", json!({"path": "a.txt"})).tokens(10, 10),
+        )
+        .says(name, Reply::text("done").tokens(10, 10));
     }
     cast.says("me", Reply::text("done").tokens(10, 10));
     let client = world.start_asking();
@@ -476,7 +642,10 @@ fn children_at_a_limit_ask_once_and_go_on_with_what_they_are_given() {
     let id = client.prompt(&session, "me: do it");
     let asked = client.next(&session, "agent/limitRequested");
     assert_eq!(asked.text("limit"), "max_turn_cost");
-    let _: Value = client.call("agent/limitRespond", json!({"limitId": asked.text("limitId"), "raiseBy": 500.0}));
+    let _: Value = client.call(
+        "agent/limitRespond",
+        json!({"limitId": asked.text("limitId"), "raiseBy": 500.0}),
+    );
     assert_eq!(client.done(&id).text, "done");
     let asked = client.all(&session, "agent/limitRequested");
     assert_eq!(asked.len(), 1, "{asked:?}");
@@ -527,25 +696,37 @@ fn a_named_agent_is_itself_and_no_more_than_that() {
     );
     let write = |path: &str| Reply::tool("write_file", json!({"path": path, "content": "b"}));
     let tasks = json!([{"prompt": "read: x", "agent": "reader"}, {"prompt": "write: x", "agent": "writer"}]);
-    cast.says("me", delegate(json!({"prompt": "", "tasks": tasks, "join": "allow_failures"})))
-        .says("read", write("r.txt"))
-        .says("read", Reply::text("I may not"))
-        .says("write", write("w.txt"))
-        .says("write", Reply::text("written"))
-        .says("me", Reply::text("done"));
+    cast.says(
+        "me",
+        delegate(json!({"prompt": "", "tasks": tasks, "join": "allow_failures"})),
+    )
+    .says("read", write("r.txt"))
+    .says("read", Reply::text("I may not"))
+    .says("write", write("w.txt"))
+    .says("write", Reply::text("written"))
+    .says("me", Reply::text("done"));
     let client = world.start();
     let session = client.session();
-    let _: Value = client.call("agent/setModel", json!({"sessionId": session, "model": "mock/chosen"}));
+    let _: Value = client.call(
+        "agent/setModel",
+        json!({"sessionId": session, "model": "mock/chosen"}),
+    );
     assert_eq!(client.ask(&session, "me: do it").text, "done");
     let reader = of(&world, "read");
     assert_eq!(reader[0].body["model"], "wise");
     assert!(reader[0].body["system"].to_string().contains("Only read."));
     let names = |seen: &Seen| {
         let tools = seen.body["tools"].as_array().unwrap();
-        tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        tools
+            .iter()
+            .map(|tool| tool["name"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
     };
     let tools = names(&reader[0]);
-    assert!(!tools.contains(&"glob".to_owned()) && !tools.contains(&"bash_kill".to_owned()), "{tools:?}");
+    assert!(
+        !tools.contains(&"glob".to_owned()) && !tools.contains(&"bash_kill".to_owned()),
+        "{tools:?}"
+    );
     assert!(tools.contains(&"delegate".to_owned()));
     assert!(reader[1].body.to_string().contains("plan mode is read only"));
     assert_eq!(world.read("r.txt"), None);
@@ -562,7 +743,10 @@ fn eight_children_in_a_storm_of_429_all_come_through() {
     });
     let cast = Cast::of(&world);
     let names: Vec<String> = (0..8).map(|n| format!("c{n}")).collect();
-    let tasks: Vec<Value> = names.iter().map(|name| json!({"prompt": format!("{name}: x")})).collect();
+    let tasks: Vec<Value> = names
+        .iter()
+        .map(|name| json!({"prompt": format!("{name}: x")}))
+        .collect();
     let throttled = |n: usize| {
         Reply::error(429, "rate_limit_error", "slow down")
             .header("retry-after-ms", &(20 + 10 * n).to_string())
@@ -586,10 +770,17 @@ fn eight_children_in_a_storm_of_429_all_come_through() {
     assert!(output.starts_with("[8 of 8 sub-agents succeeded]"), "{output}");
     let retries = client.all(&session, "agent/retry");
     assert_eq!(retries.len(), 24);
-    assert!(retries.iter().all(|retry| !retry.text("parentToolCallId").is_empty()));
+    assert!(
+        retries
+            .iter()
+            .all(|retry| !retry.text("parentToolCallId").is_empty())
+    );
     // The pacer is the account's, and tells why it holds them back.
     let waits = client.all(&session, "agent/wait");
-    assert!(waits.iter().any(|wait| !wait.text("parentToolCallId").is_empty()), "{waits:?}");
+    assert!(
+        waits.iter().any(|wait| !wait.text("parentToolCallId").is_empty()),
+        "{waits:?}"
+    );
 }
 
 #[test]
@@ -600,7 +791,10 @@ fn a_child_that_a_hook_watches_is_watched() {
          [hook.stop]\non = 'stop'\ncommand = 'echo stop >> stops; exit 0'\n",
     );
     cast.says("me", delegate(json!({"prompt": "child: x"})))
-        .says("child", Reply::tool("write_file", json!({"path": "b.txt", "content": "b"})))
+        .says(
+            "child",
+            Reply::tool("write_file", json!({"path": "b.txt", "content": "b"})),
+        )
         .says("child", Reply::text("I may not"))
         .says("me", Reply::text("done"));
     let client = world.start();

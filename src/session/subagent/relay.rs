@@ -207,7 +207,10 @@ impl Relay {
         match asked {
             Inquire::New(mut subject) => {
                 if let Subject::Limit(reached) = &mut subject {
-                    let who = self.label.as_deref().map_or(String::new(), |label| format!(" {label}"));
+                    let who = self
+                        .label
+                        .as_deref()
+                        .map_or(String::new(), |label| format!(" {label}"));
                     reached.message = format!("sub-agent{who}: {}", reached.message);
                 }
                 Inquire::Nested {
@@ -277,11 +280,7 @@ impl Relay {
                 }
                 self.nested(event).await;
             }
-            Event::Usage {
-                step,
-                step_cost,
-                ..
-            } => {
+            Event::Usage { step, step_cost, .. } => {
                 self.spent(step, step_cost);
                 self.nested(event).await;
             }
@@ -343,7 +342,8 @@ impl Relay {
 
     async fn nested(&mut self, event: Event) {
         let parent = self.call.clone();
-        self.hand_on(Event::Nested(Box::new(Nested { parent, event }))).await;
+        self.hand_on(Event::Nested(Box::new(Nested { parent, event })))
+            .await;
     }
 
     async fn hand_on(&mut self, event: Event) {
@@ -504,12 +504,17 @@ mod tests {
     async fn so_much_and_no_more_is_told_live() {
         let long = "ä".repeat(20_000);
         let told = told(None, &[&long, "more", "END"]).await;
-        assert_eq!(told, format!("{}\n… (its answer is told at its end)\n", "ä".repeat(15_000)));
+        assert_eq!(
+            told,
+            format!("{}\n… (its answer is told at its end)\n", "ä".repeat(15_000))
+        );
     }
 
     #[test]
     fn only_what_went_wrong_is_told_of_a_childs_loop() {
         assert!(!is_recovery(Transition::Continue(ContinueReason::NextTurn)));
-        assert!(is_recovery(Transition::Continue(ContinueReason::MaxOutputTokensEscalate)));
+        assert!(is_recovery(Transition::Continue(
+            ContinueReason::MaxOutputTokensEscalate
+        )));
     }
 }
