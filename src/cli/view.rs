@@ -489,6 +489,12 @@ impl View {
         }
         match call.status {
             ToolCallStatus::Pending | ToolCallStatus::AwaitingApproval => return,
+            // What its sub-agents do is told below.
+            ToolCallStatus::Running if call.name == "delegate" => {
+                let line = format!("⑂ {}", call.title);
+                self.note_of(call.parent_tool_call_id.as_ref(), Ink::Dim, &line);
+                return self.wait_for(&call.title);
+            }
             ToolCallStatus::Running => return self.wait_for(&call.title),
             ToolCallStatus::Completed
             | ToolCallStatus::Failed

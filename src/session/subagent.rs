@@ -83,14 +83,14 @@ impl Spawner for Parent {
         self.family.house.profiles.agents(&self.family.info)
     }
 
-    fn run(&self, job: Job) -> BoxFuture<'static, Report> {
+    fn run(&self, mut job: Job) -> BoxFuture<'static, Report> {
         let (up, parent) = (self.cx.port.clone(), self.cx.clone());
         let cut = job.cancel.child_token();
         let work = cut.child_token();
         let (messages, inbox) = mpsc::channel(QUEUE);
         let account = Pool::new(QUEUE_BYTES).account(QUEUE_BYTES);
         let port = Port::new(messages, account, work.clone());
-        let child = self.child(&job, port, work.clone(), parent);
+        let child = self.child(&mut job, port, work.clone(), parent);
         let relay = Relay::new(&job, up, child.read_only);
         Box::pin(async move { live(child, relay, inbox, Tokens { work, cut }, job).await })
     }
@@ -112,7 +112,7 @@ struct Tokens {
 }
 
 impl Parent {
-    fn child(&self, job: &Job, port: Port, work: CancellationToken, parent: TurnContext) -> Child {
+    fn child(&self, job: &mut Job, port: Port, work: CancellationToken, parent: TurnContext) -> Child {
         let mut family = self.family.clone();
         let mut cx = TurnContext {
             port,
@@ -158,6 +158,9 @@ impl Parent {
                 max_tool_calls: cx.limits.max_tool_calls,
                 ..profile.limits
             };
+            if let Some(limit) = profile.wall_time {
+                job.limit = job.limit.min(limit);
+            }
             cx.models = profile.models;
             cx.briefing = profile.system;
             cx.context = profile.context;

@@ -134,6 +134,9 @@ pub(super) struct Knobs {
     /// Each provider has a model for overloads.
     pub(super) stand_in: bool,
     pub(super) circuit: CircuitPolicy,
+    /// How often a call is one of `delegate`, and how long a sub-agent may work.
+    pub(super) delegates: u32,
+    pub(super) delegate_limit: Option<Duration>,
 }
 
 impl Knobs {
@@ -204,6 +207,8 @@ impl Knobs {
                 failures: *dice.pick(&[1, 2, 5]),
                 rest: *dice.pick(&[seconds(1), seconds(30)]),
             },
+            delegates: *dice.pick(&[0, 0, 60, 250]),
+            delegate_limit: *dice.pick(&[None, Some(seconds(1)), Some(seconds(20))]),
         }
     }
 }

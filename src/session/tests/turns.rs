@@ -69,8 +69,6 @@ impl ModelSource for Fixed {
             reasoning: false,
             images: false,
             tools: true,
-            names_model: false,
-            read_only: false,
         };
         let resolved = ResolvedModel {
             fallbacks: Default::default(),
@@ -91,6 +89,8 @@ impl Profiles for Fixed {
             models: Arc::new(self.clone()),
             system: "test".into(),
             tools: Default::default(),
+            names_model: false,
+            read_only: false,
             limits: Limits::default(),
             budgets: Budgets::default(),
             wall_time: None,
