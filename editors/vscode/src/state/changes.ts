@@ -1,0 +1,62 @@
+// What turns have changed of files, and how that stands after reverts.
+
+import type { TurnDiffNotification } from "../protocol";
+import { put } from "./items";
+import type { ChangesItem, Item, Revert, State } from "./model";
+
+export function turnDiff(state: State, p: TurnDiffNotification): State {
+  const { ofTurnId: turnId, seq, standing, files, unlisted, partial } = p;
+  if (standing === "made") {
+    return put(state, { kind: "changes", id: turnId, turnId, seq, files, unlisted, partial, standing });
+  }
+  const reverts = [...state.reverts, { turnId, seq, standing }];
+  const count = files.length + (unlisted ?? 0);
+  const what = standing === "reverted" ? "Taken back" : "Made again";
+  const text = `${what}: the changes of ${count === 1 ? "one file" : `${count} files`}`;
+  const next = put(state, { kind: "note", id: `reverted ${seq}`, text });
+  return { ...next, reverts, items: standings(next.items, reverts) };
+}
+
+/** The items with their standings: a revert takes all later turns along, and making again is of that revert alone. */
+export function standings(items: readonly Item[], reverts: readonly Revert[]): readonly Item[] {
+  if (reverts.length === 0) return items;
+  const begins = (turnId: string) => items.findIndex((item) => item.turnId === turnId);
+  const from = reverts.map(({ turnId }) => begins(turnId));
+  let changed = false;
+  const next = items.map((item, at) => {
+    if (item.kind !== "changes") return item;
+    const now = stands(item, at, reverts, from);
+    if (now.standing === item.standing && now.revertedWith === item.revertedWith) return item;
+    changed = true;
+    return now;
+  });
+  return changed ? next : items;
+}
+
+/** `from`: where the turns of the reverts begin; -1: before all that is known. */
+function stands(item: ChangesItem, at: number, reverts: readonly Revert[], from: readonly number[]): ChangesItem {
+  let standing: ChangesItem["standing"] = "made";
+  let revertedWith: string | undefined;
+  reverts.forEach((revert, which) => {
+    if (revert.seq < item.seq || at < (from[which] ?? -1)) return;
+    if (revert.standing === "reverted" && standing !== "reverted") {
+      standing = "reverted";
+      revertedWith = revert.turnId;
+    } else if (revert.standing === "redone" && revertedWith === revert.turnId) {
+      standing = "redone";
+      revertedWith = undefined;
+    }
+  });
+  return { ...item, standing, revertedWith };
+}
+
+/** Lines that came and went in all files. */
+export function totals(files: readonly { added: number; removed: number }[]): { added: number; removed: number } {
+  let added = 0;
+  let removed = 0;
+  for (const file of files) {
+    added += file.added;
+    removed += file.removed;
+  }
+  return { added, removed };
+}
