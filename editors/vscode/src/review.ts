@@ -144,6 +144,13 @@ export class Reviews implements Disposable {
     await commands.executeCommand("vscode.diff", left, uri, `${name}: what the agent changed`, { preview: true });
   }
 
+  /** A text that is no file, to be shown at a side of a diff. */
+  virtual(path: string, text: string): Uri {
+    const uri = Uri.from({ scheme: TEXT, path: path.replace(/\/{2,}/g, "/") });
+    this.#files.put(uri, text);
+    return uri;
+  }
+
   /** Shows a text that is no file. */
   async text(name: string, text: string): Promise<void> {
     const uri = Uri.from({ scheme: TEXT, path: `/${Date.now()}/${name.replace(/[/\\]/g, " ").slice(0, 60)}` });
@@ -225,7 +232,7 @@ export function fileOf(path: string, cwd: string): Uri {
 }
 
 /** The file with its unsaved text; empty if there is none. */
-async function textOf(uri: Uri): Promise<string> {
+export async function textOf(uri: Uri): Promise<string> {
   try {
     return (await workspace.openTextDocument(uri)).getText();
   } catch {

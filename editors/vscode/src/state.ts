@@ -60,8 +60,7 @@ import {
   toolOutputDelta,
 } from "./state/tools";
 
-export { totals } from "./state/changes";
-export { asked, endLine, keyOf } from "./state/items";
+export { asked, changesLine, endLine, keyOf, totals } from "./state/items";
 export * from "./state/model";
 export { LIVE_CHARS } from "./state/tools";
 

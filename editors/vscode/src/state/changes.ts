@@ -49,14 +49,3 @@ function stands(item: ChangesItem, at: number, reverts: readonly Revert[], from:
   });
   return { ...item, standing, revertedWith };
 }
-
-/** Lines that came and went in all files. */
-export function totals(files: readonly { added: number; removed: number }[]): { added: number; removed: number } {
-  let added = 0;
-  let removed = 0;
-  for (const file of files) {
-    added += file.added;
-    removed += file.removed;
-  }
-  return { added, removed };
-}
