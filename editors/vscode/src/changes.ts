@@ -4,7 +4,7 @@
 import { commands, type Uri, window } from "vscode";
 import { laterOf, sides } from "./hunks";
 import type { FileDiff } from "./protocol";
-import { fileOf, type Reviews, textOf } from "./review";
+import { fileOf, folderOf, type Reviews, textOf } from "./review";
 import type { ChangesItem, State } from "./state";
 
 interface Pair {
@@ -32,35 +32,37 @@ export async function showChanges(reviews: Reviews, turnId: string, path: string
   if (changes.files.length === 1 && first) await showOne(reviews, state, changes, first);
   else if (pairs.length > 0) {
     const all = pairs.map(({ file, left, right }) => [file, left, right]);
-    await commands.executeCommand("vscode.changes", title(changes), all);
+    const title = `${pairs.length} files: ${what(changes)}`;
+    await commands.executeCommand("vscode.changes", title, all);
   } else
     await window.showInformationMessage("None of these changes can be shown: they are no text, or were changed since.");
 }
 
-function title({ standing, files }: ChangesItem): string {
-  const what = files.length === 1 ? "one file" : `${files.length} files`;
-  return standing === "reverted" ? `${what}: what the agent had changed` : `${what}: what the agent changed`;
+function what({ standing }: ChangesItem): string {
+  return standing === "reverted" ? "what the agent had changed" : "what the agent changed";
 }
 
 async function showOne(reviews: Reviews, state: State, changes: ChangesItem, file: FileDiff): Promise<void> {
   const name = file.path.split("/").pop() ?? file.path;
   const pair = await pairOf(reviews, state, changes, file);
   if (pair) {
-    const what = changes.standing === "reverted" ? "what the agent had changed" : "what the agent changed";
-    await commands.executeCommand("vscode.diff", pair.left, pair.right, `${name}: ${what}`, { preview: true });
+    await commands.executeCommand("vscode.diff", pair.left, pair.right, `${name}: ${what(changes)}`, { preview: true });
   } else if (file.diff !== undefined) await reviews.text(`${name}.diff`, file.diff);
   else if (file.kind === "deleted") await window.showInformationMessage(`${file.path} is gone, and was no text.`);
-  else await commands.executeCommand("vscode.open", fileOf(file.path, state.cwd ?? ""), { preview: true });
+  else await commands.executeCommand("vscode.open", fileOf(file.path, folderOf(state)), { preview: true });
 }
 
 async function pairOf(reviews: Reviews, state: State, changes: ChangesItem, file: FileDiff): Promise<Pair | undefined> {
-  const uri = fileOf(file.path, state.cwd ?? "");
+  // What is no text is not opened as such.
+  if (file.diff === undefined) return undefined;
+  const uri = fileOf(file.path, folderOf(state));
   const now = await textOf(uri);
-  const { before, after, file: itself } = sides(file, changes.standing, laterOf(state, changes, file.path), now);
+  const standing = changes.left?.includes(file.path) ? "made" : changes.standing;
+  const { before, after, file: itself } = sides(file, standing, laterOf(state, changes, file.path), now);
   if (before === undefined || after === undefined) return undefined;
   // A side on which the file is not there is empty, and no file.
-  const gone = changes.standing === "reverted" ? file.kind === "created" : file.kind === "deleted";
+  const gone = standing === "reverted" ? file.kind === "created" : file.kind === "deleted";
   const side = (which: "before" | "after", text: string) =>
-    itself === which && !gone ? uri : reviews.virtual(`/${which}/${changes.id}/${uri.path}`, text);
+    itself === which && !gone ? uri : reviews.virtual(uri.path, `${which} ${changes.id}`, text);
   return { file: uri, left: side("before", before), right: side("after", after) };
 }

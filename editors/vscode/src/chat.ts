@@ -3,6 +3,7 @@
 //
 // The sessions that this window has opened are kept by their ids and go on being reduced when another is shown.
 
+import { fileURLToPath } from "node:url";
 import type { Attachment, Near, Offers, ViewState } from "./messages";
 import {
   type Decision,
@@ -453,6 +454,7 @@ export class Chat {
       mode: made.mode,
       model: made.model ?? model,
       effort,
+      cwd: params.cwd === undefined ? undefined : fileURLToPath(params.cwd),
     };
     if (effort !== undefined && state.model !== undefined) {
       await api.request("agent/setModel", { sessionId: made.sessionId, model: state.model, effort });

@@ -3,6 +3,7 @@
 import { type QuickPickItem, ThemeIcon, Uri, window, workspace } from "vscode";
 import type { Chat } from "./chat";
 import type { Effort, Mode } from "./protocol";
+import { folderOf } from "./review";
 import { type ChangesItem, changesLine } from "./state";
 import { tokens } from "./text";
 import { changed, ended } from "./turns";
@@ -128,11 +129,11 @@ export async function exportSession(chat: Chat): Promise<void> {
       .replace(/[^\p{L}\p{N} ._-]+/gu, " ")
       .trim()
       .slice(0, 60) || "session";
-  const folder = session.cwd === undefined ? workspace.workspaceFolders?.[0]?.uri : Uri.file(session.cwd);
+  const folder = folderOf(session);
   const uri = await window.showSaveDialog({
     title: "Export the Session",
     filters: { [choice.label]: [choice.ending] },
-    ...(folder ? { defaultUri: Uri.joinPath(folder, `${name}.${choice.ending}`) } : {}),
+    ...(folder === "" ? {} : { defaultUri: Uri.joinPath(Uri.file(folder), `${name}.${choice.ending}`) }),
   });
   if (uri === undefined) return;
   try {

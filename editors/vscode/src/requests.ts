@@ -1,13 +1,13 @@
 // What the page asks for: each of its messages, and who does it.
 
-import { commands, env, Range, Uri, window, workspace } from "vscode";
+import { commands, env, Range, Uri, window } from "vscode";
 import { showChanges } from "./changes";
 import { given } from "./chat";
 import { buttons, type Parts, table } from "./commands";
 import { suggest, suggestCommands } from "./mentions";
 import type { FromView } from "./messages";
 import { edit, enqueue, remove, save, sendNow } from "./queue";
-import { fileOf } from "./review";
+import { fileOf, folderOf } from "./review";
 import { askRevert, doRevert, fork } from "./turns";
 
 export async function handle(parts: Parts, message: FromView): Promise<void> {
@@ -65,7 +65,7 @@ export async function handle(parts: Parts, message: FromView): Promise<void> {
       return fork(chat, message.turnId);
     case "queue": {
       const { action, promptId, text } = message;
-      const uriOf = (path: string) => fileOf(path, chat.shown?.cwd ?? "").toString();
+      const uriOf = (path: string) => fileOf(path, folderOf(chat.shown)).toString();
       if (action === "edit") return edit(chat, promptId);
       if (action === "save") return save(chat, promptId, text ?? "", uriOf);
       return action === "remove" ? remove(chat, promptId) : sendNow(chat, promptId);
@@ -81,11 +81,8 @@ export async function handle(parts: Parts, message: FromView): Promise<void> {
     }
     case "openFile":
       return openFile(Uri.parse(message.uri), message.line);
-    case "openPath": {
-      const cwd = chat.shown?.cwd ?? workspace.workspaceFolders?.[0]?.uri.fsPath;
-      if (cwd !== undefined) await openFile(fileOf(message.path, cwd), message.line);
-      return;
-    }
+    case "openPath":
+      return openFile(fileOf(message.path, folderOf(chat.shown)), message.line);
     case "openLink":
       // Only what a browser or a mail program opens; a person confirms it in VS Code's own question.
       if (/^(https?|mailto):/i.test(message.href)) await env.openExternal(Uri.parse(message.href));

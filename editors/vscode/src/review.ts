@@ -26,7 +26,7 @@ import {
 import type { Chat } from "./chat";
 import { hunkAt, hunks, patched, toEdits, unpatched } from "./hunks";
 import type { ApprovalRequestedNotification } from "./protocol";
-import type { ToolItem } from "./state";
+import type { State, ToolItem } from "./state";
 
 export const REVIEW = "agentls-review";
 export const TEXT = "agentls-text";
@@ -145,8 +145,8 @@ export class Reviews implements Disposable {
   }
 
   /** A text that is no file, to be shown at a side of a diff. */
-  virtual(path: string, text: string): Uri {
-    const uri = Uri.from({ scheme: TEXT, path: path.replace(/\/{2,}/g, "/") });
+  virtual(path: string, which: string, text: string): Uri {
+    const uri = Uri.from({ scheme: TEXT, path, query: which });
     this.#files.put(uri, text);
     return uri;
   }
@@ -229,6 +229,11 @@ export function fileOf(path: string, cwd: string): Uri {
   const [root, ...rest] = path.split("/");
   const folder = workspace.workspaceFolders?.find((one) => one.name === root && one.uri.fsPath !== cwd);
   return folder ? Uri.joinPath(folder.uri, ...rest) : Uri.joinPath(Uri.file(cwd), path);
+}
+
+/** The folder that the paths of a session are of. */
+export function folderOf(state: State | undefined): string {
+  return state?.cwd ?? workspace.workspaceFolders?.[0]?.uri.fsPath ?? "";
 }
 
 /** The file with its unsaved text; empty if there is none. */

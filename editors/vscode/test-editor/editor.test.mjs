@@ -4,7 +4,6 @@
 import assert from "node:assert/strict";
 import path from "node:path";
 import { test } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { open, PATIENCE } from "./workbench.mjs";
 
@@ -169,6 +168,5 @@ within("a missing program is explained", { program: "/nowhere/agentls" }, async 
   await s.page.locator('.activitybar a[aria-label^="agentls"]').click();
   await s.at("banner").filter({ hasText: "There is no program at /nowhere/agentls" }).waitFor();
   await s.view.getByRole("button", { name: "Name the program…" }).waitFor();
-  await sleep(200);
   await s.shot("missing");
 });

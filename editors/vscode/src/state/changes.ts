@@ -9,9 +9,10 @@ export function turnDiff(state: State, p: TurnDiffNotification): State {
   if (standing === "made") {
     return put(state, { kind: "changes", id: turnId, turnId, seq, files, unlisted, partial, standing });
   }
-  const reverts = [...state.reverts, { turnId, seq, standing }];
+  const paths = unlisted === undefined ? files.map(({ path }) => path) : undefined;
+  const reverts = [...state.reverts, { turnId, seq, standing, paths }];
   const count = files.length + (unlisted ?? 0);
-  const what = standing === "reverted" ? "Taken back" : "Made again";
+  const what = standing === "reverted" ? "Reverted" : "Redone";
   const text = `${what}: the changes of ${count === 1 ? "one file" : `${count} files`}`;
   const next = put(state, { kind: "note", id: `reverted ${seq}`, text });
   return { ...next, reverts, items: standings(next.items, reverts) };
@@ -36,16 +37,18 @@ export function standings(items: readonly Item[], reverts: readonly Revert[]): r
 /** `from`: where the turns of the reverts begin; -1: before all that is known. */
 function stands(item: ChangesItem, at: number, reverts: readonly Revert[], from: readonly number[]): ChangesItem {
   let standing: ChangesItem["standing"] = "made";
-  let revertedWith: string | undefined;
+  let by: Revert | undefined;
   reverts.forEach((revert, which) => {
     if (revert.seq < item.seq || at < (from[which] ?? -1)) return;
     if (revert.standing === "reverted" && standing !== "reverted") {
       standing = "reverted";
-      revertedWith = revert.turnId;
-    } else if (revert.standing === "redone" && revertedWith === revert.turnId) {
+      by = revert;
+    } else if (revert.standing === "redone" && by?.turnId === revert.turnId) {
       standing = "redone";
-      revertedWith = undefined;
+      by = undefined;
     }
   });
-  return { ...item, standing, revertedWith };
+  const done = (by as Revert | undefined)?.paths;
+  const left = done && item.files.map(({ path }) => path).filter((path) => !done.includes(path));
+  return { ...item, standing, revertedWith: (by as Revert | undefined)?.turnId, left };
 }

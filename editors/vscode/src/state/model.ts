@@ -139,6 +139,8 @@ export interface ChangesItem extends Base {
   standing: Standing;
   /** While it is taken back: the turn whose revert took it along. */
   revertedWith?: string | undefined;
+  /** While it is taken back: the files that the revert left as they were. */
+  left?: readonly string[] | undefined;
 }
 
 /** The files of instructions that the agent has from here on. */
@@ -184,6 +186,8 @@ export interface Revert {
   /** The number of the event that told of it. */
   seq: number;
   standing: Standing;
+  /** The files it concerned; not known when not all were listed. */
+  paths?: readonly string[] | undefined;
 }
 
 export type Activity = "thinking" | "answering" | "calling" | "tool";

@@ -226,7 +226,7 @@ test("the line of a turn's changes", () => {
 });
 
 function page(events: Event[]): LoadSessionResult {
-  const { seq } = events.at(-1)?.params as { seq: number };
+  const seq = (events.at(-1)?.params as { seq: number } | undefined)?.seq ?? 0;
   return { events, hasEarlier: false, openApprovals: [], seq, state: STATE as never };
 }
 
@@ -258,6 +258,23 @@ test("a revert that is known before its turn marks the turn when it comes with a
     standing(redone.items).map(([, now]) => now),
     ["made", "redone", "redone"],
   );
+});
+
+test("what a revert left as it was is marked", () => {
+  const files = [{ path: "a" }, { path: "b" }];
+  const told = (seq: number, standing: string, of: object[], more: object = {}): Event => ({
+    method: "agent/turnDiff",
+    params: { sessionId: "s1", seq, at: seq, ofTurnId: "t1", standing, files: of, ...more },
+  });
+  const left = (...events: Event[]) => {
+    const [item] = events.reduce(reduce, empty("s1")).items;
+    return item?.kind === "changes" ? item.left : "nothing";
+  };
+  const made = told(1, "made", files);
+  assert.deepEqual(left(made, told(2, "reverted", [{ path: "a" }])), ["b"]);
+  assert.deepEqual(left(made, told(2, "reverted", files)), []);
+  assert.equal(left(made, told(2, "reverted", [], { unlisted: 2 })), undefined);
+  assert.equal(left(made, told(2, "reverted", []), told(3, "redone", [])), undefined);
 });
 
 test("turns are named by what was said, the last one first", () => {

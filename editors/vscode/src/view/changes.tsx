@@ -9,7 +9,7 @@ import { Button, Still } from "./parts";
 import { post } from "./store";
 
 /** Up to so many files are listed without being asked for. */
-const FEW = 4;
+const FEW = 6;
 
 const KINDS: Record<ChangeKind, { letter: string; word: string }> = {
   created: { letter: "A", word: "new" },
@@ -57,7 +57,7 @@ export class Changes extends Still<Props> {
         {open && (
           <ul>
             {files.map((file) => (
-              <File key={file.path} turnId={item.id} file={file} />
+              <File key={file.path} turnId={item.id} file={file} left={item.left?.includes(file.path) ?? false} />
             ))}
             {unlisted > 0 && <li class="dim">and {unlisted === 1 ? "one more file" : `${unlisted} more files`}</li>}
           </ul>
@@ -88,11 +88,18 @@ function Revert({ item }: { item: ChangesItem }): JSX.Element {
   );
 }
 
-function File({ turnId, file }: { turnId: string; file: FileDiff }): JSX.Element {
+interface FileProps {
+  turnId: string;
+  file: FileDiff;
+  /** The revert left it as it was. */
+  left: boolean;
+}
+
+function File({ turnId, file, left }: FileProps): JSX.Element {
   const { path, kind, added, removed, unrestorable } = file;
   const slash = path.lastIndexOf("/") + 1;
   return (
-    <li>
+    <li class={left ? "left" : ""}>
       <button
         type="button"
         class="file"
@@ -106,6 +113,7 @@ function File({ turnId, file }: { turnId: string; file: FileDiff }): JSX.Element
         </span>
         {(added > 0 || removed > 0) && <Lines added={added} removed={removed} />}
       </button>
+      {left && !unrestorable && <span class="tag">left as it is</span>}
       {unrestorable && (
         <span class="tag" title="A command changed it, and what it was before is not known">
           cannot be reverted
@@ -157,14 +165,16 @@ export function RevertCard({ asked }: { asked: RevertAsked }): JSX.Element {
       class="approval medium revert"
       role="group"
       tabIndex={0}
-      aria-label={`${verb} the changes of ${of}? Y does it, N leaves all as it is.`}
+      aria-label={`${redo ? "Redo what was reverted" : `Revert the changes of ${of}`}? Y does it, N leaves all as it is.`}
       data-testid="revert-card"
       onKeyDown={onKeyDown}
     >
       <p class="why">
         {fileCount === 0
           ? `Nothing to ${verb.toLowerCase()}: ${conflictCount === 0 ? "all files are so already." : "no file can be."}`
-          : `${verb} the changes of ${of}?`}
+          : redo
+            ? "Redo what was reverted?"
+            : `Revert the changes of ${of}?`}
       </p>
       {fileCount > 0 && (
         <ul aria-label="What would be done">

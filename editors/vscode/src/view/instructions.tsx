@@ -35,7 +35,7 @@ export function Instructions({ item }: { item: InstructionsItem }): JSX.Element 
               <span title="Its text is used, and the agent is told where it is from"> · not trusted</span>
             )}
             {file.problem !== undefined && <span class="problem"> · {file.problem}</span>}
-            <span class="path"> {file.path}</span>
+            {file.kind !== "skill" && <span class="path"> in {folderOf(file.path)}</span>}
           </li>
         ))}
         {leftOut > 0 && <li>and {leftOut} more</li>}
@@ -57,6 +57,12 @@ function summary(files: readonly InstructionFile[], leftOut: number): string {
   });
   if (leftOut > 0) parts.push(`${leftOut} more`);
   return parts.join(", ");
+}
+
+/** The end of the folder's path; the whole is the title. */
+function folderOf(path: string): string {
+  const parts = path.split(/[/\\]/).slice(0, -1);
+  return parts.length > 2 ? `…/${parts.slice(-2).join("/")}` : parts.join("/");
 }
 
 function nameOf(path: string): string {
