@@ -104,7 +104,9 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
     });
 
     await step("a turn's changes are counted, and each opens in the diff editor", async () => {
-      await changes(0).filter({ hasText: "4 files changed +3 −2" }).waitFor();
+      await changes(0)
+        .filter({ hasText: /4 files changed\s*\+3 −2/ })
+        .waitFor();
       assert.equal(await changes(0).getByTestId("changed-file").count(), 4);
       await s.shot("changes");
       await changes(0).getByRole("button", { name: /a\.ts/ }).click();

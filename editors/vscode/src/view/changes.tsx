@@ -41,7 +41,11 @@ export class Changes extends Still<Props> {
         <div class="head">
           <button type="button" class="fold" aria-expanded={open} onClick={() => this.setState({ open: !open })}>
             <span class="twist" aria-hidden="true" />
-            {count === 1 ? "1 file" : `${count} files`} changed <Lines added={added} removed={removed} />
+            <span>
+              {count === 1 ? "1 file" : `${count} files`}
+              <span class="word"> changed</span>
+            </span>{" "}
+            <Lines added={added} removed={removed} />
             {reverted && <span class="tag">reverted</span>}
             {standing === "redone" && <span class="tag">redone</span>}
           </button>

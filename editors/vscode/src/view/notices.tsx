@@ -9,7 +9,7 @@ export function NoticeLine({ notice, circuits }: { notice: Notice; circuits: boo
   return (
     <p class={`notice ${notice.kind}`} role="status" data-testid="notice" title={notice.next ?? ""}>
       {notice.text} {notice.till !== undefined && <Clock till={notice.till} />}
-      {notice.next !== undefined && <span class="dim"> If that fails: {notice.next}</span>}
+      {notice.next && <span class="dim"> If that fails: {notice.next}</span>}
       {notice.circuit !== undefined && circuits && (
         <Button
           label="Ask again at once…"

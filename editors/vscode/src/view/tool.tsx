@@ -80,7 +80,7 @@ export class Tool extends Still<Props> {
 
 /** Whether the title says what is done ("Edit src/a.ts"), so that the tool's name adds nothing. */
 function named(tool: ToolItem): boolean {
-  return tool.name !== "bash" && tool.status !== "writing" && /^[A-Z][a-z]+ /.test(tool.title);
+  return tool.name !== "bash" && tool.status !== "writing" && /^[A-Z][a-z]+:? /.test(tool.title);
 }
 
 /** The title without the name that stands before it. */
@@ -163,10 +163,11 @@ function Body({ tool, children }: { tool: ToolItem; children: ComponentChildren 
 function Input({ tool }: { tool: ToolItem }): JSX.Element | null {
   const input = tool.input as Record<string, unknown> | undefined;
   if (input === undefined || Object.keys(input).length === 0) return null;
-  const { command, path, pattern } = input as { command?: unknown; path?: unknown; pattern?: unknown };
+  const { command, path, pattern, prompt } = input;
   if (typeof command === "string") return <Code text={command} language="bash" wrap />;
-  const [only] = Object.values(input);
-  const plain = Object.keys(input).length === 1 && (typeof path === "string" || typeof pattern === "string");
+  const [only, ...others] = Object.values(input);
+  if (typeof prompt === "string" && others.length === 0) return <Code text={prompt} language="" wrap />;
+  const plain = others.length === 0 && (typeof path === "string" || typeof pattern === "string");
   if (plain && tool.title.includes(String(only))) return null;
   return <Code text={JSON.stringify(input, undefined, 2)} language="json" />;
 }
