@@ -62,6 +62,11 @@ const EXCHANGES = [
     [[edit("a.ts", "one = 11", "one = 111"), edit("c.ts", "c = 3", "c = 33")]],
     "Once more.",
   ),
+  ...does(
+    "many files",
+    [[tool("bash", { command: "mkdir many; cd many; seq 10000 | while read n; do echo $n > f$n; done" })]],
+    "Many.",
+  ),
   ...does("ask me", [[ask]], "As you say."),
   { when: { prompt: "slowly" }, repeat: true, events: [{ text: "Slow" }, { delay_ms: 2500 }, { text: "ly done." }] },
   { when: { prompt: "Review src/total.ts with care." }, repeat: true, events: [{ text: "It is fine." }] },
@@ -200,9 +205,28 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await page.locator(".tab.dirty").waitFor({ state: "detached" });
     });
 
+    await step("10,000 files are counted, reverted and made again", async () => {
+      await s.ask("make many files");
+      await s.ended(++turns, "completed");
+      await changes(2)
+        .filter({ hasText: /10000 files/ })
+        .waitFor();
+      await changes(2).getByTestId("revert").click();
+      await card.filter({ hasText: "Revert 10000 files" }).waitFor();
+      await s.shot("revert-many");
+      await card.press("y");
+      await s.view.locator(".note", { hasText: "Reverted: the changes of 10000 files" }).waitFor();
+      assert.ok(!there("many/f777"));
+      await changes(2).getByTestId("redo").click();
+      await card.press("y");
+      await s.view.locator(".note", { hasText: "Redone: the changes of 10000 files" }).waitFor();
+      assert.equal(s.read("many/f777"), "777\n");
+    });
+
     await step("a session is forked at a turn", async () => {
       await s.at("turn-end").first().hover();
       await s.at("turn-end").first().getByTestId("fork").click();
+      await s.at("turn-end").nth(2).waitFor({ state: "detached" });
       await s.at("turn-end").nth(1).waitFor({ state: "detached" });
       assert.equal(await s.at("turn-end").count(), 1);
       assert.equal(await s.at("changes").count(), 1);
@@ -212,7 +236,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await s.command("Agent: Show Sessions");
       assert.equal(await s.at("session").count(), 2);
       await s.at("session").last().click();
-      await s.at("user").filter({ hasText: "make the second change" }).waitFor();
+      await s.at("user").filter({ hasText: "make many files" }).waitFor();
     });
 
     await step("a session is exported", async () => {

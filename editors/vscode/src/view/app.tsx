@@ -137,7 +137,7 @@ interface ChatProps {
 
 function Chat({ chat, offers, checked }: ChatProps): JSX.Element {
   return (
-    <Log session={chat.sessionId} changed={chat.items}>
+    <Log session={chat.sessionId} first={chat.firstSeq} changed={chat.items}>
       {chat.hasEarlier && <Button label="Show earlier" kind="quiet" onPress={() => post({ type: "earlier" })} />}
       <Entries
         items={chat.items}
@@ -181,10 +181,13 @@ class Entries extends Still<EntriesProps> {
 /** Keeps the end in sight, unless the person has scrolled away from it. */
 function Log({
   session,
+  first,
   changed,
   children,
 }: {
   session: string;
+  /** The number of the first event that is shown; for tests. */
+  first: number | undefined;
   changed: unknown;
   children: ComponentChildren;
 }): JSX.Element {
@@ -223,6 +226,7 @@ function Log({
         aria-label="Conversation"
         tabIndex={0}
         data-testid="log"
+        data-first={first}
         onScroll={() => {
           const box = place.current;
           if (!box) return;
