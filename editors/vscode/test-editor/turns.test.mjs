@@ -68,7 +68,8 @@ const EXCHANGES = [
     "Many.",
   ),
   ...does("ask me", [[ask]], "As you say."),
-  { when: { prompt: "slowly" }, repeat: true, events: [{ text: "Slow" }, { delay_ms: 2500 }, { text: "ly done." }] },
+  // It goes on when the test says so.
+  ...does("slowly", [[tool("bash", { command: "until [ -e go ]; do sleep 0.05; done" })]], "Slowly done."),
   { when: { prompt: "Review src/total.ts with care." }, repeat: true, events: [{ text: "It is fine." }] },
 ];
 
@@ -234,7 +235,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await s.ask("hello from the fork");
       await s.ended(2, "completed");
       await s.command("Agent: Show Sessions");
-      assert.equal(await s.at("session").count(), 2);
+      await s.at("session").nth(1).waitFor();
       await s.at("session").last().click();
       await s.at("user").filter({ hasText: "make many files" }).waitFor();
     });
@@ -256,7 +257,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
 
     await step("prompts wait for the turn's end and are sent one after the other", async () => {
       await s.ask("slowly now");
-      await s.at("assistant").filter({ hasText: "Slow" }).last().waitFor();
+      await s.view.locator('[data-testid="tool"][data-status="running"]').waitFor();
       await s.at("input").fill("first in the queue");
       await s.at("input").press("Alt+Enter");
       await s.at("queued").filter({ hasText: "first in the queue" }).waitFor();
@@ -264,6 +265,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await s.at("send-later").click();
       await s.at("queued").nth(1).waitFor();
       await s.shot("queue");
+      fs.writeFileSync(path.join(s.workspace, "go"), "");
       turns += 3;
       await s.ended(turns, "completed");
       await s.at("queue").waitFor({ state: "detached" });
