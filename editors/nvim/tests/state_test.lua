@@ -83,7 +83,7 @@ return function(test)
     local environment =
       { pairs = pairs, ipairs = ipairs, math = math, table = table, string = string, tostring = tostring }
     local function load(name)
-      return setfenv(assert(loadfile(support.plugin .. '/lua/agentls/' .. name .. '.lua')), environment)()
+      return setfenv(assert(loadfile(support.plugin .. '/lua/agentls/' .. name:gsub('%.', '/') .. '.lua')), environment)()
     end
     environment.require = function(name)
       return load(assert(name:match('^agentls%.(.*)')))
