@@ -1,7 +1,7 @@
 //! Clock, tasks, randomness, text, counters. Knows no agents and no protocol.
 
 pub mod backoff;
-#[cfg(feature = "sim")]
+#[cfg(any(test, feature = "sim"))]
 pub mod chaos;
 pub mod clock;
 pub mod counters;
