@@ -39,6 +39,10 @@ on['agent/plan'] = function(state, p)
 end
 
 on['agent/usage'] = function(state, p)
+  if p.parentToolCallId then
+    -- A sub-agent costs the session, but fills a context of its own.
+    return with(state, { costUsd = p.session and p.session.costUsd or state.costUsd })
+  end
   return with(state, {
     costUsd = p.session and p.session.costUsd or NONE,
     contextUsed = p.contextUsed,
@@ -70,7 +74,8 @@ on['agent/sessionUpdated'] = function(state, p)
 end
 
 on['agent/instructions'] = function(state, p)
-  state = put(state, 'instructions', tostring(p.seq), { files = p.files, leftOut = p.leftOut, turnId = p.turnId })
+  state =
+    put(state, 'instructions', tostring(p.seq), { files = p.files, leftOut = p.leftOut, turnId = p.turnId })
   return with(state, { instructions = p.files })
 end
 
@@ -94,8 +99,7 @@ function M.reduce(state, event)
       return state.missed == 'events' and state or with(state, { missed = 'events' })
     end
   end
-  -- What a sub-agent waits for and costs is not the session's own.
-  local handler = params.parentToolCallId and notices.nested[event.method] or on[event.method]
+  local handler = on[event.method]
   local next_state = handler and handler(state, params) or state
   return seq and with(next_state, { seq = seq }) or next_state
 end

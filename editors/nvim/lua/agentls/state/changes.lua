@@ -20,10 +20,10 @@ local function stand(items, at, done)
   for i = first, at - 1 do
     local item = items[i]
     local changes
-    if item.kind == 'changes' and done.standing == 'reverted' and not item.revertedBy then
-      changes = { standing = 'reverted', revertedBy = done.ofTurnId }
-    elseif item.kind == 'changes' and done.standing == 'redone' and item.revertedBy == done.ofTurnId then
-      changes = { standing = 'made', revertedBy = NONE }
+    if item.kind == 'changes' and done.standing == 'reverted' and item.standing ~= 'reverted' then
+      changes = { standing = 'reverted', revertedWith = done.ofTurnId }
+    elseif item.kind == 'changes' and done.standing == 'redone' and item.revertedWith == done.ofTurnId then
+      changes = { standing = 'redone', revertedWith = NONE }
     end
     if changes then
       copy = copy == items and list.added(items) or copy
@@ -38,7 +38,7 @@ end
 ---@return agentls.Item[]
 function M.stands(items)
   for i, item in ipairs(items) do
-    if item.kind == 'reverted' then
+    if item.kind == 'note' and item.ofTurnId then
       items = stand(items, i, item)
     end
   end
@@ -54,8 +54,11 @@ on['agent/turnDiff'] = function(state, p)
     end
     return put(state, 'changes', p.ofTurnId, told)
   end
+  local count = #p.files + (p.unlisted or 0)
+  local what = p.standing == 'reverted' and 'taken back' or 'made again'
+  told.text = ('%s: the changes of %s'):format(what, count == 1 and 'one file' or count .. ' files')
   told.ofTurnId = p.ofTurnId
-  local items = put(state, 'reverted', tostring(p.seq), told).items
+  local items = put(state, 'note', 'reverted ' .. tostring(p.seq), told).items
   return with(state, { items = stand(items, #items, items[#items]) })
 end
 
@@ -65,7 +68,7 @@ end
 function M.revertible(state)
   for i = #state.items, 1, -1 do
     local item = state.items[i]
-    if item.kind == 'changes' and not item.revertedBy then
+    if item.kind == 'changes' and item.standing ~= 'reverted' then
       return item.id
     end
   end
@@ -78,8 +81,12 @@ end
 function M.redoable(state, of)
   for i = #state.items, 1, -1 do
     local item = state.items[i]
-    if item.kind == 'changes' and item.revertedBy and (not of or item.id == of or item.revertedBy == of) then
-      return item.revertedBy
+    if
+      item.kind == 'changes'
+      and item.revertedWith
+      and (not of or item.id == of or item.revertedWith == of)
+    then
+      return item.revertedWith
     end
   end
 end

@@ -9,7 +9,7 @@
 
 ---What stands in the chat, from top to bottom. `id` is unique among items of one kind.
 ---@class agentls.Item
----@field kind 'user'|'assistant'|'tool'|'plan'|'warning'|'limit'|'question'|'changes'|'reverted'|'instructions'|'turnEnd'
+---@field kind 'user'|'assistant'|'tool'|'plan'|'warning'|'limit'|'question'|'changes'|'note'|'instructions'|'turnEnd'
 ---@field id string
 ---@field turnId? string
 ---@field parentToolCallId? string The call whose sub-agent it belongs to: it stands under that.
@@ -39,7 +39,6 @@
 ---@field diff? string
 ---@field locations? agentls.Location[]
 ---@field durationMs? integer
----@field notices? agentls.Notice[] What its sub-agents wait for.
 ---@field more? table<string, agentls.More>
 ---@field approval? agentls.ApprovalRequestedNotification The question that is open about it.
 ---@field decision? agentls.ApprovalResolvedNotification
@@ -63,14 +62,15 @@
 ---@field partial? boolean
 ---@field added integer Lines, of all files.
 ---@field removed integer
----@field standing 'made'|'reverted'
----@field revertedBy? string The turn that was reverted when this was taken back: this one or an earlier one.
+---@field standing agentls.Standing How they stand now.
+---@field revertedWith? string While they are taken back: the turn whose revert took them along.
 
----Changes were taken back, or made again.
----@class agentls.Item.reverted: agentls.Item
----@field ofTurnId string
----@field standing 'reverted'|'redone'
----@field files agentls.FileDiff[] What was done now.
+---Something that was done, in a line.
+---@class agentls.Item.note: agentls.Item
+---@field text string
+---@field ofTurnId? string The turn that was taken back, or made again, with all later ones.
+---@field standing? agentls.Standing
+---@field files? agentls.FileDiff[] What was done to them.
 ---@field unlisted? integer
 
 ---What the agent was given to go by.
@@ -91,6 +91,7 @@
 ---Something that passes: shown beside the text, and gone when it is resolved.
 ---@class agentls.Notice
 ---@field key string One notice a key.
+---@field parent? string The call whose sub-agents it is of.
 ---@field kind 'retry'|'wait'|'switched'|'compacted'|'circuit'|'retracted'|'transition'
 ---@field text string
 ---@field till? integer When it ends, in ms since the Unix epoch.

@@ -1,10 +1,10 @@
 -- What passes: retries, waits, switches, circuits. Each notice is there until what it tells of is over. Those of a
--- sub-agent stand at the call that delegated to it.
+-- sub-agent have the call that delegated to it for a parent.
 
 local list = require('agentls.state.items')
 local words = require('agentls.text')
 
-local NONE, with, filter, find, put = list.NONE, list.with, list.filter, list.find, list.put
+local NONE, with, filter, put = list.NONE, list.with, list.filter, list.put
 
 local M = {}
 
@@ -25,29 +25,41 @@ M.ALL = {
   circuit = true,
 }
 
-local function added(notices, new)
-  return list.added(
-    filter(notices, function(old)
-      return old.key ~= new.key
-    end),
-    new
-  )
-end
-
 ---The state with a notice, in the place of an older one of its key.
 function M.notice(state, new)
-  return with(state, { notices = added(state.notices, new) })
+  local notices = filter(state.notices, function(old)
+    return old.key ~= new.key
+  end)
+  return with(state, { notices = list.added(notices, new) })
 end
 local notice = M.notice
 
----Takes away the notices of these kinds.
-function M.resolved(state, kinds)
+local function without(state, gone)
   local notices = filter(state.notices, function(old)
-    return not kinds[old.kind]
+    return not gone(old)
   end)
   return notices == state.notices and state or with(state, { notices = notices })
 end
+
+---The state without the notices of these kinds; those of sub-agents go only with `all`.
+function M.resolved(state, kinds, all)
+  return without(state, function(old)
+    return kinds[old.kind] and (all or not old.parent)
+  end)
+end
 local resolved = M.resolved
+
+---The state without what the sub-agents of a call wait for: they went on, or have ended.
+function M.resolved_of(state, call)
+  return without(state, function(old)
+    return old.parent == call
+  end)
+end
+
+---One key for the session, and one for the sub-agents of each call.
+local function key_for(name, parent)
+  return parent and name .. ' of ' .. parent or name
+end
 
 ---What a call failed of, in one line of bearable length.
 local function why_of(failed)
@@ -56,42 +68,15 @@ local function why_of(failed)
   return why:match('[^\n]*'):sub(1, 160) .. status
 end
 
-local function retry_notice(p)
-  return {
-    key = 'retry',
-    kind = 'retry',
-    text = ('%s: %s — try %d of %d'):format(p.provider, why_of(p.error or {}), p.attempt + 1, p.maxRetries + 1),
-    till = p.resumeAt,
-  }
-end
-
-local function wait_notice(p)
-  return { key = 'wait', kind = 'wait', text = 'waiting: ' .. p.why, till = p['until'] }
-end
-
 ---Who answers from now on, and why.
-local function switched_notice(p)
+local function switched(p)
   local to, why = tostring(p.to), p.why
   -- Some of the server's lines name the model, others tell only what became of the one before.
   local name = to:gsub('^.*/', '')
   if not why then
-    why = 'switched to ' .. to
-  elseif not why:find(name, 1, true) then
-    why = ('%s — %s answers'):format(why, to)
+    return 'switched to ' .. to
   end
-  return { key = 'switched', kind = 'switched', text = why }
-end
-
-local function circuit_notice(p)
-  return {
-    key = ('circuit %s %s'):format(p.subject, p.name),
-    kind = 'circuit',
-    text = p.state == 'halfOpen' and p.name .. ': one call tries whether it works again'
-      or p.name .. ' failed too often and is left alone for a while',
-    till = p['until'],
-    subject = p.subject,
-    name = p.name,
-  }
+  return why:find(name, 1, true) and why or ('%s — %s answers'):format(why, to)
 end
 
 M.on = {}
@@ -109,32 +94,64 @@ on['agent/transition'] = function(state, p)
 end
 
 on['agent/retry'] = function(state, p)
-  return notice(resolved(state, { wait = true, retry = true }), retry_notice(p))
+  local parent = p.parentToolCallId
+  state = parent and M.resolved_of(state, parent) or resolved(state, { wait = true, retry = true })
+  return notice(state, {
+    key = key_for('retry', parent),
+    kind = 'retry',
+    text = ('%s: %s — try %d of %d'):format(
+      p.provider,
+      why_of(p.error or {}),
+      p.attempt + 1,
+      p.maxRetries + 1
+    ),
+    till = p.resumeAt,
+    parent = parent,
+  })
 end
 
 on['agent/wait'] = function(state, p)
-  return notice(state, wait_notice(p))
+  return notice(state, {
+    key = key_for('wait', p.parentToolCallId),
+    kind = 'wait',
+    text = 'waiting: ' .. p.why,
+    till = p['until'],
+    parent = p.parentToolCallId,
+  })
 end
 
 on['agent/modelSwitched'] = function(state, p)
+  local parent = p.parentToolCallId
+  if parent then
+    -- A sub-agent's model is not the session's.
+    local note = { text = switched(p), turnId = p.turnId, parentToolCallId = parent }
+    return put(M.resolved_of(state, parent), 'note', 'switched ' .. tostring(p.seq), note)
+  end
   local meant = state.switchedFrom or p.from or state.model
   if p.to == meant then
     return with(resolved(state, { switched = true }), { model = p.to, switchedFrom = NONE })
   end
-  state = notice(resolved(state, { retry = true }), switched_notice(p))
+  state =
+    notice(resolved(state, { retry = true }), { key = 'switched', kind = 'switched', text = switched(p) })
   return with(state, { model = p.to, switchedFrom = meant })
 end
 
 on['agent/circuit'] = function(state, p)
-  local new = circuit_notice(p)
+  local key = ('circuit %s %s'):format(p.subject, p.name)
   if p.state == 'closed' then
-    return with(state, {
-      notices = filter(state.notices, function(old)
-        return old.key ~= new.key
-      end),
-    })
+    return without(state, function(old)
+      return old.key == key
+    end)
   end
-  return notice(state, new)
+  return notice(state, {
+    key = key,
+    kind = 'circuit',
+    text = p.state == 'halfOpen' and p.name .. ': one call tries whether it works again'
+      or p.name .. ' failed too often and is left alone for a while',
+    till = p['until'],
+    subject = p.subject,
+    name = p.name,
+  })
 end
 
 on['agent/compacted'] = function(state, p)
@@ -142,64 +159,11 @@ on['agent/compacted'] = function(state, p)
     words.tokens(p.tokensBefore or 0),
     words.tokens(p.tokensAfter or 0)
   )
+  -- That of a sub-agent is not the session's history.
+  if p.parentToolCallId then
+    return state
+  end
   return notice(state, { key = 'compacted', kind = 'compacted', text = text, manual = p.trigger == 'manual' })
-end
-
----What these say of a sub-agent: at the call that delegated to it, and nothing of it is the session's.
-M.nested = {}
-local nested = M.nested
-
----Adds `new` to the notices of the call that `p` belongs to.
-local function at_call(state, p, new)
-  local _, call = find(state.items, 'tool', p.parentToolCallId)
-  if not call then
-    return state
-  end
-  return put(state, 'tool', call.id, { notices = added(call.notices or {}, new) })
-end
-
-nested['agent/retry'] = function(state, p)
-  return at_call(state, p, retry_notice(p))
-end
-
-nested['agent/wait'] = function(state, p)
-  return at_call(state, p, wait_notice(p))
-end
-
-nested['agent/modelSwitched'] = function(state, p)
-  return at_call(state, p, switched_notice(p))
-end
-
-nested['agent/circuit'] = function(state, p)
-  local new = circuit_notice(p)
-  if p.state ~= 'closed' then
-    return at_call(state, p, new)
-  end
-  local _, call = find(state.items, 'tool', p.parentToolCallId)
-  if not call or not call.notices then
-    return state
-  end
-  return put(state, 'tool', call.id, {
-    notices = filter(call.notices, function(old)
-      return old.key ~= new.key
-    end),
-  })
-end
-
-nested['agent/usage'] = function(state, p)
-  return with(state, { costUsd = p.session and p.session.costUsd or state.costUsd })
-end
-
----The state without what a sub-agent waited for, now that it does something at `at` (ms since the Unix epoch).
-function M.went_on(state, parent, at)
-  local _, call = find(state.items, 'tool', parent)
-  if not call or not call.notices then
-    return state
-  end
-  local left = filter(call.notices, function(old)
-    return old.kind == 'circuit' or old.kind == 'switched' or (old.till or 0) > (at or math.huge)
-  end)
-  return left == call.notices and state or put(state, 'tool', parent, { notices = #left > 0 and left or NONE })
 end
 
 return M

@@ -37,10 +37,7 @@ function M.load(reduce, fresh, state, result)
   local first = result.events[1]
   local joins = state.seq and (not first or first.params.seq <= state.seq + 1)
   local loaded = joins and with(state, { missed = NONE, offline = NONE })
-    or with(
-      fresh,
-      { hasEarlier = result.hasEarlier or false, firstSeq = first and first.params.seq }
-    )
+    or with(fresh, { hasEarlier = result.hasEarlier or false, firstSeq = first and first.params.seq })
   for _, event in ipairs(result.events) do
     loaded = reduce(loaded, event)
   end

@@ -63,10 +63,11 @@ on['agent/toolCall'] = function(state, p)
     changes.more = with(item and item.more or {}, p.more)
   end
   if FINAL[p.status] then
-    changes.live, changes.notices = NONE, NONE
+    changes.live = NONE
+    state = notices.resolved_of(state, p.toolCallId)
   end
   if p.parentToolCallId then
-    state = notices.went_on(state, p.parentToolCallId, p.at)
+    state = notices.resolved_of(state, p.parentToolCallId)
   end
   state = put(state, 'tool', p.toolCallId, changes)
   -- A sub-agent's calls are the work of the one that delegated.

@@ -10,7 +10,7 @@ local M = { on = {} }
 local on = M.on
 
 on['agent/turnStarted'] = function(state, p)
-  state = resolved(state, notices.ALL)
+  state = resolved(state, notices.ALL, true)
   if state.resumable and find(state.items, 'turnEnd', state.resumable) then
     state = put(state, 'turnEnd', state.resumable, { over = true })
   end
@@ -29,15 +29,14 @@ on['agent/turnEnded'] = function(state, p)
   for _, old in ipairs(state.notices) do
     compacted = old.kind == 'compacted' and old.manual and old or compacted
   end
-  state = resolved(state, notices.BY_END)
+  state = resolved(state, notices.BY_END, true)
   -- What no durable event completed is void.
   local items = {}
   for _, item in ipairs(state.items) do
     local void = (item.kind == 'assistant' and item.open)
       or (item.kind == 'tool' and item.status == 'writing')
     if not void then
-      local busy = item.kind == 'tool' and (item.live or item.notices)
-      items[#items + 1] = busy and with(item, { live = NONE, notices = NONE }) or item
+      items[#items + 1] = item.kind == 'tool' and item.live and with(item, { live = NONE }) or item
     end
   end
   items[#items + 1] = {
