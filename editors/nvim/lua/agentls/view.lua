@@ -4,6 +4,7 @@
 local code = require('agentls.code')
 local config = require('agentls.config')
 local layout = require('agentls.layout')
+local nesting = require('agentls.nesting')
 local render = require('agentls.render')
 local sessions = require('agentls.sessions')
 local status = require('agentls.status')
@@ -24,7 +25,7 @@ local M = {}
 ---@class agentls.Entry
 ---@field key string
 ---@field item agentls.Item
----@field before string What the block depends on of the item above.
+---@field before string What the block depends on of other items.
 ---@field block agentls.Block
 
 ---@type table<string, agentls.View>
@@ -104,13 +105,14 @@ local function entries_of(view)
       known[entry.key] = entry
     end
   end
-  local entries, how = {}, options(view)
+  local entries, how, nests = {}, options(view), nesting.of(state.items, state.notices)
   for i, item in ipairs(state.items) do
-    local key = item.kind .. ' ' .. item.id
-    local before = before_key(state.items[i - 1])
+    local key, nest = item.kind .. ' ' .. item.id, nests[i]
+    local before = before_key(state.items[i - 1]) .. (nest and ' ' .. nest.key or '')
     local entry = known[key]
     if not entry or entry.item ~= item or entry.before ~= before then
-      entry = { key = key, item = item, before = before, block = render.block(item, state.items[i - 1], how) }
+      local block = render.block(item, state.items[i - 1], how, nest)
+      entry = { key = key, item = item, before = before, block = block }
     end
     entries[i] = entry
   end
@@ -144,6 +146,16 @@ local function set_marks(buffer, row, block)
         strict = false,
       })
     end
+  end
+  for at = 0, block.depth > 0 and #block.lines - 1 or -1 do
+    api.nvim_buf_set_extmark(buffer, blocks_ns, row + at, 0, {
+      virt_text = { { ('│ '):rep(block.depth), 'AgentlsDim' } },
+      virt_text_pos = 'inline',
+      right_gravity = false,
+    })
+  end
+  if block.tail then
+    api.nvim_buf_set_extmark(buffer, blocks_ns, row + block.tail.row, 0, { virt_text = block.tail.chunks })
   end
   if block.hint then
     local lines = {}
@@ -234,7 +246,9 @@ local function draw_entries(view)
         local lines = old[i].block.lines
         -- Marks of lines that go would stay behind.
         api.nvim_buf_clear_namespace(buffer, blocks_ns, rows[i], rows[i] + #lines)
-        if not vim.deep_equal(old[i].block.folds, new[i].block.folds) and #lines > 0 then
+        local folded = old[i].block.level == new[i].block.level
+          and vim.deep_equal(old[i].block.folds, new[i].block.folds)
+        if not folded and #lines > 0 then
           -- Lines whose words stay must be folded anew too.
           api.nvim_buf_set_lines(buffer, rows[i], rows[i] + #lines, false, new[i].block.lines)
         else
@@ -418,18 +432,19 @@ function M.foldexpr(lnum)
     end
     local entry, first = entry_at(view, row)
     asked = { buffer = buffer, view = view, rows = view.rows, folds = entry and entry.block.folds or {} }
+    asked.level = entry and entry.block.level or 0
     asked.first = entry and first or row
     asked.last = entry and first + #entry.block.lines - 1 or row
   end
   local at = row - asked.first
   for _, fold in ipairs(asked.folds) do
     if at == fold[1] then
-      return '>1'
+      return '>' .. asked.level + 1
     elseif at > fold[1] and at <= fold[2] then
-      return '1'
+      return tostring(asked.level + 1)
     end
   end
-  return '0'
+  return tostring(asked.level)
 end
 
 local function escaped(words)
