@@ -122,7 +122,7 @@ return function(test)
       told[group] = link ~= 'none' and link or nil
     end
     for group, link in
-      assert(support.read(support.plugin .. '/lua/agentls/view.lua')):gmatch("\n  (Agentls%w+) = '(%w+)'")
+      assert(support.read(support.plugin .. '/lua/agentls/buffers.lua')):gmatch("\n  (Agentls%w+) = '(%w+)'")
     do
       there[group] = link
     end

@@ -160,7 +160,8 @@ function M.tool(block, item, options, nest)
   -- What folds has one line; what is asked about is seen whole.
   if options.width and not item.approval then
     -- Mark and fences, and how many lines are folded away.
-    local room = math.max(12, options.width - vim.fn.strdisplaywidth(words) - 18 - 2 * (nest and nest.depth or 0))
+    local room =
+      math.max(12, options.width - vim.fn.strdisplaywidth(words) - 18 - 2 * (nest and nest.depth or 0))
     title = fitting(title, room)
   end
   local head = icon[1] .. ' '

@@ -159,7 +159,12 @@ end
 
 ---@param item agentls.Item.note
 function M.note(block, item)
-  add_plain(block, item.standing == 'reverted' and '↶ ' or item.standing and '↷ ' or '· ', item.text, 'AgentlsDim')
+  add_plain(
+    block,
+    item.standing == 'reverted' and '↶ ' or item.standing and '↷ ' or '· ',
+    item.text,
+    'AgentlsDim'
+  )
   if item.files then
     file_list(block, item)
   end
