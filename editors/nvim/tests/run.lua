@@ -50,7 +50,20 @@ local function drive(name, options, body)
 end
 
 local home = support.make_world()
-for _, name in ipairs({ 'state', 'config', 'doc', 'view', 'editor', 'truth', 'session', 'odd', 'life', 'tui' }) do
+for _, name in ipairs({
+  'state',
+  'config',
+  'doc',
+  'view',
+  'editor',
+  'truth',
+  'session',
+  'turns',
+  'queue',
+  'odd',
+  'life',
+  'tui',
+}) do
   dofile(support.here .. '/' .. name .. '_test.lua')(test, drive)
 end
 vim.fn.delete(home, 'rf')

@@ -121,6 +121,11 @@ function M.make_world()
       '[agent.default]',
       'provider = "tape"',
       '',
+      '[agent.reader]',
+      'description = "Looks, and changes nothing"',
+      'provider = "tape"',
+      'mode = "plan"',
+      '',
     }, '\n')
   )
   return M.home
@@ -229,6 +234,56 @@ require('agentls').setup(%s)
       return vim.uv.fs_stat(environment.AGENTLS_TEST_ASKS .. answered)
     end)
     self.keys(keys)
+  end
+  ---The lines of the window that floats above all else; nil while there is none.
+  function self.float()
+    local lines = self.lua([[
+      for _, window in ipairs(vim.api.nvim_list_wins()) do
+        local config = vim.api.nvim_win_get_config(window)
+        if config.relative ~= '' then
+          local lines = vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(window), 0, -1, false)
+          return vim.list_extend({ config.title[1][1] }, lines)
+        end
+      end
+      return false
+    ]])
+    return lines or nil
+  end
+  ---The lines of the current buffer.
+  function self.lines()
+    return self.lua('return vim.api.nvim_buf_get_lines(0, 0, -1, false)')
+  end
+  ---Makes the editor's lists choose by themselves: the entry that holds the next of `wanted`; what it showed is kept.
+  function self.chooses(...)
+    self.lua(
+      [[
+      wanted, shown = { ... }, {}
+      vim.ui.select = function(items, options, choose)
+        local words = vim.tbl_map(options.format_item or tostring, items)
+        local float = vim.iter(vim.api.nvim_list_wins()):find(function(window)
+          return vim.api.nvim_win_get_config(window).relative ~= ''
+        end)
+        table.insert(shown, {
+          prompt = options.prompt,
+          words = words,
+          float = float and vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(float), 0, -1, false) or nil,
+        })
+        local next = table.remove(wanted, 1)
+        for i, line in ipairs(words) do
+          if next and line:find(next, 1, true) then return choose(items[i], i) end
+        end
+        choose(nil)
+      end
+    ]],
+      ...
+    )
+  end
+  ---What the editor's lists showed.
+  function self.shown(count)
+    return M.wait('what was asked', function()
+      local shown = self.lua('return shown')
+      return #shown >= (count or 1) and shown
+    end)
   end
   ---How many approvals the server still has open: whatever was sent before is done by then.
   function self.open_approvals()

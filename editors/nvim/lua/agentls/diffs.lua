@@ -50,7 +50,7 @@ end
 ---@param changes agentls.Item.changes
 function M.text(changes)
   local lines = {}
-  for _, file in ipairs(changes.files) do
+  for _, file in ipairs(text.by_path(changes.files)) do
     if file.diff and file.diff ~= '' then
       vim.list_extend(lines, text.lines(file.diff))
     else
@@ -140,7 +140,7 @@ function M.show(session, changes, whole)
     vim.notify('agentls: what changed is not known', vim.log.levels.INFO)
     return
   end
-  local list = vim.list_slice(changes.files)
+  local list = text.by_path(changes.files)
   table.insert(list, { whole = true })
   vim.ui.select(list, {
     prompt = 'Changes',

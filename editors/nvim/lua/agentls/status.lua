@@ -46,14 +46,11 @@ function M.queue(state, width)
     local hint = i == 1 and (' · %s'):format(keys and keys.queue or ':AgentQueue') or ''
     local room = math.max(12, width - vim.fn.strdisplaywidth(mark .. hint) - 4)
     local words = text.one_line(prompt.text, room)
-    table.insert(
-      lines,
-      {
-        { mark, queue.paused and 'AgentlsWarn' or 'AgentlsDim' },
-        { words, 'AgentlsUser' },
-        { hint, 'AgentlsDim' },
-      }
-    )
+    table.insert(lines, {
+      { mark, queue.paused and 'AgentlsWarn' or 'AgentlsDim' },
+      { words, 'AgentlsUser' },
+      { hint, 'AgentlsDim' },
+    })
   end
   return lines
 end

@@ -64,6 +64,7 @@ end
 
 ---@param conflicts agentls.RevertConflict[]
 local function left_as_they_are(conflicts)
+  conflicts = text.by_path(conflicts)
   local lines = {}
   for i = 1, math.min(NAMED, #conflicts) do
     table.insert(lines, ('%s: %s'):format(conflicts[i].path, conflicts[i].why))
@@ -79,7 +80,7 @@ end
 local function done(result, redo)
   editor.reread()
   local what = redo and 'made again' or 'put back'
-  local words = ('%s %s'):format(files_word(#result.files), what)
+  local words = ('%s %s'):format(#result.files > 0 and files_word(#result.files) or 'nothing was', what)
   if #result.conflicts > 0 then
     return say(words .. '; ' .. left_as_they_are(result.conflicts), vim.log.levels.WARN)
   end
@@ -91,7 +92,7 @@ end
 ---@return string[]
 local function preview(result)
   local lines = {}
-  for _, file in ipairs(result.files) do
+  for _, file in ipairs(text.by_path(result.files)) do
     table.insert(lines, (' %s %s'):format(LETTERS[file.kind] or '?', file.path))
   end
   if #result.conflicts > 0 then
@@ -99,7 +100,7 @@ local function preview(result)
       table.insert(lines, '')
     end
     table.insert(lines, ' Left as they are:')
-    for _, conflict in ipairs(result.conflicts) do
+    for _, conflict in ipairs(text.by_path(result.conflicts)) do
       table.insert(lines, (' ! %s: %s'):format(conflict.path, conflict.why))
     end
   end
@@ -114,11 +115,15 @@ function M.revert(turn, how)
   if not session or not sessions.is_ours(session) then
     return
   end
+  if session.state.running then
+    return say('a turn is running: nothing is put back before it has ended', vim.log.levels.WARN)
+  end
   local redo = how.redo or false
   if redo then
     turn = turn or (under and changes_of.redoable(session.state, under)) or changes_of.redoable(session.state)
   else
-    turn = turn or under or changes_of.revertible(session.state)
+    -- Where all is taken back, what was left as it is then may be put back by now.
+    turn = turn or under or changes_of.revertible(session.state) or (changes_of.of(session.state) or {}).id
   end
   if not turn then
     return say(redo and 'nothing was taken back' or 'nothing that was changed is known')

@@ -96,7 +96,7 @@ end
 ---@param item { files: agentls.FileDiff[], unlisted?: integer, partial?: boolean }
 local function file_list(block, item)
   local first = #block.lines - 1
-  for _, file in ipairs(item.files) do
+  for _, file in ipairs(text.by_path(item.files)) do
     file_line(block, file)
   end
   if (item.unlisted or 0) > 0 then
