@@ -144,6 +144,72 @@ function M.marked(mark)
   return found
 end
 
+local serial = 0
+
+---A session that is drawn, without a server: events go straight to where the client hands them on.
+function M.shown()
+  local sessions, states, view =
+    require('agentls.sessions'), require('agentls.state'), require('agentls.view')
+  serial = serial + 1
+  local id = 'ses_view_' .. serial
+  local session = { id = id, state = states.new(id), unsent = {} }
+  sessions.all[id] = session
+  vim.cmd('silent! only')
+  view.open(session, { focus = 'chat' })
+  local self = { session = session, seq = 0, buffer = view.buffer(id), window = (view.windows()) }
+  function self.transient(method, params)
+    params.sessionId = id
+    sessions.dispatch('agent/' .. method, params)
+  end
+  function self.event(method, params)
+    self.seq = self.seq + 1
+    params.seq, params.at = self.seq, self.seq * 100
+    params.turnId = params.turnId or 't1'
+    self.transient(method, params)
+  end
+  function self.lines()
+    view.flush()
+    return vim.api.nvim_buf_get_lines(self.buffer, 0, -1, false)
+  end
+  ---What is shown beside the lines.
+  function self.virtual()
+    local words = {}
+    for _, mark in ipairs(vim.api.nvim_buf_get_extmarks(self.buffer, -1, 0, -1, { details = true })) do
+      for _, chunks in ipairs(vim.list_extend({ mark[4].virt_text or {} }, mark[4].virt_lines or {})) do
+        for _, chunk in ipairs(chunks) do
+          table.insert(words, chunk[1])
+        end
+        table.insert(words, '\n')
+      end
+    end
+    return table.concat(words)
+  end
+  function self.say(message, words)
+    self.event(
+      'message',
+      { messageId = message, role = 'assistant', content = { { type = 'text', text = words } } }
+    )
+  end
+  function self.tool(call, status, more)
+    self.event(
+      'toolCall',
+      vim.tbl_extend(
+        'force',
+        { toolCallId = call, name = 'bash', title = 'make', status = status },
+        more or {}
+      )
+    )
+  end
+  function self.fold(row)
+    return vim.api.nvim_win_call(self.window, function()
+      vim.cmd('redraw')
+      return { vim.fn.foldclosed(row), vim.fn.foldclosedend(row) }
+    end)
+  end
+  self.event('turnStarted', {})
+  return self
+end
+
 local number = 0
 
 ---A Neovim with the plugin in a workspace of its own.

@@ -41,6 +41,10 @@ function M.apply(lines, diff, back)
     local here = back and hunk.after or hunk.before
     local there = back and hunk.before or hunk.after
     local first = back and hunk.to or hunk.from
+    if first == 0 and #lines > 0 then
+      -- Line 0: there is none.
+      return nil
+    end
     -- One without lines stands after the line that it names.
     first = #here > 0 and first or first + 1
     if first < at or first - 1 > #lines then

@@ -147,7 +147,8 @@ local function close(before, item)
     -- What is of a sub-agent belongs to its call.
     return not before.approval
   end
-  return (before.kind == 'tool' and item.kind == 'tool' and not before.approval)
+  local call = before.kind == 'tool' or before.parentToolCallId ~= nil
+  return (call and item.kind == 'tool' and not before.approval)
     or (before.kind == 'changes' and item.kind == 'turnEnd')
 end
 

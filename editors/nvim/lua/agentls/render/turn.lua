@@ -83,7 +83,7 @@ end
 ---A file of a list of changes.
 ---@param file agentls.FileDiff
 local function file_line(block, file)
-  add_plain(block, (LETTERS[file.kind] or '?') .. ' ', file.path)
+  add(block, ('%s %s'):format(LETTERS[file.kind] or '?', draw.code(file.path)))
   counts(block, file.added, file.removed)
   if file.unrestorable then
     local from = #block.lines[#block.lines]
@@ -206,10 +206,10 @@ function M.instructions(block, item)
   add_plain(block, '· ', M.instructions_of(item.files, item.leftOut), 'AgentlsDim')
   local first = #block.lines - 1
   for _, file in ipairs(item.files) do
-    local words = { vim.fn.fnamemodify(file.path, ':~') }
-    words[#words + 1] = not file.trusted and 'not trusted' or nil
-    words[#words + 1] = file.problem
-    add_plain(block, '  ', table.concat(words, ' · '), file.problem and 'AgentlsWarn' or 'AgentlsDim')
+    local told = not file.trusted and ' · not trusted' or ''
+    told = told .. (file.problem and ' · ' .. file.problem or '')
+    local lead = '  ' .. draw.code(vim.fn.fnamemodify(file.path, ':~'))
+    add_plain(block, lead, told, file.problem and 'AgentlsWarn' or 'AgentlsDim')
   end
   if #block.lines - 1 > first then
     block.folds[#block.folds + 1] = { first, #block.lines - 1 }
