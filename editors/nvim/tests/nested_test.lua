@@ -216,17 +216,17 @@ return function(test)
     eq({ chat.fold(1), chat.fold(2), chat.fold(8) }, { { -1, -1 }, { 2, 5 }, { 8, 11 } })
     call(chat, 'd2', 'd1', 'completed', { title = 'Delegate: deeper', name = 'delegate', output = 'deep\n' })
     eq(chat.lines()[7], '```')
-    eq({ chat.fold(1), chat.fold(6), chat.fold(8) }, { { -1, -1 }, { 6, 13 }, { 6, 13 } })
+    eq({ chat.fold(1), chat.fold(6), chat.fold(8) }, { { -1, -1 }, { 6, 14 }, { 6, 14 } })
     chat.tool('d1', 'completed', { name = 'delegate', title = 'Delegate: look', durationMs = 1500 })
     eq(chat.lines()[1], '✓ `Delegate: look` · 3 calls · 1.5 s')
-    eq({ chat.fold(1), chat.fold(14) }, { { 1, 13 }, { -1, -1 } })
+    eq({ chat.fold(1), chat.fold(15) }, { { 1, 14 }, { -1, -1 } })
     -- Each is opened by itself.
     vim.api.nvim_win_call(chat.window, function()
       vim.cmd('1foldopen')
     end)
     eq(
       { chat.fold(1), chat.fold(2), chat.fold(6), chat.fold(10) },
-      { { -1, -1 }, { 2, 5 }, { 6, 13 }, { 6, 13 } }
+      { { -1, -1 }, { 2, 5 }, { 6, 14 }, { 6, 14 } }
     )
     chat.event('turnEnded', { reason = 'completed', state = 'completed' })
     eq(chat.fold(2), { 2, 5 })
