@@ -294,6 +294,27 @@ return function(_, drive)
     eq(nvim.lua("return vim.fn.getcompletion('AgentPrompt /loo', 'cmdline')"), { '/look' })
   end)
 
+  drive(':checkhealth tells what the agent is given', {
+    files = {
+      ['AGENTS.md'] = 'Be brief.\n',
+      ['.agentls/commands/look.md'] = 'Look.\n',
+      ['.agentls/commands/void.md'] = '---\ndescription: x\n---\n',
+    },
+  }, function(nvim)
+    nvim.cmd('AgentPrompt stream')
+    nvim.ended()
+    nvim.cmd('checkhealth agentls')
+    local report = table.concat(nvim.lines(), '\n')
+    for _, words in ipairs({
+      'agents: default (this session has it), reader',
+      'slash commands: /look',
+      'void.md: it says nothing',
+      'instructions: AGENTS.md loaded',
+    }) do
+      assert(report:find(words, 1, true), ('"%s" is not in:\n%s'):format(words, report))
+    end
+  end)
+
   drive('what the agent was given to go by is told, and that it has changed', {
     files = {
       ['AGENTS.md'] = 'Be brief.\n',

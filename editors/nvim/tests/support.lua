@@ -469,6 +469,8 @@ require('agentls').setup(%s)
   ---Leaves by `:qa!`; no process may be left.
   function self.quit()
     if not self.code then
+      local told = self.lua("return vim.fn.execute('messages')")
+      assert(not told:find('stack traceback', 1, true), told)
       pcall(vim.rpcnotify, self.channel, 'nvim_command', 'qa!')
     end
     M.wait('the end of Neovim', function()

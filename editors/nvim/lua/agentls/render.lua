@@ -157,8 +157,9 @@ end
 ---@param before agentls.Item?
 ---@param options agentls.RenderOptions
 ---@param nest? agentls.Nest How it lies under calls, if it does or has some under it.
+---@param latest? boolean It is the last of its kind.
 ---@return agentls.Block
-function M.block(item, before, options, nest)
+function M.block(item, before, options, nest, latest)
   local block = draw.new()
   if nest then
     block.depth, block.level = nest.depth, nest.level
@@ -169,7 +170,7 @@ function M.block(item, before, options, nest)
   local room = #block.lines
   local renderer = renderers[item.kind]
   if renderer then
-    renderer(block, item, options, nest)
+    renderer(block, item, options, nest, latest)
   end
   if #block.lines == room then
     block.lines = {}

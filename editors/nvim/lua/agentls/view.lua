@@ -2,6 +2,7 @@
 -- cursor but the one that stands at the end.
 
 local buffers = require('agentls.buffers')
+local changes_of = require('agentls.state.changes')
 local code = require('agentls.code')
 local config = require('agentls.config')
 local layout = require('agentls.layout')
@@ -78,12 +79,14 @@ local function entries_of(view)
     end
   end
   local entries, how, nests = {}, options(view), nesting.of(state.items, state.notices)
+  local latest = changes_of.of(state)
   for i, item in ipairs(state.items) do
     local key, nest = item.kind .. ' ' .. item.id, nests[i]
     local before = before_key(state.items[i - 1]) .. (nest and ' ' .. nest.key or '')
+    before = before .. (item == latest and ' latest' or '')
     local entry = known[key]
     if not entry or entry.item ~= item or entry.before ~= before then
-      local block = render.block(item, state.items[i - 1], how, nest)
+      local block = render.block(item, state.items[i - 1], how, nest, item == latest)
       entry = { key = key, item = item, before = before, block = block }
     end
     entries[i] = entry
@@ -127,7 +130,13 @@ local function set_marks(buffer, row, block)
     })
   end
   if block.tail then
-    api.nvim_buf_set_extmark(buffer, blocks_ns, row + block.tail.row, 0, { virt_text = block.tail.chunks })
+    -- Inline: other words at a line's end are not seen where it is folded.
+    local column = #block.lines[block.tail.row + 1]
+    api.nvim_buf_set_extmark(buffer, blocks_ns, row + block.tail.row, column, {
+      virt_text = block.tail.chunks,
+      virt_text_pos = 'inline',
+      right_gravity = false,
+    })
   end
   if block.hint then
     local lines = {}

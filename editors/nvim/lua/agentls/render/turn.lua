@@ -130,7 +130,8 @@ end
 
 ---@param item agentls.Item.changes
 ---@param options agentls.RenderOptions
-function M.changes(block, item, options)
+---@param latest? boolean
+function M.changes(block, item, options, _, latest)
   add_plain(block, '± ', M.changed(item))
   mark(block, 0, #'±', 'AgentlsBusy')
   counts(block, item.added, item.removed)
@@ -144,16 +145,16 @@ function M.changes(block, item, options)
     file_list(block, item)
   end
   local keys, chunks = options.keys, {}
-  if keys then
+  if keys and latest then
     draw.key_chunks(chunks, keys.diff, 'diff')
     if reverted then
-      draw.key_chunks(chunks, keys.redo, 'make again')
+      draw.key_chunks(chunks, keys.redo, 'redo')
     else
-      draw.key_chunks(chunks, keys.revert, 'take back')
+      draw.key_chunks(chunks, keys.revert, 'revert')
     end
   end
   if #chunks > 0 then
-    block.tail = { row = row, chunks = vim.list_extend({ { '   ', 'AgentlsDim' } }, chunks) }
+    block.tail = { row = row, chunks = vim.list_extend({ { '  ', 'AgentlsDim' } }, chunks) }
   end
 end
 
