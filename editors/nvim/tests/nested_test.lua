@@ -38,7 +38,7 @@ return function(test)
       vim.list_slice(lines, 10, 13),
       { '', '↶ taken back: the changes of one file ⋯ 1 line', 'M `src/b_c.ts` +12 -1', '' }
     )
-    assert(chat.virtual():find('D diff  <C-r> redo', 1, true), chat.virtual())
+    assert(chat.virtual():find('  <C-r> redo', 1, true), chat.virtual())
     chat.event('turnDiff', { ofTurnId = 't1', standing = 'redone', files = { files[1] } })
     eq(chat.lines()[3], '± 1,203 files changed +12 -3 · made again ⋯ 5 lines')
     -- One file needs no list.

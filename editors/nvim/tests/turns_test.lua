@@ -73,7 +73,7 @@ return function(_, drive)
     nvim.keys('u')
     local asked = nvim.shown()[1]
     eq(asked.words, { 'Take back what changed in 1 file', 'Leave it' })
-    eq(asked.float, { ' M cart.py' })
+    eq(asked.float, { ' change cart.py' })
     eq({ work(nvim, 'cart.py'), nvim.float() }, { FIXED })
     nvim.chooses('Take back')
     nvim.keys('u')
@@ -92,7 +92,7 @@ return function(_, drive)
     nvim.chooses('Make again')
     nvim.keys('<C-r>')
     nvim.see('· made again')
-    eq(nvim.shown()[1].float, { ' M cart.py' })
+    eq(nvim.shown()[1].float, { ' change cart.py' })
     eq(work(nvim, 'cart.py'), FIXED)
     nvim.cmd('AgentRedo')
     nvim.noticed('nothing was taken back')
@@ -134,11 +134,11 @@ return function(_, drive)
     nvim.chooses('Take back')
     nvim.cmd('AgentRevert')
     eq(nvim.shown()[1].float, {
-      ' M cart.py',
-      ' A old.txt',
+      ' change cart.py',
+      ' create old.txt',
       '',
       ' Left as they are:',
-      ' ! new/b.txt: it was changed since',
+      ' new/b.txt: it was changed since',
     })
     nvim.noticed('2 files put back; left as they are:\n  new/b.txt: it was changed since')
     eq({ work(nvim, 'cart.py'), work(nvim, 'old.txt') }, { support.CART, 'old\n' })

@@ -15,7 +15,7 @@ local M = {}
 local commands = {}
 
 ---Options of the completion: nothing is put in before it is chosen.
-local COMPLETION = 'menuone,noinsert,popup'
+local COMPLETION = 'menuone,noinsert'
 
 ---Prompt buffers by session.
 ---@type table<string, integer>
@@ -37,7 +37,7 @@ function M.bar()
   end
   local words = session.state.running and 'says it to the running turn' or 'sends'
   if session.state.running and keys and keys.prompt_queue then
-    words = ('%s, %s after it'):format(words, buffers.escaped(keys.prompt_queue))
+    words = ('says it now, %s after the turn'):format(buffers.escaped(keys.prompt_queue))
   end
   return (' › %%#AgentlsDim#%s %s'):format(buffers.escaped(table.concat(send, ' or ')), words)
 end
@@ -124,7 +124,7 @@ local function completes(buffer, id)
     callback = function()
       if not own then
         before = vim.o.completeopt
-        vim.o.completeopt = 'menuone,noinsert'
+        vim.o.completeopt = COMPLETION
       end
       learn(buffer, id)
     end,

@@ -12,7 +12,8 @@ local view = require('agentls.view')
 
 local M = {}
 
-local LETTERS = { created = 'A', modified = 'M', deleted = 'D' }
+---What a revert does to a file.
+local DEEDS = { created = 'create', modified = 'change', deleted = 'delete' }
 ---So many files are told by name in a notification.
 local NAMED = 5
 
@@ -93,7 +94,7 @@ end
 local function preview(result)
   local lines = {}
   for _, file in ipairs(text.by_path(result.files)) do
-    table.insert(lines, (' %s %s'):format(LETTERS[file.kind] or '?', file.path))
+    table.insert(lines, (' %s %s'):format(DEEDS[file.kind] or '?', file.path))
   end
   if #result.conflicts > 0 then
     if #lines > 0 then
@@ -101,7 +102,7 @@ local function preview(result)
     end
     table.insert(lines, ' Left as they are:')
     for _, conflict in ipairs(text.by_path(result.conflicts)) do
-      table.insert(lines, (' ! %s: %s'):format(conflict.path, conflict.why))
+      table.insert(lines, (' %s: %s'):format(conflict.path, conflict.why))
     end
   end
   return lines

@@ -146,10 +146,10 @@ function M.changes(block, item, options, _, latest)
   end
   local keys, chunks = options.keys, {}
   if keys and latest then
-    draw.key_chunks(chunks, keys.diff, 'diff')
     if reverted then
       draw.key_chunks(chunks, keys.redo, 'redo')
     else
+      draw.key_chunks(chunks, keys.diff, 'diff')
       draw.key_chunks(chunks, keys.revert, 'revert')
     end
   end
