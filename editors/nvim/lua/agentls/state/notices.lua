@@ -83,14 +83,16 @@ M.on = {}
 local on = M.on
 
 on['agent/transition'] = function(state, p)
+  local parent = p.parentToolCallId
   if p.kind == 'terminal' then
-    return with(state, { detail = p.detail })
+    return parent and state or with(state, { detail = p.detail })
   end
   local text = p.kind == 'continue' and words.REASONS[p.reason]
   if not text then
     return state
   end
-  return notice(state, { key = 'transition', kind = 'transition', text = text })
+  local key = key_for('transition', parent)
+  return notice(state, { key = key, kind = 'transition', text = text, parent = parent })
 end
 
 on['agent/retry'] = function(state, p)

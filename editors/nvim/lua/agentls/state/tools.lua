@@ -104,7 +104,12 @@ end
 
 local function requested(kind, key)
   return function(state, p)
-    state = put(state, kind, p[key], { asked = p, turnId = p.turnId, resolved = NONE })
+    state = put(state, kind, p[key], {
+      asked = p,
+      turnId = p.turnId,
+      parentToolCallId = p.parentToolCallId,
+      resolved = NONE,
+    })
     local _, item = find(state.items, kind, p[key])
     local asked = filter(state.asked, function(open)
       return open.id ~= item.id
