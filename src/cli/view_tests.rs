@@ -297,7 +297,7 @@ fn what_sub_agents_do_stands_under_the_call_that_delegated() {
         told("agent/wait", wait),
         call(6, "b", Some("a"), "delegate", "completed"),
     ];
-    let lines = shown(false, &events);
+    let lines = shown(true, &events);
     let starts = [
         "⑂ delegate it",
         "  ↳ ⑂ delegate it",

@@ -397,6 +397,8 @@ mod tests {
                 "stop_hook_prevented",
                 "hook_stopped",
                 "tool_failed",
+                "subagent_failed",
+                "join_violated",
                 "budget_exceeded",
                 "max_tool_calls",
                 "wall_time",
