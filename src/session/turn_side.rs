@@ -188,6 +188,8 @@ impl Actor {
             }
             Body::MayStep(reply) => self.nested_step(reply),
             Body::Gone => self.settle_what_nobody_awaits(),
+            // The turn's own time stands with the question.
+            Body::WaitsBeside(_) => {}
             Body::Hear(reply) => {
                 let _ = reply.send(self.unheard());
             }

@@ -207,7 +207,7 @@ impl Knobs {
                 failures: *dice.pick(&[1, 2, 5]),
                 rest: *dice.pick(&[seconds(1), seconds(30)]),
             },
-            delegates: *dice.pick(&[0, 0, 60, 250]),
+            delegates: *dice.pick(&[0, 100, 300, 700]),
             delegate_limit: *dice.pick(&[None, Some(seconds(1)), Some(seconds(20))]),
         }
     }

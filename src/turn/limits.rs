@@ -56,10 +56,7 @@ pub(super) async fn admit(
             return Ok(left.map(Some));
         }
         // One after the other, a turn and its sub-agents: what one is given may be enough for all.
-        let _asking = tokio::select! { biased;
-            () = cx.cancel.cancelled() => return Err(Stopped),
-            asking = cx.purse.asking() => asking,
-        };
+        let _asking = cx.port.waits_beside(cx.purse.asking()).await?;
         let reached = match cx.purse.ask(&planned).await {
             Leave::Reached(reached) => *reached,
             leave => match left(leave) {
@@ -183,10 +180,7 @@ pub(super) async fn allow(cx: &TurnContext, mut calls: Vec<Call>) -> Result<Allo
         if cx.purse.take_tool_calls(calls.len()).is_ok() {
             return Ok(Allowed::all(calls));
         }
-        let _asking = tokio::select! { biased;
-            () = cx.cancel.cancelled() => return Err(Stopped),
-            asking = cx.purse.asking() => asking,
-        };
+        let _asking = cx.port.waits_beside(cx.purse.asking()).await?;
         // Somebody beside may have been given more meanwhile.
         let Err(left) = cx.purse.take_tool_calls(calls.len()) else {
             return Ok(Allowed::all(calls));

@@ -38,6 +38,8 @@ pub enum Body {
     BeginStep(oneshot::Sender<Begun>),
     /// A sub-agent's step begins: it waits, as the turn's own do, while a person is asked for more time.
     MayStep(oneshot::Sender<()>),
+    /// A sub-agent waits for a person whom somebody beside it asks, until the other end is dropped.
+    WaitsBeside(oneshot::Receiver<()>),
     /// Somebody of the turn does not wait for what it has asked any more: what nobody waits for is settled.
     Gone,
     /// What was said that hooks have not judged yet.
@@ -296,6 +298,16 @@ impl Port {
     pub async fn pass(&self, body: Body) -> Result<(), Stopped> {
         let message = Message { body, permit: None };
         self.messages.send(message).await.map_err(|_| Stopped)
+    }
+
+    /// Waits until somebody beside has asked a person: no time of whoever waits.
+    pub async fn waits_beside<T>(&self, wait: impl Future<Output = T>) -> Result<T, Stopped> {
+        let (_waits, over) = oneshot::channel();
+        self.pass(Body::WaitsBeside(over)).await?;
+        tokio::select! { biased;
+            () = self.cancel.cancelled() => Err(Stopped),
+            waited = wait => Ok(waited),
+        }
     }
 
     /// Lets waiting steers join, and gives the history for the next request.

@@ -181,6 +181,18 @@ impl Relay {
                 let reply = self.wait_for(reply);
                 self.pass(Body::MayStep(reply)).await;
             }
+            Body::WaitsBeside(over) => {
+                let (waits, over_above) = oneshot::channel::<()>();
+                self.clock.pause();
+                let waiting = async move {
+                    // Nothing is ever sent: it is dropped when the wait is over.
+                    let _ = over.await;
+                    drop(waits);
+                    true
+                };
+                self.answers.push(waiting.boxed());
+                self.pass(Body::WaitsBeside(over_above)).await;
+            }
             Body::Gone => self.nobody_waits().await,
         }
         drop(permit);
