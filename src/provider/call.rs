@@ -15,7 +15,8 @@ use super::body::Body;
 use super::classify::{self, Failure, Refusal};
 use super::decode::{Decoder, Out, Progress, Wrong};
 use super::error::{Fault, Phase, ProviderError};
-use super::http::{BodyStream, Http, innermost, is_early_end, no_response};
+use super::http::{BodyStream, Http, is_early_end, no_response};
+use crate::base::causes::innermost;
 use super::patience::Patience;
 use super::stream::{EventStream, StreamEvent};
 
