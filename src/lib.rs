@@ -31,7 +31,7 @@ pub mod protocol;
 pub mod provider;
 pub mod server;
 pub mod session;
-#[cfg(feature = "sim")]
+#[cfg(any(test, feature = "sim"))]
 pub mod sim;
 pub mod store;
 pub mod tool;

@@ -417,7 +417,10 @@ impl<'a> Call<'a> {
                 EffectKind::Network => "talks to the network",
                 EffectKind::None | EffectKind::Read | EffectKind::Execute => "reads",
             };
-            return format!("runs a command that {does}: {}", one_line(&self.effect.subject, 120));
+            return format!(
+                "runs a command that {does}: {}",
+                one_line(&self.effect.subject, 120)
+            );
         }
         match self.effect.kind {
             EffectKind::None => "does nothing outside the session".to_owned(),

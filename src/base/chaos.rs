@@ -1,5 +1,5 @@
 //! The simulator's hand on the scheduler: a seed that makes tasks yield, and so run in another order, and
-//! that can freeze them all at once as a crash does. Per thread; built with the feature `sim` only.
+//! that can freeze them all at once as a crash does. Per thread; built with the feature `sim` and for unit tests only.
 
 use std::cell::RefCell;
 use std::future::Future;

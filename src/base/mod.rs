@@ -2,7 +2,7 @@
 
 pub mod backoff;
 pub mod causes;
-#[cfg(feature = "sim")]
+#[cfg(any(test, feature = "sim"))]
 pub mod chaos;
 pub mod clock;
 pub mod counters;

@@ -31,7 +31,7 @@ where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
-    #[cfg(feature = "sim")]
+    #[cfg(any(test, feature = "sim"))]
     let future = super::chaos::Jittered::new(future);
     Task {
         handle: tokio::spawn(future),

@@ -35,8 +35,8 @@ pub fn client(ca_file: Option<&Path>) -> Result<ClientConfig, TlsError> {
         None => Vec::new(),
     };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier = rustls_platform_verifier::Verifier::new_with_extra_roots(extra, provider)
-        .map_err(TlsError::Roots)?;
+    let verifier =
+        rustls_platform_verifier::Verifier::new_with_extra_roots(extra, provider).map_err(TlsError::Roots)?;
     let verifier = Arc::new(NamingVerifier::new(Arc::new(verifier)));
     let mut config = builder()?
         .dangerous()

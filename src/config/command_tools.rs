@@ -78,7 +78,12 @@ pub(super) fn command_tool(name: &str, table: &ToolTable) -> Result<CommandToolS
         Some(Texts::Many(argv)) if argv.first().is_some_and(|program| !program.is_empty()) => {
             CommandLine::Argv(argv.clone())
         }
-        Some(_) | None => return wrong("command", "needs a `command`: a script, or a program and its arguments"),
+        Some(_) | None => {
+            return wrong(
+                "command",
+                "needs a `command`: a script, or a program and its arguments",
+            );
+        }
     };
     let usable = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if name.len() > MAX_NAME || !name.chars().all(usable) {

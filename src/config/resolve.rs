@@ -13,8 +13,8 @@ use super::Env;
 use super::diagnostics::{Diagnostic, nearest};
 use super::file::{
     AgentTable, ApprovalsTable, ConfigFile, EffortName, EscalationName, FormatName, Kind, LevelName,
-    LimitPolicyName, LoggingTable, ModeName, ModelTable, NetworkTable, PolicyName,
-    ProviderTable, Reflection, RetryName, Texts,
+    LimitPolicyName, LoggingTable, ModeName, ModelTable, NetworkTable, PolicyName, ProviderTable, Reflection,
+    RetryName, Texts,
 };
 use super::hooks::{self, HookSettings, HookTable};
 use super::layers::LoadInputs;
@@ -22,8 +22,8 @@ use super::names::{KNOWN, known};
 use super::places::home_expanded;
 use super::settings::{
     AgentSettings, ApprovalSettings, FailurePolicy, LogFormat, LogLevel, LoggingSettings, ModelSettings,
-    NetworkSettings, OutputEscalation, ProviderKind, ProviderSettings, ReasoningEffort,
-    RetryProfile, RetrySettings, RouteStep, ServerSettings, Settings, TimeLimits, ToolChoice,
+    NetworkSettings, OutputEscalation, ProviderKind, ProviderSettings, ReasoningEffort, RetryProfile,
+    RetrySettings, RouteStep, ServerSettings, Settings, TimeLimits, ToolChoice,
 };
 use super::tree::{At, Node, Origin, Tree, path_of};
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::Settings;
+use crate::base::hash;
 
 /// Shorter texts are not taken out: they would be found everywhere.
 const SHORTEST: usize = 6;
@@ -16,6 +17,9 @@ const SHORTEST_IN_CONTENT: usize = 16;
 
 /// What stands in a secret's place.
 const MASK: &[u8] = b"***";
+
+/// What stands for a key in what is kept to be put back with it, around the key's hash.
+const HIDDEN: (&str, &str) = ("\0agentls key ", "\0");
 
 /// The secrets known so far, shared by all clones. Logs and reports go through it.
 #[derive(Clone, Default)]
@@ -78,6 +82,28 @@ impl Redactor {
             redactor: self.clone(),
             held: String::new(),
         }
+    }
+
+    /// The bytes with a mark for every key, by which [`Redactor::unmask`] knows it again.
+    pub fn mask<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        keys.iter().fold(Cow::Borrowed(bytes), |bytes, key| {
+            match replaced(&bytes, key.expose_secret().as_bytes(), mark(key).as_bytes()) {
+                Some(masked) => Cow::Owned(masked),
+                None => bytes,
+            }
+        })
+    }
+
+    /// The bytes with every key that is known in the place of its mark.
+    pub fn unmask(&self, bytes: Vec<u8>) -> Vec<u8> {
+        if memchr::memmem::find(&bytes, HIDDEN.0.as_bytes()).is_none() {
+            return bytes;
+        }
+        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
+        keys.iter().fold(bytes, |bytes, key| {
+            replaced(&bytes, mark(key).as_bytes(), key.expose_secret().as_bytes()).unwrap_or(bytes)
+        })
     }
 
     /// Where the end of `text` begins that may be the start of a key.
@@ -160,7 +186,7 @@ fn remember(known: &RwLock<Vec<SecretString>>, plain: &str, shortest: usize) {
 
 fn redacted<'a>(known: &[SecretString], bytes: &'a [u8]) -> Cow<'a, [u8]> {
     known.iter().fold(Cow::Borrowed(bytes), |bytes, secret| {
-        match replaced(&bytes, secret.expose_secret().as_bytes()) {
+        match replaced(&bytes, secret.expose_secret().as_bytes(), MASK) {
             Some(clean) => Cow::Owned(clean),
             None => bytes,
         }
@@ -173,14 +199,19 @@ impl std::fmt::Debug for Redactor {
     }
 }
 
-fn replaced(bytes: &[u8], secret: &[u8]) -> Option<Vec<u8>> {
+fn mark(key: &SecretString) -> String {
+    let (before, after) = HIDDEN;
+    format!("{before}{}{after}", hash::sha256(key.expose_secret().as_bytes()))
+}
+
+fn replaced(bytes: &[u8], secret: &[u8], with: &[u8]) -> Option<Vec<u8>> {
     let mut found = memchr::memmem::find_iter(bytes, secret).peekable();
     found.peek()?;
     let mut clean = Vec::with_capacity(bytes.len());
     let mut from = 0;
     for at in found {
         clean.extend_from_slice(&bytes[from..at]);
-        clean.extend_from_slice(MASK);
+        clean.extend_from_slice(with);
         from = at + secret.len();
     }
     clean.extend_from_slice(&bytes[from..]);
@@ -190,6 +221,21 @@ fn replaced(bytes: &[u8], secret: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_masked_key_comes_back_and_an_unknown_one_does_not() {
+        let redactor = Redactor::default();
+        for key in ["sk-0123456789abcdef", "sk-0123456789abcdef-longer"] {
+            redactor.learn_key(&key.into());
+        }
+        let bytes = b"\xff sk-0123456789abcdef-longer sk-0123456789abcdef\0 and sk-short";
+        let masked = redactor.mask(bytes);
+        assert!(memchr::memmem::find(&masked, b"sk-0123456789abcdef").is_none());
+        assert!(masked.ends_with(b"\0 and sk-short") && masked.starts_with(b"\xff "));
+        assert_eq!(redactor.unmask(masked.to_vec()), bytes);
+        assert_eq!(Redactor::default().unmask(masked.to_vec()), masked.to_vec());
+        assert!(matches!(redactor.mask(b"nothing"), Cow::Borrowed(_)));
+    }
 
     #[test]
     fn content_keeps_common_words_and_loses_keys() {

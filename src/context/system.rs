@@ -130,7 +130,9 @@ mod tests {
         };
         let plain = system_prompt(&inputs(None, &[]));
         assert!(
-            plain.starts_with(BASE) && BASE.contains(MATERIAL) && plain.ends_with(&format!("- platform: {}\n", std::env::consts::OS))
+            plain.starts_with(BASE)
+                && BASE.contains(MATERIAL)
+                && plain.ends_with(&format!("- platform: {}\n", std::env::consts::OS))
         );
         let prompt = system_prompt(&inputs(Some("Be brief.\n"), &files));
         assert!(

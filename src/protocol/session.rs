@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::common::is_false;
 use super::{
-    ApprovalRequestedNotification, Effort, InstructionFile, LimitRequestedNotification, Mode, QuestionRequestedNotification,
-    QueueState, TokenUsage,
+    ApprovalRequestedNotification, Effort, InstructionFile, LimitRequestedNotification, Mode,
+    QuestionRequestedNotification, QueueState, TokenUsage,
 };
 
 /// Params of `agent/newSession`.

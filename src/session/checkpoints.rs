@@ -9,11 +9,14 @@ use futures::future::BoxFuture;
 use tokio::sync::oneshot;
 
 use super::actor::Actor;
+use super::contents::Contents;
+use super::house::House;
+use crate::config::Redactor;
 use crate::domain::{
     ChangeKind, Event, FileChange, FileDiff, FileState, SessionId, Standing, TurnDiff, TurnId,
 };
-use crate::store::{KeptFiles, Store, StoreHandle, Write};
-use crate::tool::Checkpoints;
+use crate::store::{StoreHandle, Write};
+use crate::tool::{Checkpoints, Unseen};
 use crate::workspace::Workspace;
 use crate::workspace::checkpoint::{MAX_WATCHED, look, same_content};
 use crate::workspace::diff::{Sides, unified};
@@ -28,12 +31,14 @@ const DIFFS: usize = 96 << 10;
 
 /// The changes of one turn.
 pub(super) struct TurnCheckpoints {
-    kept: KeptFiles,
+    contents: Contents,
+    redactor: Redactor,
     writes: StoreHandle,
     session: SessionId,
     turn: TurnId,
     changes: Mutex<Changes>,
     partial: AtomicBool,
+    cut_short: AtomicBool,
 }
 
 /// In the order of the first change of each file.
@@ -44,14 +49,16 @@ struct Changes {
 }
 
 impl TurnCheckpoints {
-    pub(super) fn new(store: &Store, session: &SessionId, turn: &TurnId) -> Self {
+    pub(super) fn new(house: &House, session: &SessionId, turn: &TurnId) -> Self {
         Self {
-            kept: store.kept.clone(),
-            writes: store.writes.clone(),
+            contents: Contents::new(house, session),
+            redactor: house.redactor.clone(),
+            writes: house.store.writes.clone(),
             session: session.clone(),
             turn: turn.clone(),
             changes: Mutex::default(),
             partial: AtomicBool::new(false),
+            cut_short: AtomicBool::new(false),
         }
     }
 
@@ -77,8 +84,7 @@ impl TurnCheckpoints {
 
 impl Checkpoints for TurnCheckpoints {
     fn keep(&self, bytes: &[u8]) -> Result<(), String> {
-        let kept = self.kept.keep(&self.session, bytes);
-        kept.map(|_| ()).map_err(|error| error.to_string())
+        self.contents.keep(bytes).map_err(|error| error.to_string())
     }
 
     fn record(&self, changes: Vec<FileChange>) -> BoxFuture<'static, Result<(), String>> {
@@ -98,8 +104,12 @@ impl Checkpoints for TurnCheckpoints {
         })
     }
 
-    fn partial(&self) {
-        self.partial.store(true, Ordering::Relaxed);
+    fn partial(&self, why: Unseen) {
+        let flag = match why {
+            Unseen::TooMany => &self.partial,
+            Unseen::CutShort => &self.cut_short,
+        };
+        flag.store(true, Ordering::Relaxed);
     }
 }
 
@@ -108,15 +118,22 @@ impl Actor {
     pub(super) async fn tell_changes(&mut self) {
         let Some(turn) = &self.turn else { return };
         let (checkpoints, id) = (turn.checkpoints.clone(), turn.id.clone());
-        let partial = checkpoints.partial.load(Ordering::Relaxed);
+        let too_many = checkpoints.partial.load(Ordering::Relaxed);
+        let cut_short = checkpoints.cut_short.load(Ordering::Relaxed);
+        let partial = too_many || cut_short;
         let changes = checkpoints.take();
         if partial {
             self.record(Event::Warning {
                 code: PARTIAL.to_owned(),
-                message: format!(
-                    "there are more than {MAX_WATCHED} files: what commands changed of the others is not known and \
-                     cannot be taken back"
-                ),
+                message: match too_many {
+                    true => format!(
+                        "there are more than {MAX_WATCHED} files: what commands changed of the others is not known \
+                         and cannot be taken back"
+                    ),
+                    false => "the turn was cancelled before all that the command changed was looked at: it is not \
+                              known and cannot be taken back"
+                        .to_owned(),
+                },
             });
         }
         if changes.is_empty() && !partial {
@@ -124,8 +141,13 @@ impl Actor {
         }
         let (workspace, cwd) = (self.workspace(), self.info.cwd.clone());
         let told = tokio::task::spawn_blocking(move || {
-            let read = |hash: &str| checkpoints.kept.read(&checkpoints.session, hash).ok().flatten();
-            diff(id, &changes, partial, &workspace, &cwd, read)
+            let shown = Shown {
+                workspace: &workspace,
+                cwd: &cwd,
+                contents: &checkpoints.contents,
+                redactor: &checkpoints.redactor,
+            };
+            shown.diff(id, &changes, partial)
         });
         // What panicked has been told of.
         if let Ok(diff) = told.await {
@@ -134,85 +156,88 @@ impl Actor {
     }
 }
 
-fn diff(
-    turn: TurnId,
-    changes: &[FileChange],
-    partial: bool,
-    workspace: &Workspace,
-    cwd: &Path,
-    kept: impl Fn(&str) -> Option<Vec<u8>>,
-) -> TurnDiff {
-    let mut room = DIFFS;
-    let mut files = Vec::new();
-    let mut unlisted = 0;
-    for change in changes {
-        let Some(kind) = change.kind() else { continue };
-        if files.len() >= LISTED {
-            unlisted += 1;
-            continue;
-        }
-        files.push(file_diff(change, kind, &mut room, workspace, cwd, &kept));
-    }
-    TurnDiff {
-        turn,
-        standing: Standing::Made,
-        files,
-        unlisted,
-        partial,
-    }
+/// How changes are shown.
+struct Shown<'a> {
+    workspace: &'a Workspace,
+    cwd: &'a Path,
+    contents: &'a Contents,
+    redactor: &'a Redactor,
 }
 
-fn file_diff(
-    change: &FileChange,
-    kind: ChangeKind,
-    room: &mut usize,
-    workspace: &Workspace,
-    cwd: &Path,
-    kept: &impl Fn(&str) -> Option<Vec<u8>>,
-) -> FileDiff {
-    let path = workspace.show(cwd, Path::new(&change.path));
-    let mut file = FileDiff {
-        path,
-        kind,
-        added: 0,
-        removed: 0,
-        diff: None,
-        restorable: change.before != FileState::Unknown,
-    };
-    let now = || {
-        let found = look(Path::new(&change.path)).ok()?;
-        same_content(&found.state, &change.after).then_some(found.bytes)?
-    };
-    let text = |state: &FileState| match state {
-        FileState::Absent => Some(String::new()),
-        FileState::Link { target } => Some(format!("{target}\n")),
-        FileState::Unknown => None,
-        FileState::File { hash, .. } => {
-            let bytes = kept(hash).or_else(|| (state == &change.after).then(now)?)?;
-            Some(TextFile::decode(bytes).ok()?.text)
+impl Shown<'_> {
+    fn diff(&self, turn: TurnId, changes: &[FileChange], partial: bool) -> TurnDiff {
+        let mut room = DIFFS;
+        let mut files = Vec::new();
+        let mut unlisted = 0;
+        for change in changes {
+            let Some(kind) = change.kind() else { continue };
+            if files.len() >= LISTED {
+                unlisted += 1;
+                continue;
+            }
+            files.push(self.file(change, kind, &mut room));
         }
-    };
-    let (Some(before), Some(after)) = (text(&change.before), text(&change.after)) else {
-        return file;
-    };
-    let sides = match kind {
-        ChangeKind::Created => Sides::OnlyNew,
-        ChangeKind::Modified => Sides::Both,
-        ChangeKind::Deleted => Sides::OnlyOld,
-    };
-    if *room == 0 {
-        return file;
-    }
-    let diff = unified(&file.path, sides, &before, &after);
-    (file.added, file.removed) = (diff.added as u64, diff.removed as u64);
-    match room.checked_sub(diff.text.len()) {
-        Some(left) => {
-            *room = left;
-            file.diff = Some(diff.text.into());
+        TurnDiff {
+            turn,
+            standing: Standing::Made,
+            files,
+            unlisted,
+            partial,
         }
-        None => *room = 0,
     }
-    file
+
+    fn file(&self, change: &FileChange, kind: ChangeKind, room: &mut usize) -> FileDiff {
+        let mut file = FileDiff {
+            path: self.workspace.show(self.cwd, Path::new(&change.path)),
+            kind,
+            added: 0,
+            removed: 0,
+            diff: None,
+            restorable: change.before != FileState::Unknown,
+        };
+        let (Some(before), Some(after)) = (
+            self.text(change, &change.before),
+            self.text(change, &change.after),
+        ) else {
+            return file;
+        };
+        let sides = match kind {
+            ChangeKind::Created => Sides::OnlyNew,
+            ChangeKind::Modified => Sides::Both,
+            ChangeKind::Deleted => Sides::OnlyOld,
+        };
+        if *room == 0 {
+            return file;
+        }
+        let diff = unified(&file.path, sides, &before, &after);
+        (file.added, file.removed) = (diff.added as u64, diff.removed as u64);
+        match room.checked_sub(diff.text.len()) {
+            Some(left) => {
+                *room = left;
+                let clean = self.redactor.redact_content(&diff.text);
+                file.diff = Some(clean.unwrap_or(diff.text).into());
+            }
+            None => *room = 0,
+        }
+        file
+    }
+
+    /// The text of one side of the change; none of what is no text.
+    fn text(&self, change: &FileChange, state: &FileState) -> Option<String> {
+        let now = || {
+            let found = look(Path::new(&change.path)).ok()?;
+            same_content(&found.state, &change.after).then_some(found.bytes)?
+        };
+        match state {
+            FileState::Absent => Some(String::new()),
+            FileState::Link { target } => Some(format!("{target}\n")),
+            FileState::Unknown => None,
+            FileState::File { hash, .. } => {
+                let bytes = (self.contents.read(hash)).or_else(|| (state == &change.after).then(now)?)?;
+                Some(TextFile::decode(bytes).ok()?.text)
+            }
+        }
+    }
 }
 
 /// What the model is told of files that were put back.

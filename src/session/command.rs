@@ -8,8 +8,8 @@ use tokio::sync::oneshot;
 
 use crate::domain::{
     AgentError, ApprovalId, Block, ChangeKind, Cost, Decision, Grant, Inquiry, InquiryId, InquiryReply,
-    InstructionFile, MessageId, Mode, OpenApproval, OpenInquiry, Queue, SessionId, Subject, ToolCallId, TurnEnd, TurnId,
-    Usage,
+    InstructionFile, MessageId, Mode, OpenApproval, OpenInquiry, Queue, SessionId, Subject, ToolCallId,
+    TurnEnd, TurnId, Usage,
 };
 use crate::provider::{CircuitView, Effort};
 use crate::store::{Health, Holder, Skipped};

@@ -12,6 +12,7 @@ mod checkpoints;
 mod clock;
 mod command;
 mod configured;
+mod contents;
 mod days;
 mod fork;
 mod house;

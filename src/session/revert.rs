@@ -10,12 +10,13 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::actor::Actor;
 use super::command::{Refused, RevertReply};
+use super::contents::Contents;
 use super::opening::failed;
 use crate::base::CancellationToken;
 use crate::domain::{
     ChangeKind, Event, FileChange, FileDiff, FileState, Standing, ToolCallId, TurnDiff, TurnId,
 };
-use crate::store::{KeptFiles, StoreError, Write};
+use crate::store::{StoreError, Write};
 use crate::tool::restore::{Current, current, restore};
 use crate::tool::{NoCheckpoints, Nobody, ToolContext};
 use crate::workspace::checkpoint::{self, Verdict, Wish, same_content, wishes};
@@ -138,14 +139,14 @@ impl Actor {
         mut earlier: HashMap<String, FileChange>,
         keep: bool,
     ) -> Result<Plan, Refused> {
-        let (cx, kept, session) = (cx.clone(), self.house.store.kept.clone(), self.info.id.clone());
+        let (cx, contents) = (cx.clone(), Contents::new(&self.house, &self.info.id));
         let planned = tokio::task::spawn_blocking(move || {
-            let read = |hash: &str| kept.read(&session, hash).ok().flatten();
+            let read = |hash: &str| contents.read(hash);
             let mut plan = Plan::default();
             for wish in wishes {
                 let path = PathBuf::from(&wish.path);
                 match item(&cx, &wish, path, &read, |bytes| match keep {
-                    true => kept.keep(&session, bytes).map(|_| ()),
+                    true => contents.keep(bytes),
                     false => Ok(()),
                 }) {
                     Ok(Some(item)) => plan.items.push(item),
@@ -178,15 +179,14 @@ impl Actor {
             earlier: _,
             mut conflicts,
         } = plan;
-        let (kept, session) = (self.house.store.kept.clone(), self.info.id.clone());
+        let contents = Contents::new(&self.house, &self.info.id);
         let (open, closed): (Vec<Item>, Vec<Item>) = items.into_iter().partition(|item| item.open);
         let (mut done, failed) = {
-            let (kept, session) = (kept.clone(), session.clone());
+            let contents = contents.clone();
             let put = tokio::task::spawn_blocking(move || {
                 let (mut done, mut failed) = (Vec::new(), Vec::new());
                 for item in closed {
-                    let read = |hash: &str| kept.read(&session, hash).ok().flatten();
-                    match on_disk(&item, read) {
+                    match on_disk(&item, &contents) {
                         Ok(()) => done.push(item),
                         Err(why) => failed.push((item.path.display().to_string(), why)),
                     }
@@ -197,7 +197,7 @@ impl Actor {
         };
         conflicts.extend(failed);
         for item in open {
-            match in_editor(cx, &item, &kept, &session).await {
+            match in_editor(cx, &item, &contents).await {
                 Ok(()) => done.push(item),
                 Err(why) => conflicts.push((item.path.display().to_string(), why)),
             }
@@ -319,30 +319,25 @@ fn item(
     }))
 }
 
-fn on_disk(item: &Item, read: impl Fn(&str) -> Option<Vec<u8>>) -> Result<(), String> {
+fn on_disk(item: &Item, contents: &Contents) -> Result<(), String> {
     let now = checkpoint::look(&item.path).map_err(|error| error.to_string())?;
     if !same_content(&now.state, &item.from) {
         return Err("it was changed just now".to_owned());
     }
     let bytes = match &item.to {
-        FileState::File { hash, .. } => read(hash),
+        FileState::File { hash, .. } => contents.read(hash),
         FileState::Absent | FileState::Link { .. } | FileState::Unknown => None,
     };
     checkpoint::put_back(&item.path, &item.to, bytes.as_deref())
 }
 
-async fn in_editor(
-    cx: &ToolContext,
-    item: &Item,
-    kept: &KeptFiles,
-    session: &crate::domain::SessionId,
-) -> Result<(), String> {
-    let (kept, session, to, path) = (kept.clone(), session.clone(), item.to.clone(), item.path.clone());
+async fn in_editor(cx: &ToolContext, item: &Item, contents: &Contents) -> Result<(), String> {
+    let (contents, to, path) = (contents.clone(), item.to.clone(), item.path.clone());
     let looked = {
         let cx = cx.clone();
         tokio::task::spawn_blocking(move || {
             let bytes = match &to {
-                FileState::File { hash, .. } => kept.read(&session, hash).ok().flatten(),
+                FileState::File { hash, .. } => contents.read(hash),
                 FileState::Absent | FileState::Link { .. } | FileState::Unknown => None,
             };
             Ok::<_, String>((current(&cx, &path)?, bytes))

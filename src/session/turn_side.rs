@@ -72,7 +72,7 @@ impl Actor {
             unpriced: self.state.unpriced.clone(),
             ..Tree::default()
         };
-        let checkpoints = Arc::new(TurnCheckpoints::new(&self.house.store, &self.info.id, &id));
+        let checkpoints = Arc::new(TurnCheckpoints::new(&self.house, &self.info.id, &id));
         let mut context = TurnContext {
             session: self.info.id.clone(),
             turn: id.clone(),

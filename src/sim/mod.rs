@@ -131,15 +131,17 @@ thread_local! {
     static PANIC: std::cell::RefCell<Option<String>> = const { std::cell::RefCell::new(None) };
 }
 
-/// Simulated panics stay silent; all others are remembered as findings.
+/// Simulated panics stay silent; all others are remembered as findings, and told as before.
 fn expect_panics() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
-        std::panic::set_hook(Box::new(|info| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
             let text = info.to_string();
             if !text.contains(tools::EXPECTED_PANIC) {
                 PANIC.set(Some(format!("a panic: {text}")));
                 crate::base::chaos::freeze();
+                before(info);
             }
         }));
     });

@@ -262,9 +262,9 @@ fn queue() -> (StoreHandle, mpsc::Receiver<Write>, Board) {
 
 /// How much is taken at once: all there is.
 fn most() -> usize {
-    #[cfg(feature = "sim")]
+    #[cfg(any(test, feature = "sim"))]
     return crate::base::chaos::at_most(QUEUE);
-    #[cfg(not(feature = "sim"))]
+    #[cfg(not(any(test, feature = "sim")))]
     QUEUE
 }
 

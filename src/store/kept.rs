@@ -1,4 +1,4 @@
-//! Contents of files as they were before a turn changed them: named by their hash, one folder for each session,
+//! Contents of files as they were before a turn changed them: each under its name, one folder for each session,
 //! readable by their owner alone (R-SESS-3). They go when their session is deleted.
 
 use std::fs;
@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 
 use super::error::StoreError;
 use super::files::{self, Folder};
-use crate::base::{hash, random};
+use crate::base::random;
 use crate::domain::SessionId;
 
 /// Keeps and reads contents of files. Blocks.
@@ -20,16 +20,15 @@ impl KeptFiles {
         Self { folder }
     }
 
-    /// Keeps `bytes`; their name.
+    /// Keeps `bytes` under `name`.
     ///
     /// # Errors
-    /// The disk fails.
-    pub fn keep(&self, session: &SessionId, bytes: &[u8]) -> Result<String, StoreError> {
-        let name = hash::sha256(bytes);
+    /// The name is none, or the disk fails.
+    pub fn keep(&self, session: &SessionId, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let folder = self.folder.content(session)?.join("files");
-        let path = folder.join(&name);
+        let path = folder.join(files::safe(name)?);
         if path.metadata().is_ok_and(|meta| meta.len() == bytes.len() as u64) {
-            return Ok(name);
+            return Ok(());
         }
         files::private_folder(&folder).map_err(|e| StoreError::io("making the folder", &folder, e))?;
         // Whole or not there: a kill between leaves a name that nobody asks for.
@@ -44,10 +43,10 @@ impl KeptFiles {
             let _ = fs::remove_file(&begun);
             return Err(StoreError::io("writing", path, error));
         }
-        Ok(name)
+        Ok(())
     }
 
-    /// What is kept under `name`; none when nothing is, or it is not what it was.
+    /// What is kept under `name`; none when nothing is. Whether it is whole is seen by whoever knows what the name means.
     ///
     /// # Errors
     /// The name is none, or the disk fails.
@@ -58,7 +57,7 @@ impl KeptFiles {
             .join("files")
             .join(files::safe(name)?);
         match fs::read(&path) {
-            Ok(bytes) => Ok((hash::sha256(&bytes) == name).then_some(bytes)),
+            Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(StoreError::io("reading", path, error)),
         }
@@ -70,13 +69,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contents_are_kept_once_for_their_owner_and_checked() {
+    fn contents_are_kept_once_for_their_owner() {
         let folder = tempfile::tempdir().unwrap();
         let kept = KeptFiles::new(Folder::new(folder.path().to_owned()));
         let session = SessionId::from("ses_1");
-        let name = kept.keep(&session, b"a\0b").unwrap();
-        assert_eq!(kept.keep(&session, b"a\0b").unwrap(), name);
-        assert_eq!(kept.read(&session, &name).unwrap().as_deref(), Some(&b"a\0b"[..]));
+        for bytes in [&b"torn"[..], b"a\0b", b"a\0b"] {
+            kept.keep(&session, "name", bytes).unwrap();
+        }
+        assert_eq!(
+            kept.read(&session, "name").unwrap().as_deref(),
+            Some(&b"a\0b"[..])
+        );
+        assert!(kept.keep(&session, "../x", b"").is_err());
         assert_eq!(kept.read(&session, "0").unwrap(), None);
         assert!(kept.read(&session, "../x").is_err());
         let files = folder.path().join("content/ses_1/files");
@@ -84,10 +88,8 @@ mod tests {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
-            let mode = files.join(&name).metadata().unwrap().permissions().mode();
+            let mode = files.join("name").metadata().unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
-        fs::write(files.join(&name), b"torn").unwrap();
-        assert_eq!(kept.read(&session, &name).unwrap(), None);
     }
 }

@@ -449,9 +449,9 @@ impl Writer {
 
 /// [`KEEP`]; less where the simulator wants to see the end of it.
 fn most_kept() -> usize {
-    #[cfg(feature = "sim")]
+    #[cfg(any(test, feature = "sim"))]
     return crate::base::chaos::memory(KEEP);
-    #[cfg(not(feature = "sim"))]
+    #[cfg(not(any(test, feature = "sim")))]
     KEEP
 }
 

@@ -10,9 +10,7 @@ use futures::future::{BoxFuture, FutureExt};
 use serde_json::Value;
 
 use super::running;
-use super::{
-    DEFAULT_TIMEOUT, DynTool, PreparedCall, Preview, ToolContext, ToolError, ToolOutput, schema,
-};
+use super::{DEFAULT_TIMEOUT, DynTool, PreparedCall, Preview, ToolContext, ToolError, ToolOutput, schema};
 use crate::base::text::{one_line, reveal};
 use crate::config::{CommandLine, CommandToolSettings, ToolEffect};
 use crate::domain::{Effect, EffectKind, ToolSpec};
@@ -175,7 +173,10 @@ mod tests {
         for (input, why) in [
             (json!({}), "`env`: is missing"),
             (json!({"env": "prod"}), "`env`: expected one of test, live"),
-            (json!({"env": "test", "tag": "1"}), "`tag`: must match the pattern ^v[0-9]+$"),
+            (
+                json!({"env": "test", "tag": "1"}),
+                "`tag`: must match the pattern ^v[0-9]+$",
+            ),
             (
                 json!({"env": "test", "share": 0.75}),
                 "`share`: must be at most 0.5, got 0.75",

@@ -75,7 +75,9 @@ impl Tool for Diagnostics {
     }
 
     fn effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
-        let target = cx.workspace.resolve(&cx.cwd, input.path.as_deref().unwrap_or("."))?;
+        let target = cx
+            .workspace
+            .resolve(&cx.cwd, input.path.as_deref().unwrap_or("."))?;
         Ok(files::effect(EffectKind::Read, &[target]))
     }
 
@@ -112,7 +114,12 @@ impl Tool for Diagnostics {
 }
 
 /// What the model reads: by file and line, the gravest counted.
-fn told_of(cx: &ToolContext, found: Vec<EditorDiagnostic>, within: Option<&Path>, least: Grade) -> ToolOutput {
+fn told_of(
+    cx: &ToolContext,
+    found: Vec<EditorDiagnostic>,
+    within: Option<&Path>,
+    least: Grade,
+) -> ToolOutput {
     let mut by_file: BTreeMap<String, Vec<EditorDiagnostic>> = BTreeMap::new();
     let (mut counts, mut left_out) = ([0usize; 4], 0usize);
     for one in found {
@@ -155,7 +162,10 @@ fn told_of(cx: &ToolContext, found: Vec<EditorDiagnostic>, within: Option<&Path>
         let _ = writeln!(text, "[{}]", counted(&counts));
     }
     if total > MAX_TOLD {
-        let _ = writeln!(text, "[only the first {MAX_TOLD} are shown: ask for a file or a folder, or at_least error]");
+        let _ = writeln!(
+            text,
+            "[only the first {MAX_TOLD} are shown: ask for a file or a folder, or at_least error]"
+        );
     }
     if left_out > 0 {
         let _ = writeln!(text, "[{left_out} less grave were left out]");
@@ -166,10 +176,9 @@ fn told_of(cx: &ToolContext, found: Vec<EditorDiagnostic>, within: Option<&Path>
 fn line(text: &mut String, file: &str, one: &EditorDiagnostic) {
     let at = one.range.start;
     let message = one_line(&neutralise(&one.message), MAX_MESSAGE);
-    let source = one
-        .source
-        .as_deref()
-        .map_or_else(String::new, |source| format!(" ({})", one_line(&neutralise(source), 60)));
+    let source = one.source.as_deref().map_or_else(String::new, |source| {
+        format!(" ({})", one_line(&neutralise(source), 60))
+    });
     let _ = writeln!(
         text,
         "{file}:{}:{}: {}: {message}{source}",
@@ -182,10 +191,12 @@ fn line(text: &mut String, file: &str, one: &EditorDiagnostic) {
 /// `2 errors, 1 warning`.
 fn counted(counts: &[usize; 4]) -> String {
     let kinds = ["error", "warning", "note", "hint"].iter().zip(counts);
-    let said = kinds.filter(|(_, count)| **count > 0).map(|(kind, count)| match count {
-        1 => format!("1 {kind}"),
-        count => format!("{count} {kind}s"),
-    });
+    let said = kinds
+        .filter(|(_, count)| **count > 0)
+        .map(|(kind, count)| match count {
+            1 => format!("1 {kind}"),
+            count => format!("{count} {kind}s"),
+        });
     said.collect::<Vec<_>>().join(", ")
 }
 
@@ -285,7 +296,12 @@ mod tests {
         let of_file = Some(uri::uri_of(&bench.path("b.rs")));
         assert_eq!(*asked.lock().unwrap(), [None, None, of_file]);
         // One that is named was asked about.
-        assert!(bench.effect("diagnostics", json!({"path": ".env"})).unwrap().secret);
+        assert!(
+            bench
+                .effect("diagnostics", json!({"path": ".env"}))
+                .unwrap()
+                .secret
+        );
         assert!(text(json!({"path": ".env"})).await.contains("SECRET=1"));
         let wrong = bench.fails("diagnostics", json!({"path": "src/b.rs"})).await;
         assert!(wrong.contains("does not exist"), "{wrong}");

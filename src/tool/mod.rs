@@ -12,9 +12,9 @@ mod command_changes;
 mod command_text;
 pub mod command_tool;
 mod context;
-pub mod diagnostics;
 #[cfg(test)]
 mod contract_tests;
+pub mod diagnostics;
 pub mod edit_file;
 mod editor;
 mod erased;
@@ -38,7 +38,7 @@ pub mod web_fetch;
 pub mod write_file;
 
 pub use context::{
-    Asker, Checkpoints, Keep, Kept, NoCheckpoints, Nobody, OutputClosed, ToolContext, ToolNews,
+    Asker, Checkpoints, Keep, Kept, NoCheckpoints, Nobody, OutputClosed, ToolContext, ToolNews, Unseen,
 };
 pub use editor::{DocumentEdit, Editor, EditorAbilities, EditorDiagnostic, EditorError, Grade, NoEditor};
 pub use erased::{DynTool, PreparedCall};

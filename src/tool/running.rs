@@ -9,10 +9,13 @@ use futures::FutureExt;
 
 use super::command_changes;
 use super::command_text::CommandText;
-use super::{ToolContext, ToolError, ToolNews, ToolOutput};
+use super::{ToolContext, ToolError, ToolNews, ToolOutput, Unseen};
 use crate::base::CancellationToken;
 use crate::base::utf8::Decoder;
 use crate::workspace::process::{Child, Command, Ending, ExitStatus, Output, Process, SpawnError, Stop};
+
+/// So long what a cancelled command has changed is looked for.
+const LOOKING_AFTER_CANCEL: Duration = Duration::from_millis(500);
 
 /// What every command gets, so that none colours, pages or asks.
 const ENVIRONMENT: [(&str, &str); 5] = [
@@ -42,12 +45,28 @@ pub(super) struct Done {
 /// Runs a [`prepared`] command to its end, at most for `limit`.
 pub(super) async fn run(command: Command, limit: Duration, cx: &ToolContext) -> Result<Done, ToolError> {
     let launcher = cx.workspace.shared().launcher();
-    let before = command_changes::before(cx).await;
+    // A large workspace on a slow disk takes its time; a cancel does not wait for that.
+    let before = tokio::select! { biased;
+        () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
+        before = command_changes::before(cx) => before,
+    };
     let child = launcher.spawn_until(&cx.cancel, command).await;
     let child = child.map_err(not_started)?;
     let result = Running::new(child, cx).finish(limit, cx).await;
-    command_changes::after(cx, before).await;
+    tokio::select! { biased;
+        () = out_of_patience(cx) => cx.checkpoints.partial(Unseen::CutShort),
+        () = command_changes::after(cx, before) => {}
+    }
     result
+}
+
+/// What a stopped command has changed is looked for, but not for long (R-CANCEL).
+async fn out_of_patience(cx: &ToolContext) {
+    cx.cancel.cancelled().await;
+    tokio::select! { biased;
+        () = cx.hurry.cancelled() => {}
+        () = tokio::time::sleep(LOOKING_AFTER_CANCEL) => {}
+    }
 }
 
 /// What the model is told of a command that did not start.

@@ -162,7 +162,10 @@ fn check_pattern(schema: &Value, text: &str, at: &str) -> Option<String> {
     let fits = matcher.is_match(text.as_bytes()).unwrap_or(false);
     (!fits).then(|| {
         let text = crate::base::text::one_line(text, 40);
-        format!("{}: must match the pattern {pattern}, got the string \"{text}\"", name(at))
+        format!(
+            "{}: must match the pattern {pattern}, got the string \"{text}\"",
+            name(at)
+        )
     })
 }
 

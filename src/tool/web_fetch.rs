@@ -170,7 +170,9 @@ impl Read {
     fn piece(&self, url: &Url, offset: usize) -> Result<ToolOutput, ToolError> {
         let total = self.text.len();
         if offset > 0 && offset >= total {
-            return reported(format!("offset {offset} is behind the end: the text has {total} bytes"));
+            return reported(format!(
+                "offset {offset} is behind the end: the text has {total} bytes"
+            ));
         }
         let start = self.text.floor_char_boundary(offset);
         let rest = &self.text[start..];
@@ -229,7 +231,10 @@ mod tests {
             ("https://a.org\\@evil.org/", "https://a.org/@evil.org/"),
         ] {
             let effect = bench.effect("web_fetch", json!({"url": url})).unwrap();
-            assert_eq!((effect.kind, effect.subject.as_str()), (EffectKind::Network, subject));
+            assert_eq!(
+                (effect.kind, effect.subject.as_str()),
+                (EffectKind::Network, subject)
+            );
         }
         for (url, why) in [
             ("docs.rs", "no whole address"),

@@ -167,6 +167,19 @@ fn a_key_that_a_tool_prints_goes_nowhere() {
     );
     // The file itself is as it was, but for the edit.
     assert_eq!(world.read("a.txt"), Some(format!("the key is {key}\nnor this\n")));
+    // It is kept without the key, and taken back with it.
+    let diff = client.next(&session, "agent/turnDiff");
+    let shown = diff.params["files"][0]["diff"].as_str().unwrap();
+    assert!(
+        shown.contains(" the key is ***\n-and this is not\n+nor this\n"),
+        "{shown}"
+    );
+    let turn = diff.text("ofTurnId");
+    let _: serde_json::Value = client.call("agent/revert", json!({"sessionId": session, "turnId": turn}));
+    assert_eq!(
+        world.read("a.txt"),
+        Some(format!("the key is {key}\nand this is not\n"))
+    );
 }
 
 #[test]

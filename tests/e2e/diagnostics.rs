@@ -28,7 +28,9 @@ fn the_editor_is_asked_and_its_findings_are_told_by_line() {
     let world = World::new();
     world.write("a.rs", "fn main() {}\n");
     world.mock().push(Reply::tool("diagnostics", json!({})));
-    world.mock().push(Reply::tool("diagnostics", json!({"path": "a.rs"})));
+    world
+        .mock()
+        .push(Reply::tool("diagnostics", json!({"path": "a.rs"})));
     let client = start(&world);
     // Reading what the editor shows is free, also in `plan`.
     let session = client.session_with(json!({"mode": "plan"}));
@@ -60,7 +62,11 @@ fn an_editor_that_cannot_tell_has_no_such_tool() {
     let world = World::new();
     let client = world.start();
     client.ask(&client.session(), "hello");
-    assert!(!world.seen(0).body["tools"].to_string().contains("\"diagnostics\""));
+    assert!(
+        !world.seen(0).body["tools"]
+            .to_string()
+            .contains("\"diagnostics\"")
+    );
 }
 
 #[test]
@@ -74,7 +80,11 @@ fn nonsense_refusals_and_cancels_harm_nothing() {
     let asked = client.server_asks(ASK);
     client.reply(&asked, json!({"diagnostics": 3}));
     client.done(&id);
-    assert!(result(&world, 1).contains("the editor refused"), "{}", result(&world, 1));
+    assert!(
+        result(&world, 1).contains("the editor refused"),
+        "{}",
+        result(&world, 1)
+    );
     ask();
     let id = client.prompt(&session, "what is wrong?");
     let asked = client.server_asks(ASK);

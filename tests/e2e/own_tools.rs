@@ -58,7 +58,10 @@ fn arguments_are_read_from_standard_input_and_what_is_written_is_the_result() {
     client.done(&id);
     let specs = world.seen(0).body["tools"].clone();
     let spec = specs.as_array().unwrap().last().unwrap();
-    assert_eq!((&spec["name"], &spec["description"]), (&json!("greet"), &json!("Greets.")));
+    assert_eq!(
+        (&spec["name"], &spec["description"]),
+        (&json!("greet"), &json!("Greets."))
+    );
     assert_eq!(spec["input_schema"]["required"], json!(["who"]));
     let text = world.seen(1).messages().last().unwrap()["content"][0]["content"].to_string();
     let workspace = world.workspace().canonicalize().unwrap();
@@ -79,7 +82,10 @@ fn wrong_arguments_and_failures_are_the_models() {
     let wrong = result(&world, &client, &session, json!({"who": "O"}));
     assert!(wrong.contains("`who`: must match the pattern"), "{wrong}");
     let failed = result(&world, &client, &session, json!({"who": "o"}));
-    assert!(failed.contains("exit code: 3") && failed.contains("\"is_error\":true"), "{failed}");
+    assert!(
+        failed.contains("exit code: 3") && failed.contains("\"is_error\":true"),
+        "{failed}"
+    );
     assert_eq!(last_call(&client, &session)["status"], "failed");
 }
 
@@ -90,7 +96,10 @@ fn time_and_cancel_end_it_with_all_its_processes() {
     let client = world.start();
     let session = client.session();
     let text = result(&world, &client, &session, json!({"who": "o"}));
-    assert!(text.contains("started") && text.contains("timed out after 1 s"), "{text}");
+    assert!(
+        text.contains("started") && text.contains("timed out after 1 s"),
+        "{text}"
+    );
     assert_eq!(client.processes(), 1, "only the server is left");
     world.configure(Config {
         tables: tool("greet", script, "effect = \"read\""),
@@ -103,7 +112,11 @@ fn time_and_cancel_end_it_with_all_its_processes() {
     let start = now();
     client.cancel(&session);
     assert_eq!(json!(client.done(&id).state), "cancelled");
-    assert!(start.elapsed() < Duration::from_millis(3_500), "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_millis(3_500),
+        "{:?}",
+        start.elapsed()
+    );
     assert_eq!(client.processes(), 1, "only the server is left");
 }
 
@@ -127,7 +140,10 @@ fn a_workspaces_own_tools_are_there_only_where_it_is_trusted() {
         assert!(text.contains(line), "trusted: {trusted}: {text}");
     }
     let told = client.notes();
-    let said = |note: &Value| note.to_string().contains("tool.theirs.command: ignored: the folder");
+    let said = |note: &Value| {
+        note.to_string()
+            .contains("tool.theirs.command: ignored: the folder")
+    };
     assert!(told.iter().any(|note| said(&note.params)), "people are told why");
 }
 

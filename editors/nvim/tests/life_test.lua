@@ -50,7 +50,9 @@ return function(test, drive)
   drive('a crash in the midst of words keeps them; a question is asked again', nil, function(nvim)
     nvim.cmd('AgentPrompt go on forever')
     nvim.see('Once upon a time')
-    vim.wait(600)
+    wait('the words in the store', function()
+      return nvim.stored():find('Once upon a time', 1, true)
+    end)
     vim.uv.kill(nvim.server().pid, 'sigkill')
     local state = nvim.ended()
     eq({ state.items[2].text, state.items[2].incomplete }, { 'Once upon a time', true })
@@ -204,11 +206,13 @@ return function(test, drive)
     wait('the earlier page', function()
       return #nvim.state().items > before
     end)
-    for _ = 1, 20 do
+    while not nvim.chat():find('> number 1\n', 1, true) do
+      before = #nvim.state().items
       nvim.keys('gk')
-      vim.wait(50)
+      wait('the page before', function()
+        return #nvim.state().items > before
+      end)
     end
-    nvim.see('> number 1\n')
     local count = 0
     for _ in nvim.chat():gmatch('> number') do
       count = count + 1

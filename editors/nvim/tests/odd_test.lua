@@ -235,8 +235,9 @@ while True:
         again = again + (notice.words:find('it is started again.', 1, true) and 1 or 0)
       end
       eq(again, 3)
-      vim.wait(500)
-      eq(#support.marked(nvim.mark), 1)
+      wait('only Neovim', function()
+        return #support.marked(nvim.mark) == 1
+      end)
       -- A command is a new try, and that is one.
       nvim.lua('notices = {}')
       nvim.cmd('AgentPrompt hello')

@@ -162,6 +162,16 @@ vim.o.columns, vim.o.lines = 120, 40
 vim.g.loaded_python3_provider = 0
 notices = {}
 vim.notify = function(words, level) table.insert(notices, { words = words, level = level }) end
+-- Each question of the editor's own leaves a mark before it takes keys: then keys may be typed.
+local asks = 0
+for _, name in ipairs({ 'select', 'input' }) do
+  local ask = vim.ui[name]
+  vim.ui[name] = function(...)
+    asks = asks + 1
+    vim.fn.writefile({}, vim.env.AGENTLS_TEST_ASKS .. asks)
+    return ask(...)
+  end
+end
 %s
 require('agentls').setup(%s)
 ]]):format(M.plugin, options.init or '', options.setup or ('{ cmd = { %q } }'):format(M.server))
@@ -173,6 +183,7 @@ require('agentls').setup(%s)
     XDG_STATE_HOME = M.home .. '/state',
     XDG_CACHE_HOME = M.home .. '/cache',
     AGENTLS_TEST_MARK = self.mark,
+    AGENTLS_TEST_ASKS = ('%s/asks-%d-'):format(M.home, number),
     NVIM = '',
   }
   self.data = environment.XDG_DATA_HOME
@@ -201,6 +212,43 @@ require('agentls').setup(%s)
   ---Types keys, as a person does.
   function self.keys(keys)
     vim.rpcrequest(self.channel, 'nvim_input', keys)
+  end
+  local typed, answered = 0, 0
+  ---Types keys, and waits until the editor has taken them all.
+  function self.typed(keys)
+    typed = typed + 1
+    self.keys(('%s<Cmd>let g:typed = %d<CR>'):format(keys, typed))
+    M.wait('the keys taken', function()
+      return self.lua('return vim.g.typed') == typed
+    end)
+  end
+  ---Types the answer to the editor's next question, once that takes keys.
+  function self.answer(keys)
+    answered = answered + 1
+    M.wait('a question of the editor', function()
+      return vim.uv.fs_stat(environment.AGENTLS_TEST_ASKS .. answered)
+    end)
+    self.keys(keys)
+  end
+  ---How many approvals the server still has open: whatever was sent before is done by then.
+  function self.open_approvals()
+    return self.lua([[
+      local session = require('agentls.sessions').current()
+      local open = require('agentls.client').request_sync('agent/listApprovals', { sessionId = session.id }, 10000)
+      return #open.approvals
+    ]])
+  end
+  ---The session as the store has it, seen by another process.
+  function self.stored()
+    local id = self.lua("return require('agentls.sessions').current().id")
+    local env = vim.tbl_extend('force', environment, { NVIM = '' })
+    return vim.system({ M.server, 'sessions', 'show', id }, { cwd = self.workspace, env = env }):wait().stdout
+  end
+  ---Waits until the server has taken all that was said.
+  function self.accepted()
+    M.wait('what was said to be taken', function()
+      return self.lua("return #require('agentls.sessions').current().unsent") == 0
+    end)
   end
   ---The state of the current session.
   function self.state()

@@ -73,6 +73,15 @@ require('agentls').setup({ cmd = { %q }, settings = %s })
     self.type(':' .. line)
     self.keys('Enter')
   end
+  ---Waits for the end of the session's last turn, wherever the view is: the editor itself says so.
+  function self.ended(turns)
+    local items = "require('agentls.sessions').current().state.items"
+    local count = ("#vim.tbl_filter(function(i) return i.kind == 'turnEnd' end, %s)"):format(items)
+    self.command(
+      ('lua vim.wait(20000, function() return %s == %d end); print(%s, "ended")'):format(count, turns, count)
+    )
+    self.see(turns .. ' ended')
+  end
   function self.keep(shot)
     if captures then
       support.write(('%s/%s.txt'):format(captures, shot), self.shot())
@@ -179,9 +188,7 @@ return function(test)
     tui.type('gg')
     tui.see('> stream first')
     tui.command('AgentPrompt stream more')
-    vim.wait(1500)
-    tui.see('> stream first')
-    tui.gone('<C-c> stops')
+    tui.ended(6)
     tui.see('> stream first')
     tui.type('G')
     tui.see('> stream more')

@@ -65,7 +65,10 @@ impl Resolver<'_> {
     /// A tool of the person's own; one that cannot be read whole must not run as something else.
     fn command_tool(&mut self, name: &str, table: &ToolTable) -> Option<CommandToolSettings> {
         if name == "default" || self.inputs.tools.iter().any(|there| there == name) {
-            self.error(&["tool", name], "is a tool of agentls: its `command` cannot be set");
+            self.error(
+                &["tool", name],
+                "is a tool of agentls: its `command` cannot be set",
+            );
             return None;
         }
         let stated = |key: &&str| self.failed.contains(&path_of(&["tool", name, key]));
@@ -94,7 +97,8 @@ impl Resolver<'_> {
 fn host_of(written: &str) -> Option<String> {
     let url = Url::parse(&format!("http://{written}/")).ok()?;
     // A star is an ordinary letter there, and whoever writes one means something else.
-    let plain = !written.contains('*') && url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+    let plain =
+        !written.contains('*') && url.path() == "/" && url.query().is_none() && url.fragment().is_none();
     let host = url.host_str().filter(|_| plain && url.username().is_empty())?;
     // 80 is what `http` leaves out.
     match (url.port(), written.ends_with(":80")) {

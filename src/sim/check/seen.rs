@@ -58,6 +58,8 @@ pub(super) struct Seen {
     pub(super) confirmed: Vec<String>,
     /// Prompts whose asker went away: their turns may be cancelled.
     pub(super) abandoned: bool,
+    /// Compactions that were asked for in this life, neither refused nor shown to have begun.
+    pub(super) compactions: u32,
 }
 
 /// A turn.
@@ -99,6 +101,8 @@ pub(super) struct Turn {
     pub(super) circuits: BTreeMap<String, i64>,
     /// Calls that were asked for while their tool's circuit was open.
     pub(super) barred: BTreeMap<ToolCallId, String>,
+    /// So many hooks run.
+    pub(super) hooks: u32,
     /// Since its last decision.
     pub(super) met: Met,
 }
@@ -199,6 +203,7 @@ impl Seen {
             cut_at: 0,
             confirmed: Vec::new(),
             abandoned: false,
+            compactions: 0,
         }
     }
 }

@@ -47,7 +47,12 @@ impl Body {
         };
         let content_type = header(CONTENT_TYPE).unwrap_or_default();
         let mut unpacker = Unpacker::of(header(CONTENT_ENCODING).as_deref())?;
-        let media_type = content_type.split(';').next().unwrap_or_default().trim().to_owned();
+        let media_type = content_type
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_owned();
         if let Kind::Other(_) = kind_of(&media_type)
             && !media_type.is_empty()
         {
@@ -201,7 +206,9 @@ impl Unpacker {
         match encoding.map(str::trim) {
             None | Some("" | "identity") => Ok(Self::Plain(Bounded::default())),
             Some("gzip" | "x-gzip") => Ok(Self::Gzip(flate2::write::MultiGzDecoder::new(Bounded::default()))),
-            Some(other) => Err(format!("the answer is packed in a way that was not asked for: {other}")),
+            Some(other) => Err(format!(
+                "the answer is packed in a way that was not asked for: {other}"
+            )),
         }
     }
 
@@ -228,7 +235,9 @@ impl Unpacker {
     fn finish(self) -> Result<Vec<u8>, String> {
         match self {
             Self::Plain(into) => Ok(into.bytes),
-            Self::Gzip(mut decoder) if decoder.get_ref().full => Ok(std::mem::take(&mut decoder.get_mut().bytes)),
+            Self::Gzip(mut decoder) if decoder.get_ref().full => {
+                Ok(std::mem::take(&mut decoder.get_mut().bytes))
+            }
             Self::Gzip(mut decoder) => match decoder.try_finish() {
                 Ok(()) => Ok(std::mem::take(&mut decoder.get_mut().bytes)),
                 Err(_) if decoder.get_ref().full => Ok(std::mem::take(&mut decoder.get_mut().bytes)),
@@ -312,7 +321,11 @@ mod tests {
             assert_eq!(body.text, want, "{content_type}");
         }
         let cut = Body::of(&"grü".as_bytes()[..3], "text/plain".to_owned(), None, true);
-        assert!(cut.text.starts_with("gr") && !cut.text.contains('Ã'), "{}", cut.text);
+        assert!(
+            cut.text.starts_with("gr") && !cut.text.contains('Ã'),
+            "{}",
+            cut.text
+        );
     }
 
     #[test]
@@ -327,7 +340,11 @@ mod tests {
             ("application/pdf", b"", Kind::Other("application/pdf".to_owned())),
             ("", b"  <!DOCTYPE HTML><p>", Kind::Html),
             ("", b"plain", Kind::Text),
-            ("", b"\x7fELF\0\0", Kind::Other("application/octet-stream".to_owned())),
+            (
+                "",
+                b"\x7fELF\0\0",
+                Kind::Other("application/octet-stream".to_owned()),
+            ),
         ] {
             let body = Body::of(bytes, media_type.to_owned(), None, false);
             assert_eq!(body.kind, kind, "{media_type}");

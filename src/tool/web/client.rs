@@ -60,7 +60,9 @@ pub(in crate::tool) enum Fetched {
 #[derive(Debug, thiserror::Error)]
 pub(in crate::tool) enum FetchError {
     /// Not a public address, and not named.
-    #[error("{host} is {what}; only public addresses are read. The person can allow it: [tool.web_fetch] private_hosts")]
+    #[error(
+        "{host} is {what}; only public addresses are read. The person can allow it: [tool.web_fetch] private_hosts"
+    )]
     Private {
         /// The host.
         host: String,
@@ -156,7 +158,10 @@ impl Web {
                 let looked_up = tokio::time::timeout(LOOK_UP, tokio::net::lookup_host((name, 0)));
                 // One that only the proxy knows is the proxy's affair.
                 let found = looked_up.await.ok().and_then(Result::ok);
-                found.into_iter().flatten().find_map(|found| not_public(found.ip()))
+                found
+                    .into_iter()
+                    .flatten()
+                    .find_map(|found| not_public(found.ip()))
             }
             Some(Host::Domain(_)) | None => None,
         };
@@ -204,7 +209,10 @@ fn build(network: &NetworkSettings, guard: Option<Guard>) -> Result<reqwest::Cli
     }
     let wrong = |error: reqwest::Error| FetchError::Client(innermost(&error.without_url()));
     // A proxy means itself by these.
-    let without = format!("localhost,127.0.0.0/8,::1,{}", network.no_proxy.as_deref().unwrap_or_default());
+    let without = format!(
+        "localhost,127.0.0.0/8,::1,{}",
+        network.no_proxy.as_deref().unwrap_or_default()
+    );
     let without = || reqwest::NoProxy::from_string(&without);
     if let Some(proxy) = &network.https_proxy {
         let proxy = reqwest::Proxy::https(proxy.expose_secret()).map_err(wrong)?;
@@ -248,9 +256,17 @@ fn same_site(from: &Url, to: &Url) -> bool {
 fn is_local_name(name: &str) -> bool {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     !name.contains('.')
-        || [".localhost", ".local", ".internal", ".lan", ".home.arpa", ".intranet", ".corp"]
-            .iter()
-            .any(|ending| name.ends_with(ending))
+        || [
+            ".localhost",
+            ".local",
+            ".internal",
+            ".lan",
+            ".home.arpa",
+            ".intranet",
+            ".corp",
+        ]
+        .iter()
+        .any(|ending| name.ends_with(ending))
 }
 
 /// Looks names up, and leaves out addresses that are not public.
@@ -297,9 +313,13 @@ fn no_answer(url: &Url, error: &reqwest::Error) -> FetchError {
         };
     }
     FetchError::NoAnswer(match (find::<rustls::Error>(error), error.is_timeout()) {
-        (Some(rustls::Error::General(why)), _) => format!("the TLS connection to {host} was not accepted: {why}"),
+        (Some(rustls::Error::General(why)), _) => {
+            format!("the TLS connection to {host} was not accepted: {why}")
+        }
         (Some(tls), _) => format!("the TLS connection to {host} was not accepted: {tls}"),
-        (None, true) if error.is_connect() => format!("connecting to {host} took longer than {} s", CONNECT.as_secs()),
+        (None, true) if error.is_connect() => {
+            format!("connecting to {host} took longer than {} s", CONNECT.as_secs())
+        }
         (None, true) => format!("{host} did not answer for {} s", PIECE.as_secs()),
         (None, false) => format!("no answer from {host}: {}", innermost(error)),
     })
@@ -348,7 +368,12 @@ mod tests {
         assert!(web.is_named(&url("http://10.0.0.5:81/")) && web.is_named(&url("http://localhost:3000/")));
         assert!(!web.is_named(&url("http://localhost/")));
         // A name that leads here, seen by the connection's own resolver.
-        let error = web.get(&url("http://localhost:9/")).await.err().unwrap().to_string();
+        let error = web
+            .get(&url("http://localhost:9/"))
+            .await
+            .err()
+            .unwrap()
+            .to_string();
         assert!(error.starts_with("localhost is this machine"), "{error}");
     }
 

@@ -449,7 +449,10 @@ impl Writer {
     /// Items need no end: the next one, or the list's end, ends them.
     fn end_item(&mut self) {
         self.block();
-        let of_list = self.around.iter().rposition(|around| matches!(around, Around::List(_)));
+        let of_list = self
+            .around
+            .iter()
+            .rposition(|around| matches!(around, Around::List(_)));
         let item = |around: &Around| matches!(around, Around::Item { .. });
         let from = of_list.map_or(0, |at| at + 1);
         if let Some(at) = self.around[from..].iter().position(item) {
@@ -504,7 +507,10 @@ impl Writer {
                 }
             }
         }
-        self.tight = self.around.iter().any(|around| matches!(around, Around::Item { .. }));
+        self.tight = self
+            .around
+            .iter()
+            .any(|around| matches!(around, Around::Item { .. }));
     }
 
     /// What stands before a line; markers of items only before their first. `between`: of the empty line before it.
@@ -548,7 +554,10 @@ impl Writer {
 }
 
 fn attribute<'t>(tag: &'t Tag, name: &str) -> Option<&'t str> {
-    let found = tag.attrs.iter().find(|attribute| &*attribute.name.local == name)?;
+    let found = tag
+        .attrs
+        .iter()
+        .find(|attribute| &*attribute.name.local == name)?;
     Some(&found.value)
 }
 
@@ -579,9 +588,35 @@ fn is_no_text(name: &str) -> bool {
 fn is_hidden(tag: &Tag, name: &str) -> bool {
     let ends = matches!(
         name,
-        "div" | "span" | "section" | "aside" | "a" | "ul" | "ol" | "table" | "button" | "label" | "figure" | "form"
-            | "header" | "footer" | "article" | "h1" | "h2" | "h3" | "h4" | "h5" | "h6" | "b" | "i" | "em" | "strong"
-            | "small" | "font" | "pre" | "blockquote"
+        "div"
+            | "span"
+            | "section"
+            | "aside"
+            | "a"
+            | "ul"
+            | "ol"
+            | "table"
+            | "button"
+            | "label"
+            | "figure"
+            | "form"
+            | "header"
+            | "footer"
+            | "article"
+            | "h1"
+            | "h2"
+            | "h3"
+            | "h4"
+            | "h5"
+            | "h6"
+            | "b"
+            | "i"
+            | "em"
+            | "strong"
+            | "small"
+            | "font"
+            | "pre"
+            | "blockquote"
     );
     let styled = || {
         let style = attribute(tag, "style").unwrap_or_default();

@@ -57,7 +57,10 @@ impl Line {
             return;
         }
         self.total += text.len();
-        for (number, word) in text.split(|c: char| c.is_whitespace() && c != '\u{a0}').enumerate() {
+        for (number, word) in text
+            .split(|c: char| c.is_whitespace() && c != '\u{a0}')
+            .enumerate()
+        {
             self.blank |= number > 0;
             if word.is_empty() {
                 continue;
@@ -146,7 +149,13 @@ impl Line {
 
     /// The paragraph as it is; the next one begins.
     pub(super) fn take(&mut self) -> String {
+        // A link round several paragraphs is the first one's that says something.
+        let text = &self.text;
+        let later = self
+            .link
+            .take_if(|(from, _)| text.get(*from..).is_none_or(|held| held.trim().is_empty()));
         self.end_link();
+        self.link = later.map(|(_, to)| (0, to));
         self.open.clear();
         self.blank = false;
         std::mem::take(&mut self.text).trim().to_owned()

@@ -43,7 +43,11 @@ impl Table {
         }
         let mut text = String::new();
         let mut headed = false;
-        for row in self.rows.iter().filter(|row| row.iter().any(|cell| !cell.is_empty())) {
+        for row in self
+            .rows
+            .iter()
+            .filter(|row| row.iter().any(|cell| !cell.is_empty()))
+        {
             if !text.is_empty() {
                 text.push('\n');
             }

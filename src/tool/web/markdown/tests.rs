@@ -23,8 +23,14 @@ fn what_a_page_says_is_markdown() {
             "<a href='../y?a=1&amp;b'>to <b>y</b></a>, <a href='#z'>z</a>, <a href='javascript:x()'>j</a>",
             "[to **y**](https://a.org/y?a=1&b), z, j",
         ),
-        ("<a href=/p><p>one</p><p>two</p></a>", "[one](https://a.org/p)\n\ntwo"),
-        ("<img src=i.png alt='a cat'><img src=i.png>", "![a cat](https://a.org/docs/i.png)"),
+        (
+            "<a href=/p><p>one</p><p>two</p></a>",
+            "[one](https://a.org/p)\n\ntwo",
+        ),
+        (
+            "<img src=i.png alt='a cat'><img src=i.png>",
+            "![a cat](https://a.org/docs/i.png)",
+        ),
         ("<img src='data:image/png;base64,xx' alt=dot>", "dot"),
         (
             "<ul><li>one<li>two<ul><li>deep</ul><li><p>three<p>more</ul>after",
