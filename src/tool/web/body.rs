@@ -174,7 +174,7 @@ fn decode(bytes: &[u8], said: Option<&'static Encoding>, cut: bool) -> String {
 /// Unpacks what comes, no more than the bound.
 enum Unpacker {
     Plain(Bounded),
-    Gzip(flate2::write::MultiGzDecoder<Bounded>),
+    Gzip(Box<flate2::write::MultiGzDecoder<Bounded>>),
 }
 
 /// Bytes up to the bound; refuses more.
@@ -205,7 +205,9 @@ impl Unpacker {
     fn of(encoding: Option<&str>) -> Result<Self, String> {
         match encoding.map(str::trim) {
             None | Some("" | "identity") => Ok(Self::Plain(Bounded::default())),
-            Some("gzip" | "x-gzip") => Ok(Self::Gzip(flate2::write::MultiGzDecoder::new(Bounded::default()))),
+            Some("gzip" | "x-gzip") => Ok(Self::Gzip(Box::new(flate2::write::MultiGzDecoder::new(
+                Bounded::default(),
+            )))),
             Some(other) => Err(format!(
                 "the answer is packed in a way that was not asked for: {other}"
             )),

@@ -215,7 +215,8 @@ function M.diagnostics(params, encoding)
   end
   ---As the protocol counts: lines from 0, characters in the units of the encoding.
   local function place(of, row, column)
-    local line = vim.api.nvim_buf_is_loaded(of) and vim.api.nvim_buf_get_lines(of, row, row + 1, false)[1] or ''
+    local line = vim.api.nvim_buf_is_loaded(of) and vim.api.nvim_buf_get_lines(of, row, row + 1, false)[1]
+      or ''
     local bytes = math.min(math.max(column, 0), #line)
     if encoding == 'utf-8' or line == '' then
       return { line = row, character = line == '' and math.max(column, 0) or bytes }
