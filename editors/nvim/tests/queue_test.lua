@@ -71,6 +71,33 @@ return function(_, drive)
     end)
     nvim.keys(':s/second/third/<CR>:w<CR>')
     waiting(nvim, 'stream the first', 'stream the third')
+    -- One that is gone by the time it is written comes back to the person.
+    nvim.cmd('AgentQueue stream what goes')
+    waiting(nvim, 'stream the first', 'stream the third', 'stream what goes')
+    nvim.chooses('what goes', 'Edit')
+    nvim.cmd('AgentQueue')
+    wait('the prompt to edit', function()
+      return nvim.lines()[1] == 'stream what goes'
+    end)
+    nvim.lua([[
+      local session = require('agentls.sessions').current()
+      require('agentls.sessions').ask('agent/queue', {
+        sessionId = session.id,
+        action = 'remove',
+        promptId = session.state.queue.prompts[3].promptId,
+      })
+    ]])
+    waiting(nvim, 'stream the first', 'stream the third')
+    nvim.keys('cckept words<Esc>:w<CR>')
+    wait('the words in the prompt', function()
+      return vim.deep_equal(
+        nvim.lua([[
+          local session = require('agentls.sessions').current()
+          return vim.api.nvim_buf_get_lines(require('agentls.view').prompt_buffer(session), 0, -1, false)
+        ]]),
+        { 'kept words' }
+      )
+    end)
     support.write(nvim.workspace .. '/gate', '')
     local state = nvim.ended(3)
     eq(state.queue, nil)

@@ -191,6 +191,13 @@ effects['agent/toolCall'] = function(_, params)
   end
 end
 
+effects['agent/turnDiff'] = function(_, params)
+  -- Also where it was another view of the session that put them back.
+  if params.standing ~= 'made' then
+    editor.reread()
+  end
+end
+
 local function asks(name, what)
   return function(session, params)
     if config.current.notify_approvals and not M.watcher.seen(session) then

@@ -79,7 +79,6 @@ end
 ---@param result agentls.RevertResult
 ---@param redo boolean
 local function done(result, redo)
-  editor.reread()
   local what = redo and 'made again' or 'put back'
   local words = ('%s %s'):format(#result.files > 0 and files_word(#result.files) or 'nothing was', what)
   if #result.conflicts > 0 then
@@ -161,7 +160,7 @@ function M.revert(turn, how)
 end
 
 ---Shows a diff: of the tool call under the cursor, of what the turn under the cursor changed, else of the last turn
----that changed something; while a turn runs, of its last tool call.
+---that changed something. While a turn runs, of its last tool call.
 ---@param whole? boolean All files of a turn as one text.
 function M.diff(whole)
   local item, session = view.item_at_cursor()
@@ -173,12 +172,13 @@ function M.diff(whole)
   local turn = item and (
       item.turnId or item --[[@as agentls.Item.note]].ofTurnId
     )
-  local changes = turn and changes_of.of(session.state, turn)
-  if not changes and not (session.state.running and not turn) then
-    changes = changes_of.of(session.state)
+  local changes
+  if turn or not session.state.running then
+    changes = changes_of.of(session.state, turn)
   end
   if not changes then
-    return approval.diff()
+    -- It has not ended, or nothing is known of it but its calls.
+    return approval.diff(turn)
   end
   diffs.show(session, changes, whole)
 end
