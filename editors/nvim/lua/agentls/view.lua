@@ -227,9 +227,7 @@ local function draw_entries(view)
         local lines = old[i].block.lines
         -- Marks of lines that go would stay behind.
         api.nvim_buf_clear_namespace(buffer, blocks_ns, rows[i], rows[i] + #lines)
-        local folded = old[i].block.level == new[i].block.level
-          and vim.deep_equal(old[i].block.folds, new[i].block.folds)
-        if not folded and #lines > 0 then
+        if not vim.deep_equal(old[i].block.folds, new[i].block.folds) and #lines > 0 then
           -- Lines whose words stay must be folded anew too.
           api.nvim_buf_set_lines(buffer, rows[i], rows[i] + #lines, false, new[i].block.lines)
         else
