@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::ToolContext;
+use super::{ToolContext, Unseen};
 use crate::domain::{FileChange, FileState};
 use crate::workspace::checkpoint::{self, MAX_WATCHED, Stamp, Watched};
 
@@ -38,7 +38,7 @@ pub(super) async fn after(cx: &ToolContext, before: Option<Watched>) {
     let changes = tokio::task::spawn_blocking(move || {
         let now = watch(&inner);
         if before.partial || now.partial {
-            inner.checkpoints.partial();
+            inner.checkpoints.partial(Unseen::TooMany);
         }
         let changed = before.changed(&now);
         changed

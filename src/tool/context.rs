@@ -54,8 +54,8 @@ pub trait Checkpoints: Send + Sync {
     /// Stores what is changed, before it is; told again it replaces what came of it. Done when it is stored.
     fn record(&self, changes: Vec<FileChange>) -> BoxFuture<'static, Result<(), String>>;
 
-    /// There are more files than are looked at: what a command changed of the others is not known.
-    fn partial(&self);
+    /// Not all that a command changed is known.
+    fn partial(&self, why: Unseen);
 }
 
 /// Keeps nothing (tests).
@@ -71,7 +71,16 @@ impl Checkpoints for NoCheckpoints {
         Box::pin(async { Ok(()) })
     }
 
-    fn partial(&self) {}
+    fn partial(&self, _why: Unseen) {}
+}
+
+/// Why it is not known what a command changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unseen {
+    /// There are more files than are looked at.
+    TooMany,
+    /// The turn was cancelled, and looking took too long.
+    CutShort,
 }
 
 /// What a running tool tells.

@@ -231,6 +231,8 @@ pub struct Wish {
     pub to: FileState,
     /// What it was in between: of these, nothing is lost that is not kept.
     pub known: Vec<FileState>,
+    /// Between two of the changes it was something that none of them had made or found: somebody else's work.
+    pub others: bool,
 }
 
 /// How a wish stands to what is there.
@@ -254,16 +256,25 @@ pub fn wishes<'a>(changes: impl IntoIterator<Item = &'a FileChange>) -> Vec<Wish
                 path: change.path.clone(),
                 to: change.before.clone(),
                 known: Vec::new(),
+                others: false,
             });
             wishes.len() - 1
         });
-        wishes[at].known.push(change.before.clone());
-        wishes[at].known.push(change.after.clone());
+        let wish = &mut wishes[at];
+        wish.others |= wish.is_news(&change.before);
+        wish.known.push(change.before.clone());
+        wish.known.push(change.after.clone());
     }
     wishes
 }
 
 impl Wish {
+    /// Whether it was found as nothing that was known of it, though it was known how it was left.
+    fn is_news(&self, found: &FileState) -> bool {
+        let left = self.known.last().is_some_and(|left| *left != FileState::Unknown);
+        left && *found != FileState::Unknown && !self.known.iter().any(|known| same_content(known, found))
+    }
+
     /// How it stands to what is there; `is` tells whether a state is what is there, `exactly` with its mode.
     pub fn judge(&self, is: impl Fn(&FileState) -> bool, exactly: bool) -> Verdict {
         if self.to == FileState::Unknown {
@@ -271,6 +282,9 @@ impl Wish {
         }
         if exactly && is(&self.to) {
             return Verdict::Done;
+        }
+        if self.others {
+            return Verdict::Conflict("somebody else changed it between two of these changes");
         }
         match self
             .known
@@ -478,5 +492,36 @@ mod tests {
         assert_eq!(judge(b, &one), Verdict::PutBack);
         assert_eq!(judge(b, &FileState::Absent), Verdict::Done);
         assert!(matches!(judge(c, &one), Verdict::Conflict(_)));
+    }
+
+    #[test]
+    fn what_somebody_else_did_between_two_turns_is_not_lost() {
+        let (one, two, theirs, three) = (
+            of_bytes(b"1", 0),
+            of_bytes(b"2", 0),
+            of_bytes(b"p", 0),
+            of_bytes(b"3", 0),
+        );
+        let judged = |chain: &[FileChange]| {
+            let wishes = wishes(chain);
+            wishes[0].judge(|state| same_content(state, &three), true)
+        };
+        let found = [
+            change("a", one.clone(), two.clone()),
+            change("a", theirs.clone(), three.clone()),
+        ];
+        assert!(matches!(judged(&found), Verdict::Conflict(why) if why.contains("between")));
+        // Taken back and changed anew, it was nobody else.
+        let again = [
+            change("a", one.clone(), two.clone()),
+            change("a", one.clone(), three.clone()),
+        ];
+        assert_eq!(judged(&again), Verdict::PutBack);
+        // What a command has left is not known: no one can tell.
+        let unknown = [
+            change("a", one.clone(), FileState::Unknown),
+            change("a", theirs, three.clone()),
+        ];
+        assert_eq!(judged(&unknown), Verdict::PutBack);
     }
 }
