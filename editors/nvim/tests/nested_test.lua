@@ -123,6 +123,16 @@ return function(test)
     tell('usage', { step = {}, session = { costUsd = 1 }, contextUsed = 10, contextWindow = 100 })
     tell('usage', of('d', { step = {}, session = { costUsd = 2 }, contextUsed = 99, contextWindow = 100 }))
     eq({ state.costUsd, state.contextUsed }, { 2, 10 })
+    -- Another goes on: this one may wait still. Then its time has come.
+    local call = { toolCallId = 'c', name = 'n', title = 'c', status = 'running', at = 400 }
+    eq(#tell('retry', of('d', vim.tbl_extend('force', failed, { resumeAt = 500 }))), 2)
+    eq(tell('toolCall', of('d', call)), { 'retry', 'retry of d' })
+    eq(
+      tell('toolCall', of('d', vim.tbl_extend('force', call, { status = 'completed', at = 500 }))),
+      { 'retry' }
+    )
+    tell('retry', of('d', failed))
+    tell('transition', of('d', { kind = 'continue', reason = 'pause_turn' }))
     -- The model speaks: what it waited for is over, what the sub-agent waits for is not.
     eq(tell('textDelta', { messageId = 'm', offset = 0, text = 'x' }), { 'retry of d', 'transition of d' })
     eq(tell('toolCall', { toolCallId = 'd', name = 'delegate', title = 'd', status = 'failed' }), {})

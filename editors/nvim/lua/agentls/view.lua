@@ -141,7 +141,9 @@ local function set_marks(buffer, row, block)
   if block.hint then
     local lines = {}
     for i, chunks in ipairs(block.hint) do
-      lines[i] = vim.list_extend({ { '  ', 'AgentlsDim' } }, chunks)
+      -- The first stands on a line that is set in itself.
+      local lead = i > 1 and ('│ '):rep(block.depth) or ''
+      lines[i] = vim.list_extend({ { lead .. '  ', 'AgentlsDim' } }, chunks)
     end
     local first = table.remove(lines, 1)
     api.nvim_buf_set_extmark(buffer, blocks_ns, row + #block.lines - 1, 0, {
