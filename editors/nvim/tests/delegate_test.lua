@@ -19,19 +19,10 @@ local function tree(nvim)
   return lines
 end
 
-return function(_, run)
-  ---A test that needs a server with sub-agents.
-  local function drive(name, options, body)
-    run(name, options, function(nvim)
-      nvim.cmd('Agent')
-      wait('the server', function()
-        return nvim.state()
-      end)
-      if nvim.lua("return require('agentls.client').has_feature('subAgents')") then
-        return body(nvim)
-      end
-      io.stdout:write('NOT TESTED: sub-agents. This server has none.\n')
-    end)
+return function(_, drive)
+  if not support.has_feature('subAgents') then
+    io.stdout:write('NOT TESTED: sub-agents. This server has none.\n')
+    return
   end
 
   drive(
