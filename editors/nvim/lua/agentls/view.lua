@@ -25,6 +25,7 @@ M.prompt_buffer = prompts.buffer
 ---@field rows integer[] The first row of each entry.
 ---@field dirty boolean
 ---@field width? integer The columns that it was drawn for.
+---@field nested table How its items lay under calls, for `nesting.again`.
 ---@field status_key? string What stands beside the lines, to see whether it changed.
 
 ---@class agentls.Entry
@@ -78,12 +79,16 @@ local function entries_of(view)
       known[entry.key] = entry
     end
   end
-  local entries, how, nests = {}, options(view), nesting.of(state.items, state.notices)
+  local entries, how, nests = {}, options(view), nesting.again(view.nested, state.items, state.notices)
   local latest = changes_of.of(state)
   for i, item in ipairs(state.items) do
     local key, nest = item.kind .. ' ' .. item.id, nests[i]
-    local before = before_key(state.items[i - 1]) .. (nest and ' ' .. nest.key or '')
-    before = before .. (item == latest and ' latest' or '')
+    local before = before_key(state.items[i - 1])
+    if nest then
+      before = before .. nest.key
+    elseif item == latest then
+      before = before .. ' latest'
+    end
     local entry = known[key]
     if not entry or entry.item ~= item or entry.before ~= before then
       local block = render.block(item, state.items[i - 1], how, nest, item == latest)
@@ -478,7 +483,7 @@ local function view_for(session)
   vim.bo[buffer].modifiable = true
   api.nvim_buf_set_lines(buffer, 0, -1, false, { '', '' })
   vim.bo[buffer].modifiable = false
-  view = { session = session, buffer = buffer, entries = {}, rows = {}, dirty = true }
+  view = { session = session, buffer = buffer, entries = {}, rows = {}, nested = {}, dirty = true }
   views[session.id] = view
   local group = api.nvim_create_augroup('agentls.view.' .. buffer, {})
   api.nvim_create_autocmd('BufWinEnter', {
