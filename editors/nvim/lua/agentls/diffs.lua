@@ -13,7 +13,7 @@ local LETTERS = { created = 'A', modified = 'M', deleted = 'D' }
 ---@param file agentls.FileDiff
 ---@return string
 local function words_of(file)
-  local parts = { ('%s %s'):format(LETTERS[file.kind] or '?', file.path) }
+  local parts = { ('%s %s'):format(LETTERS[file.kind] or '?', text.visible(file.path)) }
   if file.added > 0 then
     table.insert(parts, '+' .. file.added)
   end
@@ -65,7 +65,7 @@ end
 
 ---A buffer of lines that are on no disk.
 local function side(name, lines, filetype)
-  local full = 'agentls://' .. name
+  local full = 'agentls://' .. text.visible(name)
   local left = vim.fn.bufnr('^' .. vim.fn.escape(full, '[]*?\\') .. '$')
   if left ~= -1 then
     vim.api.nvim_buf_delete(left, { force = true })

@@ -68,7 +68,7 @@ local function left_as_they_are(conflicts)
   conflicts = text.by_path(conflicts)
   local lines = {}
   for i = 1, math.min(NAMED, #conflicts) do
-    table.insert(lines, ('%s: %s'):format(conflicts[i].path, conflicts[i].why))
+    table.insert(lines, ('%s: %s'):format(text.visible(conflicts[i].path), conflicts[i].why))
   end
   if #conflicts > NAMED then
     table.insert(lines, ('and %d more'):format(#conflicts - NAMED))
@@ -93,7 +93,7 @@ end
 local function preview(result)
   local lines = {}
   for _, file in ipairs(text.by_path(result.files)) do
-    table.insert(lines, (' %s %s'):format(DEEDS[file.kind] or '?', file.path))
+    table.insert(lines, (' %s %s'):format(DEEDS[file.kind] or '?', text.visible(file.path)))
   end
   if #result.conflicts > 0 then
     if #lines > 0 then
@@ -101,7 +101,7 @@ local function preview(result)
     end
     table.insert(lines, ' Left as they are:')
     for _, conflict in ipairs(text.by_path(result.conflicts)) do
-      table.insert(lines, (' %s: %s'):format(conflict.path, conflict.why))
+      table.insert(lines, (' %s: %s'):format(text.visible(conflict.path), conflict.why))
     end
   end
   return lines
