@@ -146,6 +146,34 @@ return function(_, drive)
     nvim.see('> ↪ mind the gap')
   end)
 
+  drive('a crash before a prompt has arrived gives it back, one that had arrived waits', {
+    setup = FREE,
+  }, function(nvim)
+    gated(nvim)
+    nvim.cmd('AgentQueue it has\tarrived')
+    waiting(nvim, 'it has arrived')
+    local server = nvim.server().pid
+    vim.uv.kill(server, 'sigstop')
+    nvim.lua([[
+      local session = require('agentls.sessions').current()
+      -- The answer to this one is lost with the server, but not the prompt.
+      table.insert(session.unsent, { prompt = 'it has\tarrived', queued = true })
+    ]])
+    nvim.cmd('AgentQueue it never arrives')
+    vim.uv.kill(server, 'sigkill')
+    nvim.noticed('it is started again')
+    wait('the words in the prompt', function()
+      return vim.deep_equal(
+        nvim.lua([[
+          local session = require('agentls.sessions').current()
+          return vim.api.nvim_buf_get_lines(require('agentls.view').prompt_buffer(session), 0, -1, false)
+        ]]),
+        { 'it never arrives' }
+      )
+    end)
+    waiting(nvim, 'it has arrived')
+  end)
+
   drive('a prompt that cannot wait comes back', { setup = FREE }, function(nvim)
     gated(nvim)
     for number = 1, 100 do

@@ -1,6 +1,5 @@
 -- The prompts that wait for the turn's end: one is added, and those that wait are edited, taken out, sent now.
 
-local client = require('agentls.client')
 local scratch = require('agentls.scratch')
 local sessions = require('agentls.sessions')
 local text = require('agentls.text')
@@ -20,19 +19,6 @@ local function act(session, action, more, callback)
   sessions.ask('agent/queue', params, callback)
 end
 
----Sends words for the queue; where they are not taken they go back to the person.
----@param session agentls.Session
----@param words string
-local function hand_in(session, params, words)
-  params.sessionId = session.id
-  client.request('agent/queue', params, function(err)
-    if err then
-      sessions.complain(err)
-      sessions.watcher.give_back(session, words)
-    end
-  end)
-end
-
 ---Lets a prompt wait for the turn's end. Where nothing runs and nothing is held, it starts a turn at once.
 ---@param session agentls.Session
 ---@param prompt agentls.PromptContent
@@ -41,7 +27,7 @@ function M.add(session, prompt)
     return sessions.watcher.give_back(session, sessions.words_of(prompt))
   end
   sessions.use(session)
-  hand_in(session, { action = 'add', prompt = prompt }, sessions.words_of(prompt))
+  sessions.queue(session, { action = 'add', prompt = prompt })
 end
 
 ---What is a reference of a stored prompt, as one that is sent.
@@ -93,7 +79,7 @@ local function edit(session, prompt)
       return false
     end
     local content = M.edited(session, prompt.content, new)
-    hand_in(session, { action = 'edit', promptId = prompt.promptId, prompt = content }, new)
+    sessions.queue(session, { action = 'edit', promptId = prompt.promptId, prompt = content })
     return true
   end)
 end
