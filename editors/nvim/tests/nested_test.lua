@@ -207,6 +207,16 @@ return function(test)
     eq(chat.fold(1), { 1, 5 })
   end)
 
+  test('what the agent was given to go by is known of a page that does not tell it', function()
+    local states = require('agentls.state')
+    local files = { { path = '/w/AGENTS.md', kind = 'agents', bytes = 1, trusted = true } }
+    local page = { events = {}, seq = 9, hasEarlier = true, state = {}, instructions = files }
+    local state = states.load(states.new('s'), page)
+    eq(state.instructions, files)
+    page.instructions = nil
+    eq(states.load(state, page).instructions, files)
+  end)
+
   ---A call of a sub-agent.
   local function call(chat, id, parent, status, more)
     more = vim.tbl_extend('force', { parentToolCallId = parent, title = id, name = 'bash' }, more or {})

@@ -27,7 +27,7 @@ end
 ---@param session agentls.Session
 ---@param path string
 ---@return string
-local function absolute(session, path)
+function M.absolute(session, path)
   if vim.startswith(path, '/') then
     return path
   end
@@ -89,7 +89,7 @@ function M.file(session, changes, file)
     vim.notify(('agentls: the lines of %s are not told'):format(file.path), vim.log.levels.INFO)
     return
   end
-  local path, reverted = absolute(session, file.path), changes.standing == 'reverted'
+  local path, reverted = M.absolute(session, file.path), changes.standing == 'reverted'
   local there = vim.uv.fs_stat(path) ~= nil or vim.fn.bufloaded(path) == 1
   local now, lines = nil, {}
   if there then

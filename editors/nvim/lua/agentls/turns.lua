@@ -2,6 +2,7 @@
 -- revert would do is shown before it is asked about.
 
 local approval = require('agentls.approval')
+local block = require('agentls.render.block')
 local changes_of = require('agentls.state.changes')
 local diffs = require('agentls.diffs')
 local editor = require('agentls.editor')
@@ -181,6 +182,28 @@ function M.diff(whole)
     return approval.diff(turn)
   end
   diffs.show(session, changes, whole)
+end
+
+---Opens the file that stands in the line under the cursor: of changes, or of what the agent was given to go by.
+---@return boolean
+function M.open_file()
+  local item, session = view.item_at_cursor()
+  local files = item and session and item --[[@as agentls.Item.changes]].files
+  local line = vim.api.nvim_get_current_line()
+  for _, file in ipairs(session and files or {}) do
+    local shown =
+      text.visible(item.kind == 'instructions' and vim.fn.fnamemodify(file.path, ':~') or file.path)
+    if line:find(block.code(shown), 1, true) then
+      local path = diffs.absolute(session, file.path)
+      if not vim.uv.fs_stat(path) then
+        say(text.visible(file.path) .. ' is not there', vim.log.levels.WARN)
+      else
+        editor.show_document({ uri = vim.uri_from_fname(path), takeFocus = true }, 'utf-8')
+      end
+      return true
+    end
+  end
+  return false
 end
 
 ---Makes a session of what this one has up to the end of a turn, and opens it.
