@@ -330,3 +330,40 @@ test("what is of sub-agents stands under their calls", () => {
   const plain = [one as Item];
   assert.equal(nest(plain, []).top, plain, "without sub-agents nothing is made anew");
 });
+
+test("what else a sub-agent tells is not the session's", () => {
+  const told = (seq: number, method: string, more: object): Event => ({
+    method: `agent/${method}`,
+    params: { sessionId: "s1", seq, at: seq, turnId: "t1", parentToolCallId: "c1", ...more },
+  });
+  const state = [
+    told(1, "toolCall", {
+      parentToolCallId: undefined,
+      toolCallId: "c1",
+      name: "delegate",
+      title: "x",
+      status: "running",
+    }),
+    told(2, "transition", { kind: "continue", reason: "planning", step: 1 }),
+    told(3, "compacted", { trigger: "threshold", tokensBefore: 9000, tokensAfter: 100 }),
+    told(4, "limitRequested", { limitId: "l1", limit: "max_steps", used: 1, max: 1, message: "reached" }),
+    told(5, "questionRequested", { questionId: "q1", text: "Which?", fields: [] }),
+  ].reduce(reduce, empty("s1"));
+  assert.deepEqual(
+    state.notices.map(({ kind, parent }) => [kind, parent]),
+    [["transition", "c1"]],
+  );
+  const { top, inner } = nest(state.items, state.notices);
+  const [call] = top as [Item];
+  assert.equal(top.length, 1);
+  assert.deepEqual(
+    inner?.items(call).map(({ kind }) => kind),
+    ["note", "limit", "question"],
+  );
+  assert.equal(inner?.asks(call), true);
+  const answered = [
+    told(6, "limitResolved", { limitId: "l1", limit: "max_steps", outcome: "raised", by: "person" }),
+    told(7, "questionResolved", { questionId: "q1", by: "person" }),
+  ].reduce(reduce, state);
+  assert.equal(nest(answered.items, []).inner?.asks(call), false);
+});
