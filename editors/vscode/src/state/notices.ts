@@ -40,9 +40,10 @@ export function resolved(state: State, kinds: ReadonlySet<Notice["kind"]>, all =
   return dropped(state, (old) => kinds.has(old.kind) && (all || old.parent === undefined));
 }
 
-/** Without the notices of the sub-agents of these calls: they went on, or have ended. */
-export function resolvedOf(state: State, ...calls: (string | undefined)[]): State {
-  return dropped(state, (old) => old.parent !== undefined && calls.includes(old.parent));
+/** Without the notices of the sub-agents of a call: they went on, or have ended. `at`: only those whose time is over. */
+export function resolvedOf(state: State, call: string | undefined, at = Number.POSITIVE_INFINITY): State {
+  if (call === undefined) return state;
+  return dropped(state, (old) => old.parent === call && (old.till ?? 0) <= at);
 }
 
 function dropped(state: State, gone: (notice: Notice) => boolean): State {

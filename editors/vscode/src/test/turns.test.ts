@@ -367,3 +367,23 @@ test("what else a sub-agent tells is not the session's", () => {
   ].reduce(reduce, state);
   assert.equal(nest(answered.items, []).inner?.asks(call), false);
 });
+
+test("one of several sub-agents goes on while another waits", () => {
+  const call = (seq: number, at: number, toolCallId: string, more: object): Event => ({
+    method: "agent/toolCall",
+    params: { sessionId: "s1", seq, at, toolCallId, name: "x", title: "x", status: "running", ...more },
+  });
+  const error = { code: "provider_error", message: "overloaded", class: "retryable" };
+  const retry: Event = {
+    method: "agent/retry",
+    params: { sessionId: "s1", seq: 2, at: 2, parentToolCallId: "c1", error, attempt: 1, maxRetries: 3, resumeAt: 100 },
+  };
+  const notices = (count: number, at: number) => {
+    const tasks = Array.from({ length: count }, () => ({ prompt: "x" }));
+    const events = [call(1, 1, "c1", { input: { tasks } }), retry, call(3, at, "c2", { parentToolCallId: "c1" })];
+    return events.reduce(reduce, empty("s1")).notices.length;
+  };
+  assert.equal(notices(1, 50), 0);
+  assert.equal(notices(2, 50), 1);
+  assert.equal(notices(2, 100), 0);
+});
