@@ -253,6 +253,8 @@ test("a revert that is known before its turn marks the turn when it comes with a
     ["t1", "reverted", "t1"],
     ["t2", "reverted", "t1"],
   ]);
+  const after = [diff(7, "t3", "made"), diff(8, "t1", "redone")].reduce(reduce, whole);
+  assert.deepEqual(standing(after.items).at(-1), ["t3", "made", undefined], "a turn after the revert is none of it");
   const redone = reduce(whole, diff(7, "t1", "redone"));
   assert.deepEqual(
     standing(redone.items).map(([, now]) => now),
@@ -386,4 +388,6 @@ test("one of several sub-agents goes on while another waits", () => {
   assert.equal(notices(1, 50), 0);
   assert.equal(notices(2, 50), 1);
   assert.equal(notices(2, 100), 0);
+  const done = [call(1, 1, "c1", {}), retry, call(3, 3, "c1", { status: "completed" })];
+  assert.equal(done.reduce(reduce, empty("s1")).notices.length, 0, "the call's end ends all of it");
 });
