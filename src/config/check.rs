@@ -16,7 +16,6 @@ const NOT_YET: &[&str] = &[
     "telemetry",
     "agent.*.skills",
     "provider.*.credential_command",
-    "tool.*.command",
     "tool.*.sandbox",
 ];
 

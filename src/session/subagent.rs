@@ -141,7 +141,7 @@ impl Parent {
             let profile = family.house.profiles.profile(&info);
             family.denied.extend(profile.tools.never.iter().cloned());
             read_only = profile.read_only;
-            cx.tools = tools(&family, &profile.tools);
+            cx.tools = tools(&family, &profile);
             cx.choice = match profile.names_model {
                 true => ModelChoice {
                     agent: info.agent,
@@ -179,13 +179,13 @@ impl Parent {
 }
 
 /// The tools of a named agent, less those that an agent above it must not have.
-fn tools(family: &Family, own: &ToolChoice) -> Arc<Registry> {
+fn tools(family: &Family, profile: &Profile) -> Arc<Registry> {
     let above = ToolChoice {
         only: None,
         never: family.denied.clone(),
     };
-    let all = family.house.client_tools();
-    Arc::new(all.select(|tool| own.allows(tool) && above.allows(tool)))
+    let all = family.house.client_tools(&profile.own_tools);
+    Arc::new(all.select(|tool| profile.tools.allows(tool) && above.allows(tool)))
 }
 
 /// What a child's task came to.

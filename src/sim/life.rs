@@ -262,6 +262,7 @@ impl Profiles for SimProfiles {
                 accounts: self.1.clone(),
             }),
             system: "simulated".into(),
+            own_tools: Default::default(),
             tools: Default::default(),
             names_model: false,
             read_only: false,

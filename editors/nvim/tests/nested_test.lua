@@ -95,6 +95,66 @@ return function(test)
     end
   end)
 
+  test('what a sub-agent waits for leaves what the session waits for', function()
+    local states = require('agentls.state')
+    local state = states.new('s')
+    local function tell(method, params)
+      state = states.reduce(state, { method = 'agent/' .. method, params = params })
+      return vim.tbl_map(function(notice)
+        return notice.kind .. (notice.parent and ' of ' .. notice.parent or '')
+      end, state.notices)
+    end
+    local failed = { provider = 'p', attempt = 1, maxRetries = 3, resumeAt = 1, error = { message = 'm' } }
+    local function of(parent, params)
+      return vim.tbl_extend('force', params, { parentToolCallId = parent })
+    end
+    tell('toolCall', { toolCallId = 'd', name = 'delegate', title = 'd', status = 'running' })
+    tell('wait', { why = 'pacing', ['until'] = 1 })
+    eq(tell('wait', of('d', { why = 'a slot', ['until'] = 1 })), { 'wait', 'wait of d' })
+    eq(tell('retry', of('d', failed)), { 'wait', 'retry of d' })
+    eq(tell('retry', failed), { 'retry of d', 'retry' })
+    eq(tell('transition', of('d', { kind = 'continue', reason = 'pause_turn' })), {
+      'retry of d',
+      'retry',
+      'transition of d',
+    })
+    tell('transition', of('d', { kind = 'terminal', reason = 'completed', detail = 'not mine' }))
+    eq(state.detail, nil)
+    tell('usage', { step = {}, session = { costUsd = 1 }, contextUsed = 10, contextWindow = 100 })
+    tell('usage', of('d', { step = {}, session = { costUsd = 2 }, contextUsed = 99, contextWindow = 100 }))
+    eq({ state.costUsd, state.contextUsed }, { 2, 10 })
+    -- Another goes on: this one may wait still. Then its time has come.
+    local call = { toolCallId = 'c', name = 'n', title = 'c', status = 'running', at = 400 }
+    eq(#tell('retry', of('d', vim.tbl_extend('force', failed, { resumeAt = 500 }))), 2)
+    eq(tell('toolCall', of('d', call)), { 'retry', 'retry of d' })
+    eq(
+      tell('toolCall', of('d', vim.tbl_extend('force', call, { status = 'completed', at = 500 }))),
+      { 'retry' }
+    )
+    tell('retry', of('d', failed))
+    tell('transition', of('d', { kind = 'continue', reason = 'pause_turn' }))
+    -- The model speaks: what it waited for is over, what the sub-agent waits for is not.
+    eq(tell('textDelta', { messageId = 'm', offset = 0, text = 'x' }), { 'retry of d', 'transition of d' })
+    eq(tell('toolCall', { toolCallId = 'd', name = 'delegate', title = 'd', status = 'failed' }), {})
+  end)
+
+  test('the prompt of a turn that took it from the queue is not one that was just said', function()
+    local chat = shown()
+    local said = { prompt = 'just said' }
+    chat.session.unsent = { said }
+    local function message(words)
+      chat.event(
+        'message',
+        { messageId = words, role = 'user', content = { { type = 'text', text = words } } }
+      )
+      return #chat.session.unsent
+    end
+    chat.event('turnEnded', { reason = 'completed', state = 'completed' })
+    chat.event('turnStarted', { turnId = 't2', by = 'queue' })
+    eq(message('waited'), 1)
+    eq(message('just said'), 0)
+  end)
+
   test('drawn: what waits for the end of the turn', function()
     local chat = shown()
     local function wait(paused, ...)
@@ -145,6 +205,16 @@ return function(test)
       '  `/w/s/SKILL.md` · no text',
     })
     eq(chat.fold(1), { 1, 5 })
+  end)
+
+  test('what the agent was given to go by is known of a page that does not tell it', function()
+    local states = require('agentls.state')
+    local files = { { path = '/w/AGENTS.md', kind = 'agents', bytes = 1, trusted = true } }
+    local page = { events = {}, seq = 9, hasEarlier = true, state = {}, instructions = files }
+    local state = states.load(states.new('s'), page)
+    eq(state.instructions, files)
+    page.instructions = nil
+    eq(states.load(state, page).instructions, files)
   end)
 
   ---A call of a sub-agent.
