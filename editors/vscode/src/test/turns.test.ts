@@ -253,6 +253,8 @@ test("a revert that is known before its turn marks the turn when it comes with a
     ["t1", "reverted", "t1"],
     ["t2", "reverted", "t1"],
   ]);
+  const after = [diff(7, "t3", "made"), diff(8, "t1", "redone")].reduce(reduce, whole);
+  assert.deepEqual(standing(after.items).at(-1), ["t3", "made", undefined], "a turn after the revert is none of it");
   const redone = reduce(whole, diff(7, "t1", "redone"));
   assert.deepEqual(
     standing(redone.items).map(([, now]) => now),
@@ -329,4 +331,63 @@ test("what is of sub-agents stands under their calls", () => {
   assert.deepEqual(inner?.notices(one as Item), [notice]);
   const plain = [one as Item];
   assert.equal(nest(plain, []).top, plain, "without sub-agents nothing is made anew");
+});
+
+test("what else a sub-agent tells is not the session's", () => {
+  const told = (seq: number, method: string, more: object): Event => ({
+    method: `agent/${method}`,
+    params: { sessionId: "s1", seq, at: seq, turnId: "t1", parentToolCallId: "c1", ...more },
+  });
+  const state = [
+    told(1, "toolCall", {
+      parentToolCallId: undefined,
+      toolCallId: "c1",
+      name: "delegate",
+      title: "x",
+      status: "running",
+    }),
+    told(2, "transition", { kind: "continue", reason: "planning", step: 1 }),
+    told(3, "compacted", { trigger: "threshold", tokensBefore: 9000, tokensAfter: 100 }),
+    told(4, "limitRequested", { limitId: "l1", limit: "max_steps", used: 1, max: 1, message: "reached" }),
+    told(5, "questionRequested", { questionId: "q1", text: "Which?", fields: [] }),
+  ].reduce(reduce, empty("s1"));
+  assert.deepEqual(
+    state.notices.map(({ kind, parent }) => [kind, parent]),
+    [["transition", "c1"]],
+  );
+  const { top, inner } = nest(state.items, state.notices);
+  const [call] = top as [Item];
+  assert.equal(top.length, 1);
+  assert.deepEqual(
+    inner?.items(call).map(({ kind }) => kind),
+    ["note", "limit", "question"],
+  );
+  assert.equal(inner?.asks(call), true);
+  const answered = [
+    told(6, "limitResolved", { limitId: "l1", limit: "max_steps", outcome: "raised", by: "person" }),
+    told(7, "questionResolved", { questionId: "q1", by: "person" }),
+  ].reduce(reduce, state);
+  assert.equal(nest(answered.items, []).inner?.asks(call), false);
+});
+
+test("one of several sub-agents goes on while another waits", () => {
+  const call = (seq: number, at: number, toolCallId: string, more: object): Event => ({
+    method: "agent/toolCall",
+    params: { sessionId: "s1", seq, at, toolCallId, name: "x", title: "x", status: "running", ...more },
+  });
+  const error = { code: "provider_error", message: "overloaded", class: "retryable" };
+  const retry: Event = {
+    method: "agent/retry",
+    params: { sessionId: "s1", seq: 2, at: 2, parentToolCallId: "c1", error, attempt: 1, maxRetries: 3, resumeAt: 100 },
+  };
+  const notices = (count: number, at: number) => {
+    const tasks = Array.from({ length: count }, () => ({ prompt: "x" }));
+    const events = [call(1, 1, "c1", { input: { tasks } }), retry, call(3, at, "c2", { parentToolCallId: "c1" })];
+    return events.reduce(reduce, empty("s1")).notices.length;
+  };
+  assert.equal(notices(1, 50), 0);
+  assert.equal(notices(2, 50), 1);
+  assert.equal(notices(2, 100), 0);
+  const done = [call(1, 1, "c1", {}), retry, call(3, 3, "c1", { status: "completed" })];
+  assert.equal(done.reduce(reduce, empty("s1")).notices.length, 0, "the call's end ends all of it");
 });
