@@ -46,6 +46,8 @@ return function(test)
     local one = { { path = 'a.txt', kind = 'created', added = 3, removed = 0 } }
     chat.event('turnDiff', { turnId = 't2', ofTurnId = 't2', standing = 'made', files = one })
     assert(vim.list_contains(chat.lines(), '± a.txt created +3'), vim.inspect(chat.lines()))
+    chat.event('turnDiff', { turnId = 't4', ofTurnId = 't4', standing = 'made', files = {}, unlisted = 1 })
+    assert(vim.list_contains(chat.lines(), '± 1 file changed ⋯ 1 line'), vim.inspect(chat.lines()))
     chat.event('turnDiff', { turnId = 't3', ofTurnId = 't3', standing = 'made', files = {}, partial = true })
     assert(vim.list_contains(chat.lines(), '± commands may have changed files ⋯ 1 line'))
   end)

@@ -265,7 +265,10 @@ return function(_, drive)
     local call = vim.iter(state.items):find(function(item)
       return item.kind == 'tool'
     end)
-    assert(call.output:find('cart.py:4', 1, true) and call.output:find('it may be below zero', 1, true), call.output)
+    assert(
+      call.output:find('cart.py:4', 1, true) and call.output:find('it may be below zero', 1, true),
+      call.output
+    )
   end)
 
   drive('a named agent is chosen for a new session, and the bar tells it', nil, function(nvim)
