@@ -17,7 +17,6 @@ const NOT_YET: &[&str] = &[
     "agent.*.skills",
     "agent.*.subagent_failure",
     "provider.*.credential_command",
-    "tool.*.command",
     "tool.*.sandbox",
 ];
 

@@ -10,6 +10,7 @@ use secrecy::SecretString;
 use crate::base::backoff::Backoff;
 use crate::domain::{Cost, Mode, Price};
 
+use super::command_tools::CommandToolSettings;
 use super::hooks::HookSettings;
 use super::names::KEY_VARIABLES;
 
@@ -480,6 +481,10 @@ pub struct ToolSettings {
     pub on_cancel: OnCancel,
     /// Variables that children get although they would be held back.
     pub pass_env: Vec<String>,
+    /// Hosts of this machine or the private network that `web_fetch` may read: `host` or `host:port`, in lower case.
+    pub private_hosts: Vec<String>,
+    /// Tools of the person's own, by name.
+    pub commands: Vec<CommandToolSettings>,
 }
 
 impl ToolSettings {
@@ -503,6 +508,8 @@ impl Default for ToolSettings {
             cooldowns: BTreeMap::new(),
             on_cancel: OnCancel::default(),
             pass_env: Vec::new(),
+            private_hosts: Vec::new(),
+            commands: Vec::new(),
         }
     }
 }

@@ -48,6 +48,8 @@ pub enum Feature {
     Checkpoints,
     /// API keys are asked for by `agent/getCredential`, where the client can.
     Credentials,
+    /// What compilers and linters of the editor say is asked for by `agent/getDiagnostics`, where the client can.
+    Diagnostics,
 }
 
 /// What a client may announce in `capabilities.experimental.agent` of `initialize`.
@@ -74,6 +76,9 @@ pub struct ClientFlags {
     /// The client answers `agent/getCredential`, from a store that keeps secrets.
     #[serde(default)]
     pub get_credential: bool,
+    /// The client answers `agent/getDiagnostics`. Without it the agent has no tool `diagnostics`.
+    #[serde(default)]
+    pub get_diagnostics: bool,
 }
 
 /// `initializationOptions` of `initialize`: settings as in the configuration file, over the files' ones,
@@ -119,6 +124,7 @@ impl ClientCapability {
                 questions: flag("questions").unwrap_or_default(),
                 save_documents: flag("saveDocuments").unwrap_or_default(),
                 get_credential: flag("getCredential").unwrap_or_default(),
+                get_diagnostics: flag("getDiagnostics").unwrap_or_default(),
             },
         }
     }

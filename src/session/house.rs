@@ -13,7 +13,8 @@ use crate::domain::Mode;
 use crate::provider::CallSlots;
 use crate::store::Store;
 use crate::tool::ask_user::AskUser;
-use crate::tool::{Editor, Registry, Tool};
+use crate::tool::diagnostics::Diagnostics;
+use crate::tool::{DynTool, Editor, Registry, Tool};
 use crate::turn::{
     Budgets, Conducts, ContextPolicy, Hooks, Ledger, Limits, ModelSource, System, ToolCooldowns, ToolTimeouts,
 };
@@ -49,11 +50,23 @@ pub struct House {
 }
 
 impl House {
-    /// The tools that a session can have with this client: where nobody answers, nobody is asked.
-    pub fn client_tools(&self) -> Arc<Registry> {
-        match (self.questions)() || self.tools.get(AskUser::NAME).is_none() {
-            true => self.tools.clone(),
-            false => Arc::new(self.tools.select(|tool| tool != AskUser::NAME)),
+    /// The tools that a session can have with this client and `own` of its configuration: where nobody answers, nobody
+    /// is asked.
+    pub fn client_tools(&self, own: &[Arc<dyn DynTool>]) -> Arc<Registry> {
+        let tools = match own {
+            [] => self.tools.clone(),
+            own => Arc::new(self.tools.with(own)),
+        };
+        let mut missing = Vec::new();
+        if !(self.questions)() {
+            missing.push(AskUser::NAME);
+        }
+        if !self.editor.abilities().diagnostics {
+            missing.push(Diagnostics::NAME);
+        }
+        match missing.iter().any(|name| tools.get(name).is_some()) {
+            true => Arc::new(tools.select(|tool| !missing.contains(&tool))),
+            false => tools,
         }
     }
 }
@@ -64,6 +77,8 @@ pub struct Profile {
     pub models: Arc<dyn ModelSource>,
     /// Gives the system prompt.
     pub system: System,
+    /// Tools of this configuration: the person's own, and those that it sets up.
+    pub own_tools: Arc<[Arc<dyn DynTool>]>,
     /// Which of the tools it has.
     pub tools: ToolChoice,
     /// The turn's limits.

@@ -11,6 +11,7 @@ use crate::domain::{
 };
 use crate::provider::Effort;
 use crate::store::StoredEvent;
+use crate::tool;
 use crate::turn::{COMPACTION_FAILED, MODEL_CHOSEN, UNKNOWN_PRICE};
 
 /// All that follows from a session's events.
@@ -66,6 +67,8 @@ pub struct SessionState {
     pub put_back: Vec<(Standing, String)>,
     /// The prompts that wait are held: the last turn did not complete.
     pub queue_paused: bool,
+    /// Content from outside has reached the model (R-TOOL-7).
+    pub foreign: bool,
     /// What files of instructions the last turn was given; none before the first that was given any.
     pub instructions: Option<Arc<[InstructionFile]>>,
 }
@@ -251,6 +254,8 @@ impl SessionState {
 
     fn tool_call(&mut self, update: &ToolCallUpdate) {
         if update.status.is_final() {
+            // What did not run took no time and brought nothing.
+            self.foreign |= update.duration_ms.is_some() && tool::is_foreign(&update.name);
             self.calls.remove(&update.id);
         } else {
             self.calls.insert(update.id.clone(), update.clone());

@@ -9,12 +9,13 @@ use super::actor::{Actor, Asked, Running, partial_due};
 use super::checkpoints::TurnCheckpoints;
 use super::clock::WallClock;
 use super::command::{Partial, TurnHandle};
+use super::house::Profile;
 use crate::approval::{Policy, Rule, Verdict, judge};
 use crate::base::CancellationToken;
 use crate::base::clock;
 use crate::base::flow::Permit;
 use crate::base::spawn::spawn;
-use crate::config::{HookMoment, ToolChoice};
+use crate::config::HookMoment;
 use crate::domain::{
     Approval, ApprovalId, Block, Decision, DecisionKind, Delta, Effect, Event, Inquiry, Role, Settler,
     TerminalReason, ToolCallId, TurnId, Usage,
@@ -40,8 +41,9 @@ impl Actor {
     }
 
     /// The tools that an agent has of all.
-    fn tools_of(&self, choice: &ToolChoice) -> Arc<Registry> {
-        let tools = self.house.client_tools();
+    fn tools_of(&self, profile: &Profile) -> Arc<Registry> {
+        let tools = self.house.client_tools(&profile.own_tools);
+        let choice = &profile.tools;
         match choice.is_all() {
             true => tools,
             false => Arc::new(tools.select(|tool| choice.allows(tool))),
@@ -84,7 +86,7 @@ impl Actor {
                 effort: self.state.effort,
             },
             slots: self.house.slots.clone(),
-            tools: self.tools_of(&profile.tools),
+            tools: self.tools_of(&profile),
             workspace,
             editor: self.house.editor.clone(),
             cwd: self.info.cwd.clone(),
@@ -450,7 +452,7 @@ impl Actor {
             require_approval: rules.require_approval.clone(),
             allow: rules.allow.clone(),
             deny: rules.deny.clone(),
-            tainted: false,
+            tainted: self.state.foreign,
             grants: self
                 .grants
                 .iter()

@@ -260,6 +260,7 @@ impl Profiles for SimProfiles {
                 accounts: self.1.clone(),
             }),
             system: "simulated".into(),
+            own_tools: Default::default(),
             tools: Default::default(),
             limits: Limits {
                 max_steps: self.0.knobs.max_steps,

@@ -10,9 +10,11 @@ pub mod bash_output;
 mod change;
 mod command_changes;
 mod command_text;
+pub mod command_tool;
 mod context;
 #[cfg(test)]
 mod contract_tests;
+pub mod diagnostics;
 pub mod edit_file;
 mod editor;
 mod erased;
@@ -24,18 +26,21 @@ pub mod read_file;
 pub mod read_skill;
 mod registry;
 pub mod restore;
+mod running;
 pub mod schema;
 #[cfg(test)]
 pub(crate) mod testing;
 mod through_editor;
 pub mod update_plan;
 mod walk;
+mod web;
+pub mod web_fetch;
 pub mod write_file;
 
 pub use context::{
     Asker, Checkpoints, Keep, Kept, NoCheckpoints, Nobody, OutputClosed, ToolContext, ToolNews, Unseen,
 };
-pub use editor::{DocumentEdit, Editor, EditorAbilities, EditorError, NoEditor};
+pub use editor::{DocumentEdit, Editor, EditorAbilities, EditorDiagnostic, EditorError, Grade, NoEditor};
 pub use erased::{DynTool, PreparedCall};
 pub use registry::{Registry, builtin};
 
@@ -94,6 +99,28 @@ pub trait Tool: Send + Sync + 'static {
         input: Self::Input,
         cx: ToolContext,
     ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send;
+}
+
+/// Tools of ours whose results come from the workspace and the person alone.
+const HOMELY: [&str; 12] = [
+    "read_file",
+    "write_file",
+    "edit_file",
+    "list_dir",
+    "glob",
+    "grep",
+    "bash_kill",
+    "update_plan",
+    "read_skill",
+    "ask_user",
+    "diagnostics",
+    "delegate",
+];
+
+/// Whether results of the tool of that name come from outside: the web, commands, tools of others (R-TOOL-7). What a
+/// sub-agent's calls bring is told by those calls.
+pub fn is_foreign(tool: &str) -> bool {
+    !HOMELY.contains(&tool)
 }
 
 /// R-TOOL-1: two minutes, running while the tool runs.

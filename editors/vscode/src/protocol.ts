@@ -112,6 +112,11 @@ export const serverRequests = {
    * refused it; that there is none is remembered until `agent/reloadConfig`.
    */
   getCredential: "agent/getCredential",
+  /**
+   * Asks what the client's compilers and linters say, of one document or of all. Only where the
+   * client announced `getDiagnostics`. Unanswered after 10 s the call of the tool has failed.
+   */
+  getDiagnostics: "agent/getDiagnostics",
 } as const;
 
 /** Notifications, server to client. */
@@ -234,6 +239,7 @@ export interface ClientNotificationTypes {
 export interface ServerRequestTypes {
   "agent/saveDocuments": { params: SaveDocumentsParams; result: SaveDocumentsResult };
   "agent/getCredential": { params: GetCredentialParams; result: GetCredentialResult };
+  "agent/getDiagnostics": { params: GetDiagnosticsParams; result: GetDiagnosticsResult };
 }
 
 /** Params of each notification, server to client. */
@@ -1133,6 +1139,11 @@ export interface LoadSessionResult {
   seq: number;
   /** The session as it is now. */
   state: SessionState;
+  /**
+   * The files that the last turn's instructions were made of, as `agent/instructions` told, which
+   * may be before the page.
+   */
+  instructions?: InstructionFile[];
   /** Limits that wait for an answer. */
   openLimits?: LimitRequestedNotification[];
   /** Questions that wait for an answer. */
@@ -1148,6 +1159,35 @@ export interface EventRecord {
   /** The notification's params. */
   params: unknown;
 }
+
+/** A file of instructions, as it was read. */
+export interface InstructionFile {
+  /** Its absolute path. */
+  path: string;
+  /** What it is for. */
+  kind: InstructionKind;
+  /** Bytes of it that were taken; 0 where it was left out. */
+  bytes: number;
+  /** Whether it is the person's own, or lies in a folder that the person trusts. */
+  trusted: boolean;
+  /** The name of a skill. */
+  name?: string;
+  /** Why it was cut or left out. */
+  problem?: string;
+}
+
+/** What a file of instructions is for. */
+export type InstructionKind =
+  /** The `prompt_file` of a named agent, which stands in the place of the built-in instructions. */
+  | "prompt"
+  /** `SOUL.md`: who the agent is. */
+  | "soul"
+  /** `AGENTS.md`: how to work here. */
+  | "agents"
+  /** `TOOLS.md`: how to use the tools. */
+  | "tools"
+  /** The `SKILL.md` of a skill. */
+  | "skill";
 
 /** A message in progress. Deltas that follow go on where it ends. */
 export interface PartialMessage {
@@ -1730,6 +1770,35 @@ export interface GetCredentialParams {
 export interface GetCredentialResult {
   /** The key; absent when the client has none for that provider. */
   apiKey?: string;
+}
+
+/** Params of `agent/getDiagnostics`. */
+export interface GetDiagnosticsParams {
+  /**
+   * The document, by the URI that the client opened it with where it is open; absent: all that the
+   * client knows of.
+   */
+  uri?: string;
+}
+
+/** Result of `agent/getDiagnostics`. */
+export interface GetDiagnosticsResult {
+  /** What the client's compilers and linters say now, in any order. */
+  diagnostics?: Diagnostic[];
+}
+
+/** A diagnostic of the client. */
+export interface Diagnostic {
+  /** The document's URI. */
+  uri: string;
+  /** The part that it is about. */
+  range: Range;
+  /** What it says. */
+  message: string;
+  /** How grave it is; absent: it is an error. */
+  severity?: Severity;
+  /** Who says it: a compiler, a linter. */
+  source?: string;
 }
 
 /** Params of `agent/turnStarted`. */
@@ -2406,35 +2475,6 @@ export interface InstructionsNotification {
   turnId?: string;
 }
 
-/** A file of instructions, as it was read. */
-export interface InstructionFile {
-  /** Its absolute path. */
-  path: string;
-  /** What it is for. */
-  kind: InstructionKind;
-  /** Bytes of it that were taken; 0 where it was left out. */
-  bytes: number;
-  /** Whether it is the person's own, or lies in a folder that the person trusts. */
-  trusted: boolean;
-  /** The name of a skill. */
-  name?: string;
-  /** Why it was cut or left out. */
-  problem?: string;
-}
-
-/** What a file of instructions is for. */
-export type InstructionKind =
-  /** The `prompt_file` of a named agent, which stands in the place of the built-in instructions. */
-  | "prompt"
-  /** `SOUL.md`: who the agent is. */
-  | "soul"
-  /** `AGENTS.md`: how to work here. */
-  | "agents"
-  /** `TOOLS.md`: how to use the tools. */
-  | "tools"
-  /** The `SKILL.md` of a skill. */
-  | "skill";
-
 /** Params of `agent/status`: the server as a whole, for a status bar. */
 export interface StatusNotification {
   /** Whether the server works. */
@@ -2493,7 +2533,12 @@ export type Feature =
    */
   | "checkpoints"
   /** API keys are asked for by `agent/getCredential`, where the client can. */
-  | "credentials";
+  | "credentials"
+  /**
+   * What compilers and linters of the editor say is asked for by `agent/getDiagnostics`, where the
+   * client can.
+   */
+  | "diagnostics";
 
 /** The version of the protocol. Another `major` cannot be talked to; another `minor` can. */
 export interface ProtocolVersion {
@@ -2513,6 +2558,8 @@ export interface ClientCapability {
 export interface ClientFlags {
   /** The client answers `agent/getCredential`, from a store that keeps secrets. */
   getCredential?: boolean;
+  /** The client answers `agent/getDiagnostics`. Without it the agent has no tool `diagnostics`. */
+  getDiagnostics?: boolean;
   /**
    * The client shows `agent/limitRequested` and `agent/questionRequested` to a person and answers
    * them. Without it nothing is asked but approvals: a limit that is reached ends the turn.

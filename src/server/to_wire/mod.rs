@@ -250,6 +250,11 @@ fn notification_cut(envelope: &Envelope, mut cutter: Cutter) -> ServerNotificati
     }
 }
 
+/// Files of instructions, as many as a message has room for.
+pub fn instruction_files(files: &[InstructionFile]) -> Vec<wire::InstructionFile> {
+    Cutter::new(0).list(files, |cutter, _, file| instruction_file(file, cutter))
+}
+
 fn instruction_file(file: &InstructionFile, cutter: &mut Cutter) -> wire::InstructionFile {
     wire::InstructionFile {
         path: cutter.line(&file.path),

@@ -58,6 +58,7 @@ impl Profiles for Plain {
         Profile {
             models: Arc::new(NoModels),
             system: "".into(),
+            own_tools: Default::default(),
             tools: Default::default(),
             limits: Limits {
                 max_steps: 1,

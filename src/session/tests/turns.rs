@@ -88,6 +88,7 @@ impl Profiles for Fixed {
         Profile {
             models: Arc::new(self.clone()),
             system: "test".into(),
+            own_tools: Default::default(),
             tools: Default::default(),
             limits: Limits::default(),
             budgets: Budgets::default(),

@@ -94,6 +94,9 @@ M.server_requests = {
   ---memory alone and is asked for again after `agent/reloadConfig`, or when the provider refused it;
   ---that there is none is remembered until `agent/reloadConfig`.
   getCredential = "agent/getCredential",
+  ---Asks what the client's compilers and linters say, of one document or of all. Only where the client
+  ---announced `getDiagnostics`. Unanswered after 10 s the call of the tool has failed.
+  getDiagnostics = "agent/getDiagnostics",
 }
 
 ---Notifications, server to client.
@@ -663,6 +666,7 @@ M.server_notifications = {
 ---@field openApprovals agentls.ApprovalRequestedNotification[] Approvals that wait for a person, as they were asked; also those asked before the page.
 ---@field seq integer The number of the session's last event. Notifications go on from there.
 ---@field state agentls.SessionState The session as it is now.
+---@field instructions? agentls.InstructionFile[] The files that the last turn's instructions were made of, as `agent/instructions` told, which may be before the page.
 ---@field openLimits? agentls.LimitRequestedNotification[] Limits that wait for an answer.
 ---@field openQuestions? agentls.QuestionRequestedNotification[] Questions that wait for an answer.
 ---@field partial? agentls.PartialMessage The message in progress.
@@ -671,6 +675,23 @@ M.server_notifications = {
 ---@class (exact) agentls.EventRecord
 ---@field method string The notification's method.
 ---@field params any The notification's params.
+
+---A file of instructions, as it was read.
+---@class (exact) agentls.InstructionFile
+---@field path string Its absolute path.
+---@field kind agentls.InstructionKind What it is for.
+---@field bytes integer Bytes of it that were taken; 0 where it was left out.
+---@field trusted boolean Whether it is the person's own, or lies in a folder that the person trusts.
+---@field name? string The name of a skill.
+---@field problem? string Why it was cut or left out.
+
+---What a file of instructions is for.
+---@alias agentls.InstructionKind
+---| "prompt" # The `prompt_file` of a named agent, which stands in the place of the built-in instructions.
+---| "soul" # `SOUL.md`: who the agent is.
+---| "agents" # `AGENTS.md`: how to work here.
+---| "tools" # `TOOLS.md`: how to use the tools.
+---| "skill" # The `SKILL.md` of a skill.
 
 ---A message in progress. Deltas that follow go on where it ends.
 ---@class (exact) agentls.PartialMessage
@@ -1010,6 +1031,22 @@ M.server_notifications = {
 ---Result of `agent/getCredential`.
 ---@class (exact) agentls.GetCredentialResult
 ---@field apiKey? string The key; absent when the client has none for that provider.
+
+---Params of `agent/getDiagnostics`.
+---@class (exact) agentls.GetDiagnosticsParams
+---@field uri? string The document, by the URI that the client opened it with where it is open; absent: all that the client knows of.
+
+---Result of `agent/getDiagnostics`.
+---@class (exact) agentls.GetDiagnosticsResult
+---@field diagnostics? agentls.Diagnostic[] What the client's compilers and linters say now, in any order.
+
+---A diagnostic of the client.
+---@class (exact) agentls.Diagnostic
+---@field uri string The document's URI.
+---@field range agentls.Range The part that it is about.
+---@field message string What it says.
+---@field severity? agentls.Severity How grave it is; absent: it is an error.
+---@field source? string Who says it: a compiler, a linter.
 
 ---Params of `agent/turnStarted`.
 ---@class (exact) agentls.TurnStartedNotification
@@ -1386,23 +1423,6 @@ M.server_notifications = {
 ---@field leftOut? integer How many more there are that this list has no room for.
 ---@field turnId? string The turn that caused it; absent when none did.
 
----A file of instructions, as it was read.
----@class (exact) agentls.InstructionFile
----@field path string Its absolute path.
----@field kind agentls.InstructionKind What it is for.
----@field bytes integer Bytes of it that were taken; 0 where it was left out.
----@field trusted boolean Whether it is the person's own, or lies in a folder that the person trusts.
----@field name? string The name of a skill.
----@field problem? string Why it was cut or left out.
-
----What a file of instructions is for.
----@alias agentls.InstructionKind
----| "prompt" # The `prompt_file` of a named agent, which stands in the place of the built-in instructions.
----| "soul" # `SOUL.md`: who the agent is.
----| "agents" # `AGENTS.md`: how to work here.
----| "tools" # `TOOLS.md`: how to use the tools.
----| "skill" # The `SKILL.md` of a skill.
-
 ---Params of `agent/status`: the server as a whole, for a status bar.
 ---@class (exact) agentls.StatusNotification
 ---@field state agentls.ServerState Whether the server works.
@@ -1437,6 +1457,7 @@ M.server_notifications = {
 ---| "queue" # Prompts may wait for the turn's end (`agent/queue`).
 ---| "checkpoints" # What turns change of files is told (`agent/turnDiff`) and can be taken back (`agent/revert`).
 ---| "credentials" # API keys are asked for by `agent/getCredential`, where the client can.
+---| "diagnostics" # What compilers and linters of the editor say is asked for by `agent/getDiagnostics`, where the client can.
 
 ---The version of the protocol. Another `major` cannot be talked to; another `minor` can.
 ---@class (exact) agentls.ProtocolVersion
@@ -1450,6 +1471,7 @@ M.server_notifications = {
 ---What the client does for the server beyond what LSP has words for. Unknown flags are ignored.
 ---@class (exact) agentls.ClientFlags
 ---@field getCredential? boolean The client answers `agent/getCredential`, from a store that keeps secrets.
+---@field getDiagnostics? boolean The client answers `agent/getDiagnostics`. Without it the agent has no tool `diagnostics`.
 ---@field questions? boolean The client shows `agent/limitRequested` and `agent/questionRequested` to a person and answers them. Without it nothing is asked but approvals: a limit that is reached ends the turn.
 ---@field saveDocuments? boolean The client answers `agent/saveDocuments`. With it, and with LSP's `workspace.applyEdit` and `workspace.workspaceEdit.documentChanges`, files that are open in the editor are changed there; without, on the disk where the editor holds no unsaved change, else not at all.
 
