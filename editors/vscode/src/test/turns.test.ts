@@ -262,6 +262,32 @@ test("a revert that is known before its turn marks the turn when it comes with a
   );
 });
 
+test("instructions that were told before the page stand on its top, until their own place is shown", () => {
+  const files = [{ path: "/w/AGENTS.md", kind: "agents", bytes: 1, trusted: true }];
+  const said = (seq: number): Event => ({
+    method: "agent/message",
+    params: {
+      sessionId: "s1",
+      seq,
+      at: seq,
+      messageId: `m${seq}`,
+      role: "user",
+      content: [{ type: "text", text: "x" }],
+    },
+  });
+  const told: Event = { method: "agent/instructions", params: { sessionId: "s1", seq: 2, at: 2, files } };
+  const ids = (items: readonly Item[]) => items.map(({ kind, id }) => (kind === "instructions" ? id : kind));
+  const late = load(empty("s1"), { ...page([said(5)]), instructions: files as never });
+  assert.deepEqual(ids(late.items), ["before the page", "user"]);
+  const more = prepend(late, page([said(3), said(4)]));
+  assert.deepEqual(ids(more.items), ["before the page", "user", "user", "user"]);
+  assert.deepEqual(ids(prepend(more, page([said(1), told])).items), ["user", "2", "user", "user", "user"]);
+  assert.deepEqual(ids(load(empty("s1"), { ...page([said(1), told]), instructions: files as never }).items), [
+    "user",
+    "2",
+  ]);
+});
+
 test("what a revert left as it was is marked", () => {
   const files = [{ path: "a" }, { path: "b" }];
   const told = (seq: number, standing: string, of: object[], more: object = {}): Event => ({
