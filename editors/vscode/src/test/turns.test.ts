@@ -222,7 +222,8 @@ test("a file that came, and one that went", () => {
 
 test("the line of a turn's changes", () => {
   assert.equal(changesLine(changesOf("t", [{}])), "1 file changed +1 −1");
-  assert.equal(changesLine(changesOf("t", [{}, { added: 11, removed: 0 }], { unlisted: 3 })), "5 files changed +12 −1");
+  assert.equal(changesLine(changesOf("t", [{}, { added: 11, removed: 0 }])), "2 files changed +12 −1");
+  assert.equal(changesLine(changesOf("t", [{}, {}], { unlisted: 3 })), "5 files changed");
 });
 
 function page(events: Event[]): LoadSessionResult {
