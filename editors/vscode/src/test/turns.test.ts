@@ -222,7 +222,8 @@ test("a file that came, and one that went", () => {
 
 test("the line of a turn's changes", () => {
   assert.equal(changesLine(changesOf("t", [{}])), "1 file changed +1 −1");
-  assert.equal(changesLine(changesOf("t", [{}, { added: 11, removed: 0 }], { unlisted: 3 })), "5 files changed +12 −1");
+  assert.equal(changesLine(changesOf("t", [{}, { added: 11, removed: 0 }])), "2 files changed +12 −1");
+  assert.equal(changesLine(changesOf("t", [{}, {}], { unlisted: 3 })), "5 files changed");
 });
 
 function page(events: Event[]): LoadSessionResult {
@@ -260,6 +261,32 @@ test("a revert that is known before its turn marks the turn when it comes with a
     standing(redone.items).map(([, now]) => now),
     ["made", "redone", "redone"],
   );
+});
+
+test("instructions that were told before the page stand on its top, until their own place is shown", () => {
+  const files = [{ path: "/w/AGENTS.md", kind: "agents", bytes: 1, trusted: true }];
+  const said = (seq: number): Event => ({
+    method: "agent/message",
+    params: {
+      sessionId: "s1",
+      seq,
+      at: seq,
+      messageId: `m${seq}`,
+      role: "user",
+      content: [{ type: "text", text: "x" }],
+    },
+  });
+  const told: Event = { method: "agent/instructions", params: { sessionId: "s1", seq: 2, at: 2, files } };
+  const ids = (items: readonly Item[]) => items.map(({ kind, id }) => (kind === "instructions" ? id : kind));
+  const late = load(empty("s1"), { ...page([said(5)]), instructions: files as never });
+  assert.deepEqual(ids(late.items), ["before the page", "user"]);
+  const more = prepend(late, page([said(3), said(4)]));
+  assert.deepEqual(ids(more.items), ["before the page", "user", "user", "user"]);
+  assert.deepEqual(ids(prepend(more, page([said(1), told])).items), ["user", "2", "user", "user", "user"]);
+  assert.deepEqual(ids(load(empty("s1"), { ...page([said(1), told]), instructions: files as never }).items), [
+    "user",
+    "2",
+  ]);
 });
 
 test("what a revert left as it was is marked", () => {
