@@ -3,7 +3,8 @@
 //!
 //! In reading order: `seen` is what it remembers; `events` what is shown; `bounds` how often turns go on,
 //! `conduct` how they bear themselves; `requests` what providers are sent; `circuits` whom may be called;
-//! `ledger` what tools do; `phases` where turns are; `typed` what the user said and was answered; `reload` what a store holds after a
+//! `ledger` what tools do; `phases` where turns are; `typed` what the user said and was answered, `queued` what of it
+//! waits; `reverts` which files were put back; `reload` what a store holds after a
 //! crash or a quiet moment.
 
 mod bounds;
@@ -15,8 +16,10 @@ mod inquiries;
 mod ledger;
 mod money;
 mod phases;
+mod queued;
 mod reload;
 mod requests;
+mod reverts;
 mod seen;
 mod typed;
 
@@ -28,6 +31,7 @@ pub(super) use circuits::Heard;
 use conduct::Manners;
 use money::Money;
 pub(super) use reload::Found;
+pub(super) use reverts::Asked;
 use seen::{InHand, Seen};
 use typed::Typed;
 pub(super) use typed::{Answered, Kind};
@@ -50,6 +54,8 @@ pub(super) struct Checker {
     failed_until: i64,
     /// It has lost something in this life, as it said.
     lost: bool,
+    /// It may have lost something at some time.
+    lossy: bool,
     /// When it has said so last: what it had taken in by then is shown after that.
     lost_at: Option<i64>,
     /// The server was asked to end.
@@ -96,6 +102,7 @@ impl Checker {
             degraded: false,
             failed_until: i64::MIN,
             lost: false,
+            lossy: false,
             lost_at: None,
             ending: false,
             sessions: BTreeMap::new(),
