@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use super::blocks;
+use super::changes::Changes;
 use super::inquiry;
 use super::markdown::Markdown;
 use super::screen::{Mark, Screen};
@@ -16,8 +17,8 @@ use crate::protocol::{
     ApprovalRequestedNotification, ApprovalResolvedNotification, CircuitNotification, CircuitState,
     ContinueReason, Decision, MessageBlock, MessageNotification, MessageRetractedNotification,
     RetryNotification, Role, ServerNotification, SettledBy, Standing, ToolCallNotification, ToolCallStatus,
-    TransitionNotification, TransitionReason, TurnDiffNotification, TurnEndedNotification, TurnState,
-    UsageNotification,
+    TransitionNotification, TransitionReason, TurnAsker, TurnDiffNotification, TurnEndedNotification,
+    TurnState, UsageNotification,
 };
 
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -63,6 +64,15 @@ pub(super) struct View {
     last: Option<(String, String)>,
     /// Lines that came in the middle of a message.
     aside: Vec<(Ink, String)>,
+    changes: Changes,
+    /// Prompts that wait and are not held.
+    waiting: usize,
+    /// How many wait, and whether they are held, as was told last.
+    told_queue: (usize, bool),
+    /// A turn runs that a prompt which waited has begun.
+    queued: bool,
+    /// Its prompt comes next.
+    begins_queued: bool,
 }
 
 impl View {
@@ -82,7 +92,27 @@ impl View {
             model: None,
             last: None,
             aside: Vec::new(),
+            changes: Changes::default(),
+            waiting: 0,
+            told_queue: (0, false),
+            queued: false,
+            begins_queued: false,
         }
+    }
+
+    /// What the session's turns changed of files.
+    pub(super) fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// How many prompts wait for a turn's end; none where they are held.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Whether a turn runs that a prompt which waited has begun.
+    pub(super) fn queued_turn(&self) -> bool {
+        self.queued
     }
 
     /// Leaves the agent's words out, and says the rest in single lines.
@@ -106,6 +136,8 @@ impl View {
         self.rest();
         self.seq = seq;
         self.usage = None;
+        (self.changes, self.queued) = (Changes::default(), false);
+        (self.waiting, self.told_queue) = (0, (0, false));
     }
 
     /// The model was told elsewhere.
@@ -234,7 +266,11 @@ impl View {
     fn show(&mut self, event: &ServerNotification) {
         use ServerNotification as N;
         match event {
-            N::TurnStarted(_) => self.wait_for("thinking"),
+            N::TurnStarted(started) => {
+                self.queued = started.by == Some(TurnAsker::Queue) && !self.replay;
+                self.begins_queued = self.queued;
+                self.wait_for("thinking");
+            }
             N::TurnEnded(ended) => self.turn_ended(ended),
             N::TextDelta(delta) => self.text(&delta.message_id, delta.offset, &delta.text),
             N::ReasoningDelta(delta) => self.reason(&delta.text),
@@ -281,6 +317,9 @@ impl View {
             N::Usage(usage) => self.usage = Some(usage.clone()),
             N::Warning(warning) => self.note(Ink::Yellow, &format!("! {}", warning.message)),
             N::SessionUpdated(updated) => {
+                if let Some(queue) = &updated.queue {
+                    self.queue(queue.prompts.len(), queue.paused);
+                }
                 let model = updated
                     .model
                     .clone()
@@ -298,8 +337,29 @@ impl View {
         }
     }
 
+    /// How many prompts wait, and whether they are held, one line when that is news.
+    pub(super) fn queue(&mut self, count: usize, held: bool) {
+        let before = std::mem::replace(&mut self.told_queue, (count, held));
+        self.waiting = if held { 0 } else { count };
+        if self.replay || count == 0 || before == (count, held) {
+            return;
+        }
+        let what = match count {
+            1 => "1 prompt waits".to_owned(),
+            count => format!("{count} prompts wait"),
+        };
+        match held {
+            true => self.note(
+                Ink::Yellow,
+                &format!("{what}, held: /queue send goes on with the next"),
+            ),
+            false => self.note(Ink::Dim, &format!("{what} for the turn's end")),
+        }
+    }
+
     /// The files of a turn, one line.
     fn turn_diff(&mut self, diff: &TurnDiffNotification) {
+        self.changes.told(diff);
         let what = match diff.standing {
             Standing::Made => "changed",
             Standing::Reverted => "taken back",
@@ -400,7 +460,8 @@ impl View {
         }
         let said = spoken(message);
         match message.role {
-            Role::User if self.replay => self.prompt(&said),
+            // What waited until now was typed long ago.
+            Role::User if self.replay || std::mem::take(&mut self.begins_queued) => self.prompt(&said),
             Role::User | Role::Tool => {}
             Role::Assistant if self.brief => self.wait_for("thinking"),
             Role::Assistant => {
@@ -595,6 +656,7 @@ impl View {
     }
 
     fn turn_ended(&mut self, ended: &TurnEndedNotification) {
+        self.queued = false;
         self.close_open();
         self.end_reasoning();
         self.rest();
@@ -675,8 +737,13 @@ fn cut(message: &MessageNotification) -> bool {
 
 /// The words of a message.
 pub(super) fn spoken(message: &MessageNotification) -> String {
+    words(&message.content)
+}
+
+/// The words of what a person said.
+pub(super) fn words(content: &[MessageBlock]) -> String {
     let mut said = String::new();
-    for block in &message.content {
+    for block in content {
         match block {
             MessageBlock::Text { text, .. } => said.push_str(text),
             MessageBlock::Reference { path, .. } => said.push_str(&format!(" @{path}")),

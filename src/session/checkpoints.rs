@@ -263,7 +263,11 @@ impl Shown<'_> {
             added: 0,
             removed: 0,
             diff: None,
-            restorable: change.before != FileState::Unknown,
+            restorable: match &change.before {
+                FileState::Absent | FileState::Link { .. } => true,
+                FileState::File { hash, .. } => self.contents.has(hash),
+                FileState::Unknown => false,
+            },
         };
         let (Some(before), Some(after)) = (
             self.text(change, &change.before),

@@ -128,6 +128,8 @@ impl Actor {
         };
         let reply = self.reverted(concerned, &done, conflicts);
         if !reply.files.is_empty() {
+            self.house.totals.reverts.add(1);
+            self.metrics.reverts += 1;
             self.tell_revert(turn, standing, &reply);
             if redo && reply.conflicts.is_empty() {
                 self.write_down(&cause, Vec::new()).await?;
@@ -353,7 +355,7 @@ fn item(
     if let FileState::File { hash, .. } = &wish.to
         && contents.read(hash).is_none()
     {
-        return Err("its kept content is missing".to_owned());
+        return Err("its content before the change is not kept".to_owned());
     }
     if keep && let Some(bytes) = now.bytes() {
         (contents.keep(bytes)).map_err(|error| format!("what is there could not be kept: {error}"))?;

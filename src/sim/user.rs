@@ -190,6 +190,7 @@ pub(super) async fn interferes(window: Arc<Window>) {
             23..25 => load(life, &session, true).await,
             25..27 => inspect(life, &session).await,
             27 if dice.chance(100) => delete(&window, &session).await,
+            29 if dice.chance(100) => fork(&window, &session).await,
             28 => wrong_decision(life, &session).await,
             _ => tokio::time::sleep(dice.pause(10_000)).await,
         }
@@ -432,6 +433,30 @@ async fn delete(window: &Window, session: &SessionId) {
         }
     }
     life.delete_ends();
+}
+
+/// A new session of what there is; the window goes on in it, maybe.
+async fn fork(window: &Window, session: &SessionId) {
+    let life = &window.life;
+    let (check, dice) = (|| life.world.check(), &life.world.dice);
+    let turn = check().any_turn(session, dice.any()).filter(|_| dice.chance(500));
+    check().forks(session, turn.as_ref());
+    let made = life.sessions.fork(session, turn.clone()).await;
+    let fork = match made {
+        Ok((fork, _)) => fork,
+        Err(refused) => return check().fork_refused(session, turn.as_ref(), &refused),
+    };
+    let reader = &life.sessions.house().store.reader;
+    let mut events = Vec::new();
+    let mut pages = reader.walk(&fork, 0);
+    while let Ok(Some(page)) = pages.next().await {
+        events.extend(page.events);
+    }
+    let row = reader.session(&fork).await.ok().flatten();
+    check().forked(&life.world.files, session, &fork, row.map(|row| (row, events)));
+    if dice.chance(500) && check().sessions().contains(&fork) {
+        window.set(Some(fork));
+    }
 }
 
 async fn wrong_decision(life: &Life, session: &SessionId) {

@@ -41,6 +41,11 @@ pub(super) async fn before(cx: &ToolContext) -> Option<Before> {
         recall(&inner, &watched, &earlier);
         let known = known(&inner);
         watched.look_at(&known);
+        for (path, stamp) in watched.links() {
+            if inner.workspace.known().get(path, stamp).is_none() {
+                keep(&inner, path, stamp);
+            }
+        }
         for path in known {
             if let Some(stamp) = watched.stamp(&path)
                 && inner.workspace.known().get(&path, stamp).is_none()
@@ -178,11 +183,12 @@ fn compare(cx: &ToolContext, changed: &[Changed]) -> Found {
         let before = match change.was {
             None if !change.surely => FileState::Unknown,
             None => FileState::Absent,
-            Some(was) => cx
-                .workspace
-                .known()
-                .get(&change.path, was)
-                .unwrap_or(FileState::Unknown),
+            Some(was) => {
+                let known = cx.workspace.known();
+                let kept = known.get(&change.path, was);
+                kept.or_else(|| known.left(&change.path, was))
+                    .unwrap_or(FileState::Unknown)
+            }
         };
         // Which is known in its place from now on.
         let after = change
@@ -217,9 +223,15 @@ fn present(cx: &ToolContext, path: &Path, stamp: Stamp, room: &mut u64) -> FileS
         return FileState::Unknown;
     };
     *room = left;
-    match stamp.bytes() <= KEPT_AFTER {
-        true => keep(cx, path, stamp).unwrap_or(FileState::Unknown),
-        false => checkpoint::look(path).map_or(FileState::Unknown, |found| found.state),
+    if stamp.bytes() <= KEPT_AFTER {
+        return keep(cx, path, stamp).unwrap_or(FileState::Unknown);
+    }
+    match checkpoint::look(path) {
+        Ok(found) => {
+            cx.workspace.known().note_left(path, stamp, found.state.clone());
+            found.state
+        }
+        Err(_) => FileState::Unknown,
     }
 }
 

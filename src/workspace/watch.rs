@@ -216,6 +216,14 @@ impl Watched {
         &self.trees
     }
 
+    /// Those that are links, with their stamps.
+    pub fn links(&self) -> impl Iterator<Item = (&PathBuf, Stamp)> {
+        self.files
+            .iter()
+            .filter(|(_, stamp)| stamp.link)
+            .map(|(path, stamp)| (path, *stamp))
+    }
+
     /// The files.
     pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
         self.files.keys()
@@ -314,6 +322,8 @@ pub struct Changed {
 #[derive(Debug, Default)]
 pub struct KnownFiles {
     known: Mutex<HashMap<PathBuf, (Stamp, FileState)>>,
+    /// What commands left, which is not kept.
+    left: Mutex<HashMap<PathBuf, (Stamp, FileState)>>,
     recalled: AtomicBool,
 }
 
@@ -327,6 +337,18 @@ impl KnownFiles {
     pub fn get(&self, path: &Path, stamp: Stamp) -> Option<FileState> {
         let known = lock(&self.known);
         let (at, state) = known.get(path)?;
+        (*at == stamp).then(|| state.clone())
+    }
+
+    /// A command left `path` so; its content is not kept.
+    pub fn note_left(&self, path: &Path, stamp: Stamp, state: FileState) {
+        lock(&self.left).insert(path.to_owned(), (stamp, state));
+    }
+
+    /// How `path` is as it is under this stamp, where a command has left it so.
+    pub fn left(&self, path: &Path, stamp: Stamp) -> Option<FileState> {
+        let left = lock(&self.left);
+        let (at, state) = left.get(path)?;
         (*at == stamp).then(|| state.clone())
     }
 

@@ -346,8 +346,8 @@ fn files_folders_and_links_change_places() {
             ("tree/t", b"t\n"),
         ],
     );
+    // What a link says is looked at beforehand, git or no git.
     symlink("file", world.path("work/link")).unwrap();
-    git(&world, &["add", "-A"]);
     let client = world.start();
     let session = free(&client);
     let command = "rm file; mkdir -p file/in; echo n > file/in/n; rm -r folder; echo f > folder; \
@@ -396,6 +396,28 @@ fn files_folders_and_links_change_places() {
     assert_eq!(world.read("file/in/mine").unwrap(), "a person's\n");
     assert_eq!(world.read("file/in/n"), None);
     assert_eq!(world.read("folder/x").unwrap(), "x\n");
+}
+
+/// What a command leaves is not kept where it is long: the next command's change of it goes on from there all the same.
+#[test]
+fn a_long_file_that_commands_change_twice_is_taken_back() {
+    let world = World::new();
+    let client = world.start();
+    let session = free(&client);
+    let grow = |letter: &str| format!("head -c 2000000 /dev/zero | tr '\\0' {letter} > long");
+    let calls = [bash(&grow("a")), bash(&grow("b"))];
+    let first = turn(&world, &client, &session, &calls);
+    let second = turn(&world, &client, &session, &[bash("echo end >> long")]);
+    let diff = client.next_where(&session, "agent/turnDiff", |note| note.text("ofTurnId") == second);
+    assert_eq!(diff.params["files"][0]["unrestorable"], true);
+    let done = revert(&client, &session, &second, json!({}));
+    let why = "its content before the change is not kept";
+    assert_eq!(told(&done, "conflicts", "why"), [("long", why)]);
+    let done = revert(&client, &session, &first, json!({}));
+    assert_eq!(done["conflicts"], json!([]));
+    assert!(world.read("long").is_none());
+    revert(&client, &session, &first, json!({"redo": true}));
+    assert_eq!(bytes(&world, "long").len(), 2_000_004);
 }
 
 #[test]

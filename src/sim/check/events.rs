@@ -28,6 +28,9 @@ impl Checker {
         let seq = envelope.seq.map_or_else(String::new, |seq| seq.to_string());
         let turn = envelope.turn.as_ref().map_or("-", |turn| turn.as_str());
         self.note(format!("{} {turn} {seq} {:?}", envelope.session, envelope.event));
+        if self.is_forked_now(&envelope.session) {
+            return;
+        }
         let checked = match (&envelope.event, envelope.seq) {
             (Event::Delta(delta), None) => self.delta(&envelope.session, envelope.turn.as_ref(), delta),
             (Event::Delta(_), Some(_)) => Err("I6: a delta has a number".to_owned()),

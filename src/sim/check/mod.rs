@@ -4,7 +4,7 @@
 //! In reading order: `seen` is what it remembers; `events` what is shown; `bounds` how often turns go on,
 //! `conduct` how they bear themselves; `requests` what providers are sent; `circuits` whom may be called;
 //! `ledger` what tools do; `phases` where turns are; `typed` what the user said and was answered, `queued` what of it
-//! waits; `reverts` which files were put back; `reload` what a store holds after a
+//! waits; `reverts` which files were put back; `forks` sessions made of others; `reload` what a store holds after a
 //! crash or a quiet moment.
 
 mod bounds;
@@ -12,6 +12,7 @@ mod circuits;
 mod conduct;
 mod deltas;
 mod events;
+mod forks;
 mod inquiries;
 mod ledger;
 mod money;
@@ -63,6 +64,9 @@ pub(super) struct Checker {
     sessions: BTreeMap<SessionId, Seen>,
     /// Sessions in which the model has paused: its messages may follow each other.
     paused: BTreeSet<SessionId>,
+    /// Forks that were asked for and not answered yet, and sessions that such have left.
+    forking: u32,
+    strays: BTreeSet<SessionId>,
     /// Whose deletion was asked for and not answered yet.
     deleting: BTreeSet<SessionId>,
     typed: BTreeMap<u64, Typed>,
@@ -106,6 +110,8 @@ impl Checker {
             lost_at: None,
             ending: false,
             sessions: BTreeMap::new(),
+            forking: 0,
+            strays: BTreeSet::new(),
             deleting: BTreeSet::new(),
             typed: BTreeMap::new(),
             labels: 0,

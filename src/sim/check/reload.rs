@@ -48,7 +48,11 @@ impl Checker {
         self.reloading = false;
         self.deleting.clear();
         self.ending = false;
-        if let Some(session) = found.keys().next() {
+        let cut = std::mem::take(&mut self.forking) > 0;
+        found.retain(|session, _| !self.strays.contains(session));
+        if cut {
+            self.strays.extend(found.into_keys());
+        } else if let Some(session) = found.keys().next() {
             self.fail(format!("{session} is stored and nobody made it"));
         }
     }
@@ -346,7 +350,7 @@ impl Seen {
     }
 
     /// Takes an event in without a check.
-    fn learn(&mut self, stored: &StoredEvent) {
+    pub(super) fn learn(&mut self, stored: &StoredEvent) {
         if let Some(turn) = &stored.turn {
             let known = self.turns.entry(turn.clone()).or_default();
             match &stored.event {
