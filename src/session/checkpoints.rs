@@ -17,7 +17,7 @@ use crate::domain::{
     ChangeKind, Event, FileChange, FileDiff, FileState, SessionId, Standing, TurnDiff, TurnId,
 };
 use crate::store::{Reader, StoreHandle, Write};
-use crate::tool::Checkpoints;
+use crate::tool::{Checkpoints, Unseen};
 use crate::workspace::Workspace;
 use crate::workspace::checkpoint::{Goes, goes_on, look, same_content};
 use crate::workspace::diff::{Sides, unified};
@@ -43,6 +43,7 @@ pub(super) struct TurnCheckpoints {
     turn: TurnId,
     changes: Mutex<Changes>,
     partial: AtomicBool,
+    cut_short: AtomicBool,
 }
 
 /// In the order of the first change of each file. Where somebody else changed one in between, what comes after stands by
@@ -134,6 +135,7 @@ impl TurnCheckpoints {
             turn: turn.clone(),
             changes: Mutex::default(),
             partial: AtomicBool::new(false),
+            cut_short: AtomicBool::new(false),
         }
     }
 
@@ -185,8 +187,12 @@ impl Checkpoints for TurnCheckpoints {
         })
     }
 
-    fn partial(&self) {
-        self.partial.store(true, Ordering::Relaxed);
+    fn partial(&self, why: Unseen) {
+        let flag = match why {
+            Unseen::TooMany => &self.partial,
+            Unseen::CutShort => &self.cut_short,
+        };
+        flag.store(true, Ordering::Relaxed);
     }
 }
 
@@ -195,15 +201,22 @@ impl Actor {
     pub(super) async fn tell_changes(&mut self) {
         let Some(turn) = &self.turn else { return };
         let (checkpoints, id) = (turn.checkpoints.clone(), turn.id.clone());
-        let partial = checkpoints.partial.load(Ordering::Relaxed);
+        let too_many = checkpoints.partial.load(Ordering::Relaxed);
+        let cut_short = checkpoints.cut_short.load(Ordering::Relaxed);
+        let partial = too_many || cut_short;
         let changes = checkpoints.lock().take();
         if partial {
             self.record(Event::Warning {
                 code: PARTIAL.to_owned(),
-                message: format!(
-                    "there are more than {MAX_WATCHED} files: what commands changed of the others is not known and \
-                     cannot be taken back"
-                ),
+                message: match too_many {
+                    true => format!(
+                        "there are more than {MAX_WATCHED} files: what commands changed of the others is not known \
+                         and cannot be taken back"
+                    ),
+                    false => "the turn was cancelled before all that the command changed was looked at: it is not \
+                              known and cannot be taken back"
+                        .to_owned(),
+                },
             });
         }
         if changes.is_empty() && !partial {

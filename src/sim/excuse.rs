@@ -19,10 +19,12 @@ const NO_TOOLS: &str = "tools come after the answer: before it none has failed o
 const NO_HOOKS: &str =
     "in this phase a hook has failed only if it ran before the call: at a turn's start and after a steer";
 const NO_SUBAGENTS: &str = "there are no sub-agents yet";
+const TWO_AT_ONCE: &str =
+    "two things that are rare by themselves, independent of each other, within one step";
 const A_BUG: &str = "it would be a bug: the checker takes it for a violation";
 
 /// All rules, for the legend.
-pub(super) const RULES: [&str; 10] = [
+pub(super) const RULES: [&str; 11] = [
     CRASH,
     NO_END,
     DECIDED,
@@ -32,6 +34,7 @@ pub(super) const RULES: [&str; 10] = [
     NO_TOOLS,
     NO_HOOKS,
     NO_SUBAGENTS,
+    TWO_AT_ONCE,
     A_BUG,
 ];
 
@@ -119,8 +122,19 @@ pub(super) fn excuse(reason: Transition, phase: Phase, fault: Fault) -> Option<&
         }
         _ if of_tools && (before_tools(phase) || !by_tools(reason)) => Some(NO_TOOLS),
         Fault::Hook if before_tools(phase) => Some(NO_HOOKS),
+        _ if of_call && two_at_once(reason, phase) => Some(TWO_AT_ONCE),
         _ => None,
     }
+}
+
+/// An end by time while a person is asked: the time stands meanwhile, so it was due when the question came. An
+/// overflow in mid-stream: most are told before the answer begins.
+fn two_at_once(reason: Transition, phase: Phase) -> bool {
+    matches!(
+        (reason, phase),
+        (Transition::Terminal(End::WallTime), Phase::Question)
+            | (Transition::Continue(Go::CollapseDrainRetry), Phase::Streaming)
+    )
 }
 
 /// Decisions before any call of a turn.

@@ -47,7 +47,8 @@ impl HookRunner for SimHooks {
     ) -> BoxFuture<'a, Result<Ran, Stopped>> {
         async move {
             let world = &self.0;
-            world.check().hooks(&cx.session);
+            world.check().hooks(&cx.session, &cx.turn);
+            let _runs = Runs { world, cx };
             tokio::select! { biased;
                 () = cx.cancel.cancelled() => return Err(Stopped),
                 () = tokio::time::sleep(world.dice.pause(world.knobs.tool_ms)) => {}
@@ -55,6 +56,18 @@ impl HookRunner for SimHooks {
             Ok(self.says(cx, hook.on, &input))
         }
         .boxed()
+    }
+}
+
+/// A hook that runs, until it is dropped.
+struct Runs<'a> {
+    world: &'a World,
+    cx: &'a TurnContext,
+}
+
+impl Drop for Runs<'_> {
+    fn drop(&mut self) {
+        self.world.check().hook_ended(&self.cx.session, &self.cx.turn);
     }
 }
 

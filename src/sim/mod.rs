@@ -185,7 +185,8 @@ mod tests {
                     println!("{}", line.chars().take(400).collect::<String>());
                 }
             }
-            let again = (seed % 20 == 0).then(|| simulate(seed, WORLD_TURNS, &folder.path().join("data"), 60).unwrap());
+            let again = (seed % 20 == 0)
+                .then(|| simulate(seed, WORLD_TURNS, &folder.path().join("data"), 60).unwrap());
             if let Some(again) = again {
                 println!("seed {seed} replays: {}", again.fingerprint == report.fingerprint);
             }

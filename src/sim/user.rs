@@ -127,8 +127,11 @@ async fn compact(life: &Life, session: &SessionId) {
     if life.sessions.post(session, command).is_err() {
         return;
     }
-    if let Some(Ok(handle)) = heard(life, answer.await) {
-        follow(life, session, handle).await;
+    life.world.check().asks_compaction(session);
+    match heard(life, answer.await) {
+        Some(Ok(handle)) => follow(life, session, handle).await,
+        Some(Err(_)) => life.world.check().compaction_refused(session),
+        None => {}
     }
 }
 

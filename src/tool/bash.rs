@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::command_changes;
 use super::command_text::CommandText;
-use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolNews, ToolOutput};
+use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolNews, ToolOutput, Unseen};
 use crate::base::CancellationToken;
 use crate::base::text::{one_line, reveal};
 use crate::base::utf8::Decoder;
@@ -23,6 +23,9 @@ use crate::workspace::process::{Child, Command, Ending, ExitStatus, Output, Proc
 const MAX_TIMEOUT: Duration = Duration::from_secs(600);
 /// The shortest.
 const MIN_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// So long what a cancelled command has changed is looked for.
+const LOOKING_AFTER_CANCEL: Duration = Duration::from_millis(500);
 
 /// What every command gets, so that none colours, pages or asks.
 const ENVIRONMENT: [(&str, &str); 5] = [
@@ -96,12 +99,28 @@ impl Tool for Bash {
         }
         let limit = time_limit(input.timeout_s, cx.time_limit);
         let launcher = cx.workspace.shared().launcher();
-        let before = command_changes::before(&cx).await;
+        // A large workspace on a slow disk takes its time; a cancel does not wait for that.
+        let before = tokio::select! { biased;
+            () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
+            before = command_changes::before(&cx) => before,
+        };
         let child = launcher.spawn_until(&cx.cancel, command(&input, &cx)).await;
         let child = child.map_err(not_started)?;
         let result = Running::new(child, &cx).finish(limit, &cx).await;
-        command_changes::after(&cx, before).await;
+        tokio::select! { biased;
+            () = out_of_patience(&cx) => cx.checkpoints.partial(Unseen::CutShort),
+            () = command_changes::after(&cx, before) => {}
+        }
         result
+    }
+}
+
+/// What a stopped command has changed is looked for, but not for long (R-CANCEL).
+async fn out_of_patience(cx: &ToolContext) {
+    cx.cancel.cancelled().await;
+    tokio::select! { biased;
+        () = cx.hurry.cancelled() => {}
+        () = tokio::time::sleep(LOOKING_AFTER_CANCEL) => {}
     }
 }
 

@@ -15,7 +15,7 @@ use crate::workspace::watch::Stamp;
 
 /// So long it may take, and after a cancel.
 const PATIENCE: Duration = Duration::from_secs(10);
-const PATIENCE_CANCELLED: Duration = Duration::from_millis(500);
+const PATIENCE_CANCELLED: Duration = Duration::from_millis(200);
 
 /// So much is asked for at once, in bytes.
 const AT_ONCE: u64 = 32 << 20;

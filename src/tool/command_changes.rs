@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use super::{ToolContext, clean_in_git};
+use super::{ToolContext, Unseen, clean_in_git};
 use crate::domain::{FileChange, FileState};
 use crate::workspace::checkpoint::{self, MAX_KEPT};
 use crate::workspace::git_index::GitIndex;
@@ -84,7 +84,7 @@ pub(super) async fn after(cx: &ToolContext, before: Option<Before>) {
         now.look_at(watched.paths());
         now.look_at(&known(&inner));
         if watched.partial || now.partial {
-            inner.checkpoints.partial();
+            inner.checkpoints.partial(Unseen::TooMany);
         }
         let mut changed = watched.changed(&now);
         changed.retain(|change| !others.wrote(&change.path));

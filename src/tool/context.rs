@@ -57,8 +57,8 @@ pub trait Checkpoints: Send + Sync {
     /// What this session has changed of files until now, in order.
     fn earlier(&self) -> BoxFuture<'static, Vec<FileChange>>;
 
-    /// There are more files than are looked at: what a command changed of the others is not known.
-    fn partial(&self);
+    /// Not all that a command changed is known.
+    fn partial(&self, why: Unseen);
 }
 
 /// Keeps nothing (tests).
@@ -78,7 +78,16 @@ impl Checkpoints for NoCheckpoints {
         Box::pin(async { Vec::new() })
     }
 
-    fn partial(&self) {}
+    fn partial(&self, _why: Unseen) {}
+}
+
+/// Why it is not known what a command changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unseen {
+    /// There are more files than are looked at.
+    TooMany,
+    /// The turn was cancelled, and looking took too long.
+    CutShort,
 }
 
 /// What a running tool tells.

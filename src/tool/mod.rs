@@ -34,7 +34,7 @@ mod walk;
 pub mod write_file;
 
 pub use context::{
-    Asker, Checkpoints, Keep, Kept, NoCheckpoints, Nobody, OutputClosed, ToolContext, ToolNews,
+    Asker, Checkpoints, Keep, Kept, NoCheckpoints, Nobody, OutputClosed, ToolContext, ToolNews, Unseen,
 };
 pub use editor::{DocumentEdit, Editor, EditorAbilities, EditorError, NoEditor};
 pub use erased::{DynTool, PreparedCall};

@@ -205,7 +205,7 @@ impl Wish {
             return Verdict::Done;
         }
         if self.foreign {
-            return Verdict::Conflict("somebody else changed it in between");
+            return Verdict::Conflict("somebody else changed it between two of these changes");
         }
         match self
             .known
@@ -413,5 +413,36 @@ mod tests {
         );
         assert_eq!(judge(d, &one), Verdict::Done);
         assert_eq!(judge(e, &three), Verdict::PutBack);
+    }
+
+    #[test]
+    fn what_somebody_else_did_between_two_turns_is_not_lost() {
+        let (one, two, theirs, three) = (
+            of_bytes(b"1", 0),
+            of_bytes(b"2", 0),
+            of_bytes(b"p", 0),
+            of_bytes(b"3", 0),
+        );
+        let judged = |chain: &[FileChange]| {
+            let wishes = wishes(chain);
+            wishes[0].judge(|state| same_content(state, &three), true)
+        };
+        let found = [
+            change("a", one.clone(), two.clone()),
+            change("a", theirs.clone(), three.clone()),
+        ];
+        assert!(matches!(judged(&found), Verdict::Conflict(why) if why.contains("between")));
+        // Taken back and changed anew, it was nobody else.
+        let again = [
+            change("a", one.clone(), two.clone()),
+            change("a", one.clone(), three.clone()),
+        ];
+        assert_eq!(judged(&again), Verdict::PutBack);
+        // What a command has left is not known: it may be.
+        let unknown = [
+            change("a", one.clone(), FileState::Unknown),
+            change("a", theirs, three.clone()),
+        ];
+        assert!(matches!(judged(&unknown), Verdict::Conflict(_)));
     }
 }

@@ -535,7 +535,7 @@ fn what_a_person_changed_between_two_edits_is_not_lost() {
         &session,
         &[read("b.txt"), edit("b.txt", "one", "1")],
     );
-    let between = "somebody else changed it in between";
+    let between = "somebody else changed it between two of these changes";
     let done = revert(&client, &session, &first, json!({}));
     assert_eq!(done["files"], json!([]));
     assert_eq!(

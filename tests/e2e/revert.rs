@@ -212,6 +212,31 @@ fn later_turns_go_with_it_and_earlier_ones_stay() {
 }
 
 #[test]
+fn what_a_person_did_between_two_turns_is_not_lost_with_them() {
+    let world = World::new();
+    world.write("a.txt", "one\n");
+    let client = world.start();
+    let session = free(&client);
+    let first = turn(&world, &client, &session, &[edit("a.txt", "one", "agent")]);
+    world.write("a.txt", "person\n");
+    let second = turn(
+        &world,
+        &client,
+        &session,
+        &[read("a.txt"), edit("a.txt", "person", "agent again")],
+    );
+    let answer = revert(&client, &session, &first, json!({}));
+    assert_eq!(
+        told(&answer, "conflicts", "why"),
+        [("a.txt", "somebody else changed it between two of these changes")]
+    );
+    assert_eq!(world.read("a.txt").unwrap(), "agent again\n");
+    // Turn by turn, all of it can be seen again.
+    revert(&client, &session, &second, json!({}));
+    assert_eq!(world.read("a.txt").unwrap(), "person\n");
+}
+
+#[test]
 fn a_running_turn_is_not_reverted() {
     let world = World::new();
     let gate = Gate::new();

@@ -14,8 +14,8 @@ end
 ---What `pattern` catches in all Lua files but the generated one, in order.
 local function in_code(pattern)
   local found = {}
-  for name in vim.fs.dir(support.plugin .. '/lua/agentls') do
-    if name ~= 'protocol.lua' then
+  for name in vim.fs.dir(support.plugin .. '/lua/agentls', { depth = 3 }) do
+    if vim.endswith(name, '.lua') and name ~= 'protocol.lua' then
       for caught in assert(support.read(support.plugin .. '/lua/agentls/' .. name)):gmatch(pattern) do
         found[caught] = true
       end
@@ -122,7 +122,7 @@ return function(test)
       told[group] = link ~= 'none' and link or nil
     end
     for group, link in
-      assert(support.read(support.plugin .. '/lua/agentls/view.lua')):gmatch("\n  (Agentls%w+) = '(%w+)'")
+      assert(support.read(support.plugin .. '/lua/agentls/buffers.lua')):gmatch("\n  (Agentls%w+) = '(%w+)'")
     do
       there[group] = link
     end

@@ -50,7 +50,11 @@ local function drive(name, options, body)
 end
 
 local home = support.make_world()
-for _, name in ipairs({ 'state', 'config', 'doc', 'view', 'editor', 'truth', 'session', 'odd', 'life', 'tui' }) do
+local FILES = {
+  { 'state', 'patch', 'config', 'doc', 'view', 'nested', 'editor', 'truth' },
+  { 'session', 'turns', 'queue', 'odd', 'life', 'tui' },
+}
+for _, name in ipairs(vim.iter(FILES):flatten():totable()) do
   dofile(support.here .. '/' .. name .. '_test.lua')(test, drive)
 end
 vim.fn.delete(home, 'rf')

@@ -58,7 +58,7 @@ return function(_, drive)
       end)
       nvim.see('✓ `Edit cart.py`')
       -- Its diff, from the command.
-      nvim.keys('gg:AgentDiff<CR>')
+      nvim.keys('gg/Edit cart<CR>:AgentDiff<CR>')
       wait('the diff', function()
         return nvim.lua('return vim.bo.filetype') == 'diff'
       end)

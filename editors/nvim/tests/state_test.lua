@@ -48,6 +48,10 @@ local function projected(state)
     end, list)
   end
   return vim.tbl_extend('force', state, {
+    -- Our chat also keeps a line of what was done; the transcripts do not ask for it.
+    items = vim.tbl_filter(function(item)
+      return item.kind ~= 'note'
+    end, state.items),
     approvals = each(state.approvals, 'approvalId'),
     asked = each(state.asked, 'id'),
     notices = each(state.notices, 'kind'),
@@ -83,7 +87,10 @@ return function(test)
     local environment =
       { pairs = pairs, ipairs = ipairs, math = math, table = table, string = string, tostring = tostring }
     local function load(name)
-      return setfenv(assert(loadfile(support.plugin .. '/lua/agentls/' .. name .. '.lua')), environment)()
+      return setfenv(
+        assert(loadfile(support.plugin .. '/lua/agentls/' .. name:gsub('%.', '/') .. '.lua')),
+        environment
+      )()
     end
     environment.require = function(name)
       return load(assert(name:match('^agentls%.(.*)')))

@@ -121,6 +121,11 @@ function M.make_world()
       '[agent.default]',
       'provider = "tape"',
       '',
+      '[agent.reader]',
+      'description = "Looks, and changes nothing"',
+      'provider = "tape"',
+      'mode = "plan"',
+      '',
     }, '\n')
   )
   return M.home
@@ -137,6 +142,72 @@ function M.marked(mark)
     end
   end
   return found
+end
+
+local serial = 0
+
+---A session that is drawn, without a server: events go straight to where the client hands them on.
+function M.shown()
+  local sessions, states, view =
+    require('agentls.sessions'), require('agentls.state'), require('agentls.view')
+  serial = serial + 1
+  local id = 'ses_view_' .. serial
+  local session = { id = id, state = states.new(id), unsent = {} }
+  sessions.all[id] = session
+  vim.cmd('silent! only')
+  view.open(session, { focus = 'chat' })
+  local self = { session = session, seq = 0, buffer = view.buffer(id), window = (view.windows()) }
+  function self.transient(method, params)
+    params.sessionId = id
+    sessions.dispatch('agent/' .. method, params)
+  end
+  function self.event(method, params)
+    self.seq = self.seq + 1
+    params.seq, params.at = self.seq, self.seq * 100
+    params.turnId = params.turnId or 't1'
+    self.transient(method, params)
+  end
+  function self.lines()
+    view.flush()
+    return vim.api.nvim_buf_get_lines(self.buffer, 0, -1, false)
+  end
+  ---What is shown beside the lines.
+  function self.virtual()
+    local words = {}
+    for _, mark in ipairs(vim.api.nvim_buf_get_extmarks(self.buffer, -1, 0, -1, { details = true })) do
+      for _, chunks in ipairs(vim.list_extend({ mark[4].virt_text or {} }, mark[4].virt_lines or {})) do
+        for _, chunk in ipairs(chunks) do
+          table.insert(words, chunk[1])
+        end
+        table.insert(words, '\n')
+      end
+    end
+    return table.concat(words)
+  end
+  function self.say(message, words)
+    self.event(
+      'message',
+      { messageId = message, role = 'assistant', content = { { type = 'text', text = words } } }
+    )
+  end
+  function self.tool(call, status, more)
+    self.event(
+      'toolCall',
+      vim.tbl_extend(
+        'force',
+        { toolCallId = call, name = 'bash', title = 'make', status = status },
+        more or {}
+      )
+    )
+  end
+  function self.fold(row)
+    return vim.api.nvim_win_call(self.window, function()
+      vim.cmd('redraw')
+      return { vim.fn.foldclosed(row), vim.fn.foldclosedend(row) }
+    end)
+  end
+  self.event('turnStarted', {})
+  return self
 end
 
 local number = 0
@@ -229,6 +300,56 @@ require('agentls').setup(%s)
       return vim.uv.fs_stat(environment.AGENTLS_TEST_ASKS .. answered)
     end)
     self.keys(keys)
+  end
+  ---The lines of the window that floats above all else; nil while there is none.
+  function self.float()
+    local lines = self.lua([[
+      for _, window in ipairs(vim.api.nvim_list_wins()) do
+        local config = vim.api.nvim_win_get_config(window)
+        if config.relative ~= '' then
+          local lines = vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(window), 0, -1, false)
+          return vim.list_extend({ config.title[1][1] }, lines)
+        end
+      end
+      return false
+    ]])
+    return lines or nil
+  end
+  ---The lines of the current buffer.
+  function self.lines()
+    return self.lua('return vim.api.nvim_buf_get_lines(0, 0, -1, false)')
+  end
+  ---Makes the editor's lists choose by themselves: the entry that holds the next of `wanted`; what it showed is kept.
+  function self.chooses(...)
+    self.lua(
+      [[
+      wanted, shown = { ... }, {}
+      vim.ui.select = function(items, options, choose)
+        local words = vim.tbl_map(options.format_item or tostring, items)
+        local float = vim.iter(vim.api.nvim_list_wins()):find(function(window)
+          return vim.api.nvim_win_get_config(window).relative ~= ''
+        end)
+        table.insert(shown, {
+          prompt = options.prompt,
+          words = words,
+          float = float and vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(float), 0, -1, false) or nil,
+        })
+        local next = table.remove(wanted, 1)
+        for i, line in ipairs(words) do
+          if next and line:find(next, 1, true) then return choose(items[i], i) end
+        end
+        choose(nil)
+      end
+    ]],
+      ...
+    )
+  end
+  ---What the editor's lists showed.
+  function self.shown(count)
+    return M.wait('what was asked', function()
+      local shown = self.lua('return shown')
+      return #shown >= (count or 1) and shown
+    end)
   end
   ---How many approvals the server still has open: whatever was sent before is done by then.
   function self.open_approvals()
@@ -348,6 +469,8 @@ require('agentls').setup(%s)
   ---Leaves by `:qa!`; no process may be left.
   function self.quit()
     if not self.code then
+      local told = self.lua("return vim.fn.execute('messages')")
+      assert(not told:find('stack traceback', 1, true), told)
       pcall(vim.rpcnotify, self.channel, 'nvim_command', 'qa!')
     end
     M.wait('the end of Neovim', function()

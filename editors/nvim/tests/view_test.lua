@@ -3,58 +3,7 @@
 local support = require('tests.support')
 local eq, wait = support.eq, support.wait
 
-local serial = 0
-
----A session that is drawn, without a server: events go straight to where the client hands them on.
-local function shown()
-  local sessions, states, view =
-    require('agentls.sessions'), require('agentls.state'), require('agentls.view')
-  serial = serial + 1
-  local id = 'ses_view_' .. serial
-  local session = { id = id, state = states.new(id), unsent = {} }
-  sessions.all[id] = session
-  vim.cmd('silent! only')
-  view.open(session, { focus = 'chat' })
-  local self = { session = session, seq = 0, buffer = view.buffer(id), window = (view.windows()) }
-  function self.transient(method, params)
-    params.sessionId = id
-    sessions.dispatch('agent/' .. method, params)
-  end
-  function self.event(method, params)
-    self.seq = self.seq + 1
-    params.seq, params.at = self.seq, self.seq * 100
-    params.turnId = params.turnId or 't1'
-    self.transient(method, params)
-  end
-  function self.lines()
-    view.flush()
-    return vim.api.nvim_buf_get_lines(self.buffer, 0, -1, false)
-  end
-  function self.say(message, words)
-    self.event(
-      'message',
-      { messageId = message, role = 'assistant', content = { { type = 'text', text = words } } }
-    )
-  end
-  function self.tool(call, status, more)
-    self.event(
-      'toolCall',
-      vim.tbl_extend(
-        'force',
-        { toolCallId = call, name = 'bash', title = 'make', status = status },
-        more or {}
-      )
-    )
-  end
-  function self.fold(row)
-    return vim.api.nvim_win_call(self.window, function()
-      vim.cmd('redraw')
-      return { vim.fn.foldclosed(row), vim.fn.foldclosedend(row) }
-    end)
-  end
-  self.event('turnStarted', {})
-  return self
-end
+local shown = support.shown
 
 return function(test)
   test('view: a stream appends, and touches nothing else', function()
@@ -194,15 +143,7 @@ return function(test)
     })
     local function virtual()
       chat.lines()
-      local words = {}
-      for _, mark in ipairs(vim.api.nvim_buf_get_extmarks(chat.buffer, -1, 0, -1, { details = true })) do
-        for _, chunks in ipairs(vim.list_extend({ mark[4].virt_text or {} }, mark[4].virt_lines or {})) do
-          for _, chunk in ipairs(chunks) do
-            table.insert(words, chunk[1])
-          end
-        end
-      end
-      return table.concat(words, ' ')
+      return chat.virtual()
     end
     assert(virtual():find('p: Overloaded (529) — try 2 of 4', 1, true), virtual())
     assert(virtual():find('taken back', 1, true), virtual())

@@ -3,6 +3,7 @@
 //
 // The sessions that this window has opened are kept by their ids and go on being reduced when another is shown.
 
+import { fileURLToPath } from "node:url";
 import type { Attachment, Near, Offers, ViewState } from "./messages";
 import {
   type Decision,
@@ -69,6 +70,12 @@ const OFFERS: Offers = {
   credentials: false,
   limits: false,
   questions: false,
+  queue: false,
+  revert: false,
+  fork: false,
+  exports: false,
+  agents: false,
+  commands: false,
 };
 
 /** How many sessions are kept that are not shown and do not work. */
@@ -141,6 +148,12 @@ export class Chat {
         credentials: features.has("credentials"),
         limits: methods.has(requests.limitRespond),
         questions: methods.has(requests.questionRespond),
+        queue: methods.has(requests.queue),
+        revert: methods.has(requests.revert),
+        fork: methods.has(requests.forkSession),
+        exports: methods.has(requests.exportSession),
+        agents: methods.has(requests.listAgents),
+        commands: methods.has(requests.listCommands),
       },
     });
     const { sessionId } = this;
@@ -149,6 +162,7 @@ export class Chat {
     if (sessionId !== undefined) await this.open(sessionId);
     else this.set({ next: given({ mode: this.listener.mode(), ...this.view.next }) });
     await this.refreshModels();
+    if (sessionId === undefined) await this.refreshAgent();
   }
 
   /** The server is gone, `message`. What was shown stays, and no answer comes any more. */
@@ -186,7 +200,7 @@ export class Chat {
   async send(text: string, attach: readonly Attachment[]): Promise<void> {
     const api = this.#ready();
     if (api === undefined) return this.listener.giveBack(text, attach);
-    const prompt = content(text, attach);
+    const prompt = promptOf(text, attach);
     const running = this.view.chat?.running;
     if (running !== undefined && this.view.chat) {
       const { sessionId } = this.view.chat;
@@ -241,7 +255,8 @@ export class Chat {
     if (api === undefined) return;
     this.memory.set("session", sessionId);
     const known = this.#known.get(sessionId);
-    this.set({ list: undefined, chat: known, loading: known === undefined, trouble: undefined, stopping: false });
+    const asked = { trouble: undefined, revert: undefined, editing: undefined };
+    this.set({ list: undefined, chat: known, loading: known === undefined, stopping: false, ...asked });
     try {
       const state = await this.#load(api, known ?? empty(sessionId));
       if (this.memory.get("session") === sessionId) this.#show(state);
@@ -257,14 +272,17 @@ export class Chat {
     } finally {
       this.set({ loading: false });
     }
+    await this.refreshAgent();
   }
 
-  /** Leaves the session; the next prompt makes a new one. */
-  begin(): void {
+  /** Leaves the session; the next prompt makes a new one, with the agent of this name. */
+  begin(agent?: string): void {
     this.memory.set("session", undefined);
-    const next = given({ mode: this.listener.mode() });
-    this.set({ chat: undefined, list: undefined, trouble: undefined, next, sending: false, stopping: false });
+    const next = given({ mode: this.listener.mode(), agent });
+    const asked = { trouble: undefined, revert: undefined, editing: undefined };
+    this.set({ chat: undefined, list: undefined, next, sending: false, stopping: false, ...asked });
     void this.refreshModels();
+    void this.refreshAgent();
   }
 
   /** Loads what happened before what is shown. */
@@ -326,6 +344,18 @@ export class Chat {
   async refreshModels(): Promise<void> {
     const models = await this.#api?.request("agent/listModels", {}).catch(() => undefined);
     if (models) this.set({ defaultModel: models.models.find((one) => one.current)?.model });
+  }
+
+  /** Which agent the session has, or the next one will have. */
+  async refreshAgent(): Promise<void> {
+    if (!this.view.offers.agents) return;
+    const sessionId = this.view.chat?.sessionId;
+    const answer = await this.#api?.request("agent/listAgents", given({ sessionId })).catch(() => undefined);
+    if (answer === undefined || sessionId !== this.view.chat?.sessionId) return;
+    const wanted = this.view.next.agent ?? "default";
+    const now = answer.agents.find(({ name, current }) => (sessionId === undefined ? name === wanted : current));
+    const several = answer.agents.length > 1;
+    this.set({ agent: now && { name: now.name, mode: now.mode, model: now.model, several } });
   }
 
   /** Shows or hides the list of sessions, those that fit `query`. */
@@ -414,8 +444,8 @@ export class Chat {
   }
 
   async #create(api: Api): Promise<State> {
-    const { mode, model, effort } = this.view.next;
-    const params: NewSessionParams = given({ mode, model, cwd: this.listener.folder() });
+    const { mode, model, effort, agent } = this.view.next;
+    const params: NewSessionParams = given({ mode, model, agent, cwd: this.listener.folder() });
     const made = await api.request("agent/newSession", params);
     const state: State = {
       ...empty(made.sessionId),
@@ -424,6 +454,7 @@ export class Chat {
       mode: made.mode,
       model: made.model ?? model,
       effort,
+      cwd: params.cwd === undefined ? undefined : fileURLToPath(params.cwd),
     };
     if (effort !== undefined && state.model !== undefined) {
       await api.request("agent/setModel", { sessionId: made.sessionId, model: state.model, effort });
@@ -501,6 +532,7 @@ export class Chat {
     const ended = state.running === undefined && this.view.chat.running !== undefined;
     // The turn's end counts, not the answer that comes after it: the next prompt may be sent at once.
     if (ended) this.#pending.delete(state.sessionId);
+    if (begun && this.view.revert !== undefined) this.set({ revert: undefined });
     this.set({ chat: state, ...(begun || ended ? { sending: false } : {}), ...(ended ? { stopping: false } : {}) });
   }
 
@@ -531,7 +563,8 @@ function took(state: State | undefined, text: string): boolean {
   return said?.kind === "user" && said.text.trim() === text.trim();
 }
 
-function content(text: string, attach: readonly Attachment[]): PromptContent {
+/** What was typed, as the protocol has it. */
+export function promptOf(text: string, attach: readonly Attachment[]): PromptContent {
   if (attach.length === 0) return text;
   const blocks: PromptBlock[] = attach.map((one) => one.block);
   return text.trim() === "" ? blocks : [{ type: "text", text }, ...blocks];

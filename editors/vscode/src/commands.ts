@@ -5,13 +5,26 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { commands, type Diagnostic, type Disposable, env, Position, Uri, window, workspace } from "vscode";
 import type { Approvals } from "./approvals";
+import { showChanges } from "./changes";
 import type { Chat } from "./chat";
 import type { Client } from "./client";
 import type { Credentials } from "./credentials";
 import { nearby, problem, selection } from "./mentions";
 import type { Panel } from "./panel";
-import { resetCircuit, selectEffort, selectMode, selectModel, showGrants } from "./pickers";
+import {
+  exportSession,
+  pickChanges,
+  pickTurn,
+  resetCircuit,
+  selectAgent,
+  selectEffort,
+  selectMode,
+  selectModel,
+  showGrants,
+} from "./pickers";
+import { sendNow } from "./queue";
 import type { Reviews } from "./review";
+import { askRevert, fork } from "./turns";
 
 /** What commands act on. */
 export interface Parts {
@@ -56,6 +69,22 @@ export const table = {
   cancel: ({ chat }) => chat.cancel(),
   resume: ({ chat }) => chat.resume(),
   compact: ({ chat }) => chat.compact(),
+  changes: async ({ chat, reviews }) => {
+    const changes = await pickChanges(chat, "Show the changes of which turn?");
+    if (changes) await showChanges(reviews, changes.id, undefined);
+  },
+  revert: async ({ chat }) => {
+    const changes = await pickChanges(chat, "Revert which turn, and all later ones? One that is reverted is redone.");
+    if (!changes) return;
+    await commands.executeCommand("agentls.chat.focus");
+    await askRevert(chat, changes.revertedWith ?? changes.id, changes.standing === "reverted");
+  },
+  fork: async ({ chat }) => {
+    const turnId = await pickTurn(chat, "Fork the session at the end of which turn?");
+    if (turnId !== undefined) await fork(chat, turnId);
+  },
+  exportSession: ({ chat }) => exportSession(chat),
+  sendQueued: ({ chat }) => sendNow(chat),
   approve: ({ approvals }) => approvals.decide("allow"),
   deny: ({ approvals }) => approvals.decide("deny"),
   review: ({ approvals, reviews }) => reviews.propose(approvals.first?.approvalId ?? ""),
@@ -63,6 +92,7 @@ export const table = {
   reviewDeny: ({ reviews }) => reviews.deny(),
   reviewRejectHunk: ({ reviews }) => reviews.rejectHunk(),
   grants: ({ chat }) => showGrants(chat),
+  selectAgent: ({ chat }) => selectAgent(chat),
   selectModel: ({ chat }) => selectModel(chat),
   selectMode: ({ chat }) => selectMode(chat),
   selectEffort: ({ chat }) => selectEffort(chat),

@@ -1,7 +1,9 @@
 // Hunks of a proposed edit: which there are, the text without one of them, and the arguments of `edit_file` that lead
-// to a text. Pure. The comparing itself is the library `diff`'s.
+// to a text; and a file before and after a turn. Pure. The comparing itself is the library `diff`'s.
 
 import { applyPatch, diffLines, parsePatch, reversePatch } from "diff";
+import type { FileDiff } from "./protocol";
+import type { ChangesItem, State } from "./state";
 
 /** Lines of one text that stand in the place of lines of another; line numbers are from 0. */
 export interface Hunk {
@@ -89,6 +91,45 @@ export function unpatched(text: string, diff: string): string | undefined {
   const [patch] = parsePatch(diff);
   const before = patch && applyPatch(text, reversePatch(patch));
   return before === false ? undefined : before;
+}
+
+/** The two sides of a change; a side is a URI where the file itself shows it. */
+export interface Sides {
+  before: string | undefined;
+  after: string | undefined;
+  /** Which side is the file as it is now. */
+  file?: "before" | "after";
+}
+
+/**
+ * A file before and after a turn, of its text `now`: what the later turns did to it that stands is taken off first. A side
+ * that the diffs do not lead to is not there.
+ */
+export function sides(
+  file: FileDiff,
+  standing: ChangesItem["standing"],
+  later: readonly FileDiff[],
+  now: string,
+): Sides {
+  if (file.diff === undefined) return { before: undefined, after: undefined };
+  if (standing === "reverted") return { before: now, after: applied(now, file, patched), file: "before" };
+  let after: string | undefined = now;
+  for (const one of later.toReversed()) after = after === undefined ? undefined : applied(after, one, unpatched);
+  const before = after === undefined ? undefined : applied(after, file, unpatched);
+  return later.length === 0 ? { before, after, file: "after" } : { before, after };
+}
+
+function applied(text: string, file: FileDiff, by: typeof patched): string | undefined {
+  return file.diff === undefined ? undefined : by(text, file.diff);
+}
+
+/** What later turns did to a file and that stands. */
+export function laterOf(state: State, of: ChangesItem, path: string): FileDiff[] {
+  const at = state.items.indexOf(of);
+  return state.items
+    .slice(at + 1)
+    .filter((item): item is ChangesItem => item.kind === "changes" && item.standing !== "reverted")
+    .flatMap(({ files }) => files.filter((file) => file.path === path));
 }
 
 /** The lines with their line feeds. */

@@ -13,7 +13,8 @@ import {
   window,
   workspace,
 } from "vscode";
-import { type Attachment, lineRange, type Near } from "./messages";
+import type { Chat } from "./chat";
+import { type Attachment, lineRange, type Near, type Suggestion } from "./messages";
 import type { Range, Severity } from "./protocol";
 
 const MOST = 30;
@@ -24,6 +25,29 @@ export async function suggest(query: string): Promise<Attachment[]> {
   const near = [...selection(), ...problems()].filter((one) => matches(`${one.kind} ${one.label}`, wanted));
   const [files, symbols] = await Promise.all([findFiles(wanted), wanted.length < 2 ? [] : findSymbols(query)]);
   return [...near, ...files, ...symbols].slice(0, MOST);
+}
+
+/** The slash commands whose names begin with `query`, and then those that hold it. */
+export async function suggestCommands(chat: Chat, query: string): Promise<Suggestion[]> {
+  if (!chat.view.offers.commands) return [];
+  const sessionId = chat.shown?.sessionId;
+  const answer = await chat.request("agent/listCommands", sessionId === undefined ? {} : { sessionId });
+  const wanted = query.toLowerCase();
+  const fit = (answer?.commands ?? []).filter(({ name }) => name.toLowerCase().includes(wanted));
+  const first = (name: string) => (name.toLowerCase().startsWith(wanted) ? 0 : 1);
+  return fit
+    .sort((a, b) => first(a.name) - first(b.name))
+    .slice(0, MOST)
+    .map(({ name, description, argumentHint, problem, trusted }) => ({
+      kind: "command",
+      label: `/${name}`,
+      detail:
+        problem === undefined
+          ? [argumentHint, description, trusted ? undefined : "of a folder that is not trusted"]
+              .filter((part) => part !== undefined)
+              .join(" · ")
+          : `cannot be used: ${problem}`,
+    }));
 }
 
 /** The selection, or the file, of the editor that was used last. */

@@ -1,6 +1,6 @@
 // What the extension host and the page of the view say to each other. Both sides use these types.
 
-import type { Effort, Mode, PromptBlock, Range, SessionInfo } from "./protocol";
+import type { Effort, Mode, PromptBlock, Range, RevertConflict, RevertedFile, SessionInfo } from "./protocol";
 import type { Item, State } from "./state";
 
 /** How it stands with the server. */
@@ -23,6 +23,41 @@ export interface Offers {
   credentials: boolean;
   limits: boolean;
   questions: boolean;
+  queue: boolean;
+  revert: boolean;
+  fork: boolean;
+  exports: boolean;
+  agents: boolean;
+  commands: boolean;
+}
+
+/** A revert, or a redo, that waits for the person's yes: what it would do. */
+export interface RevertAsked {
+  sessionId: string;
+  turnId: string;
+  redo: boolean;
+  /** How many turns it concerns. */
+  turns: number;
+  /** The first ones, and how many there are in all. */
+  files: RevertedFile[];
+  fileCount: number;
+  conflicts: RevertConflict[];
+  conflictCount: number;
+}
+
+/** A queued prompt that is being edited. */
+export interface QueueEdit {
+  promptId: string;
+  text: string;
+}
+
+/** The agent of the session, or of the next one. */
+export interface AgentShown {
+  name: string;
+  mode: Mode;
+  model?: string | undefined;
+  /** Whether there are others to choose. */
+  several: boolean;
 }
 
 export interface SessionList {
@@ -56,7 +91,15 @@ export interface ViewState {
   /** A session is being loaded. */
   loading: boolean;
   /** What the next session begins with. */
-  next: { mode?: Mode | undefined; model?: string | undefined; effort?: Effort | undefined };
+  next: {
+    mode?: Mode | undefined;
+    model?: string | undefined;
+    effort?: Effort | undefined;
+    agent?: string | undefined;
+  };
+  agent?: AgentShown | undefined;
+  revert?: RevertAsked | undefined;
+  editing?: QueueEdit | undefined;
   /** The model that is taken when none is chosen. */
   defaultModel?: string | undefined;
   /** The list of sessions, while it is shown. */
@@ -84,6 +127,15 @@ export interface Attachment {
   block: PromptBlock;
 }
 
+/** A slash command that begins with what was typed. */
+export interface CommandSuggestion {
+  label: string;
+  detail?: string | undefined;
+  kind: "command";
+}
+
+export type Suggestion = Attachment | CommandSuggestion;
+
 /** One change of what the view has. */
 export type Op =
   /** A field of the view's state, but `chat`. */
@@ -102,7 +154,7 @@ export type ToView =
   | { type: "snapshot"; view: ViewState }
   /** One a frame; answered by `drawn` before the next is sent. */
   | { type: "patch"; ops: Op[] }
-  | { type: "suggestions"; id: number; items: Attachment[] }
+  | { type: "suggestions"; id: number; items: Suggestion[] }
   /** Puts text and attachments into the input and the focus there. */
   | { type: "compose"; text?: string | undefined; attach?: Attachment[] | undefined; replace: boolean }
   /** Puts the focus on the first open question. */
@@ -111,10 +163,12 @@ export type ToView =
 export type FromView =
   | { type: "ready" }
   | { type: "drawn" }
-  | { type: "send"; text: string; attach: Attachment[] }
+  /** `later`: waits in the queue for the turn's end. */
+  | { type: "send"; text: string; attach: Attachment[]; later: boolean }
   | { type: "cancel" }
   | { type: "resume" }
-  | { type: "suggest"; id: number; query: string }
+  /** `sign`: what stands before the query and says what is looked for. */
+  | { type: "suggest"; id: number; sign: "@" | "/"; query: string }
   | {
       type: "approve";
       approvalId: string;
@@ -132,6 +186,15 @@ export type FromView =
   /** Shows the whole of a field that was cut, or a text, in an editor. */
   | { type: "openText"; title: string; text: string; ref?: string | undefined }
   | { type: "openDiff"; toolCallId: string }
+  /** Without a path: of all files of the turn. */
+  | { type: "openChanges"; turnId: string; path?: string | undefined }
+  /** Asks what a revert would do; `doRevert` does it. */
+  | { type: "askRevert"; turnId: string; redo: boolean }
+  | { type: "doRevert" }
+  | { type: "dropRevert" }
+  | { type: "fork"; turnId: string }
+  | { type: "queue"; action: "edit" | "save" | "remove" | "sendNow"; promptId: string; text?: string | undefined }
+  | { type: "stopEditing" }
   | { type: "openFile"; uri: string; line?: number | undefined }
   | { type: "openPath"; path: string; line?: number | undefined }
   | { type: "openLink"; href: string }
@@ -153,6 +216,7 @@ export type ViewCommand =
   | "selectMode"
   | "selectModel"
   | "selectEffort"
+  | "selectAgent"
   | "restart"
   | "showLog"
   | "enterKey"

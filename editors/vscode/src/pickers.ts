@@ -1,9 +1,12 @@
-// Choices that VS Code's own lists are best for: model, mode, effort, and what is always allowed.
+// Choices that VS Code's own lists are best for: agent, model, mode, effort, turns, and what is always allowed.
 
-import { type QuickPickItem, ThemeIcon, window } from "vscode";
+import { type QuickPickItem, ThemeIcon, Uri, window, workspace } from "vscode";
 import type { Chat } from "./chat";
 import type { Effort, Mode } from "./protocol";
+import { folderOf } from "./review";
+import { type ChangesItem, changesLine } from "./state";
 import { tokens } from "./text";
+import { changed, ended } from "./turns";
 
 export const MODES: Record<Mode, { label: string; detail: string }> = {
   plan: { label: "Plan", detail: "Reads only, and proposes." },
@@ -29,6 +32,24 @@ export async function selectMode(chat: Chat): Promise<void> {
   }));
   const choice = await window.showQuickPick(items, { title: "How freely may the agent act?" });
   if (choice) await chat.setMode(choice.mode);
+}
+
+/** A session keeps its agent, so a choice is of the next one. */
+export async function selectAgent(chat: Chat): Promise<void> {
+  const sessionId = chat.shown?.sessionId;
+  const answer = await chat.request("agent/listAgents", sessionId === undefined ? {} : { sessionId });
+  if (answer === undefined) return;
+  const current = chat.view.agent?.name ?? "default";
+  const items = answer.agents.map(({ name, description, mode, model, provider, tools }) => ({
+    label: name,
+    description: [name === current ? "now" : "", description ?? ""].filter((part) => part !== "").join(" · "),
+    detail: [MODES[mode].label, model ?? provider ?? "", `${tools.length} tools`]
+      .filter((part) => part !== "")
+      .join(" · "),
+  }));
+  const title = sessionId === undefined ? "Which agent?" : "Which agent? Another one begins a new session.";
+  const choice = await window.showQuickPick(items, { title, matchOnDescription: true });
+  if (choice && (sessionId === undefined || choice.label !== current)) chat.begin(choice.label);
 }
 
 export async function selectModel(chat: Chat): Promise<void> {
@@ -62,6 +83,65 @@ export async function selectEffort(chat: Chat): Promise<void> {
   if (model === undefined) return selectModel(chat);
   const choice = await window.showQuickPick(EFFORTS, { title: `How hard shall ${model} think?` });
   if (choice) await chat.setModel(model, choice.effort);
+}
+
+/** A turn that has changed files, chosen by what was said in it. */
+export async function pickChanges(chat: Chat, title: string): Promise<ChangesItem | undefined> {
+  const turns = changed(chat.shown?.items ?? []);
+  if (turns.length === 0) {
+    await window.showInformationMessage("No turn that is shown has changed a file.");
+    return undefined;
+  }
+  const items = turns.map(({ changes, said }) => ({
+    label: said === "" ? "A turn" : said,
+    description: `${changesLine(changes)}${changes.standing === "reverted" ? " · reverted" : ""}`,
+    detail: changes.files.map(({ path }) => path).join(", "),
+    changes,
+  }));
+  return (await window.showQuickPick(items, { title, matchOnDetail: true }))?.changes;
+}
+
+/** A turn that has ended. */
+export async function pickTurn(chat: Chat, title: string): Promise<string | undefined> {
+  const turns = ended(chat.shown?.items ?? []);
+  if (turns.length === 0) {
+    await window.showInformationMessage("No turn of this session has ended yet.");
+    return undefined;
+  }
+  const items = turns.map(({ turnId, said }) => ({ label: said === "" ? "A turn" : said, turnId }));
+  return (await window.showQuickPick(items, { title }))?.turnId;
+}
+
+/** Writes all of the session into a file of the person's choice, and shows it. */
+export async function exportSession(chat: Chat): Promise<void> {
+  const session = chat.shown;
+  if (session === undefined) return;
+  const formats = [
+    { label: "Markdown", detail: "What was said and done, to be read.", format: "markdown" as const, ending: "md" },
+    { label: "JSON", detail: "The session and all its events, for programs.", format: "json" as const, ending: "json" },
+  ];
+  const choice = await window.showQuickPick(formats, { title: "Export the session as what?" });
+  if (!choice) return;
+  const answer = await chat.request("agent/exportSession", { sessionId: session.sessionId, format: choice.format });
+  if (answer === undefined) return;
+  const name =
+    (session.title ?? "session")
+      .replace(/[^\p{L}\p{N} ._-]+/gu, " ")
+      .trim()
+      .slice(0, 60) || "session";
+  const folder = folderOf(session);
+  const uri = await window.showSaveDialog({
+    title: "Export the Session",
+    filters: { [choice.label]: [choice.ending] },
+    ...(folder === "" ? {} : { defaultUri: Uri.joinPath(Uri.file(folder), `${name}.${choice.ending}`) }),
+  });
+  if (uri === undefined) return;
+  try {
+    await workspace.fs.writeFile(uri, Buffer.from(answer.text));
+    await window.showTextDocument(uri, { preview: true });
+  } catch (error) {
+    await window.showWarningMessage(`${uri.fsPath}: ${error instanceof Error ? error.message : String(error)}`);
+  }
 }
 
 /** Closes a circuit by hand: the provider or tool behind it is asked again at once. */

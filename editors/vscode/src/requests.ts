@@ -1,11 +1,14 @@
 // What the page asks for: each of its messages, and who does it.
 
-import { commands, env, Range, Uri, window, workspace } from "vscode";
+import { commands, env, Range, Uri, window } from "vscode";
+import { showChanges } from "./changes";
 import { given } from "./chat";
 import { buttons, type Parts, table } from "./commands";
-import { suggest } from "./mentions";
+import { suggest, suggestCommands } from "./mentions";
 import type { FromView } from "./messages";
-import { fileOf } from "./review";
+import { edit, enqueue, remove, save, sendNow } from "./queue";
+import { fileOf, folderOf } from "./review";
+import { askRevert, doRevert, fork } from "./turns";
 
 export async function handle(parts: Parts, message: FromView): Promise<void> {
   const { chat, panel, reviews } = parts;
@@ -14,13 +17,16 @@ export async function handle(parts: Parts, message: FromView): Promise<void> {
     case "drawn":
       return;
     case "send":
-      return chat.send(message.text, message.attach);
+      return message.later ? enqueue(chat, message.text, message.attach) : chat.send(message.text, message.attach);
     case "cancel":
       return chat.cancel();
     case "resume":
       return chat.resume();
-    case "suggest":
-      return panel.post({ type: "suggestions", id: message.id, items: await suggest(message.query) });
+    case "suggest": {
+      const { id, sign, query } = message;
+      const items = sign === "@" ? await suggest(query) : await suggestCommands(chat, query);
+      return panel.post({ type: "suggestions", id, items });
+    }
     case "approve": {
       const { approvalId, decision, feedback, rule } = message;
       const input = message.input === undefined ? undefined : (JSON.parse(message.input) as unknown);
@@ -47,6 +53,25 @@ export async function handle(parts: Parts, message: FromView): Promise<void> {
       return reviews.propose(message.approvalId);
     case "openDiff":
       return reviews.done(message.toolCallId);
+    case "openChanges":
+      return showChanges(reviews, message.turnId, message.path);
+    case "askRevert":
+      return askRevert(chat, message.turnId, message.redo);
+    case "doRevert":
+      return doRevert(chat);
+    case "dropRevert":
+      return chat.set({ revert: undefined });
+    case "fork":
+      return fork(chat, message.turnId);
+    case "queue": {
+      const { action, promptId, text } = message;
+      const uriOf = (path: string) => fileOf(path, folderOf(chat.shown)).toString();
+      if (action === "edit") return edit(chat, promptId);
+      if (action === "save") return save(chat, promptId, text ?? "", uriOf);
+      return action === "remove" ? remove(chat, promptId) : sendNow(chat, promptId);
+    }
+    case "stopEditing":
+      return chat.set({ editing: undefined });
     case "openText": {
       const sessionId = chat.shown?.sessionId;
       const whole = message.ref !== undefined && sessionId !== undefined;
@@ -56,11 +81,8 @@ export async function handle(parts: Parts, message: FromView): Promise<void> {
     }
     case "openFile":
       return openFile(Uri.parse(message.uri), message.line);
-    case "openPath": {
-      const cwd = chat.shown?.cwd ?? workspace.workspaceFolders?.[0]?.uri.fsPath;
-      if (cwd !== undefined) await openFile(fileOf(message.path, cwd), message.line);
-      return;
-    }
+    case "openPath":
+      return openFile(fileOf(message.path, folderOf(chat.shown)), message.line);
     case "openLink":
       // Only what a browser or a mail program opens; a person confirms it in VS Code's own question.
       if (/^(https?|mailto):/i.test(message.href)) await env.openExternal(Uri.parse(message.href));

@@ -26,7 +26,7 @@ import {
 import type { Chat } from "./chat";
 import { hunkAt, hunks, patched, toEdits, unpatched } from "./hunks";
 import type { ApprovalRequestedNotification } from "./protocol";
-import type { ToolItem } from "./state";
+import type { State, ToolItem } from "./state";
 
 export const REVIEW = "agentls-review";
 export const TEXT = "agentls-text";
@@ -144,6 +144,13 @@ export class Reviews implements Disposable {
     await commands.executeCommand("vscode.diff", left, uri, `${name}: what the agent changed`, { preview: true });
   }
 
+  /** A text that is no file, to be shown at a side of a diff. */
+  virtual(path: string, which: string, text: string): Uri {
+    const uri = Uri.from({ scheme: TEXT, path, query: which });
+    this.#files.put(uri, text);
+    return uri;
+  }
+
   /** Shows a text that is no file. */
   async text(name: string, text: string): Promise<void> {
     const uri = Uri.from({ scheme: TEXT, path: `/${Date.now()}/${name.replace(/[/\\]/g, " ").slice(0, 60)}` });
@@ -224,8 +231,13 @@ export function fileOf(path: string, cwd: string): Uri {
   return folder ? Uri.joinPath(folder.uri, ...rest) : Uri.joinPath(Uri.file(cwd), path);
 }
 
+/** The folder that the paths of a session are of. */
+export function folderOf(state: State | undefined): string {
+  return state?.cwd ?? workspace.workspaceFolders?.[0]?.uri.fsPath ?? "";
+}
+
 /** The file with its unsaved text; empty if there is none. */
-async function textOf(uri: Uri): Promise<string> {
+export async function textOf(uri: Uri): Promise<string> {
   try {
     return (await workspace.openTextDocument(uri)).getText();
   } catch {

@@ -10,6 +10,7 @@ import type {
   ApprovalResolvedNotification,
   CircuitNotification,
   CompactedNotification,
+  InstructionsNotification,
   LimitRequestedNotification,
   LimitResolvedNotification,
   MessageNotification,
@@ -18,6 +19,7 @@ import type {
   PlanNotification,
   QuestionRequestedNotification,
   QuestionResolvedNotification,
+  QueueState,
   RetryNotification,
   SessionUpdatedNotification,
   TextDeltaNotification,
@@ -25,16 +27,29 @@ import type {
   ToolInputDeltaNotification,
   ToolOutputDeltaNotification,
   TransitionNotification,
+  TurnDiffNotification,
   TurnEndedNotification,
   TurnStartedNotification,
   UsageNotification,
   WaitNotification,
   WarningNotification,
 } from "./protocol";
+import { turnDiff } from "./state/changes";
 import { change, put } from "./state/items";
 import { delta, message, messageRetracted, spoken } from "./state/messages";
 import type { Event, Item, LimitItem, QuestionItem, State } from "./state/model";
-import { ALL, BY_END, circuit, compacted, modelSwitched, notice, resolved, retry, transition } from "./state/notices";
+import {
+  ALL,
+  BY_END,
+  circuit,
+  compacted,
+  modelSwitched,
+  type Nested,
+  resolved,
+  retry,
+  transition,
+  wait,
+} from "./state/notices";
 import {
   approvalRequested,
   approvalResolved,
@@ -45,7 +60,7 @@ import {
   toolOutputDelta,
 } from "./state/tools";
 
-export { asked, endLine, keyOf } from "./state/items";
+export { asked, changesLine, endLine, keyOf, totals } from "./state/items";
 export * from "./state/model";
 export { LIVE_CHARS } from "./state/tools";
 
@@ -87,22 +102,14 @@ export function apply(state: State, method: string, params: unknown): State {
       return approvalRequested(state, params as ApprovalRequestedNotification);
     case "agent/approvalResolved":
       return approvalResolved(state, params as ApprovalResolvedNotification);
-    case "agent/limitRequested": {
-      const asked = params as LimitRequestedNotification;
-      return put(state, { kind: "limit", id: asked.limitId, turnId: asked.turnId, asked });
-    }
-    case "agent/limitResolved": {
-      const resolved = params as LimitResolvedNotification;
-      return change<LimitItem>(state, "limit", resolved.limitId, { resolved });
-    }
-    case "agent/questionRequested": {
-      const asked = params as QuestionRequestedNotification;
-      return put(state, { kind: "question", id: asked.questionId, turnId: asked.turnId, asked });
-    }
-    case "agent/questionResolved": {
-      const resolved = params as QuestionResolvedNotification;
-      return change<QuestionItem>(state, "question", resolved.questionId, { resolved });
-    }
+    case "agent/limitRequested":
+      return inquiry<LimitItem>(state, "limit", (params as LimitRequestedNotification).limitId, params);
+    case "agent/limitResolved":
+      return settled<LimitItem>(state, "limit", (params as LimitResolvedNotification).limitId, params);
+    case "agent/questionRequested":
+      return inquiry<QuestionItem>(state, "question", (params as QuestionRequestedNotification).questionId, params);
+    case "agent/questionResolved":
+      return settled<QuestionItem>(state, "question", (params as QuestionResolvedNotification).questionId, params);
     case "agent/plan": {
       const { turnId, items } = params as PlanNotification;
       return put(state, { kind: "plan", id: turnId ?? "plan", turnId, items });
@@ -110,13 +117,11 @@ export function apply(state: State, method: string, params: unknown): State {
     case "agent/transition":
       return transition(state, params as TransitionNotification);
     case "agent/retry":
-      return retry(state, params as RetryNotification);
-    case "agent/wait": {
-      const { why, until } = params as WaitNotification;
-      return notice(state, { key: "wait", kind: "wait", text: `Waiting: ${why}`, till: until });
-    }
+      return retry(state, params as RetryNotification & Nested);
+    case "agent/wait":
+      return wait(state, params as WaitNotification & Nested);
     case "agent/modelSwitched":
-      return modelSwitched(state, params as ModelSwitchedNotification);
+      return modelSwitched(state, params as ModelSwitchedNotification & Nested);
     case "agent/circuit":
       return circuit(state, params as CircuitNotification);
     case "agent/compacted":
@@ -124,8 +129,15 @@ export function apply(state: State, method: string, params: unknown): State {
     case "agent/usage":
       return usage(state, params as UsageNotification);
     case "agent/warning": {
-      const { seq, code, message: text, turnId } = params as WarningNotification;
-      return seq === undefined ? state : put(state, { kind: "warning", id: String(seq), turnId, code, message: text });
+      const { seq, code, message: text, turnId, parentToolCallId } = params as WarningNotification & Nested;
+      if (seq === undefined) return state;
+      return put(state, { kind: "warning", id: String(seq), turnId, parentToolCallId, code, message: text });
+    }
+    case "agent/turnDiff":
+      return turnDiff(state, params as TurnDiffNotification);
+    case "agent/instructions": {
+      const { seq, turnId, files, leftOut } = params as InstructionsNotification;
+      return put(state, { kind: "instructions", id: String(seq), turnId, files, leftOut });
     }
     case "agent/sessionUpdated":
       return sessionUpdated(state, params as SessionUpdatedNotification);
@@ -134,9 +146,17 @@ export function apply(state: State, method: string, params: unknown): State {
   }
 }
 
+function inquiry<I extends LimitItem | QuestionItem>(state: State, kind: I["kind"], id: string, asked: unknown): State {
+  return put(state, { kind, id, turnId: (asked as I["asked"]).turnId, asked } as I);
+}
+
+function settled<I extends LimitItem | QuestionItem>(state: State, kind: I["kind"], id: string, said: unknown): State {
+  return change<I>(state, kind, id, { resolved: said } as Partial<I>);
+}
+
 function turnStarted(state: State, p: TurnStartedNotification): State {
   return {
-    ...resolved(state, ALL),
+    ...resolved(state, ALL, true),
     running: p.turnId,
     startedAt: p.at,
     activity: "thinking",
@@ -168,7 +188,7 @@ function turnEnded(state: State, p: TurnEndedNotification): State {
   });
   const unused = (p.unusedSteers ?? []).map((blocks) => spoken(blocks).text).filter((text) => text !== "");
   return {
-    ...resolved(state, BY_END),
+    ...resolved(state, BY_END, true),
     items,
     running: undefined,
     startedAt: undefined,
@@ -197,5 +217,11 @@ function sessionUpdated(state: State, p: SessionUpdatedNotification): State {
     model: p.model ?? state.model,
     effort: p.model === undefined ? (p.effort ?? state.effort) : p.effort,
     switchedFrom: p.model === undefined ? state.switchedFrom : undefined,
+    queue: p.queue === undefined ? state.queue : waiting(p.queue),
   };
+}
+
+/** The queue, where anything waits. */
+export function waiting(queue: QueueState | undefined): QueueState | undefined {
+  return queue !== undefined && queue.prompts.length > 0 ? queue : undefined;
 }

@@ -51,6 +51,11 @@ export class Surroundings implements Disposable {
     this.#key("agentls.can.compact", offers.compact);
     this.#key("agentls.can.circuits", offers.circuits);
     this.#key("agentls.can.credentials", offers.credentials);
+    this.#key("agentls.can.revert", offers.revert);
+    this.#key("agentls.can.fork", offers.fork);
+    this.#key("agentls.can.export", offers.exports);
+    this.#key("agentls.can.agents", offers.agents);
+    this.#key("agentls.hasQueue", chat?.queue !== undefined);
     this.panel.badge(waiting, waiting === 1 ? "The agent asks you" : `The agent asks you ${waiting} things`);
     const { text, tooltip, grave } = this.#line(waiting);
     // Each assignment goes to the workbench, so only what is new is assigned.

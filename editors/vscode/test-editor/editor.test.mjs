@@ -4,7 +4,6 @@
 import assert from "node:assert/strict";
 import path from "node:path";
 import { test } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { open, PATIENCE } from "./workbench.mjs";
 
@@ -111,6 +110,33 @@ within("edits, questions and floods", { files: { "a.ts": "export {};\n", "b.ts":
     );
     assert.ok(most.lines <= 2000, `${most.lines} lines in the page`);
   });
+
+  await t.test("a sub-agent's work stands under its call, and folds when it is done", async () => {
+    const call = (title) => s.view.locator('[data-testid="tool"]', { hasText: title });
+    await s.ask("delegate it");
+    const outer = call("Delegate: find the bug").first();
+    await outer.getByTestId("inner").getByText("Read src/total.ts").waitFor();
+    await outer.getByTestId("notice").filter({ hasText: "attempt 2 of 4" }).waitFor();
+    assert.equal(await s.at("passing").getByTestId("notice").count(), 0, "its retry is not the session's");
+    await s.shot("sub-agent");
+    // It is folded, and a question deep down opens it.
+    await outer.locator(".head").first().click();
+    await outer.getByTestId("inner").waitFor({ state: "detached" });
+    await s.ask("go on");
+    await s.card.waitFor();
+    await outer.getByTestId("notice").waitFor({ state: "detached" });
+    await outer.getByText("one failed → fake/two answers").waitFor();
+    await s.at("model").filter({ hasText: "one" }).waitFor();
+    await s.shot("sub-agent-asks");
+    await s.card.press("y");
+    await outer.and(s.view.locator('[data-status="completed"]')).waitFor();
+    await outer.getByTestId("inner").first().waitFor({ state: "detached" });
+    await outer.getByText("3 calls").waitFor();
+    await s.shot("sub-agent-done");
+    await outer.locator(".head").first().click();
+    await outer.getByTestId("inner").getByText("Delegate: deeper").click();
+    await outer.getByTestId("inner").getByText("make test").waitFor();
+  });
 });
 
 /** How the page bears it: the longest frame and the longest drawing, told and bounded. */
@@ -169,6 +195,5 @@ within("a missing program is explained", { program: "/nowhere/agentls" }, async 
   await s.page.locator('.activitybar a[aria-label^="agentls"]').click();
   await s.at("banner").filter({ hasText: "There is no program at /nowhere/agentls" }).waitFor();
   await s.view.getByRole("button", { name: "Name the program…" }).waitFor();
-  await sleep(200);
   await s.shot("missing");
 });

@@ -14,6 +14,8 @@ let input = Buffer.alloc(0);
 let root = "";
 let seq = 0;
 let turn = 0;
+/** What follows the next answer of the person. */
+let ended = () => {};
 const SESSION = "ses_fake";
 
 function send(message) {
@@ -78,6 +80,14 @@ const methods = {
     tell("questionResolved", { questionId: params.questionId, answers: params.answers, by: "person" });
     done();
     return {};
+  },
+  "agent/approvalRespond": () => {
+    ended();
+    return {};
+  },
+  "agent/steer": () => {
+    ended();
+    return { turnId: `turn_${turn}` };
   },
   async "agent/prompt"({ prompt }) {
     const text = typeof prompt === "string" ? prompt : (prompt.find((block) => block.type === "text")?.text ?? "");
@@ -161,6 +171,40 @@ const works = {
         },
       ],
     });
+    return undefined;
+  },
+  // A sub-agent: its calls, a retry and a model of its own, a question deep down. It goes on at the answer.
+  delegate() {
+    const call = (toolCallId, name, title, status, parentToolCallId, more = {}) =>
+      tell("toolCall", { toolCallId, name, title, status, parentToolCallId, ...more });
+    const error = { code: "provider_error", message: "overloaded", class: "retryable", status: 529 };
+    call("d1", "delegate", "Delegate: find the bug", "running", undefined, { input: { prompt: "find the bug" } });
+    call("d2", "read_file", "Read src/total.ts", "completed", "d1", { output: "one\n", durationMs: 3 });
+    const resumeAt = Date.now() + 60_000;
+    const again = { attempt: 1, maxRetries: 3, delayMs: 60_000, resumeAt, provider: "fake", model: "one", next: "" };
+    tell("retry", { parentToolCallId: "d1", error, ...again });
+    ended = () => {
+      call("d3", "delegate", "Delegate: deeper", "running", "d1", { input: { prompt: "deeper" } });
+      const switched = { from: "fake/one", to: "fake/two", why: "one failed" };
+      tell("modelSwitched", { parentToolCallId: "d3", ...switched });
+      tell("warning", { parentToolCallId: "d3", code: "checkpoint_partial", message: "not all is known" });
+      call("d4", "bash", "make test", "awaitingApproval", "d3", { input: { command: "make test" } });
+      const approval = { approvalId: "app_d", toolCallId: "d4", name: "bash", input: { command: "make test" } };
+      tell("approvalRequested", { ...approval, title: "make test", cwd: root, risk: "high", why: "it is a command" });
+      ended = () => {
+        tell("approvalResolved", { approvalId: "app_d", toolCallId: "d4", decision: "allow", by: "person" });
+        call("d4", "bash", "make test", "completed", "d3", { output: "ok\n", durationMs: 900 });
+        call("d3", "delegate", "Delegate: deeper", "completed", "d1", {
+          output: "The test is green.",
+          durationMs: 1200,
+        });
+        call("d1", "delegate", "Delegate: find the bug", "completed", undefined, {
+          output: "It is in line 3.",
+          durationMs: 4000,
+        });
+        done();
+      };
+    };
     return undefined;
   },
   // 10,000 pieces of a long answer, as fast as the pipe takes them.

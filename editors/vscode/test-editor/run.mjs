@@ -14,10 +14,9 @@ if (env.VSIX === undefined) {
   env.VSIX = path.join(here, "../out/test.vsix");
   execFileSync(process.execPath, [path.join(here, "../package.mjs"), "--out", env.VSIX], { env, stdio: "inherit" });
 }
+const ALL = ["chat.test.mjs", "work.test.mjs", "turns.test.mjs", "editor.test.mjs", "first.test.mjs"];
 const files = process.argv.slice(2);
-const tests = (files.length > 0 ? files : ["chat.test.mjs", "work.test.mjs", "editor.test.mjs", "first.test.mjs"]).map(
-  (name) => path.join(here, name),
-);
+const tests = (files.length > 0 ? files : ALL).map((name) => path.join(here, name));
 const only = env.TEST_NAME === undefined ? [] : [`--test-name-pattern=${env.TEST_NAME}`];
 // Two files at a time: most of the time is waiting.
 const run = spawnSync(process.execPath, ["--test", "--test-concurrency=2", "--test-reporter=spec", ...only, ...tests], {

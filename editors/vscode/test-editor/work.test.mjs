@@ -6,8 +6,7 @@ import fs from "node:fs";
 import http from "node:http";
 import path from "node:path";
 import { test } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
-import { open, PATIENCE } from "./workbench.mjs";
+import { open, PATIENCE, until } from "./workbench.mjs";
 
 const CONFIG = `[provider.tape]
 kind = "script"
@@ -102,8 +101,14 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
       await field.fill('{ "command": "echo edited > ran.txt" }');
       await s.shot("edit-arguments");
       await field.press("Enter");
-      await sleep(300);
-      assert.ok(!fs.existsSync(path.join(s.workspace, "ran.txt")), "Enter alone allows nothing");
+      // Enter alone allows nothing: had it, this no would come too late.
+      await field.press("Escape");
+      await s.card.press("n");
+      await s.ended(++turns, "completed");
+      assert.equal(await s.view.locator('[data-testid="tool"][data-status="denied"]').count(), 1);
+      assert.ok(!fs.existsSync(path.join(s.workspace, "ran.txt")), "nothing ran");
+      await s.ask("run the tests again");
+      await s.card.press("e");
       await field.fill('{ "command": "echo edited > ran.txt" }');
       await field.press("Control+Enter");
       await s.ended(++turns, "completed");
@@ -240,12 +245,17 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
     await step("@ finds symbols", async () => {
       const symbol = s.at("suggestions").locator("[role=option]", { hasText: "basket" });
       // The language server takes its time; each letter asks anew.
-      for (let attempt = 0; attempt < 60 && (await symbol.count()) === 0; attempt++) {
+      await until(async () => {
         await s.at("input").fill("");
         await s.at("input").pressSequentially("see @basket");
-        await sleep(500);
-      }
-      await symbol.first().waitFor();
+        return symbol
+          .first()
+          .waitFor({ timeout: 1000 })
+          .then(
+            () => true,
+            () => false,
+          );
+      }, "the symbol");
       await s.at("input").fill("");
     });
 
@@ -282,8 +292,10 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
       const first = s.at("user").filter({ hasText: "part 1" });
       assert.equal(await first.count(), 0);
       for (let page = 0; page < 4 && (await first.count()) === 0; page++) {
+        const begins = () => s.at("log").getAttribute("data-first");
+        const before = await begins();
         await s.view.getByRole("button", { name: "Show earlier" }).click();
-        await sleep(500);
+        await until(async () => (await begins()) !== before, "the earlier page");
       }
       await first.waitFor();
       assert.equal(await s.at("turn-end").count(), 2);

@@ -156,6 +156,15 @@ export async function open({
   });
 }
 
+/** Waits until it is so. */
+export async function until(so, what = "what is waited for") {
+  const end = Date.now() + PATIENCE;
+  while (!(await so())) {
+    if (Date.now() > end) throw new Error(`${what} did not come: ${so}`);
+    await sleep(50);
+  }
+}
+
 /** Installs the package, unless it is there. */
 function install(base, extensions, vsix, env) {
   if (fs.existsSync(path.join(extensions, "extensions.json"))) return;

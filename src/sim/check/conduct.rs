@@ -45,14 +45,21 @@ impl Manners {
 }
 
 impl Checker {
-    /// A hook runs.
-    pub(in crate::sim) fn hooks(&mut self, session: &SessionId) {
+    /// A hook of the turn runs.
+    pub(in crate::sim) fn hooks(&mut self, session: &SessionId, turn: &TurnId) {
         self.count("hook");
-        if let Some(seen) = self.sessions.get_mut(session)
-            && let Some(turn) = seen.fold.open_turn.clone()
-            && let Some(known) = seen.turns.get_mut(&turn)
-        {
+        let seen = self.sessions.get_mut(session);
+        if let Some(known) = seen.and_then(|seen| seen.turns.get_mut(turn)) {
+            known.hooks += 1;
             known.met.enters(Phase::Hook);
+        }
+    }
+
+    /// It runs no more.
+    pub(in crate::sim) fn hook_ended(&mut self, session: &SessionId, turn: &TurnId) {
+        let seen = self.sessions.get_mut(session);
+        if let Some(known) = seen.and_then(|seen| seen.turns.get_mut(turn)) {
+            known.hooks = known.hooks.saturating_sub(1);
         }
     }
 }

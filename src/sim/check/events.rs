@@ -350,6 +350,9 @@ impl Seen {
         }
         self.due = None;
         self.turns.insert(turn.clone(), known);
+        if by == Asker::Compact {
+            self.compactions = self.compactions.saturating_sub(1);
+        }
         let asked = self.fold.answering.iter().chain(&self.fold.model);
         self.models = match self.fold.model {
             Some(_) => asked.cloned().collect(),

@@ -16,7 +16,13 @@ impl Checker {
         let Some(seen) = self.sessions.get_mut(session) else {
             return;
         };
-        let met = &mut seen.turns.entry(turn.clone()).or_default().met;
+        let known = seen.turns.entry(turn.clone()).or_default();
+        // Calls run side by side: what one comes to ends no hook of another.
+        let tools = match known.hooks {
+            0 => Phase::Tools,
+            _ => Phase::Hook,
+        };
+        let met = &mut known.met;
         if degraded {
             met.fault(Fault::Disk);
         }
@@ -30,9 +36,9 @@ impl Checker {
                 // Denied or cancelled, a call leaves the turn where it was.
                 ToolCallStatus::Pending | ToolCallStatus::Denied | ToolCallStatus::Cancelled => {}
                 ToolCallStatus::AwaitingApproval => met.phase = Phase::Question,
-                ToolCallStatus::Running | ToolCallStatus::Completed => met.phase = Phase::Tools,
+                ToolCallStatus::Running | ToolCallStatus::Completed => met.phase = tools,
                 ToolCallStatus::Failed => {
-                    met.phase = Phase::Tools;
+                    met.phase = tools;
                     met.fault(Fault::Tool);
                 }
             },

@@ -37,6 +37,9 @@ impl Checker {
             typed.excused |= typed.answered.is_none() || lossy;
         }
         for session in self.sessions() {
+            if let Some(seen) = self.sessions.get_mut(&session) {
+                seen.compactions = 0;
+            }
             let checked = match found.remove(&session) {
                 Some(found) => self.reload(&session, found, lossy, lost),
                 None => self.gone(&session),

@@ -67,6 +67,8 @@ pub(super) struct Seen {
     pub(super) reverted: Option<Made>,
     /// How many wait, as was shown last, and when, in virtual ms; none where they are held.
     pub(super) due: Option<(usize, i64)>,
+    /// Compactions that were asked for in this life, neither refused nor shown to have begun.
+    pub(super) compactions: u32,
 }
 
 /// A turn.
@@ -110,6 +112,8 @@ pub(super) struct Turn {
     pub(super) circuits: BTreeMap<String, i64>,
     /// Calls that were asked for while their tool's circuit was open.
     pub(super) barred: BTreeMap<ToolCallId, String>,
+    /// So many hooks run.
+    pub(super) hooks: u32,
     /// Since its last decision.
     pub(super) met: Met,
 }
@@ -214,6 +218,7 @@ impl Seen {
             sent_now: false,
             due: None,
             reverted: None,
+            compactions: 0,
         }
     }
 }

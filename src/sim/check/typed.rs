@@ -277,10 +277,26 @@ impl Checker {
 
     /// A prompt is on its way: what an interrupted turn left open is settled before its turn is seen.
     pub(super) fn begins(&self, session: &SessionId) -> bool {
-        self.typed.values().any(|typed| {
-            let refused = matches!(typed.answered, Some(Answered::Refused(_)));
-            typed.session == *session && typed.kind == Kind::Prompt && typed.joined.is_none() && !refused
-        })
+        let compacts = (self.sessions.get(session)).is_some_and(|seen| seen.compactions > 0);
+        compacts
+            || self.typed.values().any(|typed| {
+                let refused = matches!(typed.answered, Some(Answered::Refused(_)));
+                typed.session == *session && typed.kind == Kind::Prompt && typed.joined.is_none() && !refused
+            })
+    }
+
+    /// The user asks for a compaction.
+    pub(in crate::sim) fn asks_compaction(&mut self, session: &SessionId) {
+        if let Some(seen) = self.sessions.get_mut(session) {
+            seen.compactions += 1;
+        }
+    }
+
+    /// It was refused.
+    pub(in crate::sim) fn compaction_refused(&mut self, session: &SessionId) {
+        if let Some(seen) = self.sessions.get_mut(session) {
+            seen.compactions = seen.compactions.saturating_sub(1);
+        }
     }
 
     /// The user sends a mode.

@@ -1,6 +1,7 @@
 -- Questions and their answers: approvals, limits, questions of the agent.
 
 local render = require('agentls.render')
+local scratch = require('agentls.scratch')
 local sessions = require('agentls.sessions')
 local text = require('agentls.text')
 local view = require('agentls.view')
@@ -97,34 +98,18 @@ function M.edit()
     return nothing()
   end
   local function edit(json)
-    local buffer = vim.api.nvim_create_buf(false, true)
-    vim.api.nvim_buf_set_name(buffer, 'agentls://arguments/' .. approval.approvalId .. '/' .. buffer)
-    vim.bo[buffer].buftype = 'acwrite'
-    vim.bo[buffer].bufhidden = 'wipe'
-    vim.bo[buffer].filetype = 'json'
-    vim.api.nvim_buf_set_lines(buffer, 0, -1, false, vim.split(json, '\n', { plain = true }))
-    vim.bo[buffer].modified = false
-    vim.api.nvim_create_autocmd('BufWriteCmd', {
-      buffer = buffer,
-      callback = function()
-        local words = table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), '\n')
-        local right, input = pcall(vim.json.decode, words)
-        if not right then
-          vim.notify('agentls: this is no JSON: ' .. tostring(input), vim.log.levels.ERROR)
-          return
-        end
-        vim.bo[buffer].modified = false
-        respond(approval, session, { decision = 'allow', input = input })
-        vim.schedule(function()
-          pcall(vim.api.nvim_buf_delete, buffer, { force = true })
-        end)
-      end,
-    })
-    vim.cmd('belowright split')
-    vim.api.nvim_win_set_buf(0, buffer)
-    vim.wo.winbar = ' arguments of '
-      .. approval.name
-      .. ' · :w allows the call with them · :q leaves it open'
+    local told = (' arguments of %s · :w allows the call with them · :q leaves it open'):format(
+      approval.name
+    )
+    scratch.write('arguments/' .. approval.approvalId, 'json', vim.split(json, '\n'), told, function(words)
+      local right, input = pcall(vim.json.decode, words)
+      if not right then
+        vim.notify('agentls: this is no JSON: ' .. tostring(input), vim.log.levels.ERROR)
+        return false
+      end
+      respond(approval, session, { decision = 'allow', input = input })
+      return true
+    end)
   end
   local more = approval.more and approval.more.input
   if more then
@@ -159,38 +144,6 @@ function M.pretty(value, indent)
   return '{\n' .. table.concat(parts, ',\n') .. '\n' .. indent .. '}'
 end
 
----Shows lines in a buffer of their own.
----@param name string
----@param filetype string
----@param lines string[]
-function M.show_lines(name, filetype, lines)
-  local full = 'agentls://' .. name
-  local buffer = vim.fn.bufnr('^' .. vim.fn.escape(full, '[]*?\\') .. '$')
-  if buffer == -1 then
-    buffer = vim.api.nvim_create_buf(false, true)
-    vim.api.nvim_buf_set_name(buffer, full)
-    vim.bo[buffer].bufhidden = 'wipe'
-    vim.keymap.set('n', 'q', '<Cmd>close<CR>', { buffer = buffer, nowait = true, desc = 'close' })
-  end
-  vim.bo[buffer].modifiable = true
-  vim.api.nvim_buf_set_lines(buffer, 0, -1, false, lines)
-  vim.bo[buffer].modifiable = false
-  vim.bo[buffer].modified = false
-  vim.bo[buffer].filetype = filetype
-  local window = vim.fn.bufwinid(buffer)
-  if window ~= -1 then
-    return vim.api.nvim_set_current_win(window)
-  end
-  local target = require('agentls.editor').file_window()
-  if target then
-    vim.api.nvim_set_current_win(target)
-    vim.cmd('belowright split')
-  else
-    vim.cmd('topleft split')
-  end
-  vim.api.nvim_win_set_buf(0, buffer)
-end
-
 ---The tool call that is meant: under the cursor, else the last one that `fits`.
 local function meant(fits)
   local item, session = view.tool_at_cursor()
@@ -220,7 +173,7 @@ function M.diff()
     return
   end
   local function show(diff)
-    M.show_lines('diff/' .. item.id, 'diff', text.lines(diff))
+    scratch.show('diff/' .. item.id, 'diff', text.lines(diff))
   end
   local more = item.more and item.more.diff
     or (item.approval and item.approval.more and item.approval.more.diff)
@@ -240,7 +193,7 @@ function M.output()
     return
   end
   local function show(output)
-    M.show_lines('output/' .. item.id, 'agentls_output', text.lines(output))
+    scratch.show('output/' .. item.id, 'agentls_output', text.lines(output))
   end
   local more = item.more and item.more.output
   if more then

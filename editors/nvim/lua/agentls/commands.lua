@@ -12,9 +12,16 @@ end
 
 local approval, client, picker, sessions, view =
   lazy('approval'), lazy('client'), lazy('picker'), lazy('sessions'), lazy('view')
+local prompts, queue, turns = lazy('prompt'), lazy('queue'), lazy('turns')
 
 local function words_of(command)
   return vim.trim(command.args)
+end
+
+---The words, if there are any.
+local function given_words(command)
+  local words = words_of(command)
+  return words ~= '' and words or nil
 end
 
 local function starting_with(lead, names)
@@ -95,9 +102,23 @@ M.table = {
       end)
     end,
   },
+  AgentAgent = {
+    desc = 'Start a session with a named agent',
+    nargs = '?',
+    complete = function(lead)
+      return starting_with(lead, picker.agent_names())
+    end,
+    run = function(command)
+      picker.agent(given_words(command))
+    end,
+  },
   AgentPrompt = {
     desc = 'Say something to the agent, also while a turn runs; without words: write it in the prompt window',
     nargs = '*',
+    complete = function(lead, line)
+      -- A slash command is the first word.
+      return line:match('^%S+%s+%S*$') and prompts.complete(lead) or {}
+    end,
     run = function(command)
       local words = words_of(command)
       sessions.ensure(function(session)
@@ -111,8 +132,9 @@ M.table = {
     end,
   },
   AgentSend = {
-    desc = 'Send what stands in the prompt window',
-    run = function()
+    desc = 'Send what stands in the prompt window; with !: let it wait for the end of the turn',
+    bang = true,
+    run = function(command)
       local session = sessions.current()
       if not session then
         vim.notify('agentls: there is no session yet; :Agent starts one', vim.log.levels.INFO)
@@ -122,6 +144,9 @@ M.table = {
       local words = vim.trim(table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), '\n'))
       if words ~= '' then
         vim.api.nvim_buf_set_lines(buffer, 0, -1, false, {})
+        if command.bang then
+          return queue.add(session, words)
+        end
         sessions.prompt(session, words)
       end
     end,
@@ -209,9 +234,70 @@ M.table = {
     end,
   },
   AgentDiff = {
-    desc = 'Show the diff of the tool call under the cursor',
-    run = function()
-      approval.diff()
+    desc = 'Show the diff of the tool call under the cursor, or of what the turn changed; with !: as one text',
+    bang = true,
+    run = function(command)
+      turns.diff(command.bang)
+    end,
+  },
+  AgentRevert = {
+    desc = 'Take back what a turn and all later ones changed; with !: without asking',
+    nargs = '?',
+    bang = true,
+    complete = function(lead)
+      return turns.complete(lead)
+    end,
+    run = function(command)
+      turns.revert(given_words(command), { sure = command.bang })
+    end,
+  },
+  AgentRedo = {
+    desc = 'Make again what was taken back; with !: without asking',
+    nargs = '?',
+    bang = true,
+    complete = function(lead)
+      return turns.complete(lead)
+    end,
+    run = function(command)
+      turns.revert(given_words(command), { redo = true, sure = command.bang })
+    end,
+  },
+  AgentFork = {
+    desc = 'Make a session of what there is up to the end of a turn',
+    nargs = '?',
+    complete = function(lead)
+      return turns.complete_ended(lead)
+    end,
+    run = function(command)
+      turns.fork(given_words(command))
+    end,
+  },
+  AgentQueue = {
+    desc = 'Let a prompt wait for the end of the turn; without words: list those that wait',
+    nargs = '*',
+    complete = function(lead, line)
+      return line:match('^%S+%s+%S*$') and prompts.complete(lead) or {}
+    end,
+    run = function(command)
+      sessions.ensure(function(session)
+        local words = given_words(command)
+        if not words then
+          return queue.list(session)
+        end
+        queue.add(session, words)
+        view.open(session)
+      end)
+    end,
+  },
+  AgentExport = {
+    desc = 'Show the session as Markdown, or write it to a file (JSON: *.json); with !: over one that is there',
+    nargs = '?',
+    bang = true,
+    complete = function(lead)
+      return vim.fn.getcompletion(lead, 'file')
+    end,
+    run = function(command)
+      turns.export(given_words(command), command.bang)
     end,
   },
   AgentSessions = {

@@ -40,6 +40,10 @@ local M = {}
 ---@field cancel string|false
 ---@field resume string|false
 ---@field answer string|false Answers a limit or a question of the agent.
+---@field revert string|false Takes back what the turn under the cursor and all later ones changed.
+---@field redo string|false Makes again what was taken back.
+---@field fork string|false Makes a session of what there is up to the turn under the cursor.
+---@field queue string|false The prompts that wait.
 ---@field prompt string|false
 ---@field earlier string|false
 ---@field next string|false
@@ -48,6 +52,7 @@ local M = {}
 ---@field help string|false
 ---@field prompt_send string|false Normal mode.
 ---@field prompt_send_insert string|false Insert mode.
+---@field prompt_queue string|false Both modes: it waits for the end of the turn.
 
 ---@type agentls.Config
 M.defaults = {
@@ -65,6 +70,10 @@ M.defaults = {
     cancel = '<C-c>',
     resume = 'R',
     answer = '<CR>',
+    revert = 'u',
+    redo = '<C-r>',
+    fork = 'F',
+    queue = 'Q',
     prompt = 'i',
     earlier = 'gk',
     next = ']]',
@@ -73,6 +82,7 @@ M.defaults = {
     help = 'g?',
     prompt_send = '<CR>',
     prompt_send_insert = '<C-s>',
+    prompt_queue = '<C-q>',
   },
   output_lines = 2000,
   save_autocmds = true,

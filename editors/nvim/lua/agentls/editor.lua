@@ -278,7 +278,8 @@ end
 function M.reread_locations(locations)
   local buffers = {}
   for _, location in ipairs(locations) do
-    table.insert(buffers, loaded_buffer(location.uri))
+    -- One that is not loaded is none at all.
+    table.insert(buffers, (loaded_buffer(location.uri)))
   end
   M.reread(buffers)
 end

@@ -80,6 +80,45 @@ local function check_provider()
   end
 end
 
+---What the agent is given of files: instructions, skills, slash commands, named agents. Only while a server runs.
+local function check_files()
+  local client = require('agentls.client')
+  if not client.is_ready() then
+    return
+  end
+  vim.health.start('what the agent is given')
+  local session = require('agentls.sessions').current()
+  local about = { sessionId = session and session.id }
+  local function list(method, field)
+    local result = client.offers(method) and client.request_sync(method, about, 5000)
+    return result and result[field] or {}
+  end
+  local agents = vim.tbl_map(function(agent)
+    return agent.name .. (agent.current and session and ' (this session has it)' or '')
+  end, list('agent/listAgents', 'agents'))
+  if #agents > 0 then
+    vim.health.info('agents: ' .. table.concat(agents, ', '))
+  end
+  local usable = {}
+  for _, command in ipairs(list('agent/listCommands', 'commands')) do
+    if command.problem then
+      vim.health.warn(('/%s cannot be used: %s: %s'):format(command.name, command.path, command.problem))
+    else
+      table.insert(usable, '/' .. command.name)
+    end
+  end
+  vim.health.info('slash commands: ' .. (#usable > 0 and table.concat(usable, ', ') or 'none'))
+  local files = session and session.state.instructions
+  for _, file in ipairs(files or {}) do
+    if file.problem then
+      vim.health.warn(('%s: %s'):format(file.path, file.problem))
+    end
+  end
+  local told = files and require('agentls.render.turn').instructions_of(files)
+    or 'told at the first turn of a session'
+  vim.health.info('instructions: ' .. told)
+end
+
 function M.check()
   vim.health.start('Neovim')
   if vim.fn.has('nvim-0.10') == 1 then
@@ -102,6 +141,7 @@ function M.check()
     vim.health.ok('nothing is wrong with what setup() was given')
   end
   check_server()
+  check_files()
   check_provider()
   vim.health.start('log')
   local log = require('agentls.commands').log_file()

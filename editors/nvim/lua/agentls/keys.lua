@@ -25,7 +25,7 @@ local CHAT = {
   { 'approve_always', 'allow it from now on', approval('approve', 'allowAlways') },
   { 'deny', 'deny it, with feedback', approval('deny') },
   { 'edit', 'edit its arguments, then allow it', approval('edit') },
-  { 'diff', 'the diff of the tool call', approval('diff') },
+  { 'diff', 'the diff of the tool call, or of the turn', run('AgentDiff') },
   { 'open', 'the whole output of the tool call', approval('output') },
   {
     'answer',
@@ -36,6 +36,10 @@ local CHAT = {
       end
     end,
   },
+  { 'revert', 'take back what this turn and later ones changed', run('AgentRevert') },
+  { 'redo', 'make again what was taken back', run('AgentRedo') },
+  { 'fork', 'fork the session at this turn', run('AgentFork') },
+  { 'queue', 'the prompts that wait', run('AgentQueue') },
   { 'cancel', 'cancel the turn', run('AgentCancel') },
   { 'resume', 'go on with an interrupted turn', run('AgentResume') },
   {
@@ -103,6 +107,7 @@ function M.prompt(buffer)
   end
   map(buffer, 'n', keys.prompt_send, 'send', run('AgentSend'))
   map(buffer, 'i', keys.prompt_send_insert, 'send', run('AgentSend'))
+  map(buffer, { 'n', 'i' }, keys.prompt_queue, 'let it wait for the end of the turn', run('AgentSend!'))
   map(buffer, 'n', keys.cancel, 'cancel the turn', run('AgentCancel'))
   map(buffer, 'n', keys.close, 'close the chat', run('Agent'))
 end

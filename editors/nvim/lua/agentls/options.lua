@@ -38,6 +38,10 @@
 ---@field cancel? string|false
 ---@field resume? string|false
 ---@field answer? string|false Answers a limit or a question of the agent.
+---@field revert? string|false Takes back what the turn under the cursor and all later ones changed.
+---@field redo? string|false Makes again what was taken back.
+---@field fork? string|false Makes a session of what there is up to the turn under the cursor.
+---@field queue? string|false The prompts that wait.
 ---@field prompt? string|false
 ---@field earlier? string|false
 ---@field next? string|false
@@ -46,3 +50,4 @@
 ---@field help? string|false
 ---@field prompt_send? string|false Normal mode.
 ---@field prompt_send_insert? string|false Insert mode.
+---@field prompt_queue? string|false Both modes: it waits for the end of the turn.

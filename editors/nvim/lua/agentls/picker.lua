@@ -7,6 +7,10 @@ local view = require('agentls.view')
 
 local M = {}
 
+local function open(session)
+  view.open(session, { focus = 'prompt' })
+end
+
 local MODES = {
   { mode = 'plan', words = 'plan — read only' },
   { mode = 'ask', words = 'ask — reads are free; edits, commands and the network ask' },
@@ -116,6 +120,55 @@ function M.model(model, effort)
   end)
 end
 
+local function agent_words(agent)
+  local parts = { (agent.current and '● ' or '  ') .. agent.name, agent.mode }
+  local model = agent.model and (agent.provider and agent.provider .. '/' or '') .. agent.model
+    or agent.provider
+  table.insert(parts, model)
+  if agent.description then
+    table.insert(parts, text.one_line(agent.description, 60))
+  end
+  return table.concat(parts, ' · ')
+end
+
+---The named agents, for completion; none as long as no server runs.
+---@return string[]
+function M.agent_names()
+  local session = sessions.current()
+  local result = client.request_sync('agent/listAgents', { sessionId = session and session.id }, 500)
+  return vim.tbl_map(function(agent)
+    return agent.name
+  end, result and result.agents or {})
+end
+
+---Starts a session with a named agent, or with the one that is chosen.
+---@param name? string
+function M.agent(name)
+  local function begin(agent)
+    sessions.create({ agent = agent }, open)
+  end
+  if name then
+    return begin(name)
+  end
+  client.ensure(function(failed)
+    if failed then
+      return sessions.complain({ code = 0, message = failed })
+    end
+    local session = sessions.current()
+    sessions.ask('agent/listAgents', { sessionId = session and session.id }, function(result)
+      vim.ui.select(result.agents, {
+        prompt = 'Agent of a new session',
+        kind = 'agentls.agent',
+        format_item = agent_words,
+      }, function(agent)
+        if agent then
+          begin(agent.name)
+        end
+      end)
+    end)
+  end)
+end
+
 ---Chooses a circuit that is open, and closes it.
 function M.circuit()
   local list, known = {}, {}
@@ -166,10 +219,6 @@ local function session_words(entry)
     table.insert(parts, text.one_line(entry.snippet, 80))
   end
   return table.concat(parts, ' · ')
-end
-
-local function open(session)
-  view.open(session, { focus = 'prompt' })
 end
 
 ---Lists sessions, or those in which `query` is found, and opens the one that is chosen.

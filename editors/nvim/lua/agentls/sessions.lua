@@ -15,6 +15,8 @@ local M = {}
 ---@field state agentls.State
 ---@field unsent { prompt: agentls.PromptContent }[] What was sent and is not known to be accepted.
 ---@field readOnly? boolean
+---@field agent? string The named agent that it has, as far as it is known.
+---@field byQueue? boolean The running turn took a prompt that had waited.
 ---@field loading? boolean
 ---@field loading_earlier? boolean
 
@@ -156,6 +158,7 @@ local effects = {}
 
 effects['agent/turnStarted'] = function(session, params)
   editor.turn_began()
+  session.byQueue = params.by == 'queue'
   announce('AgentTurnStarted', session, params)
 end
 
@@ -172,7 +175,12 @@ effects['agent/turnEnded'] = function(session, params, before)
 end
 
 effects['agent/message'] = function(session, params)
-  if params.role == 'user' then
+  if params.role ~= 'user' then
+    return
+  elseif session.byQueue then
+    -- The prompt of this turn had arrived long before; what follows was said into it.
+    session.byQueue = false
+  else
     table.remove(session.unsent, 1)
   end
 end
@@ -315,6 +323,7 @@ function M.create(options, callback)
       local state = states.new(result.sessionId)
       state.seq, state.mode, state.model, state.cwd = result.seq, result.mode, result.model, cwd
       local session = keep(result.sessionId, state)
+      session.agent = options.agent
       M.use(session)
       callback(session)
     end)
@@ -341,6 +350,22 @@ function M.ensure(callback)
       end)
     end
     callback(session)
+  end)
+end
+
+---Asks which named agent a session has.
+---@param session agentls.Session
+local function learn_agent(session)
+  if not client.offers('agent/listAgents') then
+    return
+  end
+  client.request('agent/listAgents', { sessionId = session.id }, function(_, result)
+    for _, agent in ipairs(result and result.agents or {}) do
+      if agent.current then
+        session.agent = agent.name
+        M.watcher.changed(session)
+      end
+    end
   end)
 end
 
@@ -373,6 +398,7 @@ function M.load(id, callback, read_only)
     end
     local session = keep(id, states.load(states.new(id), result))
     session.readOnly = read_only
+    learn_agent(session)
     M.use(session)
     callback(session)
   end)

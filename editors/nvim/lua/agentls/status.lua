@@ -28,6 +28,33 @@ local NOTICE_GROUPS =
 local DOING =
   { thinking = 'thinking', answering = 'answering', calling = 'writing a tool call', tool = 'running a tool' }
 
+---So many of the prompts that wait are shown.
+local WAITING = 3
+
+---What waits for the turn's end, each prompt on a line.
+---@param state agentls.State
+---@param width integer
+---@return [string, string][][]
+function M.queue(state, width)
+  local lines, queue, keys = {}, state.queue, config.current.keys
+  for i, prompt in ipairs(queue and queue.prompts or {}) do
+    if i > WAITING then
+      table.insert(lines, { { ('⧗ and %d more'):format(#queue.prompts - WAITING), 'AgentlsDim' } })
+      break
+    end
+    local mark = queue.paused and '⧗ queued (held): ' or '⧗ queued: '
+    local hint = i == 1 and (' · %s'):format(keys and keys.queue or ':AgentQueue') or ''
+    local room = math.max(12, width - vim.fn.strdisplaywidth(mark .. hint) - 4)
+    local words = text.one_line(prompt.text, room)
+    table.insert(lines, {
+      { mark, queue.paused and 'AgentlsWarn' or 'AgentlsDim' },
+      { words, 'AgentlsUser' },
+      { hint, 'AgentlsDim' },
+    })
+  end
+  return lines
+end
+
 ---The lines that pass: each a list of chunks. The last stands on the buffer's last line.
 ---@param state agentls.State
 ---@param width integer
@@ -41,7 +68,11 @@ function M.lines(state, width)
       table.insert(lines, { { (i == 1 and mark or '  ') .. line, group } })
     end
   end
-  for _, notice in ipairs(state.notices) do
+  -- Those of sub-agents stand at their calls.
+  local notices = vim.tbl_filter(function(notice)
+    return not notice.parent
+  end, state.notices)
+  for _, notice in ipairs(notices) do
     local left = notice.till and notice.till - now
     if not (notice.kind == 'circuit' and left and left <= 0) then
       local group = NOTICE_GROUPS[notice.kind] or 'AgentlsDim'
@@ -56,6 +87,7 @@ function M.lines(state, width)
     end
   end
   local keys = config.current.keys
+  vim.list_extend(lines, M.queue(state, width))
   if state.offline then
     add_words('■ ', state.offline, 'AgentlsError')
   elseif #state.approvals + #state.asked > 0 then

@@ -23,6 +23,9 @@ function M.of(session)
   else
     table.insert(parts, 'idle')
   end
+  if state.queue then
+    table.insert(parts, ('%d %s'):format(#state.queue.prompts, state.queue.paused and 'held' or 'queued'))
+  end
   local meter = status.meter(state)
   if meter ~= '' then
     table.insert(parts, meter)

@@ -93,6 +93,21 @@ function M.one_line(text, width)
   return M.cut(text, width)
 end
 
+---A list of files by their paths.
+---@generic F: { path: string }
+---@param files F[]
+---@return F[]
+function M.by_path(files)
+  local sorted = {}
+  for i, file in ipairs(files) do
+    sorted[i] = file
+  end
+  table.sort(sorted, function(a, b)
+    return a.path < b.path
+  end)
+  return sorted
+end
+
 ---At most `width` bytes of `text`, cut between characters.
 ---@param text string
 ---@param width integer

@@ -1,9 +1,13 @@
 -- Draws sessions into chat buffers: changes only the lines that differ, at most once a frame, and never moves a
 -- cursor but the one that stands at the end.
 
+local buffers = require('agentls.buffers')
+local changes_of = require('agentls.state.changes')
 local code = require('agentls.code')
 local config = require('agentls.config')
 local layout = require('agentls.layout')
+local nesting = require('agentls.nesting')
+local prompts = require('agentls.prompt')
 local render = require('agentls.render')
 local sessions = require('agentls.sessions')
 local status = require('agentls.status')
@@ -11,6 +15,8 @@ local text = require('agentls.text')
 
 local api = vim.api
 local M = {}
+
+M.prompt_buffer = prompts.buffer
 
 ---@class agentls.View
 ---@field session agentls.Session
@@ -24,15 +30,11 @@ local M = {}
 ---@class agentls.Entry
 ---@field key string
 ---@field item agentls.Item
----@field before string What the block depends on of the item above.
+---@field before string What the block depends on of other items.
 ---@field block agentls.Block
 
 ---@type table<string, agentls.View>
 local views = {}
----Prompt buffers by session.
----@type table<string, integer>
-local prompts = {}
-
 local blocks_ns = api.nvim_create_namespace('agentls.blocks')
 local status_ns = api.nvim_create_namespace('agentls.status')
 
@@ -43,28 +45,6 @@ local FRAME_MS = 16
 ---The longest time that one drawing took, in ms; for tests and `:checkhealth`.
 ---@type number
 M.longest_ms = 0
-
-local GROUPS = {
-  AgentlsUser = 'CursorLine',
-  AgentlsDim = 'Comment',
-  AgentlsOk = 'DiagnosticOk',
-  AgentlsError = 'DiagnosticError',
-  AgentlsWarn = 'DiagnosticWarn',
-  AgentlsAsk = 'DiagnosticWarn',
-  AgentlsBusy = 'DiagnosticInfo',
-  AgentlsAdded = 'DiffAdd',
-  AgentlsRemoved = 'DiffDelete',
-  AgentlsHunk = 'Comment',
-  AgentlsKey = 'Special',
-}
-
-local function highlights()
-  -- Empty: what lies beneath is seen.
-  api.nvim_set_hl(0, 'AgentlsCode', { default = true })
-  for group, link in pairs(GROUPS) do
-    api.nvim_set_hl(0, group, { link = link, default = true })
-  end
-end
 
 ---@param view agentls.View
 ---@return agentls.RenderOptions
@@ -78,12 +58,6 @@ local function options(view)
   }
 end
 
-local function windows_of(buffer)
-  return vim.tbl_filter(function(window)
-    return api.nvim_win_is_valid(window)
-  end, vim.fn.win_findbuf(buffer))
-end
-
 -- Blocks into lines -----------------------------------------------------------------------------------------
 
 local function before_key(before)
@@ -94,7 +68,7 @@ end
 ---@param view agentls.View
 local function entries_of(view)
   local state, known, width = view.session.state, {}, nil
-  for _, window in ipairs(windows_of(view.buffer)) do
+  for _, window in ipairs(buffers.windows_of(view.buffer)) do
     width = math.min(width or math.huge, api.nvim_win_get_width(window))
   end
   if width and width ~= view.width then
@@ -104,13 +78,16 @@ local function entries_of(view)
       known[entry.key] = entry
     end
   end
-  local entries, how = {}, options(view)
+  local entries, how, nests = {}, options(view), nesting.of(state.items, state.notices)
+  local latest = changes_of.of(state)
   for i, item in ipairs(state.items) do
-    local key = item.kind .. ' ' .. item.id
-    local before = before_key(state.items[i - 1])
+    local key, nest = item.kind .. ' ' .. item.id, nests[i]
+    local before = before_key(state.items[i - 1]) .. (nest and ' ' .. nest.key or '')
+    before = before .. (item == latest and ' latest' or '')
     local entry = known[key]
     if not entry or entry.item ~= item or entry.before ~= before then
-      entry = { key = key, item = item, before = before, block = render.block(item, state.items[i - 1], how) }
+      local block = render.block(item, state.items[i - 1], how, nest, item == latest)
+      entry = { key = key, item = item, before = before, block = block }
     end
     entries[i] = entry
   end
@@ -144,6 +121,22 @@ local function set_marks(buffer, row, block)
         strict = false,
       })
     end
+  end
+  for at = 0, block.depth > 0 and #block.lines - 1 or -1 do
+    api.nvim_buf_set_extmark(buffer, blocks_ns, row + at, 0, {
+      virt_text = { { ('│ '):rep(block.depth), 'AgentlsDim' } },
+      virt_text_pos = 'inline',
+      right_gravity = false,
+    })
+  end
+  if block.tail then
+    -- Inline: other words at a line's end are not seen where it is folded.
+    local column = #block.lines[block.tail.row + 1]
+    api.nvim_buf_set_extmark(buffer, blocks_ns, row + block.tail.row, column, {
+      virt_text = block.tail.chunks,
+      virt_text_pos = 'inline',
+      right_gravity = false,
+    })
   end
   if block.hint then
     local lines = {}
@@ -234,7 +227,9 @@ local function draw_entries(view)
         local lines = old[i].block.lines
         -- Marks of lines that go would stay behind.
         api.nvim_buf_clear_namespace(buffer, blocks_ns, rows[i], rows[i] + #lines)
-        if not vim.deep_equal(old[i].block.folds, new[i].block.folds) and #lines > 0 then
+        local folded = old[i].block.level == new[i].block.level
+          and vim.deep_equal(old[i].block.folds, new[i].block.folds)
+        if not folded and #lines > 0 then
           -- Lines whose words stay must be folded anew too.
           api.nvim_buf_set_lines(buffer, rows[i], rows[i] + #lines, false, new[i].block.lines)
         else
@@ -297,7 +292,7 @@ local function draw(view)
   view.dirty = false
   local count = api.nvim_buf_line_count(buffer)
   local follow = {}
-  for _, window in ipairs(windows_of(buffer)) do
+  for _, window in ipairs(buffers.windows_of(buffer)) do
     if api.nvim_win_get_cursor(window)[1] > count - TAIL then
       table.insert(follow, window)
     end
@@ -328,7 +323,7 @@ local function frame()
   frame_timer = nil
   local moving, drawn = false, false
   for _, view in pairs(views) do
-    if view.dirty and (not api.nvim_buf_is_loaded(view.buffer) or #windows_of(view.buffer) > 0) then
+    if view.dirty and (not api.nvim_buf_is_loaded(view.buffer) or #buffers.windows_of(view.buffer) > 0) then
       moving = draw(view) or moving
       drawn = true
     end
@@ -357,7 +352,7 @@ spin = function()
     spin_timer = nil
     local moving = false
     for _, view in pairs(views) do
-      if api.nvim_buf_is_loaded(view.buffer) and #windows_of(view.buffer) > 0 then
+      if api.nvim_buf_is_loaded(view.buffer) and #buffers.windows_of(view.buffer) > 0 then
         moving = draw_status(view) or moving
       end
     end
@@ -418,22 +413,19 @@ function M.foldexpr(lnum)
     end
     local entry, first = entry_at(view, row)
     asked = { buffer = buffer, view = view, rows = view.rows, folds = entry and entry.block.folds or {} }
+    asked.level = entry and entry.block.level or 0
     asked.first = entry and first or row
     asked.last = entry and first + #entry.block.lines - 1 or row
   end
   local at = row - asked.first
   for _, fold in ipairs(asked.folds) do
     if at == fold[1] then
-      return '>1'
+      return '>' .. asked.level + 1
     elseif at > fold[1] and at <= fold[2] then
-      return '1'
+      return tostring(asked.level + 1)
     end
   end
-  return '0'
-end
-
-local function escaped(words)
-  return (words:gsub('%%', '%%%%'))
+  return tostring(asked.level)
 end
 
 ---@return string
@@ -446,6 +438,9 @@ function M.winbar()
   local right = {}
   if view.session.readOnly then
     table.insert(right, 'read only')
+  end
+  if view.session.agent and view.session.agent ~= 'default' then
+    table.insert(right, view.session.agent)
   end
   if state.model then
     table.insert(right, (state.switchedFrom and '↷ ' or '') .. status.model_name(state.model))
@@ -463,73 +458,21 @@ function M.winbar()
   local tail = table.concat(right, ' · ')
   local room = api.nvim_win_get_width(vim.g.statusline_winid or 0) - vim.fn.strdisplaywidth(tail) - 5
   local title = text.one_line(state.title or 'new session', math.max(8, room))
-  return (' %s%%=%%#AgentlsDim#%s '):format(escaped(title), escaped(tail))
-end
-
----@return string
-function M.prompt_bar()
-  local id = vim.b[api.nvim_win_get_buf(vim.g.statusline_winid or 0)].agentls_session
-  local session = id and sessions.all[id]
-  if not session then
-    return ''
-  end
-  local keys = config.current.keys
-  local send = { ':AgentSend' }
-  if keys then
-    send = vim.tbl_filter(function(key)
-      return key ~= false
-    end, { keys.prompt_send, keys.prompt_send_insert })
-  end
-  local words = session.state.running and 'says it to the running turn' or 'sends'
-  return (' › %%#AgentlsDim#%s %s'):format(escaped(table.concat(send, ' or ')), words)
+  return (' %s%%=%%#AgentlsDim#%s '):format(buffers.escaped(title), buffers.escaped(tail))
 end
 
 -- Buffers and windows ---------------------------------------------------------------------------------------
-
----Highlights Markdown by queries of our own, which are in `queries/`.
-local function markdown(buffer)
-  local parser = api.nvim_get_runtime_file('parser/markdown.*', false)[1]
-  local started = parser
-    and pcall(vim.treesitter.language.add, 'agentls_markdown', { path = parser, symbol_name = 'markdown' })
-    and pcall(vim.treesitter.start, buffer, 'agentls_markdown')
-  if not started then
-    vim.bo[buffer].syntax = 'markdown'
-  end
-end
-
----Whether a buffer is as we made it. `:bdelete` and `:bunload` leave one without its lines and options.
----@param buffer? integer
-local function is_whole(buffer)
-  return buffer ~= nil and api.nvim_buf_is_loaded(buffer) and vim.b[buffer].agentls_session ~= nil
-end
-
-local function scratch(name, filetype, id)
-  -- What a person's `:bdelete` left would keep the name.
-  local left = vim.fn.bufnr('^' .. name .. '$')
-  if left ~= -1 then
-    api.nvim_buf_delete(left, { force = true })
-  end
-  local buffer = api.nvim_create_buf(false, true)
-  api.nvim_buf_set_name(buffer, name)
-  vim.b[buffer].agentls_session = id
-  vim.bo[buffer].bufhidden = 'hide'
-  vim.bo[buffer].swapfile = false
-  vim.bo[buffer].filetype = filetype
-  vim.bo[buffer].formatlistpat = [[^\s*\%(\d\+[.)]\|[-*+]\)\s\+]]
-  markdown(buffer)
-  return buffer
-end
 
 ---@param session agentls.Session
 ---@return agentls.View
 local function view_for(session)
   local view = views[session.id]
-  if view and is_whole(view.buffer) then
+  if view and buffers.is_whole(view.buffer) then
     view.session = session
     return view
   end
-  highlights()
-  local buffer = scratch('agentls://' .. session.id, 'agentls', session.id)
+  buffers.highlights()
+  local buffer = buffers.scratch('agentls://' .. session.id, 'agentls', session.id)
   vim.bo[buffer].undolevels = -1
   vim.b[buffer].agentls_chat = true
   vim.bo[buffer].modifiable = true
@@ -542,7 +485,7 @@ local function view_for(session)
     group = group,
     buffer = buffer,
     callback = function()
-      for _, window in ipairs(windows_of(buffer)) do
+      for _, window in ipairs(buffers.windows_of(buffer)) do
         layout.dress(window, { winbar = "%{%v:lua.require'agentls.view'.winbar()%}", statusline = ' agent' })
       end
       M.changed(session)
@@ -577,35 +520,6 @@ local function view_for(session)
   return view
 end
 
----The prompt's buffer of a session.
----@param session agentls.Session
----@return integer
-function M.prompt_buffer(session)
-  local buffer = prompts[session.id]
-  if buffer and is_whole(buffer) then
-    return buffer
-  end
-  highlights()
-  buffer = scratch(('agentls://%s/prompt'):format(session.id), 'agentls_prompt', session.id)
-  prompts[session.id] = buffer
-  api.nvim_create_autocmd('BufWinEnter', {
-    buffer = buffer,
-    callback = function()
-      for _, window in ipairs(windows_of(buffer)) do
-        layout.dress(window, {
-          winbar = "%{%v:lua.require'agentls.view'.prompt_bar()%}",
-          statusline = ' prompt',
-          foldmethod = 'manual',
-          foldexpr = '0',
-          winfixheight = true,
-        })
-      end
-    end,
-  })
-  require('agentls.keys').prompt(buffer)
-  return buffer
-end
-
 ---The window of this tab page that shows a chat, and the one that shows a prompt.
 ---@return integer? chat
 ---@return integer? prompt
@@ -637,7 +551,7 @@ function M.open(session, how)
     api.nvim_win_set_buf(chat, view.buffer)
     api.nvim_win_set_cursor(chat, { api.nvim_buf_line_count(view.buffer), 0 })
   end
-  local prompt_buffer = M.prompt_buffer(session)
+  local prompt_buffer = prompts.buffer(session)
   if not prompt then
     prompt = api.nvim_open_win(
       prompt_buffer,
@@ -684,35 +598,12 @@ end
 ---@param session agentls.Session
 function M.seen(session)
   local view = views[session.id]
-  for _, window in ipairs(view and windows_of(view.buffer) or {}) do
+  for _, window in ipairs(view and buffers.windows_of(view.buffer) or {}) do
     if api.nvim_win_get_tabpage(window) == api.nvim_get_current_tabpage() then
       return true
     end
   end
   return false
-end
-
----Puts words that were not used back where prompts are written.
----@param session agentls.Session
----@param words string
-function M.give_back(session, words)
-  if words == '' then
-    return
-  end
-  local buffer = M.prompt_buffer(session)
-  local lines = api.nvim_buf_get_lines(buffer, 0, -1, false)
-  local had = #lines > 1 or lines[1] ~= ''
-  local new = text.lines(words)
-  if had then
-    table.insert(new, 1, '')
-  end
-  api.nvim_buf_set_lines(buffer, had and -1 or 0, -1, false, new)
-  if not M.seen(session) then
-    vim.notify(
-      'agentls: what you said was not used; it stands in the prompt again (:Agent)',
-      vim.log.levels.WARN
-    )
-  end
 end
 
 ---What stands under the cursor: of the current window, when it shows a chat.
@@ -725,6 +616,17 @@ function M.item_at_cursor()
   end
   local entry = entry_at(view, api.nvim_win_get_cursor(0)[1] - 1)
   return entry and entry.item, view.session
+end
+
+---The turn that the item under the cursor is of.
+---@return string? turn
+---@return agentls.Session?
+function M.turn_at_cursor()
+  local item, session = M.item_at_cursor()
+  return item and (
+      item.turnId or item --[[@as agentls.Item.note]].ofTurnId
+    ),
+    session
 end
 
 ---The tool call under the cursor.
@@ -768,6 +670,6 @@ function M.buffer(id)
   return views[id] and views[id].buffer
 end
 
-sessions.watcher = { changed = M.changed, seen = M.seen, give_back = M.give_back }
+sessions.watcher = { changed = M.changed, seen = M.seen, give_back = prompts.give_back }
 
 return M

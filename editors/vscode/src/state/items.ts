@@ -2,7 +2,7 @@
 
 import type { TurnState } from "../protocol";
 import { seconds } from "../text";
-import type { Item, State, TurnEndItem } from "./model";
+import type { ChangesItem, Item, State, TurnEndItem } from "./model";
 
 /** One key an item, for lists and patches. */
 export function keyOf(item: Item): string {
@@ -49,6 +49,24 @@ export function endLine(item: TurnEndItem): string {
   const parts = [item.state === "completed" ? "Done" : STATES[item.state]];
   if (item.tookMs !== undefined) parts.push(seconds(item.tookMs));
   return parts.join(" · ");
+}
+
+/** Lines that came and went in all files. */
+export function totals(files: readonly { added: number; removed: number }[]): { added: number; removed: number } {
+  let added = 0;
+  let removed = 0;
+  for (const file of files) {
+    added += file.added;
+    removed += file.removed;
+  }
+  return { added, removed };
+}
+
+/** What a turn changed, in a few words. */
+export function changesLine({ files, unlisted }: ChangesItem): string {
+  const count = files.length + (unlisted ?? 0);
+  const { added, removed } = totals(files);
+  return `${count === 1 ? "1 file" : `${count} files`} changed +${added} −${removed}`;
 }
 
 const STATES: Record<TurnState, string> = {

@@ -7,6 +7,8 @@ import type {
   CircuitSubject,
   Effort,
   ErrorData,
+  FileDiff,
+  InstructionFile,
   LimitRequestedNotification,
   LimitResolvedNotification,
   Location,
@@ -15,6 +17,8 @@ import type {
   PlanItem,
   QuestionRequestedNotification,
   QuestionResolvedNotification,
+  QueueState,
+  Standing,
   TerminalReason,
   TokenUsage,
   ToolCallStatus,
@@ -31,6 +35,8 @@ interface Base {
   /** Unique among items of one kind. */
   id: string;
   turnId?: string | undefined;
+  /** The call that delegated to the sub-agent which it is of. */
+  parentToolCallId?: string | undefined;
 }
 
 export interface UserItem extends Base {
@@ -76,7 +82,6 @@ export interface ToolItem extends Base {
   durationMs?: number | undefined;
   /** When it began to run, in ms since the Unix epoch. */
   runningSince?: number | undefined;
-  parentToolCallId?: string | undefined;
   more?: Record<string, More> | undefined;
   /** The question that is open about it. */
   approval?: ApprovalRequestedNotification | undefined;
@@ -121,6 +126,30 @@ export interface TurnEndItem extends Base {
   tookMs?: number | undefined;
 }
 
+/** What a turn has changed; its id is the turn's. */
+export interface ChangesItem extends Base {
+  kind: "changes";
+  /** The number of the event that told of it. */
+  seq: number;
+  files: FileDiff[];
+  /** How many more there are that are not listed. */
+  unlisted?: number | undefined;
+  /** Commands may have changed more. */
+  partial?: boolean | undefined;
+  standing: Standing;
+  /** While it is taken back: the turn whose revert took it along. */
+  revertedWith?: string | undefined;
+  /** While it is taken back: the files that the revert left as they were. */
+  left?: readonly string[] | undefined;
+}
+
+/** The files of instructions that the agent has from here on. */
+export interface InstructionsItem extends Base {
+  kind: "instructions";
+  files: InstructionFile[];
+  leftOut?: number | undefined;
+}
+
 /** What stands in the chat, from top to bottom. */
 export type Item =
   | UserItem
@@ -131,6 +160,8 @@ export type Item =
   | NoteItem
   | LimitItem
   | QuestionItem
+  | ChangesItem
+  | InstructionsItem
   | TurnEndItem;
 
 /** Something that passes: shown beside the text, and gone when it is resolved. */
@@ -143,8 +174,20 @@ export interface Notice {
   next?: string | undefined;
   /** When it ends, in ms since the Unix epoch. */
   till?: number | undefined;
+  /** The call that delegated to the sub-agent which it is of. */
+  parent?: string | undefined;
   /** The circuit that it is about. */
   circuit?: { subject: CircuitSubject; name: string } | undefined;
+}
+
+/** A turn that was taken back with all later ones, or made again. */
+export interface Revert {
+  turnId: string;
+  /** The number of the event that told of it. */
+  seq: number;
+  standing: Standing;
+  /** The files it concerned; not known when not all were listed. */
+  paths?: readonly string[] | undefined;
 }
 
 export type Activity = "thinking" | "answering" | "calling" | "tool";
@@ -157,6 +200,10 @@ export interface State {
   /** Open ones, oldest first. */
   approvals: readonly ApprovalRequestedNotification[];
   notices: readonly Notice[];
+  /** What was taken back and made again, oldest first. */
+  reverts: readonly Revert[];
+  /** The prompts that wait for the turn's end, when there are any. */
+  queue?: QueueState | undefined;
   /** The turn that is running. */
   running?: string | undefined;
   startedAt?: number | undefined;
@@ -185,5 +232,5 @@ export interface State {
 }
 
 export function empty(sessionId: string): State {
-  return { sessionId, seq: 0, items: [], approvals: [], notices: [], hasEarlier: false };
+  return { sessionId, seq: 0, items: [], approvals: [], notices: [], reverts: [], hasEarlier: false };
 }

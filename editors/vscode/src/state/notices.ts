@@ -6,6 +6,7 @@ import type {
   ModelSwitchedNotification,
   RetryNotification,
   TransitionNotification,
+  WaitNotification,
 } from "../protocol";
 import { tokens } from "../text";
 import { put } from "./items";
@@ -20,14 +21,32 @@ export const BY_END = new Set<Notice["kind"]>([...BY_MESSAGE, "switched"]);
 /** A new turn is a new try. */
 export const ALL = new Set<Notice["kind"]>([...BY_END, "circuit"]);
 
+/** What a sub-agent's events have beside their own fields. */
+export interface Nested {
+  parentToolCallId?: string;
+}
+
+/** One key for the session, and one for the sub-agents of each call. */
+function keyFor(name: string, parent: string | undefined): string {
+  return parent === undefined ? name : `${name} of ${parent}`;
+}
+
 export function notice(state: State, fresh: Notice): State {
   return { ...state, notices: [...state.notices.filter((old) => old.key !== fresh.key), fresh] };
 }
 
-/** Without the notices of these kinds. */
-export function resolved(state: State, kinds: ReadonlySet<Notice["kind"]>): State {
-  if (!state.notices.some((old) => kinds.has(old.kind))) return state;
-  return { ...state, notices: state.notices.filter((old) => !kinds.has(old.kind)) };
+/** Without the notices of these kinds; those of sub-agents only if `all` go. */
+export function resolved(state: State, kinds: ReadonlySet<Notice["kind"]>, all = false): State {
+  return dropped(state, (old) => kinds.has(old.kind) && (all || old.parent === undefined));
+}
+
+/** Without the notices of the sub-agents of these calls: they went on, or have ended. */
+export function resolvedOf(state: State, ...calls: (string | undefined)[]): State {
+  return dropped(state, (old) => old.parent !== undefined && calls.includes(old.parent));
+}
+
+function dropped(state: State, gone: (notice: Notice) => boolean): State {
+  return state.notices.some(gone) ? { ...state, notices: state.notices.filter((old) => !gone(old)) } : state;
 }
 
 /** What a person is told of a decision of the loop; of others nothing. */
@@ -51,16 +70,23 @@ export function transition(state: State, p: TransitionNotification): State {
   return text === undefined ? state : notice(state, { key: "transition", kind: "transition", text });
 }
 
-export function retry(state: State, p: RetryNotification): State {
+export function retry(state: State, p: RetryNotification & Nested): State {
   const why = p.error.cause ?? p.error.message;
   const status = p.error.status === undefined ? "" : ` (${p.error.status})`;
-  return notice(resolved(state, new Set(["wait", "retry"])), {
-    key: "retry",
+  const parent = p.parentToolCallId;
+  const before = parent === undefined ? resolved(state, new Set(["wait", "retry"])) : resolvedOf(state, parent);
+  return notice(before, {
+    key: keyFor("retry", parent),
     kind: "retry",
     text: `${p.provider}: ${firstLine(why)}${status} — attempt ${p.attempt + 1} of ${p.maxRetries + 1}`,
     next: p.next,
     till: p.resumeAt,
+    parent,
   });
+}
+
+export function wait(state: State, { why, until, parentToolCallId: parent }: WaitNotification & Nested): State {
+  return notice(state, { key: keyFor("wait", parent), kind: "wait", text: `Waiting: ${why}`, till: until, parent });
 }
 
 function firstLine(text: string): string {
@@ -68,18 +94,21 @@ function firstLine(text: string): string {
   return line.length > 160 ? `${line.slice(0, 160)}…` : line;
 }
 
-export function modelSwitched(state: State, p: ModelSwitchedNotification): State {
+export function modelSwitched(state: State, p: ModelSwitchedNotification & Nested): State {
+  const note: NoteItem = {
+    kind: "note",
+    id: `switched ${p.seq}`,
+    turnId: p.turnId,
+    parentToolCallId: p.parentToolCallId,
+    text: `${p.why} → ${p.to} answers`,
+  };
+  // A sub-agent's model is not the session's.
+  if (p.parentToolCallId !== undefined) return put(resolvedOf(state, p.parentToolCallId), note);
   const meant = state.switchedFrom ?? p.from;
   if (p.to === meant) {
     return { ...resolved(state, new Set(["switched"])), model: p.to, switchedFrom: undefined };
   }
   const next = notice(resolved(state, new Set(["retry"])), { key: "switched", kind: "switched", text: p.why });
-  const note: NoteItem = {
-    kind: "note",
-    id: `switched ${p.seq}`,
-    turnId: p.turnId,
-    text: `${p.why} → ${p.to} answers`,
-  };
   return { ...put(next, note), model: p.to, switchedFrom: meant };
 }
 

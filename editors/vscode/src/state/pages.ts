@@ -1,8 +1,9 @@
 // Pages of a session's past: put on top of what is known, or before it.
 
 import type { LoadSessionResult, PartialMessage } from "../protocol";
-import { apply, reduce } from "../state";
+import { apply, reduce, waiting } from "../state";
 import { utf8Length } from "../text";
+import { standings } from "./changes";
 import { find, keyOf, put } from "./items";
 import { type Event, empty, type Item, type State, type ToolItem } from "./model";
 import { approvalRequested } from "./tools";
@@ -36,6 +37,7 @@ export function load(state: State, result: LoadSessionResult): State {
     running: now.runningTurnId,
     activity: now.runningTurnId === undefined ? undefined : (loaded.activity ?? "thinking"),
     resumable: now.resumableTurnId,
+    queue: waiting(now.queue),
     approvals: result.openApprovals,
   };
 }
@@ -75,7 +77,14 @@ export function prepend(state: State, result: LoadSessionResult): State {
     later.delete(keyOf(item));
   }
   items.push(...later.values());
-  return { ...state, items, hasEarlier: result.hasEarlier, firstSeq: first ?? state.firstSeq };
+  const reverts = [...earlier.reverts, ...state.reverts];
+  return {
+    ...state,
+    items: [...standings(items, reverts)],
+    reverts,
+    hasEarlier: result.hasEarlier,
+    firstSeq: first ?? state.firstSeq,
+  };
 }
 
 function merged(before: Item, after: Item): Item {

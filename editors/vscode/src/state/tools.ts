@@ -10,7 +10,7 @@ import type {
 import { cutHead } from "../text";
 import { change, find, put } from "./items";
 import type { State, ToolItem } from "./model";
-import { BY_WORDS, resolved } from "./notices";
+import { BY_WORDS, resolved, resolvedOf } from "./notices";
 
 /** How many characters of live output are kept: some hundred lines; the whole is there at the end. */
 export const LIVE_CHARS = 32_768;
@@ -71,7 +71,8 @@ export function toolCall(state: State, p: ToolCallNotification): State {
     liveDropped: final ? undefined : known?.liveDropped,
   };
   const activity = p.status === "running" ? "tool" : final ? "thinking" : state.activity;
-  return { ...put(state, item), activity: state.running === undefined ? undefined : activity };
+  const next = resolvedOf(state, item.parentToolCallId, final ? item.id : undefined);
+  return { ...put(next, item), activity: state.running === undefined ? undefined : activity };
 }
 
 export function approvalRequested(state: State, p: ApprovalRequestedNotification): State {

@@ -2,82 +2,8 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Api, Chat } from "../chat";
-import type { ServerCapability } from "../protocol";
 import { RestartPolicy } from "../restart";
-
-const CAPABILITY: ServerCapability = {
-  protocolVersion: { major: 1, minor: 0 },
-  methods: ["agent/steer", "agent/resumeTurn"],
-  notifications: [],
-  features: [],
-};
-const STATE = {
-  cwd: "/w",
-  mode: "ask",
-  usage: { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0 },
-};
-
-interface Asked {
-  method: string;
-  params: Record<string, unknown>;
-  signal: AbortSignal | undefined;
-  answer: (result: unknown) => void;
-  refuse: (error: unknown) => void;
-}
-
-class Fake {
-  readonly asked: Asked[] = [];
-  readonly notified: { method: string; params: unknown }[] = [];
-  readonly given: string[] = [];
-  readonly kept = new Map<string, string>();
-  answers: Record<string, unknown> = {
-    "agent/newSession": { sessionId: "s1", mode: "ask", seq: 0 },
-    "agent/listModels": { models: [], providers: [] },
-    "agent/loadSession": { events: [], hasEarlier: false, openApprovals: [], seq: 0, state: STATE },
-    "agent/approvalRespond": {},
-    "agent/setMode": {},
-  };
-
-  readonly api: Api = {
-    ask: (method, params, signal) =>
-      new Promise((answer, refuse) => {
-        this.asked.push({ method, params: params as Record<string, unknown>, signal, answer, refuse });
-        if (method in this.answers) answer(this.answers[method]);
-      }),
-    request: (method, params, signal) => this.api.ask(method, params, signal) as never,
-    notify: (method, params) => void this.notified.push({ method, params }),
-  };
-
-  readonly chat = new Chat(
-    {
-      get: (key) => this.kept.get(key),
-      set: (key, value) => void (value === undefined ? this.kept.delete(key) : this.kept.set(key, value)),
-    },
-    {
-      changed() {},
-      happened() {},
-      giveBack: (text, attach = []) => void this.given.push([text, ...attach.map(({ label }) => label)].join(" + ")),
-      mode: () => undefined,
-      folder: () => undefined,
-    },
-  );
-
-  async connect(): Promise<this> {
-    await this.chat.connected(this.api, CAPABILITY);
-    return this;
-  }
-
-  event(method: string, params: object): void {
-    this.chat.received({ method: `agent/${method}`, params: { sessionId: "s1", at: 1, turnId: "t1", ...params } });
-  }
-
-  last(method: string): Asked {
-    const found = this.asked.findLast((one) => one.method === method);
-    assert.ok(found, `${method} was asked`);
-    return found;
-  }
-}
+import { CAPABILITY, Fake, STATE } from "./fake";
 
 test("the first prompt makes a session with what was chosen", async () => {
   const fake = await new Fake().connect();
@@ -301,6 +227,12 @@ test("what the server does not offer is not offered", async () => {
     credentials: false,
     limits: false,
     questions: false,
+    queue: false,
+    revert: false,
+    fork: false,
+    exports: false,
+    agents: false,
+    commands: false,
   });
 });
 

@@ -4,9 +4,13 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Connection, KeyCheck, Offers, ViewState } from "../messages";
 import { type Activity, asked, type Item, keyOf, type Notice, type State } from "../state";
+import { RevertCard } from "./changes";
 import { Composer } from "./composer";
 import { Entry } from "./items";
+import { nest } from "./nest";
+import { NoticeLine } from "./notices";
 import { Button, Clock, Still } from "./parts";
+import { Queue } from "./queue";
 import { Sessions } from "./sessions";
 import { post } from "./store";
 
@@ -34,7 +38,11 @@ export function App({ view }: { view: ViewState }): JSX.Element {
         <Sessions list={list} current={chat?.sessionId} />
       ) : (
         <>
-          {chat ? <Chat chat={chat} offers={view.offers} checked={view.key} /> : <Begin loading={view.loading} />}
+          {chat ? (
+            <Chat chat={chat} offers={view.offers} checked={view.key} />
+          ) : (
+            <Begin loading={view.loading} commands={view.offers.commands} />
+          )}
           <Passing chat={chat} view={view} />
           {view.elsewhere > 0 && (
             <p class="elsewhere" role="status" data-testid="elsewhere">
@@ -48,6 +56,8 @@ export function App({ view }: { view: ViewState }): JSX.Element {
               <Button label="×" kind="quiet" title="Dismiss" onPress={() => post({ type: "dismissTrouble" })} />
             </section>
           )}
+          {view.revert && view.revert.sessionId === chat?.sessionId && <RevertCard asked={view.revert} />}
+          {chat?.queue && <Queue queue={chat.queue} editing={view.editing} />}
           <Composer view={view} />
         </>
       )}
@@ -87,7 +97,7 @@ function Banner({ connection }: { connection: Connection }): JSX.Element {
   );
 }
 
-function Begin({ loading }: { loading: boolean }): JSX.Element {
+function Begin({ loading, commands }: { loading: boolean; commands: boolean }): JSX.Element {
   if (loading)
     return (
       <div class="log begin" role="status">
@@ -104,6 +114,11 @@ function Begin({ loading }: { loading: boolean }): JSX.Element {
         <li>
           <kbd>Enter</kbd> sends, also while the agent works; <kbd>Escape</kbd> stops it
         </li>
+        {commands && (
+          <li>
+            <kbd>/</kbd> begins a command: a prompt that you have written down
+          </li>
+        )}
         <li>Commands and edits ask you first, unless you choose another mode below</li>
       </ul>
       <div class="ways">
@@ -122,10 +137,11 @@ interface ChatProps {
 
 function Chat({ chat, offers, checked }: ChatProps): JSX.Element {
   return (
-    <Log session={chat.sessionId} changed={chat.items}>
+    <Log session={chat.sessionId} first={chat.firstSeq} changed={chat.items}>
       {chat.hasEarlier && <Button label="Show earlier" kind="quiet" onPress={() => post({ type: "earlier" })} />}
       <Entries
         items={chat.items}
+        notices={chat.notices}
         resumable={chat.running === undefined ? chat.resumable : undefined}
         offers={offers}
         checked={checked}
@@ -136,21 +152,24 @@ function Chat({ chat, offers, checked }: ChatProps): JSX.Element {
 
 interface EntriesProps {
   items: readonly Item[];
+  notices: readonly Notice[];
   resumable: string | undefined;
   offers: Offers;
   checked: KeyCheck | undefined;
 }
 
 class Entries extends Still<EntriesProps> {
-  render({ items, resumable, offers, checked }: EntriesProps): JSX.Element {
+  render({ items, notices, resumable, offers, checked }: EntriesProps): JSX.Element {
+    const { top, inner } = nest(items, notices);
     return (
       <>
-        {items.map((item, at) => (
+        {top.map((item, at) => (
           <Entry
             key={keyOf(item)}
             item={item}
             offers={offers}
-            checked={at === items.length - 1 ? checked : undefined}
+            inner={inner?.has(item) ? inner : undefined}
+            checked={at === top.length - 1 ? checked : undefined}
             resumable={resumable !== undefined && item.kind === "turnEnd" && item.id === resumable}
           />
         ))}
@@ -162,10 +181,13 @@ class Entries extends Still<EntriesProps> {
 /** Keeps the end in sight, unless the person has scrolled away from it. */
 function Log({
   session,
+  first,
   changed,
   children,
 }: {
   session: string;
+  /** The number of the first event that is shown; for tests. */
+  first: number | undefined;
   changed: unknown;
   children: ComponentChildren;
 }): JSX.Element {
@@ -204,6 +226,7 @@ function Log({
         aria-label="Conversation"
         tabIndex={0}
         data-testid="log"
+        data-first={first}
         onScroll={() => {
           const box = place.current;
           if (!box) return;
@@ -239,7 +262,7 @@ const ACTIVITIES: Record<Activity, string> = {
 /** What the turn does, and what of recovery is going on. */
 function Passing({ chat, view }: { chat: State | undefined; view: ViewState }): JSX.Element | null {
   const { sending, stopping } = view;
-  const notices = chat?.notices ?? [];
+  const notices = (chat?.notices ?? []).filter(({ parent }) => parent === undefined);
   const running = chat?.running !== undefined;
   if (!running && !sending && notices.length === 0) return null;
   const waits = chat !== undefined && asked(chat) > 0;
@@ -263,22 +286,6 @@ function Passing({ chat, view }: { chat: State | undefined; view: ViewState }): 
         </p>
       )}
     </div>
-  );
-}
-
-function NoticeLine({ notice, circuits }: { notice: Notice; circuits: boolean }): JSX.Element {
-  return (
-    <p class={`notice ${notice.kind}`} role="status" data-testid="notice" title={notice.next ?? ""}>
-      {notice.text} {notice.till !== undefined && <Clock till={notice.till} />}
-      {notice.next !== undefined && <span class="dim"> If that fails: {notice.next}</span>}
-      {notice.circuit !== undefined && circuits && (
-        <Button
-          label="Ask again at once…"
-          kind="quiet"
-          onPress={() => post({ type: "command", name: "resetCircuit" })}
-        />
-      )}
-    </p>
   );
 }
 

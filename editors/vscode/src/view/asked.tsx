@@ -1,7 +1,7 @@
 // Limits that were reached, and questions of the agent.
 
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { QuestionField } from "../protocol";
 import type { LimitItem, QuestionItem } from "../state";
 import { dollars } from "../text";
@@ -58,6 +58,13 @@ export function Limit({ item }: { item: LimitItem }): JSX.Element {
 export function Question({ item }: { item: QuestionItem }): JSX.Element {
   const { asked, resolved } = item;
   const [answers, setAnswers] = useState<Record<string, string[]>>({});
+  const place = useRef<HTMLElement>(null);
+  useEffect(() => {
+    // Nobody who types is interrupted.
+    const active = document.activeElement;
+    const typing = active instanceof HTMLTextAreaElement && active.value !== "";
+    if (!typing && document.hasFocus() && active?.closest(".approval") === null) place.current?.focus();
+  }, [asked.questionId]);
   if (resolved) {
     const said = Object.values(resolved.answers ?? {})
       .flat()
@@ -72,13 +79,34 @@ export function Question({ item }: { item: QuestionItem }): JSX.Element {
     (field) => field.required && !(answers[field.name]?.some((one) => one !== "") ?? false),
   );
   const set = (name: string, values: string[]) => setAnswers({ ...answers, [name]: values });
+  const answer = () => {
+    if (!missing) post({ type: "question", questionId: asked.questionId, answers });
+  };
+  // Digits are for the first field that has choices.
+  const numbered = asked.fields.find((field) => (field.choices?.length ?? 0) > 0);
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.isComposing || event.altKey) return;
+    const inText = event.target instanceof HTMLInputElement && event.target.type === "text";
+    if (event.key === "Enter" && (inText || event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      answer();
+      return;
+    }
+    const choice = /^[1-9]$/.test(event.key) ? numbered?.choices?.[Number(event.key) - 1] : undefined;
+    if (inText || event.ctrlKey || event.metaKey || !numbered || !choice) return;
+    event.preventDefault();
+    const values = answers[numbered.name] ?? [];
+    set(numbered.name, chosen(numbered, values, choice.value, !values.includes(choice.value)));
+  };
   return (
     <section
+      ref={place}
       class="approval low"
       role="group"
       aria-label={`The agent asks: ${asked.text}`}
       data-testid="question"
       tabIndex={0}
+      onKeyDown={onKeyDown}
     >
       <p class="why">{asked.text}</p>
       {asked.detail !== undefined && <p class="dim">{asked.detail}</p>}
@@ -88,16 +116,14 @@ export function Question({ item }: { item: QuestionItem }): JSX.Element {
           id={`${item.id} ${field.name}`}
           field={field}
           values={answers[field.name] ?? []}
+          numbered={field === numbered}
           set={set}
         />
       ))}
       <div class="ways">
-        <Button
-          label="Answer"
-          kind="main"
-          disabled={missing}
-          onPress={() => post({ type: "question", questionId: asked.questionId, answers })}
-        />
+        <Button label="Answer" kind="main" disabled={missing} onPress={answer}>
+          Answer <kbd>Ctrl Enter</kbd>
+        </Button>
         <Button label="Dismiss" kind="quiet" onPress={() => post({ type: "question", questionId: asked.questionId })} />
       </div>
     </section>
@@ -108,30 +134,34 @@ interface AnswerProps {
   id: string;
   field: QuestionField;
   values: string[];
+  /** Its choices have digits. */
+  numbered: boolean;
   set: (name: string, values: string[]) => void;
 }
 
-function Answer({ id, field, values, set }: AnswerProps): JSX.Element {
+/** The values of a field when one of its choices is taken, or taken off. */
+function chosen(field: QuestionField, values: readonly string[], value: string, on: boolean): string[] {
+  if (!field.several) return on ? [value] : [];
+  const others = values.filter((one) => one !== value);
+  return on ? [...others, value] : others;
+}
+
+function Answer({ id, field, values, numbered, set }: AnswerProps): JSX.Element {
   const choices = field.choices ?? [];
   const known = new Set(choices.map((choice) => choice.value));
   const own = values.find((value) => !known.has(value)) ?? "";
-  const choose = (value: string, on: boolean) => {
-    if (!field.several) return set(field.name, on ? [value] : []);
-    const others = values.filter((one) => one !== value);
-    return set(field.name, on ? [...others, value] : others);
-  };
   return (
     <fieldset>
       {field.label && <legend>{field.label}</legend>}
-      {choices.map(({ value, label }) => (
+      {choices.map(({ value, label }, at) => (
         <label class="choice" key={value}>
           <input
             type={field.several ? "checkbox" : "radio"}
             name={id}
             checked={values.includes(value)}
-            onChange={(event) => choose(value, event.currentTarget.checked)}
-          />{" "}
-          {label}
+            onChange={(event) => set(field.name, chosen(field, values, value, event.currentTarget.checked))}
+          />
+          {numbered && at < 9 && <kbd>{at + 1}</kbd>} {label}
         </label>
       ))}
       {(choices.length === 0 || field.free) && (
@@ -142,8 +172,8 @@ function Answer({ id, field, values, set }: AnswerProps): JSX.Element {
           value={own}
           onInput={(event) => {
             const text = event.currentTarget.value;
-            const chosen = field.several ? values.filter((one) => known.has(one)) : [];
-            set(field.name, text === "" ? chosen : [...chosen, text]);
+            const taken = field.several ? values.filter((one) => known.has(one)) : [];
+            set(field.name, text === "" ? taken : [...taken, text]);
           }}
         />
       )}

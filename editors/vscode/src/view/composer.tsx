@@ -2,12 +2,11 @@
 
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { Attachment, ViewState } from "../messages";
-import type { Mode } from "../protocol";
-import { dollars, tokens } from "../text";
+import type { Attachment, Suggestion, ViewState } from "../messages";
+import { Choices } from "./choices";
 import { draft, hear, keepDraft, post } from "./store";
+import { Suggestions } from "./suggestions";
 
-const MODES: Record<Mode, string> = { plan: "Plan", ask: "Ask", autoEdit: "Edit freely", full: "Full" };
 const PICTURES = /^image\/(png|jpeg|gif|webp)$/;
 /** Larger pictures are refused by every provider. */
 const PICTURE_BYTES = 5_000_000;
@@ -17,7 +16,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
   const [text, setText] = useState(() => draft(session));
   const [attach, setAttach] = useState<Attachment[]>([]);
   const [asked, setAsked] = useState<string | undefined>(undefined);
-  const [suggestions, setSuggestions] = useState<Attachment[]>([]);
+  const [suggestions, setSuggestions] = useState<Suggestion[]>([]);
   const [chosen, setChosen] = useState(0);
   const place = useRef<HTMLTextAreaElement>(null);
   const latest = useRef(0);
@@ -64,21 +63,23 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
     box.style.height = `${Math.min(box.scrollHeight + 2, Math.max(80, window.innerHeight / 3))}px`;
   }, [text]);
 
-  /** What follows an `@` before the cursor. */
+  /** What follows an `@` before the cursor, or a `/` at the text's beginning. */
   const look = (value: string, cursor: number) => {
-    const query = /(?:^|\s)@([^\s@]*)$/.exec(value.slice(0, cursor))?.[1];
+    const before = value.slice(0, cursor);
+    const name = view.offers.commands ? /^\/([^\s/]*)$/.exec(before)?.[1] : undefined;
+    const query = name ?? /(?:^|\s)@([^\s@]*)$/.exec(before)?.[1];
     setAsked(query);
     if (query === undefined) return;
     latest.current += 1;
-    post({ type: "suggest", id: latest.current, query });
+    post({ type: "suggest", id: latest.current, sign: name === undefined ? "@" : "/", query });
   };
-  const take = (one: Attachment) => {
+  const take = (one: Suggestion) => {
     const box = place.current;
     if (!box) return;
     const cursor = box.selectionStart;
-    const head = text.slice(0, cursor).replace(/@[^\s@]*$/, `${one.label} `);
+    const head = text.slice(0, cursor).replace(one.kind === "command" ? /^\/\S*$/ : /@[^\s@]*$/, `${one.label} `);
     write(head + text.slice(cursor));
-    setAttach((old) => added(old, [one]));
+    if (one.kind !== "command") setAttach((old) => added(old, [one]));
     setAsked(undefined);
     requestAnimationFrame(() => {
       box.focus();
@@ -89,11 +90,13 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
   const busy = running || view.sending;
   const ready = view.connection.state === "ready";
   const empty = text.trim() === "" && attach.length === 0;
-  const send = () => {
+  /** While a turn runs, or prompts wait, a prompt may wait too. */
+  const mayWait = view.offers.queue && (running || view.chat?.queue !== undefined);
+  const send = (later = false) => {
     // What stands in the box counts, also what came since it was drawn last.
     const now = (place.current?.value ?? text).trim();
     if ((now === "" && attach.length === 0) || !ready || (view.sending && !running)) return;
-    post({ type: "send", text: now, attach });
+    post({ type: "send", text: now, attach, later: later && mayWait });
     write("");
     setAttach([]);
     setAsked(undefined);
@@ -122,9 +125,9 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
         return;
       }
     }
-    if (event.key === "Enter" && !event.shiftKey && !event.altKey) {
+    if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();
-      send();
+      send(event.altKey);
     }
   };
   const onPaste = (event: ClipboardEvent) => {
@@ -215,6 +218,19 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
             <span class="square" aria-hidden="true" />
           </button>
         )}
+        {mayWait && !empty && (
+          <button
+            type="button"
+            class="round later"
+            data-testid="send-later"
+            disabled={!ready}
+            title="Send when the turn has ended (Alt+Enter)"
+            aria-label="Queue: send when the turn has ended"
+            onClick={() => send(true)}
+          >
+            <span class="lines" aria-hidden="true" />
+          </button>
+        )}
         {(!busy || (running && view.offers.steer && !empty)) && (
           <button
             type="submit"
@@ -230,107 +246,6 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
       </div>
       <Choices view={view} />
     </form>
-  );
-}
-
-function Suggestions({
-  items,
-  chosen,
-  take,
-}: {
-  items: Attachment[];
-  chosen: number;
-  take: (one: Attachment) => void;
-}): JSX.Element {
-  const current = useRef<HTMLDivElement>(null);
-  useEffect(() => current.current?.scrollIntoView({ block: "nearest" }), [chosen]);
-  return (
-    <div
-      class="suggestions"
-      id="suggestions"
-      role="listbox"
-      aria-label="What can be attached"
-      data-testid="suggestions"
-    >
-      {items.map((one, at) => (
-        <div
-          key={`${one.kind} ${one.label} ${one.detail}`}
-          ref={at === chosen ? current : null}
-          id={`suggestion-${at}`}
-          role="option"
-          tabIndex={-1}
-          aria-selected={at === chosen}
-          class={at === chosen ? "chosen" : ""}
-          onMouseDown={(event) => {
-            event.preventDefault();
-            take(one);
-          }}
-        >
-          <span class={`kind ${one.kind}`} aria-hidden="true" />
-          <span class="label">{one.label}</span>
-          <span class="dim">{one.detail}</span>
-        </div>
-      ))}
-    </div>
-  );
-}
-
-/** Mode, model, effort; the context's and the cost's meters. */
-function Choices({ view }: { view: ViewState }): JSX.Element {
-  const { chat, next } = view;
-  const mode = chat?.mode ?? next.mode;
-  const model = chat?.model ?? next.model ?? view.defaultModel;
-  const effort = chat ? chat.effort : next.effort;
-  const choose = (name: "selectMode" | "selectModel" | "selectEffort") => post({ type: "command", name });
-  const short = model?.split("/").slice(1).join("/") || model;
-  return (
-    <div class="choices">
-      <button
-        type="button"
-        class={`pick mode ${mode ?? ""}`}
-        data-testid="mode"
-        title="How freely the agent may act"
-        onClick={() => choose("selectMode")}
-      >
-        {mode === undefined ? "Mode" : MODES[mode]}
-      </button>
-      <button
-        type="button"
-        class="pick model"
-        data-testid="model"
-        title={model ?? "The model"}
-        onClick={() => choose("selectModel")}
-      >
-        {short ?? "Model"}
-        {chat?.switchedFrom !== undefined && <span class="tag">stands in</span>}
-      </button>
-      <button type="button" class="pick" title="How hard the model thinks" onClick={() => choose("selectEffort")}>
-        {effort === undefined ? "Effort" : `Effort: ${effort}`}
-      </button>
-      <span class="meters">
-        <Meter used={chat?.contextUsed} window={chat?.contextWindow} />
-        {chat?.costUsd !== undefined && chat.costUsd > 0 && (
-          <span title="What this session cost" data-testid="cost">
-            {dollars(chat.costUsd)}
-          </span>
-        )}
-      </span>
-    </div>
-  );
-}
-
-function Meter({ used, window: size }: { used?: number | undefined; window?: number | undefined }): JSX.Element | null {
-  if (used === undefined || size === undefined || size === 0) return null;
-  const percent = Math.min(100, Math.round((used / size) * 100));
-  const told = `${tokens(used)} of ${tokens(size)} tokens of context used (${percent} %)`;
-  return (
-    <span class={`meter ${percent > 75 ? "full" : ""}`} role="img" aria-label={told} title={told} data-testid="context">
-      <svg viewBox="0 0 16 16" aria-hidden="true">
-        <circle cx="8" cy="8" r="6" class="track" />
-        <circle cx="8" cy="8" r="6" class="fill" stroke-dasharray={`${(percent / 100) * 37.7} 37.7`} />
-      </svg>
-      {percent} %
-    </span>
   );
 }
 

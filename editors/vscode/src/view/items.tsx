@@ -6,6 +6,9 @@ import type { AssistantItem, Item, PlanListItem, TurnEndItem, UserItem } from ".
 import { endLine } from "../state";
 import { dollars, tokens } from "../text";
 import { Limit, Question } from "./asked";
+import { Changes } from "./changes";
+import { Instructions } from "./instructions";
+import type { Inner } from "./nest";
 import { Button, Markdown, Still } from "./parts";
 import { post } from "./store";
 import { Tool } from "./tool";
@@ -17,18 +20,21 @@ interface Props {
   offers: Offers;
   /** The key that was entered last; of the last item only. */
   checked?: KeyCheck | undefined;
+  /** What stands under calls; only where something stands under this one. */
+  inner?: Inner | undefined;
 }
 
 export class Entry extends Still<Props> {
-  render({ item, resumable, offers, checked }: Props): JSX.Element | null {
+  render({ item, resumable, offers, checked, inner }: Props): JSX.Element | null {
     switch (item.kind) {
       case "user":
         return <User item={item} />;
       case "assistant":
         return <Assistant item={item} />;
       case "tool":
-        // The plan itself stands below.
-        return item.name === "update_plan" && item.status !== "failed" ? null : <Tool tool={item} />;
+        // The plan itself stands below, and so does the question.
+        if (["update_plan", "ask_user"].includes(item.name) && item.status !== "failed") return null;
+        return <Tool tool={item} inner={inner} offers={offers} />;
       case "plan":
         return <Plan item={item} />;
       case "warning":
@@ -43,6 +49,10 @@ export class Entry extends Still<Props> {
         return offers.limits || item.resolved ? <Limit item={item} /> : null;
       case "question":
         return offers.questions || item.resolved ? <Question item={item} /> : null;
+      case "changes":
+        return <Changes item={item} offers={offers} />;
+      case "instructions":
+        return <Instructions item={item} />;
       case "turnEnd":
         return <TurnEnd item={item} resumable={resumable} offers={offers} checked={checked} />;
     }
@@ -145,8 +155,24 @@ function TurnEnd({ item, resumable, offers, checked }: EndProps): JSX.Element {
       <p class={`end ${item.state}`} data-testid="turn-end" data-state={item.state}>
         <span>{line.join(" · ")}</span>
         {resumable && <Button label="Go on" kind="quiet" testId="resume" onPress={() => post({ type: "resume" })} />}
+        {offers.fork && item.turnId !== undefined && <Fork turnId={item.turnId} />}
       </p>
     </>
+  );
+}
+
+function Fork({ turnId }: { turnId: string }): JSX.Element {
+  const title = "Makes a new session of what was said and done up to here, and shows it";
+  return (
+    <span class="later-on">
+      <Button
+        label="Fork here"
+        kind="quiet"
+        title={title}
+        testId="fork"
+        onPress={() => post({ type: "fork", turnId })}
+      />
+    </span>
   );
 }
 

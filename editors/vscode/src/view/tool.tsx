@@ -1,10 +1,14 @@
 // A tool call: what it is, what it was given, what it gives while it runs and at its end, and the question about it.
 
-import type { JSX } from "preact";
+import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
-import type { ToolItem } from "../state";
+import type { Offers } from "../messages";
+import { keyOf, type ToolItem } from "../state";
 import { bytes, lastLines, lineCount, seconds } from "../text";
 import { Approval } from "./approval";
+import { Entry } from "./items";
+import type { Inner } from "./nest";
+import { NoticeLine } from "./notices";
 import { Button, Clock, Code, counts, Diff, Still } from "./parts";
 import { post } from "./store";
 
@@ -25,14 +29,20 @@ const WORDS: Record<ToolItem["status"], string> = {
 
 interface Props {
   tool: ToolItem;
+  /** What stands under it and others; only where something stands under it. */
+  inner?: Inner | undefined;
+  offers: Offers;
 }
 
 export class Tool extends Still<Props> {
   override state = { open: undefined as boolean | undefined };
 
-  render({ tool }: Props): JSX.Element {
+  render({ tool, inner, offers }: Props): JSX.Element {
     const wants = tool.status === "running" || tool.status === "failed" || tool.approval !== undefined;
-    const open = this.state.open ?? (wants || (tool.diff !== undefined && tool.status === "completed"));
+    const chosen = this.state.open ?? (wants || (tool.diff !== undefined && tool.status === "completed"));
+    // A sub-agent that asks is never out of sight.
+    const open = chosen || (inner?.asks(tool) ?? false);
+    const calls = inner?.calls(tool) ?? 0;
     const id = `tool-${tool.id}`;
     return (
       <section
@@ -52,6 +62,7 @@ export class Tool extends Still<Props> {
             {named(tool) || <span class="name">{tool.name} </span>}
             {title(tool)}
           </span>
+          {calls > 0 && <span class="dim">{calls === 1 ? "1 call" : `${calls} calls`}</span>}
           <Change tool={tool} />
           <span class="after">
             {tool.status === "running" ? <Clock from={tool.runningSince} /> : <Took tool={tool} />}
@@ -59,7 +70,7 @@ export class Tool extends Still<Props> {
           </span>
         </button>
         <div id={id} class="body" hidden={!open}>
-          {open && <Body tool={tool} />}
+          {open && <Body tool={tool}>{inner && <Nested tool={tool} inner={inner} offers={offers} />}</Body>}
         </div>
         {tool.approval && <Approval approval={tool.approval} />}
       </section>
@@ -69,7 +80,7 @@ export class Tool extends Still<Props> {
 
 /** Whether the title says what is done ("Edit src/a.ts"), so that the tool's name adds nothing. */
 function named(tool: ToolItem): boolean {
-  return tool.name !== "bash" && tool.status !== "writing" && /^[A-Z][a-z]+ /.test(tool.title);
+  return tool.name !== "bash" && tool.status !== "writing" && /^[A-Z][a-z]+:? /.test(tool.title);
 }
 
 /** The title without the name that stands before it. */
@@ -78,7 +89,7 @@ function title(tool: ToolItem): string {
   return tool.title === tool.name ? "" : tool.title;
 }
 
-function Change({ tool }: Props): JSX.Element | null {
+function Change({ tool }: { tool: ToolItem }): JSX.Element | null {
   if (tool.diff === undefined) return null;
   const { added, removed } = counts(tool.diff);
   return (
@@ -88,12 +99,32 @@ function Change({ tool }: Props): JSX.Element | null {
   );
 }
 
-function Took({ tool }: Props): JSX.Element | null {
+function Took({ tool }: { tool: ToolItem }): JSX.Element | null {
   if (tool.durationMs === undefined || tool.durationMs < 1000) return null;
   return <span class="clock">{seconds(tool.durationMs)}</span>;
 }
 
-function Body({ tool }: Props): JSX.Element {
+/** What a sub-agent does, under the call that delegated to it. */
+function Nested({ tool, inner, offers }: Props & { inner: Inner }): JSX.Element {
+  return (
+    <div class="inner" role="group" aria-label={`What ${tool.title} does`} data-testid="inner">
+      {inner.items(tool).map((item) => (
+        <Entry
+          key={keyOf(item)}
+          item={item}
+          offers={offers}
+          resumable={false}
+          inner={inner.has(item) ? inner : undefined}
+        />
+      ))}
+      {inner.notices(tool).map((notice) => (
+        <NoticeLine key={notice.key} notice={notice} circuits={offers.circuits} />
+      ))}
+    </div>
+  );
+}
+
+function Body({ tool, children }: { tool: ToolItem; children: ComponentChildren }): JSX.Element {
   const { decision } = tool;
   return (
     <>
@@ -107,6 +138,7 @@ function Body({ tool }: Props): JSX.Element {
           />
         </div>
       )}
+      {children}
       {tool.live !== undefined && <Output name={tool.title} text={tool.live} dropped={tool.liveDropped ?? 0} live />}
       {tool.output !== undefined && (tool.diff === undefined || tool.status !== "completed") && (
         <Output
@@ -128,13 +160,14 @@ function Body({ tool }: Props): JSX.Element {
 }
 
 /** What it was given: a command as one, all else as JSON. */
-function Input({ tool }: Props): JSX.Element | null {
+function Input({ tool }: { tool: ToolItem }): JSX.Element | null {
   const input = tool.input as Record<string, unknown> | undefined;
   if (input === undefined || Object.keys(input).length === 0) return null;
-  const { command, path, pattern } = input as { command?: unknown; path?: unknown; pattern?: unknown };
+  const { command, path, pattern, prompt } = input;
   if (typeof command === "string") return <Code text={command} language="bash" wrap />;
-  const [only] = Object.values(input);
-  const plain = Object.keys(input).length === 1 && (typeof path === "string" || typeof pattern === "string");
+  const [only, ...others] = Object.values(input);
+  if (typeof prompt === "string" && others.length === 0) return <Code text={prompt} language="" wrap />;
+  const plain = others.length === 0 && (typeof path === "string" || typeof pattern === "string");
   if (plain && tool.title.includes(String(only))) return null;
   return <Code text={JSON.stringify(input, undefined, 2)} language="json" />;
 }

@@ -1,0 +1,160 @@
+-- What a turn changed of files, side by side in Neovim's own diff mode, or as one text.
+
+local client = require('agentls.client')
+local patch = require('agentls.patch')
+local scratch = require('agentls.scratch')
+local text = require('agentls.text')
+
+local M = {}
+
+local LETTERS = { created = 'A', modified = 'M', deleted = 'D' }
+
+---A file of a list of changes, for people.
+---@param file agentls.FileDiff
+---@return string
+local function words_of(file)
+  local parts = { ('%s %s'):format(LETTERS[file.kind] or '?', file.path) }
+  if file.added > 0 then
+    table.insert(parts, '+' .. file.added)
+  end
+  if file.removed > 0 then
+    table.insert(parts, '-' .. file.removed)
+  end
+  return table.concat(parts, ' ')
+end
+
+---Where a file is that the server names from the session's folder, or by another root's name.
+---@param session agentls.Session
+---@param path string
+---@return string
+local function absolute(session, path)
+  if vim.startswith(path, '/') then
+    return path
+  end
+  local here = (session.state.cwd or client.folders()[1]) .. '/' .. path
+  if vim.uv.fs_stat(here) then
+    return here
+  end
+  local root, rest = path:match('^([^/]+)/(.+)$')
+  local lsp = client.lsp()
+  for _, folder in ipairs(lsp and lsp.workspace_folders or {}) do
+    local there = vim.uri_to_fname(folder.uri)
+    if vim.fs.basename(there) == root and vim.uv.fs_stat(there .. '/' .. rest) then
+      return there .. '/' .. rest
+    end
+  end
+  return here
+end
+
+---Shows the changes as one text.
+---@param changes agentls.Item.changes
+function M.text(changes)
+  local lines = {}
+  for _, file in ipairs(text.by_path(changes.files)) do
+    if file.diff and file.diff ~= '' then
+      vim.list_extend(lines, text.lines(file.diff))
+    else
+      table.insert(lines, words_of(file) .. ' (its lines are not told)')
+    end
+  end
+  if (changes.unlisted or 0) > 0 then
+    table.insert(lines, ('and %d more files'):format(changes.unlisted))
+  end
+  scratch.show('diff/' .. changes.id, 'diff', lines)
+end
+
+---A buffer of lines that are on no disk.
+local function side(name, lines, filetype)
+  local full = 'agentls://' .. name
+  local left = vim.fn.bufnr('^' .. vim.fn.escape(full, '[]*?\\') .. '$')
+  if left ~= -1 then
+    vim.api.nvim_buf_delete(left, { force = true })
+  end
+  local buffer = vim.api.nvim_create_buf(false, true)
+  vim.api.nvim_buf_set_name(buffer, full)
+  vim.api.nvim_buf_set_lines(buffer, 0, -1, false, lines)
+  vim.bo[buffer].bufhidden = 'wipe'
+  vim.bo[buffer].modifiable = false
+  vim.bo[buffer].filetype = filetype
+  vim.keymap.set('n', 'q', '<Cmd>tabclose<CR>', { buffer = buffer, nowait = true, desc = 'close' })
+  return buffer
+end
+
+---Shows one file before and after, in a tab page of its own: the file itself on the side on which it is now.
+---@param session agentls.Session
+---@param changes agentls.Item.changes
+---@param file agentls.FileDiff
+function M.file(session, changes, file)
+  if not file.diff or file.diff == '' then
+    vim.notify(('agentls: the lines of %s are not told'):format(file.path), vim.log.levels.INFO)
+    return
+  end
+  local path, reverted = absolute(session, file.path), changes.standing == 'reverted'
+  local there = vim.uv.fs_stat(path) ~= nil or vim.fn.bufloaded(path) == 1
+  local now, lines = nil, {}
+  if there then
+    now = vim.fn.bufadd(path)
+    vim.fn.bufload(now)
+    lines = vim.api.nvim_buf_get_lines(now, 0, -1, false)
+    lines = #lines == 1 and lines[1] == '' and {} or lines
+  end
+  local other = patch.apply(lines, file.diff, not reverted)
+  if not other then
+    vim.notify(
+      ('agentls: %s has changed since: its diff is shown as text'):format(file.path),
+      vim.log.levels.INFO
+    )
+    return scratch.show(('diff/%s/%s'):format(changes.id, file.path), 'diff', text.lines(file.diff))
+  end
+  local filetype = now and vim.bo[now].filetype or vim.filetype.match({ filename = path }) or ''
+  local when = reverted and 'after' or 'before'
+  local beside = side(('%s/%s/%s'):format(when, changes.id, file.path), other, filetype)
+  if now then
+    vim.bo[now].buflisted = true
+  else
+    now = side(('gone/%s/%s'):format(changes.id, file.path), {}, filetype)
+  end
+  -- A plain window, whatever the one is that this is asked in.
+  vim.cmd('tabnew')
+  local empty = vim.api.nvim_get_current_buf()
+  vim.bo[empty].bufhidden = 'wipe'
+  vim.api.nvim_win_set_buf(0, reverted and now or beside)
+  vim.cmd('diffthis')
+  vim.cmd('rightbelow vsplit')
+  vim.api.nvim_win_set_buf(0, reverted and beside or now)
+  vim.cmd('diffthis')
+  vim.cmd('normal! gg')
+  pcall(vim.cmd --[[@as fun(c: string)]], 'silent! normal! ]c')
+end
+
+---Shows what a turn changed: its one file, or the one that is chosen.
+---@param session agentls.Session
+---@param changes agentls.Item.changes
+---@param whole? boolean As one text, without a choice.
+function M.show(session, changes, whole)
+  if whole then
+    return M.text(changes)
+  elseif #changes.files == 1 and not changes.unlisted then
+    return M.file(session, changes, changes.files[1])
+  elseif #changes.files == 0 then
+    vim.notify('agentls: what changed is not known', vim.log.levels.INFO)
+    return
+  end
+  local list = text.by_path(changes.files)
+  table.insert(list, { whole = true })
+  vim.ui.select(list, {
+    prompt = 'Changes',
+    kind = 'agentls.change',
+    format_item = function(entry)
+      return entry.whole and '≡ all of them as one text' or words_of(entry)
+    end,
+  }, function(entry)
+    if entry and entry.whole then
+      M.text(changes)
+    elseif entry then
+      M.file(session, changes, entry)
+    end
+  end)
+end
+
+return M

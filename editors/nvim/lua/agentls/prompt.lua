@@ -1,0 +1,201 @@
+-- The window that prompts are written in: its buffer, its bar, and the slash commands that it completes.
+
+local buffers = require('agentls.buffers')
+local client = require('agentls.client')
+local config = require('agentls.config')
+local layout = require('agentls.layout')
+local sessions = require('agentls.sessions')
+local text = require('agentls.text')
+
+local api = vim.api
+local M = {}
+
+---The slash commands of each session, as they were told last.
+---@type table<string, agentls.CommandInfo[]>
+local commands = {}
+
+---Options of the completion: nothing is put in before it is chosen.
+local COMPLETION = 'menuone,noinsert'
+
+---Prompt buffers by session.
+---@type table<string, integer>
+local prompts = {}
+
+---@return string
+function M.bar()
+  local id = vim.b[api.nvim_win_get_buf(vim.g.statusline_winid or 0)].agentls_session
+  local session = id and sessions.all[id]
+  if not session then
+    return ''
+  end
+  local keys = config.current.keys
+  local send = { ':AgentSend' }
+  if keys then
+    send = vim.tbl_filter(function(key)
+      return key ~= false
+    end, { keys.prompt_send, keys.prompt_send_insert })
+  end
+  local words = session.state.running and 'says it to the running turn' or 'sends'
+  if session.state.running and keys and keys.prompt_queue then
+    words = ('says it now, %s after the turn'):format(buffers.escaped(keys.prompt_queue))
+  end
+  return (' › %%#AgentlsDim#%s %s'):format(buffers.escaped(table.concat(send, ' or ')), words)
+end
+
+---What a slash command is, in a few words.
+---@param command agentls.CommandInfo
+local function told(command)
+  if command.problem then
+    return 'cannot be used: ' .. command.problem
+  end
+  local words = { command.argumentHint, command.description }
+  return table.concat(vim.tbl_values(words), '  ')
+end
+
+---The slash commands that begin with `lead`, for a command line.
+---@param lead string
+---@return string[]
+function M.complete(lead)
+  local session = sessions.current()
+  if not session or lead:sub(1, 1) ~= '/' then
+    return {}
+  end
+  local result = client.request_sync('agent/listCommands', { sessionId = session.id }, 500)
+  local names = {}
+  for _, command in ipairs(result and result.commands or commands[session.id] or {}) do
+    if vim.startswith('/' .. command.name, lead) then
+      table.insert(names, '/' .. command.name)
+    end
+  end
+  return names
+end
+
+---Offers the slash commands, where one is being written: it is the first word.
+---@param id string The session.
+local function offer(id)
+  local row, column = unpack(api.nvim_win_get_cursor(0))
+  local before = api.nvim_get_current_line():sub(1, column)
+  local space, lead = before:match('^(%s*)/([^%s/]*)$')
+  if row > 1 or not lead or api.nvim_get_mode().mode ~= 'i' then
+    return
+  end
+  local items = {}
+  for _, command in ipairs(commands[id] or {}) do
+    if vim.startswith(command.name, lead) and command.name ~= lead then
+      table.insert(items, {
+        word = command.name,
+        abbr = '/' .. command.name,
+        menu = text.one_line(told(command), 60),
+        info = command.path,
+      })
+    end
+  end
+  if #items > 0 then
+    vim.fn.complete(#space + 2, items)
+  end
+end
+
+---Asks for the slash commands, and offers them as soon as they are known.
+---@param buffer integer
+---@param id string
+local function learn(buffer, id)
+  if not client.is_ready() or not client.offers('agent/listCommands') then
+    return
+  end
+  client.request('agent/listCommands', { sessionId = id }, function(_, result)
+    commands[id] = result and result.commands or commands[id]
+    if api.nvim_get_current_buf() == buffer then
+      offer(id)
+    end
+  end)
+end
+
+---Makes a prompt's buffer complete slash commands as they are written.
+---@param buffer integer
+---@param id string
+local function completes(buffer, id)
+  local own, before = pcall(api.nvim_get_option_value, 'completeopt', { buf = buffer })
+  own = own and api.nvim_get_option_info2('completeopt', {}).global_local
+  if own then
+    vim.bo[buffer].completeopt = COMPLETION
+  end
+  api.nvim_create_autocmd('InsertEnter', {
+    buffer = buffer,
+    callback = function()
+      if not own then
+        before = vim.o.completeopt
+        vim.o.completeopt = COMPLETION
+      end
+      learn(buffer, id)
+    end,
+  })
+  api.nvim_create_autocmd('InsertLeave', {
+    buffer = buffer,
+    callback = function()
+      if not own then
+        vim.o.completeopt = before
+      end
+    end,
+  })
+  api.nvim_create_autocmd('TextChangedI', {
+    buffer = buffer,
+    callback = function()
+      offer(id)
+    end,
+  })
+end
+
+---The prompt's buffer of a session.
+---@param session agentls.Session
+---@return integer
+function M.buffer(session)
+  local buffer = prompts[session.id]
+  if buffer and buffers.is_whole(buffer) then
+    return buffer
+  end
+  buffers.highlights()
+  buffer = buffers.scratch(('agentls://%s/prompt'):format(session.id), 'agentls_prompt', session.id)
+  prompts[session.id] = buffer
+  api.nvim_create_autocmd('BufWinEnter', {
+    buffer = buffer,
+    callback = function()
+      for _, window in ipairs(buffers.windows_of(buffer)) do
+        layout.dress(window, {
+          winbar = "%{%v:lua.require'agentls.prompt'.bar()%}",
+          statusline = ' prompt',
+          foldmethod = 'manual',
+          foldexpr = '0',
+          winfixheight = true,
+        })
+      end
+    end,
+  })
+  require('agentls.keys').prompt(buffer)
+  completes(buffer, session.id)
+  return buffer
+end
+
+---Puts words that were not used back where prompts are written.
+---@param session agentls.Session
+---@param words string
+function M.give_back(session, words)
+  if words == '' then
+    return
+  end
+  local buffer = M.buffer(session)
+  local lines = api.nvim_buf_get_lines(buffer, 0, -1, false)
+  local had = #lines > 1 or lines[1] ~= ''
+  local new = text.lines(words)
+  if had then
+    table.insert(new, 1, '')
+  end
+  api.nvim_buf_set_lines(buffer, had and -1 or 0, -1, false, new)
+  if not sessions.watcher.seen(session) then
+    vim.notify(
+      'agentls: what you said was not used; it stands in the prompt again (:Agent)',
+      vim.log.levels.WARN
+    )
+  end
+end
+
+return M

@@ -1,0 +1,221 @@
+-- What the ends of turns look like: how they went, what they changed of files; and what the agent was given to go by.
+
+local draw = require('agentls.render.block')
+local text = require('agentls.text')
+
+local add, mark, add_plain = draw.add, draw.mark, draw.add_plain
+
+local M = {}
+
+local STATES = {
+  failed = { '✗ failed', 'AgentlsError' },
+  degraded = { '◐ degraded', 'AgentlsWarn' },
+  interrupted = { '■ interrupted', 'AgentlsWarn' },
+  cancelled = { '■ cancelled', 'AgentlsWarn' },
+}
+
+---@param item agentls.Item.turnEnd
+function M.turnEnd(block, item)
+  local parts, state = {}, STATES[item.state]
+  if state then
+    parts[1] = state[1]
+  end
+  if item.compacted then
+    parts[#parts + 1] = item.compacted
+  elseif item.state == 'completed' and item.reason ~= 'completed' then
+    parts[#parts + 1] = 'ended by a hook'
+  end
+  local usage = item.usage
+  if usage then
+    local read = usage.inputTokens + usage.cacheReadTokens + usage.cacheWriteTokens
+    if read + usage.outputTokens > 0 then
+      parts[#parts + 1] = ('%s in, %s out'):format(text.tokens(read), text.tokens(usage.outputTokens))
+    end
+  end
+  if item.costUsd and item.costUsd > 0 then
+    parts[#parts + 1] = text.dollars(item.costUsd)
+  end
+  if item.tookMs then
+    parts[#parts + 1] = text.seconds(item.tookMs)
+  end
+  local failed = item.error
+  if item.state == 'cancelled' then
+    failed = nil
+  end
+  if failed then
+    local cause = failed.cause and ': ' .. failed.cause or ''
+    for i, line in ipairs(text.lines(('[%s] %s%s'):format(failed.code, failed.message, cause))) do
+      add_plain(block, i == 1 and '✗ ' or '  ', line, 'AgentlsError')
+    end
+    for _, line in ipairs(text.lines(failed.userAction or '')) do
+      add_plain(block, '  → ', line)
+    end
+    parts[1] = nil
+    parts = vim.tbl_values(parts)
+  end
+  if (item.state == 'interrupted' or item.state == 'cancelled') and not item.over then
+    parts[#parts + 1] = ':AgentResume goes on'
+  end
+  if #parts > 0 then
+    local line = (state and not failed and '' or '— ') .. table.concat(parts, ' · ')
+    add(block, line, not state and 'AgentlsDim' or nil)
+    if state then
+      mark(block, 0, #line, failed and 'AgentlsDim' or state[2])
+    end
+  end
+end
+
+local LETTERS = { created = 'A', modified = 'M', deleted = 'D' }
+local WORDS = { created = 'created', modified = 'changed', deleted = 'deleted' }
+
+---`+12 -3`, each in its colour, at the end of a block's last line.
+local function counts(block, added, removed)
+  local lines = block.lines
+  for _, part in ipairs({ { '+', added, 'AgentlsAdded' }, { '-', removed, 'AgentlsRemoved' } }) do
+    if part[2] > 0 then
+      local from = #lines[#lines] + 1
+      lines[#lines] = ('%s %s%d'):format(lines[#lines], part[1], part[2])
+      mark(block, from, #lines[#lines], part[3])
+    end
+  end
+end
+
+---A file of a list of changes.
+---@param file agentls.FileDiff
+local function file_line(block, file)
+  add(block, ('%s %s'):format(LETTERS[file.kind] or '?', draw.code(file.path)))
+  counts(block, file.added, file.removed)
+  if file.unrestorable then
+    local from = #block.lines[#block.lines]
+    block.lines[#block.lines] = block.lines[#block.lines] .. ' · cannot be taken back'
+    mark(block, from, #block.lines[#block.lines], 'AgentlsWarn')
+  end
+end
+
+---Lists files below the block's last line, folded into that.
+---@param item { files: agentls.FileDiff[], unlisted?: integer, partial?: boolean }
+local function file_list(block, item)
+  local first = #block.lines - 1
+  for _, file in ipairs(text.by_path(item.files)) do
+    file_line(block, file)
+  end
+  if (item.unlisted or 0) > 0 then
+    add(block, ('and %s more'):format(draw.thousands(item.unlisted)), 'AgentlsDim')
+  end
+  if item.partial then
+    add(block, 'Commands may have changed more: there are more files than are looked at.', 'AgentlsWarn')
+  end
+  local last = #block.lines - 1
+  if last > first then
+    block.folds[#block.folds + 1] = { first, last }
+    local from = #block.lines[first + 1]
+    block.lines[first + 1] = block.lines[first + 1] .. draw.folded(last - first)
+    block.marks[#block.marks + 1] =
+      { row = first, from = from, to = #block.lines[first + 1], group = 'AgentlsDim' }
+  end
+end
+
+---How many files a turn changed, for people; the one file by its name.
+---@param item agentls.Item.changes
+---@return string
+function M.changed(item)
+  local count = #item.files + (item.unlisted or 0)
+  if count == 1 and item.files[1] then
+    return ('%s %s'):format(item.files[1].path, WORDS[item.files[1].kind] or 'changed')
+  elseif count == 0 then
+    return 'commands may have changed files'
+  end
+  return ('%s files changed'):format(draw.thousands(count))
+end
+
+---@param item agentls.Item.changes
+---@param options agentls.RenderOptions
+---@param latest? boolean
+function M.changes(block, item, options, _, latest)
+  add_plain(block, '± ', M.changed(item))
+  mark(block, 0, #'±', 'AgentlsBusy')
+  counts(block, item.added, item.removed)
+  local row, reverted = #block.lines - 1, item.standing == 'reverted'
+  if item.standing ~= 'made' then
+    local from = #block.lines[row + 1]
+    block.lines[row + 1] = block.lines[row + 1] .. (reverted and ' · taken back' or ' · made again')
+    mark(block, from, #block.lines[row + 1], reverted and 'AgentlsWarn' or 'AgentlsDim')
+  end
+  if #item.files + (item.unlisted or 0) ~= 1 or item.partial or item.files[1].unrestorable then
+    file_list(block, item)
+  end
+  local keys, chunks = options.keys, {}
+  if keys and latest then
+    if reverted then
+      draw.key_chunks(chunks, keys.redo, 'redo')
+    else
+      draw.key_chunks(chunks, keys.diff, 'diff')
+      draw.key_chunks(chunks, keys.revert, 'revert')
+    end
+  end
+  if #chunks > 0 then
+    block.tail = { row = row, chunks = vim.list_extend({ { '  ', 'AgentlsDim' } }, chunks) }
+  end
+end
+
+---@param item agentls.Item.note
+function M.note(block, item)
+  add_plain(
+    block,
+    item.standing == 'reverted' and '↶ ' or item.standing and '↷ ' or '· ',
+    item.text,
+    'AgentlsDim'
+  )
+  if item.files then
+    file_list(block, item)
+  end
+end
+
+local INSTRUCTIONS = { soul = 'SOUL.md', agents = 'AGENTS.md', tools = 'TOOLS.md' }
+
+---What the agent was given to go by, in a few words: `AGENTS.md, 2 skills`.
+---@param files agentls.InstructionFile[]
+---@param leftOut? integer
+---@return string
+function M.instructions_of(files, leftOut)
+  local parts, counted, skills = {}, {}, 0
+  for _, file in ipairs(files) do
+    if file.kind == 'skill' then
+      skills = skills + 1
+    else
+      local name = INSTRUCTIONS[file.kind] or file.path:match('[^/]*$')
+      if not counted[name] then
+        parts[#parts + 1] = name
+      end
+      counted[name] = (counted[name] or 0) + 1
+    end
+  end
+  for i, name in ipairs(parts) do
+    parts[i] = counted[name] > 1 and ('%d × %s'):format(counted[name], name) or name
+  end
+  if skills > 0 then
+    parts[#parts + 1] = skills == 1 and '1 skill' or skills .. ' skills'
+  end
+  if (leftOut or 0) > 0 then
+    parts[#parts + 1] = leftOut .. ' more'
+  end
+  return #parts > 0 and table.concat(parts, ', ') .. ' loaded' or 'no instructions any more'
+end
+
+---@param item agentls.Item.instructions
+function M.instructions(block, item)
+  add_plain(block, '· ', M.instructions_of(item.files, item.leftOut), 'AgentlsDim')
+  local first = #block.lines - 1
+  for _, file in ipairs(item.files) do
+    local told = not file.trusted and ' · not trusted' or ''
+    told = told .. (file.problem and ' · ' .. file.problem or '')
+    local lead = '  ' .. draw.code(vim.fn.fnamemodify(file.path, ':~'))
+    add_plain(block, lead, told, file.problem and 'AgentlsWarn' or 'AgentlsDim')
+  end
+  if #block.lines - 1 > first then
+    block.folds[#block.folds + 1] = { first, #block.lines - 1 }
+    block.lines[first + 1] = block.lines[first + 1] .. draw.folded(#block.lines - 1 - first)
+  end
+end
+
+return M

@@ -1,0 +1,159 @@
+-- Messages: what a person says and what the model answers, as it comes and when it is whole.
+
+local list = require('agentls.state.items')
+local notices = require('agentls.state.notices')
+
+local NONE, with, find, filter, put = list.NONE, list.with, list.find, list.filter, list.put
+local resolved = notices.resolved
+
+local M = { on = {} }
+local on = M.on
+
+local function joined(text, offset, piece)
+  local have = #text
+  if offset > have then
+    return text, true
+  elseif offset + #piece <= have then
+    return text, false
+  end
+  return text .. piece:sub(have - offset + 1), false
+end
+
+local FRESH_ASSISTANT = { text = '', reasoning = '', open = true }
+
+local function delta(field)
+  return function(state, p)
+    state = resolved(state, notices.BY_WORDS)
+    local _, item = find(state.items, 'assistant', p.messageId)
+    if item and not item.open then
+      return state
+    end
+    local text, gap = joined(item and item[field] or '', p.offset, p.text)
+    local changes = { [field] = text, stale = gap or (item and item.stale) or nil }
+    state = put(state, 'assistant', p.messageId, changes, with(FRESH_ASSISTANT, { turnId = p.turnId }))
+    local activity = field == 'text' and 'answering' or 'thinking'
+    return with(state, { activity = activity, missed = gap and (state.missed or 'text') or state.missed })
+  end
+end
+
+on['agent/textDelta'] = delta('text')
+on['agent/reasoningDelta'] = delta('reasoning')
+
+local function spoken(content)
+  local said = { text = {}, reasoning = {}, references = {}, calls = {}, images = 0 }
+  for _, block in ipairs(content or {}) do
+    if block.type == 'text' then
+      said.text[#said.text + 1] = block.text
+    elseif block.type == 'reasoning' then
+      said.reasoning[#said.reasoning + 1] = block.text
+    elseif block.type == 'toolUse' then
+      said.calls[block.toolCallId] = block
+    elseif block.type == 'image' then
+      said.images = said.images + 1
+    elseif block.type == 'reference' then
+      local lines = ''
+      if block.startLine then
+        local last = block.endLine or block.startLine
+        lines = last > block.startLine and (':%d-%d'):format(block.startLine, last)
+          or (':%d'):format(block.startLine)
+      end
+      said.references[#said.references + 1] = block.path .. lines
+    end
+  end
+  return said
+end
+
+on['agent/message'] = function(state, p)
+  if p.hidden then
+    return state
+  end
+  local said = spoken(p.content)
+  if p.role == 'user' then
+    local steer = false
+    for i = #state.items, 1, -1 do
+      local item = state.items[i]
+      if item.kind == 'turnEnd' then
+        break
+      elseif item.kind == 'user' and item.turnId == p.turnId and item.id ~= p.messageId then
+        steer = true
+        break
+      end
+    end
+    return put(state, 'user', p.messageId, {
+      text = table.concat(said.text, '\n'),
+      references = said.references,
+      images = said.images,
+      steer = steer,
+      turnId = p.turnId,
+    })
+  elseif p.role ~= 'assistant' then
+    return state
+  end
+  state = resolved(state, notices.BY_MESSAGE)
+  -- A call that the message does not hold is void.
+  local items = filter(state.items, function(item)
+    return not (
+      item.kind == 'tool'
+      and item.status == 'writing'
+      and item.messageId == p.messageId
+      and not said.calls[item.id]
+    )
+  end)
+  if items ~= state.items then
+    state = with(state, { items = items })
+  end
+  local text, reasoning = table.concat(said.text, ''), table.concat(said.reasoning, '\n\n')
+  local at, item = find(state.items, 'assistant', p.messageId)
+  if text == '' and reasoning == '' then
+    if at then
+      return with(state, {
+        items = filter(state.items, function(other)
+          return other ~= item
+        end),
+      })
+    end
+    return with(state, { activity = 'thinking' })
+  end
+  local more = p.more
+  for _, block in ipairs(p.content) do
+    more = more or block.more
+  end
+  -- A text that was cut for the wire is not better than what was streamed whole.
+  if more and item and #item.text > #text then
+    text = item.text
+  end
+  state = put(
+    state,
+    'assistant',
+    p.messageId,
+    { text = text, reasoning = reasoning, open = false, stale = NONE, incomplete = p.incomplete or NONE },
+    { turnId = p.turnId }
+  )
+  return with(state, { activity = 'thinking' })
+end
+
+on['agent/messageRetracted'] = function(state, p)
+  local void, had = {}, false
+  for _, id in ipairs(p.toolCallIds or {}) do
+    void[id] = true
+  end
+  local items = filter(state.items, function(item)
+    local gone = (item.kind == 'assistant' and item.id == p.messageId)
+      or (
+        item.kind == 'tool'
+        and (void[item.id] or (item.status == 'writing' and item.messageId == p.messageId))
+      )
+    had = had or gone
+    return not gone
+  end)
+  if not had then
+    return state
+  end
+  return notices.notice(with(state, { items = items, activity = 'thinking' }), {
+    key = 'retracted',
+    kind = 'retracted',
+    text = 'a broken answer was taken back',
+  })
+end
+
+return M

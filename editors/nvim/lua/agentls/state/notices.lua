@@ -1,0 +1,171 @@
+-- What passes: retries, waits, switches, circuits. Each notice is there until what it tells of is over. Those of a
+-- sub-agent have the call that delegated to it for a parent.
+
+local list = require('agentls.state.items')
+local words = require('agentls.text')
+
+local NONE, with, filter, put = list.NONE, list.with, list.filter, list.put
+
+local M = {}
+
+---What is over once the model speaks.
+M.BY_WORDS = { retry = true, wait = true, retracted = true, transition = true }
+---What is over once a message is whole.
+M.BY_MESSAGE = { retry = true, wait = true, retracted = true, transition = true, compacted = true }
+---What is over with the turn. An open circuit is not.
+M.BY_END =
+  { retry = true, wait = true, retracted = true, transition = true, compacted = true, switched = true }
+M.ALL = {
+  retry = true,
+  wait = true,
+  retracted = true,
+  transition = true,
+  compacted = true,
+  switched = true,
+  circuit = true,
+}
+
+---The state with a notice, in the place of an older one of its key.
+function M.notice(state, new)
+  local notices = filter(state.notices, function(old)
+    return old.key ~= new.key
+  end)
+  return with(state, { notices = list.added(notices, new) })
+end
+local notice = M.notice
+
+local function without(state, gone)
+  local notices = filter(state.notices, function(old)
+    return not gone(old)
+  end)
+  return notices == state.notices and state or with(state, { notices = notices })
+end
+
+---The state without the notices of these kinds; those of sub-agents go only with `all`.
+function M.resolved(state, kinds, all)
+  return without(state, function(old)
+    return kinds[old.kind] and (all or not old.parent)
+  end)
+end
+local resolved = M.resolved
+
+---The state without what the sub-agents of a call wait for: they went on, or have ended.
+function M.resolved_of(state, call)
+  return without(state, function(old)
+    return old.parent == call
+  end)
+end
+
+---One key for the session, and one for the sub-agents of each call.
+local function key_for(name, parent)
+  return parent and name .. ' of ' .. parent or name
+end
+
+---What a call failed of, in one line of bearable length.
+local function why_of(failed)
+  local why = failed.cause or failed.message or 'the call failed'
+  local status = failed.status and (' (%d)'):format(failed.status) or ''
+  return why:match('[^\n]*'):sub(1, 160) .. status
+end
+
+---Who answers from now on, and why.
+local function switched(p)
+  local to, why = tostring(p.to), p.why
+  -- Some of the server's lines name the model, others tell only what became of the one before.
+  local name = to:gsub('^.*/', '')
+  if not why then
+    return 'switched to ' .. to
+  end
+  return why:find(name, 1, true) and why or ('%s — %s answers'):format(why, to)
+end
+
+M.on = {}
+local on = M.on
+
+on['agent/transition'] = function(state, p)
+  local parent = p.parentToolCallId
+  if p.kind == 'terminal' then
+    return parent and state or with(state, { detail = p.detail })
+  end
+  local text = p.kind == 'continue' and words.REASONS[p.reason]
+  if not text then
+    return state
+  end
+  local key = key_for('transition', parent)
+  return notice(state, { key = key, kind = 'transition', text = text, parent = parent })
+end
+
+on['agent/retry'] = function(state, p)
+  local parent = p.parentToolCallId
+  state = parent and M.resolved_of(state, parent) or resolved(state, { wait = true, retry = true })
+  return notice(state, {
+    key = key_for('retry', parent),
+    kind = 'retry',
+    text = ('%s: %s — try %d of %d'):format(
+      p.provider,
+      why_of(p.error or {}),
+      p.attempt + 1,
+      p.maxRetries + 1
+    ),
+    till = p.resumeAt,
+    parent = parent,
+  })
+end
+
+on['agent/wait'] = function(state, p)
+  return notice(state, {
+    key = key_for('wait', p.parentToolCallId),
+    kind = 'wait',
+    text = 'waiting: ' .. p.why,
+    till = p['until'],
+    parent = p.parentToolCallId,
+  })
+end
+
+on['agent/modelSwitched'] = function(state, p)
+  local parent = p.parentToolCallId
+  if parent then
+    -- A sub-agent's model is not the session's.
+    local note = { text = switched(p), turnId = p.turnId, parentToolCallId = parent }
+    return put(M.resolved_of(state, parent), 'note', 'switched ' .. tostring(p.seq), note)
+  end
+  local meant = state.switchedFrom or p.from or state.model
+  if p.to == meant then
+    return with(resolved(state, { switched = true }), { model = p.to, switchedFrom = NONE })
+  end
+  state =
+    notice(resolved(state, { retry = true }), { key = 'switched', kind = 'switched', text = switched(p) })
+  return with(state, { model = p.to, switchedFrom = meant })
+end
+
+on['agent/circuit'] = function(state, p)
+  local key = ('circuit %s %s'):format(p.subject, p.name)
+  if p.state == 'closed' then
+    return without(state, function(old)
+      return old.key == key
+    end)
+  end
+  return notice(state, {
+    key = key,
+    kind = 'circuit',
+    text = p.state == 'halfOpen' and p.name .. ': one call tries whether it works again'
+      or p.name .. ' failed too often and is left alone for a while',
+    till = p['until'],
+    subject = p.subject,
+    name = p.name,
+  })
+end
+
+on['agent/compacted'] = function(state, p)
+  local text = ('compacted: %s → %s tokens'):format(
+    words.tokens(p.tokensBefore or 0),
+    words.tokens(p.tokensAfter or 0)
+  )
+  -- That of a sub-agent is not the session's history.
+  if p.parentToolCallId then
+    return state
+  end
+  return notice(state, { key = 'compacted', kind = 'compacted', text = text, manual = p.trigger == 'manual' })
+end
+
+return M

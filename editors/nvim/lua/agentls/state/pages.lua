@@ -1,0 +1,117 @@
+-- Pages of a session's past: put on top of what is known, or before it.
+
+local changes = require('agentls.state.changes')
+local list = require('agentls.state.items')
+
+local NONE, with, find, put = list.NONE, list.with, list.find, list.put
+
+local M = {}
+
+---The message in progress, as `agent/loadSession` tells it.
+local function with_partial(state, partial)
+  local _, item = find(state.items, 'assistant', partial.messageId)
+  local text = item and item.text or ''
+  if item and not item.open then
+    return state
+  elseif partial.offset <= #text then
+    text = text:sub(1, partial.offset) .. partial.text
+  elseif partial.offset > 0 then
+    return state
+  end
+  return put(state, 'assistant', partial.messageId, {
+    text = text,
+    reasoning = partial.reasoning or (item and item.reasoning) or '',
+    open = true,
+    stale = NONE,
+  }, { turnId = state.running })
+end
+
+---Puts the answer of `agent/loadSession` on top of what is known: `state` is what `afterSeq` was taken from, or
+---a new one. When the page does not join on, it is begun anew with it.
+---@param reduce fun(state: agentls.State, event: agentls.Event): agentls.State
+---@param fresh agentls.State One without anything in it.
+---@param state agentls.State
+---@param result agentls.LoadSessionResult
+---@return agentls.State
+function M.load(reduce, fresh, state, result)
+  local first = result.events[1]
+  local joins = state.seq and (not first or first.params.seq <= state.seq + 1)
+  local loaded = joins and with(state, { missed = NONE, offline = NONE })
+    or with(fresh, { hasEarlier = result.hasEarlier or false, firstSeq = first and first.params.seq })
+  for _, event in ipairs(result.events) do
+    loaded = reduce(loaded, event)
+  end
+  for _, approval in ipairs(result.openApprovals or {}) do
+    -- It may have been asked before the page.
+    local question = with(approval, {})
+    question.seq = nil
+    loaded = reduce(loaded, { method = 'agent/approvalRequested', params = question })
+  end
+  for method, open in pairs({
+    ['agent/limitRequested'] = result.openLimits or {},
+    ['agent/questionRequested'] = result.openQuestions or {},
+  }) do
+    for _, params in ipairs(open) do
+      local question = with(params, {})
+      question.seq = nil
+      loaded = reduce(loaded, { method = method, params = question })
+    end
+  end
+  local now = result.state or {}
+  if result.partial then
+    loaded = with_partial(loaded, result.partial)
+  end
+  return with(loaded, {
+    seq = result.seq,
+    title = now.title,
+    cwd = now.cwd,
+    mode = now.mode,
+    model = loaded.switchedFrom and loaded.model or now.model,
+    effort = now.effort,
+    costUsd = now.costUsd,
+    running = now.runningTurnId or NONE,
+    resumable = now.resumableTurnId or NONE,
+    queue = now.queue or NONE,
+  })
+end
+
+---Puts the items of an earlier page before those of `state`.
+---@param reduce fun(state: agentls.State, event: agentls.Event): agentls.State
+---@param fresh agentls.State One without anything in it.
+---@param state agentls.State
+---@param result agentls.LoadSessionResult The page that ends where `state` begins.
+---@return agentls.State
+function M.prepend(reduce, fresh, state, result)
+  local earlier = fresh
+  for _, event in ipairs(result.events) do
+    earlier = reduce(earlier, event)
+  end
+  local known = {}
+  for _, item in ipairs(state.items) do
+    known[item.kind .. ' ' .. item.id] = item
+  end
+  local items, placed = {}, {}
+  for _, item in ipairs(earlier.items) do
+    local key = item.kind .. ' ' .. item.id
+    -- What begins in the earlier page and ends here is known in part by each.
+    items[#items + 1] = known[key] and with(item, known[key]) or item
+    placed[key] = true
+  end
+  for _, item in ipairs(state.items) do
+    local stands = placed[item.kind .. ' ' .. item.id]
+    if not stands and item.parentToolCallId then
+      items = list.insert(items, item)
+    elseif not stands then
+      items[#items + 1] = item
+    end
+  end
+  local first = result.events[1]
+  return with(state, {
+    items = changes.stands(items),
+    instructions = state.instructions or earlier.instructions,
+    hasEarlier = result.hasEarlier or false,
+    firstSeq = first and first.params.seq or state.firstSeq,
+  })
+end
+
+return M

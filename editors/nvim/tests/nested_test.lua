@@ -1,0 +1,319 @@
+-- How changes, the queue, instructions and sub-agents are drawn.
+
+local support = require('tests.support')
+local eq = support.eq
+local shown = support.shown
+
+return function(test)
+  test('drawn: what a turn changed, and that it was taken back', function()
+    local chat = shown()
+    local files = {
+      { path = 'src/b_c.ts', kind = 'modified', added = 12, removed = 1 },
+      { path = 'a.bin', kind = 'modified', added = 0, removed = 0, unrestorable = true },
+      { path = 'z.txt', kind = 'deleted', added = 0, removed = 2 },
+    }
+    local diff = { ofTurnId = 't1', standing = 'made', files = files, partial = true, unlisted = 1200 }
+    chat.say('m1', 'Done.')
+    chat.event('turnDiff', diff)
+    chat.event('turnEnded', { reason = 'completed', state = 'completed' })
+    eq(chat.lines(), {
+      'Done.',
+      '',
+      '± 1,203 files changed +12 -3 ⋯ 5 lines',
+      'M `a.bin` · cannot be taken back',
+      'M `src/b_c.ts` +12 -1',
+      'D `z.txt` -2',
+      'and 1,200 more',
+      'Commands may have changed more: there are more files than are looked at.',
+      '— 300 ms',
+      '',
+      '',
+    })
+    eq(chat.fold(3), { 3, 8 })
+    assert(chat.virtual():find('D diff  u revert', 1, true), chat.virtual())
+    chat.event('turnDiff', { ofTurnId = 't1', standing = 'reverted', files = { files[1] } })
+    local lines = chat.lines()
+    eq(lines[3], '± 1,203 files changed +12 -3 · taken back ⋯ 5 lines')
+    eq(
+      vim.list_slice(lines, 10, 13),
+      { '', '↶ taken back: the changes of one file ⋯ 1 line', 'M `src/b_c.ts` +12 -1', '' }
+    )
+    assert(chat.virtual():find('  <C-r> redo', 1, true), chat.virtual())
+    chat.event('turnDiff', { ofTurnId = 't1', standing = 'redone', files = { files[1] } })
+    eq(chat.lines()[3], '± 1,203 files changed +12 -3 · made again ⋯ 5 lines')
+    -- One file needs no list.
+    chat.event('turnStarted', { turnId = 't2' })
+    local one = { { path = 'a.txt', kind = 'created', added = 3, removed = 0 } }
+    chat.event('turnDiff', { turnId = 't2', ofTurnId = 't2', standing = 'made', files = one })
+    assert(vim.list_contains(chat.lines(), '± a.txt created +3'), vim.inspect(chat.lines()))
+    chat.event('turnDiff', { turnId = 't3', ofTurnId = 't3', standing = 'made', files = {}, partial = true })
+    assert(vim.list_contains(chat.lines(), '± commands may have changed files ⋯ 1 line'))
+  end)
+
+  test('drawn: a revert that came in an earlier page counts for what it took back', function()
+    local states = require('agentls.state')
+    local file = { path = 'a', kind = 'modified', added = 1, removed = 1 }
+    local function diff(seq, turn, standing)
+      return {
+        method = 'agent/turnDiff',
+        params = {
+          seq = seq,
+          turnId = standing == 'made' and turn or nil,
+          ofTurnId = turn,
+          standing = standing,
+          files = { file },
+        },
+      }
+    end
+    local function page(events, first)
+      return { events = events, seq = events[#events].params.seq, hasEarlier = first > 1, state = {} }
+    end
+    local events = {
+      diff(1, 't1', 'made'),
+      diff(2, 't2', 'made'),
+      diff(3, 't2', 'reverted'),
+      diff(4, 't1', 'reverted'),
+      diff(5, 't1', 'redone'),
+      diff(6, 't3', 'made'),
+    }
+    local function standings(state)
+      local found = {}
+      for _, item in ipairs(state.items) do
+        if item.kind == 'changes' then
+          table.insert(found, item.id .. ' ' .. item.standing)
+        end
+      end
+      return found
+    end
+    local wanted = { 't1 redone', 't2 reverted', 't3 made' }
+    eq(standings(states.load(states.new('s'), page(events, 1))), wanted)
+    -- Wherever the pages part.
+    for cut = 1, #events - 1 do
+      local late, early = vim.list_slice(events, cut + 1), vim.list_slice(events, 1, cut)
+      local state = states.prepend(states.load(states.new('s'), page(late, cut + 1)), page(early, 1))
+      eq(standings(state), wanted, 'cut after ' .. cut)
+    end
+  end)
+
+  test('drawn: what waits for the end of the turn', function()
+    local chat = shown()
+    local function wait(paused, ...)
+      local prompts = {}
+      for i, text in ipairs({ ... }) do
+        prompts[i] = { promptId = 'q' .. i, text = text }
+      end
+      chat.event('sessionUpdated', { queue = { paused = paused, prompts = prompts } })
+      chat.lines()
+      return chat.virtual()
+    end
+    local seen = wait(false, 'then this', 'and that')
+    assert(seen:find('⧗ queued: then this · Q', 1, true), seen)
+    assert(seen:find('⧗ queued: and that', 1, true), seen)
+    assert(require('agentls').statusline():find('2 queued', 1, true))
+    seen = wait(true, 'a', 'b', 'c', 'd')
+    assert(seen:find('⧗ queued (held): a · Q', 1, true), seen)
+    assert(seen:find('⧗ and 1 more', 1, true), seen)
+    assert(not seen:find('held): d', 1, true), seen)
+    seen = wait(false)
+    assert(not seen:find('queued', 1, true), seen)
+  end)
+
+  test('drawn: what the agent was given to go by', function()
+    local chat = shown()
+    local home = vim.uv.os_homedir()
+    chat.event('instructions', {
+      leftOut = 2,
+      files = {
+        { path = home .. '/.config/agentls/AGENTS.md', kind = 'agents', bytes = 10, trusted = true },
+        { path = '/w/AGENTS.md', kind = 'agents', bytes = 10, trusted = false },
+        { path = '/w/prompts/own.md', kind = 'prompt', bytes = 10, trusted = true },
+        {
+          path = '/w/s/SKILL.md',
+          kind = 'skill',
+          name = 's',
+          bytes = 0,
+          trusted = true,
+          problem = 'no text',
+        },
+      },
+    })
+    eq(vim.list_slice(chat.lines(), 1, 5), {
+      '· 2 × AGENTS.md, own.md, 1 skill, 2 more loaded ⋯ 4 lines',
+      '  `~/.config/agentls/AGENTS.md`',
+      '  `/w/AGENTS.md` · not trusted',
+      '  `/w/prompts/own.md`',
+      '  `/w/s/SKILL.md` · no text',
+    })
+    eq(chat.fold(1), { 1, 5 })
+  end)
+
+  ---A call of a sub-agent.
+  local function call(chat, id, parent, status, more)
+    more = vim.tbl_extend('force', { parentToolCallId = parent, title = id, name = 'bash' }, more or {})
+    chat.tool(id, status, more)
+  end
+
+  ---The words that a line is set in by.
+  local function set_in(chat, row)
+    local blocks = vim.api.nvim_get_namespaces()['agentls.blocks']
+    local marks = vim.api.nvim_buf_get_extmarks(
+      chat.buffer,
+      blocks,
+      { row - 1, 0 },
+      { row - 1, 0 },
+      { details = true }
+    )
+    for _, mark in ipairs(marks) do
+      if mark[4].virt_text_pos == 'inline' then
+        return mark[4].virt_text[1][1]
+      end
+    end
+  end
+
+  test('drawn: sub-agents are set in under their call, and folded with it when it is over', function()
+    local chat = shown()
+    chat.tool('d1', 'running', { name = 'delegate', title = 'Delegate: look' })
+    chat.tool('other', 'running', { title = 'beside' })
+    call(chat, 'c1', 'd1', 'completed', { output = 'one\n' })
+    call(chat, 'd2', 'd1', 'running', { name = 'delegate', title = 'Delegate: deeper' })
+    call(chat, 'c2', 'd2', 'completed', { output = 'two\n' })
+    chat.event('warning', { code = 'x', message = 'hm', parentToolCallId = 'd2' })
+    chat.event('retry', {
+      parentToolCallId = 'd2',
+      provider = 'p',
+      model = 'm',
+      attempt = 1,
+      maxRetries = 3,
+      delayMs = 1,
+      resumeAt = 1,
+      error = { message = 'Overloaded', status = 529 },
+    })
+    eq(chat.lines(), {
+      '▶ `Delegate: look` · 3 calls',
+      '✓ `c1` ⋯ 3 lines',
+      '```',
+      'one',
+      '```',
+      '▶ `Delegate: deeper` · 1 call',
+      '⟳ p: Overloaded (529) — try 2 of 4',
+      '✓ `c2` ⋯ 3 lines',
+      '```',
+      'two',
+      '```',
+      '! hm',
+      '▶ `beside`',
+      '',
+      '',
+    })
+    local depths = {}
+    for row = 1, 13 do
+      depths[row] = set_in(chat, row) or ''
+    end
+    local one, two = '│ ', '│ │ '
+    eq(depths, { '', one, one, one, one, one, one, two, two, two, two, two, '' })
+    -- It is told at its call, not beside the turn's status.
+    assert(not chat.virtual():find('Overloaded', 1, true), chat.virtual())
+    eq({ chat.fold(1), chat.fold(2), chat.fold(8) }, { { -1, -1 }, { 2, 5 }, { 8, 11 } })
+    call(chat, 'd2', 'd1', 'completed', { title = 'Delegate: deeper', name = 'delegate', output = 'deep\n' })
+    eq(chat.lines()[7], '```')
+    eq({ chat.fold(1), chat.fold(6), chat.fold(8) }, { { -1, -1 }, { 6, 14 }, { 6, 14 } })
+    chat.tool('d1', 'completed', { name = 'delegate', title = 'Delegate: look', durationMs = 1500 })
+    eq(chat.lines()[1], '✓ `Delegate: look` · 3 calls · 1.5 s')
+    eq({ chat.fold(1), chat.fold(15) }, { { 1, 14 }, { -1, -1 } })
+    -- Each is opened by itself.
+    vim.api.nvim_win_call(chat.window, function()
+      vim.cmd('1foldopen')
+    end)
+    eq(
+      { chat.fold(1), chat.fold(2), chat.fold(6), chat.fold(10) },
+      { { -1, -1 }, { 2, 5 }, { 6, 14 }, { 6, 14 } }
+    )
+    chat.event('turnEnded', { reason = 'completed', state = 'completed' })
+    eq(chat.fold(2), { 2, 5 })
+  end)
+
+  test('drawn: a call of a sub-agent asks, and is answered at its place', function()
+    local chat = shown()
+    chat.tool('d1', 'running', { name = 'delegate', title = 'Delegate: look' })
+    call(chat, 'c1', 'd1', 'awaitingApproval', { input = { command = 'make' } })
+    chat.event('approvalRequested', {
+      approvalId = 'a1',
+      toolCallId = 'c1',
+      name = 'bash',
+      title = 'c1',
+      input = { command = 'make' },
+      risk = 'high',
+      why = 'runs',
+    })
+    call(chat, 'c2', 'd1', 'running')
+    eq(chat.lines(), {
+      '▶ `Delegate: look` · 2 calls',
+      '? `c1`',
+      '  high risk · runs',
+      '```sh',
+      'make',
+      '```',
+      '',
+      '',
+      '▶ `c2`',
+      '',
+      '',
+    })
+    vim.fn.search('c1')
+    eq(require('agentls.approval').open().approvalId, 'a1')
+    chat.event(
+      'approvalResolved',
+      { approvalId = 'a1', toolCallId = 'c1', decision = 'allow', by = 'person' }
+    )
+    call(chat, 'c1', 'd1', 'completed', { output = 'made\n' })
+    eq(chat.lines()[2], '✓ `c1` ⋯ 6 lines')
+  end)
+
+  test('drawn: a page that begins within a sub-agent, and the one before it', function()
+    local states = require('agentls.state')
+    local function event(seq, id, status, parent)
+      return {
+        method = 'agent/toolCall',
+        params = {
+          seq = seq,
+          turnId = 't',
+          toolCallId = id,
+          name = 'n',
+          title = id,
+          status = status,
+          parentToolCallId = parent,
+        },
+      }
+    end
+    local events = {
+      event(1, 'd', 'running'),
+      event(2, 'e', 'running'),
+      event(3, 'a', 'completed', 'd'),
+      event(4, 'f', 'running', 'd'),
+      event(5, 'g', 'completed', 'f'),
+      event(6, 'b', 'completed', 'd'),
+      event(7, 'd', 'completed'),
+    }
+    local function ids(state)
+      return vim.tbl_map(function(item)
+        return item.id
+      end, state.items)
+    end
+    local wanted = { 'd', 'a', 'f', 'g', 'b', 'e' }
+    local state = states.new('s')
+    for _, one in ipairs(events) do
+      state = states.reduce(state, one)
+    end
+    eq(ids(state), wanted)
+    for cut = 1, #events - 1 do
+      local late, early = vim.list_slice(events, cut + 1), vim.list_slice(events, 1, cut)
+      local loaded = states.load(states.new('s'), { events = late, seq = 7, hasEarlier = true, state = {} })
+      loaded = states.prepend(loaded, { events = early, seq = cut, hasEarlier = false, state = {} })
+      eq(ids(loaded), wanted, 'cut after ' .. cut)
+      eq(loaded.items[1].status, 'completed')
+    end
+    -- Without the call it stands by itself, set in all the same.
+    local nests = require('agentls.nesting').of(states.reduce(states.new('s'), events[6]).items, {})
+    eq({ nests[1].depth, nests[1].level }, { 1, 0 })
+  end)
+end

@@ -1,0 +1,342 @@
+-- What a person gives the agent beside a prompt, with the real server: prompts that wait, answers to its questions,
+-- named agents, slash commands, files of instructions.
+
+local support = require('tests.support')
+local eq, wait = support.eq, support.wait
+
+local FREE = ('{ cmd = { %q }, settings = { agent = { default = { mode = "full" } } } }'):format(
+  support.server
+)
+
+---Starts a turn that runs until the file `gate` is there.
+local function gated(nvim)
+  nvim.cmd('AgentPrompt until the gate')
+  wait('the command', function()
+    local state = nvim.state()
+    local call = state and state.items[#state.items]
+    return call and call.kind == 'tool' and call.status == 'running'
+  end)
+end
+
+---Waits until these prompts wait, by their texts.
+local function waiting(nvim, ...)
+  local texts = { ... }
+  wait(function()
+    return ('%s waiting: %s'):format(vim.inspect(texts), vim.inspect((nvim.state() or {}).queue))
+  end, function()
+    local queue = nvim.state().queue
+    return vim.deep_equal(
+      vim.tbl_map(function(prompt)
+        return prompt.text
+      end, queue and queue.prompts or {}),
+      texts
+    )
+  end)
+end
+
+---Waits for a question of the agent.
+local function question(nvim)
+  return wait(function()
+    return 'the question in:\n' .. nvim.chat()
+  end, function()
+    local state = nvim.state()
+    return state and state.asked[1]
+  end)
+end
+
+return function(_, drive)
+  drive('prompts wait for the end of the turn, are edited, taken out, and sent in order', {
+    setup = FREE,
+  }, function(nvim)
+    gated(nvim)
+    nvim.cmd('AgentQueue stream the first')
+    waiting(nvim, 'stream the first')
+    nvim.see_virtual('⧗ queued: stream the first · Q')
+    -- From the prompt window, by its key.
+    nvim.keys('<C-w>l<C-w>jistream the second<C-q>')
+    waiting(nvim, 'stream the first', 'stream the second')
+    eq(nvim.lines(), { '' })
+    nvim.keys('<Esc>')
+    nvim.cmd('AgentQueue out with this')
+    waiting(nvim, 'stream the first', 'stream the second', 'out with this')
+    assert(nvim.lua("return require('agentls').statusline()"):find('3 queued', 1, true))
+    nvim.chooses('out with this', 'Take it out')
+    nvim.keys('<C-w>kQ')
+    waiting(nvim, 'stream the first', 'stream the second')
+    eq(nvim.shown(2)[2].words, { 'Say it now, to the running turn', 'Edit it', 'Take it out' })
+    nvim.chooses('the second', 'Edit')
+    nvim.cmd('AgentQueue')
+    wait('the prompt to edit', function()
+      return nvim.lines()[1] == 'stream the second'
+    end)
+    nvim.keys(':s/second/third/<CR>:w<CR>')
+    waiting(nvim, 'stream the first', 'stream the third')
+    support.write(nvim.workspace .. '/gate', '')
+    local state = nvim.ended(3)
+    eq(state.queue, nil)
+    local said = {}
+    for _, item in ipairs(state.items) do
+      table.insert(said, item.kind == 'user' and item.text or nil)
+    end
+    eq(said, { 'until the gate', 'stream the first', 'stream the third' })
+    eq(nvim.virtual():find('queued', 1, true), nil)
+    nvim.cmd('AgentQueue')
+    nvim.noticed('no prompt waits')
+  end)
+
+  drive('after a cancel they are held until one is sent; one is said into a running turn', {
+    setup = FREE,
+  }, function(nvim)
+    gated(nvim)
+    nvim.cmd('AgentQueue stream later')
+    nvim.cmd('AgentQueue stream last')
+    waiting(nvim, 'stream later', 'stream last')
+    nvim.cmd('AgentCancel')
+    nvim.ended()
+    nvim.see_virtual('⧗ queued (held): stream later')
+    assert(nvim.lua("return require('agentls').statusline()"):find('2 held', 1, true))
+    -- A crash holds them too.
+    vim.uv.kill(nvim.server().pid, 'sigkill')
+    nvim.noticed('it is started again')
+    wait('the session again', function()
+      return nvim.state() and not nvim.state().offline
+    end)
+    waiting(nvim, 'stream later', 'stream last')
+    nvim.see_virtual('⧗ queued (held): stream later')
+    nvim.chooses('go on with them')
+    nvim.cmd('AgentQueue')
+    eq(nvim.shown()[1].prompt, 'Prompts that wait (held)')
+    local state = nvim.ended(3)
+    eq(state.queue, nil)
+    gated(nvim)
+    nvim.cmd('AgentQueue mind the gap')
+    waiting(nvim, 'mind the gap')
+    nvim.chooses('mind the gap', 'Say it now')
+    nvim.cmd('AgentQueue')
+    waiting(nvim)
+    support.write(nvim.workspace .. '/gate', '')
+    nvim.ended(4)
+    nvim.see('> ↪ mind the gap')
+  end)
+
+  drive('a prompt that cannot wait comes back', { setup = FREE }, function(nvim)
+    gated(nvim)
+    for number = 1, 100 do
+      nvim.cmd('AgentQueue number ' .. number)
+    end
+    nvim.cmd('AgentQueue one too many')
+    nvim.noticed('queue full')
+    wait('the words in the prompt', function()
+      return vim.deep_equal(
+        nvim.lua([[
+          local session = require('agentls.sessions').current()
+          return vim.api.nvim_buf_get_lines(require('agentls.view').prompt_buffer(session), 0, -1, false)
+        ]]),
+        { 'one too many' }
+      )
+    end)
+    nvim.see_virtual('and 97 more')
+    nvim.cmd('AgentCancel')
+    nvim.ended()
+  end)
+
+  drive('the agent asks: one is chosen, several, another, and words are written', {
+    setup = FREE,
+  }, function(nvim)
+    nvim.cmd('AgentPrompt choose one')
+    question(nvim)
+    nvim.see('? Which way?\n  Both are good.')
+    nvim.see_virtual('<CR> answer')
+    nvim.keys('<C-w>l<C-w>k<CR>')
+    nvim.answer('2<CR>')
+    nvim.ended()
+    nvim.see('✓ Which way?\n  Both are good.\n  → right')
+    nvim.see('Chosen.')
+    nvim.cmd('AgentPrompt choose some')
+    question(nvim)
+    nvim.chooses('ants', 'cats', 'Done: ants, cats')
+    nvim.cmd('AgentAnswer')
+    nvim.ended(2)
+    nvim.see('  → ants, cats')
+    eq(nvim.shown(3)[1].words, { 'ants', 'bees', 'cats', 'Something else …' })
+    nvim.cmd('AgentPrompt choose one')
+    question(nvim)
+    nvim.chooses('Something else')
+    nvim.lua("vim.ui.input = function(_, done) done('straight on') end")
+    nvim.cmd('AgentAnswer')
+    nvim.ended(3)
+    nvim.see('  → straight on')
+    nvim.cmd('AgentPrompt say a name')
+    question(nvim)
+    nvim.lua("vim.ui.input = function(options, done) asked = options.prompt done('Ada') end")
+    nvim.cmd('AgentAnswer')
+    nvim.ended(4)
+    eq(nvim.lua('return asked'), 'What is its name? ')
+    nvim.see('  → Ada')
+    nvim.see('It is named.')
+    nvim.cmd('AgentPrompt say a name')
+    question(nvim)
+    nvim.cmd('AgentAnswer!')
+    nvim.ended(5)
+    nvim.see('  → not answered')
+  end)
+
+  drive(
+    'a question that is left open holds up nothing, and a cancel settles it',
+    { setup = FREE },
+    function(nvim)
+      nvim.cmd('AgentPrompt choose one')
+      question(nvim)
+      nvim.chooses()
+      nvim.cmd('AgentAnswer')
+      nvim.shown()
+      eq(#nvim.state().asked, 1)
+      nvim.cmd('AgentCancel')
+      nvim.ended()
+      eq(nvim.state().asked, {})
+      nvim.see('  → not answered')
+    end
+  )
+
+  drive('a named agent is chosen for a new session, and the bar tells it', nil, function(nvim)
+    nvim.cmd('AgentPrompt stream')
+    nvim.ended()
+    local first = nvim.state().sessionId
+    nvim.chooses('reader')
+    nvim.cmd('AgentAgent')
+    wait('another session', function()
+      return nvim.state().sessionId ~= first
+    end)
+    local words = nvim.shown()[1].words
+    assert(words[1]:find('● default', 1, true), vim.inspect(words))
+    assert(words[2]:find('reader · plan · tape · Looks, and changes nothing', 1, true), vim.inspect(words))
+    eq(nvim.state().mode, 'plan')
+    local function bar()
+      return nvim.lua([[
+        local view = require('agentls.view')
+        vim.g.statusline_winid = view.windows()
+        local words = view.winbar()
+        vim.g.statusline_winid = nil
+        return words
+      ]])
+    end
+    assert(bar():find('reader', 1, true), bar())
+    nvim.cmd('AgentPrompt stream again')
+    nvim.ended()
+    nvim.cmd('AgentAgent readr')
+    nvim.noticed('readr')
+    eq(nvim.lua("return vim.fn.getcompletion('AgentAgent r', 'cmdline')"), { 'reader' })
+    -- It is known of a session that is loaded, too.
+    local second = nvim.state().sessionId
+    local again = support.neovim({ workspace = nvim.workspace, data = nvim.data })
+    nvim.quit()
+    again.chooses('stream again')
+    again.cmd('AgentSessions')
+    wait('the session', function()
+      return again.state() and again.state().sessionId == second
+    end)
+    wait('its agent', function()
+      return again.lua("return require('agentls.sessions').current().agent") == 'reader'
+    end)
+    again.quit()
+  end)
+
+  drive('slash commands are completed as they are written, and sent', {
+    files = {
+      ['.agentls/commands/look.md'] = '---\ndescription: Looks\nargument-hint: [file]\n---\nLook at the file $1.\n',
+      ['.agentls/commands/lock.md'] = '---\ndescription: Locks\n---\nLock it.\n',
+      ['.agentls/commands/void.md'] = '---\ndescription: x\n---\n',
+    },
+  }, function(nvim)
+    nvim.keys(':Agent<CR>')
+    wait('the prompt', function()
+      return nvim.lua('return vim.bo.filetype') == 'agentls_prompt'
+    end)
+    ---The words of the menu.
+    local function menu(words)
+      wait(function()
+        return 'the menu: ' .. vim.inspect(nvim.lua("return vim.fn.complete_info({ 'items', 'mode' })"))
+      end, function()
+        local items =
+          nvim.lua("return vim.fn.pumvisible() == 1 and vim.fn.complete_info({ 'items' }).items or {}")
+        return vim.deep_equal(
+          vim.tbl_map(function(item)
+            return ('%s %s'):format(item.abbr, item.menu)
+          end, items),
+          words
+        )
+      end)
+    end
+    nvim.keys('i/')
+    menu({ '/lock Locks', '/look [file] Looks', '/void cannot be used: it says nothing' })
+    nvim.keys('loo')
+    wait('the name alone', function()
+      return nvim.lines()[1] == '/loo'
+    end)
+    nvim.keys('<C-y>')
+    wait('the whole name', function()
+      return nvim.lines()[1] == '/look'
+    end)
+    nvim.keys(' cart.py<C-s>')
+    nvim.see('> Look at the file cart.py.')
+    nvim.ended()
+    nvim.see('It was looked at.')
+    -- A path in the midst is none, and one that cannot be used is told and comes back.
+    nvim.keys('<Esc>isee /')
+    nvim.typed('')
+    eq(nvim.lua('return vim.fn.pumvisible()'), 0)
+    nvim.keys('<Esc>cc/void now<C-s>')
+    nvim.noticed('the command /void cannot be used')
+    wait('the words again', function()
+      return nvim.lines()[1] == '/void now'
+    end)
+    nvim.keys('<Esc>')
+    eq(nvim.lua("return vim.fn.getcompletion('AgentPrompt /loo', 'cmdline')"), { '/look' })
+  end)
+
+  drive(':checkhealth tells what the agent is given', {
+    files = {
+      ['AGENTS.md'] = 'Be brief.\n',
+      ['.agentls/commands/look.md'] = 'Look.\n',
+      ['.agentls/commands/void.md'] = '---\ndescription: x\n---\n',
+    },
+  }, function(nvim)
+    nvim.cmd('AgentPrompt stream')
+    nvim.ended()
+    nvim.cmd('checkhealth agentls')
+    local report = table.concat(nvim.lines(), '\n')
+    for _, words in ipairs({
+      'agents: default (this session has it), reader',
+      'slash commands: /look',
+      'void.md: it says nothing',
+      'instructions: AGENTS.md loaded',
+    }) do
+      assert(report:find(words, 1, true), ('"%s" is not in:\n%s'):format(words, report))
+    end
+  end)
+
+  drive('what the agent was given to go by is told, and that it has changed', {
+    files = {
+      ['AGENTS.md'] = 'Be brief.\n',
+      ['.agentls/skills/ship/SKILL.md'] = '---\nname: ship\ndescription: Ships it\n---\nShip.\n',
+    },
+  }, function(nvim)
+    nvim.cmd('AgentPrompt stream')
+    nvim.ended()
+    nvim.see('· AGENTS.md, 1 skill loaded ⋯ 2 lines')
+    nvim.see('/AGENTS.md')
+    support.write(nvim.workspace .. '/AGENTS.md', 'Be long.\n')
+    nvim.cmd('AgentPrompt stream again')
+    nvim.ended(2)
+    nvim.see('! ')
+    local warned = vim.iter(nvim.state().items):find(function(item)
+      return item.kind == 'warning' and item.code == 'instructions_changed'
+    end)
+    assert(warned and warned.message:find('AGENTS.md', 1, true), vim.inspect(warned))
+    vim.uv.fs_unlink(nvim.workspace .. '/AGENTS.md')
+    vim.fn.delete(nvim.workspace .. '/.agentls', 'rf')
+    nvim.cmd('AgentPrompt stream once more')
+    nvim.ended(3)
+    nvim.see('· no instructions any more')
+  end)
+end

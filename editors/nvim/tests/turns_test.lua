@@ -1,0 +1,293 @@
+-- What is done with whole turns, with the real server: their changes shown, taken back and made again, forks, exports.
+
+local support = require('tests.support')
+local eq, wait = support.eq, support.wait
+
+local FREE = ('{ cmd = { %q }, settings = { agent = { default = { mode = "full" } } } }'):format(
+  support.server
+)
+local FILES = { ['cart.py'] = support.CART, ['old.txt'] = 'old\n' }
+local FIXED = support.CART:gsub('result %- discount', 'result * (1 - discount / 100)')
+local RENAMED = support.CART:gsub('def total', 'def sum_of')
+
+local function work(nvim, name)
+  return support.read(nvim.workspace .. '/' .. name)
+end
+
+---Goes to the chat's window, and there to the line that holds `words`.
+local function at(nvim, words)
+  nvim.see(words)
+  nvim.lua(
+    [[
+    local words = ...
+    local view = require('agentls.view')
+    vim.api.nvim_set_current_win((view.windows()))
+    for row, line in ipairs(vim.api.nvim_buf_get_lines(0, 0, -1, false)) do
+      if line:find(words, 1, true) then return vim.api.nvim_win_set_cursor(0, { row, 0 }) end
+    end
+  ]],
+    words
+  )
+end
+
+---The words that the tab page's windows show, from left to right.
+local function sides(nvim)
+  return nvim.lua([[
+    local sides = {}
+    for _, window in ipairs(vim.api.nvim_tabpage_list_wins(0)) do
+      local buffer = vim.api.nvim_win_get_buf(window)
+      table.insert(sides, {
+        words = table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), '\n') .. '\n',
+        name = vim.fn.fnamemodify(vim.api.nvim_buf_get_name(buffer), ':t'),
+        diff = vim.wo[window].diff,
+        file = vim.bo[buffer].buftype == '',
+      })
+    end
+    return sides
+  ]])
+end
+
+return function(_, drive)
+  drive('a change is told, shown side by side, taken back and made again by keys', {
+    setup = FREE,
+  }, function(nvim)
+    nvim.cmd('AgentPrompt alter the cart')
+    nvim.ended()
+    nvim.see('± cart.py changed +1 -1')
+    nvim.see_virtual('u revert')
+    at(nvim, '± cart.py')
+    nvim.keys('D')
+    wait('the two sides', function()
+      return #sides(nvim) == 2 and nvim.lua('return vim.wo.diff')
+    end)
+    local left, right = unpack(sides(nvim))
+    eq({ left.words, left.diff, left.file }, { support.CART, true, false })
+    eq({ right.words, right.diff, right.file, right.name }, { FIXED, true, true, 'cart.py' })
+    nvim.keys('<C-w>hq')
+    wait('the chat again', function()
+      return nvim.lua('return #vim.api.nvim_list_tabpages()') == 1
+    end)
+    -- It is shown first, and leaving it changes nothing.
+    nvim.chooses()
+    at(nvim, '± cart.py')
+    nvim.keys('u')
+    local asked = nvim.shown()[1]
+    eq(asked.words, { 'Take back what changed in 1 file', 'Leave it' })
+    eq(asked.float, { ' change cart.py' })
+    eq({ work(nvim, 'cart.py'), nvim.float() }, { FIXED })
+    nvim.chooses('Take back')
+    nvim.keys('u')
+    nvim.see('± cart.py changed +1 -1 · taken back')
+    nvim.noticed('1 file put back')
+    eq(work(nvim, 'cart.py'), support.CART)
+    nvim.see('↶ taken back: the changes of one file')
+    nvim.see_virtual('<C-r> redo')
+    -- What is taken back can still be looked at.
+    at(nvim, '± cart.py')
+    nvim.cmd('AgentDiff')
+    left, right = unpack(sides(nvim))
+    eq({ left.words, left.file, right.words, right.file }, { support.CART, true, FIXED, false })
+    nvim.cmd('tabclose')
+    at(nvim, '± cart.py')
+    nvim.chooses('Make again')
+    nvim.keys('<C-r>')
+    nvim.see('· made again')
+    eq(nvim.shown()[1].float, { ' change cart.py' })
+    eq(work(nvim, 'cart.py'), FIXED)
+    nvim.cmd('AgentRedo')
+    nvim.noticed('nothing was taken back')
+  end)
+
+  drive('many changes: listed, chosen, reverted but for what was changed since', {
+    setup = FREE,
+    files = FILES,
+  }, function(nvim)
+    nvim.cmd('AgentPrompt alter many')
+    nvim.ended()
+    nvim.see('± 3 files changed +3 -2 ⋯ 3 lines')
+    nvim.see('M `cart.py` +1 -1\nA `new/b.txt` +2\nD `old.txt` -1')
+    eq(work(nvim, 'old.txt'), nil)
+    nvim.chooses('new/b.txt')
+    nvim.cmd('AgentDiff')
+    eq(nvim.shown()[1].words, {
+      'M cart.py +1 -1',
+      'A new/b.txt +2',
+      'D old.txt -1',
+      '≡ all of them as one text',
+    })
+    local left, right = unpack(sides(nvim))
+    eq({ left.words, right.words, right.name }, { '\n', 'b\nc\n', 'b.txt' })
+    nvim.cmd('tabclose')
+    nvim.chooses('old.txt')
+    nvim.cmd('AgentDiff')
+    left, right = unpack(sides(nvim))
+    eq({ left.words, right.words, right.file }, { 'old\n', '\n', false })
+    nvim.cmd('tabclose')
+    nvim.cmd('AgentDiff!')
+    wait('all as one text', function()
+      return nvim.lua('return vim.bo.filetype') == 'diff'
+    end)
+    local all = table.concat(nvim.lines(), '\n')
+    assert(all:find('+def sum_of', 1, true) and all:find('-old', 1, true), all)
+    -- A person's change stands.
+    support.write(nvim.workspace .. '/new/b.txt', 'a person was here\n')
+    nvim.chooses('Take back')
+    nvim.cmd('AgentRevert')
+    eq(nvim.shown()[1].float, {
+      ' change cart.py',
+      ' create old.txt',
+      '',
+      ' Left as they are:',
+      ' new/b.txt: it was changed since',
+    })
+    nvim.noticed('2 files put back; left as they are:\n  new/b.txt: it was changed since')
+    eq({ work(nvim, 'cart.py'), work(nvim, 'old.txt') }, { support.CART, 'old\n' })
+    eq(work(nvim, 'new/b.txt'), 'a person was here\n')
+    nvim.cmd('AgentRevert!')
+    nvim.noticed('nothing was put back; left')
+    -- A file that is not what the diff says is shown as text.
+    nvim.chooses('new/b.txt')
+    nvim.cmd('AgentDiff')
+    nvim.noticed('new/b.txt has changed since: its diff is shown as text')
+  end)
+
+  drive('a revert takes later turns along, in open buffers as one undo step', {
+    setup = FREE,
+    files = FILES,
+  }, function(nvim)
+    nvim.cmd('edit cart.py')
+    nvim.cmd('AgentPrompt alter the cart')
+    nvim.ended()
+    nvim.cmd('AgentPrompt alter many')
+    nvim.ended(2)
+    local both = RENAMED:gsub('result %- discount', 'result * (1 - discount / 100)')
+    eq(work(nvim, 'cart.py'), both)
+    at(nvim, '> alter the cart')
+    nvim.chooses('Take back')
+    nvim.keys('u')
+    nvim.noticed('3 files put back')
+    eq({ work(nvim, 'cart.py'), work(nvim, 'new/b.txt') }, { support.CART, nil })
+    local function buffer()
+      return table.concat(nvim.lua("return vim.fn.getbufline('cart.py', 1, '$')"), '\n') .. '\n'
+    end
+    eq(buffer(), support.CART)
+    eq(nvim.lua("return vim.bo[vim.fn.bufnr('cart.py')].modified"), false)
+    nvim.see('± cart.py changed +1 -1 · taken back')
+    nvim.see('± 3 files changed +3 -2 · taken back')
+    nvim.lua("vim.api.nvim_buf_call(vim.fn.bufnr('cart.py'), function() vim.cmd('silent undo') end)")
+    eq(buffer(), both)
+    nvim.lua(
+      "vim.api.nvim_buf_call(vim.fn.bufnr('cart.py'), function() vim.cmd('silent redo | silent write') end)"
+    )
+    -- The later turn was taken back with the earlier one, and is made again with it.
+    at(nvim, '± 3 files')
+    nvim.keys(':AgentRedo!<CR>')
+    nvim.noticed('3 files made again')
+    eq({ work(nvim, 'cart.py'), work(nvim, 'new/b.txt') }, { both, 'b\nc\n' })
+    nvim.see('± 3 files changed +3 -2 · made again')
+  end)
+
+  drive('typed and not saved: it is left as it is and told', { setup = FREE }, function(nvim)
+    nvim.cmd('edit cart.py')
+    nvim.cmd('AgentPrompt alter the cart')
+    nvim.ended()
+    nvim.lua("vim.api.nvim_buf_set_lines(vim.fn.bufnr('cart.py'), 0, 0, false, { '# mine' })")
+    nvim.chooses('Take back')
+    nvim.cmd('AgentRevert')
+    nvim.noticed('nothing is left to take back; left as they are:\n  cart.py: it was changed since')
+    eq(work(nvim, 'cart.py'), FIXED)
+    eq(nvim.lua("return vim.fn.getbufline('cart.py', 1)"), { '# mine' })
+  end)
+
+  drive('while a turn runs nothing is reverted, and its calls have diffs', { setup = FREE }, function(nvim)
+    nvim.cmd('AgentPrompt alter the cart')
+    nvim.ended()
+    nvim.cmd('AgentPrompt go on forever')
+    nvim.see('Once upon a time')
+    nvim.cmd('AgentRevert')
+    nvim.noticed('a turn is running')
+    nvim.cmd('AgentDiff')
+    wait('the diff of the call', function()
+      return nvim.lua('return vim.bo.filetype') == 'diff'
+    end)
+    eq(work(nvim, 'cart.py'), FIXED)
+    nvim.cmd('AgentCancel')
+    nvim.ended(2)
+  end)
+
+  drive('a crash in the midst: what was taken back is so in the session that is loaded', {
+    setup = FREE,
+  }, function(nvim)
+    nvim.cmd('AgentPrompt alter the cart')
+    nvim.ended()
+    nvim.cmd('AgentRevert!')
+    nvim.see('· taken back')
+    vim.uv.kill(nvim.server().pid, 'sigkill')
+    nvim.noticed('it is started again')
+    wait('the session again', function()
+      return nvim.state() and not nvim.state().offline
+    end)
+    nvim.cmd('AgentRedo!')
+    nvim.see('· made again')
+    eq(work(nvim, 'cart.py'), FIXED)
+  end)
+
+  drive('a session is forked at the turn under the cursor', { setup = FREE }, function(nvim)
+    nvim.cmd('AgentPrompt alter the cart')
+    nvim.ended()
+    nvim.cmd('AgentPrompt stream the second')
+    nvim.ended(2)
+    local first = nvim.state().sessionId
+    at(nvim, '> alter the cart')
+    nvim.keys('F')
+    wait('the fork', function()
+      return nvim.state().sessionId ~= first
+    end)
+    nvim.noticed('this is "alter the cart (fork)" now')
+    local chat = nvim.chat()
+    assert(chat:find('> alter the cart', 1, true) and not chat:find('stream the second', 1, true), chat)
+    -- What was changed before the fork can be taken back in it.
+    nvim.cmd('AgentRevert!')
+    nvim.see('· taken back')
+    eq(work(nvim, 'cart.py'), support.CART)
+    nvim.cmd('AgentPrompt stream in the fork')
+    nvim.ended(2)
+    -- Of the whole, from a session in which a turn runs.
+    nvim.cmd('AgentPrompt go on forever')
+    nvim.see('Once upon a time')
+    local second = nvim.state().sessionId
+    nvim.cmd('AgentFork')
+    wait('another fork', function()
+      return nvim.state().sessionId ~= second
+    end)
+    eq(nvim.ended(2).running, nil)
+    eq(nvim.chat():find('Once upon a time', 1, true), nil)
+  end)
+
+  drive('a session is exported', nil, function(nvim)
+    nvim.cmd('AgentExport')
+    nvim.noticed('no session is open')
+    nvim.cmd('AgentPrompt stream it')
+    nvim.ended()
+    nvim.cmd('AgentExport')
+    wait('the text', function()
+      return nvim.lua('return vim.bo.filetype') == 'markdown'
+    end)
+    assert(table.concat(nvim.lines(), '\n'):find('Grüße: one two', 1, true))
+    nvim.cmd('AgentExport told.md')
+    nvim.noticed('the session stands in told.md')
+    assert(work(nvim, 'told.md'):find('stream it', 1, true))
+    support.write(nvim.workspace .. '/told.json', 'mine')
+    nvim.cmd('AgentExport told.json')
+    nvim.noticed('told.json is there already; :AgentExport! writes over it')
+    eq(work(nvim, 'told.json'), 'mine')
+    nvim.cmd('AgentExport! told.json')
+    wait('the JSON', function()
+      return work(nvim, 'told.json') ~= 'mine'
+    end)
+    nvim.noticed('the session stands in told.json')
+    eq(type(vim.json.decode(work(nvim, 'told.json')).events), 'table')
+    nvim.cmd('AgentExport nowhere/told.md')
+    nvim.noticed('the session was not written')
+  end)
+end

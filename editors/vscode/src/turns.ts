@@ -1,0 +1,77 @@
+// What is done with a whole turn: its changes reverted and made again, the session forked at it. It asks first what a
+// revert would do; the page shows that, and the person says yes once.
+
+import type { Chat } from "./chat";
+import type { RevertConflict } from "./protocol";
+import type { ChangesItem, Item } from "./state";
+
+/** So many files are told by name. */
+const NAMED = 100;
+
+/** Asks what the revert of a turn (or its redo) would do, and shows it. */
+export async function askRevert(chat: Chat, turnId: string, redo: boolean): Promise<void> {
+  const sessionId = chat.shown?.sessionId;
+  if (sessionId === undefined) return;
+  chat.set({ trouble: undefined, revert: undefined });
+  const would = await chat.request("agent/revert", { sessionId, turnId, redo, dryRun: true });
+  if (would === undefined || chat.shown?.sessionId !== sessionId) return;
+  const { turnIds, files, conflicts } = would;
+  chat.set({
+    revert: {
+      sessionId,
+      turnId,
+      redo,
+      turns: turnIds.length,
+      files: files.slice(0, NAMED),
+      fileCount: files.length,
+      conflicts: conflicts.slice(0, NAMED),
+      conflictCount: conflicts.length,
+    },
+  });
+}
+
+/** Does what was shown. What it left as it is beyond that is told. */
+export async function doRevert(chat: Chat): Promise<void> {
+  const asked = chat.view.revert;
+  if (asked === undefined) return;
+  const { sessionId, turnId, redo } = asked;
+  chat.set({ revert: undefined });
+  const done = await chat.request("agent/revert", { sessionId, turnId, redo });
+  const known = new Set(asked.conflicts.map(({ path }) => path));
+  const fresh = (done?.conflicts ?? []).filter(({ path }) => !known.has(path));
+  if (fresh.length > 0 && asked.conflictCount <= NAMED) chat.set({ trouble: leftAsTheyAre(fresh) });
+}
+
+function leftAsTheyAre(conflicts: readonly RevertConflict[]): string {
+  const lines = conflicts.slice(0, 5).map(({ path, why }) => `${path}: ${why}`);
+  if (conflicts.length > 5) lines.push(`and ${conflicts.length - 5} more`);
+  return ["Left as they are:", ...lines].join("\n");
+}
+
+/** Makes a session of what this one has up to the end of a turn, and shows it. */
+export async function fork(chat: Chat, turnId?: string): Promise<void> {
+  const sessionId = chat.shown?.sessionId;
+  if (sessionId === undefined) return;
+  const made = await chat.request("agent/forkSession", { sessionId, ...(turnId === undefined ? {} : { turnId }) });
+  if (made !== undefined) await chat.open(made.sessionId);
+}
+
+/** The turns of which changes are known, the last one first, with what the person said. */
+export function changed(items: readonly Item[]): { changes: ChangesItem; said: string }[] {
+  return items
+    .filter((item): item is ChangesItem => item.kind === "changes")
+    .map((changes) => ({ changes, said: saidIn(items, changes.id) }))
+    .reverse();
+}
+
+/** The turns that have ended, the last one first, with what the person said. */
+export function ended(items: readonly Item[]): { turnId: string; said: string }[] {
+  const turns = items.flatMap((item) => (item.kind === "turnEnd" && item.turnId !== undefined ? [item.turnId] : []));
+  return turns.map((turnId) => ({ turnId, said: saidIn(items, turnId) })).reverse();
+}
+
+function saidIn(items: readonly Item[], turnId: string): string {
+  const prompt = items.find((item) => item.kind === "user" && item.turnId === turnId);
+  const text = prompt?.kind === "user" ? prompt.text : "";
+  return text.split("\n", 1)[0]?.slice(0, 80) ?? "";
+}

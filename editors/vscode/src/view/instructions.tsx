@@ -1,0 +1,70 @@
+// Which files of instructions the agent was given, as one dim line that opens.
+
+import type { JSX } from "preact";
+import type { InstructionFile, InstructionKind } from "../protocol";
+import type { InstructionsItem } from "../state";
+import { bytes } from "../text";
+import { post } from "./store";
+
+const KINDS: Record<InstructionKind, string> = {
+  prompt: "the agent's prompt",
+  soul: "who it is",
+  agents: "how to work here",
+  tools: "how to use the tools",
+  skill: "a skill",
+};
+
+export function Instructions({ item }: { item: InstructionsItem }): JSX.Element {
+  const { files, leftOut = 0 } = item;
+  return (
+    <details class="instructions" data-testid="instructions">
+      <summary>Reads {files.length + leftOut === 0 ? "no instructions any more" : summary(files, leftOut)}</summary>
+      <ul>
+        {files.map((file) => (
+          <li key={file.path}>
+            <button
+              type="button"
+              class="file"
+              title={file.path}
+              onClick={() => post({ type: "openPath", path: file.path })}
+            >
+              {file.name ?? nameOf(file.path)}
+            </button>{" "}
+            {KINDS[file.kind] ?? file.kind}, {bytes(file.bytes)}
+            {!file.trusted && (
+              <span title="Its text is used, and the agent is told where it is from"> · not trusted</span>
+            )}
+            {file.problem !== undefined && <span class="problem"> · {file.problem}</span>}
+            {file.kind !== "skill" && <span class="path"> in {folderOf(file.path)}</span>}
+          </li>
+        ))}
+        {leftOut > 0 && <li>and {leftOut} more</li>}
+      </ul>
+    </details>
+  );
+}
+
+/** "AGENTS.md, TOOLS.md, 2 skills" */
+function summary(files: readonly InstructionFile[], leftOut: number): string {
+  const names = new Map<string, number>();
+  for (const file of files) {
+    const name = file.kind === "skill" ? "skill" : nameOf(file.path);
+    names.set(name, (names.get(name) ?? 0) + 1);
+  }
+  const parts = [...names].map(([name, count]) => {
+    if (name === "skill") return count === 1 ? "1 skill" : `${count} skills`;
+    return count === 1 ? name : `${count} × ${name}`;
+  });
+  if (leftOut > 0) parts.push(`${leftOut} more`);
+  return parts.join(", ");
+}
+
+/** The end of the folder's path; the whole is the title. */
+function folderOf(path: string): string {
+  const parts = path.split(/[/\\]/).slice(0, -1);
+  return parts.length > 2 ? `…/${parts.slice(-2).join("/")}` : parts.join("/");
+}
+
+function nameOf(path: string): string {
+  return path.split(/[/\\]/).pop() ?? path;
+}

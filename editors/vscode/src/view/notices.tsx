@@ -1,0 +1,22 @@
+// A line of what passes: a retry, a wait, a circuit.
+
+import type { JSX } from "preact";
+import type { Notice } from "../state";
+import { Button, Clock } from "./parts";
+import { post } from "./store";
+
+export function NoticeLine({ notice, circuits }: { notice: Notice; circuits: boolean }): JSX.Element {
+  return (
+    <p class={`notice ${notice.kind}`} role="status" data-testid="notice" title={notice.next ?? ""}>
+      {notice.text} {notice.till !== undefined && <Clock till={notice.till} />}
+      {notice.next && <span class="dim"> If that fails: {notice.next}</span>}
+      {notice.circuit !== undefined && circuits && (
+        <Button
+          label="Ask again at once…"
+          kind="quiet"
+          onPress={() => post({ type: "command", name: "resetCircuit" })}
+        />
+      )}
+    </p>
+  );
+}

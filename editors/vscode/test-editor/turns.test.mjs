@@ -1,0 +1,394 @@
+// What is done with whole turns, with the real server: their changes in the diff editor, reverts and redos against a
+// person who edits meanwhile, forks, the queue, exports; and questions, commands, agents and instructions.
+
+import assert from "node:assert/strict";
+import fs from "node:fs";
+import path from "node:path";
+import { test } from "node:test";
+import { open, PATIENCE, until } from "./workbench.mjs";
+
+const CONFIG = `[provider.tape]
+kind = "script"
+cassette = "cassette.json"
+model = "tape"
+
+[agent.default]
+provider = "tape"
+mode = "full"
+
+[agent.reviewer]
+description = "Reads, and says what it thinks"
+mode = "plan"
+`;
+const FILES = {
+  "a.ts": "export const one = 1;\nexport const two = 2;\n",
+  "old.ts": "export const old = true;\n",
+  "c.ts": "export const c = 3;\n",
+  "AGENTS.md": "Prefer small functions.\n",
+  ".agentls/skills/ship/SKILL.md": "---\nname: ship\ndescription: How a version is made\n---\nTag it.\n",
+  ".agentls/commands/review.md":
+    '---\ndescription: Reviews a file\nargument-hint: "[file]"\n---\nReview $1 with care.\n',
+  ".agentls/commands/ship.md": "Ship it.\n",
+};
+
+const tool = (name, input) => ({ tool: { name, input } });
+const edit = (path, old_text, new_text) => tool("edit_file", { path, edits: [{ old_text, new_text }] });
+/** What the model does when it is told `prompt`: a step each, then the words. */
+const does = (prompt, steps, says) => [
+  ...steps.map((events, step) => ({ when: { prompt, step }, repeat: true, events })),
+  { when: { prompt, step: steps.length }, repeat: true, events: [{ text: says }] },
+];
+const ask = tool("ask_user", {
+  question: "Which languages shall it speak?",
+  detail: "Each takes a day.",
+  choices: ["German", "French", "Basque"],
+  several: true,
+});
+const EXCHANGES = [
+  ...does(
+    "the first change",
+    [
+      [tool("read_file", { path: "old.ts" })],
+      [
+        edit("a.ts", "one = 1", "one = 11"),
+        tool("write_file", { path: "new/b.ts", content: "export const b = 2;\nexport const bb = 22;\n" }),
+      ],
+      [tool("bash", { command: "rm old.ts; printf 'a\\0b' > picture.bin" })],
+    ],
+    "Changed.",
+  ),
+  ...does(
+    "the second change",
+    [[edit("a.ts", "one = 11", "one = 111"), edit("c.ts", "c = 3", "c = 33")]],
+    "Once more.",
+  ),
+  ...does(
+    "many files",
+    [[tool("bash", { command: "mkdir many; cd many; seq 10000 | while read n; do echo $n > f$n; done" })]],
+    "Many.",
+  ),
+  ...does("ask me", [[ask]], "As you say."),
+  // It goes on when the test says so.
+  ...does("slowly", [[tool("bash", { command: "until [ -e go ]; do sleep 0.05; done" })]], "Slowly done."),
+  { when: { prompt: "Review src/total.ts with care." }, repeat: true, events: [{ text: "It is fine." }] },
+];
+
+test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
+  const s = await open({ config: CONFIG, files: FILES, exchanges: EXCHANGES });
+  const { page } = s;
+  let turns = 0;
+  let broken = false;
+  /** A picture when it fails; what comes after it has nothing to stand on. */
+  const step = (name, body) =>
+    t.test(name, { skip: broken }, async () => {
+      try {
+        await body();
+      } catch (error) {
+        broken = true;
+        await s.shot(`failed ${name.replaceAll(/\W+/g, "-").slice(0, 40)}`).catch(() => {});
+        console.error(s.logs());
+        throw error;
+      }
+    });
+  const there = (name) => fs.existsSync(path.join(s.workspace, name));
+  const changes = (at) => s.at("changes").nth(at);
+  const card = s.at("revert-card");
+  const diff = (side) => page.locator(`.monaco-diff-editor .${side} .view-line`);
+  try {
+    await step("the chat is there", () => s.showChat());
+
+    await step("what the agent reads is one line that opens", async () => {
+      await s.ask("make the first change");
+      await s.ended(++turns, "completed");
+      const line = s.at("instructions");
+      await line.locator("summary", { hasText: "Reads AGENTS.md, 1 skill" }).click();
+      await line.getByText("how to work here").waitFor();
+      await s.shot("instructions");
+      await line.getByRole("button", { name: "AGENTS.md" }).click();
+      await page.locator('.monaco-editor[data-uri$="AGENTS.md"]').first().waitFor();
+      await line.locator("summary").click();
+    });
+
+    await step("a turn's changes are counted, and each opens in the diff editor", async () => {
+      await changes(0)
+        .filter({ hasText: /4 files changed\s*\+3 −2/ })
+        .waitFor();
+      assert.equal(await changes(0).getByTestId("changed-file").count(), 4);
+      await s.shot("changes");
+      await changes(0).getByRole("button", { name: /a\.ts/ }).click();
+      await diff("original").filter({ hasText: "one = 1;" }).first().waitFor();
+      await diff("modified").filter({ hasText: "one = 11;" }).first().waitFor();
+      await page.locator(".tab.active", { hasText: "a.ts: what the agent changed" }).waitFor();
+      await s.shot("changes-diff");
+      await changes(0)
+        .getByRole("button", { name: /old\.ts/ })
+        .click();
+      await page.locator(".tab.active", { hasText: "old.ts: what the agent changed" }).waitFor();
+      await diff("original").filter({ hasText: "old = true" }).first().waitFor();
+      await changes(0).getByTestId("review-changes").click();
+      await page.locator(".tab.active", { hasText: "3 files: what the agent changed" }).waitFor();
+      await diff("modified").filter({ hasText: "bb = 22" }).first().waitFor();
+      await s.shot("changes-all");
+    });
+
+    await step("a revert says first what it would do; a no leaves all as it is", async () => {
+      await changes(0).getByTestId("revert").click();
+      await card.filter({ hasText: "Revert the changes of this turn?" }).waitFor();
+      assert.equal(await card.locator("ul").first().locator("li").count(), 4);
+      await s.shot("revert");
+      await card.press("Enter");
+      await card.press("n");
+      await card.waitFor({ state: "detached" });
+      assert.match(s.read("a.ts"), /one = 11;/);
+      assert.ok(there("new/b.ts") && !there("old.ts"));
+    });
+
+    await step("a yes puts the files back, in the editor too, and a redo makes them again", async () => {
+      await s.openFile("a.ts");
+      await changes(0).getByTestId("revert").click();
+      await card.press("y");
+      await s.view.locator('[data-testid="changes"][data-standing="reverted"]').waitFor();
+      assert.equal(s.read("a.ts"), FILES["a.ts"]);
+      assert.equal(s.read("old.ts"), FILES["old.ts"]);
+      assert.ok(!there("new/b.ts") && !there("picture.bin"));
+      const line = page.locator('.monaco-editor[data-uri$="a.ts"] .view-line');
+      await line.filter({ hasText: "one = 1;" }).first().waitFor();
+      await s.view.locator(".note", { hasText: "Reverted: the changes of 4 files" }).waitFor();
+      await s.shot("reverted");
+      await changes(0).getByRole("button", { name: /a\.ts/ }).click();
+      await page.locator(".tab.active", { hasText: "a.ts: what the agent had changed" }).waitFor();
+      await diff("modified").filter({ hasText: "one = 11;" }).first().waitFor();
+      await changes(0).getByTestId("redo").click();
+      await card.getByTestId("do-revert").click();
+      await s.view.locator('[data-testid="changes"][data-standing="redone"]').waitFor();
+      assert.match(s.read("a.ts"), /one = 11;/);
+      assert.ok(there("new/b.ts") && !there("old.ts") && there("picture.bin"));
+    });
+
+    await step("what a person has typed meanwhile is left as it is, saved or not, and said", async () => {
+      await s.ask("make the second change");
+      await s.ended(++turns, "completed");
+      await s.openFile("c.ts");
+      await page.locator('.monaco-editor[data-uri$="c.ts"] .view-line', { hasText: "c = 33" }).first().click();
+      await page.keyboard.press("End");
+      await page.keyboard.type(" // mine");
+      await page.locator(".tab.dirty", { hasText: "c.ts" }).waitFor();
+      // By the palette, with the keyboard alone.
+      await s.command("Agent: Revert or Redo a Turn");
+      await page.locator(".quick-input-list .monaco-list-row", { hasText: "make the first change" }).waitFor();
+      await page.locator(".quick-input-widget input.input").fill("first");
+      await page.keyboard.press("Enter");
+      await card.filter({ hasText: "this turn and of the later one" }).waitFor();
+      const conflicts = s.at("conflicts");
+      await conflicts.filter({ hasText: "c.ts" }).waitFor();
+      await s.shot("revert-conflict");
+      await card.press("y");
+      await s.view.locator('[data-testid="changes"][data-standing="reverted"]').nth(1).waitFor();
+      assert.equal(s.read("a.ts"), FILES["a.ts"]);
+      assert.match(s.read("c.ts"), /c = 33;\n/);
+      const typed = page.locator('.monaco-editor[data-uri$="c.ts"] .view-line', { hasText: "// mine" });
+      await typed.first().waitFor();
+      await page.locator(".tab.dirty", { hasText: "c.ts" }).waitFor();
+      await changes(1).locator("li.left", { hasText: "c.ts" }).filter({ hasText: "left as it is" }).waitFor();
+      await s.shot("reverted-both");
+      // The redo of the first makes both again.
+      await changes(1).getByTestId("redo").click();
+      await card.filter({ hasText: "Redo what was reverted?" }).waitFor();
+      await card.press("y");
+      await s.view.locator('[data-testid="changes"][data-standing="redone"]').nth(1).waitFor();
+      assert.match(s.read("a.ts"), /one = 111;/);
+      // The first turn's own share, below what the second did.
+      await changes(0).getByRole("button", { name: /a\.ts/ }).click();
+      await page.locator(".tab.active", { hasText: "a.ts: what the agent changed" }).waitFor();
+      await diff("modified").filter({ hasText: "one = 11;" }).first().waitFor();
+      await s.openFile("c.ts");
+      await page.keyboard.press("Control+S");
+      await page.locator(".tab.dirty").waitFor({ state: "detached" });
+    });
+
+    await step("10,000 files are counted, reverted and made again", async () => {
+      await s.ask("make many files");
+      await s.ended(++turns, "completed");
+      await changes(2)
+        .filter({ hasText: /10000 files/ })
+        .waitFor();
+      await changes(2).getByTestId("revert").click();
+      await card.filter({ hasText: "Revert 10000 files" }).waitFor();
+      await s.shot("revert-many");
+      await card.press("y");
+      await s.view.locator(".note", { hasText: "Reverted: the changes of 10000 files" }).waitFor();
+      assert.ok(!there("many/f777"));
+      await changes(2).getByTestId("redo").click();
+      await card.press("y");
+      await s.view.locator(".note", { hasText: "Redone: the changes of 10000 files" }).waitFor();
+      assert.equal(s.read("many/f777"), "777\n");
+    });
+
+    await step("a session is forked at a turn", async () => {
+      await s.at("turn-end").first().hover();
+      await s.at("turn-end").first().getByTestId("fork").click();
+      await s.at("turn-end").nth(2).waitFor({ state: "detached" });
+      await s.at("turn-end").nth(1).waitFor({ state: "detached" });
+      assert.equal(await s.at("turn-end").count(), 1);
+      assert.equal(await s.at("changes").count(), 1);
+      await s.shot("forked");
+      await s.ask("hello from the fork");
+      await s.ended(2, "completed");
+      await s.command("Agent: Show Sessions");
+      await s.at("session").nth(1).waitFor();
+      await s.at("session").last().click();
+      await s.at("user").filter({ hasText: "make many files" }).waitFor();
+    });
+
+    await step("a session is exported", async () => {
+      await s.command("Agent: Export the Session");
+      await page.locator(".quick-input-list .monaco-list-row", { hasText: "Markdown" }).first().click();
+      const name = page.locator(".quick-input-widget input.input");
+      await until(async () => (await name.inputValue()).endsWith(".md"));
+      const file = path.join(s.workspace, "all.md");
+      await name.fill(file);
+      await page.keyboard.press("Enter");
+      await page.locator(".tab.active", { hasText: "all.md" }).waitFor();
+      await s.shot("exported");
+      const text = fs.readFileSync(file, "utf8");
+      assert.match(text, /make the first change/);
+      assert.match(text, /Once more\./);
+    });
+
+    await step("prompts wait for the turn's end and are sent one after the other", async () => {
+      await s.ask("slowly now");
+      await s.view.locator('[data-testid="tool"][data-status="running"]').waitFor();
+      await s.at("input").fill("first in the queue");
+      await s.at("input").press("Alt+Enter");
+      await s.at("queued").filter({ hasText: "first in the queue" }).waitFor();
+      await s.at("input").fill("second in the queue");
+      await s.at("send-later").click();
+      await s.at("queued").nth(1).waitFor();
+      await s.shot("queue");
+      fs.writeFileSync(path.join(s.workspace, "go"), "");
+      turns += 3;
+      await s.ended(turns, "completed");
+      await s.at("queue").waitFor({ state: "detached" });
+      const said = await s.at("user").allTextContents();
+      assert.deepEqual(said.slice(-3), ["slowly now", "first in the queue", "second in the queue"]);
+    });
+
+    await step("after a stop the queue is held; its prompts are edited, taken out, and sent now", async () => {
+      await s.ask("forever");
+      await s.at("assistant").filter({ hasText: "Once upon a time" }).last().waitFor();
+      for (const text of ["one", "two", "three"]) {
+        await s.at("input").fill(`queued ${text}`);
+        await s.at("input").press("Alt+Enter");
+        await s
+          .at("queued")
+          .filter({ hasText: `queued ${text}` })
+          .waitFor();
+      }
+      await s.at("input").press("Escape");
+      await s.ended(++turns, "cancelled");
+      await s.view.locator('[data-testid="queue"][data-paused="true"]').waitFor();
+      await s.at("queue").filter({ hasText: "Held: 3 prompts" }).waitFor();
+      await s.shot("queue-held");
+      await s
+        .at("queued")
+        .filter({ hasText: "queued one" })
+        .getByRole("button", { name: /^Take out/ })
+        .click();
+      await s.at("queued").nth(2).waitFor({ state: "detached" });
+      await s.at("queued").filter({ hasText: "queued three" }).getByRole("button", { name: /^Edit/ }).click();
+      const field = s.at("queue-edit").locator("textarea");
+      assert.equal(await field.inputValue(), "queued three");
+      await field.fill("queued three, edited");
+      await s.shot("queue-edit");
+      await field.press("Enter");
+      const three = s.at("queued").filter({ hasText: "queued three, edited" });
+      await three.waitFor();
+      // It is held over a reload of the window, and of the server with it.
+      await page.reload();
+      await s.ready();
+      await three.waitFor();
+      turns = await s.at("turn-end").count();
+      await three.getByRole("button", { name: /^Send now/ }).click();
+      // It is sent, and the other one goes on after it.
+      turns += 2;
+      await s.ended(turns, "completed");
+      await s.at("queue").waitFor({ state: "detached" });
+      const said = await s.at("user").allTextContents();
+      assert.deepEqual(said.slice(-2), ["queued three, edited", "queued two"]);
+    });
+
+    await step("a question of the agent is answered by keys, with several choices and free text", async () => {
+      await s.ask("ask me");
+      const question = s.at("question");
+      await question.filter({ hasText: "Which languages shall it speak?" }).waitFor();
+      await question.filter({ hasText: "Each takes a day." }).waitFor();
+      assert.equal(
+        await s.view.locator('[data-testid="tool"]', { hasText: "Ask:" }).count(),
+        0,
+        "asked once, not twice",
+      );
+      await question.press("1");
+      await question.press("3");
+      await question.press("3");
+      await question.press("2");
+      assert.deepEqual(
+        await question.locator("input[type=checkbox]").evaluateAll((all) => all.map((one) => one.checked)),
+        [true, true, false],
+      );
+      await question.locator("input[type=text]").fill("Frisian");
+      await s.shot("question-real");
+      await question.locator("input[type=text]").press("Enter");
+      await s.ended(++turns, "completed");
+      await s.view.locator(".note", { hasText: "→ German, French, Frisian" }).waitFor();
+      await s.ask("ask me again");
+      await s.at("question").getByRole("button", { name: "Dismiss" }).click();
+      await s.ended(++turns, "completed");
+      await s.view.locator(".note", { hasText: "(not answered)" }).waitFor();
+    });
+
+    await step("/ completes commands, and what is sent is shown", async () => {
+      await s.at("input").fill("");
+      await s.at("input").pressSequentially("/rev");
+      const row = s.at("suggestions").locator("[role=option]", { hasText: "/review" });
+      await row.filter({ hasText: "[file] · Reviews a file" }).waitFor();
+      assert.equal(await s.at("suggestions").locator("[role=option]").count(), 1);
+      await s.shot("commands");
+      await s.at("input").press("Enter");
+      await until(async () => (await s.at("input").inputValue()) === "/review ");
+      await s.at("input").pressSequentially("src/total.ts");
+      await s.at("input").press("Enter");
+      await s.ended(++turns, "completed");
+      await s.at("user").filter({ hasText: "Review src/total.ts with care." }).waitFor();
+      await s.at("assistant").filter({ hasText: "It is fine." }).waitFor();
+    });
+
+    await step("changed instructions are told", async () => {
+      fs.writeFileSync(path.join(s.workspace, "AGENTS.md"), "Prefer large functions.\n");
+      fs.writeFileSync(path.join(s.workspace, "TOOLS.md"), "Use make.\n");
+      await s.ask("hello again");
+      await s.ended(++turns, "completed");
+      await s.at("warning").filter({ hasText: "AGENTS.md changed" }).waitFor();
+      await s.at("warning").filter({ hasText: "TOOLS.md is new" }).waitFor();
+      await s.at("instructions").last().filter({ hasText: "Reads AGENTS.md, TOOLS.md, 1 skill" }).waitFor();
+      await s.shot("instructions-changed");
+    });
+
+    await step("an agent is chosen beside the model, and begins a session of its own", async () => {
+      await s.at("agent").click();
+      await page.locator(".quick-input-list .monaco-list-row", { hasText: "reviewer" }).waitFor();
+      await s.shot("agents");
+      await page.locator(".quick-input-list .monaco-list-row", { hasText: "reviewer" }).click();
+      await s.at("begin").waitFor();
+      await s.at("agent").filter({ hasText: "reviewer" }).waitFor();
+      await s.at("mode").filter({ hasText: "Plan" }).waitFor();
+      await s.ask("hello reviewer");
+      await s.ended(1, "completed");
+      await s.at("agent").filter({ hasText: "reviewer" }).waitFor();
+      await page.reload();
+      await s.ready();
+      await s.at("agent").filter({ hasText: "reviewer" }).waitFor();
+    });
+  } finally {
+    await s.close();
+  }
+});
