@@ -694,9 +694,10 @@ fn a_chat_queues_takes_back_makes_again_forks_and_exports() {
     chat.sees("› ");
     chat.keys("slow\r");
     chat.sees("word word");
+    // What is told in the middle of an answer stands below it.
     chat.keys("/queue write it\r");
-    chat.sees("1 prompt waits for the turn's end");
     chat.keys("\u{3}");
+    chat.sees("1 prompt waits for the turn's end");
     chat.sees("■ cancelled");
     chat.sees("1 prompt waits, held: /queue send goes on");
     chat.sees("› ");

@@ -168,29 +168,4 @@ mod tests {
             assert_eq!(report.failure, None, "seed {seed}: {:#?}", report.log);
         }
     }
-
-    #[test]
-    #[ignore = "temporary"]
-    fn many_worlds_hold() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut counts = BTreeMap::<String, u64>::new();
-        for seed in 7..120 {
-            let report = simulate(seed, WORLD_TURNS, &folder.path().join("data"), 60).unwrap();
-            for (what, count) in &report.counts {
-                *counts.entry(what.clone()).or_default() += count;
-            }
-            if let Some(failure) = report.failure {
-                println!("SEED {seed}: {failure}");
-                for line in &report.log {
-                    println!("{}", line.chars().take(400).collect::<String>());
-                }
-            }
-            let again = (seed % 20 == 0)
-                .then(|| simulate(seed, WORLD_TURNS, &folder.path().join("data"), 60).unwrap());
-            if let Some(again) = again {
-                println!("seed {seed} replays: {}", again.fingerprint == report.fingerprint);
-            }
-        }
-        println!("{counts:#?}");
-    }
 }

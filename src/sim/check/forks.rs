@@ -74,7 +74,7 @@ impl Checker {
         for stored in &events {
             seen.learn(stored);
         }
-        (seen.safe, seen.held) = (seen.events.len(), true);
+        seen.safe = seen.events.len();
         self.sessions.insert(fork.clone(), seen);
         let mut known = files.known();
         let recorded = known.recorded.get(session).cloned();

@@ -7,7 +7,7 @@ use super::Checker;
 use super::seen::{Asked, Call, Inquired, Over, Seen, allows};
 use super::typed::{Answered, Kind, label_of};
 use crate::base::clock;
-use crate::domain::{Asker, Event, FileChange, MessageId, Role, SessionId};
+use crate::domain::{Asker, Event, FileChange, MessageId, Role, SessionId, TurnState};
 use crate::sim::files::Files;
 use crate::store::{Pending, SessionRow, StoredEvent};
 
@@ -155,7 +155,8 @@ impl Checker {
             return Ok(());
         };
         // Found by a server that starts, nobody expects what waits to begin a turn.
-        (seen.held, seen.sent_now, seen.due) = (true, false, None);
+        seen.held |= (found.pending.iter()).any(|pending| matches!(pending, Pending::Queued { .. }));
+        (seen.sent_now, seen.due) = (false, None);
         let mut steers = Vec::new();
         for pending in &found.pending {
             match pending {
@@ -362,7 +363,10 @@ impl Seen {
                     known.upkeep = *by == Asker::Compact;
                     known.queued = *by == Asker::Queue;
                 }
-                Event::TurnEnded(_) => known.ended = true,
+                Event::TurnEnded(end) => {
+                    known.ended = true;
+                    self.held = !matches!(end.state, TurnState::Completed | TurnState::Degraded);
+                }
                 Event::Transition { .. } => known.transitions += 1,
                 Event::Usage { step, .. } => {
                     known.usage += *step;
