@@ -195,7 +195,10 @@ async fn act(
             return Err(ToolError::CutShort(Box::new(ToolOutput::text("half of it"))));
         }
     }
-    if name == "change" && WELL.contains(&input.how.as_str()) && world.dice.chance(world.knobs.writes) {
+    if matches!(name, "change" | "make")
+        && WELL.contains(&input.how.as_str())
+        && world.dice.chance(world.knobs.writes)
+    {
         tool_writes(world, &cx).await;
     }
     match input.how.as_str() {

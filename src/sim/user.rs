@@ -187,7 +187,7 @@ pub(super) async fn interferes(window: Arc<Window>) {
             13..15 => queue(life, &session).await,
             15 => rename(life, &session).await,
             16 if dice.chance(life.world.knobs.writes) => person_writes(&life.world),
-            17 if dice.chance(life.world.knobs.writes) => revert(life, &session).await,
+            17 | 30..33 if dice.chance(life.world.knobs.writes) => revert(life, &session).await,
             18..20 => set_model(life, &session).await,
             20..23 => load(life, &session, false).await,
             23..25 => load(life, &session, true).await,
@@ -291,7 +291,8 @@ async fn queue(life: &Life, session: &SessionId) {
 /// Puts files back, or takes that back; often right after each other.
 async fn revert(life: &Life, session: &SessionId) {
     let (dice, files) = (&life.world.dice, &life.world.files);
-    let Some(turn) = life.world.check().any_turn(session, dice.any()) else {
+    let pick = dice.any();
+    let Some(turn) = life.world.check().turn_to_revert(files, session, pick) else {
         return;
     };
     for redo in [dice.chance(150), true] {

@@ -1,5 +1,10 @@
 //! What commands change of files is taken back where the old content can be known: git has it, it only got another name,
 //! it was kept before the server was started. And who else writes meanwhile (R-SESS-3).
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "git makes the repositories, mount the small disk; who runs the tests hears what could not be tried"
+)]
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;

@@ -76,6 +76,9 @@ impl Checker {
         }
         seen.safe = seen.events.len();
         self.sessions.insert(fork.clone(), seen);
+        if self.paused.contains(session) {
+            self.paused.insert(fork.clone());
+        }
         let mut known = files.known();
         let recorded = known.recorded.get(session).cloned();
         known.recorded.insert(fork.clone(), recorded.unwrap_or_default());

@@ -35,6 +35,27 @@ pub(super) struct Made {
 }
 
 impl Checker {
+    /// A turn of the session that has changed files; any where none has.
+    pub(in crate::sim) fn turn_to_revert(
+        &self,
+        files: &Files,
+        session: &SessionId,
+        pick: u64,
+    ) -> Option<TurnId> {
+        let seen = self.sessions.get(session)?;
+        let known = files.known();
+        let calls = known
+            .changed
+            .iter()
+            .rev()
+            .filter_map(|(_, call, _)| seen.calls.get(call));
+        let turns: Vec<&TurnId> = calls.map(|call| &call.turn).take(8).collect();
+        match pick.checked_rem(turns.len() as u64) {
+            Some(at) => turns.get(at as usize).map(|turn| (*turn).clone()),
+            None => self.any_turn(session, pick),
+        }
+    }
+
     /// A revert is answered.
     pub(in crate::sim) fn reverted(
         &mut self,
