@@ -323,6 +323,17 @@ impl<'a> Call<'a> {
             }
     }
 
+    /// A command of the configuration that says of itself that it reads, writes or talks: it names no file and no
+    /// address.
+    fn is_own_tool(&self) -> bool {
+        let named = match self.effect.kind {
+            EffectKind::Read | EffectKind::Write => !self.effect.paths.is_empty(),
+            EffectKind::Network => self.effect.subject.contains("://"),
+            EffectKind::None | EffectKind::Execute => true,
+        };
+        !named && !self.is_foreign()
+    }
+
     fn is_on_files(&self) -> bool {
         !self.is_foreign() && matches!(self.effect.kind, EffectKind::Read | EffectKind::Write)
     }
@@ -399,6 +410,17 @@ impl<'a> Call<'a> {
     fn what(&self) -> String {
         if self.is_foreign() {
             return format!("calls a tool of an MCP server: {}", self.tool);
+        }
+        if self.is_own_tool() {
+            let does = match self.effect.kind {
+                EffectKind::Write => "changes files",
+                EffectKind::Network => "talks to the network",
+                EffectKind::None | EffectKind::Read | EffectKind::Execute => "reads",
+            };
+            return format!(
+                "runs a command that {does}: {}",
+                one_line(&self.effect.subject, 120)
+            );
         }
         match self.effect.kind {
             EffectKind::None => "does nothing outside the session".to_owned(),
@@ -508,6 +530,10 @@ impl<'a> Call<'a> {
             Rule::parse(self.tool).ok()?
         } else {
             match self.effect.kind {
+                // A tool of the person's own, who knows what it is for: the tool as a whole.
+                EffectKind::Read | EffectKind::Write | EffectKind::Network if self.is_own_tool() => {
+                    Rule::parse(self.tool).ok()?
+                }
                 EffectKind::Read | EffectKind::Write => self.offer_for_file(subject)?,
                 EffectKind::Network => {
                     let host_end = subject.find("://")? + 3;

@@ -1,6 +1,7 @@
-//! Clock, tasks, randomness, text, counters. Knows no agents and no protocol.
+//! Clock, tasks, randomness, text, counters, TLS. Knows no agents and no protocol.
 
 pub mod backoff;
+pub mod causes;
 #[cfg(any(test, feature = "sim"))]
 pub mod chaos;
 pub mod clock;
@@ -8,11 +9,13 @@ pub mod counters;
 pub mod flow;
 pub mod front_matter;
 pub mod hash;
+mod issuer;
 pub mod position;
 pub mod random;
 pub mod secret_path;
 pub mod spawn;
 pub mod text;
+pub mod tls;
 pub mod uri;
 pub mod utf8;
 

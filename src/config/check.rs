@@ -15,9 +15,7 @@ const NOT_YET: &[&str] = &[
     "skills",
     "telemetry",
     "agent.*.skills",
-    "agent.*.subagent_failure",
     "provider.*.credential_command",
-    "tool.*.command",
     "tool.*.sandbox",
 ];
 

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
+use super::command_tools::ToolEffect;
 use super::hooks::HookTable;
 
 /// Configuration of agentls.
@@ -225,6 +227,9 @@ pub struct AgentTable {
     /// The same for a tool that ran out of its time. Default: `continue`.
     #[schemars(extend("default" = "continue"))]
     pub tool_timeout: Option<PolicyName>,
+    /// The same for a sub-agent that failed where all of its call were required. Default: `continue`.
+    #[schemars(extend("default" = "continue"))]
+    pub subagent_failure: Option<PolicyName>,
 }
 
 /// Whether, or after how many tool calls.
@@ -347,7 +352,9 @@ pub struct ApprovalsTable {
 pub struct ToolTables {
     /// The shell.
     pub bash: BashTable,
-    /// Other tools, by name.
+    /// Reading pages of the web.
+    pub web_fetch: WebFetchTable,
+    /// Other tools, by name. One with a `command` is a tool of your own.
     #[serde(flatten)]
     pub others: BTreeMap<String, ToolTable>,
 }
@@ -362,6 +369,33 @@ pub struct ToolTable {
     /// A tool that failed three times in a row in the same way is not tried again for this many seconds. Default: 60.
     #[schemars(range(min = 0.001, max = 86_400), extend("default" = 60.0))]
     pub circuit_cooldown_s: Option<f64>,
+    /// A tool of your own: the command that it is. One text for the shell, or a list of a program and its arguments. It
+    /// reads its arguments as one JSON object, runs in the session's folder, and what it writes is its result; an exit
+    /// code other than 0 is a failure.
+    pub command: Option<Texts>,
+    /// Of a tool of your own: what it does and when to use it, for the model.
+    pub description: Option<String>,
+    /// Of a tool of your own: the JSON Schema of its arguments (`type`, `properties`, `required`,
+    /// `additionalProperties`, `items`, `enum`, `minimum`, `maximum`, `pattern`, `description`). Default: it takes none.
+    pub schema: Option<Map<String, Value>>,
+    /// Of a tool of your own: what calling it amounts to, by which it is allowed, asked or denied. Default: `execute`.
+    #[schemars(extend("default" = "execute"))]
+    pub effect: Option<ToolEffect>,
+}
+
+/// Reading pages of the web.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct WebFetchTable {
+    /// How long a call may take, in seconds, waiting for a person not counted. Default: 120.
+    #[schemars(range(min = 0.001, max = 86_400), extend("default" = 120.0))]
+    pub timeout_s: Option<f64>,
+    /// As for every tool. Default: 60.
+    #[schemars(range(min = 0.001, max = 86_400), extend("default" = 60.0))]
+    pub circuit_cooldown_s: Option<f64>,
+    /// Hosts of this machine or the private network that may be read, as in `localhost:3000` or `wiki.example.com`;
+    /// without a port all of its ports. Default: none.
+    pub private_hosts: Option<Vec<String>>,
 }
 
 /// The shell.

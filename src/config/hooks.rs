@@ -75,16 +75,16 @@ pub struct HookSettings {
     /// When it runs.
     pub on: HookMoment,
     /// What runs.
-    pub command: HookCommand,
+    pub command: CommandLine,
     /// Patterns of tools' names; empty: all.
     pub tools: Vec<String>,
     /// How long it may run.
     pub timeout: Duration,
 }
 
-/// What a hook runs.
+/// What a hook, or a tool of the person's own, runs.
 #[derive(Clone, PartialEq, Eq)]
-pub enum HookCommand {
+pub enum CommandLine {
     /// A script for the shell.
     Shell(String),
     /// A program and its arguments.
@@ -141,9 +141,9 @@ pub(super) fn hooks(
             continue;
         };
         let command = match table.command {
-            Some(Texts::One(script)) if !script.trim().is_empty() => HookCommand::Shell(script),
+            Some(Texts::One(script)) if !script.trim().is_empty() => CommandLine::Shell(script),
             Some(Texts::Many(argv)) if argv.first().is_some_and(|program| !program.is_empty()) => {
-                HookCommand::Argv(argv)
+                CommandLine::Argv(argv)
             }
             Some(_) | None => {
                 say("command", "needs a `command`");
@@ -197,7 +197,7 @@ mod tests {
         let hook = |tools: &[&str]| HookSettings {
             name: "h".to_owned(),
             on: HookMoment::PreTool,
-            command: HookCommand::Shell("true".to_owned()),
+            command: CommandLine::Shell("true".to_owned()),
             tools: tools.iter().map(|tool| (*tool).to_owned()).collect(),
             timeout: TIMEOUT,
         };

@@ -5,6 +5,7 @@
 //! the very schema that is published → trust → merged → [`file`](mod@file) (serde) → [`settings`] (what the rest uses).
 
 mod check;
+pub mod command_tools;
 pub mod diagnostics;
 pub mod env;
 mod expand;
@@ -21,9 +22,10 @@ pub mod settings;
 mod tree;
 mod trust;
 
+pub use command_tools::{CommandToolSettings, ToolEffect};
 pub use diagnostics::{Diagnostic, Severity};
 pub use env::Env;
-pub use hooks::{HookCommand, HookMoment, HookSettings};
+pub use hooks::{CommandLine, HookMoment, HookSettings};
 pub use layers::{ConfigSource, FileText, Flags, LoadInputs, Loaded, load};
 pub use names::KEY_VARIABLES;
 pub use places::Places;

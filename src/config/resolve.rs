@@ -13,8 +13,8 @@ use super::Env;
 use super::diagnostics::{Diagnostic, nearest};
 use super::file::{
     AgentTable, ApprovalsTable, ConfigFile, EffortName, EscalationName, FormatName, Kind, LevelName,
-    LimitPolicyName, LoggingTable, ModeName, ModelTable, NetworkTable, OnCancelName, PolicyName,
-    ProviderTable, Reflection, RetryName, Texts, ToolTables,
+    LimitPolicyName, LoggingTable, ModeName, ModelTable, NetworkTable, PolicyName, ProviderTable, Reflection,
+    RetryName, Texts,
 };
 use super::hooks::{self, HookSettings, HookTable};
 use super::layers::LoadInputs;
@@ -22,10 +22,12 @@ use super::names::{KNOWN, known};
 use super::places::home_expanded;
 use super::settings::{
     AgentSettings, ApprovalSettings, FailurePolicy, LogFormat, LogLevel, LoggingSettings, ModelSettings,
-    NetworkSettings, OnCancel, OutputEscalation, ProviderKind, ProviderSettings, ReasoningEffort,
-    RetryProfile, RetrySettings, RouteStep, ServerSettings, Settings, TimeLimits, ToolChoice, ToolSettings,
+    NetworkSettings, OutputEscalation, ProviderKind, ProviderSettings, ReasoningEffort, RetryProfile,
+    RetrySettings, RouteStep, ServerSettings, Settings, TimeLimits, ToolChoice,
 };
 use super::tree::{At, Node, Origin, Tree, path_of};
+
+mod tools;
 
 /// After how many tool calls an agent whose reflection is on judges its progress (R-LOOP-3).
 const REFLECTION: u32 = 3;
@@ -483,46 +485,6 @@ impl Resolver<'_> {
         good
     }
 
-    fn tools(&mut self, tables: ToolTables) -> ToolSettings {
-        let mut tools = ToolSettings {
-            on_cancel: match tables.bash.on_cancel {
-                Some(OnCancelName::Finish) => OnCancel::Finish,
-                Some(OnCancelName::Interrupt) | None => OnCancel::Interrupt,
-            },
-            pass_env: tables.bash.pass_env.unwrap_or_default(),
-            ..ToolSettings::default()
-        };
-        if let Some(limit) = tables.bash.timeout_s {
-            tools.timeouts.insert("bash".to_owned(), seconds(limit));
-        }
-        if let Some(cooldown) = tables.bash.circuit_cooldown_s {
-            tools.cooldowns.insert("bash".to_owned(), seconds(cooldown));
-        }
-        for (name, table) in tables.others {
-            if name == "default" {
-                tools.default_timeout = table.timeout_s.map_or(tools.default_timeout, seconds);
-                tools.default_cooldown = table.circuit_cooldown_s.map_or(tools.default_cooldown, seconds);
-                continue;
-            }
-            let there = self.inputs.tools;
-            if !there.is_empty() && !there.contains(&name) {
-                let meant = nearest(&name, there.iter().map(String::as_str)).map(str::to_owned);
-                self.error_hinted(
-                    &["tool", &name],
-                    "there is no tool of that name",
-                    meant.as_deref(),
-                );
-            }
-            if let Some(cooldown) = table.circuit_cooldown_s {
-                tools.cooldowns.insert(name.clone(), seconds(cooldown));
-            }
-            if let Some(limit) = table.timeout_s {
-                tools.timeouts.insert(name, seconds(limit));
-            }
-        }
-        tools
-    }
-
     fn hooks(&mut self, tables: BTreeMap<String, HookTable>) -> Vec<HookSettings> {
         let failed = |name: &str, key: &str| self.failed.contains(&path_of(&["hook", name, key]));
         let (hooks, wrong) = hooks::hooks(tables, &failed);
@@ -641,6 +603,7 @@ fn retry(table: &ProviderTable) -> RetrySettings {
 fn agent(name: &str, table: AgentTable, base: &AgentSettings) -> AgentSettings {
     AgentSettings {
         name: name.to_owned(),
+        names_model: table.provider.is_some() || table.model.is_some(),
         // Another provider's model name would mean nothing to this one.
         model: match &table.provider {
             Some(provider) if base.provider.as_ref() != Some(provider) => table.model,
@@ -689,6 +652,7 @@ fn agent(name: &str, table: AgentTable, base: &AgentSettings) -> AgentSettings {
         },
         tool_failure: policy(table.tool_failure, base.tool_failure),
         tool_timeout: policy(table.tool_timeout, base.tool_timeout),
+        subagent_failure: policy(table.subagent_failure, base.subagent_failure),
         max_steps: table.max_steps.unwrap_or(base.max_steps),
         max_session_cost: table
             .max_session_cost

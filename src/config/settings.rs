@@ -10,6 +10,7 @@ use secrecy::SecretString;
 use crate::base::backoff::Backoff;
 use crate::domain::{Cost, Mode, Price};
 
+use super::command_tools::CommandToolSettings;
 use super::hooks::HookSettings;
 use super::names::KEY_VARIABLES;
 
@@ -360,6 +361,8 @@ fn fits(pattern: &str, name: &str) -> bool {
 pub struct AgentSettings {
     /// Its name.
     pub name: String,
+    /// It names a provider or a model itself, not by `default`.
+    pub names_model: bool,
     /// The provider it names.
     pub provider: Option<String>,
     /// The model it names.
@@ -394,6 +397,8 @@ pub struct AgentSettings {
     pub tool_failure: FailurePolicy,
     /// What a tool that ran out of time does to the turn.
     pub tool_timeout: FailurePolicy,
+    /// What a sub-agent that failed does to the turn.
+    pub subagent_failure: FailurePolicy,
     /// Model calls a prompt may cause.
     pub max_steps: u32,
     /// What a session may cost.
@@ -414,6 +419,7 @@ impl Default for AgentSettings {
     fn default() -> Self {
         Self {
             name: "default".to_owned(),
+            names_model: false,
             provider: None,
             model: None,
             mode: Mode::default(),
@@ -431,6 +437,7 @@ impl Default for AgentSettings {
             reflection: None,
             tool_failure: FailurePolicy::default(),
             tool_timeout: FailurePolicy::default(),
+            subagent_failure: FailurePolicy::default(),
             max_steps: 50,
             max_session_cost: None,
             max_turn_cost: None,
@@ -480,12 +487,23 @@ pub struct ToolSettings {
     pub on_cancel: OnCancel,
     /// Variables that children get although they would be held back.
     pub pass_env: Vec<String>,
+    /// Hosts of this machine or the private network that `web_fetch` may read: `host` or `host:port`, in lower case.
+    pub private_hosts: Vec<String>,
+    /// Tools of the person's own, by name.
+    pub commands: Vec<CommandToolSettings>,
 }
+
+/// How long a sub-agent may work (R-SUB).
+const DELEGATE_TIMEOUT: Duration = Duration::from_secs(300);
 
 impl ToolSettings {
     /// How long a call of this tool may run, waiting for a person not counted.
     pub fn timeout(&self, tool: &str) -> Duration {
-        self.timeouts.get(tool).copied().unwrap_or(self.default_timeout)
+        let own = self.timeouts.get(tool).copied();
+        own.unwrap_or(match tool {
+            "delegate" => DELEGATE_TIMEOUT,
+            _ => self.default_timeout,
+        })
     }
 
     /// How long this tool is left alone after it has failed in the same way again and again.
@@ -503,6 +521,8 @@ impl Default for ToolSettings {
             cooldowns: BTreeMap::new(),
             on_cancel: OnCancel::default(),
             pass_env: Vec::new(),
+            private_hosts: Vec::new(),
+            commands: Vec::new(),
         }
     }
 }

@@ -24,6 +24,13 @@ const FORBIDDEN: &[&str] = &[
     // Would send any file of the user's.
     "agent.*.prompt_file",
     "tool.bash.pass_env",
+    // Would open what only this machine or network can see.
+    "tool.web_fetch.private_hosts",
+    // Would start commands, or change what the user's own are and may.
+    "tool.*.command",
+    "tool.*.description",
+    "tool.*.schema",
+    "tool.*.effect",
     // Would start commands, or switch the user's own off.
     "hook",
     // A price of nothing would make a money limit void.
@@ -240,6 +247,18 @@ mod tests {
                 "[tool.bash]\npass_env = ['OPENAI_API_KEY']",
                 Some("tool.bash.pass_env"),
             ),
+            (
+                "",
+                "[tool.web_fetch]\nprivate_hosts = ['localhost']",
+                Some("tool.web_fetch.private_hosts"),
+            ),
+            ("", "[tool.deploy]\ncommand = 'x'", Some("tool.deploy.command")),
+            (
+                "[tool.deploy]\ncommand = 'x'\ndescription = 'y'",
+                "[tool.deploy]\neffect = 'read'",
+                Some("tool.deploy.effect"),
+            ),
+            ("", "[tool.deploy]\ntimeout_s = 3", None),
             ("", "[model.m]\ninput = 0.0\noutput = 0.0", Some("model")),
             ("", "trusted = ['/w']", Some("trusted")),
             ("", "[agent.default]\nmode = 'full'", Some("agent.default.mode")),

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::{Range, Severity};
+
 /// Params of `agent/saveDocuments`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SaveDocumentsParams {
@@ -43,6 +45,39 @@ impl std::fmt::Debug for GetCredentialResult {
             .field("api_key", &self.api_key.as_ref().map(|_| "…"))
             .finish()
     }
+}
+
+/// Params of `agent/getDiagnostics`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GetDiagnosticsParams {
+    /// The document, by the URI that the client opened it with where it is open; absent: all that the client knows of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uri: Option<String>,
+}
+
+/// Result of `agent/getDiagnostics`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GetDiagnosticsResult {
+    /// What the client's compilers and linters say now, in any order.
+    #[serde(default)]
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// A diagnostic of the client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Diagnostic {
+    /// The document's URI.
+    pub uri: String,
+    /// The part that it is about.
+    pub range: Range,
+    /// How grave it is; absent: it is an error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub severity: Option<Severity>,
+    /// What it says.
+    pub message: String,
+    /// Who says it: a compiler, a linter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
 }
 
 /// A document that could not be saved.

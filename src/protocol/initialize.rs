@@ -46,8 +46,12 @@ pub enum Feature {
     Queue,
     /// What turns change of files is told (`agent/turnDiff`) and can be taken back (`agent/revert`).
     Checkpoints,
+    /// The agent may delegate to sub-agents, whose calls and retries carry `parentToolCallId`.
+    SubAgents,
     /// API keys are asked for by `agent/getCredential`, where the client can.
     Credentials,
+    /// What compilers and linters of the editor say is asked for by `agent/getDiagnostics`, where the client can.
+    Diagnostics,
 }
 
 /// What a client may announce in `capabilities.experimental.agent` of `initialize`.
@@ -74,6 +78,9 @@ pub struct ClientFlags {
     /// The client answers `agent/getCredential`, from a store that keeps secrets.
     #[serde(default)]
     pub get_credential: bool,
+    /// The client answers `agent/getDiagnostics`. Without it the agent has no tool `diagnostics`.
+    #[serde(default)]
+    pub get_diagnostics: bool,
 }
 
 /// `initializationOptions` of `initialize`: settings as in the configuration file, over the files' ones,
@@ -119,6 +126,7 @@ impl ClientCapability {
                 questions: flag("questions").unwrap_or_default(),
                 save_documents: flag("saveDocuments").unwrap_or_default(),
                 get_credential: flag("getCredential").unwrap_or_default(),
+                get_diagnostics: flag("getDiagnostics").unwrap_or_default(),
             },
         }
     }

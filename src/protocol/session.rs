@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::common::is_false;
 use super::{
-    ApprovalRequestedNotification, Effort, LimitRequestedNotification, Mode, QuestionRequestedNotification,
-    QueueState, TokenUsage,
+    ApprovalRequestedNotification, Effort, InstructionFile, LimitRequestedNotification, Mode,
+    QuestionRequestedNotification, QueueState, TokenUsage,
 };
 
 /// Params of `agent/newSession`.
@@ -136,6 +136,10 @@ pub struct LoadSessionResult {
     /// The message in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<PartialMessage>,
+    /// The files that the last turn's instructions were made of, as `agent/instructions` told, which may be before the
+    /// page.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub instructions: Vec<InstructionFile>,
     /// The number of the session's last event. Notifications go on from there.
     pub seq: u64,
     /// The session as it is now.

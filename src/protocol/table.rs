@@ -219,6 +219,8 @@ table! {
         SAVE_DOCUMENTS "agent/saveDocuments": SaveDocumentsParams => SaveDocumentsResult;
         /// Asks for the API key of a provider that has none in the configuration and the environment. Only where the client announced `getCredential`. Unanswered after 10 s there is none. The key is kept in memory alone and is asked for again after `agent/reloadConfig`, or when the provider refused it; that there is none is remembered until `agent/reloadConfig`.
         GET_CREDENTIAL "agent/getCredential": GetCredentialParams => GetCredentialResult;
+        /// Asks what the client's compilers and linters say, of one document or of all. Only where the client announced `getDiagnostics`. Unanswered after 10 s the call of the tool has failed.
+        GET_DIAGNOSTICS "agent/getDiagnostics": GetDiagnosticsParams => GetDiagnosticsResult;
     }
     server_notifications {
         /// A turn began.

@@ -15,9 +15,10 @@ use super::body::Body;
 use super::classify::{self, Failure, Refusal};
 use super::decode::{Decoder, Out, Progress, Wrong};
 use super::error::{Fault, Phase, ProviderError};
-use super::http::{BodyStream, Http, innermost, is_early_end, no_response};
+use super::http::{BodyStream, Http, is_early_end, no_response};
 use super::patience::Patience;
 use super::stream::{EventStream, StreamEvent};
+use crate::base::causes::innermost;
 
 /// Of a response that is not a stream, this much is read, for this long.
 const ERROR_BODY: usize = 256 * 1024;

@@ -6,23 +6,22 @@
 
 use std::error::Error;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{FutureExt, Stream, StreamExt};
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::OnceCell;
 
 use super::account::{Account, is_loopback};
 use super::classify::Failure;
 use super::error::{Fault, Phase};
-use super::issuer::NamingVerifier;
+use crate::base::causes::{find, innermost};
 use crate::base::spawn::{Task, spawn};
+use crate::base::tls::{self, TlsError};
 
 /// A response's body.
 pub(crate) type BodyStream = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
@@ -131,46 +130,18 @@ fn build(account: &Account, settings: &HttpSettings) -> Result<reqwest::Client, 
 }
 
 fn tls(account: &Account, settings: &HttpSettings) -> Result<rustls::ClientConfig, Failure> {
-    let local = |what: String| Failure::new(Fault::Local, what);
-    // Loses against a provider that is already there, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider.clone())
-        .with_safe_default_protocol_versions()
-        .map_err(|error| local(format!("TLS: {error}")))?;
-    if account.base.scheme() == "http" && settings.proxy.is_none() {
-        // Nothing will be encrypted: the roots need not be read.
-        return Ok(builder
-            .with_root_certificates(rustls::RootCertStore::empty())
-            .with_no_client_auth());
-    }
-    let extra = match &settings.ca_file {
-        Some(path) => read_roots(path)?,
-        None => Vec::new(),
+    // Without encryption the roots need not be read.
+    let made = match account.base.scheme() == "http" && settings.proxy.is_none() {
+        true => tls::without_roots(),
+        false => tls::client(settings.ca_file.as_deref()),
     };
-    let verifier = rustls_platform_verifier::Verifier::new_with_extra_roots(extra, provider)
-        .map_err(|error| local(format!("the system's certificates cannot be used: {error}")))?;
-    let verifier = Arc::new(NamingVerifier::new(Arc::new(verifier)));
-    let mut config = builder
-        .dangerous()
-        .with_custom_certificate_verifier(verifier)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(config)
-}
-
-fn read_roots(path: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
-    let wrong = |what: String| {
-        let message = format!("ca_file {} cannot be used: {what}", path.display());
-        Failure::new(Fault::Local, message).action("set ca_file to a PEM file with certificates")
-    };
-    let roots = CertificateDer::pem_file_iter(path)
-        .and_then(|certificates| certificates.collect::<Result<Vec<_>, _>>())
-        .map_err(|error| wrong(error.to_string()))?;
-    match roots.is_empty() {
-        true => Err(wrong("it holds no certificate".to_owned())),
-        false => Ok(roots),
-    }
+    made.map_err(|error| {
+        let failure = Failure::new(Fault::Local, error.to_string());
+        match error {
+            TlsError::CaFile { .. } => failure.action("set ca_file to a PEM file with certificates"),
+            TlsError::Versions(_) | TlsError::Roots(_) => failure,
+        }
+    })
 }
 
 /// What it means that a request got no response.
@@ -218,29 +189,4 @@ pub(crate) fn no_response(account: &Account, connect: Duration, error: &reqwest:
 /// Whether a body ended before its end: how a chunk is framed means nothing to a person.
 pub(super) fn is_early_end(error: &(dyn Error + 'static)) -> bool {
     find::<io::Error>(error).is_some_and(|error| error.kind() == io::ErrorKind::UnexpectedEof)
-}
-
-/// The first error of type `E` behind `error`. An `io::Error` hides what it wraps from `source`.
-fn find<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e E> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref::<E>() {
-            return Some(found);
-        }
-        let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        next = match wrapped {
-            Some(wrapped) => Some(wrapped),
-            None => error.source(),
-        };
-    }
-    None
-}
-
-/// What lies behind all: the text that says something.
-pub(crate) fn innermost(error: &(dyn Error + 'static)) -> String {
-    let mut last = error;
-    while let Some(next) = last.source() {
-        last = next;
-    }
-    last.to_string()
 }

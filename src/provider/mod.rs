@@ -26,7 +26,6 @@ mod contract_tests;
 mod decode;
 mod error;
 mod http;
-mod issuer;
 pub mod models;
 mod openai;
 pub mod pacing;

@@ -14,12 +14,15 @@ use tower_lsp::ls_types::ApplyWorkspaceEditResponse;
 use tower_lsp::ls_types::request::{ApplyWorkspaceEdit, Request};
 
 use super::state::Client;
-use crate::base::position::Position;
+use crate::base::position::{Position, Range};
 use crate::base::text::one_line;
 use crate::protocol::table::method;
-use crate::protocol::{GetCredentialParams, GetCredentialResult, SaveDocumentsParams, SaveDocumentsResult};
+use crate::protocol::{
+    Diagnostic, GetCredentialParams, GetCredentialResult, GetDiagnosticsParams, GetDiagnosticsResult,
+    SaveDocumentsParams, SaveDocumentsResult, Severity,
+};
 use crate::store::StoreHandle;
-use crate::tool::{DocumentEdit, Editor, EditorAbilities, EditorError};
+use crate::tool::{DocumentEdit, Editor, EditorAbilities, EditorDiagnostic, EditorError, Grade};
 
 /// A request that the client has not answered after this time has failed.
 const TIME: Duration = Duration::from_secs(10);
@@ -57,6 +60,14 @@ impl Request for Credential {
     type Params = GetCredentialParams;
     type Result = Value;
     const METHOD: &'static str = method::GET_CREDENTIAL;
+}
+
+enum GetDiagnostics {}
+
+impl Request for GetDiagnostics {
+    type Params = GetDiagnosticsParams;
+    type Result = GetDiagnosticsResult;
+    const METHOD: &'static str = method::GET_DIAGNOSTICS;
 }
 
 impl ClientEditor {
@@ -129,6 +140,14 @@ impl Editor for ClientEditor {
         })
     }
 
+    fn diagnostics(
+        &self,
+        uri: Option<String>,
+    ) -> BoxFuture<'static, Result<Vec<EditorDiagnostic>, EditorError>> {
+        let asked = self.ask::<GetDiagnostics>(GetDiagnosticsParams { uri });
+        Box::pin(async move { Ok(asked.await?.diagnostics.into_iter().map(finding).collect()) })
+    }
+
     fn credential(&self, provider: String) -> BoxFuture<'static, Result<Option<SecretString>, EditorError>> {
         let asked = self.ask::<Credential>(GetCredentialParams { provider });
         Box::pin(async move {
@@ -138,6 +157,28 @@ impl Editor for ClientEditor {
                 Err(_) => Err(EditorError::Failed("its answer cannot be read".to_owned())),
             }
         })
+    }
+}
+
+fn finding(one: Diagnostic) -> EditorDiagnostic {
+    let place = |at: crate::protocol::Position| Position {
+        line: at.line,
+        character: at.character,
+    };
+    EditorDiagnostic {
+        uri: one.uri,
+        range: Range {
+            start: place(one.range.start),
+            end: place(one.range.end),
+        },
+        grade: match one.severity {
+            Some(Severity::Error) | None => Grade::Error,
+            Some(Severity::Warning) => Grade::Warning,
+            Some(Severity::Information) => Grade::Information,
+            Some(Severity::Hint) => Grade::Hint,
+        },
+        message: one.message,
+        source: one.source,
     }
 }
 

@@ -89,6 +89,7 @@ impl LanguageServer for Service {
                 apply: takes_edits(&params.capabilities),
                 save: flags.save_documents,
                 credentials: flags.get_credential,
+                diagnostics: flags.get_diagnostics,
             };
             client.folders = folders;
             client.trusted = options.trusted;
@@ -200,7 +201,9 @@ fn capabilities(utf8: bool) -> ServerCapabilities {
         Feature::ApplyEdit,
         Feature::Queue,
         Feature::Checkpoints,
+        Feature::SubAgents,
         Feature::Credentials,
+        Feature::Diagnostics,
     ]);
     ServerCapabilities {
         position_encoding: Some(match utf8 {

@@ -557,6 +557,7 @@ impl Actor {
             inquiries: self.state.inquiries.clone(),
             replied: self.replies.keys().cloned().collect(),
             queue: self.queue_state(),
+            instructions: self.state.instructions.clone(),
             grants: self
                 .grants
                 .iter()

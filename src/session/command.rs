@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
 use crate::domain::{
     AgentError, ApprovalId, Block, ChangeKind, Cost, Decision, Grant, Inquiry, InquiryId, InquiryReply,
-    MessageId, Mode, OpenApproval, OpenInquiry, Queue, SessionId, Subject, ToolCallId, TurnEnd, TurnId,
-    Usage,
+    InstructionFile, MessageId, Mode, OpenApproval, OpenInquiry, Queue, SessionId, Subject, ToolCallId,
+    TurnEnd, TurnId, Usage,
 };
 use crate::provider::{CircuitView, Effort};
 use crate::store::{Health, Holder, Skipped};
@@ -321,6 +322,8 @@ pub struct Snapshot {
     pub replied: BTreeSet<InquiryId>,
     /// The prompts that wait for the turn's end.
     pub queue: Queue,
+    /// The files that the last turn's instructions were made of.
+    pub instructions: Option<Arc<[InstructionFile]>>,
     /// Grants of this session alone.
     pub grants: Vec<Grant>,
     /// What it has done.

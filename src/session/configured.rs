@@ -13,7 +13,9 @@ use crate::approval::Rule;
 use crate::config::{self, AgentSettings, ConfigSource, Diagnostic, Loaded, Redactor, Settings};
 use crate::domain::Mode;
 use crate::provider::Accounts;
-use crate::tool::Editor;
+use crate::tool::command_tool::CommandTool;
+use crate::tool::web_fetch::WebFetch;
+use crate::tool::{DynTool, Editor};
 use crate::turn::{Budgets, Conducts, ContextPolicy, HookCommands, Hooks, Limits};
 use crate::workspace::prompts::Sources;
 use crate::workspace::{self, Shared, Workspace};
@@ -43,6 +45,8 @@ pub struct Folder {
     pub loaded: Loaded,
     /// Its providers.
     pub models: Arc<Models>,
+    /// Its tools: the person's own, and those that its settings set up.
+    pub tools: Arc<[Arc<dyn DynTool>]>,
     told: AtomicBool,
 }
 
@@ -155,12 +159,20 @@ impl Configured {
         );
         let models = Arc::new(models);
         let made = Arc::new(Folder {
+            tools: tools(&loaded.settings),
             loaded,
             models,
             told: AtomicBool::new(false),
         });
         state.loaded.insert(folder.to_path_buf(), made.clone());
         made
+    }
+
+    /// Whether the configuration of any folder names a tool so.
+    pub fn names_tool(&self, name: &str) -> bool {
+        let state = self.lock();
+        let mut tools = state.loaded.values().flat_map(|folder| folder.tools.iter());
+        tools.any(|tool| tool.name() == name)
     }
 
     /// The workspace folders: name and path.
@@ -186,6 +198,15 @@ impl Configured {
         // Whole after every statement: a panic elsewhere does not spoil it.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The tools that settings set up, and the person's own.
+fn tools(settings: &Settings) -> Arc<[Arc<dyn DynTool>]> {
+    let web = WebFetch::new(settings.network.clone(), settings.tools.private_hosts.clone());
+    let own = settings.tools.commands.iter().cloned();
+    std::iter::once(Arc::new(web) as Arc<dyn DynTool>)
+        .chain(own.map(|settings| Arc::new(CommandTool::new(settings)) as Arc<dyn DynTool>))
+        .collect()
 }
 
 fn agent<'a>(settings: &'a Settings, name: Option<&str>) -> &'a AgentSettings {
@@ -224,7 +245,10 @@ impl Profiles for Configured {
         Profile {
             models: Arc::new(folder.models.clone()),
             system,
+            own_tools: folder.tools.clone(),
             tools: agent.tools.clone(),
+            names_model: agent.names_model,
+            read_only: agent.mode == Mode::Plan,
             limits,
             budgets,
             wall_time: agent.max_wall_time,
@@ -253,8 +277,14 @@ impl Profiles for Configured {
                 reflection: agent.reflection,
                 tool_failure: agent.tool_failure,
                 tool_timeout: agent.tool_timeout,
+                subagent_failure: agent.subagent_failure,
             },
         }
+    }
+
+    fn agents(&self, session: &SessionInfo) -> Vec<String> {
+        let folder = self.folder(&session.folder);
+        folder.loaded.settings.agents.keys().cloned().collect()
     }
 
     fn commands(&self, session: &SessionInfo) -> Option<Sources> {

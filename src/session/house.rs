@@ -13,7 +13,8 @@ use crate::domain::Mode;
 use crate::provider::CallSlots;
 use crate::store::Store;
 use crate::tool::ask_user::AskUser;
-use crate::tool::{Editor, Registry, Tool};
+use crate::tool::diagnostics::Diagnostics;
+use crate::tool::{DynTool, Editor, Registry, Tool};
 use crate::turn::{
     Budgets, Conducts, ContextPolicy, Hooks, Ledger, Limits, ModelSource, System, ToolCooldowns, ToolTimeouts,
 };
@@ -49,11 +50,23 @@ pub struct House {
 }
 
 impl House {
-    /// The tools that a session can have with this client: where nobody answers, nobody is asked.
-    pub fn client_tools(&self) -> Arc<Registry> {
-        match (self.questions)() || self.tools.get(AskUser::NAME).is_none() {
-            true => self.tools.clone(),
-            false => Arc::new(self.tools.select(|tool| tool != AskUser::NAME)),
+    /// The tools that a session can have with this client and `own` of its configuration: where nobody answers, nobody
+    /// is asked.
+    pub fn client_tools(&self, own: &[Arc<dyn DynTool>]) -> Arc<Registry> {
+        let tools = match own {
+            [] => self.tools.clone(),
+            own => Arc::new(self.tools.with(own)),
+        };
+        let mut missing = Vec::new();
+        if !(self.questions)() {
+            missing.push(AskUser::NAME);
+        }
+        if !self.editor.abilities().diagnostics {
+            missing.push(Diagnostics::NAME);
+        }
+        match missing.iter().any(|name| tools.get(name).is_some()) {
+            true => Arc::new(tools.select(|tool| !missing.contains(&tool))),
+            false => tools,
         }
     }
 }
@@ -64,8 +77,14 @@ pub struct Profile {
     pub models: Arc<dyn ModelSource>,
     /// Gives the system prompt.
     pub system: System,
+    /// Tools of this configuration: the person's own, and those that it sets up.
+    pub own_tools: Arc<[Arc<dyn DynTool>]>,
     /// Which of the tools it has.
     pub tools: ToolChoice,
+    /// The agent names a model of its own: as a sub-agent it asks that, not the session's.
+    pub names_model: bool,
+    /// The agent only reads: as a sub-agent too, whatever the session's mode.
+    pub read_only: bool,
     /// The turn's limits.
     pub limits: Limits,
     /// What turn, session and day may cost.
@@ -105,6 +124,12 @@ pub struct Rules {
 pub trait Profiles: Send + Sync {
     /// The settings for a session.
     fn profile(&self, session: &SessionInfo) -> Profile;
+
+    /// The names of the agents that there are.
+    fn agents(&self, session: &SessionInfo) -> Vec<String> {
+        let _ = session;
+        Vec::new()
+    }
 
     /// Where the session's slash commands are looked for; nowhere when there is none.
     fn commands(&self, session: &SessionInfo) -> Option<Sources> {

@@ -11,6 +11,7 @@ use crate::domain::{
 };
 use crate::provider::Effort;
 use crate::store::StoredEvent;
+use crate::tool;
 use crate::turn::{COMPACTION_FAILED, MODEL_CHOSEN, UNKNOWN_PRICE};
 
 /// All that follows from a session's events.
@@ -60,12 +61,16 @@ pub struct SessionState {
     pub unpriced: BTreeSet<String>,
     /// It was told that a price is not known.
     pub told_unpriced: bool,
+    /// Tokens that the conversation took of the model's window, and the window, as told last.
+    pub context: (u64, u64),
     /// The plan.
     pub plan: Vec<PlanItem>,
     /// Files that were put back since the model spoke last: how, and which.
     pub put_back: Vec<(Standing, String)>,
     /// The prompts that wait are held: the last turn did not complete.
     pub queue_paused: bool,
+    /// Content from outside has reached the model (R-TOOL-7).
+    pub foreign: bool,
     /// What files of instructions the last turn was given; none before the first that was given any.
     pub instructions: Option<Arc<[InstructionFile]>>,
 }
@@ -144,8 +149,11 @@ impl SessionState {
                 turn_cost,
                 session_cost,
                 step_cost,
+                context_used,
+                window,
                 ..
             } => {
+                self.context = (*context_used, *window);
                 self.known_cost += step_cost.unwrap_or_default();
                 self.turn_spent = (*turn, *turn_cost);
                 self.usage = if *session == Usage::default() {
@@ -209,6 +217,7 @@ impl SessionState {
             | Event::Transition { .. }
             | Event::Retry { .. }
             | Event::Wait { .. }
+            | Event::Nested(_)
             | Event::Delta(_) => {}
         }
     }
@@ -251,6 +260,8 @@ impl SessionState {
 
     fn tool_call(&mut self, update: &ToolCallUpdate) {
         if update.status.is_final() {
+            // What did not run took no time and brought nothing.
+            self.foreign |= update.duration_ms.is_some() && tool::is_foreign(&update.name);
             self.calls.remove(&update.id);
         } else {
             self.calls.insert(update.id.clone(), update.clone());

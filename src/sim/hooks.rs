@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::coverage::Fault;
 use super::tools;
 use super::world::World;
-use crate::config::{HookCommand, HookMoment, HookSettings};
+use crate::config::{CommandLine, HookMoment, HookSettings};
 use crate::turn::{HookRunner, Hooks, Ran, Stopped, TurnContext};
 
 /// The moments at which hooks may run.
@@ -28,7 +28,7 @@ pub(super) fn hooks(world: &Arc<World>) -> Hooks {
         .map(|(on, _)| HookSettings {
             name: format!("sim-{on}"),
             on: *on,
-            command: HookCommand::Argv(Vec::new()),
+            command: CommandLine::Argv(Vec::new()),
             tools: Vec::new(),
             timeout: Duration::from_secs(60),
         })

@@ -1,40 +1,23 @@
 //! `bash`: runs a command, to its end or in the background.
 //!
-//! Keeps its own time and stops its processes itself, so that a cancel still gets what came until then
-//! (R-CANCEL). When it gives a result, no process of the command is left (I8).
+//! How it runs, is timed and stopped is [`running`]'s.
 
 use std::time::Duration;
 
-use futures::FutureExt;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::command_changes;
-use super::command_text::CommandText;
-use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolNews, ToolOutput, Unseen};
-use crate::base::CancellationToken;
+use super::running::{self, not_started};
+use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::text::{one_line, reveal};
-use crate::base::utf8::Decoder;
 use crate::domain::Effect;
 use crate::workspace::BackgroundError;
-use crate::workspace::process::{Child, Command, Ending, ExitStatus, Output, Process, SpawnError, Stop};
+use crate::workspace::process::Command;
 
 /// The longest time that a call may ask for; more only where the settings give more.
 const MAX_TIMEOUT: Duration = Duration::from_secs(600);
 /// The shortest.
 const MIN_TIMEOUT: Duration = Duration::from_millis(100);
-
-/// So long what a cancelled command has changed is looked for.
-const LOOKING_AFTER_CANCEL: Duration = Duration::from_millis(500);
-
-/// What every command gets, so that none colours, pages or asks.
-const ENVIRONMENT: [(&str, &str); 5] = [
-    ("TERM", "dumb"),
-    ("NO_COLOR", "1"),
-    ("PAGER", "cat"),
-    ("GIT_PAGER", "cat"),
-    ("GIT_TERMINAL_PROMPT", "0"),
-];
 
 /// Runs a command.
 pub struct Bash;
@@ -98,40 +81,13 @@ impl Tool for Bash {
             return in_background(&input, &cx).await;
         }
         let limit = time_limit(input.timeout_s, cx.time_limit);
-        let launcher = cx.workspace.shared().launcher();
-        // A large workspace on a slow disk takes its time; a cancel does not wait for that.
-        let before = tokio::select! { biased;
-            () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
-            before = command_changes::before(&cx) => before,
-        };
-        let child = launcher.spawn_until(&cx.cancel, command(&input, &cx)).await;
-        let child = child.map_err(not_started)?;
-        let result = Running::new(child, &cx).finish(limit, &cx).await;
-        tokio::select! { biased;
-            () = out_of_patience(&cx) => cx.checkpoints.partial(Unseen::CutShort),
-            () = command_changes::after(&cx, before) => {}
-        }
-        result
-    }
-}
-
-/// What a stopped command has changed is looked for, but not for long (R-CANCEL).
-async fn out_of_patience(cx: &ToolContext) {
-    cx.cancel.cancelled().await;
-    tokio::select! { biased;
-        () = cx.hurry.cancelled() => {}
-        () = tokio::time::sleep(LOOKING_AFTER_CANCEL) => {}
+        let done = running::run(command(&input, &cx), limit, &cx).await?;
+        Ok(done.output)
     }
 }
 
 fn command(input: &Input, cx: &ToolContext) -> Command {
-    let command = Command::shell(&*input.command)
-        .cwd(&cx.cwd)
-        .merge_stderr()
-        .harden_git();
-    ENVIRONMENT
-        .into_iter()
-        .fold(command, |command, (name, value)| command.env(name, value))
+    running::prepared(Command::shell(&*input.command), cx)
 }
 
 /// How long the command may run.
@@ -163,187 +119,6 @@ async fn in_background(input: &Input, cx: &ToolContext) -> Result<ToolOutput, To
         id = status.id,
         pid = status.pid,
     )))
-}
-
-fn not_started(error: SpawnError) -> ToolError {
-    match error {
-        SpawnError::WorkingDirectory { .. } | SpawnError::NotFound { .. } | SpawnError::Refused { .. } => {
-            ToolError::Reported(error.to_string())
-        }
-        SpawnError::Helper { .. } => ToolError::Internal(error.to_string()),
-        SpawnError::Cancelled => ToolError::Cancelled,
-    }
-}
-
-/// A command that runs.
-struct Running {
-    process: Process,
-    output: Output,
-    decoder: Decoder,
-    text: CommandText,
-}
-
-/// What came first.
-enum First {
-    Ended(Ending),
-    TimedOut,
-    Cancelled,
-}
-
-impl Running {
-    fn new(child: Child, cx: &ToolContext) -> Self {
-        Self {
-            process: child.process,
-            output: child.output,
-            decoder: Decoder::default(),
-            text: CommandText::new(cx.keep.clone(), format!("{}-output.txt", cx.call)),
-        }
-    }
-
-    async fn finish(mut self, limit: Duration, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let first = tokio::select! {
-            biased;
-            () = cx.cancel.cancelled() => First::Cancelled,
-            () = tokio::time::sleep(limit) => match self.process.gone().now_or_never() {
-                // It was in time; only its output still waits for a slow client.
-                Some(ending) => {
-                    self.drain().await;
-                    First::Ended(ending)
-                }
-                None => First::TimedOut,
-            },
-            ending = self.pass_on(cx) => First::Ended(ending),
-        };
-        match first {
-            First::Ended(ending) => Ok(self.result(None, ending).await),
-            First::TimedOut => {
-                let ending = self.stop(Stop::Interrupt, cx).await;
-                let note = format!("timed out after {} s and was stopped", limit.as_secs_f64());
-                let result = self.result(Some(note), ending).await;
-                Ok(ToolOutput {
-                    timed_out: true,
-                    ..result
-                })
-            }
-            First::Cancelled => {
-                let ending = self.stop(cx.workspace.on_cancel().into(), cx).await;
-                let note = "cancelled while it ran".to_owned();
-                Err(ToolError::CutShort(Box::new(
-                    self.result(Some(note), ending).await,
-                )))
-            }
-        }
-    }
-
-    /// Passes the output on until nothing of the command is left. A client that is slow makes the
-    /// command wait. Dropping the future loses nothing of the result.
-    async fn pass_on(&mut self, cx: &ToolContext) -> Ending {
-        let mut listening = true;
-        loop {
-            self.text.room().await;
-            let chunk = self.output.next().await;
-            let text = match &chunk {
-                Some(chunk) => self.decoder.push(&chunk.bytes),
-                None => self.decoder.finish().to_owned(),
-            };
-            self.text.push(&text);
-            if listening && !text.is_empty() {
-                listening = cx.tell(ToolNews::Output(text)).await.is_ok();
-            }
-            if chunk.is_none() {
-                // It may have closed its output and run on.
-                return self.process.gone().await;
-            }
-            be_fair().await;
-        }
-    }
-
-    /// Stops it in stages. Nobody is told live what comes meanwhile, since a slow client must not hold
-    /// up the end; it is in the result.
-    async fn stop(&mut self, how: Stop, cx: &ToolContext) -> Ending {
-        let never = CancellationToken::new();
-        // Out of patience from the start means that the server ends, which has stages of its own.
-        let (how, hurry) = if cx.hurry.is_cancelled() {
-            (Stop::ServerEnd, &never)
-        } else {
-            (how, &cx.hurry)
-        };
-        let Self {
-            process,
-            output,
-            decoder,
-            text,
-        } = self;
-        let ending = {
-            let mut stop = std::pin::pin!(process.stop(how, hurry));
-            tokio::select! {
-                biased;
-                ending = &mut stop => ending,
-                () = drain(output, decoder, text) => stop.await,
-            }
-        };
-        if ending.gone {
-            self.drain().await;
-        }
-        ending
-    }
-
-    async fn drain(&mut self) {
-        drain(&mut self.output, &mut self.decoder, &mut self.text).await;
-    }
-
-    async fn result(mut self, note: Option<String>, ending: Ending) -> ToolOutput {
-        self.text.push(self.decoder.finish());
-        let gathered = self.text.finish().await;
-        let is_error = note.is_some();
-        let notes = note.into_iter().chain(end_notes(ending));
-        ToolOutput {
-            text: with_notes(&gathered.text, notes),
-            is_error,
-            full: gathered.full,
-            ..ToolOutput::default()
-        }
-    }
-}
-
-async fn drain(output: &mut Output, decoder: &mut Decoder, text: &mut CommandText) {
-    loop {
-        text.room().await;
-        let Some(chunk) = output.next().await else {
-            return;
-        };
-        text.push(&decoder.push(&chunk.bytes));
-        be_fair().await;
-    }
-}
-
-/// A pipe that is never empty would be read for a hundred pieces before anything else of this task, such
-/// as the next stage of a stop, or another task has its turn.
-async fn be_fair() {
-    tokio::task::yield_now().await;
-}
-
-/// What is worth telling of an end; nothing when all went well.
-pub(super) fn end_notes(ending: Ending) -> impl Iterator<Item = String> {
-    let status = match ending.status {
-        ExitStatus::Code(0) => None,
-        ExitStatus::Code(code) => Some(format!("exit code: {code}")),
-        ExitStatus::Signal(signal) => Some(format!("killed by signal {signal}")),
-        ExitStatus::Unknown => Some("how it ended is not known".to_owned()),
-    };
-    let left = (!ending.gone).then(|| "some of its processes could not be ended".to_owned());
-    status.into_iter().chain(left)
-}
-
-/// Output, and below it a line for each note.
-pub(super) fn with_notes(output: &str, notes: impl IntoIterator<Item = String>) -> String {
-    let output = output.trim_end();
-    let mut text = if output.is_empty() { "(no output)" } else { output }.to_owned();
-    for note in notes {
-        text.push('\n');
-        text.push_str(&note);
-    }
-    text
 }
 
 #[cfg(test)]
@@ -385,16 +160,5 @@ mod tests {
             assert_eq!(Bash.title(&input(command, description)), want);
         }
         assert!(Bash.title(&input(&"x".repeat(1_000), None)).chars().count() <= 120);
-    }
-
-    #[test]
-    fn ends_are_told_unless_all_went_well() {
-        let text = |status, gone| with_notes(" \n", end_notes(Ending { status, gone }));
-        assert_eq!(text(ExitStatus::Code(0), true), "(no output)");
-        assert_eq!(text(ExitStatus::Code(2), true), "(no output)\nexit code: 2");
-        assert_eq!(
-            text(ExitStatus::Signal(9), false),
-            "(no output)\nkilled by signal 9\nsome of its processes could not be ended"
-        );
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use secrecy::SecretString;
 
+use crate::base::position::Range;
 use crate::workspace::text_edits::TextEdit;
 
 /// Does in the editor what only it can. Every answer comes within a bound of the implementation's own; dropping the
@@ -20,6 +21,14 @@ pub trait Editor: Send + Sync {
     /// Asks for a document to be saved; none when it was, else why not.
     fn save(&self, uri: String) -> BoxFuture<'static, Result<Option<String>, EditorError>>;
 
+    /// Asks what its compilers and linters say of a document; of all that it knows where none is named.
+    fn diagnostics(
+        &self,
+        _uri: Option<String>,
+    ) -> BoxFuture<'static, Result<Vec<EditorDiagnostic>, EditorError>> {
+        Box::pin(async { Err(EditorError::Failed("it does not tell diagnostics".to_owned())) })
+    }
+
     /// Asks for the API key of a provider; none when the editor has none.
     fn credential(&self, provider: String) -> BoxFuture<'static, Result<Option<SecretString>, EditorError>>;
 }
@@ -33,6 +42,48 @@ pub struct EditorAbilities {
     pub save: bool,
     /// It hands over API keys.
     pub credentials: bool,
+    /// It tells diagnostics.
+    pub diagnostics: bool,
+}
+
+/// What a compiler or a linter of the editor says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EditorDiagnostic {
+    /// The document, as the client writes it.
+    pub uri: String,
+    /// Where in it.
+    pub range: Range,
+    /// How grave it is.
+    pub grade: Grade,
+    /// What it says.
+    pub message: String,
+    /// Who says it.
+    pub source: Option<String>,
+}
+
+/// How grave a finding is, the gravest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Grade {
+    /// It is wrong.
+    Error,
+    /// It is doubtful.
+    Warning,
+    /// It is worth knowing.
+    Information,
+    /// It could be better.
+    Hint,
+}
+
+impl Grade {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Information => "note",
+            Self::Hint => "hint",
+        }
+    }
 }
 
 /// An edit of an open document, applied whole or not at all.

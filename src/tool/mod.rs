@@ -11,9 +11,12 @@ mod change;
 mod clean_in_git;
 mod command_changes;
 mod command_text;
+pub mod command_tool;
 mod context;
 #[cfg(test)]
 mod contract_tests;
+pub mod delegate;
+pub mod diagnostics;
 pub mod edit_file;
 mod editor;
 mod erased;
@@ -25,20 +28,25 @@ pub mod read_file;
 pub mod read_skill;
 mod registry;
 pub mod restore;
+mod running;
 pub mod schema;
+mod spawner;
 #[cfg(test)]
 pub(crate) mod testing;
 mod through_editor;
 pub mod update_plan;
 mod walk;
+mod web;
+pub mod web_fetch;
 pub mod write_file;
 
 pub use context::{
     Asker, Checkpoints, Keep, Kept, NoCheckpoints, Nobody, OutputClosed, ToolContext, ToolNews, Unseen,
 };
-pub use editor::{DocumentEdit, Editor, EditorAbilities, EditorError, NoEditor};
+pub use editor::{DocumentEdit, Editor, EditorAbilities, EditorDiagnostic, EditorError, Grade, NoEditor};
 pub use erased::{DynTool, PreparedCall};
 pub use registry::{Registry, builtin};
+pub use spawner::{ChildState, Job, NoSpawner, Report, Spawner};
 
 use std::future::Future;
 use std::sync::Arc;
@@ -97,6 +105,28 @@ pub trait Tool: Send + Sync + 'static {
     ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send;
 }
 
+/// Tools of ours whose results come from the workspace and the person alone.
+const HOMELY: [&str; 12] = [
+    "read_file",
+    "write_file",
+    "edit_file",
+    "list_dir",
+    "glob",
+    "grep",
+    "bash_kill",
+    "update_plan",
+    "read_skill",
+    "ask_user",
+    "diagnostics",
+    "delegate",
+];
+
+/// Whether results of the tool of that name come from outside: the web, commands, tools of others (R-TOOL-7). What a
+/// sub-agent's calls bring is told by those calls.
+pub fn is_foreign(tool: &str) -> bool {
+    !HOMELY.contains(&tool)
+}
+
 /// R-TOOL-1: two minutes, running while the tool runs.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -123,6 +153,8 @@ pub struct ToolOutput {
     pub is_error: bool,
     /// It ran out of its time; then it is an error too.
     pub timed_out: bool,
+    /// Sub-agents failed it; then it is an error too.
+    pub delegated: Option<Delegated>,
     /// What it changed, as a unified diff.
     pub diff: Option<Arc<str>>,
     /// Files it concerned.
@@ -139,6 +171,15 @@ impl ToolOutput {
             ..Self::default()
         }
     }
+}
+
+/// How sub-agents fail the call that delegated to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delegated {
+    /// One failed where all are required.
+    Failed,
+    /// Too few succeeded for what was to come of them.
+    Violated,
 }
 
 /// Why a call gave no result.

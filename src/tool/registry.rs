@@ -9,6 +9,8 @@ use super::ask_user::AskUser;
 use super::bash::Bash;
 use super::bash_kill::BashKill;
 use super::bash_output::BashOutput;
+use super::delegate::Delegate;
+use super::diagnostics::Diagnostics;
 use super::edit_file::EditFile;
 use super::glob::Glob;
 use super::grep::Grep;
@@ -16,6 +18,7 @@ use super::list_dir::ListDir;
 use super::read_file::ReadFile;
 use super::read_skill::ReadSkill;
 use super::update_plan::UpdatePlan;
+use super::web_fetch::WebFetch;
 use super::write_file::WriteFile;
 use crate::domain::ToolSpec;
 
@@ -34,6 +37,9 @@ pub fn builtin() -> Vec<Arc<dyn DynTool>> {
         Arc::new(UpdatePlan),
         Arc::new(ReadSkill),
         Arc::new(AskUser),
+        Arc::new(Delegate),
+        Arc::new(WebFetch::default()),
+        Arc::new(Diagnostics),
     ]
 }
 
@@ -60,6 +66,32 @@ impl Registry {
             specs: kept.iter().map(|tool| tool.spec()).collect(),
             tools: kept.into(),
             by_name: Arc::new(by_name),
+        }
+    }
+
+    /// These and `more`, one of which stands in the place of a tool with its name.
+    #[must_use]
+    pub fn with(&self, more: &[Arc<dyn DynTool>]) -> Self {
+        let mut tools = self.tools.to_vec();
+        let mut by_name = HashMap::clone(&self.by_name);
+        let mut specs = self.specs.to_vec();
+        for tool in more {
+            match by_name.get(tool.name()) {
+                Some(at) => {
+                    tools[*at] = tool.clone();
+                    specs[*at] = tool.spec();
+                }
+                None => {
+                    by_name.insert(tool.name().to_owned(), tools.len());
+                    tools.push(tool.clone());
+                    specs.push(tool.spec());
+                }
+            }
+        }
+        Self {
+            tools: tools.into(),
+            by_name: Arc::new(by_name),
+            specs: specs.into(),
         }
     }
 

@@ -116,24 +116,57 @@ fn check(schema: &Value, value: &Value, at: &str) -> Option<String> {
             }
             _ => Some(expected(at, "a list", value)),
         },
-        "string" => (!value.is_string()).then(|| expected(at, "a string", value)),
+        "string" => match value.as_str() {
+            Some(text) => check_pattern(schema, text, at),
+            None => Some(expected(at, "a string", value)),
+        },
         "boolean" => (!value.is_boolean()).then(|| expected(at, "true or false", value)),
-        "number" => (!value.is_number()).then(|| expected(at, "a number", value)),
+        "number" => match value.is_number() {
+            true => check_bounds(schema, value, at),
+            false => Some(expected(at, "a number", value)),
+        },
         "integer" => check_integer(schema, value, at),
         _ => None,
     }
 }
 
 fn check_integer(schema: &Value, value: &Value, at: &str) -> Option<String> {
-    let Some(number) = value.as_i64() else {
-        return Some(expected(at, "a whole number", value));
+    match value.as_i64() {
+        Some(_) => check_bounds(schema, value, at),
+        None => Some(expected(at, "a whole number", value)),
+    }
+}
+
+fn check_bounds(schema: &Value, value: &Value, at: &str) -> Option<String> {
+    let number = value.as_f64()?;
+    let bound = |key: &str| schema.get(key).filter(|bound| bound.is_number());
+    let beyond = |bound: &Value, beyond: fn(f64, f64) -> bool| {
+        bound.as_f64().is_some_and(|bound| beyond(number, bound))
     };
-    let bound = |key: &str| schema.get(key).and_then(Value::as_i64);
     match (bound("minimum"), bound("maximum")) {
-        (Some(min), _) if number < min => Some(format!("{}: must be at least {min}, got {number}", name(at))),
-        (_, Some(max)) if number > max => Some(format!("{}: must be at most {max}, got {number}", name(at))),
+        (Some(min), _) if beyond(min, |number, min| number < min) => {
+            Some(format!("{}: must be at least {min}, got {value}", name(at)))
+        }
+        (_, Some(max)) if beyond(max, |number, max| number > max) => {
+            Some(format!("{}: must be at most {max}, got {value}", name(at)))
+        }
         _ => None,
     }
+}
+
+/// Patterns stand in schemas of the person's own; that they can be read was checked with the configuration.
+fn check_pattern(schema: &Value, text: &str, at: &str) -> Option<String> {
+    use grep_matcher::Matcher;
+    let pattern = schema.get("pattern")?.as_str()?;
+    let matcher = grep_regex::RegexMatcher::new(pattern).ok()?;
+    let fits = matcher.is_match(text.as_bytes()).unwrap_or(false);
+    (!fits).then(|| {
+        let text = crate::base::text::one_line(text, 40);
+        format!(
+            "{}: must match the pattern {pattern}, got the string \"{text}\"",
+            name(at)
+        )
+    })
 }
 
 fn check_fields(schema: &Value, fields: &Map<String, Value>, at: &str) -> Option<String> {

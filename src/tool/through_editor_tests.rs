@@ -133,6 +133,7 @@ const ALL: EditorAbilities = EditorAbilities {
     apply: true,
     save: true,
     credentials: false,
+    diagnostics: false,
 };
 
 /// A bench whose editor has `a.txt` open; `unsaved`: its text there, if it is not the disk's.
@@ -351,6 +352,7 @@ async fn a_client_that_cannot_has_clean_documents_edited_on_disk_and_others_refu
         apply: true,
         save: false,
         credentials: false,
+        diagnostics: false,
     };
     let (bench, editor) = bench_with(Way::Honest, "one\n", Some("one\nmine\n"), abilities, Ok(None));
     bench.call("edit_file", one_to_two()).await.unwrap();

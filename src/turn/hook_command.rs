@@ -8,7 +8,7 @@ use super::TurnContext;
 use super::hook_answer::MAX_OUTPUT;
 use super::hooks::{HookRunner, Ran};
 use super::port::Stopped;
-use crate::config::{HookCommand, HookSettings};
+use crate::config::{CommandLine, HookSettings};
 use crate::workspace::process::{
     Child, Command, Ending, ExitStatus, Output, Process, SpawnError, Stdin, Stream,
 };
@@ -73,8 +73,8 @@ async fn run(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Result<Ra
 
 fn command(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Command {
     let command = match &hook.command {
-        HookCommand::Shell(script) => Command::shell(script),
-        HookCommand::Argv(argv) => Command::argv(argv),
+        CommandLine::Shell(script) => Command::shell(script),
+        CommandLine::Argv(argv) => Command::argv(argv),
     };
     command
         .cwd(&cx.cwd)

@@ -118,7 +118,7 @@ impl Shared {
 pub struct Workspace {
     shared: Arc<Shared>,
     reads: ReadLog,
-    known: watch::KnownFiles,
+    known: Arc<watch::KnownFiles>,
     background: Background,
     on_cancel: RwLock<OnCancel>,
 }
@@ -128,6 +128,16 @@ impl Workspace {
     pub fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
+            ..Self::default()
+        }
+    }
+
+    /// A sub-agent's view: it has read nothing yet, and its background processes end with it.
+    pub fn of_subagent(&self) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            known: self.known.clone(),
+            on_cancel: RwLock::new(self.on_cancel()),
             ..Self::default()
         }
     }

@@ -39,7 +39,7 @@ fn a_named_agent_has_its_own_prompt_model_tools_and_limits() {
     let seen = world.seen(0);
     assert_eq!(seen.body["model"], "wise");
     assert!(
-        system(&seen).starts_with("Only read.\n\nEnvironment:"),
+        system(&seen).starts_with("Only read.\n\nWhat tools return"),
         "{}",
         system(&seen)
     );

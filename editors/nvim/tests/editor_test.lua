@@ -207,6 +207,42 @@ return function(test)
     vim.api.nvim_del_augroup_by_id(group)
   end)
 
+  test('editor: diagnostics are told as the protocol counts', function()
+    local editor = require('agentls.editor')
+    local file = open('eins\nzwei äöü𝄞 x\n')
+    local space = vim.api.nvim_create_namespace('test.diagnostics')
+    local column = #'zwei äöü𝄞 '
+    vim.diagnostic.set(space, file.buffer, {
+      {
+        lnum = 1,
+        col = column,
+        end_lnum = 1,
+        end_col = column + 1,
+        severity = vim.diagnostic.severity.WARN,
+        message = 'never used',
+        source = 'lint',
+      },
+    })
+    local function told(params, encoding)
+      return vim.tbl_filter(function(one)
+        return one.uri == file.uri
+      end, editor.diagnostics(params, encoding).diagnostics)
+    end
+    eq(told({ uri = file.uri }, 'utf-16'), {
+      {
+        uri = file.uri,
+        range = { start = { line = 1, character = 11 }, ['end'] = { line = 1, character = 12 } },
+        severity = 'warning',
+        message = 'never used',
+        source = 'lint',
+      },
+    })
+    eq(told({}, 'utf-8')[1].range.start, { line = 1, character = column })
+    eq(editor.diagnostics({ uri = vim.uri_from_fname('/nowhere') }, 'utf-16'), { diagnostics = {} })
+    vim.diagnostic.set(space, file.buffer, {})
+    eq(told({}, 'utf-16'), {})
+  end)
+
   test('editor: a document is shown beside the chat, never in its window', function()
     local editor = require('agentls.editor')
     local file = open('eins\nzwei äöü x\n')

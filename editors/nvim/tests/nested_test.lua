@@ -46,6 +46,8 @@ return function(test)
     local one = { { path = 'a.txt', kind = 'created', added = 3, removed = 0 } }
     chat.event('turnDiff', { turnId = 't2', ofTurnId = 't2', standing = 'made', files = one })
     assert(vim.list_contains(chat.lines(), '± a.txt created +3'), vim.inspect(chat.lines()))
+    chat.event('turnDiff', { turnId = 't4', ofTurnId = 't4', standing = 'made', files = {}, unlisted = 1 })
+    assert(vim.list_contains(chat.lines(), '± 1 file changed ⋯ 1 line'), vim.inspect(chat.lines()))
     chat.event('turnDiff', { turnId = 't3', ofTurnId = 't3', standing = 'made', files = {}, partial = true })
     assert(vim.list_contains(chat.lines(), '± commands may have changed files ⋯ 1 line'))
   end)
@@ -93,6 +95,66 @@ return function(test)
       local state = states.prepend(states.load(states.new('s'), page(late, cut + 1)), page(early, 1))
       eq(standings(state), wanted, 'cut after ' .. cut)
     end
+  end)
+
+  test('what a sub-agent waits for leaves what the session waits for', function()
+    local states = require('agentls.state')
+    local state = states.new('s')
+    local function tell(method, params)
+      state = states.reduce(state, { method = 'agent/' .. method, params = params })
+      return vim.tbl_map(function(notice)
+        return notice.kind .. (notice.parent and ' of ' .. notice.parent or '')
+      end, state.notices)
+    end
+    local failed = { provider = 'p', attempt = 1, maxRetries = 3, resumeAt = 1, error = { message = 'm' } }
+    local function of(parent, params)
+      return vim.tbl_extend('force', params, { parentToolCallId = parent })
+    end
+    tell('toolCall', { toolCallId = 'd', name = 'delegate', title = 'd', status = 'running' })
+    tell('wait', { why = 'pacing', ['until'] = 1 })
+    eq(tell('wait', of('d', { why = 'a slot', ['until'] = 1 })), { 'wait', 'wait of d' })
+    eq(tell('retry', of('d', failed)), { 'wait', 'retry of d' })
+    eq(tell('retry', failed), { 'retry of d', 'retry' })
+    eq(tell('transition', of('d', { kind = 'continue', reason = 'pause_turn' })), {
+      'retry of d',
+      'retry',
+      'transition of d',
+    })
+    tell('transition', of('d', { kind = 'terminal', reason = 'completed', detail = 'not mine' }))
+    eq(state.detail, nil)
+    tell('usage', { step = {}, session = { costUsd = 1 }, contextUsed = 10, contextWindow = 100 })
+    tell('usage', of('d', { step = {}, session = { costUsd = 2 }, contextUsed = 99, contextWindow = 100 }))
+    eq({ state.costUsd, state.contextUsed }, { 2, 10 })
+    -- Another goes on: this one may wait still. Then its time has come.
+    local call = { toolCallId = 'c', name = 'n', title = 'c', status = 'running', at = 400 }
+    eq(#tell('retry', of('d', vim.tbl_extend('force', failed, { resumeAt = 500 }))), 2)
+    eq(tell('toolCall', of('d', call)), { 'retry', 'retry of d' })
+    eq(
+      tell('toolCall', of('d', vim.tbl_extend('force', call, { status = 'completed', at = 500 }))),
+      { 'retry' }
+    )
+    tell('retry', of('d', failed))
+    tell('transition', of('d', { kind = 'continue', reason = 'pause_turn' }))
+    -- The model speaks: what it waited for is over, what the sub-agent waits for is not.
+    eq(tell('textDelta', { messageId = 'm', offset = 0, text = 'x' }), { 'retry of d', 'transition of d' })
+    eq(tell('toolCall', { toolCallId = 'd', name = 'delegate', title = 'd', status = 'failed' }), {})
+  end)
+
+  test('the prompt of a turn that took it from the queue is not one that was just said', function()
+    local chat = shown()
+    local said = { prompt = 'just said' }
+    chat.session.unsent = { said }
+    local function message(words)
+      chat.event(
+        'message',
+        { messageId = words, role = 'user', content = { { type = 'text', text = words } } }
+      )
+      return #chat.session.unsent
+    end
+    chat.event('turnEnded', { reason = 'completed', state = 'completed' })
+    chat.event('turnStarted', { turnId = 't2', by = 'queue' })
+    eq(message('waited'), 1)
+    eq(message('just said'), 0)
   end)
 
   test('drawn: what waits for the end of the turn', function()
@@ -147,6 +209,16 @@ return function(test)
     eq(chat.fold(1), { 1, 5 })
   end)
 
+  test('what the agent was given to go by is known of a page that does not tell it', function()
+    local states = require('agentls.state')
+    local files = { { path = '/w/AGENTS.md', kind = 'agents', bytes = 1, trusted = true } }
+    local page = { events = {}, seq = 9, hasEarlier = true, state = {}, instructions = files }
+    local state = states.load(states.new('s'), page)
+    eq(state.instructions, files)
+    page.instructions = nil
+    eq(states.load(state, page).instructions, files)
+  end)
+
   ---A call of a sub-agent.
   local function call(chat, id, parent, status, more)
     more = vim.tbl_extend('force', { parentToolCallId = parent, title = id, name = 'bash' }, more or {})
@@ -172,10 +244,10 @@ return function(test)
 
   test('drawn: sub-agents are set in under their call, and folded with it when it is over', function()
     local chat = shown()
-    chat.tool('d1', 'running', { name = 'delegate', title = 'Delegate: look' })
+    chat.tool('d1', 'running', { name = 'delegate', title = 'look' })
     chat.tool('other', 'running', { title = 'beside' })
     call(chat, 'c1', 'd1', 'completed', { output = 'one\n' })
-    call(chat, 'd2', 'd1', 'running', { name = 'delegate', title = 'Delegate: deeper' })
+    call(chat, 'd2', 'd1', 'running', { name = 'delegate', title = 'deep' })
     call(chat, 'c2', 'd2', 'completed', { output = 'two\n' })
     chat.event('warning', { code = 'x', message = 'hm', parentToolCallId = 'd2' })
     chat.event('retry', {
@@ -189,12 +261,12 @@ return function(test)
       error = { message = 'Overloaded', status = 529 },
     })
     eq(chat.lines(), {
-      '▶ `Delegate: look` · 3 calls',
+      '▶ `look` · 3 calls',
       '✓ `c1` ⋯ 3 lines',
       '```',
       'one',
       '```',
-      '▶ `Delegate: deeper` · 1 call',
+      '▶ `deep` · 1 call',
       '⟳ p: Overloaded (529) — try 2 of 4',
       '✓ `c2` ⋯ 3 lines',
       '```',
@@ -214,11 +286,11 @@ return function(test)
     -- It is told at its call, not beside the turn's status.
     assert(not chat.virtual():find('Overloaded', 1, true), chat.virtual())
     eq({ chat.fold(1), chat.fold(2), chat.fold(8) }, { { -1, -1 }, { 2, 5 }, { 8, 11 } })
-    call(chat, 'd2', 'd1', 'completed', { title = 'Delegate: deeper', name = 'delegate', output = 'deep\n' })
+    call(chat, 'd2', 'd1', 'completed', { title = 'deep', name = 'delegate', output = 'deep\n' })
     eq(chat.lines()[7], '```')
     eq({ chat.fold(1), chat.fold(6), chat.fold(8) }, { { -1, -1 }, { 6, 14 }, { 6, 14 } })
-    chat.tool('d1', 'completed', { name = 'delegate', title = 'Delegate: look', durationMs = 1500 })
-    eq(chat.lines()[1], '✓ `Delegate: look` · 3 calls · 1.5 s')
+    chat.tool('d1', 'completed', { name = 'delegate', title = 'look', durationMs = 1500 })
+    eq(chat.lines()[1], '✓ `look` · 3 calls · 1.5 s')
     eq({ chat.fold(1), chat.fold(15) }, { { 1, 14 }, { -1, -1 } })
     -- Each is opened by itself.
     vim.api.nvim_win_call(chat.window, function()
@@ -234,7 +306,7 @@ return function(test)
 
   test('drawn: a call of a sub-agent asks, and is answered at its place', function()
     local chat = shown()
-    chat.tool('d1', 'running', { name = 'delegate', title = 'Delegate: look' })
+    chat.tool('d1', 'running', { name = 'delegate', title = 'look' })
     call(chat, 'c1', 'd1', 'awaitingApproval', { input = { command = 'make' } })
     chat.event('approvalRequested', {
       approvalId = 'a1',
@@ -247,7 +319,7 @@ return function(test)
     })
     call(chat, 'c2', 'd1', 'running')
     eq(chat.lines(), {
-      '▶ `Delegate: look` · 2 calls',
+      '▶ `look` · 2 calls',
       '? `c1`',
       '  high risk · runs',
       '```sh',

@@ -71,6 +71,33 @@ return function(_, drive)
     end)
     nvim.keys(':s/second/third/<CR>:w<CR>')
     waiting(nvim, 'stream the first', 'stream the third')
+    -- One that is gone by the time it is written comes back to the person.
+    nvim.cmd('AgentQueue stream what goes')
+    waiting(nvim, 'stream the first', 'stream the third', 'stream what goes')
+    nvim.chooses('what goes', 'Edit')
+    nvim.cmd('AgentQueue')
+    wait('the prompt to edit', function()
+      return nvim.lines()[1] == 'stream what goes'
+    end)
+    nvim.lua([[
+      local session = require('agentls.sessions').current()
+      require('agentls.sessions').ask('agent/queue', {
+        sessionId = session.id,
+        action = 'remove',
+        promptId = session.state.queue.prompts[3].promptId,
+      })
+    ]])
+    waiting(nvim, 'stream the first', 'stream the third')
+    nvim.keys('cckept words<Esc>:w<CR>')
+    wait('the words in the prompt', function()
+      return vim.deep_equal(
+        nvim.lua([[
+          local session = require('agentls.sessions').current()
+          return vim.api.nvim_buf_get_lines(require('agentls.view').prompt_buffer(session), 0, -1, false)
+        ]]),
+        { 'kept words' }
+      )
+    end)
     support.write(nvim.workspace .. '/gate', '')
     local state = nvim.ended(3)
     eq(state.queue, nil)
@@ -117,6 +144,34 @@ return function(_, drive)
     support.write(nvim.workspace .. '/gate', '')
     nvim.ended(4)
     nvim.see('> ↪ mind the gap')
+  end)
+
+  drive('a crash before a prompt has arrived gives it back, one that had arrived waits', {
+    setup = FREE,
+  }, function(nvim)
+    gated(nvim)
+    nvim.cmd('AgentQueue it has\tarrived')
+    waiting(nvim, 'it has arrived')
+    local server = nvim.server().pid
+    vim.uv.kill(server, 'sigstop')
+    nvim.lua([[
+      local session = require('agentls.sessions').current()
+      -- The answer to this one is lost with the server, but not the prompt.
+      table.insert(session.unsent, { prompt = 'it has\tarrived', queued = true })
+    ]])
+    nvim.cmd('AgentQueue it never arrives')
+    vim.uv.kill(server, 'sigkill')
+    nvim.noticed('it is started again')
+    wait('the words in the prompt', function()
+      return vim.deep_equal(
+        nvim.lua([[
+          local session = require('agentls.sessions').current()
+          return vim.api.nvim_buf_get_lines(require('agentls.view').prompt_buffer(session), 0, -1, false)
+        ]]),
+        { 'it never arrives' }
+      )
+    end)
+    waiting(nvim, 'it has arrived')
   end)
 
   drive('a prompt that cannot wait comes back', { setup = FREE }, function(nvim)
@@ -197,6 +252,24 @@ return function(_, drive)
       nvim.see('  → not answered')
     end
   )
+
+  drive('the agent is told what the editor finds wrong', { setup = FREE }, function(nvim)
+    nvim.cmd('edit cart.py')
+    nvim.lua([[
+      local found = { lnum = 3, col = 11, end_col = 17, message = 'it may be below zero', source = 'a linter' }
+      vim.diagnostic.set(vim.api.nvim_create_namespace('of a test'), 0, { found })
+    ]])
+    nvim.cmd('AgentPrompt what is wrong')
+    local state = nvim.ended()
+    nvim.see('That is wrong.')
+    local call = vim.iter(state.items):find(function(item)
+      return item.kind == 'tool'
+    end)
+    assert(
+      call.output:find('cart.py:4', 1, true) and call.output:find('it may be below zero', 1, true),
+      call.output
+    )
+  end)
 
   drive('a named agent is chosen for a new session, and the bar tells it', nil, function(nvim)
     nvim.cmd('AgentPrompt stream')
@@ -285,7 +358,10 @@ return function(_, drive)
     nvim.keys('<Esc>isee /')
     nvim.typed('')
     eq(nvim.lua('return vim.fn.pumvisible()'), 0)
-    nvim.keys('<Esc>cc/void now<C-s>')
+    nvim.keys('<Esc>cca line<CR>/lo')
+    nvim.typed('')
+    eq({ nvim.lines()[2], nvim.lua('return vim.fn.pumvisible()') }, { '/lo', 0 })
+    nvim.keys('<Esc>ggdGi/void now<C-s>')
     nvim.noticed('the command /void cannot be used')
     wait('the words again', function()
       return nvim.lines()[1] == '/void now'
@@ -325,6 +401,11 @@ return function(_, drive)
     nvim.ended()
     nvim.see('· AGENTS.md, 1 skill loaded ⋯ 2 lines')
     nvim.see('/AGENTS.md')
+    nvim.keys('<C-w>l<C-w>kgg/SKILL<CR>zoo')
+    wait('the file', function()
+      return nvim.lines()[1] == '---'
+    end)
+    eq(nvim.lua('return vim.fn.expand("%:t")'), 'SKILL.md')
     support.write(nvim.workspace .. '/AGENTS.md', 'Be long.\n')
     nvim.cmd('AgentPrompt stream again')
     nvim.ended(2)

@@ -131,6 +131,27 @@ function M.make_world()
   return M.home
 end
 
+local features
+
+---Whether the server announces a feature.
+function M.has_feature(name)
+  if not features then
+    local result
+    local rpc = assert(
+      vim.lsp.rpc.start({ M.server }, {}, { env = { HOME = M.home, XDG_DATA_HOME = M.home .. '/asked' } })
+    )
+    rpc.request('initialize', { capabilities = vim.empty_dict() }, function(_, answer)
+      result = answer
+    end)
+    M.wait('the answer to initialize', function()
+      return result
+    end)
+    rpc.terminate()
+    features = result.capabilities.experimental.agent.features
+  end
+  return vim.list_contains(features, name)
+end
+
 ---Processes whose environment holds `mark`. Empty where there is no /proc.
 function M.marked(mark)
   local found = {}

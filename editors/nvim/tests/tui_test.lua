@@ -207,6 +207,27 @@ return function(test)
     tui.see('Chosen.')
   end, '{ agent = { default = { mode = "full" } } }')
 
+  if support.has_feature('subAgents') then
+    show('sub-agents are set in under their call, and folded when it is over', 'cart.py', function(tui)
+      tui.command('AgentPrompt hand it on')
+      tui.see('▶ Delegate: peek inside')
+      tui.see('│ ? cat cart.py')
+      tui.see('│   high risk')
+      tui.keep('nested')
+      tui.command('AgentApprove')
+      tui.see('✓ Delegate: peek in')
+      tui.see('… · 1 call · ')
+      tui.see('I was told.')
+      tui.gone('cat cart.py')
+      tui.keys('C-w', 'l', 'C-w', 'k')
+      tui.type('ggjj')
+      tui.type('zo')
+      tui.see('│ ✓ cat cart.py')
+      tui.see('It has a total.')
+      tui.keep('nested-open')
+    end)
+  end
+
   show('slash commands are offered while one is written', nil, function(tui)
     local folder = tui.workspace .. '/.agentls/commands/'
     support.write(

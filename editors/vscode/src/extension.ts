@@ -14,7 +14,6 @@ import { Panel } from "./panel";
 import { type Mode, serverRequests } from "./protocol";
 import { handle } from "./requests";
 import { Reviews } from "./review";
-import { soon } from "./soon";
 import { diagnostics, follow, options, Surroundings, tellTrust } from "./surroundings";
 
 let client: Client | undefined;
@@ -59,7 +58,7 @@ export function activate(context: ExtensionContext): void {
   const notebooks = new Notebooks((method, params) => client?.notify(method, params));
   const handlers = {
     [serverRequests.saveDocuments]: (params: { uris: string[] }) => edits.save(params),
-    [soon.getDiagnostics]: diagnostics,
+    [serverRequests.getDiagnostics]: diagnostics,
     [serverRequests.getCredential]: (params: { provider: string }) => credentials.get(params),
   };
   const listener = {

@@ -112,6 +112,11 @@ export const serverRequests = {
    * refused it; that there is none is remembered until `agent/reloadConfig`.
    */
   getCredential: "agent/getCredential",
+  /**
+   * Asks what the client's compilers and linters say, of one document or of all. Only where the
+   * client announced `getDiagnostics`. Unanswered after 10 s the call of the tool has failed.
+   */
+  getDiagnostics: "agent/getDiagnostics",
 } as const;
 
 /** Notifications, server to client. */
@@ -234,6 +239,7 @@ export interface ClientNotificationTypes {
 export interface ServerRequestTypes {
   "agent/saveDocuments": { params: SaveDocumentsParams; result: SaveDocumentsResult };
   "agent/getCredential": { params: GetCredentialParams; result: GetCredentialResult };
+  "agent/getDiagnostics": { params: GetDiagnosticsParams; result: GetDiagnosticsResult };
 }
 
 /** Params of each notification, server to client. */
@@ -946,6 +952,8 @@ export interface LimitRequestedNotification {
   message: string;
   /** The model that it concerns, as `provider/model`. */
   model?: string;
+  /** The call that delegated to the sub-agent which asks; absent: the turn itself asks. */
+  parentToolCallId?: string;
   /** The provider that it concerns. */
   provider?: string;
   /** The turn that caused it; absent when none did. */
@@ -989,6 +997,8 @@ export interface QuestionRequestedNotification {
   detail?: string;
   /** Where the whole of a cut field is. */
   more?: Record<string, More>;
+  /** The call that delegated to the sub-agent which asks; absent: the turn itself asks. */
+  parentToolCallId?: string;
   /** The call that waits for the answer. */
   toolCallId?: string;
   /** The turn that caused it; absent when none did. */
@@ -1133,6 +1143,11 @@ export interface LoadSessionResult {
   seq: number;
   /** The session as it is now. */
   state: SessionState;
+  /**
+   * The files that the last turn's instructions were made of, as `agent/instructions` told, which
+   * may be before the page.
+   */
+  instructions?: InstructionFile[];
   /** Limits that wait for an answer. */
   openLimits?: LimitRequestedNotification[];
   /** Questions that wait for an answer. */
@@ -1148,6 +1163,35 @@ export interface EventRecord {
   /** The notification's params. */
   params: unknown;
 }
+
+/** A file of instructions, as it was read. */
+export interface InstructionFile {
+  /** Its absolute path. */
+  path: string;
+  /** What it is for. */
+  kind: InstructionKind;
+  /** Bytes of it that were taken; 0 where it was left out. */
+  bytes: number;
+  /** Whether it is the person's own, or lies in a folder that the person trusts. */
+  trusted: boolean;
+  /** The name of a skill. */
+  name?: string;
+  /** Why it was cut or left out. */
+  problem?: string;
+}
+
+/** What a file of instructions is for. */
+export type InstructionKind =
+  /** The `prompt_file` of a named agent, which stands in the place of the built-in instructions. */
+  | "prompt"
+  /** `SOUL.md`: who the agent is. */
+  | "soul"
+  /** `AGENTS.md`: how to work here. */
+  | "agents"
+  /** `TOOLS.md`: how to use the tools. */
+  | "tools"
+  /** The `SKILL.md` of a skill. */
+  | "skill";
 
 /** A message in progress. Deltas that follow go on where it ends. */
 export interface PartialMessage {
@@ -1740,6 +1784,35 @@ export interface GetCredentialResult {
   apiKey?: string;
 }
 
+/** Params of `agent/getDiagnostics`. */
+export interface GetDiagnosticsParams {
+  /**
+   * The document, by the URI that the client opened it with where it is open; absent: all that the
+   * client knows of.
+   */
+  uri?: string;
+}
+
+/** Result of `agent/getDiagnostics`. */
+export interface GetDiagnosticsResult {
+  /** What the client's compilers and linters say now, in any order. */
+  diagnostics?: Diagnostic[];
+}
+
+/** A diagnostic of the client. */
+export interface Diagnostic {
+  /** The document's URI. */
+  uri: string;
+  /** The part that it is about. */
+  range: Range;
+  /** What it says. */
+  message: string;
+  /** How grave it is; absent: it is an error. */
+  severity?: Severity;
+  /** Who says it: a compiler, a linter. */
+  source?: string;
+}
+
 /** Params of `agent/turnStarted`. */
 export interface TurnStartedNotification {
   /** The session it belongs to. */
@@ -2153,6 +2226,8 @@ export interface TransitionNotification {
   reason: TransitionReason;
   /** More, for people. */
   detail?: string;
+  /** The call that delegated to the sub-agent of which this tells; absent: the turn's own. */
+  parentToolCallId?: string;
   /** The turn that caused it; absent when none did. */
   turnId?: string;
 }
@@ -2220,6 +2295,8 @@ export interface RetryNotification {
   error: ErrorData;
   /** What happens if the next attempt fails too, for people. */
   next: string;
+  /** The call that delegated to the sub-agent of which this tells; absent: the turn's own. */
+  parentToolCallId?: string;
   /** The turn that caused it; absent when none did. */
   turnId?: string;
 }
@@ -2234,6 +2311,8 @@ export interface WaitNotification {
   at: number;
   /** What is waited for, for people. */
   why: string;
+  /** The call that delegated to the sub-agent of which this tells; absent: the turn's own. */
+  parentToolCallId?: string;
   /** The turn that caused it; absent when none did. */
   turnId?: string;
   /** Until when, in ms since the Unix epoch; absent when it is not known. */
@@ -2262,6 +2341,8 @@ export interface CompactedNotification {
   digest?: boolean;
   /** Where the whole of `summary` is, when it had to be cut. */
   more?: Record<string, More>;
+  /** The call that delegated to the sub-agent of which this tells; absent: the turn's own. */
+  parentToolCallId?: string;
   /**
    * What the model is told of the messages that it is no longer sent; absent when only large
    * results or pictures became stubs.
@@ -2296,6 +2377,8 @@ export interface ModelSwitchedNotification {
   to: string;
   /** Why, for people. */
   why: string;
+  /** The call that delegated to the sub-agent of which this tells; absent: the turn's own. */
+  parentToolCallId?: string;
   /** The turn that caused it; absent when none did. */
   turnId?: string;
 }
@@ -2314,6 +2397,8 @@ export interface CircuitNotification {
   name: string;
   /** How it stands. */
   state: CircuitState;
+  /** The call that delegated to the sub-agent of which this tells; absent: the turn's own. */
+  parentToolCallId?: string;
   /** The turn that caused it; absent when none did. */
   turnId?: string;
   /** When an open one lets a trial through, in ms since the Unix epoch. */
@@ -2366,6 +2451,8 @@ export interface WarningNotification {
   message: string;
   /** When it happened, in ms since the Unix epoch; absent without a session. */
   at?: number;
+  /** The call that delegated to the sub-agent of which this tells; absent: the turn's own. */
+  parentToolCallId?: string;
   /** Its number in the session; absent without a session. */
   seq?: number;
   /** The session; absent when it concerns the server as a whole. */
@@ -2413,35 +2500,6 @@ export interface InstructionsNotification {
   /** The turn that caused it; absent when none did. */
   turnId?: string;
 }
-
-/** A file of instructions, as it was read. */
-export interface InstructionFile {
-  /** Its absolute path. */
-  path: string;
-  /** What it is for. */
-  kind: InstructionKind;
-  /** Bytes of it that were taken; 0 where it was left out. */
-  bytes: number;
-  /** Whether it is the person's own, or lies in a folder that the person trusts. */
-  trusted: boolean;
-  /** The name of a skill. */
-  name?: string;
-  /** Why it was cut or left out. */
-  problem?: string;
-}
-
-/** What a file of instructions is for. */
-export type InstructionKind =
-  /** The `prompt_file` of a named agent, which stands in the place of the built-in instructions. */
-  | "prompt"
-  /** `SOUL.md`: who the agent is. */
-  | "soul"
-  /** `AGENTS.md`: how to work here. */
-  | "agents"
-  /** `TOOLS.md`: how to use the tools. */
-  | "tools"
-  /** The `SKILL.md` of a skill. */
-  | "skill";
 
 /** Params of `agent/status`: the server as a whole, for a status bar. */
 export interface StatusNotification {
@@ -2500,8 +2558,15 @@ export type Feature =
    * What turns change of files is told (`agent/turnDiff`) and can be taken back (`agent/revert`).
    */
   | "checkpoints"
+  /** The agent may delegate to sub-agents, whose calls and retries carry `parentToolCallId`. */
+  | "subAgents"
   /** API keys are asked for by `agent/getCredential`, where the client can. */
-  | "credentials";
+  | "credentials"
+  /**
+   * What compilers and linters of the editor say is asked for by `agent/getDiagnostics`, where the
+   * client can.
+   */
+  | "diagnostics";
 
 /** The version of the protocol. Another `major` cannot be talked to; another `minor` can. */
 export interface ProtocolVersion {
@@ -2521,6 +2586,8 @@ export interface ClientCapability {
 export interface ClientFlags {
   /** The client answers `agent/getCredential`, from a store that keeps secrets. */
   getCredential?: boolean;
+  /** The client answers `agent/getDiagnostics`. Without it the agent has no tool `diagnostics`. */
+  getDiagnostics?: boolean;
   /**
    * The client shows `agent/limitRequested` and `agent/questionRequested` to a person and answers
    * them. Without it nothing is asked but approvals: a limit that is reached ends the turn.

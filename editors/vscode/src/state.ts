@@ -115,7 +115,7 @@ export function apply(state: State, method: string, params: unknown): State {
       return put(state, { kind: "plan", id: turnId ?? "plan", turnId, items });
     }
     case "agent/transition":
-      return transition(state, params as TransitionNotification);
+      return transition(state, params as TransitionNotification & Nested);
     case "agent/retry":
       return retry(state, params as RetryNotification & Nested);
     case "agent/wait":
@@ -125,7 +125,7 @@ export function apply(state: State, method: string, params: unknown): State {
     case "agent/circuit":
       return circuit(state, params as CircuitNotification);
     case "agent/compacted":
-      return compacted(state, params as CompactedNotification);
+      return compacted(state, params as CompactedNotification & Nested);
     case "agent/usage":
       return usage(state, params as UsageNotification);
     case "agent/warning": {
@@ -147,7 +147,8 @@ export function apply(state: State, method: string, params: unknown): State {
 }
 
 function inquiry<I extends LimitItem | QuestionItem>(state: State, kind: I["kind"], id: string, asked: unknown): State {
-  return put(state, { kind, id, turnId: (asked as I["asked"]).turnId, asked } as I);
+  const { turnId, parentToolCallId } = asked as I["asked"] & Nested;
+  return put(state, { kind, id, turnId, parentToolCallId, asked } as I);
 }
 
 function settled<I extends LimitItem | QuestionItem>(state: State, kind: I["kind"], id: string, said: unknown): State {

@@ -17,7 +17,7 @@ import {
 import type { Chat } from "./chat";
 import { plain, severity } from "./mentions";
 import type { Panel } from "./panel";
-import type { ToolCallNotification } from "./protocol";
+import type { GetDiagnosticsParams, GetDiagnosticsResult, ToolCallNotification } from "./protocol";
 import { asked, type Event } from "./state";
 import { dollars } from "./text";
 
@@ -119,7 +119,7 @@ export async function follow(chat: Chat, event: Event): Promise<void> {
 }
 
 /** Answers `agent/getDiagnostics`. */
-export function diagnostics({ uri }: { uri?: string }): { diagnostics: unknown[] } {
+export function diagnostics({ uri }: GetDiagnosticsParams): GetDiagnosticsResult {
   const all =
     uri === undefined
       ? languages.getDiagnostics()
@@ -133,7 +133,7 @@ export function diagnostics({ uri }: { uri?: string }): { diagnostics: unknown[]
           range: plain(one.range),
           severity: severity(one.severity),
           message: one.message,
-          source: one.source,
+          ...(one.source === undefined ? {} : { source: one.source }),
         })),
       ),
   };

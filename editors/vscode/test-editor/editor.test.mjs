@@ -2,6 +2,7 @@
 // editor, saving, keys, limits, questions, another protocol; and how the page bears floods.
 
 import assert from "node:assert/strict";
+import os from "node:os";
 import path from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
@@ -174,6 +175,11 @@ async function measured(s, word, over) {
     `${word}: ${Date.now() - begun} ms, ${seen.frames} frames, longest ${Math.round(seen.longest)} ms; ` +
       `${sorted.length} drawings, median ${median} ms, longest ${sorted.slice(-4).join(", ")} ms (at ${seen.draws.indexOf(sorted.at(-1))})`,
   );
+  // On a machine that has much else to do these times say nothing of the page.
+  if (os.loadavg()[0] > 2 * os.cpus().length) {
+    console.log(`NOT TESTED: how long drawings take; the machine is too busy (${os.loadavg()[0]})`);
+    return seen;
+  }
   // Generous: a test machine is busy and draws without a graphics card.
   assert.ok(median < 150, `half of the drawings took more than ${median} ms`);
   assert.ok(seen.draw < 1000, `a drawing took ${seen.draw} ms`);

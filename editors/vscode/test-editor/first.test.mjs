@@ -78,12 +78,24 @@ within(
         "type Item = { price: number };\n\nexport function total(items: Item[]) {\n  return items.reduce(add).price;\n}\n\nfunction add(a: Item, b: Item): Item {\n  return { price: a.price + b.price };\n}\n",
       "wrong.ts": WRONG,
     },
+    exchanges: [
+      {
+        when: { prompt: "what is wrong", step: 0 },
+        events: [{ tool: { name: "diagnostics", input: { path: "wrong.ts" } } }],
+      },
+      { when: { prompt: "what is wrong", step: 1 }, events: [{ text: "A text is no number." }] },
+    ],
     settings: { "workbench.colorTheme": "Default Light Modern", "agentls.follow": true },
   },
   async (s, page) => {
     await s.showChat();
     await s.openFile("wrong.ts");
     await page.locator(".squiggly-error").first().waitFor();
+    await s.ask("what is wrong here?");
+    await s.ended(1, "completed");
+    await s.view.locator('[data-testid="tool"] .head', { hasText: "Diagnostics of wrong.ts" }).click();
+    await s.at("output").filter({ hasText: "is not assignable to type 'number'" }).waitFor();
+    await s.shot("diagnostics");
     await page.locator('.monaco-editor[data-uri$="wrong.ts"] .view-line', { hasText: "count: number" }).click();
     await page.keyboard.press("Home");
     for (let at = 0; at < 15; at++) await page.keyboard.press("ArrowRight");
@@ -93,7 +105,7 @@ within(
     await s.shot("code-action");
     await fix.click();
     await s.at("user").filter({ hasText: "Fix this problem." }).waitFor();
-    await s.ended(1, "completed");
+    await s.ended(2, "completed");
     await s.at("user").getByRole("button", { name: "wrong.ts:1" }).waitFor();
 
     await page
@@ -103,7 +115,7 @@ within(
     await s.view.getByRole("button", { name: "Take wrong.ts:4 off" }).waitFor();
     await s.at("input").fill("explain this");
     await s.at("input").press("Enter");
-    await s.ended(2, "completed");
+    await s.ended(3, "completed");
     await s.shot("light");
 
     await s.ask("add a guard");
@@ -115,7 +127,7 @@ within(
     // By key from the editor, without looking for the card.
     await page.locator('.monaco-editor[data-uri$="total.ts"] .view-line').first().click();
     await page.keyboard.press("Control+Alt+y");
-    await s.ended(3, "completed");
+    await s.ended(4, "completed");
     assert.match(s.read("src/total.ts"), /\/\/ cents/);
     await s.command("Preferences: Color Theme");
     await page.locator(".quick-input-widget input.input").fill("Dark High Contrast");
@@ -131,7 +143,7 @@ within(
     await page.locator(".monaco-workbench.hc-light").waitFor();
     await s.shot("high-contrast-light");
     await s.card.press("n");
-    await s.ended(4, "completed");
+    await s.ended(5, "completed");
   },
 );
 

@@ -214,6 +214,8 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
         .waitFor();
       await changes(2).getByTestId("revert").click();
       await card.filter({ hasText: "Revert 10000 files" }).waitFor();
+      // The list scrolls, the buttons do not.
+      assert.ok((await card.getByTestId("do-revert").boundingBox()).y < 860);
       await s.shot("revert-many");
       await card.press("y");
       await s.view.locator(".note", { hasText: "Reverted: the changes of 10000 files" }).waitFor();

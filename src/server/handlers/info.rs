@@ -55,7 +55,7 @@ impl Service {
             None => (self.state.folders().swap_remove(0), None),
         };
         let configured = self.state.configured.folder(&folder);
-        let tools = self.state.sessions.house().client_tools();
+        let tools = self.state.sessions.house().client_tools(&configured.tools);
         let tools = tools.names();
         let mut agents: Vec<AgentInfo> = configured
             .loaded
@@ -92,10 +92,29 @@ impl Service {
     }
 
     pub(in crate::server) async fn list_tools(&self, params: Value) -> Result<ListToolsResult> {
-        let _: ListToolsParams = from_wire::params(params)?;
-        let tools = self.state.sessions.house().client_tools();
+        let params: ListToolsParams = from_wire::params(params)?;
+        let info = match params.session_id {
+            Some(session) => {
+                let session = session_param(&session);
+                Some(self.ask(&session, |reply| Command::Inspect { reply }).await?.info)
+            }
+            None => None,
+        };
+        let folder = match &info {
+            Some(info) => info.folder.clone(),
+            None => self.state.folders().swap_remove(0),
+        };
+        let configured = self.state.configured.folder(&folder);
+        let settings = &configured.loaded.settings;
+        let agent = info.map(|info| {
+            let named = info.agent.as_deref().and_then(|name| settings.agent(name));
+            named.unwrap_or_else(|| settings.default_agent())
+        });
+        let tools = self.state.sessions.house().client_tools(&configured.tools);
+        let has = |name: &str| agent.is_none_or(|agent| agent.tools.allows(name));
+        let specs = tools.specs().iter().filter(|spec| has(&spec.name));
         Ok(ListToolsResult {
-            tools: tools.specs().iter().map(to_wire::tool_info).collect(),
+            tools: specs.map(to_wire::tool_info).collect(),
         })
     }
 
@@ -163,7 +182,7 @@ impl Service {
             }
             wire::CircuitSubject::Tool => {
                 let sessions = &self.state.sessions;
-                if !sessions.house().tools.names().contains(&name.as_str()) {
+                if sessions.house().tools.get(&name).is_none() && !self.state.configured.names_tool(&name) {
                     return Err(RequestError::UnknownCircuit(name).into());
                 }
                 match session_id {

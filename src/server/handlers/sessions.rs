@@ -109,6 +109,9 @@ impl Service {
                 offset: 0,
                 reasoning: partial.reasoning,
             }),
+            instructions: to_wire::instruction_files(
+                loaded.snapshot.instructions.as_deref().unwrap_or_default(),
+            ),
             seq: loaded.snapshot.seq,
             state: state_of(&loaded.snapshot),
         })

@@ -58,7 +58,10 @@ impl Profiles for Plain {
         Profile {
             models: Arc::new(NoModels),
             system: "".into(),
+            own_tools: Default::default(),
             tools: Default::default(),
+            names_model: false,
+            read_only: false,
             limits: Limits {
                 max_steps: 1,
                 ..Limits::default()

@@ -88,7 +88,10 @@ impl Profiles for Fixed {
         Profile {
             models: Arc::new(self.clone()),
             system: "test".into(),
+            own_tools: Default::default(),
             tools: Default::default(),
+            names_model: false,
+            read_only: false,
             limits: Limits::default(),
             budgets: Budgets::default(),
             wall_time: None,

@@ -164,9 +164,10 @@ local function meant(fits)
 end
 
 ---Shows the diff of the tool call under the cursor, else of the last one that has one.
-function M.diff()
+---@param turn? string Only of this turn.
+function M.diff(turn)
   local item, session = meant(function(item)
-    return item.diff ~= nil and item.diff ~= ''
+    return item.diff ~= nil and item.diff ~= '' and (not turn or item.turnId == turn)
   end)
   if not item or not session then
     vim.notify('agentls: there is no diff to show', vim.log.levels.INFO)

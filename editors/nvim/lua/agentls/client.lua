@@ -177,7 +177,7 @@ local function capabilities()
       },
     },
     window = { showDocument = { support = true } },
-    experimental = { agent = { client = { saveDocuments = true, questions = true } } },
+    experimental = { agent = { client = { saveDocuments = true, getDiagnostics = true, questions = true } } },
   })
 end
 

@@ -13,7 +13,7 @@ local LETTERS = { created = 'A', modified = 'M', deleted = 'D' }
 ---@param file agentls.FileDiff
 ---@return string
 local function words_of(file)
-  local parts = { ('%s %s'):format(LETTERS[file.kind] or '?', file.path) }
+  local parts = { ('%s %s'):format(LETTERS[file.kind] or '?', text.visible(file.path)) }
   if file.added > 0 then
     table.insert(parts, '+' .. file.added)
   end
@@ -27,7 +27,7 @@ end
 ---@param session agentls.Session
 ---@param path string
 ---@return string
-local function absolute(session, path)
+function M.absolute(session, path)
   if vim.startswith(path, '/') then
     return path
   end
@@ -65,7 +65,7 @@ end
 
 ---A buffer of lines that are on no disk.
 local function side(name, lines, filetype)
-  local full = 'agentls://' .. name
+  local full = 'agentls://' .. text.visible(name)
   local left = vim.fn.bufnr('^' .. vim.fn.escape(full, '[]*?\\') .. '$')
   if left ~= -1 then
     vim.api.nvim_buf_delete(left, { force = true })
@@ -89,7 +89,7 @@ function M.file(session, changes, file)
     vim.notify(('agentls: the lines of %s are not told'):format(file.path), vim.log.levels.INFO)
     return
   end
-  local path, reverted = absolute(session, file.path), changes.standing == 'reverted'
+  local path, reverted = M.absolute(session, file.path), changes.standing == 'reverted'
   local there = vim.uv.fs_stat(path) ~= nil or vim.fn.bufloaded(path) == 1
   local now, lines = nil, {}
   if there then

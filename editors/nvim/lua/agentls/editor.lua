@@ -199,6 +199,53 @@ function M.save_documents(params)
   return { saved = saved, failed = failed }
 end
 
+local SEVERITIES = { 'error', 'warning', 'information', 'hint' }
+
+---Answers `agent/getDiagnostics`: what `vim.diagnostic` has of a file, or of all.
+---@param params { uri?: string }
+---@param encoding 'utf-8'|'utf-16'|'utf-32'
+---@return { diagnostics: agentls.Diagnostic[] }
+function M.diagnostics(params, encoding)
+  local buffer
+  if params and type(params.uri) == 'string' then
+    buffer = loaded_buffer(params.uri)
+    if not buffer then
+      return { diagnostics = {} }
+    end
+  end
+  ---As the protocol counts: lines from 0, characters in the units of the encoding.
+  local function place(of, row, column)
+    local line = vim.api.nvim_buf_is_loaded(of) and vim.api.nvim_buf_get_lines(of, row, row + 1, false)[1]
+      or ''
+    local bytes = math.min(math.max(column, 0), #line)
+    if encoding == 'utf-8' or line == '' then
+      return { line = row, character = line == '' and math.max(column, 0) or bytes }
+    end
+    if vim.fn.has('nvim-0.11') == 1 then
+      return { line = row, character = vim.str_utfindex(line, encoding, bytes, false) }
+    end
+    local utf32, utf16 = vim.str_utfindex(line, bytes)
+    return { line = row, character = encoding == 'utf-16' and utf16 or utf32 }
+  end
+  local found = {}
+  for _, one in ipairs(vim.diagnostic.get(buffer)) do
+    local name = vim.api.nvim_buf_is_valid(one.bufnr) and vim.api.nvim_buf_get_name(one.bufnr) or ''
+    if name ~= '' and vim.bo[one.bufnr].buftype == '' then
+      table.insert(found, {
+        uri = vim.uri_from_bufnr(one.bufnr),
+        range = {
+          start = place(one.bufnr, one.lnum, one.col),
+          ['end'] = place(one.bufnr, one.end_lnum or one.lnum, one.end_col or one.col),
+        },
+        severity = SEVERITIES[one.severity],
+        message = one.message,
+        source = one.source,
+      })
+    end
+  end
+  return { diagnostics = found }
+end
+
 ---A window of this tab page in which files are shown; nil when there is none.
 ---@return integer?
 function M.file_window()
@@ -298,6 +345,9 @@ function M.handlers()
     end,
     ['agent/saveDocuments'] = function(_, params)
       return M.save_documents(params)
+    end,
+    ['agent/getDiagnostics'] = function(_, params, context)
+      return M.diagnostics(params, encoding(context))
     end,
     ['window/showDocument'] = function(_, params, context)
       return M.show_document(params, encoding(context))

@@ -26,7 +26,15 @@ local CHAT = {
   { 'deny', 'deny it, with feedback', approval('deny') },
   { 'edit', 'edit its arguments, then allow it', approval('edit') },
   { 'diff', 'the diff of the tool call, or of the turn', run('AgentDiff') },
-  { 'open', 'the whole output of the tool call', approval('output') },
+  {
+    'open',
+    'the whole output of the tool call; the file in a list of files',
+    function()
+      if not require('agentls.turns').open_file() then
+        require('agentls.approval').output()
+      end
+    end,
+  },
   {
     'answer',
     'answer a limit or a question; else open or close the fold',

@@ -12,6 +12,33 @@ local M = {}
 
 local FINAL = { completed = true, failed = true, denied = true, cancelled = true }
 
+---Whether two lists of items lie alike: nothing but words of the agent's changed.
+local function alike(items, others)
+  if #items ~= #others then
+    return false
+  end
+  for i, item in ipairs(items) do
+    local other = others[i]
+    if item ~= other and (item.kind ~= 'assistant' or other.kind ~= 'assistant') then
+      return false
+    end
+  end
+  return true
+end
+
+---What `of` gives for a state, the same as before where nothing lies otherwise. It is asked for at every frame.
+---@param known { items?: agentls.Item[], notices?: agentls.Notice[], nests?: table<integer, agentls.Nest> } Is kept.
+---@param items agentls.Item[]
+---@param notices agentls.Notice[]
+---@return table<integer, agentls.Nest>
+function M.again(known, items, notices)
+  if not known.nests or known.notices ~= notices or not alike(known.items, items) then
+    known.nests = M.of(items, notices)
+  end
+  known.items, known.notices = items, notices
+  return known.nests
+end
+
 ---How the items lie that are of sub-agents or have some, by their places in `items`; nil for all others.
 ---@param items agentls.Item[]
 ---@param notices agentls.Notice[]

@@ -94,6 +94,9 @@ M.server_requests = {
   ---memory alone and is asked for again after `agent/reloadConfig`, or when the provider refused it;
   ---that there is none is remembered until `agent/reloadConfig`.
   getCredential = "agent/getCredential",
+  ---Asks what the client's compilers and linters say, of one document or of all. Only where the client
+  ---announced `getDiagnostics`. Unanswered after 10 s the call of the tool has failed.
+  getDiagnostics = "agent/getDiagnostics",
 }
 
 ---Notifications, server to client.
@@ -559,6 +562,7 @@ M.server_notifications = {
 ---@field max number What may be used; 0 for `unknown_price`.
 ---@field message string A line for people.
 ---@field model? string The model that it concerns, as `provider/model`.
+---@field parentToolCallId? string The call that delegated to the sub-agent which asks; absent: the turn itself asks.
 ---@field provider? string The provider that it concerns.
 ---@field turnId? string The turn that caused it; absent when none did.
 
@@ -583,6 +587,7 @@ M.server_notifications = {
 ---@field fields agentls.QuestionField[] What is to be answered.
 ---@field detail? string More about it.
 ---@field more? table<string, agentls.More> Where the whole of a cut field is.
+---@field parentToolCallId? string The call that delegated to the sub-agent which asks; absent: the turn itself asks.
 ---@field toolCallId? string The call that waits for the answer.
 ---@field turnId? string The turn that caused it; absent when none did.
 
@@ -663,6 +668,7 @@ M.server_notifications = {
 ---@field openApprovals agentls.ApprovalRequestedNotification[] Approvals that wait for a person, as they were asked; also those asked before the page.
 ---@field seq integer The number of the session's last event. Notifications go on from there.
 ---@field state agentls.SessionState The session as it is now.
+---@field instructions? agentls.InstructionFile[] The files that the last turn's instructions were made of, as `agent/instructions` told, which may be before the page.
 ---@field openLimits? agentls.LimitRequestedNotification[] Limits that wait for an answer.
 ---@field openQuestions? agentls.QuestionRequestedNotification[] Questions that wait for an answer.
 ---@field partial? agentls.PartialMessage The message in progress.
@@ -671,6 +677,23 @@ M.server_notifications = {
 ---@class (exact) agentls.EventRecord
 ---@field method string The notification's method.
 ---@field params any The notification's params.
+
+---A file of instructions, as it was read.
+---@class (exact) agentls.InstructionFile
+---@field path string Its absolute path.
+---@field kind agentls.InstructionKind What it is for.
+---@field bytes integer Bytes of it that were taken; 0 where it was left out.
+---@field trusted boolean Whether it is the person's own, or lies in a folder that the person trusts.
+---@field name? string The name of a skill.
+---@field problem? string Why it was cut or left out.
+
+---What a file of instructions is for.
+---@alias agentls.InstructionKind
+---| "prompt" # The `prompt_file` of a named agent, which stands in the place of the built-in instructions.
+---| "soul" # `SOUL.md`: who the agent is.
+---| "agents" # `AGENTS.md`: how to work here.
+---| "tools" # `TOOLS.md`: how to use the tools.
+---| "skill" # The `SKILL.md` of a skill.
 
 ---A message in progress. Deltas that follow go on where it ends.
 ---@class (exact) agentls.PartialMessage
@@ -1015,6 +1038,22 @@ M.server_notifications = {
 ---@class (exact) agentls.GetCredentialResult
 ---@field apiKey? string The key; absent when the client has none for that provider.
 
+---Params of `agent/getDiagnostics`.
+---@class (exact) agentls.GetDiagnosticsParams
+---@field uri? string The document, by the URI that the client opened it with where it is open; absent: all that the client knows of.
+
+---Result of `agent/getDiagnostics`.
+---@class (exact) agentls.GetDiagnosticsResult
+---@field diagnostics? agentls.Diagnostic[] What the client's compilers and linters say now, in any order.
+
+---A diagnostic of the client.
+---@class (exact) agentls.Diagnostic
+---@field uri string The document's URI.
+---@field range agentls.Range The part that it is about.
+---@field message string What it says.
+---@field severity? agentls.Severity How grave it is; absent: it is an error.
+---@field source? string Who says it: a compiler, a linter.
+
 ---Params of `agent/turnStarted`.
 ---@class (exact) agentls.TurnStartedNotification
 ---@field sessionId string The session it belongs to.
@@ -1246,6 +1285,7 @@ M.server_notifications = {
 ---@field kind agentls.TransitionKind Whether the turn goes on.
 ---@field reason agentls.TransitionReason Why.
 ---@field detail? string More, for people.
+---@field parentToolCallId? string The call that delegated to the sub-agent of which this tells; absent: the turn's own.
 ---@field turnId? string The turn that caused it; absent when none did.
 
 ---What a step's outcome does to the turn.
@@ -1285,6 +1325,7 @@ M.server_notifications = {
 ---@field resumeAt integer When the wait ends, in ms since the Unix epoch.
 ---@field error agentls.ErrorData What failed.
 ---@field next string What happens if the next attempt fails too, for people.
+---@field parentToolCallId? string The call that delegated to the sub-agent of which this tells; absent: the turn's own.
 ---@field turnId? string The turn that caused it; absent when none did.
 
 ---Params of `agent/wait`.
@@ -1293,6 +1334,7 @@ M.server_notifications = {
 ---@field seq integer Its number in the session: from 1, no gap, no repeat.
 ---@field at integer When it happened, in ms since the Unix epoch.
 ---@field why string What is waited for, for people.
+---@field parentToolCallId? string The call that delegated to the sub-agent of which this tells; absent: the turn's own.
 ---@field turnId? string The turn that caused it; absent when none did.
 ---@field ["until"]? integer Until when, in ms since the Unix epoch; absent when it is not known.
 
@@ -1308,6 +1350,7 @@ M.server_notifications = {
 ---@field messagesAfter integer Messages after.
 ---@field digest? boolean No model wrote the summary: its call failed, and a digest made by rules stands in.
 ---@field more? table<string, agentls.More> Where the whole of `summary` is, when it had to be cut.
+---@field parentToolCallId? string The call that delegated to the sub-agent of which this tells; absent: the turn's own.
 ---@field summary? string What the model is told of the messages that it is no longer sent; absent when only large results or pictures became stubs.
 ---@field turnId? string The turn that caused it; absent when none did.
 
@@ -1326,6 +1369,7 @@ M.server_notifications = {
 ---@field from string The model that was asked until now, as `provider/model`.
 ---@field to string The model that is asked from now on, as `provider/model`.
 ---@field why string Why, for people.
+---@field parentToolCallId? string The call that delegated to the sub-agent of which this tells; absent: the turn's own.
 ---@field turnId? string The turn that caused it; absent when none did.
 
 ---Params of `agent/circuit`.
@@ -1336,6 +1380,7 @@ M.server_notifications = {
 ---@field subject agentls.CircuitSubject What the circuit guards.
 ---@field name string The name of the provider or the tool.
 ---@field state agentls.CircuitState How it stands.
+---@field parentToolCallId? string The call that delegated to the sub-agent of which this tells; absent: the turn's own.
 ---@field turnId? string The turn that caused it; absent when none did.
 ---@field ["until"]? integer When an open one lets a trial through, in ms since the Unix epoch.
 
@@ -1365,6 +1410,7 @@ M.server_notifications = {
 ---@field code string What it is about, as a stable word.
 ---@field message string What a person should know.
 ---@field at? integer When it happened, in ms since the Unix epoch; absent without a session.
+---@field parentToolCallId? string The call that delegated to the sub-agent of which this tells; absent: the turn's own.
 ---@field seq? integer Its number in the session; absent without a session.
 ---@field sessionId? string The session; absent when it concerns the server as a whole.
 ---@field turnId? string The turn that caused it; absent when none did.
@@ -1389,23 +1435,6 @@ M.server_notifications = {
 ---@field files agentls.InstructionFile[] The files, in the order in which the agent reads them: of each kind the nearest last.
 ---@field leftOut? integer How many more there are that this list has no room for.
 ---@field turnId? string The turn that caused it; absent when none did.
-
----A file of instructions, as it was read.
----@class (exact) agentls.InstructionFile
----@field path string Its absolute path.
----@field kind agentls.InstructionKind What it is for.
----@field bytes integer Bytes of it that were taken; 0 where it was left out.
----@field trusted boolean Whether it is the person's own, or lies in a folder that the person trusts.
----@field name? string The name of a skill.
----@field problem? string Why it was cut or left out.
-
----What a file of instructions is for.
----@alias agentls.InstructionKind
----| "prompt" # The `prompt_file` of a named agent, which stands in the place of the built-in instructions.
----| "soul" # `SOUL.md`: who the agent is.
----| "agents" # `AGENTS.md`: how to work here.
----| "tools" # `TOOLS.md`: how to use the tools.
----| "skill" # The `SKILL.md` of a skill.
 
 ---Params of `agent/status`: the server as a whole, for a status bar.
 ---@class (exact) agentls.StatusNotification
@@ -1440,7 +1469,9 @@ M.server_notifications = {
 ---| "applyEdit" # Files open in the editor are changed through `workspace/applyEdit`, where the client can.
 ---| "queue" # Prompts may wait for the turn's end (`agent/queue`).
 ---| "checkpoints" # What turns change of files is told (`agent/turnDiff`) and can be taken back (`agent/revert`).
+---| "subAgents" # The agent may delegate to sub-agents, whose calls and retries carry `parentToolCallId`.
 ---| "credentials" # API keys are asked for by `agent/getCredential`, where the client can.
+---| "diagnostics" # What compilers and linters of the editor say is asked for by `agent/getDiagnostics`, where the client can.
 
 ---The version of the protocol. Another `major` cannot be talked to; another `minor` can.
 ---@class (exact) agentls.ProtocolVersion
@@ -1454,6 +1485,7 @@ M.server_notifications = {
 ---What the client does for the server beyond what LSP has words for. Unknown flags are ignored.
 ---@class (exact) agentls.ClientFlags
 ---@field getCredential? boolean The client answers `agent/getCredential`, from a store that keeps secrets.
+---@field getDiagnostics? boolean The client answers `agent/getDiagnostics`. Without it the agent has no tool `diagnostics`.
 ---@field questions? boolean The client shows `agent/limitRequested` and `agent/questionRequested` to a person and answers them. Without it nothing is asked but approvals: a limit that is reached ends the turn.
 ---@field saveDocuments? boolean The client answers `agent/saveDocuments`. With it, and with LSP's `workspace.applyEdit` and `workspace.workspaceEdit.documentChanges`, files that are open in the editor are changed there; without, on the disk where the editor holds no unsaved change, else not at all.
 

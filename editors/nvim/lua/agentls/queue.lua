@@ -27,13 +27,7 @@ function M.add(session, prompt)
     return sessions.watcher.give_back(session, sessions.words_of(prompt))
   end
   sessions.use(session)
-  local client = require('agentls.client')
-  client.request('agent/queue', { sessionId = session.id, action = 'add', prompt = prompt }, function(err)
-    if err then
-      sessions.complain(err)
-      sessions.watcher.give_back(session, sessions.words_of(prompt))
-    end
-  end)
+  sessions.queue(session, { action = 'add', prompt = prompt })
 end
 
 ---What is a reference of a stored prompt, as one that is sent.
@@ -84,7 +78,8 @@ local function edit(session, prompt)
       say('an empty prompt cannot wait; :AgentQueue takes it out', vim.log.levels.WARN)
       return false
     end
-    act(session, 'edit', { promptId = prompt.promptId, prompt = M.edited(session, prompt.content, new) })
+    local content = M.edited(session, prompt.content, new)
+    sessions.queue(session, { action = 'edit', promptId = prompt.promptId, prompt = content })
     return true
   end)
 end

@@ -1,5 +1,7 @@
 -- Buffers for a while: lines to look at, and lines to write that mean something when they are written.
 
+local text = require('agentls.text')
+
 local M = {}
 
 ---Shows lines in a buffer of their own.
@@ -7,7 +9,7 @@ local M = {}
 ---@param filetype string
 ---@param lines string[]
 function M.show(name, filetype, lines)
-  local full = 'agentls://' .. name
+  local full = 'agentls://' .. text.visible(name)
   local buffer = vim.fn.bufnr('^' .. vim.fn.escape(full, '[]*?\\') .. '$')
   if buffer == -1 then
     buffer = vim.api.nvim_create_buf(false, true)

@@ -7,13 +7,14 @@ local client = require('agentls.client')
 local config = require('agentls.config')
 local editor = require('agentls.editor')
 local states = require('agentls.state')
+local text = require('agentls.text')
 
 local M = {}
 
 ---@class agentls.Session
 ---@field id string
 ---@field state agentls.State
----@field unsent { prompt: agentls.PromptContent }[] What was sent and is not known to be accepted.
+---@field unsent { prompt: agentls.PromptContent, queued?: boolean }[] What was sent and is not known to be accepted.
 ---@field readOnly? boolean
 ---@field agent? string The named agent that it has, as far as it is known.
 ---@field byQueue? boolean The running turn took a prompt that had waited.
@@ -136,13 +137,25 @@ local function catch_up(session)
   end)
 end
 
+---Whether words are among the prompts that wait: these are known by how they begin.
+local function waits(state, words)
+  words = text.one_line(words, #words)
+  for _, prompt in ipairs(state.queue and state.queue.prompts or {}) do
+    if vim.startswith(words, (prompt.text:gsub('…$', ''))) then
+      return true
+    end
+  end
+  return false
+end
+
 ---Words of prompts that never arrived go back to the person.
 ---@param session agentls.Session
 local function return_unsent(session)
   local unsent = session.unsent
   session.unsent = {}
   for _, sent in ipairs(unsent) do
-    local words, arrived = M.words_of(sent.prompt), false
+    local words = M.words_of(sent.prompt)
+    local arrived = sent.queued and waits(session.state, words)
     for i = #session.state.items, math.max(1, #session.state.items - 20), -1 do
       local item = session.state.items[i]
       arrived = arrived or (item.kind == 'user' and item.text == words)
@@ -181,13 +194,24 @@ effects['agent/message'] = function(session, params)
     -- The prompt of this turn had arrived long before; what follows was said into it.
     session.byQueue = false
   else
-    table.remove(session.unsent, 1)
+    for i, sent in ipairs(session.unsent) do
+      if not sent.queued then
+        return table.remove(session.unsent, i)
+      end
+    end
   end
 end
 
 effects['agent/toolCall'] = function(_, params)
   if params.status == 'completed' and params.locations and params.diff then
     editor.reread_locations(params.locations)
+  end
+end
+
+effects['agent/turnDiff'] = function(_, params)
+  -- Also where it was another view of the session that put them back.
+  if params.standing ~= 'made' then
+    editor.reread()
   end
 end
 
@@ -422,14 +446,13 @@ function M.load_earlier(session)
   end)
 end
 
+---Keeps what is sent until it is known to be accepted: then `forget` is called, which says whether it was kept still.
 ---@param session agentls.Session
----@param prompt agentls.PromptContent
----@param how 'prompt'|'steer'
----@param tries integer
-local function send(session, prompt, how, tries)
-  local sent = { prompt = prompt }
+---@param sent { prompt: agentls.PromptContent, queued?: boolean }
+---@return fun(): boolean forget
+local function remember(session, sent)
   table.insert(session.unsent, sent)
-  local function forget()
+  return function()
     for i, other in ipairs(session.unsent) do
       if other == sent then
         table.remove(session.unsent, i)
@@ -438,6 +461,28 @@ local function send(session, prompt, how, tries)
     end
     return false
   end
+end
+
+---Hands words in for the queue; where they are not taken they go back to the person.
+---@param session agentls.Session
+---@param params table Those of `agent/queue`, with a prompt.
+function M.queue(session, params)
+  local forget = remember(session, { prompt = params.prompt, queued = true })
+  params.sessionId = session.id
+  client.request('agent/queue', params, function(err)
+    if forget() and err then
+      M.complain(err)
+      M.watcher.give_back(session, M.words_of(params.prompt))
+    end
+  end)
+end
+
+---@param session agentls.Session
+---@param prompt agentls.PromptContent
+---@param how 'prompt'|'steer'
+---@param tries integer
+local function send(session, prompt, how, tries)
+  local forget = remember(session, { prompt = prompt })
   local params = { sessionId = session.id, prompt = prompt }
   client.request('agent/' .. how, params, function(err)
     if not err then

@@ -93,6 +93,13 @@ function M.one_line(text, width)
   return M.cut(text, width)
 end
 
+---A name as it can be shown: names of files may hold line feeds.
+---@param name string
+---@return string
+function M.visible(name)
+  return (name:gsub('%c', '␣'))
+end
+
 ---A list of files by their paths.
 ---@generic F: { path: string }
 ---@param files F[]

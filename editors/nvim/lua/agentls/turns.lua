@@ -2,6 +2,7 @@
 -- revert would do is shown before it is asked about.
 
 local approval = require('agentls.approval')
+local block = require('agentls.render.block')
 local changes_of = require('agentls.state.changes')
 local diffs = require('agentls.diffs')
 local editor = require('agentls.editor')
@@ -68,7 +69,7 @@ local function left_as_they_are(conflicts)
   conflicts = text.by_path(conflicts)
   local lines = {}
   for i = 1, math.min(NAMED, #conflicts) do
-    table.insert(lines, ('%s: %s'):format(conflicts[i].path, conflicts[i].why))
+    table.insert(lines, ('%s: %s'):format(text.visible(conflicts[i].path), conflicts[i].why))
   end
   if #conflicts > NAMED then
     table.insert(lines, ('and %d more'):format(#conflicts - NAMED))
@@ -79,7 +80,6 @@ end
 ---@param result agentls.RevertResult
 ---@param redo boolean
 local function done(result, redo)
-  editor.reread()
   local what = redo and 'made again' or 'put back'
   local words = ('%s %s'):format(#result.files > 0 and files_word(#result.files) or 'nothing was', what)
   if #result.conflicts > 0 then
@@ -94,7 +94,7 @@ end
 local function preview(result)
   local lines = {}
   for _, file in ipairs(text.by_path(result.files)) do
-    table.insert(lines, (' %s %s'):format(DEEDS[file.kind] or '?', file.path))
+    table.insert(lines, (' %s %s'):format(DEEDS[file.kind] or '?', text.visible(file.path)))
   end
   if #result.conflicts > 0 then
     if #lines > 0 then
@@ -102,7 +102,7 @@ local function preview(result)
     end
     table.insert(lines, ' Left as they are:')
     for _, conflict in ipairs(text.by_path(result.conflicts)) do
-      table.insert(lines, (' %s: %s'):format(conflict.path, conflict.why))
+      table.insert(lines, (' %s: %s'):format(text.visible(conflict.path), conflict.why))
     end
   end
   return lines
@@ -161,7 +161,7 @@ function M.revert(turn, how)
 end
 
 ---Shows a diff: of the tool call under the cursor, of what the turn under the cursor changed, else of the last turn
----that changed something; while a turn runs, of its last tool call.
+---that changed something. While a turn runs, of its last tool call.
 ---@param whole? boolean All files of a turn as one text.
 function M.diff(whole)
   local item, session = view.item_at_cursor()
@@ -173,14 +173,37 @@ function M.diff(whole)
   local turn = item and (
       item.turnId or item --[[@as agentls.Item.note]].ofTurnId
     )
-  local changes = turn and changes_of.of(session.state, turn)
-  if not changes and not (session.state.running and not turn) then
-    changes = changes_of.of(session.state)
+  local changes
+  if turn or not session.state.running then
+    changes = changes_of.of(session.state, turn)
   end
   if not changes then
-    return approval.diff()
+    -- It has not ended, or nothing is known of it but its calls.
+    return approval.diff(turn)
   end
   diffs.show(session, changes, whole)
+end
+
+---Opens the file that stands in the line under the cursor: of changes, or of what the agent was given to go by.
+---@return boolean
+function M.open_file()
+  local item, session = view.item_at_cursor()
+  local files = item and session and item --[[@as agentls.Item.changes]].files
+  local line = vim.api.nvim_get_current_line()
+  for _, file in ipairs(session and files or {}) do
+    local shown =
+      text.visible(item.kind == 'instructions' and vim.fn.fnamemodify(file.path, ':~') or file.path)
+    if line:find(block.code(shown), 1, true) then
+      local path = diffs.absolute(session, file.path)
+      if not vim.uv.fs_stat(path) then
+        say(text.visible(file.path) .. ' is not there', vim.log.levels.WARN)
+      else
+        editor.show_document({ uri = vim.uri_from_fname(path), takeFocus = true }, 'utf-8')
+      end
+      return true
+    end
+  end
+  return false
 end
 
 ---Makes a session of what this one has up to the end of a turn, and opens it.

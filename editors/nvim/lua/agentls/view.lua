@@ -25,6 +25,7 @@ M.prompt_buffer = prompts.buffer
 ---@field rows integer[] The first row of each entry.
 ---@field dirty boolean
 ---@field width? integer The columns that it was drawn for.
+---@field nested table How its items lay under calls, for `nesting.again`.
 ---@field status_key? string What stands beside the lines, to see whether it changed.
 
 ---@class agentls.Entry
@@ -78,12 +79,16 @@ local function entries_of(view)
       known[entry.key] = entry
     end
   end
-  local entries, how, nests = {}, options(view), nesting.of(state.items, state.notices)
+  local entries, how, nests = {}, options(view), nesting.again(view.nested, state.items, state.notices)
   local latest = changes_of.of(state)
   for i, item in ipairs(state.items) do
     local key, nest = item.kind .. ' ' .. item.id, nests[i]
-    local before = before_key(state.items[i - 1]) .. (nest and ' ' .. nest.key or '')
-    before = before .. (item == latest and ' latest' or '')
+    local before = before_key(state.items[i - 1])
+    if nest then
+      before = before .. nest.key
+    elseif item == latest then
+      before = before .. ' latest'
+    end
     local entry = known[key]
     if not entry or entry.item ~= item or entry.before ~= before then
       local block = render.block(item, state.items[i - 1], how, nest, item == latest)
@@ -141,7 +146,9 @@ local function set_marks(buffer, row, block)
   if block.hint then
     local lines = {}
     for i, chunks in ipairs(block.hint) do
-      lines[i] = vim.list_extend({ { '  ', 'AgentlsDim' } }, chunks)
+      -- The first stands on a line that is set in itself.
+      local lead = i > 1 and ('│ '):rep(block.depth) or ''
+      lines[i] = vim.list_extend({ { lead .. '  ', 'AgentlsDim' } }, chunks)
     end
     local first = table.remove(lines, 1)
     api.nvim_buf_set_extmark(buffer, blocks_ns, row + #block.lines - 1, 0, {
@@ -227,9 +234,7 @@ local function draw_entries(view)
         local lines = old[i].block.lines
         -- Marks of lines that go would stay behind.
         api.nvim_buf_clear_namespace(buffer, blocks_ns, rows[i], rows[i] + #lines)
-        local folded = old[i].block.level == new[i].block.level
-          and vim.deep_equal(old[i].block.folds, new[i].block.folds)
-        if not folded and #lines > 0 then
+        if not vim.deep_equal(old[i].block.folds, new[i].block.folds) and #lines > 0 then
           -- Lines whose words stay must be folded anew too.
           api.nvim_buf_set_lines(buffer, rows[i], rows[i] + #lines, false, new[i].block.lines)
         else
@@ -478,7 +483,7 @@ local function view_for(session)
   vim.bo[buffer].modifiable = true
   api.nvim_buf_set_lines(buffer, 0, -1, false, { '', '' })
   vim.bo[buffer].modifiable = false
-  view = { session = session, buffer = buffer, entries = {}, rows = {}, dirty = true }
+  view = { session = session, buffer = buffer, entries = {}, rows = {}, nested = {}, dirty = true }
   views[session.id] = view
   local group = api.nvim_create_augroup('agentls.view.' .. buffer, {})
   api.nvim_create_autocmd('BufWinEnter', {

@@ -65,8 +65,10 @@ export function totals(files: readonly { added: number; removed: number }[]): { 
 /** What a turn changed, in a few words. */
 export function changesLine({ files, unlisted }: ChangesItem): string {
   const count = files.length + (unlisted ?? 0);
+  const what = `${count === 1 ? "1 file" : `${count} files`} changed`;
   const { added, removed } = totals(files);
-  return `${count === 1 ? "1 file" : `${count} files`} changed +${added} −${removed}`;
+  // Of what is not listed the lines are not known.
+  return unlisted === undefined ? `${what} +${added} −${removed}` : what;
 }
 
 const STATES: Record<TurnState, string> = {

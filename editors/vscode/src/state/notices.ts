@@ -40,9 +40,10 @@ export function resolved(state: State, kinds: ReadonlySet<Notice["kind"]>, all =
   return dropped(state, (old) => kinds.has(old.kind) && (all || old.parent === undefined));
 }
 
-/** Without the notices of the sub-agents of these calls: they went on, or have ended. */
-export function resolvedOf(state: State, ...calls: (string | undefined)[]): State {
-  return dropped(state, (old) => old.parent !== undefined && calls.includes(old.parent));
+/** Without the notices of the sub-agents of a call: they went on, or have ended. `at`: only those whose time is over. */
+export function resolvedOf(state: State, call: string | undefined, at = Number.POSITIVE_INFINITY): State {
+  if (call === undefined) return state;
+  return dropped(state, (old) => old.parent === call && (old.till ?? 0) <= at);
 }
 
 function dropped(state: State, gone: (notice: Notice) => boolean): State {
@@ -65,9 +66,11 @@ const TOLD: Record<string, string> = {
   reflection: "Looks at how far it has come",
 };
 
-export function transition(state: State, p: TransitionNotification): State {
+export function transition(state: State, p: TransitionNotification & Nested): State {
   const text = p.kind === "continue" ? TOLD[p.reason] : undefined;
-  return text === undefined ? state : notice(state, { key: "transition", kind: "transition", text });
+  const parent = p.parentToolCallId;
+  if (text === undefined) return state;
+  return notice(state, { key: keyFor("transition", parent), kind: "transition", text, parent });
 }
 
 export function retry(state: State, p: RetryNotification & Nested): State {
@@ -124,8 +127,10 @@ export function circuit(state: State, p: CircuitNotification): State {
   return notice(state, { key, kind: "circuit", text, till: p.until, circuit: { subject: p.subject, name: p.name } });
 }
 
-export function compacted(state: State, p: CompactedNotification): State {
+export function compacted(state: State, p: CompactedNotification & Nested): State {
   const text = `Compacted: ${tokens(p.tokensBefore)} → ${tokens(p.tokensAfter)} tokens`;
-  const next = notice(state, { key: "compacted", kind: "compacted", text });
-  return put(next, { kind: "note", id: `compacted ${p.seq}`, turnId: p.turnId, text });
+  const { turnId, parentToolCallId } = p;
+  const note: NoteItem = { kind: "note", id: `compacted ${p.seq}`, turnId, parentToolCallId, text };
+  if (parentToolCallId !== undefined) return put(state, note);
+  return put(notice(state, { key: "compacted", kind: "compacted", text }), note);
 }

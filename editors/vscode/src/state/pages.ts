@@ -23,6 +23,10 @@ export function load(state: State, result: LoadSessionResult): State {
   for (const approval of result.openApprovals) loaded = approvalRequested(loaded, approval);
   for (const limit of result.openLimits ?? []) loaded = apply(loaded, "agent/limitRequested", limit);
   for (const question of result.openQuestions ?? []) loaded = apply(loaded, "agent/questionRequested", question);
+  if (result.instructions?.length && !loaded.items.some(({ kind }) => kind === "instructions")) {
+    const known: Item = { kind: "instructions", id: BEFORE, files: result.instructions };
+    loaded = { ...loaded, items: [known, ...loaded.items] };
+  }
   const now = result.state;
   if (result.partial) loaded = withPartial(loaded, result.partial, now.runningTurnId);
   return {
@@ -41,6 +45,9 @@ export function load(state: State, result: LoadSessionResult): State {
     approvals: result.openApprovals,
   };
 }
+
+/** What the agent was given before the page stands on its top, until its own place is shown. */
+const BEFORE = "before the page";
 
 function withPartial(state: State, partial: PartialMessage, turnId: string | undefined): State {
   const known = find(state, "assistant", partial.messageId);
@@ -76,7 +83,11 @@ export function prepend(state: State, result: LoadSessionResult): State {
     items.push(known === undefined ? item : merged(item, known));
     later.delete(keyOf(item));
   }
-  items.push(...later.values());
+  const told = items.some(({ kind }) => kind === "instructions");
+  const rest = [...later.values()].filter(({ id }) => id !== BEFORE);
+  const before = told ? undefined : later.get(`instructions ${BEFORE}`);
+  if (before) items.unshift(before);
+  items.push(...rest);
   const reverts = [...earlier.reverts, ...state.reverts];
   return {
     ...state,

@@ -71,8 +71,17 @@ export function toolCall(state: State, p: ToolCallNotification): State {
     liveDropped: final ? undefined : known?.liveDropped,
   };
   const activity = p.status === "running" ? "tool" : final ? "thinking" : state.activity;
-  const next = resolvedOf(state, item.parentToolCallId, final ? item.id : undefined);
+  const parent = item.parentToolCallId;
+  // Of several sub-agents one goes on while another waits: its notice stands until its time is over.
+  const alone = parent === undefined || tasks(find(state, "tool", parent)) < 2;
+  const next = resolvedOf(resolvedOf(state, parent, alone ? undefined : p.at), final ? item.id : undefined);
   return { ...put(next, item), activity: state.running === undefined ? undefined : activity };
+}
+
+/** How many sub-agents a call has. */
+function tasks(call: ToolItem | undefined): number {
+  const list = (call?.input as { tasks?: unknown } | undefined)?.tasks;
+  return Array.isArray(list) ? list.length : 1;
 }
 
 export function approvalRequested(state: State, p: ApprovalRequestedNotification): State {

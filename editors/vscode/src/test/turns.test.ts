@@ -222,7 +222,8 @@ test("a file that came, and one that went", () => {
 
 test("the line of a turn's changes", () => {
   assert.equal(changesLine(changesOf("t", [{}])), "1 file changed +1 −1");
-  assert.equal(changesLine(changesOf("t", [{}, { added: 11, removed: 0 }], { unlisted: 3 })), "5 files changed +12 −1");
+  assert.equal(changesLine(changesOf("t", [{}, { added: 11, removed: 0 }])), "2 files changed +12 −1");
+  assert.equal(changesLine(changesOf("t", [{}, {}], { unlisted: 3 })), "5 files changed");
 });
 
 function page(events: Event[]): LoadSessionResult {
@@ -253,11 +254,39 @@ test("a revert that is known before its turn marks the turn when it comes with a
     ["t1", "reverted", "t1"],
     ["t2", "reverted", "t1"],
   ]);
+  const after = [diff(7, "t3", "made"), diff(8, "t1", "redone")].reduce(reduce, whole);
+  assert.deepEqual(standing(after.items).at(-1), ["t3", "made", undefined], "a turn after the revert is none of it");
   const redone = reduce(whole, diff(7, "t1", "redone"));
   assert.deepEqual(
     standing(redone.items).map(([, now]) => now),
     ["made", "redone", "redone"],
   );
+});
+
+test("instructions that were told before the page stand on its top, until their own place is shown", () => {
+  const files = [{ path: "/w/AGENTS.md", kind: "agents", bytes: 1, trusted: true }];
+  const said = (seq: number): Event => ({
+    method: "agent/message",
+    params: {
+      sessionId: "s1",
+      seq,
+      at: seq,
+      messageId: `m${seq}`,
+      role: "user",
+      content: [{ type: "text", text: "x" }],
+    },
+  });
+  const told: Event = { method: "agent/instructions", params: { sessionId: "s1", seq: 2, at: 2, files } };
+  const ids = (items: readonly Item[]) => items.map(({ kind, id }) => (kind === "instructions" ? id : kind));
+  const late = load(empty("s1"), { ...page([said(5)]), instructions: files as never });
+  assert.deepEqual(ids(late.items), ["before the page", "user"]);
+  const more = prepend(late, page([said(3), said(4)]));
+  assert.deepEqual(ids(more.items), ["before the page", "user", "user", "user"]);
+  assert.deepEqual(ids(prepend(more, page([said(1), told])).items), ["user", "2", "user", "user", "user"]);
+  assert.deepEqual(ids(load(empty("s1"), { ...page([said(1), told]), instructions: files as never }).items), [
+    "user",
+    "2",
+  ]);
 });
 
 test("what a revert left as it was is marked", () => {
@@ -329,4 +358,63 @@ test("what is of sub-agents stands under their calls", () => {
   assert.deepEqual(inner?.notices(one as Item), [notice]);
   const plain = [one as Item];
   assert.equal(nest(plain, []).top, plain, "without sub-agents nothing is made anew");
+});
+
+test("what else a sub-agent tells is not the session's", () => {
+  const told = (seq: number, method: string, more: object): Event => ({
+    method: `agent/${method}`,
+    params: { sessionId: "s1", seq, at: seq, turnId: "t1", parentToolCallId: "c1", ...more },
+  });
+  const state = [
+    told(1, "toolCall", {
+      parentToolCallId: undefined,
+      toolCallId: "c1",
+      name: "delegate",
+      title: "x",
+      status: "running",
+    }),
+    told(2, "transition", { kind: "continue", reason: "planning", step: 1 }),
+    told(3, "compacted", { trigger: "threshold", tokensBefore: 9000, tokensAfter: 100 }),
+    told(4, "limitRequested", { limitId: "l1", limit: "max_steps", used: 1, max: 1, message: "reached" }),
+    told(5, "questionRequested", { questionId: "q1", text: "Which?", fields: [] }),
+  ].reduce(reduce, empty("s1"));
+  assert.deepEqual(
+    state.notices.map(({ kind, parent }) => [kind, parent]),
+    [["transition", "c1"]],
+  );
+  const { top, inner } = nest(state.items, state.notices);
+  const [call] = top as [Item];
+  assert.equal(top.length, 1);
+  assert.deepEqual(
+    inner?.items(call).map(({ kind }) => kind),
+    ["note", "limit", "question"],
+  );
+  assert.equal(inner?.asks(call), true);
+  const answered = [
+    told(6, "limitResolved", { limitId: "l1", limit: "max_steps", outcome: "raised", by: "person" }),
+    told(7, "questionResolved", { questionId: "q1", by: "person" }),
+  ].reduce(reduce, state);
+  assert.equal(nest(answered.items, []).inner?.asks(call), false);
+});
+
+test("one of several sub-agents goes on while another waits", () => {
+  const call = (seq: number, at: number, toolCallId: string, more: object): Event => ({
+    method: "agent/toolCall",
+    params: { sessionId: "s1", seq, at, toolCallId, name: "x", title: "x", status: "running", ...more },
+  });
+  const error = { code: "provider_error", message: "overloaded", class: "retryable" };
+  const retry: Event = {
+    method: "agent/retry",
+    params: { sessionId: "s1", seq: 2, at: 2, parentToolCallId: "c1", error, attempt: 1, maxRetries: 3, resumeAt: 100 },
+  };
+  const notices = (count: number, at: number) => {
+    const tasks = Array.from({ length: count }, () => ({ prompt: "x" }));
+    const events = [call(1, 1, "c1", { input: { tasks } }), retry, call(3, at, "c2", { parentToolCallId: "c1" })];
+    return events.reduce(reduce, empty("s1")).notices.length;
+  };
+  assert.equal(notices(1, 50), 0);
+  assert.equal(notices(2, 50), 1);
+  assert.equal(notices(2, 100), 0);
+  const done = [call(1, 1, "c1", {}), retry, call(3, 3, "c1", { status: "completed" })];
+  assert.equal(done.reduce(reduce, empty("s1")).notices.length, 0, "the call's end ends all of it");
 });

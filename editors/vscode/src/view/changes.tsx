@@ -45,7 +45,7 @@ export class Changes extends Still<Props> {
               {count === 1 ? "1 file" : `${count} files`}
               <span class="word"> changed</span>
             </span>{" "}
-            <Lines added={added} removed={removed} />
+            {added + removed > 0 && unlisted === 0 && <Lines added={added} removed={removed} />}
             {reverted && <span class="tag">reverted</span>}
             {standing === "redone" && <span class="tag">redone</span>}
           </button>

@@ -29,13 +29,18 @@ export class Inner {
 
   /** Whether one of them, or of theirs, asks the person. */
   asks(item: Item): boolean {
-    return this.items(item).some((one) => (one.kind === "tool" && one.approval !== undefined) || this.asks(one));
+    return this.items(item).some((one) => isOpen(one) || this.asks(one));
   }
 
   /** How many calls there are in all. */
   calls(item: Item): number {
     return this.items(item).reduce((sum, one) => sum + (one.kind === "tool" ? 1 + this.calls(one) : 0), 0);
   }
+}
+
+function isOpen(item: Item): boolean {
+  if (item.kind === "tool") return item.approval !== undefined;
+  return (item.kind === "limit" || item.kind === "question") && item.resolved === undefined;
 }
 
 /** What stands by itself, and what under calls; what is under a call that is not known stands by itself. */

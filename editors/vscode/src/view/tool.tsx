@@ -166,10 +166,23 @@ function Input({ tool }: { tool: ToolItem }): JSX.Element | null {
   const { command, path, pattern, prompt } = input;
   if (typeof command === "string") return <Code text={command} language="bash" wrap />;
   const [only, ...others] = Object.values(input);
-  if (typeof prompt === "string" && others.length === 0) return <Code text={prompt} language="" wrap />;
+  if (tool.name === "delegate" && typeof prompt === "string") return <Code text={tasksOf(input)} language="" wrap />;
   const plain = others.length === 0 && (typeof path === "string" || typeof pattern === "string");
   if (plain && tool.title.includes(String(only))) return null;
   return <Code text={JSON.stringify(input, undefined, 2)} language="json" />;
+}
+
+/** What sub-agents shall do, in words. */
+function tasksOf(input: Record<string, unknown>): string {
+  const { prompt, agent, tasks, join } = input as { prompt: string; agent?: string; tasks?: unknown; join?: string };
+  const by = (name: string | undefined) => (name === undefined ? "" : `${name}: `);
+  const list = (Array.isArray(tasks) ? tasks : []) as { prompt?: string; agent?: string }[];
+  const lines = [
+    `${by(agent)}${prompt}`,
+    ...list.map((task, at) => `${at + 1}. ${by(task.agent)}${task.prompt ?? ""}`),
+  ];
+  if (join !== undefined) lines.push(`(${join})`);
+  return lines.filter((line) => line !== "").join("\n");
 }
 
 interface OutputProps {

@@ -262,6 +262,20 @@ fn questions_for_people() {
             Some("web_fetch(https://x.org/*)"),
         ),
         (
+            "upload",
+            EffectKind::Network,
+            "./upload --all",
+            "runs a command that talks to the network: ./upload --all",
+            Some("upload"),
+        ),
+        (
+            "fmt",
+            EffectKind::Write,
+            "make fmt",
+            "runs a command that changes files: make fmt",
+            Some("fmt"),
+        ),
+        (
             "mcp:a/b",
             EffectKind::Network,
             "{}",
@@ -270,9 +284,13 @@ fn questions_for_people() {
         ),
     ] {
         let found = ask(tool, &of_kind(kind, subject));
+        let risk = match kind {
+            EffectKind::Write => Risk::Medium,
+            _ => Risk::High,
+        };
         assert_eq!(
             found,
-            (why.to_owned(), Risk::High, rule.map(str::to_owned)),
+            (why.to_owned(), risk, rule.map(str::to_owned)),
             "{tool} {subject}"
         );
     }

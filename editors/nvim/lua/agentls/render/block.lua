@@ -36,6 +36,9 @@ end
 
 ---@param group? string
 function M.add(block, line, group)
+  if line:find('\n', 1, true) then
+    line = text.visible(line)
+  end
   block.lines[#block.lines + 1] = line
   if group then
     block.marks[#block.marks + 1] = { row = #block.lines - 1, group = group }

@@ -83,7 +83,7 @@ end
 ---A file of a list of changes.
 ---@param file agentls.FileDiff
 local function file_line(block, file)
-  add(block, ('%s %s'):format(LETTERS[file.kind] or '?', draw.code(file.path)))
+  add(block, ('%s %s'):format(LETTERS[file.kind] or '?', draw.code(text.visible(file.path))))
   counts(block, file.added, file.removed)
   if file.unrestorable then
     local from = #block.lines[#block.lines]
@@ -121,11 +121,11 @@ end
 function M.changed(item)
   local count = #item.files + (item.unlisted or 0)
   if count == 1 and item.files[1] then
-    return ('%s %s'):format(item.files[1].path, WORDS[item.files[1].kind] or 'changed')
+    return ('%s %s'):format(text.visible(item.files[1].path), WORDS[item.files[1].kind] or 'changed')
   elseif count == 0 then
     return 'commands may have changed files'
   end
-  return ('%s files changed'):format(draw.thousands(count))
+  return count == 1 and '1 file changed' or ('%s files changed'):format(draw.thousands(count))
 end
 
 ---@param item agentls.Item.changes
@@ -141,7 +141,8 @@ function M.changes(block, item, options, _, latest)
     block.lines[row + 1] = block.lines[row + 1] .. (reverted and ' · taken back' or ' · made again')
     mark(block, from, #block.lines[row + 1], reverted and 'AgentlsWarn' or 'AgentlsDim')
   end
-  if #item.files + (item.unlisted or 0) ~= 1 or item.partial or item.files[1].unrestorable then
+  local only = #item.files == 1 and not item.unlisted and not item.partial and item.files[1]
+  if not only or only.unrestorable then
     file_list(block, item)
   end
   local keys, chunks = options.keys, {}
@@ -209,7 +210,7 @@ function M.instructions(block, item)
   for _, file in ipairs(item.files) do
     local told = not file.trusted and ' · not trusted' or ''
     told = told .. (file.problem and ' · ' .. file.problem or '')
-    local lead = '  ' .. draw.code(vim.fn.fnamemodify(file.path, ':~'))
+    local lead = '  ' .. draw.code(text.visible(vim.fn.fnamemodify(file.path, ':~')))
     add_plain(block, lead, told, file.problem and 'AgentlsWarn' or 'AgentlsDim')
   end
   if #block.lines - 1 > first then

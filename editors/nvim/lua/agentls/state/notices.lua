@@ -49,10 +49,12 @@ function M.resolved(state, kinds, all)
 end
 local resolved = M.resolved
 
----The state without what the sub-agents of a call wait for: they went on, or have ended.
-function M.resolved_of(state, call)
+---The state without what the sub-agents of a call wait for: they have ended, or one went on at `at` (ms since the Unix
+---epoch). Which one is not told, so what ends later than that stays: another may wait for it.
+---@param at? integer Absent: all have ended.
+function M.resolved_of(state, call, at)
   return without(state, function(old)
-    return old.parent == call
+    return old.parent == call and (not at or (old.till or 0) <= at)
   end)
 end
 

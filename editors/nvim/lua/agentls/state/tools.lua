@@ -67,7 +67,7 @@ on['agent/toolCall'] = function(state, p)
     state = notices.resolved_of(state, p.toolCallId)
   end
   if p.parentToolCallId then
-    state = notices.resolved_of(state, p.parentToolCallId)
+    state = notices.resolved_of(state, p.parentToolCallId, p.at or math.huge)
   end
   state = put(state, 'tool', p.toolCallId, changes)
   -- A sub-agent's calls are the work of the one that delegated.

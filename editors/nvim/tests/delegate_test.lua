@@ -1,0 +1,121 @@
+-- Sub-agents of the real server: their calls under the one that delegated, their questions, their retries, a cancel.
+
+local support = require('tests.support')
+local eq, wait = support.eq, support.wait
+
+local FREE = ('{ cmd = { %q }, settings = { agent = { default = { mode = "full" } } } }'):format(
+  support.server
+)
+
+---Each call by how deep it lies and its title, with its status.
+local function tree(nvim)
+  local state, depths, lines = nvim.state(), {}, {}
+  for _, item in ipairs(state.items) do
+    if item.kind == 'tool' then
+      depths[item.id] = item.parentToolCallId and (depths[item.parentToolCallId] or 0) + 1 or 0
+      table.insert(lines, ('%s%s: %s'):format(('  '):rep(depths[item.id]), item.title, item.status))
+    end
+  end
+  return lines
+end
+
+return function(_, drive)
+  if not support.has_feature('subAgents') then
+    io.stdout:write('NOT TESTED: sub-agents. This server has none.\n')
+    return
+  end
+
+  drive(
+    'a sub-agent asks for approval at its place; it is folded with its call when it is over',
+    nil,
+    function(nvim)
+      nvim.cmd('AgentPrompt hand it on')
+      eq(nvim.asked().title, 'cat cart.py')
+      nvim.see('▶ `')
+      local lines = tree(nvim)
+      eq({ #lines, lines[2] }, { 2, '  cat cart.py: awaitingApproval' })
+      nvim.see('? `cat cart.py`')
+      nvim.see_virtual('│ ')
+      nvim.cmd('AgentApprove')
+      nvim.ended()
+      nvim.see('I was told.')
+      eq(tree(nvim)[2], '  cat cart.py: completed')
+      nvim.see(' · 1 call · ')
+      nvim.see('It has a total.')
+      -- One line is seen of all that.
+      eq(
+        nvim.lua([[
+        local view = require('agentls.view')
+        view.flush()
+        return vim.api.nvim_win_call((view.windows()), function()
+          vim.cmd('redraw')
+          local seen = {}
+          for row, line in ipairs(vim.api.nvim_buf_get_lines(0, 0, -1, false)) do
+            local first = vim.fn.foldclosed(row)
+            if (first == -1 or first == row) and (line:find('✓', 1, true) or line:find('cat cart', 1, true)) then
+              table.insert(seen, (line:gsub(' · .*', '')))
+            end
+          end
+          return #seen
+        end)
+      ]]),
+        1
+      )
+    end
+  )
+
+  drive('several at once, one of them delegates further; a retry is told at its call', {
+    setup = FREE,
+  }, function(nvim)
+    nvim.cmd('AgentPrompt hand out two')
+    nvim.see('⟳ tape: Overloaded (529) — try 2 of 4')
+    eq(nvim.virtual():find('Overloaded', 1, true), nil)
+    eq(nvim.state().notices[1].parent ~= nil, true)
+    nvim.ended()
+    nvim.see('Both told me.')
+    local lines = tree(nvim)
+    eq(#lines, 5)
+    local inner = vim.list_slice(lines, 2)
+    table.sort(inner)
+    eq(inner[1], '    List .: completed', vim.inspect(lines))
+    nvim.see(' · 4 calls · ')
+    eq(nvim.state().notices, {})
+    assert(not nvim.chat():find('⟳', 1, true), nvim.chat())
+    -- The same when it is loaded anew.
+    local id = nvim.state().sessionId
+    nvim.lua("require('agentls.sessions').all[...] = nil", id)
+    nvim.lua("require('agentls.sessions').load(..., function() end)", id)
+    wait('the session', function()
+      return nvim.state()
+    end)
+    eq(tree(nvim), lines)
+  end)
+
+  drive('a crash while a sub-agent asks: its call is over, and nothing is left to answer', nil, function(nvim)
+    nvim.cmd('AgentPrompt hand it on')
+    nvim.asked()
+    vim.uv.kill(nvim.server().pid, 'sigkill')
+    nvim.noticed('it is started again')
+    local state = nvim.ended()
+    eq({ state.approvals, state.items[#state.items].state }, { {}, 'interrupted' })
+    for _, line in ipairs(tree(nvim)) do
+      assert(not line:find('awaitingApproval', 1, true) and not line:find('running', 1, true), line)
+    end
+    nvim.cmd('AgentApprove')
+    nvim.noticed('nothing waits for an approval')
+    nvim.cmd('AgentResume')
+    nvim.ended(2)
+    nvim.see('I was told.')
+  end)
+
+  drive('a cancel ends the sub-agent too', { setup = FREE }, function(nvim)
+    nvim.cmd('AgentPrompt hand it away')
+    nvim.see('Peeking on')
+    nvim.cmd('AgentCancel')
+    local state = nvim.ended()
+    eq(state.items[#state.items].state, 'cancelled')
+    for _, line in ipairs(tree(nvim)) do
+      assert(line:find(': cancelled', 1, true), line)
+    end
+  end)
+end

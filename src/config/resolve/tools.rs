@@ -1,0 +1,132 @@
+//! Tools: their time, what of the machine they may reach, and those of the person's own.
+
+use url::Url;
+
+use super::super::command_tools::{self, CommandToolSettings};
+use super::super::diagnostics::nearest;
+use super::super::file::{OnCancelName, ToolTable, ToolTables};
+use super::super::settings::{OnCancel, ToolSettings};
+use super::super::tree::path_of;
+use super::{Resolver, seconds};
+
+impl Resolver<'_> {
+    pub(super) fn tools(&mut self, tables: ToolTables) -> ToolSettings {
+        let mut tools = ToolSettings {
+            on_cancel: match tables.bash.on_cancel {
+                Some(OnCancelName::Finish) => OnCancel::Finish,
+                Some(OnCancelName::Interrupt) | None => OnCancel::Interrupt,
+            },
+            pass_env: tables.bash.pass_env.unwrap_or_default(),
+            ..ToolSettings::default()
+        };
+        if let Some(limit) = tables.bash.timeout_s {
+            tools.timeouts.insert("bash".to_owned(), seconds(limit));
+        }
+        if let Some(cooldown) = tables.bash.circuit_cooldown_s {
+            tools.cooldowns.insert("bash".to_owned(), seconds(cooldown));
+        }
+        let web = tables.web_fetch;
+        if let Some(limit) = web.timeout_s {
+            tools.timeouts.insert("web_fetch".to_owned(), seconds(limit));
+        }
+        if let Some(cooldown) = web.circuit_cooldown_s {
+            tools.cooldowns.insert("web_fetch".to_owned(), seconds(cooldown));
+        }
+        tools.private_hosts = self.private_hosts(web.private_hosts.unwrap_or_default());
+        for (name, table) in tables.others {
+            let own = command_tools::is_command_tool(&table);
+            if own {
+                tools.commands.extend(self.command_tool(&name, &table));
+            }
+            if name == "default" {
+                tools.default_timeout = table.timeout_s.map_or(tools.default_timeout, seconds);
+                tools.default_cooldown = table.circuit_cooldown_s.map_or(tools.default_cooldown, seconds);
+                continue;
+            }
+            let there = self.inputs.tools;
+            if !own && !there.is_empty() && !there.contains(&name) {
+                let meant = nearest(&name, there.iter().map(String::as_str)).map(str::to_owned);
+                self.error_hinted(
+                    &["tool", &name],
+                    "there is no tool of that name",
+                    meant.as_deref(),
+                );
+            }
+            if let Some(cooldown) = table.circuit_cooldown_s {
+                tools.cooldowns.insert(name.clone(), seconds(cooldown));
+            }
+            if let Some(limit) = table.timeout_s {
+                tools.timeouts.insert(name, seconds(limit));
+            }
+        }
+        tools
+    }
+
+    /// A tool of the person's own; one that cannot be read whole must not run as something else.
+    fn command_tool(&mut self, name: &str, table: &ToolTable) -> Option<CommandToolSettings> {
+        if name == "default" || self.inputs.tools.iter().any(|there| there == name) {
+            self.error(
+                &["tool", name],
+                "is a tool of agentls: its `command` cannot be set",
+            );
+            return None;
+        }
+        let stated = |key: &&str| self.failed.contains(&path_of(&["tool", name, key]));
+        if ["command", "description", "schema", "effect"].iter().any(stated) {
+            return None;
+        }
+        command_tools::command_tool(name, table)
+            .inspect_err(|wrong| self.error(&["tool", name, wrong.key], wrong.why.as_str()))
+            .ok()
+    }
+
+    /// Hosts as they stand in addresses.
+    fn private_hosts(&mut self, hosts: Vec<String>) -> Vec<String> {
+        let (good, bad): (Vec<_>, Vec<_>) = hosts.into_iter().partition(|host| host_of(host).is_some());
+        for host in bad {
+            self.error(
+                &["tool", "web_fetch", "private_hosts"],
+                format!("{host:?} is no host: write it as in `localhost:3000` or `wiki.example.com`"),
+            );
+        }
+        good.iter().filter_map(|host| host_of(host)).collect()
+    }
+}
+
+/// `host` or `host:port` as addresses have it.
+fn host_of(written: &str) -> Option<String> {
+    let url = Url::parse(&format!("http://{written}/")).ok()?;
+    // A star is an ordinary letter there, and whoever writes one means something else.
+    let plain =
+        !written.contains('*') && url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+    let host = url.host_str().filter(|_| plain && url.username().is_empty())?;
+    // 80 is what `http` leaves out.
+    match (url.port(), written.ends_with(":80")) {
+        (Some(port), _) => Some(format!("{host}:{port}")),
+        (None, true) => Some(format!("{host}:80")),
+        (None, false) => Some(host.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_as_addresses_have_them() {
+        for (written, host) in [
+            ("localhost", Some("localhost")),
+            ("LocalHost:3000", Some("localhost:3000")),
+            ("127.1", Some("127.0.0.1")),
+            ("[::1]:80", Some("[::1]:80")),
+            ("wiki.example.com", Some("wiki.example.com")),
+            ("http://localhost", None),
+            ("localhost/x", None),
+            ("user@localhost", None),
+            ("", None),
+            ("*", None),
+        ] {
+            assert_eq!(host_of(written).as_deref(), host, "{written}");
+        }
+    }
+}

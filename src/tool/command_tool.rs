@@ -1,0 +1,227 @@
+//! Tools of the person's own: a command of the configuration, with a schema (R-TOOL).
+//!
+//! The command reads the arguments as one JSON object and what it writes is the result. It runs like one of `bash`:
+//! see [`running`]. Its arguments never become part of a command line.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::{BoxFuture, FutureExt};
+use serde_json::Value;
+
+use super::running;
+use super::{DEFAULT_TIMEOUT, DynTool, PreparedCall, Preview, ToolContext, ToolError, ToolOutput, schema};
+use crate::base::text::{one_line, reveal};
+use crate::config::{CommandLine, CommandToolSettings, ToolEffect};
+use crate::domain::{Effect, EffectKind, ToolSpec};
+use crate::workspace::process::{Command, ExitStatus, Stdin};
+
+/// A tool of the person's own.
+#[derive(Debug)]
+pub struct CommandTool {
+    settings: CommandToolSettings,
+}
+
+/// A call whose arguments fit.
+struct Call {
+    tool: Arc<CommandTool>,
+    input: Value,
+}
+
+impl CommandTool {
+    /// The tool that the settings describe.
+    pub fn new(settings: CommandToolSettings) -> Self {
+        Self { settings }
+    }
+
+    /// The command as people and rules read it.
+    fn line(&self) -> String {
+        match &self.settings.command {
+            CommandLine::Shell(script) => script.trim().to_owned(),
+            CommandLine::Argv(argv) => argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
+        }
+    }
+
+    fn command(&self, input: &Value) -> Command {
+        let command = match &self.settings.command {
+            CommandLine::Shell(script) => Command::shell(script),
+            CommandLine::Argv(argv) => Command::argv(argv),
+        };
+        command.stdin(Stdin::Bytes(input.to_string().into_bytes()))
+    }
+}
+
+/// A word as a shell would have it, so that rules take a program's words apart where they are parted.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
+impl DynTool for CommandTool {
+    fn name(&self) -> &str {
+        &self.settings.name
+    }
+
+    fn waits(&self) -> bool {
+        false
+    }
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: self.settings.name.clone(),
+            description: self.settings.description.clone(),
+            schema: self.settings.schema.clone(),
+        }
+    }
+
+    fn prepare(self: Arc<Self>, input: &Value) -> Result<Box<dyn PreparedCall>, String> {
+        match schema::explain(&self.settings.schema, input) {
+            None => Ok(Box::new(Call {
+                tool: self,
+                input: input.clone(),
+            })),
+            Some(problem) => Err(format!("invalid arguments for {}: {problem}", self.settings.name)),
+        }
+    }
+}
+
+impl PreparedCall for Call {
+    /// With the arguments: they are what differs, and what a person is asked to allow.
+    fn title(&self) -> String {
+        let name = &self.tool.settings.name;
+        match self.input.as_object().is_none_or(|fields| fields.is_empty()) {
+            true => name.clone(),
+            false => one_line(&format!("{name} {}", reveal(&self.input.to_string())), 160),
+        }
+    }
+
+    fn effect(&self, _cx: &ToolContext) -> Result<Effect, ToolError> {
+        Ok(Effect {
+            kind: match self.tool.settings.effect {
+                ToolEffect::Read => EffectKind::Read,
+                ToolEffect::Write => EffectKind::Write,
+                ToolEffect::Execute => EffectKind::Execute,
+                ToolEffect::Network => EffectKind::Network,
+            },
+            ..Effect::execute(self.tool.line())
+        })
+    }
+
+    fn preview<'a>(&'a self, _cx: &'a ToolContext) -> BoxFuture<'a, Result<Preview, ToolError>> {
+        futures::future::ready(Ok(Preview::default())).boxed()
+    }
+
+    /// None: it keeps its own time.
+    fn timeout(&self) -> Option<Duration> {
+        None
+    }
+
+    fn finishes_on_cancel(&self) -> bool {
+        true
+    }
+
+    fn run(self: Box<Self>, cx: ToolContext) -> BoxFuture<'static, Result<ToolOutput, ToolError>> {
+        async move {
+            if cx.cancel.is_cancelled() {
+                return Err(ToolError::Cancelled);
+            }
+            let limit = cx.time_limit.unwrap_or(DEFAULT_TIMEOUT);
+            let command = running::prepared(self.tool.command(&self.input), &cx);
+            let done = running::run(command, limit, &cx).await?;
+            let failed = done.status != ExitStatus::Code(0);
+            Ok(ToolOutput {
+                is_error: done.output.is_error || failed,
+                ..done.output
+            })
+        }
+        .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::Bench;
+    use super::*;
+
+    fn tool(command: CommandLine, effect: ToolEffect) -> Arc<CommandTool> {
+        Arc::new(CommandTool::new(CommandToolSettings {
+            name: "deploy".to_owned(),
+            description: "Deploys.".to_owned(),
+            command,
+            schema: json!({
+                "type": "object",
+                "properties": {
+                    "env": {"type": "string", "enum": ["test", "live"]},
+                    "tag": {"type": "string", "pattern": "^v[0-9]+$"},
+                    "share": {"type": "number", "minimum": 0, "maximum": 0.5},
+                },
+                "required": ["env"],
+                "additionalProperties": false,
+            }),
+            effect,
+        }))
+    }
+
+    #[test]
+    fn arguments_are_checked_by_the_persons_schema() {
+        let tool = tool(CommandLine::Shell("x".to_owned()), ToolEffect::Execute);
+        for (input, why) in [
+            (json!({}), "`env`: is missing"),
+            (json!({"env": "prod"}), "`env`: expected one of test, live"),
+            (
+                json!({"env": "test", "tag": "1"}),
+                "`tag`: must match the pattern ^v[0-9]+$",
+            ),
+            (
+                json!({"env": "test", "share": 0.75}),
+                "`share`: must be at most 0.5, got 0.75",
+            ),
+            (json!({"env": "test", "x": 1}), "`x`: unknown field"),
+            (json!([]), "expected an object"),
+        ] {
+            let Err(error) = tool.clone().prepare(&input) else {
+                panic!("{input} was taken")
+            };
+            assert!(
+                error.starts_with("invalid arguments for deploy: ") && error.contains(why),
+                "{input}: {error}"
+            );
+        }
+        let good = json!({"env": "test", "tag": "v1", "share": 0.5});
+        assert!(tool.prepare(&good).is_ok());
+    }
+
+    #[test]
+    fn rules_read_the_command_and_people_the_arguments() {
+        let bench = Bench::new();
+        let argv = |words: &[&str]| CommandLine::Argv(words.iter().map(|word| (*word).to_owned()).collect());
+        for (command, effect, kind, subject) in [
+            (
+                CommandLine::Shell(" make deploy\n".to_owned()),
+                ToolEffect::Execute,
+                EffectKind::Execute,
+                "make deploy",
+            ),
+            (
+                argv(&["./d.sh", "--to=a", "it's; rm"]),
+                ToolEffect::Network,
+                EffectKind::Network,
+                r"./d.sh --to=a 'it'\''s; rm'",
+            ),
+            (argv(&["d"]), ToolEffect::Read, EffectKind::Read, "d"),
+            (argv(&["d", ""]), ToolEffect::Write, EffectKind::Write, "d ''"),
+        ] {
+            let Ok(call) = tool(command, effect).prepare(&json!({"env": "live"})) else {
+                panic!("refused")
+            };
+            let found = call.effect(&bench.cx).unwrap();
+            assert_eq!((found.kind, found.subject.as_str()), (kind, subject));
+            assert_eq!(call.title(), r#"deploy {"env":"live"}"#);
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! `diagnostics`: what the editor's compilers and linters say of the files, where the editor tells (R-TOOL-3).
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::files::{self, reported};
+use super::{EditorDiagnostic, Grade, Tool, ToolContext, ToolError, ToolOutput};
+use crate::base::text::{neutralise, one_line};
+use crate::base::uri;
+use crate::domain::{Effect, EffectKind};
+
+/// Most findings that are told.
+const MAX_TOLD: usize = 200;
+/// Longest message, in characters.
+const MAX_MESSAGE: usize = 1_000;
+
+/// Asks the editor.
+pub struct Diagnostics;
+
+/// The arguments of `diagnostics`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// A file, or a folder for all below it. Default: the whole workspace.
+    path: Option<String>,
+    /// Leave out what is less grave than this. Default: hint, which leaves out nothing.
+    at_least: Option<AtLeast>,
+}
+
+/// How grave a finding must be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum AtLeast {
+    /// Errors alone.
+    Error,
+    /// And warnings.
+    Warning,
+    /// And what is worth knowing.
+    Information,
+    /// All.
+    #[default]
+    Hint,
+}
+
+impl AtLeast {
+    fn grade(self) -> Grade {
+        match self {
+            Self::Error => Grade::Error,
+            Self::Warning => Grade::Warning,
+            Self::Information => Grade::Information,
+            Self::Hint => Grade::Hint,
+        }
+    }
+}
+
+impl Tool for Diagnostics {
+    type Input = Input;
+
+    const NAME: &'static str = "diagnostics";
+
+    const DESCRIPTION: &'static str = "Tells what the person's editor reports of the files: errors and warnings \
+        of compilers, linters and language servers, by line. Quicker than a build where it is enough. The editor \
+        knows of files that are open, and of others as far as its language servers do; after an edit they may take \
+        a few seconds. That nothing is reported proves nothing: run the build or the tests before you say it works.";
+
+    fn title(&self, input: &Input) -> String {
+        match &input.path {
+            Some(path) => files::title("Diagnostics of", path),
+            None => "Diagnostics".to_owned(),
+        }
+    }
+
+    fn effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
+        let target = cx
+            .workspace
+            .resolve(&cx.cwd, input.path.as_deref().unwrap_or("."))?;
+        Ok(files::effect(EffectKind::Read, &[target]))
+    }
+
+    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        let inner = cx.clone();
+        let path = input.path.clone();
+        let (asked, within) = files::blocking(&cx, move |_| {
+            let Some(path) = path else { return Ok((None, None)) };
+            let target = inner.workspace.resolve(&inner.cwd, &path)?.absolute;
+            if !target.exists() {
+                let suggestions = files::suggestions(&inner, &target);
+                return reported(format!("`{path}` does not exist{suggestions}"));
+            }
+            if target.is_dir() {
+                return Ok((None, Some(target)));
+            }
+            // As the editor spells it, where it is open there.
+            let open = inner.workspace.overlay().opened(&target).map(|open| open.uri);
+            Ok((Some(open.unwrap_or_else(|| uri::uri_of(&target))), Some(target)))
+        })
+        .await?;
+        let told = tokio::select! { biased;
+            () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
+            told = cx.editor.diagnostics(asked) => told,
+        };
+        let found = match told {
+            Ok(found) => found,
+            Err(error) => return reported(error.to_string()),
+        };
+        let least = input.at_least.unwrap_or_default().grade();
+        let inner = cx.clone();
+        files::blocking(&cx, move |_| Ok(told_of(&inner, found, within.as_deref(), least))).await
+    }
+}
+
+/// What the model reads: by file and line, the gravest counted.
+fn told_of(
+    cx: &ToolContext,
+    found: Vec<EditorDiagnostic>,
+    within: Option<&Path>,
+    least: Grade,
+) -> ToolOutput {
+    let mut by_file: BTreeMap<String, Vec<EditorDiagnostic>> = BTreeMap::new();
+    let (mut counts, mut left_out) = ([0usize; 4], 0usize);
+    for one in found {
+        let Ok(at) = cx.workspace.resolve(&cx.cwd, &one.uri) else {
+            continue;
+        };
+        let wanted = match within {
+            // What was asked for by name was judged by name.
+            Some(within) => at.absolute.starts_with(within) && (!at.secret || at.absolute == within),
+            None => at.inside && !at.secret,
+        };
+        if !wanted {
+            continue;
+        }
+        if one.grade > least {
+            left_out += 1;
+            continue;
+        }
+        counts[one.grade as usize] += 1;
+        by_file
+            .entry(cx.workspace.show(&cx.cwd, &at.absolute))
+            .or_default()
+            .push(one);
+    }
+    let total: usize = counts.iter().sum();
+    let mut text = String::new();
+    let mut room = MAX_TOLD;
+    for (file, mut findings) in by_file {
+        findings.sort_by_key(|one| (one.range.start, one.grade));
+        for one in findings.iter().take(room) {
+            line(&mut text, &file, one);
+        }
+        room = room.saturating_sub(findings.len());
+    }
+    if total == 0 {
+        text.push_str("The editor reports nothing");
+        text.push_str(if left_out > 0 { " so grave" } else { "" });
+        text.push_str(".\n");
+    } else {
+        let _ = writeln!(text, "[{}]", counted(&counts));
+    }
+    if total > MAX_TOLD {
+        let _ = writeln!(
+            text,
+            "[only the first {MAX_TOLD} are shown: ask for a file or a folder, or at_least error]"
+        );
+    }
+    if left_out > 0 {
+        let _ = writeln!(text, "[{left_out} less grave were left out]");
+    }
+    ToolOutput::text(text)
+}
+
+fn line(text: &mut String, file: &str, one: &EditorDiagnostic) {
+    let at = one.range.start;
+    let message = one_line(&neutralise(&one.message), MAX_MESSAGE);
+    let source = one.source.as_deref().map_or_else(String::new, |source| {
+        format!(" ({})", one_line(&neutralise(source), 60))
+    });
+    let _ = writeln!(
+        text,
+        "{file}:{}:{}: {}: {message}{source}",
+        at.line + 1,
+        at.character + 1,
+        one.grade.name(),
+    );
+}
+
+/// `2 errors, 1 warning`.
+fn counted(counts: &[usize; 4]) -> String {
+    let kinds = ["error", "warning", "note", "hint"].iter().zip(counts);
+    let said = kinds
+        .filter(|(_, count)| **count > 0)
+        .map(|(kind, count)| match count {
+            1 => format!("1 {kind}"),
+            count => format!("{count} {kind}s"),
+        });
+    said.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use futures::future::BoxFuture;
+    use serde_json::json;
+
+    use super::super::testing::Bench;
+    use super::super::{DocumentEdit, Editor, EditorAbilities, EditorError};
+    use super::*;
+    use crate::base::position::{Position, Range};
+
+    /// Has these findings, and remembers what it was asked.
+    struct Finds {
+        found: Vec<EditorDiagnostic>,
+        asked: Arc<std::sync::Mutex<Vec<Option<String>>>>,
+    }
+
+    impl Editor for Finds {
+        fn abilities(&self) -> EditorAbilities {
+            EditorAbilities::default()
+        }
+
+        fn apply(&self, _: DocumentEdit) -> BoxFuture<'static, Result<(), EditorError>> {
+            unreachable!("nothing is edited")
+        }
+
+        fn save(&self, _: String) -> BoxFuture<'static, Result<Option<String>, EditorError>> {
+            unreachable!("nothing is saved")
+        }
+
+        fn credential(
+            &self,
+            _: String,
+        ) -> BoxFuture<'static, Result<Option<secrecy::SecretString>, EditorError>> {
+            unreachable!("no key is asked for")
+        }
+
+        fn diagnostics(
+            &self,
+            uri: Option<String>,
+        ) -> BoxFuture<'static, Result<Vec<EditorDiagnostic>, EditorError>> {
+            self.asked.lock().unwrap().push(uri);
+            let found = self.found.clone();
+            Box::pin(async move { Ok(found) })
+        }
+    }
+
+    fn finding(bench: &Bench, path: &str, line: u32, grade: Grade, message: &str) -> EditorDiagnostic {
+        let at = Position { line, character: 4 };
+        EditorDiagnostic {
+            uri: uri::uri_of(&bench.path(path)),
+            range: Range { start: at, end: at },
+            grade,
+            message: message.to_owned(),
+            source: Some("rustc".to_owned()),
+        }
+    }
+
+    #[tokio::test]
+    async fn findings_of_the_workspace_are_told_by_file_and_line() {
+        let mut bench = Bench::new();
+        for path in ["src/a.rs", "b.rs", ".env"] {
+            bench.write(path, "x\n");
+        }
+        let found = vec![
+            finding(&bench, "src/a.rs", 9, Grade::Warning, "unused\nvariable"),
+            finding(&bench, "src/a.rs", 2, Grade::Error, "no such \u{1b}[31mname"),
+            finding(&bench, "b.rs", 0, Grade::Hint, "could be shorter"),
+            finding(&bench, ".env", 0, Grade::Error, "SECRET=1 is no name"),
+            finding(&bench, "../outside.rs", 0, Grade::Error, "elsewhere"),
+        ];
+        let asked = Arc::default();
+        bench.cx.editor = Arc::new(Finds {
+            found,
+            asked: Arc::clone(&asked),
+        });
+        let text = |args| async { bench.call("diagnostics", args).await.unwrap().text };
+        assert_eq!(
+            text(json!({})).await,
+            "b.rs:1:5: hint: could be shorter (rustc)\n\
+             src/a.rs:3:5: error: no such name (rustc)\n\
+             src/a.rs:10:5: warning: unused variable (rustc)\n\
+             [1 error, 1 warning, 1 hint]\n"
+        );
+        assert_eq!(
+            text(json!({"path": "src", "at_least": "error"})).await,
+            "src/a.rs:3:5: error: no such name (rustc)\n[1 error]\n[1 less grave were left out]\n"
+        );
+        assert_eq!(
+            text(json!({"path": "b.rs", "at_least": "warning"})).await,
+            "The editor reports nothing so grave.\n[1 less grave were left out]\n"
+        );
+        let of_file = Some(uri::uri_of(&bench.path("b.rs")));
+        assert_eq!(*asked.lock().unwrap(), [None, None, of_file]);
+        // One that is named was asked about.
+        assert!(
+            bench
+                .effect("diagnostics", json!({"path": ".env"}))
+                .unwrap()
+                .secret
+        );
+        assert!(text(json!({"path": ".env"})).await.contains("SECRET=1"));
+        let wrong = bench.fails("diagnostics", json!({"path": "src/b.rs"})).await;
+        assert!(wrong.contains("does not exist"), "{wrong}");
+    }
+}

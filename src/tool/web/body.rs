@@ -1,0 +1,355 @@
+//! What an answer holds: read up to a bound, unpacked within it, told apart by kind, decoded to text.
+
+use std::io::{self, Write};
+
+use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
+use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE};
+
+use crate::base::causes::innermost;
+
+/// Most bytes of an answer that are looked at, unpacked.
+pub(in crate::tool) const MAX_BODY: usize = 5 << 20;
+/// How far into a page its own word on its encoding is looked for.
+const PRESCAN: usize = 1_024;
+
+/// What kind of content an answer is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::tool) enum Kind {
+    /// A page.
+    Html,
+    /// Text of any other kind.
+    Text,
+    /// Not text: its media type.
+    Other(String),
+}
+
+/// What was read of an answer.
+#[derive(Debug)]
+pub(in crate::tool) struct Body {
+    /// What kind of content.
+    pub(in crate::tool) kind: Kind,
+    /// Its media type, as was said or as it looks.
+    pub(in crate::tool) media_type: String,
+    /// The content; empty when it is no text.
+    pub(in crate::tool) text: String,
+    /// How many bytes were read, unpacked.
+    pub(in crate::tool) bytes: usize,
+    /// There is more than was read.
+    pub(in crate::tool) cut: bool,
+}
+
+impl Body {
+    /// Reads at most [`MAX_BODY`] bytes. An error says why it cannot be read.
+    pub(in crate::tool) async fn read(mut response: reqwest::Response) -> Result<Self, String> {
+        let header = |name| {
+            let value = response.headers().get(name)?;
+            Some(String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase())
+        };
+        let content_type = header(CONTENT_TYPE).unwrap_or_default();
+        let mut unpacker = Unpacker::of(header(CONTENT_ENCODING).as_deref())?;
+        let media_type = content_type
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_owned();
+        if let Kind::Other(_) = kind_of(&media_type)
+            && !media_type.is_empty()
+        {
+            return Ok(Self {
+                kind: kind_of(&media_type),
+                bytes: response.content_length().unwrap_or_default() as usize,
+                media_type,
+                text: String::new(),
+                cut: false,
+            });
+        }
+        let mut cut = false;
+        loop {
+            let piece = response.chunk().await;
+            let piece = piece.map_err(|error| match error.is_timeout() {
+                true => "the answer stood still in the middle".to_owned(),
+                false => format!("the answer broke off: {}", innermost(&error)),
+            })?;
+            let Some(piece) = piece else { break };
+            if !unpacker.push(&piece)? {
+                cut = true;
+                break;
+            }
+        }
+        let bytes = unpacker.finish()?;
+        Ok(Self::of(&bytes, media_type, charset(&content_type), cut))
+    }
+
+    fn of(bytes: &[u8], mut media_type: String, charset: Option<&'static Encoding>, cut: bool) -> Self {
+        if media_type.is_empty() {
+            media_type = looks_like(bytes).to_owned();
+        }
+        let kind = kind_of(&media_type);
+        let text = match &kind {
+            Kind::Other(_) => String::new(),
+            Kind::Html | Kind::Text => {
+                let said = charset.or_else(|| (kind == Kind::Html).then(|| declared(bytes)).flatten());
+                decode(bytes, said, cut)
+            }
+        };
+        Self {
+            kind,
+            media_type,
+            text,
+            bytes: bytes.len(),
+            cut,
+        }
+    }
+}
+
+fn kind_of(media_type: &str) -> Kind {
+    match media_type {
+        "text/html" | "application/xhtml+xml" => Kind::Html,
+        text if text.starts_with("text/") || text.ends_with("+json") || text.ends_with("+xml") => Kind::Text,
+        "application/json"
+        | "application/ld+json"
+        | "application/x-ndjson"
+        | "application/jsonl"
+        | "application/xml"
+        | "application/yaml"
+        | "application/x-yaml"
+        | "application/toml"
+        | "application/javascript"
+        | "application/x-javascript"
+        | "application/ecmascript"
+        | "application/x-sh"
+        | "application/sql"
+        | "application/graphql" => Kind::Text,
+        other => Kind::Other(other.to_owned()),
+    }
+}
+
+/// What content is of which nobody says what it is.
+fn looks_like(bytes: &[u8]) -> &'static str {
+    let start = &bytes[..bytes.len().min(PRESCAN)];
+    let start = String::from_utf8_lossy(start).trim_start().to_ascii_lowercase();
+    if start.contains('\0') {
+        return "application/octet-stream";
+    }
+    match start.starts_with("<!doctype html") || start.starts_with("<html") {
+        true => "text/html",
+        false => "text/plain",
+    }
+}
+
+/// The encoding that a `Content-Type` names.
+fn charset(content_type: &str) -> Option<&'static Encoding> {
+    let at = content_type.find("charset=")?;
+    let label = content_type[at + "charset=".len()..].split(';').next()?;
+    Encoding::for_label(label.trim().trim_matches(['"', '\'']).as_bytes())
+}
+
+/// The encoding that a page itself names near its start.
+fn declared(bytes: &[u8]) -> Option<&'static Encoding> {
+    let start = String::from_utf8_lossy(&bytes[..bytes.len().min(PRESCAN)]).to_ascii_lowercase();
+    let at = start.find("charset")?;
+    let label = start[at + "charset".len()..].trim_start().strip_prefix('=')?;
+    let label = label.trim_start().trim_start_matches(['"', '\'']);
+    let label = label.split(['"', '\'', ' ', '>', '/', ';']).next()?;
+    Encoding::for_label(label.as_bytes())
+}
+
+/// As text: a byte order mark before what was said, that before what it looks like.
+fn decode(bytes: &[u8], said: Option<&'static Encoding>, cut: bool) -> String {
+    let (bytes, marked) = match Encoding::for_bom(bytes) {
+        Some((encoding, length)) => (&bytes[length..], Some(encoding)),
+        None => (bytes, None),
+    };
+    let guess = || match std::str::from_utf8(bytes) {
+        Ok(_) => UTF_8,
+        // A cut may go through a character.
+        Err(error) if cut && error.error_len().is_none() => UTF_8,
+        Err(_) => WINDOWS_1252,
+    };
+    let encoding = marked.or(said).unwrap_or_else(guess);
+    encoding.decode_without_bom_handling(bytes).0.into_owned()
+}
+
+/// Unpacks what comes, no more than the bound.
+enum Unpacker {
+    Plain(Bounded),
+    Gzip(Box<flate2::write::MultiGzDecoder<Bounded>>),
+}
+
+/// Bytes up to the bound; refuses more.
+#[derive(Debug, Default)]
+struct Bounded {
+    bytes: Vec<u8>,
+    full: bool,
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = MAX_BODY - self.bytes.len();
+        if room == 0 && !bytes.is_empty() {
+            self.full = true;
+            return Err(io::Error::other("full"));
+        }
+        let taken = bytes.len().min(room);
+        self.bytes.extend_from_slice(&bytes[..taken]);
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Unpacker {
+    fn of(encoding: Option<&str>) -> Result<Self, String> {
+        match encoding.map(str::trim) {
+            None | Some("" | "identity") => Ok(Self::Plain(Bounded::default())),
+            Some("gzip" | "x-gzip") => Ok(Self::Gzip(Box::new(flate2::write::MultiGzDecoder::new(
+                Bounded::default(),
+            )))),
+            Some(other) => Err(format!(
+                "the answer is packed in a way that was not asked for: {other}"
+            )),
+        }
+    }
+
+    /// Takes in what came; false when there is no room for more.
+    fn push(&mut self, piece: &[u8]) -> Result<bool, String> {
+        let written = match self {
+            Self::Plain(into) => into.write_all(piece),
+            Self::Gzip(decoder) => decoder.write_all(piece),
+        };
+        match written {
+            Ok(()) => Ok(true),
+            Err(_) if self.is_full() => Ok(false),
+            Err(error) => Err(format!("the answer cannot be unpacked: {error}")),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        match self {
+            Self::Plain(into) => into.full,
+            Self::Gzip(decoder) => decoder.get_ref().full,
+        }
+    }
+
+    fn finish(self) -> Result<Vec<u8>, String> {
+        match self {
+            Self::Plain(into) => Ok(into.bytes),
+            Self::Gzip(mut decoder) if decoder.get_ref().full => {
+                Ok(std::mem::take(&mut decoder.get_mut().bytes))
+            }
+            Self::Gzip(mut decoder) => match decoder.try_finish() {
+                Ok(()) => Ok(std::mem::take(&mut decoder.get_mut().bytes)),
+                Err(_) if decoder.get_ref().full => Ok(std::mem::take(&mut decoder.get_mut().bytes)),
+                Err(error) => Err(format!("the answer cannot be unpacked: {error}")),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packed(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn unpacked(encoding: &str, pieces: &[&[u8]]) -> Result<(Vec<u8>, bool), String> {
+        let mut unpacker = Unpacker::of(Some(encoding))?;
+        let mut cut = false;
+        for piece in pieces {
+            if !unpacker.push(piece)? {
+                cut = true;
+                break;
+            }
+        }
+        Ok((unpacker.finish()?, cut))
+    }
+
+    #[test]
+    fn bombs_are_cut_at_the_bound() {
+        let bomb = packed(&vec![0; 64 << 20]);
+        assert!(bomb.len() < 200 << 10);
+        let (bytes, cut) = unpacked("gzip", &[&bomb]).unwrap();
+        assert_eq!((bytes.len(), cut), (MAX_BODY, true));
+        let (bytes, cut) = unpacked("identity", &[&vec![1; MAX_BODY], &[2]]).unwrap();
+        assert_eq!((bytes.len(), cut), (MAX_BODY, true));
+        let (bytes, cut) = unpacked("identity", &[&vec![1; MAX_BODY]]).unwrap();
+        assert_eq!((bytes.len(), cut), (MAX_BODY, false));
+    }
+
+    #[test]
+    fn packed_answers_are_unpacked_whole_or_refused() {
+        let whole = packed(b"hello");
+        for at in 0..whole.len() {
+            let (bytes, cut) = unpacked("gzip", &[&whole[..at], &whole[at..]]).unwrap();
+            assert_eq!((&*bytes, cut), (&b"hello"[..], false), "{at}");
+        }
+        assert!(unpacked("gzip", &[b"no gzip at all"]).is_err());
+        assert!(unpacked("gzip", &[&whole[..whole.len() - 6]]).is_err());
+        assert!(unpacked("br", &[]).unwrap_err().contains("br"));
+    }
+
+    #[test]
+    fn text_is_decoded_as_it_is_said_or_looks() {
+        let utf16: Vec<u8> = "\u{feff}ü".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        for (bytes, content_type, want) in [
+            (&b"gr\xfc\xdfe"[..], "text/plain; charset=ISO-8859-1", "grüße"),
+            (b"gr\xfc\xdfe", "text/plain", "grüße"),
+            ("grüße".as_bytes(), "text/plain", "grüße"),
+            ("\u{feff}grüße".as_bytes(), "text/plain; charset=latin1", "grüße"),
+            (b"\x83e\x83X\x83g", "text/html; charset=\"shift_jis\"", "テスト"),
+            (
+                b"<meta charset=shift_jis>\x83e",
+                "text/html",
+                "<meta charset=shift_jis>テ",
+            ),
+            (
+                b"<meta http-equiv=x content='text/html; charset=windows-1251'>\xcf",
+                "text/html",
+                "<meta http-equiv=x content='text/html; charset=windows-1251'>П",
+            ),
+            (b"x", "text/plain; charset=nonsense", "x"),
+            (&utf16, "text/plain", "ü"),
+        ] {
+            let content_type = content_type.to_ascii_lowercase();
+            let media_type = content_type.split(';').next().unwrap().to_owned();
+            let body = Body::of(bytes, media_type, charset(&content_type), false);
+            assert_eq!(body.text, want, "{content_type}");
+        }
+        let cut = Body::of(&"grü".as_bytes()[..3], "text/plain".to_owned(), None, true);
+        assert!(
+            cut.text.starts_with("gr") && !cut.text.contains('Ã'),
+            "{}",
+            cut.text
+        );
+    }
+
+    #[test]
+    fn kinds_are_told_apart() {
+        for (media_type, bytes, kind) in [
+            ("text/html", &b""[..], Kind::Html),
+            ("application/xhtml+xml", b"", Kind::Html),
+            ("text/markdown", b"", Kind::Text),
+            ("application/problem+json", b"", Kind::Text),
+            ("image/svg+xml", b"", Kind::Text),
+            ("image/png", b"", Kind::Other("image/png".to_owned())),
+            ("application/pdf", b"", Kind::Other("application/pdf".to_owned())),
+            ("", b"  <!DOCTYPE HTML><p>", Kind::Html),
+            ("", b"plain", Kind::Text),
+            (
+                "",
+                b"\x7fELF\0\0",
+                Kind::Other("application/octet-stream".to_owned()),
+            ),
+        ] {
+            let body = Body::of(bytes, media_type.to_owned(), None, false);
+            assert_eq!(body.kind, kind, "{media_type}");
+        }
+    }
+}

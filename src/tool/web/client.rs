@@ -1,0 +1,398 @@
+//! The HTTP client of `web_fetch`: asks one address, follows redirects within the host, connects to public addresses
+//! alone unless the person has named the host.
+//!
+//! What is judged is the address that is connected to: the guard is the resolver of the very connection, so that a name
+//! that leads elsewhere the second time it is looked up leads nowhere.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::{ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, LOCATION};
+use secrecy::ExposeSecret;
+use tokio::sync::OnceCell;
+use url::{Host, Url};
+
+use super::address::not_public;
+use crate::base::causes::{find, innermost};
+use crate::base::text::{one_line, reveal};
+use crate::base::tls::{self, TlsError};
+use crate::config::NetworkSettings;
+
+/// Time limit for connecting.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Time limit for the next piece of an answer. The whole call has the tool's own.
+const PIECE: Duration = Duration::from_secs(20);
+/// How long a name may take to be looked up before a proxy is asked for it.
+const LOOK_UP: Duration = Duration::from_secs(2);
+/// Most redirects that are followed.
+const REDIRECTS: usize = 5;
+/// What is wanted, best first.
+const WANTED: &str = "text/markdown, text/html;q=0.9, text/plain;q=0.9, application/json;q=0.8, */*;q=0.5";
+
+/// The way to the web. Its clients are built when they are first needed.
+#[derive(Debug, Default)]
+pub(in crate::tool) struct Web {
+    network: NetworkSettings,
+    /// `host` or `host:port` that may be read although it is not public.
+    private_hosts: Vec<String>,
+    guarded: OnceCell<reqwest::Client>,
+    /// For hosts that the person has named.
+    open: OnceCell<reqwest::Client>,
+}
+
+/// What an address answered.
+pub(in crate::tool) enum Fetched {
+    /// Something.
+    Answer {
+        /// The address that answered in the end.
+        url: Url,
+        /// Its answer; the body is not read.
+        response: reqwest::Response,
+    },
+    /// It leads to another host, which nobody has been asked about.
+    Elsewhere(Url),
+}
+
+/// Why nothing was fetched, for the model.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::tool) enum FetchError {
+    /// Not a public address, and not named.
+    #[error(
+        "{host} is {what}; only public addresses are read. The person can allow it: [tool.web_fetch] private_hosts"
+    )]
+    Private {
+        /// The host.
+        host: String,
+        /// What it is.
+        what: &'static str,
+    },
+    /// Round and round.
+    #[error("more than {REDIRECTS} redirects, the last one to {0}")]
+    Redirects(Url),
+    /// It says to go on elsewhere, and not where.
+    #[error("{0} redirects to an address that cannot be read: {1}")]
+    Location(Url, String),
+    /// No connection or no answer.
+    #[error("{0}")]
+    NoAnswer(String),
+    /// No client.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// No client either.
+    #[error("no HTTP client: {0}")]
+    Client(String),
+}
+
+impl Web {
+    /// Reached as `network` says; of hosts that are not public only `private_hosts`.
+    pub(in crate::tool) fn new(network: NetworkSettings, private_hosts: Vec<String>) -> Self {
+        Self {
+            network,
+            private_hosts,
+            guarded: OnceCell::new(),
+            open: OnceCell::new(),
+        }
+    }
+
+    /// Asks `url`, and what it redirects to on the same host.
+    pub(in crate::tool) async fn get(&self, url: &Url) -> Result<Fetched, FetchError> {
+        let mut url = url.clone();
+        for _ in 0..=REDIRECTS {
+            let response = self.ask(&url).await?;
+            let Some(next) = redirect(&url, &response)? else {
+                return Ok(Fetched::Answer { url, response });
+            };
+            if !same_site(&url, &next) {
+                return Ok(Fetched::Elsewhere(next));
+            }
+            url = next;
+        }
+        Err(FetchError::Redirects(url))
+    }
+
+    async fn ask(&self, url: &Url) -> Result<reqwest::Response, FetchError> {
+        let client = match self.is_named(url) {
+            true => self.open.get_or_try_init(|| self.build(None)).await?,
+            false => {
+                self.judge(url).await?;
+                let guard = Guard {
+                    proxies: self.proxy_hosts(),
+                };
+                self.guarded.get_or_try_init(|| self.build(Some(guard))).await?
+            }
+        };
+        let request = client
+            .get(url.clone())
+            .header(ACCEPT, WANTED)
+            .header(ACCEPT_ENCODING, "gzip")
+            .header(ACCEPT_LANGUAGE, "en, *;q=0.5");
+        request.send().await.map_err(|error| no_answer(url, &error))
+    }
+
+    /// Whether the person has named the host.
+    fn is_named(&self, url: &Url) -> bool {
+        let Some(host) = url.host_str() else { return false };
+        let port = url.port_or_known_default().unwrap_or_default();
+        let with_port = format!("{host}:{port}");
+        self.private_hosts
+            .iter()
+            .any(|named| *named == host || *named == with_port)
+    }
+
+    /// What the guard does not see: a host that is an address already, and the names that a proxy looks up.
+    async fn judge(&self, url: &Url) -> Result<(), FetchError> {
+        let private = |what| FetchError::Private {
+            host: url.host_str().unwrap_or_default().to_owned(),
+            what,
+        };
+        let what = match url.host() {
+            Some(Host::Ipv4(address)) => not_public(address.into()),
+            Some(Host::Ipv6(address)) => not_public(address.into()),
+            Some(Host::Domain(name)) if self.proxy_of(url).is_some() => {
+                if is_local_name(name) || self.proxy_hosts().iter().any(|proxy| proxy == name) {
+                    return Err(private("a name of this machine or a private network"));
+                }
+                let looked_up = tokio::time::timeout(LOOK_UP, tokio::net::lookup_host((name, 0)));
+                // One that only the proxy knows is the proxy's affair.
+                let found = looked_up.await.ok().and_then(Result::ok);
+                found
+                    .into_iter()
+                    .flatten()
+                    .find_map(|found| not_public(found.ip()))
+            }
+            Some(Host::Domain(_)) | None => None,
+        };
+        what.map_or(Ok(()), |what| Err(private(what)))
+    }
+
+    fn proxy_of(&self, url: &Url) -> Option<&str> {
+        let proxy = match url.scheme() {
+            "https" => &self.network.https_proxy,
+            _ => &self.network.http_proxy,
+        };
+        proxy.as_ref().map(ExposeSecret::expose_secret)
+    }
+
+    fn proxy_hosts(&self) -> Vec<String> {
+        let proxies = [&self.network.https_proxy, &self.network.http_proxy];
+        let urls = proxies.into_iter().flatten();
+        urls.filter_map(|proxy| Some(Url::parse(proxy.expose_secret()).ok()?.host_str()?.to_owned()))
+            .collect()
+    }
+
+    async fn build(&self, guard: Option<Guard>) -> Result<reqwest::Client, FetchError> {
+        let network = self.network.clone();
+        // Reading the system's roots takes some milliseconds.
+        let built = tokio::task::spawn_blocking(move || build(&network, guard)).await;
+        built.unwrap_or_else(|error| Err(FetchError::Client(error.to_string())))
+    }
+}
+
+fn build(network: &NetworkSettings, guard: Option<Guard>) -> Result<reqwest::Client, FetchError> {
+    let mut builder = reqwest::Client::builder()
+        .tls_backend_preconfigured(tls::client(network.ca_file.as_deref())?)
+        .http1_only()
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false)
+        .connect_timeout(CONNECT)
+        .read_timeout(PIECE)
+        // Nothing of a page stays behind: no cookies, no connection.
+        .pool_max_idle_per_host(0)
+        .user_agent(concat!("agentls/", env!("CARGO_PKG_VERSION")))
+        // Not what the environment says: the configuration has read it, and knows better.
+        .no_proxy();
+    if let Some(guard) = guard {
+        builder = builder.dns_resolver(Arc::new(guard));
+    }
+    let wrong = |error: reqwest::Error| FetchError::Client(innermost(&error.without_url()));
+    // A proxy means itself by these.
+    let without = format!(
+        "localhost,127.0.0.0/8,::1,{}",
+        network.no_proxy.as_deref().unwrap_or_default()
+    );
+    let without = || reqwest::NoProxy::from_string(&without);
+    if let Some(proxy) = &network.https_proxy {
+        let proxy = reqwest::Proxy::https(proxy.expose_secret()).map_err(wrong)?;
+        builder = builder.proxy(proxy.no_proxy(without()));
+    }
+    if let Some(proxy) = &network.http_proxy {
+        let proxy = reqwest::Proxy::http(proxy.expose_secret()).map_err(wrong)?;
+        builder = builder.proxy(proxy.no_proxy(without()));
+    }
+    builder.build().map_err(wrong)
+}
+
+/// Where a response redirects to.
+fn redirect(url: &Url, response: &reqwest::Response) -> Result<Option<Url>, FetchError> {
+    if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return Ok(None);
+    }
+    let Some(location) = response.headers().get(LOCATION) else {
+        return Ok(None);
+    };
+    let written = String::from_utf8_lossy(location.as_bytes()).into_owned();
+    let wrong = || FetchError::Location(url.clone(), one_line(&reveal(&written), 200));
+    let mut next = url.join(&written).map_err(|_| wrong())?;
+    next.set_fragment(None);
+    let readable = matches!(next.scheme(), "http" | "https")
+        && next.has_host()
+        && next.username().is_empty()
+        && next.password().is_none();
+    readable.then_some(Some(next)).ok_or_else(wrong)
+}
+
+/// Whether what was allowed for one address holds for the other: the same host and port, and no step down to plain text.
+fn same_site(from: &Url, to: &Url) -> bool {
+    let port = |url: &Url| url.port_or_known_default();
+    let upgrade =
+        from.scheme() == "http" && to.scheme() == "https" && from.port().is_none() && to.port().is_none();
+    from.host() == to.host() && (upgrade || (from.scheme() == to.scheme() && port(from) == port(to)))
+}
+
+/// Names that are never a public host's.
+fn is_local_name(name: &str) -> bool {
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    !name.contains('.')
+        || [
+            ".localhost",
+            ".local",
+            ".internal",
+            ".lan",
+            ".home.arpa",
+            ".intranet",
+            ".corp",
+        ]
+        .iter()
+        .any(|ending| name.ends_with(ending))
+}
+
+/// Looks names up, and leaves out addresses that are not public.
+#[derive(Debug)]
+struct Guard {
+    /// Proxies are the person's own choice. An address of the web may not name one: see [`Web::judge`].
+    proxies: Vec<String>,
+}
+
+/// A name that leads to no public address.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct NotPublic(&'static str);
+
+impl Resolve for Guard {
+    fn resolve(&self, name: Name) -> Resolving {
+        let is_proxy = self.proxies.iter().any(|proxy| proxy == name.as_str());
+        async move {
+            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            let what = |address: IpAddr| match is_proxy {
+                true => None,
+                false => not_public(address),
+            };
+            let first = found.iter().find_map(|address| what(address.ip()));
+            let public: Vec<SocketAddr> = found
+                .into_iter()
+                .filter(|address| what(address.ip()).is_none())
+                .collect();
+            match (public.is_empty(), first) {
+                (true, Some(what)) => Err(NotPublic(what).into()),
+                _ => Ok(Box::new(public.into_iter()) as Addrs),
+            }
+        }
+        .boxed()
+    }
+}
+
+fn no_answer(url: &Url, error: &reqwest::Error) -> FetchError {
+    let host = url.host_str().unwrap_or_default();
+    if let Some(NotPublic(what)) = find::<NotPublic>(error) {
+        return FetchError::Private {
+            host: host.to_owned(),
+            what,
+        };
+    }
+    FetchError::NoAnswer(match (find::<rustls::Error>(error), error.is_timeout()) {
+        (Some(rustls::Error::General(why)), _) => {
+            format!("the TLS connection to {host} was not accepted: {why}")
+        }
+        (Some(tls), _) => format!("the TLS connection to {host} was not accepted: {tls}"),
+        (None, true) if error.is_connect() => {
+            format!("connecting to {host} took longer than {} s", CONNECT.as_secs())
+        }
+        (None, true) => format!("{host} did not answer for {} s", PIECE.as_secs()),
+        (None, false) => format!("no answer from {host}: {}", innermost(error)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> Url {
+        Url::parse(text).unwrap()
+    }
+
+    #[test]
+    fn what_was_allowed_holds_on_the_same_host_alone() {
+        for (from, to, same) in [
+            ("https://a.org/x", "https://a.org/y?z", true),
+            ("http://a.org/", "https://a.org/", true),
+            ("https://a.org/", "http://a.org/", false),
+            ("https://a.org/", "https://www.a.org/", false),
+            ("https://a.org/", "https://a.org:8443/", false),
+            ("http://a.org:81/", "https://a.org/", false),
+            ("http://127.0.0.1:1/", "http://127.0.0.1:2/", false),
+        ] {
+            assert_eq!(same_site(&url(from), &url(to)), same, "{from} {to}");
+        }
+    }
+
+    #[tokio::test]
+    async fn hosts_that_are_addresses_are_judged_however_they_are_written() {
+        let web = Web::new(
+            NetworkSettings::default(),
+            vec!["localhost:3000".to_owned(), "10.0.0.5".to_owned()],
+        );
+        for (address, why) in [
+            ("http://127.0.0.1/", "this machine"),
+            ("http://2130706433/", "this machine"),
+            ("http://0x7f.1/", "this machine"),
+            ("http://[::ffff:7f00:1]/", "this machine"),
+            ("http://169.254.169.254/latest/meta-data", "link-local"),
+            ("http://10.0.0.6/", "in a private network"),
+        ] {
+            let error = web.get(&url(address)).await.err().unwrap().to_string();
+            assert!(error.contains(why), "{address}: {error}");
+        }
+        assert!(web.is_named(&url("http://10.0.0.5:81/")) && web.is_named(&url("http://localhost:3000/")));
+        assert!(!web.is_named(&url("http://localhost/")));
+        // A name that leads here, seen by the connection's own resolver.
+        let error = web
+            .get(&url("http://localhost:9/"))
+            .await
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(error.starts_with("localhost is this machine"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn behind_a_proxy_names_of_the_private_network_are_refused_too() {
+        let network = NetworkSettings {
+            http_proxy: Some("http://proxy.example.com:3128".into()),
+            ..NetworkSettings::default()
+        };
+        let web = Web::new(network, Vec::new());
+        for address in [
+            "http://localhost/",
+            "http://wiki/",
+            "http://metadata.google.internal/",
+            "http://printer.local./",
+            "http://proxy.example.com/",
+        ] {
+            let error = web.get(&url(address)).await.err().unwrap().to_string();
+            assert!(error.contains("only public addresses"), "{address}: {error}");
+        }
+    }
+}

@@ -1,0 +1,710 @@
+//! HTML as Markdown for a model: what a page says, its headings, lists, tables, code and links.
+//!
+//! Works on the parser's tokens, without a tree: one pass, no recursion, however a page is nested, since one that would
+//! overflow the stack would end the server. What cannot be seen on the page (scripts, hidden elements) is left out.
+
+mod inline;
+mod table;
+
+use std::cell::RefCell;
+
+use html5ever::TokenizerResult;
+use html5ever::tendril::StrTendril;
+use html5ever::tokenizer::states::RawKind;
+use html5ever::tokenizer::{
+    BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
+};
+use url::Url;
+
+use inline::{Line, Mark};
+use table::Table;
+
+/// Most bytes of Markdown; what would come after is left out.
+const MAX_OUT: usize = 4 << 20;
+/// How deep lists and quotes are told apart.
+const MAX_DEPTH: usize = 12;
+/// So many bytes are read between two looks whether to stop.
+const PIECE: usize = 16 << 10;
+/// Longest address of a link, in bytes.
+const MAX_ADDRESS: usize = 2_000;
+/// A `main` with less text than this, in bytes, is not the page.
+const MIN_MAIN: usize = 200;
+
+/// A page.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(in crate::tool) struct Page {
+    /// Its title.
+    pub(in crate::tool) title: String,
+    /// What it says.
+    pub(in crate::tool) text: String,
+    /// Something was left out at the end.
+    pub(in crate::tool) cut: bool,
+}
+
+/// What `html`, found at `url`, says; what follows once `stop` says so is left out.
+pub(in crate::tool) fn page(html: &str, url: &Url, stop: impl Fn() -> bool) -> Page {
+    let writer = RefCell::new(Writer::new(url.clone()));
+    let tokenizer = Tokenizer::new(Sink(writer), TokenizerOpts::default());
+    let input = BufferQueue::default();
+    let (mut rest, mut cut) = (html, false);
+    while !rest.is_empty() && !cut {
+        let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE));
+        input.push_back(StrTendril::from(piece));
+        // It also stops after each script.
+        while let TokenizerResult::Script(()) = tokenizer.feed(&input) {}
+        (rest, cut) = (after, stop());
+    }
+    tokenizer.end();
+    let page = tokenizer.sink.0.into_inner().finish();
+    Page { cut, ..page }
+}
+
+struct Sink(RefCell<Writer>);
+
+impl TokenSink for Sink {
+    type Handle = ();
+
+    fn process_token(&self, token: Token, _line: u64) -> TokenSinkResult<()> {
+        let mut writer = self.0.borrow_mut();
+        match token {
+            Token::TagToken(tag) => writer.tag(&tag),
+            Token::CharacterTokens(text) => {
+                writer.text(&text);
+                TokenSinkResult::Continue
+            }
+            Token::DoctypeToken(_)
+            | Token::CommentToken(_)
+            | Token::NullCharacterToken
+            | Token::EOFToken
+            | Token::ParseError(_) => TokenSinkResult::Continue,
+        }
+    }
+}
+
+/// What a block stands in.
+enum Around {
+    /// A list; the next number of a numbered one.
+    List(Option<u64>),
+    /// An item of a list: what it begins with, until that was written, and how far its lines are indented.
+    Item { marker: Option<String>, indent: usize },
+    /// A quotation.
+    Quote,
+}
+
+/// What is taken in as it stands.
+struct Code {
+    language: String,
+    text: String,
+}
+
+struct Writer {
+    /// What links are relative to.
+    base: Url,
+    out: String,
+    title: String,
+    in_title: bool,
+    around: Vec<Around>,
+    line: Line,
+    /// What the line begins with: a heading's number signs, say.
+    lead: &'static str,
+    code: Option<Code>,
+    table: Option<Table>,
+    /// Tables within tables.
+    inner_tables: usize,
+    /// The element that is left out, and how many of its name are open.
+    hidden: Option<(String, usize)>,
+    /// Where the page's own part begins and ends in `out`.
+    main: (Option<usize>, Option<usize>),
+    /// The last block was an item's: the next item follows without an empty line.
+    tight: bool,
+}
+
+impl Writer {
+    fn new(base: Url) -> Self {
+        Self {
+            base,
+            out: String::new(),
+            title: String::new(),
+            in_title: false,
+            around: Vec::new(),
+            line: Line::default(),
+            lead: "",
+            code: None,
+            table: None,
+            inner_tables: 0,
+            hidden: None,
+            main: (None, None),
+            tight: false,
+        }
+    }
+
+    fn finish(mut self) -> Page {
+        self.end_code();
+        self.end_table();
+        self.block();
+        let (start, end) = self.main;
+        let end = end.unwrap_or(self.out.len());
+        let main = start.map_or("", |start| self.out[start.min(end)..end].trim());
+        let text = match main.len() >= MIN_MAIN {
+            true => main,
+            false => self.out.trim(),
+        };
+        Page {
+            title: self.title.split_whitespace().collect::<Vec<_>>().join(" "),
+            text: text.to_owned(),
+            cut: false,
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        if self.hidden.is_some() || self.out.len() > MAX_OUT {
+            return;
+        }
+        if self.in_title {
+            self.title.push_str(text);
+        } else if let Some(code) = &mut self.code {
+            code.text.push_str(text);
+        } else {
+            self.line.push(text);
+        }
+    }
+
+    fn tag(&mut self, tag: &Tag) -> TokenSinkResult<()> {
+        let name: &str = &tag.name;
+        let starts = tag.kind == TagKind::StartTag;
+        match self.is_left_out(tag, name, starts) {
+            true => {}
+            false if self.line.is_full() || self.out.len() > MAX_OUT => {}
+            false if starts => self.start(tag, name),
+            false => self.end(name),
+        }
+        // What the parser must not read tags in.
+        let raw = match name {
+            "script" => RawKind::ScriptData,
+            "style" | "iframe" | "noembed" | "noframes" | "xmp" => RawKind::Rawtext,
+            "title" | "textarea" => RawKind::Rcdata,
+            _ => return TokenSinkResult::Continue,
+        };
+        match starts {
+            true => TokenSinkResult::RawData(raw),
+            false => TokenSinkResult::Continue,
+        }
+    }
+
+    /// Whether a tag belongs to something that is left out.
+    fn is_left_out(&mut self, tag: &Tag, name: &str, starts: bool) -> bool {
+        if let Some((hidden, open)) = &mut self.hidden {
+            if *hidden == name {
+                *open = match starts {
+                    true => *open + 1,
+                    false => *open - 1,
+                };
+                if *open == 0 {
+                    self.hidden = None;
+                }
+            }
+            return true;
+        }
+        let leaves_out = starts && !tag.self_closing && (is_no_text(name) || is_hidden(tag, name));
+        if leaves_out {
+            self.hidden = Some((name.to_owned(), 1));
+        }
+        leaves_out
+    }
+
+    fn start(&mut self, tag: &Tag, name: &str) {
+        if self.code.is_some() {
+            return self.start_in_code(tag, name);
+        }
+        match name {
+            "title" => self.in_title = true,
+            "base" => {
+                let base = attribute(tag, "href").and_then(|href| self.base.join(href).ok());
+                if let Some(base) = base.filter(|base| base.as_str().len() <= MAX_ADDRESS) {
+                    self.base = base;
+                }
+            }
+            "br" => self.line.line_break(),
+            "hr" => {
+                self.block();
+                self.put("---");
+            }
+            "img" => self.image(tag),
+            "a" => {
+                let to = attribute(tag, "href").and_then(|href| self.target(href));
+                self.line.begin_link(to);
+            }
+            "main" => {
+                self.block();
+                self.main.0.get_or_insert(self.out.len());
+            }
+            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
+                self.block();
+                self.lead = heading(name);
+            }
+            "pre" | "xmp" => self.begin_code(language(tag)),
+            "blockquote" => {
+                self.block();
+                self.enter(Around::Quote);
+            }
+            "ul" | "menu" => {
+                self.block();
+                self.enter(Around::List(None));
+            }
+            "ol" => {
+                self.block();
+                let first = attribute(tag, "start").and_then(|start| start.trim().parse().ok());
+                self.enter(Around::List(Some(first.unwrap_or(1))));
+            }
+            "li" => self.begin_item(),
+            "dd" => {
+                self.block();
+                self.lead = ": ";
+            }
+            "table" => self.begin_table(),
+            "tr" => {
+                self.end_cell();
+                if let Some(table) = &mut self.table {
+                    table.begin_row();
+                }
+            }
+            "td" | "th" => {
+                self.end_cell();
+                match &mut self.table {
+                    Some(table) => table.begin_cell(),
+                    None => self.block(),
+                }
+            }
+            _ => match Mark::of(name) {
+                Some(mark) => self.line.begin(mark),
+                None if is_block(name) => self.block(),
+                None => {}
+            },
+        }
+    }
+
+    fn end(&mut self, name: &str) {
+        if self.code.is_some() {
+            return match name {
+                "pre" | "xmp" | "body" | "html" => self.end_code(),
+                name if is_block(name) => self.code_line(),
+                _ => {}
+            };
+        }
+        match name {
+            "title" => self.in_title = false,
+            "a" => self.line.end_link(),
+            "br" => self.line.line_break(),
+            "main" => {
+                self.block();
+                if self.main.0.is_some() {
+                    self.main.1.get_or_insert(self.out.len());
+                }
+            }
+            "blockquote" => self.leave(|around| matches!(around, Around::Quote)),
+            "ul" | "ol" | "menu" => self.leave(|around| matches!(around, Around::List(_))),
+            "li" => self.end_item(),
+            "table" => self.end_table(),
+            "td" | "th" | "tr" => self.end_cell(),
+            _ => match Mark::of(name) {
+                Some(mark) => self.line.end(mark),
+                None if is_block(name) => self.block(),
+                None => {}
+            },
+        }
+    }
+
+    // ---- code ----
+
+    fn begin_code(&mut self, language: String) {
+        // Tables round code only put it next to its line numbers.
+        if self.table.is_some() {
+            self.spread_table();
+        }
+        self.block();
+        self.code = Some(Code {
+            language,
+            text: String::new(),
+        });
+    }
+
+    fn start_in_code(&mut self, tag: &Tag, name: &str) {
+        let Some(code) = &mut self.code else { return };
+        match name {
+            "br" => code.text.push('\n'),
+            "code" if code.language.is_empty() => code.language = language(tag),
+            name if is_block(name) => self.code_line(),
+            _ => {}
+        }
+    }
+
+    /// Highlighters put each line in an element of its own.
+    fn code_line(&mut self) {
+        if let Some(code) = &mut self.code
+            && !code.text.is_empty()
+            && !code.text.ends_with('\n')
+        {
+            code.text.push('\n');
+        }
+    }
+
+    fn end_code(&mut self) {
+        let Some(code) = self.code.take() else { return };
+        let text = code.text.trim_matches('\n');
+        if text.trim().is_empty() {
+            return;
+        }
+        let fence = "`".repeat(longest_run(text).max(2) + 1);
+        self.put(&format!("{fence}{}\n{text}\n{fence}", code.language));
+    }
+
+    // ---- tables ----
+
+    fn begin_table(&mut self) {
+        if self.table.is_some() {
+            self.inner_tables += 1;
+            return;
+        }
+        self.block();
+        self.table = Some(Table::default());
+    }
+
+    /// The line goes to the open cell.
+    fn end_cell(&mut self) {
+        match &mut self.table {
+            Some(table) if self.inner_tables == 0 => {
+                let text = self.line.take();
+                table.end_cell(&text);
+            }
+            Some(_) => self.line.gap(),
+            None => self.block(),
+        }
+    }
+
+    fn end_table(&mut self) {
+        if self.inner_tables > 0 {
+            self.inner_tables -= 1;
+            return;
+        }
+        self.end_cell();
+        if let Some(table) = self.table.take() {
+            let text = table.finish();
+            if !text.is_empty() {
+                self.put(&text);
+            }
+        }
+    }
+
+    /// The table is none: what its cells held stands one below the other.
+    fn spread_table(&mut self) {
+        self.end_cell();
+        self.inner_tables = 0;
+        if let Some(table) = self.table.take() {
+            for cell in table.cells() {
+                self.put(&cell);
+            }
+        }
+    }
+
+    // ---- lists and quotations ----
+
+    fn enter(&mut self, around: Around) {
+        if self.around.len() < MAX_DEPTH && self.table.is_none() {
+            self.around.push(around);
+        }
+    }
+
+    /// Leaves the innermost one that fits, and all within it.
+    fn leave(&mut self, fits: impl Fn(&Around) -> bool) {
+        self.block();
+        if let Some(at) = self.around.iter().rposition(fits) {
+            self.around.truncate(at);
+        }
+        if !self.around.iter().any(|around| matches!(around, Around::List(_))) {
+            self.tight = false;
+        }
+    }
+
+    fn begin_item(&mut self) {
+        self.end_item();
+        if self.table.is_some() {
+            self.line.push(" - ");
+            return;
+        }
+        let marker = match self.around.last_mut() {
+            Some(Around::List(Some(number))) => {
+                let marker = format!("{number}. ");
+                *number = number.saturating_add(1);
+                marker
+            }
+            _ => "- ".to_owned(),
+        };
+        let indent = marker.len();
+        self.enter(Around::Item {
+            marker: Some(marker),
+            indent,
+        });
+    }
+
+    /// Items need no end: the next one, or the list's end, ends them.
+    fn end_item(&mut self) {
+        self.block();
+        let of_list = self
+            .around
+            .iter()
+            .rposition(|around| matches!(around, Around::List(_)));
+        let item = |around: &Around| matches!(around, Around::Item { .. });
+        let from = of_list.map_or(0, |at| at + 1);
+        if let Some(at) = self.around[from..].iter().position(item) {
+            self.around.truncate(from + at);
+        }
+    }
+
+    // ---- blocks ----
+
+    /// Ends the paragraph.
+    fn block(&mut self) {
+        if self.table.is_some() {
+            return self.line.gap();
+        }
+        let text = self.line.take();
+        let lead = std::mem::take(&mut self.lead);
+        if !text.is_empty() {
+            match lead {
+                "" => self.put(&text),
+                lead => self.put(&format!("{lead}{}", text.replace('\n', " "))),
+            }
+        }
+    }
+
+    /// Writes a block, each line behind what it stands in.
+    fn put(&mut self, text: &str) {
+        if self.out.len() > MAX_OUT {
+            return;
+        }
+        let begins_item = self
+            .around
+            .iter()
+            .any(|around| matches!(around, Around::Item { marker: Some(_), .. }));
+        if !self.out.is_empty() {
+            self.out.push('\n');
+            if !(self.tight && begins_item) {
+                let prefix = self.prefix(true);
+                self.out.push_str(prefix.trim_end());
+                self.out.push('\n');
+            }
+        }
+        for (number, line) in text.split('\n').enumerate() {
+            if number > 0 {
+                self.out.push('\n');
+            }
+            let prefix = self.prefix(false);
+            match line.is_empty() {
+                true => self.out.push_str(prefix.trim_end()),
+                false => {
+                    self.out.push_str(&prefix);
+                    self.out.push_str(line);
+                }
+            }
+        }
+        self.tight = self
+            .around
+            .iter()
+            .any(|around| matches!(around, Around::Item { .. }));
+    }
+
+    /// What stands before a line; markers of items only before their first. `between`: of the empty line before it.
+    fn prefix(&mut self, between: bool) -> String {
+        let mut prefix = String::new();
+        for around in &mut self.around {
+            match around {
+                Around::List(_) => {}
+                Around::Quote => prefix.push_str("> "),
+                Around::Item { marker, indent } => match marker.take_if(|_| !between) {
+                    Some(marker) => prefix.push_str(&marker),
+                    None => prefix.extend(std::iter::repeat_n(' ', *indent)),
+                },
+            }
+        }
+        prefix
+    }
+
+    // ---- addresses ----
+
+    /// Where a link leads; none for what leads nowhere else.
+    fn target(&self, href: &str) -> Option<String> {
+        let href = href.trim();
+        if href.is_empty() || href.starts_with('#') || href.len() > MAX_ADDRESS {
+            return None;
+        }
+        let url = self.base.join(href).ok()?;
+        matches!(url.scheme(), "http" | "https" | "mailto").then(|| url.to_string())
+    }
+
+    fn image(&mut self, tag: &Tag) {
+        let alt = attribute(tag, "alt").map(str::trim).unwrap_or_default();
+        if alt.is_empty() {
+            return;
+        }
+        match attribute(tag, "src").and_then(|src| self.target(src)) {
+            Some(src) => self.line.push(&format!("![{alt}]({src})")),
+            None => self.line.push(alt),
+        }
+    }
+}
+
+fn attribute<'t>(tag: &'t Tag, name: &str) -> Option<&'t str> {
+    let found = tag
+        .attrs
+        .iter()
+        .find(|attribute| &*attribute.name.local == name)?;
+    Some(&found.value)
+}
+
+/// Elements that hold nothing to read, or nothing of the page's own.
+fn is_no_text(name: &str) -> bool {
+    matches!(
+        name,
+        "script"
+            | "style"
+            | "noscript"
+            | "template"
+            | "svg"
+            | "canvas"
+            | "iframe"
+            | "object"
+            | "audio"
+            | "video"
+            | "select"
+            | "textarea"
+            | "noembed"
+            | "noframes"
+            | "nav"
+            | "dialog"
+    )
+}
+
+/// Whether an element is not shown. Only of those whose end is always written: else all of the page would be.
+fn is_hidden(tag: &Tag, name: &str) -> bool {
+    let ends = matches!(
+        name,
+        "div"
+            | "span"
+            | "section"
+            | "aside"
+            | "a"
+            | "ul"
+            | "ol"
+            | "table"
+            | "button"
+            | "label"
+            | "figure"
+            | "form"
+            | "header"
+            | "footer"
+            | "article"
+            | "h1"
+            | "h2"
+            | "h3"
+            | "h4"
+            | "h5"
+            | "h6"
+            | "b"
+            | "i"
+            | "em"
+            | "strong"
+            | "small"
+            | "font"
+            | "pre"
+            | "blockquote"
+    );
+    let styled = || {
+        let style = attribute(tag, "style").unwrap_or_default();
+        let style: String = style.chars().filter(|c| !c.is_whitespace()).collect();
+        let style = style.to_ascii_lowercase();
+        style.contains("display:none") || style.contains("visibility:hidden")
+    };
+    ends && (attribute(tag, "hidden").is_some() || attribute(tag, "aria-hidden") == Some("true") || styled())
+}
+
+fn is_block(name: &str) -> bool {
+    matches!(
+        name,
+        "p" | "div"
+            | "section"
+            | "article"
+            | "header"
+            | "footer"
+            | "aside"
+            | "main"
+            | "h1"
+            | "h2"
+            | "h3"
+            | "h4"
+            | "h5"
+            | "h6"
+            | "ul"
+            | "ol"
+            | "li"
+            | "dl"
+            | "dt"
+            | "dd"
+            | "table"
+            | "tr"
+            | "caption"
+            | "figure"
+            | "figcaption"
+            | "blockquote"
+            | "address"
+            | "details"
+            | "summary"
+            | "fieldset"
+            | "legend"
+            | "form"
+            | "center"
+            | "body"
+            | "html"
+            | "head"
+            | "hgroup"
+            | "option"
+            | "button"
+    )
+}
+
+fn heading(name: &str) -> &'static str {
+    match name {
+        "h1" => "# ",
+        "h2" => "## ",
+        "h3" => "### ",
+        "h4" => "#### ",
+        "h5" => "##### ",
+        _ => "###### ",
+    }
+}
+
+/// The language that a highlighter's class names.
+fn language(tag: &Tag) -> String {
+    let class = attribute(tag, "class").unwrap_or_default();
+    let named = |word: &str| {
+        let name = word
+            .strip_prefix("language-")
+            .or_else(|| word.strip_prefix("lang-"))
+            .or_else(|| word.strip_prefix("highlight-source-"))?;
+        let plain = |c: char| c.is_ascii_alphanumeric() || "+#-_.".contains(c);
+        (!name.is_empty() && name.len() <= 20 && name.chars().all(plain)).then(|| name.to_owned())
+    };
+    class.split_whitespace().find_map(named).unwrap_or_default()
+}
+
+/// The longest run of backticks.
+fn longest_run(text: &str) -> usize {
+    let (mut longest, mut run) = (0, 0);
+    for c in text.bytes() {
+        run = if c == b'`' { run + 1 } else { 0 };
+        longest = longest.max(run);
+    }
+    longest
+}
+
+#[cfg(test)]
+mod tests;

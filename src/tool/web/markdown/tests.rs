@@ -1,0 +1,165 @@
+//! What pages become, and pages that mean harm.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn said(html: &str) -> String {
+    page(html, &Url::parse("https://a.org/docs/x").unwrap(), || false).text
+}
+
+#[test]
+fn what_a_page_says_is_markdown() {
+    for (html, want) in [
+        ("<p>one\n  two<p>three", "one two\n\nthree"),
+        ("a<br>b<br/>c", "a\nb\nc"),
+        ("<h1>A <em>b</em></h1>text<h3>c</h3>", "# A _b_\n\ntext\n\n### c"),
+        ("x <b> bold </b>y", "x **bold** y"),
+        ("<b></b>x<i> </i>y", "x y"),
+        ("use <code>a &lt; b</code>!", "use `a < b`!"),
+        (
+            "<a href='../y?a=1&amp;b'>to <b>y</b></a>, <a href='#z'>z</a>, <a href='javascript:x()'>j</a>",
+            "[to **y**](https://a.org/y?a=1&b), z, j",
+        ),
+        (
+            "<a href=/p><p>one</p><p>two</p></a>",
+            "[one](https://a.org/p)\n\ntwo",
+        ),
+        (
+            "<img src=i.png alt='a cat'><img src=i.png>",
+            "![a cat](https://a.org/docs/i.png)",
+        ),
+        ("<img src='data:image/png;base64,xx' alt=dot>", "dot"),
+        (
+            "<ul><li>one<li>two<ul><li>deep</ul><li><p>three<p>more</ul>after",
+            "- one\n- two\n  - deep\n- three\n\n  more\n\nafter",
+        ),
+        ("<ol start=9><li>a</li><li>b</li></ol>", "9. a\n10. b"),
+        (
+            "<blockquote>a<p>b<ul><li>c</ul></blockquote>d",
+            "> a\n>\n> b\n>\n> - c\n\nd",
+        ),
+        (
+            "<pre><code class='x language-rust'>fn a() {\n    b::&lt;c&gt;()\n}\n</code></pre>",
+            "```rust\nfn a() {\n    b::<c>()\n}\n```",
+        ),
+        ("<pre>a ``` b</pre>", "````\na ``` b\n````"),
+        ("<pre><div>one</div><div>two</div></pre>", "```\none\ntwo\n```"),
+        (
+            "<table><tr><th>a<th>b<tr><td>1<td>x|y<br>z</table>",
+            "| a | b |\n| --- | --- |\n| 1 | x\\|y z |",
+        ),
+        ("<table><tr><td>only<tr><td>one</table>", "only\n\none"),
+        (
+            "<table><tr><td>1<td><pre>code</pre></table>",
+            "1\n\n```\ncode\n```",
+        ),
+        ("<dl><dt>a<dd>b<dd>c</dl>", "a\n\n: b\n\n: c"),
+        ("a<hr>b", "a\n\n---\n\nb"),
+        ("&amp;lt; &nbsp;&copy; &#x41;", "&lt; \u{a0}© A"),
+        ("", ""),
+    ] {
+        assert_eq!(said(html), want, "{html}");
+    }
+}
+
+#[test]
+fn what_cannot_be_seen_is_left_out() {
+    for html in [
+        "a<script>if (x < 1) { '<p>no' }</script>b",
+        "a<style>p { no }</style>b",
+        "a<noscript>no</noscript>b",
+        "a<svg><title>no</title><text>no</text></svg>b",
+        "a<div hidden>no<div>no</div></div>b",
+        "a<span style='display : NONE'>no</span>b",
+        "a<span aria-hidden=true>no</span>b",
+        "a<!-- no -->b",
+        "a<template><p>no</p></template>b",
+        "a<nav><a href=/>no</a></nav>b",
+        "a<iframe><p>no</iframe>b",
+        "a<select><option>no</select>b",
+    ] {
+        let text = said(html).replace("\n\n", "");
+        assert_eq!(text, "ab", "{html}");
+    }
+}
+
+#[test]
+fn the_pages_own_part_and_its_title() {
+    let long = "word ".repeat(60);
+    let html = format!(
+        "<html><head><title>A\n page</title></head><body><header>Menu</header><main><p>{long}</main>\
+         <footer>Imprint</footer>"
+    );
+    let page = page(&html, &Url::parse("https://a.org/").unwrap(), || false);
+    assert_eq!((page.title.as_str(), page.text.as_str()), ("A page", long.trim()));
+    assert_eq!(said("<header>Menu</header><main>little</main>"), "Menu\n\nlittle");
+    assert_eq!(
+        said("<base href='https://b.org/x/'><a href=y>z</a>"),
+        "[z](https://b.org/x/y)"
+    );
+}
+
+#[test]
+fn a_page_can_be_stopped() {
+    let html = "<p>word".repeat(100_000);
+    let url = Url::parse("https://a.org/").unwrap();
+    let page = page(&html, &url, || true);
+    assert!(page.cut && page.text.len() < PIECE && page.text.starts_with("word"));
+}
+
+/// A page must not end the server, nor keep it busy: deep nesting, and what grows by being nested.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a bound is measured")]
+fn pages_that_mean_harm_are_read_in_time() {
+    let many = 200_000;
+    let url = Url::parse("https://a.org/docs/x").unwrap();
+    for html in [
+        "<div>".repeat(many),
+        "<b>".repeat(many) + &"text ".repeat(many) + &"</b>".repeat(many),
+        "<blockquote>".repeat(many) + &"x<br>".repeat(many),
+        "<ul><li>".repeat(many) + "x",
+        "<ol><li>".repeat(many) + &"</li></ol>".repeat(many),
+        "<table><tr><td>".repeat(many) + "x",
+        "<table><tr>".to_owned() + &"<td>x".repeat(many) + &"<tr>".repeat(many),
+        "<a href=x>y".repeat(many),
+        "<svg>".repeat(many),
+        "<pre>".repeat(many),
+        "`".repeat(many),
+        "<p>".repeat(many),
+        "&".repeat(many),
+        "<".repeat(many),
+        format!("<p {}>x", "a=b ".repeat(many)),
+        (0..many).fold("<p ".to_owned(), |html, n| html + &format!("a{n} ")) + ">x",
+        format!("<base href='https://a.org/{}/'>", "x".repeat(1_900)) + &"<a href=x>y</a>".repeat(many),
+        "<script>".repeat(many),
+    ] {
+        let started = std::time::Instant::now();
+        let _ = page(&html, &url, || started.elapsed() > Duration::from_secs(2));
+        let took = started.elapsed();
+        // Between two looks whether to stop little can happen; the rest is for a busy machine.
+        assert!(took < Duration::from_secs(12), "{took:?}: {}", &html[..20]);
+    }
+}
+
+proptest! {
+    /// Whatever comes, however it is cut.
+    #[test]
+    fn any_tags_are_read(parts in prop::collection::vec(prop_oneof![
+        "[a-z ]{0,8}",
+        prop::sample::select(vec![
+            "<p>", "</p>", "<ul>", "</ul>", "<ol>", "<li>", "</li>", "<b>", "</b>", "<i>", "</i>", "<a href=x>", "</a>",
+            "<pre>", "</pre>", "<code>", "</code>", "<table>", "</table>", "<tr>", "<td>", "</td>", "<br>", "<h2>",
+            "</h2>", "<blockquote>", "</blockquote>", "<main>", "</main>", "<div hidden>", "</div>", "<svg>", "</svg>",
+            "ü", "\u{a0}", "&lt;", "`", "<img alt=é src=x>", "<title>", "</title>", "<hr>",
+        ]).prop_map(str::to_owned),
+    ], 0..60)) {
+        let html = parts.concat();
+        let _ = said(&html);
+        for at in (0..html.len()).step_by(17).filter(|at| html.is_char_boundary(*at)) {
+            let _ = said(&html[..at]);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Tools of the person's own: a command with a schema, in the configuration (R-TOOL, R-CONF).
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, Config, World, now};
+use crate::mock_llm::Reply;
+
+fn world(tables: &str) -> World {
+    World::with(Config {
+        tables: tables.to_owned(),
+        ..Config::default()
+    })
+}
+
+/// A tool; `command` is a script for the shell.
+fn tool(name: &str, command: &str, more: &str) -> String {
+    format!(
+        "[tool.{name}]\ndescription = \"Greets.\"\ncommand = '''\n{command}\n'''\n{more}\n\
+         [tool.{name}.schema]\nrequired = [\"who\"]\nadditionalProperties = false\n\
+         properties.who = {{ type = \"string\", pattern = \"^[a-z']+$\", description = \"Whom.\" }}\n"
+    )
+}
+
+/// What the model reads of a call.
+fn result(world: &World, client: &Client, session: &str, input: Value) -> String {
+    world.mock().push(Reply::tool("greet", input));
+    client.ask(session, "greet");
+    let seen = world.seen(world.requests() - 1);
+    seen.messages().last().unwrap()["content"][0].to_string()
+}
+
+fn last_call(client: &Client, session: &str) -> Value {
+    client
+        .all(session, "agent/toolCall")
+        .last()
+        .unwrap()
+        .params
+        .clone()
+}
+
+#[test]
+fn arguments_are_read_from_standard_input_and_what_is_written_is_the_result() {
+    let world = world(&tool(
+        "greet",
+        "read line; echo \"read $line in $(pwd)\"; env | grep -c E2E_SECRET_KEY; echo aside >&2",
+        "",
+    ));
+    let client = world.start();
+    let session = client.session();
+    world.mock().push(Reply::tool("greet", json!({"who": "o'b"})));
+    let id = client.prompt(&session, "greet");
+    let asked = client.asked(&session);
+    assert_eq!(asked.params["input"], json!({"who": "o'b"}));
+    assert_eq!(asked.text("title"), r#"greet {"who":"o'b"}"#);
+    client.decide(&asked, "allow");
+    client.done(&id);
+    let specs = world.seen(0).body["tools"].clone();
+    let spec = specs.as_array().unwrap().last().unwrap();
+    assert_eq!(
+        (&spec["name"], &spec["description"]),
+        (&json!("greet"), &json!("Greets."))
+    );
+    assert_eq!(spec["input_schema"]["required"], json!(["who"]));
+    let text = world.seen(1).messages().last().unwrap()["content"][0]["content"].to_string();
+    let workspace = world.workspace().canonicalize().unwrap();
+    assert!(text.contains(r#"read {\"who\":\"o'b\"} in "#), "{text}");
+    assert!(text.contains(&workspace.display().to_string()), "{text}");
+    // The count of 0, and standard error behind it. grep's exit code is not the tool's.
+    assert!(text.contains("\\n0\\naside"), "{text}");
+    let listed: Value = client.call("agent/listTools", json!({"sessionId": session}));
+    assert!(listed.to_string().contains("\"greet\""), "{listed}");
+}
+
+#[test]
+fn wrong_arguments_and_failures_are_the_models() {
+    let world = world(&tool("greet", "cat; echo; exit 3", "effect = \"read\""));
+    let client = world.start();
+    // Its effect says that it is free, also where nothing may be changed.
+    let session = client.session_with(json!({"mode": "plan"}));
+    let wrong = result(&world, &client, &session, json!({"who": "O"}));
+    assert!(wrong.contains("`who`: must match the pattern"), "{wrong}");
+    let failed = result(&world, &client, &session, json!({"who": "o"}));
+    assert!(
+        failed.contains("exit code: 3") && failed.contains("\"is_error\":true"),
+        "{failed}"
+    );
+    assert_eq!(last_call(&client, &session)["status"], "failed");
+}
+
+#[test]
+fn time_and_cancel_end_it_with_all_its_processes() {
+    let script = "(setsid sleep 1000 &); echo started; sleep 1000";
+    let world = world(&tool("greet", script, "effect = \"read\"\ntimeout_s = 1"));
+    let client = world.start();
+    let session = client.session();
+    let text = result(&world, &client, &session, json!({"who": "o"}));
+    assert!(
+        text.contains("started") && text.contains("timed out after 1 s"),
+        "{text}"
+    );
+    assert_eq!(client.processes(), 1, "only the server is left");
+    world.configure(Config {
+        tables: tool("greet", script, "effect = \"read\""),
+        ..Config::default()
+    });
+    let _: Value = client.call("agent/reloadConfig", json!({}));
+    world.mock().push(Reply::tool("greet", json!({"who": "o"})));
+    let id = client.prompt(&session, "greet");
+    world.until(|| client.processes() > 2);
+    let start = now();
+    client.cancel(&session);
+    assert_eq!(json!(client.done(&id).state), "cancelled");
+    assert!(
+        start.elapsed() < Duration::from_millis(3_500),
+        "{:?}",
+        start.elapsed()
+    );
+    assert_eq!(client.processes(), 1, "only the server is left");
+}
+
+#[test]
+fn a_workspaces_own_tools_are_there_only_where_it_is_trusted() {
+    let world = world(&tool("mine", "echo mine", "effect = \"read\""));
+    world.write(
+        ".agentls/config.toml",
+        tool("theirs", "echo theirs", "") + "[tool.mine]\ncommand = \"echo stolen\"\neffect = \"read\"\n",
+    );
+    let client = world.start();
+    for (trusted, theirs, line) in [(false, false, "mine"), (true, true, "stolen")] {
+        let folder = world.workspace().display().to_string();
+        let _: Value = client.call("agent/setTrust", json!({"folder": folder, "trusted": trusted}));
+        world.mock().push(Reply::tool("mine", json!({"who": "o"})));
+        client.ask(&client.session(), "work");
+        let last = world.seen(world.requests() - 1);
+        let tools = last.body["tools"].to_string();
+        assert_eq!(tools.contains("\"theirs\""), theirs, "trusted: {trusted}");
+        let text = last.messages().last().unwrap().to_string();
+        assert!(text.contains(line), "trusted: {trusted}: {text}");
+    }
+    let told = client.notes();
+    let said = |note: &Value| {
+        note.to_string()
+            .contains("tool.theirs.command: ignored: the folder")
+    };
+    assert!(told.iter().any(|note| said(&note.params)), "people are told why");
+}
+
+#[test]
+fn tools_that_are_none_are_told_of_and_not_offered() {
+    let tables = "[tool.bash]\ntimeout_s = 3\n[tool.grep]\ncommand = \"x\"\n[tool.nothing]\ndescription = \"x\"\n\
+                  [tool.odd]\ncommand = \"x\"\ndescription = \"x\"\nschema.oneOf = []\n\
+                  [tool.\"a b\"]\ncommand = \"x\"\ndescription = \"x\"\n[tool.silent]\ncommand = [\"x\"]\n";
+    let world = world(tables);
+    let client = world.start();
+    client.ask(&client.session(), "work");
+    let offered = world.seen(0).body["tools"].to_string();
+    for name in ["\"nothing\"", "\"odd\"", "\"a b\"", "\"silent\""] {
+        assert!(!offered.contains(name), "{offered}");
+    }
+    let reloaded: Value = client.call("agent/reloadConfig", json!({}));
+    let problems = reloaded.to_string();
+    for says in [
+        "tool.grep: is a tool of agentls: its `command` cannot be set",
+        "tool.nothing.command: needs a `command`",
+        "tool.odd.schema: `oneOf` is not supported in a tool's schema; the tool is not available",
+        "a tool's name has at most 64 letters",
+        "tool.silent.description: needs a `description`",
+    ] {
+        assert!(problems.contains(says), "{says}: {problems}");
+    }
+}
