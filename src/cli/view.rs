@@ -68,11 +68,11 @@ pub(super) struct View {
     aside: Vec<(Ink, String)>,
     changes: Changes,
     /// Prompts that wait and are not held.
-    waiting: usize,
+    pub(super) waiting: usize,
     /// How many wait, and whether they are held, as was told last.
     told_queue: (usize, bool),
     /// A turn runs that a prompt which waited has begun.
-    queued: bool,
+    pub(super) queued: bool,
     /// Its prompt comes next.
     begins_queued: bool,
 }
@@ -106,16 +106,6 @@ impl View {
     /// What the session's turns changed of files.
     pub(super) fn changes(&self) -> &Changes {
         &self.changes
-    }
-
-    /// How many prompts wait for a turn's end; none where they are held.
-    pub(super) fn waiting(&self) -> usize {
-        self.waiting
-    }
-
-    /// Whether a turn runs that a prompt which waited has begun.
-    pub(super) fn queued_turn(&self) -> bool {
-        self.queued
     }
 
     /// Leaves the agent's words out, and says the rest in single lines.

@@ -97,10 +97,10 @@ impl Chat {
 
     /// Whether a prompt that waited has begun a turn, now that one has ended.
     pub(super) async fn queue_goes_on(&mut self) -> Result<bool, ClientError> {
-        if self.view.queued_turn() {
+        if self.view.queued {
             return Ok(true);
         }
-        let waiting = self.view.waiting();
+        let waiting = self.view.waiting;
         if waiting == 0 {
             return Ok(false);
         }
