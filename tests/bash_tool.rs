@@ -79,6 +79,7 @@ impl Session {
             workspace: Arc::new(Workspace::new(shared)),
             skills: Default::default(),
             asker: Arc::new(agentls::tool::Nobody),
+            spawner: Arc::new(agentls::tool::NoSpawner),
             editor: Arc::new(NoEditor),
             cancel: CancellationToken::new(),
             hurry: CancellationToken::new(),

@@ -308,11 +308,14 @@ pub(super) fn error_card(painter: Painter, width: usize, error: &ErrorData) -> S
     out
 }
 
-/// Plain lines, folded.
+/// Plain lines, folded; all of them as far in as the first.
 pub(super) fn note(painter: Painter, width: usize, ink: Ink, text: &str) -> String {
     let clean = text::neutralise(text);
-    let lines = wrap(&clean, width);
-    lines.iter().map(|line| painter.paint(ink, line) + "\n").collect()
+    let words = clean.trim_start_matches(' ');
+    let indent = " ".repeat((clean.len() - words.len()).min(width / 2));
+    let lines = wrap(words, width.saturating_sub(indent.len()));
+    let painted = |line: &String| format!("{indent}{}\n", painter.paint(ink, line));
+    lines.iter().map(painted).collect()
 }
 
 /// A line that says which files the agent was instructed by. What is wrong with them is told by warnings.

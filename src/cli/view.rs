@@ -61,6 +61,8 @@ pub(super) struct View {
     model: Option<String>,
     /// The last message that was shown whole, and its text.
     last: Option<(String, String)>,
+    /// Calls of sub-agents, and how deep they are.
+    depths: HashMap<String, usize>,
     /// Lines that came in the middle of a message.
     aside: Vec<(Ink, String)>,
 }
@@ -81,6 +83,7 @@ impl View {
             seq: 0,
             model: None,
             last: None,
+            depths: HashMap::new(),
             aside: Vec::new(),
         }
     }
@@ -151,6 +154,23 @@ impl View {
         let note = blocks::note(self.screen.painter, self.screen.width(), ink, text);
         self.screen.fresh_line();
         self.screen.write(&note);
+    }
+
+    /// A line of a sub-agent stands under the call that delegated to it.
+    fn note_of(&mut self, parent: Option<&String>, ink: Ink, text: &str) {
+        match parent {
+            Some(parent) => {
+                let indent = self.indent(parent);
+                self.note(ink, &format!("{indent}{text}"));
+            }
+            None => self.note(ink, text),
+        }
+    }
+
+    /// What stands before lines of the sub-agent that the call `parent` made.
+    fn indent(&self, parent: &str) -> String {
+        let depth = self.depths.get(parent).copied().unwrap_or_default();
+        format!("{}↳ ", "  ".repeat(depth + 1))
     }
 
     /// A painted block with room round it.
@@ -259,12 +279,14 @@ impl View {
             N::Retry(_) | N::Wait(_) if self.replay => {}
             N::Retry(retry) => self.retry(retry),
             N::Wait(wait) => {
-                self.note(Ink::Dim, &format!("⧗ waiting: {}", wait.why));
+                let parent = wait.parent_tool_call_id.as_ref();
+                self.note_of(parent, Ink::Dim, &format!("⧗ waiting: {}", wait.why));
                 if let Some(until) = wait.until {
                     self.set(Doing::Until("waiting".to_owned(), until));
                 }
             }
-            N::Compacted(compacted) => self.note(
+            N::Compacted(compacted) => self.note_of(
+                compacted.parent_tool_call_id.as_ref(),
                 Ink::Dim,
                 &format!(
                     "⊟ what the model reads is shorter now: {} → {} tokens",
@@ -273,13 +295,19 @@ impl View {
                 ),
             ),
             N::ModelSwitched(switched) => {
-                self.model = Some(switched.to.clone());
+                let parent = switched.parent_tool_call_id.as_ref();
+                if parent.is_none() {
+                    self.model = Some(switched.to.clone());
+                }
                 let line = format!("⇄ {} → {}: {}", switched.from, switched.to, switched.why);
-                self.note(Ink::Yellow, &line);
+                self.note_of(parent, Ink::Yellow, &line);
             }
             N::Circuit(circuit) => self.circuit(circuit),
             N::Usage(usage) => self.usage = Some(usage.clone()),
-            N::Warning(warning) => self.note(Ink::Yellow, &format!("! {}", warning.message)),
+            N::Warning(warning) => {
+                let parent = warning.parent_tool_call_id.as_ref();
+                self.note_of(parent, Ink::Yellow, &format!("! {}", warning.message));
+            }
             N::SessionUpdated(updated) => {
                 let model = updated
                     .model
@@ -455,8 +483,18 @@ impl View {
     }
 
     fn tool_call(&mut self, call: &ToolCallNotification) {
+        if let Some(parent) = &call.parent_tool_call_id {
+            let depth = self.depths.get(parent).copied().unwrap_or_default() + 1;
+            self.depths.insert(call.tool_call_id.clone(), depth);
+        }
         match call.status {
             ToolCallStatus::Pending | ToolCallStatus::AwaitingApproval => return,
+            // What its sub-agents do is told below.
+            ToolCallStatus::Running if call.name == "delegate" => {
+                let line = format!("⑂ {}", call.title);
+                self.note_of(call.parent_tool_call_id.as_ref(), Ink::Dim, &line);
+                return self.wait_for(&call.title);
+            }
             ToolCallStatus::Running => return self.wait_for(&call.title),
             ToolCallStatus::Completed
             | ToolCallStatus::Failed
@@ -468,10 +506,16 @@ impl View {
             return;
         }
         let seen = self.asked.remove(&call.tool_call_id);
-        if self.brief {
-            let line = blocks::tool_line(self.screen.painter, self.screen.width(), call);
+        if self.brief || call.parent_tool_call_id.is_some() {
+            let indent = call
+                .parent_tool_call_id
+                .as_ref()
+                .map(|parent| self.indent(parent));
+            let indent = indent.unwrap_or_default();
+            let room = self.screen.width().saturating_sub(indent.chars().count());
+            let line = blocks::tool_line(self.screen.painter, room, call);
             self.screen.fresh_line();
-            self.screen.write(&line);
+            self.screen.write(&format!("{indent}{line}"));
             return self.wait_for("thinking");
         }
         let diff_was_shown = seen.is_some() && seen == call.diff;
@@ -550,7 +594,8 @@ impl View {
             ContinueReason::Reflection => "asked to judge its progress",
             ContinueReason::TokenBudgetContinuation => "the token target is not reached: asked to go on",
         };
-        self.note(Ink::Dim, &format!("⟳ {what}"));
+        let parent = transition.parent_tool_call_id.as_ref();
+        self.note_of(parent, Ink::Dim, &format!("⟳ {what}"));
     }
 
     fn retry(&mut self, retry: &RetryNotification) {
@@ -568,7 +613,7 @@ impl View {
             retry.attempt + 1,
             retry.max_retries + 1,
         );
-        self.note(Ink::Yellow, &line);
+        self.note_of(retry.parent_tool_call_id.as_ref(), Ink::Yellow, &line);
         self.set(Doing::Until("trying again in".to_owned(), retry.resume_at));
     }
 
@@ -591,7 +636,7 @@ impl View {
             CircuitState::HalfOpen => (Ink::Dim, format!("⊘ {name} is tried again")),
             CircuitState::Closed => (Ink::Dim, format!("⊙ {name} works again")),
         };
-        self.note(ink, &line);
+        self.note_of(circuit.parent_tool_call_id.as_ref(), ink, &line);
     }
 
     fn turn_ended(&mut self, ended: &TurnEndedNotification) {

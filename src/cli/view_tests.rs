@@ -275,3 +275,38 @@ fn nothing_stands_too_far_to_the_right_to_be_seen() {
     assert!(cut && !brief.contains("evil"), "{brief}");
     assert!(whole.contains("evil()"), "{whole}");
 }
+
+#[test]
+fn what_sub_agents_do_stands_under_the_call_that_delegated() {
+    let call = |seq: u64, id: &str, parent: Option<&str>, name: &str, status: &str| {
+        let mut call = json!({"seq": seq, "toolCallId": id, "name": name, "title": format!("{name} it"), "status": status});
+        if status == "completed" {
+            call["output"] = "fine".into();
+        }
+        if let Some(parent) = parent {
+            call["parentToolCallId"] = parent.into();
+        }
+        told("agent/toolCall", call)
+    };
+    let wait = json!({"seq": 5, "why": "the rate limit", "parentToolCallId": "b"});
+    let events = [
+        call(1, "a", None, "delegate", "running"),
+        call(2, "b", Some("a"), "delegate", "running"),
+        call(3, "c", Some("b"), "grep", "running"),
+        call(4, "c", Some("b"), "grep", "completed"),
+        told("agent/wait", wait),
+        call(6, "b", Some("a"), "delegate", "completed"),
+    ];
+    let lines = shown(true, &events);
+    let starts = [
+        "⑂ delegate it",
+        "  ↳ ⑂ delegate it",
+        "    ↳ ✓ grep it",
+        "    ↳ ⧗ waiting: the rate limit",
+        "  ↳ ✓ delegate it",
+    ];
+    assert_eq!(lines.len(), starts.len(), "{lines:?}");
+    for (line, start) in lines.iter().zip(starts) {
+        assert!(line.starts_with(start), "{lines:?}");
+    }
+}

@@ -15,7 +15,6 @@ const NOT_YET: &[&str] = &[
     "skills",
     "telemetry",
     "agent.*.skills",
-    "agent.*.subagent_failure",
     "provider.*.credential_command",
     "tool.*.sandbox",
 ];

@@ -227,6 +227,9 @@ pub struct AgentTable {
     /// The same for a tool that ran out of its time. Default: `continue`.
     #[schemars(extend("default" = "continue"))]
     pub tool_timeout: Option<PolicyName>,
+    /// The same for a sub-agent that failed where all of its call were required. Default: `continue`.
+    #[schemars(extend("default" = "continue"))]
+    pub subagent_failure: Option<PolicyName>,
 }
 
 /// Whether, or after how many tool calls.

@@ -603,6 +603,7 @@ fn retry(table: &ProviderTable) -> RetrySettings {
 fn agent(name: &str, table: AgentTable, base: &AgentSettings) -> AgentSettings {
     AgentSettings {
         name: name.to_owned(),
+        names_model: table.provider.is_some() || table.model.is_some(),
         // Another provider's model name would mean nothing to this one.
         model: match &table.provider {
             Some(provider) if base.provider.as_ref() != Some(provider) => table.model,
@@ -651,6 +652,7 @@ fn agent(name: &str, table: AgentTable, base: &AgentSettings) -> AgentSettings {
         },
         tool_failure: policy(table.tool_failure, base.tool_failure),
         tool_timeout: policy(table.tool_timeout, base.tool_timeout),
+        subagent_failure: policy(table.subagent_failure, base.subagent_failure),
         max_steps: table.max_steps.unwrap_or(base.max_steps),
         max_session_cost: table
             .max_session_cost

@@ -361,6 +361,8 @@ fn fits(pattern: &str, name: &str) -> bool {
 pub struct AgentSettings {
     /// Its name.
     pub name: String,
+    /// It names a provider or a model itself, not by `default`.
+    pub names_model: bool,
     /// The provider it names.
     pub provider: Option<String>,
     /// The model it names.
@@ -395,6 +397,8 @@ pub struct AgentSettings {
     pub tool_failure: FailurePolicy,
     /// What a tool that ran out of time does to the turn.
     pub tool_timeout: FailurePolicy,
+    /// What a sub-agent that failed does to the turn.
+    pub subagent_failure: FailurePolicy,
     /// Model calls a prompt may cause.
     pub max_steps: u32,
     /// What a session may cost.
@@ -415,6 +419,7 @@ impl Default for AgentSettings {
     fn default() -> Self {
         Self {
             name: "default".to_owned(),
+            names_model: false,
             provider: None,
             model: None,
             mode: Mode::default(),
@@ -432,6 +437,7 @@ impl Default for AgentSettings {
             reflection: None,
             tool_failure: FailurePolicy::default(),
             tool_timeout: FailurePolicy::default(),
+            subagent_failure: FailurePolicy::default(),
             max_steps: 50,
             max_session_cost: None,
             max_turn_cost: None,
@@ -487,10 +493,17 @@ pub struct ToolSettings {
     pub commands: Vec<CommandToolSettings>,
 }
 
+/// How long a sub-agent may work (R-SUB).
+const DELEGATE_TIMEOUT: Duration = Duration::from_secs(300);
+
 impl ToolSettings {
     /// How long a call of this tool may run, waiting for a person not counted.
     pub fn timeout(&self, tool: &str) -> Duration {
-        self.timeouts.get(tool).copied().unwrap_or(self.default_timeout)
+        let own = self.timeouts.get(tool).copied();
+        own.unwrap_or(match tool {
+            "delegate" => DELEGATE_TIMEOUT,
+            _ => self.default_timeout,
+        })
     }
 
     /// How long this tool is left alone after it has failed in the same way again and again.

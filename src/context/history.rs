@@ -61,6 +61,7 @@ impl History {
             | Event::SessionUpdated { .. }
             | Event::QueueChanged(_)
             | Event::TurnDiff(_)
+            | Event::Nested(_)
             | Event::Delta(_) => {}
         }
     }
@@ -128,6 +129,10 @@ impl History {
     }
 
     fn tool_call(&mut self, update: &ToolCallUpdate) {
+        if update.parent.is_some() {
+            // A sub-agent's: it has a history of its own.
+            return;
+        }
         let Some(call) = self.open.iter_mut().find(|call| call.id == update.id) else {
             return;
         };

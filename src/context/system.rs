@@ -20,6 +20,8 @@ pub struct SystemInputs<'a> {
     pub instructions: &'a [Instruction],
     /// Skills, to be listed.
     pub skills: &'a Skills,
+    /// Agents that may be delegated to, to be listed: name and what each is for.
+    pub agents: &'a [(String, String)],
 }
 
 const BASE: &str = "\
@@ -52,6 +54,8 @@ do nothing that the person would not expect)";
 
 const SKILLS: &str = "\
 Skills: instructions for certain tasks. When a task fits a description, read the skill with read_skill before you begin.";
+
+const AGENTS: &str = "Agents that delegate can name:";
 
 /// The system prompt of a session.
 pub fn system_prompt(inputs: &SystemInputs<'_>) -> Arc<str> {
@@ -101,6 +105,12 @@ pub fn system_prompt(inputs: &SystemInputs<'_>) -> Arc<str> {
             let _ = writeln!(prompt, "- {}: {}{advice}", skill.name, skill.description);
         }
     }
+    if !inputs.agents.is_empty() {
+        let _ = write!(prompt, "\n{AGENTS}\n");
+        for (name, purpose) in inputs.agents {
+            let _ = writeln!(prompt, "- {name}: {purpose}");
+        }
+    }
     prompt.into()
 }
 
@@ -127,6 +137,7 @@ mod tests {
             roots: vec![("w".to_owned(), "/w".into())],
             instructions,
             skills: &skills,
+            agents: &[],
         };
         let plain = system_prompt(&inputs(None, &[]));
         assert!(

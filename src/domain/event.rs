@@ -177,8 +177,20 @@ pub enum Event {
     TurnDiff(Arc<TurnDiff>),
     /// What files of instructions the system prompt is made of from now on, whole (R-LOOP-5).
     Instructions(Arc<[InstructionFile]>),
+    /// Something of a sub-agent (R-SUB), for people: nothing of the session changes by it. Its tool calls are no such
+    /// events, they are calls with a parent.
+    Nested(Box<Nested>),
     /// An increment; never the only carrier of a fact.
     Delta(Delta),
+}
+
+/// Something that happened in a sub-agent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Nested {
+    /// The call that delegated to it.
+    pub parent: ToolCallId,
+    /// What happened; never nested itself.
+    pub event: Event,
 }
 
 /// The prompts that wait for the turn's end.

@@ -260,6 +260,8 @@ pub struct Inquiry {
     pub id: InquiryId,
     /// What is asked.
     pub subject: Subject,
+    /// The call that delegated to the sub-agent which asks; none: the turn itself asks.
+    pub parent: Option<ToolCallId>,
 }
 
 /// An open inquiry, and the event that asked it last.
@@ -353,6 +355,7 @@ mod tests {
         let question = AgentQuestion::choice("Go on?", None, &[("go_on", "Go on"), (STOP, "Stop")]);
         let asked = Inquiry {
             id: InquiryId::from("ask_1"),
+            parent: None,
             subject: Subject::Question(question),
         };
         let wrong = |reply: InquiryReply| asked.problem(&reply).unwrap_or_default();
@@ -375,6 +378,7 @@ mod tests {
     fn an_answer_must_fit_its_limit() {
         let about = |limit| Inquiry {
             id: InquiryId::from("ask_1"),
+            parent: None,
             subject: Subject::Limit(LimitReached {
                 limit,
                 used: 2,

@@ -20,7 +20,7 @@ pub use approval::{
 pub use checkpoint::{ChangeKind, FileChange, FileDiff, FileState, Standing, TurnDiff};
 pub use error::{AgentError, ErrorClass, ErrorCode};
 pub use event::{
-    Asker, CircuitState, CircuitSubject, CompactTrigger, Compaction, Delta, Envelope, Event, Outlet,
+    Asker, CircuitState, CircuitSubject, CompactTrigger, Compaction, Delta, Envelope, Event, Nested, Outlet,
     PlanItem, PlanStatus, Queue, QueuedPrompt, Summary, TurnEnd,
 };
 pub use ids::{ApprovalId, InquiryId, MessageId, SessionId, ToolCallId, TurnId};

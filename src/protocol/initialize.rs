@@ -46,6 +46,8 @@ pub enum Feature {
     Queue,
     /// What turns change of files is told (`agent/turnDiff`) and can be taken back (`agent/revert`).
     Checkpoints,
+    /// The agent may delegate to sub-agents, whose calls and retries carry `parentToolCallId`.
+    SubAgents,
     /// API keys are asked for by `agent/getCredential`, where the client can.
     Credentials,
     /// What compilers and linters of the editor say is asked for by `agent/getDiagnostics`, where the client can.

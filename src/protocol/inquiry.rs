@@ -53,6 +53,9 @@ pub struct LimitRequestedNotification {
     pub model: Option<String>,
     /// A line for people.
     pub message: String,
+    /// The call that delegated to the sub-agent which asks; absent: the turn itself asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_tool_call_id: Option<String>,
 }
 
 /// What became of a limit.
@@ -114,6 +117,9 @@ pub struct QuestionRequestedNotification {
     /// The call that waits for the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
+    /// The call that delegated to the sub-agent which asks; absent: the turn itself asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_tool_call_id: Option<String>,
     /// The question.
     pub text: String,
     /// More about it.

@@ -25,6 +25,9 @@ pub struct WarningNotification {
     pub code: String,
     /// What a person should know.
     pub message: String,
+    /// The call that delegated to the sub-agent of which this tells; absent: the turn's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_tool_call_id: Option<String>,
 }
 
 /// Params of `agent/sessionUpdated`: what changed, and only that.

@@ -198,6 +198,9 @@ pub struct TransitionNotification {
     /// More, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+    /// The call that delegated to the sub-agent of which this tells; absent: the turn's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_tool_call_id: Option<String>,
 }
 
 /// Params of `agent/retry`.
@@ -223,6 +226,9 @@ pub struct RetryNotification {
     pub error: ErrorData,
     /// What happens if the next attempt fails too, for people.
     pub next: String,
+    /// The call that delegated to the sub-agent of which this tells; absent: the turn's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_tool_call_id: Option<String>,
 }
 
 /// Why a history was made smaller for the model.
@@ -263,6 +269,9 @@ pub struct CompactedNotification {
     /// No model wrote the summary: its call failed, and a digest made by rules stands in.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub digest: bool,
+    /// The call that delegated to the sub-agent of which this tells; absent: the turn's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_tool_call_id: Option<String>,
     /// Where the whole of `summary` is, when it had to be cut.
     #[serde(default, skip_serializing_if = "MoreFields::is_empty")]
     pub more: MoreFields,
@@ -280,6 +289,9 @@ pub struct WaitNotification {
     /// Until when, in ms since the Unix epoch; absent when it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<i64>,
+    /// The call that delegated to the sub-agent of which this tells; absent: the turn's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_tool_call_id: Option<String>,
 }
 
 /// Params of `agent/modelSwitched`.
@@ -295,6 +307,9 @@ pub struct ModelSwitchedNotification {
     pub to: String,
     /// Why, for people.
     pub why: String,
+    /// The call that delegated to the sub-agent of which this tells; absent: the turn's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_tool_call_id: Option<String>,
 }
 
 /// Params of `agent/circuit`.
@@ -313,6 +328,9 @@ pub struct CircuitNotification {
     /// When an open one lets a trial through, in ms since the Unix epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<i64>,
+    /// The call that delegated to the sub-agent of which this tells; absent: the turn's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_tool_call_id: Option<String>,
 }
 
 /// A circuit.

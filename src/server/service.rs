@@ -201,6 +201,7 @@ fn capabilities(utf8: bool) -> ServerCapabilities {
         Feature::ApplyEdit,
         Feature::Queue,
         Feature::Checkpoints,
+        Feature::SubAgents,
         Feature::Credentials,
         Feature::Diagnostics,
     ]);

@@ -154,6 +154,8 @@ pub(super) struct Running {
     pub(super) checkpoints: Arc<TurnCheckpoints>,
     pub(super) usage: Usage,
     pub(super) cost: Option<Cost>,
+    /// Something was spent.
+    pub(super) charged: bool,
     /// The last assistant message's text.
     pub(super) text: String,
     /// Tokens of the conversation before and after it was made smaller by hand.

@@ -7,9 +7,12 @@ use std::time::Duration;
 use super::actor::Actor;
 use super::command::{Refused, SessionInfo};
 use super::configured::Configured;
+use crate::base::text::one_line;
 use crate::config::AgentSettings;
 use crate::context::{SystemInputs, system_prompt};
 use crate::domain::Block;
+use crate::tool::Tool;
+use crate::tool::delegate::Delegate;
 use crate::turn::{Briefing, System};
 use crate::workspace::prompts::{Commands, SourceFolder, Sources, call};
 
@@ -24,6 +27,7 @@ impl Configured {
         sources.prompt_file.clone_from(&agent.prompt_file);
         let agent_prompt = agent.system_prompt.clone();
         let cwd = session.cwd.clone();
+        let agents = self.others(session, agent);
         System::Files(Arc::new(move || {
             let found = sources.instructions();
             let system = system_prompt(&SystemInputs {
@@ -32,6 +36,7 @@ impl Configured {
                 roots: roots.clone(),
                 instructions: &found.texts,
                 skills: &found.skills,
+                agents: &agents,
             });
             Briefing {
                 system,
@@ -39,6 +44,22 @@ impl Configured {
                 skills: found.skills,
             }
         }))
+    }
+
+    /// The agents that one may delegate to: those that are set up for something.
+    fn others(&self, session: &SessionInfo, agent: &AgentSettings) -> Vec<(String, String)> {
+        if !agent.tools.allows(Delegate::NAME) {
+            return Vec::new();
+        }
+        let folder = self.folder(&session.folder);
+        let agents = folder.loaded.settings.agents.values();
+        agents
+            .filter(|other| other.name != "default" && other.name != agent.name)
+            .map(|other| {
+                let purpose = other.description.as_deref().unwrap_or("(not described)");
+                (other.name.clone(), one_line(purpose, 300))
+            })
+            .collect()
     }
 
     /// The slash commands of a session, as they are now.

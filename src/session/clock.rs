@@ -26,6 +26,8 @@ pub(super) struct WallClock {
     pub(super) asked: Option<InquiryId>,
     /// The step that waits for the answer.
     held: Option<oneshot::Sender<Begun>>,
+    /// Steps of sub-agents that wait for it.
+    held_nested: Vec<oneshot::Sender<()>>,
 }
 
 impl WallClock {
@@ -38,17 +40,17 @@ impl WallClock {
         }
     }
 
-    fn deadline(&self) -> Option<Instant> {
+    pub(super) fn deadline(&self) -> Option<Instant> {
         Some(self.since? + self.limit?.saturating_sub(self.used))
     }
 
-    fn pause(&mut self) {
+    pub(super) fn pause(&mut self) {
         if let Some(since) = self.since.take() {
             self.used += clock::now().saturating_duration_since(since);
         }
     }
 
-    fn run(&mut self) {
+    pub(super) fn run(&mut self) {
         self.since.get_or_insert_with(clock::now);
     }
 }
@@ -102,7 +104,8 @@ impl Actor {
             message,
         };
         let subject = Subject::Limit(reached);
-        self.record(Event::InquiryRequested(Arc::new(Inquiry { id, subject })));
+        let parent = None;
+        self.record(Event::InquiryRequested(Arc::new(Inquiry { id, subject, parent })));
     }
 
     /// The turn was stopped at its time, not by a cancel: that is a decision of the loop.
@@ -142,6 +145,15 @@ impl Actor {
         None
     }
 
+    /// A sub-agent's step begins: it waits as the turn's own do.
+    pub(super) fn nested_step(&mut self, step: oneshot::Sender<()>) {
+        match self.turn.as_mut() {
+            Some(turn) if turn.clock.asked.is_some() => turn.clock.held_nested.push(step),
+            // It may have been stopped meanwhile.
+            Some(_) | None => _ = step.send(()),
+        }
+    }
+
     /// What the person said to a question about time.
     pub(super) fn clock_answered(&mut self, inquiry: &Inquiry, said: &InquiryReply) {
         let Some(turn) = self.turn.as_mut() else { return };
@@ -157,8 +169,12 @@ impl Actor {
         }
         turn.clock.asked = None;
         let held = turn.clock.held.take();
+        let held_nested = std::mem::take(&mut turn.clock.held_nested);
         match said {
             InquiryReply::Raise(seconds) => {
+                for step in held_nested {
+                    let _ = step.send(());
+                }
                 let used = turn.clock.used;
                 turn.clock.limit = Some(used + Duration::from_secs(*seconds));
                 if let Some(held) = held {

@@ -247,6 +247,8 @@ impl Profiles for Configured {
             system,
             own_tools: folder.tools.clone(),
             tools: agent.tools.clone(),
+            names_model: agent.names_model,
+            read_only: agent.mode == Mode::Plan,
             limits,
             budgets,
             wall_time: agent.max_wall_time,
@@ -275,8 +277,14 @@ impl Profiles for Configured {
                 reflection: agent.reflection,
                 tool_failure: agent.tool_failure,
                 tool_timeout: agent.tool_timeout,
+                subagent_failure: agent.subagent_failure,
             },
         }
+    }
+
+    fn agents(&self, session: &SessionInfo) -> Vec<String> {
+        let folder = self.folder(&session.folder);
+        folder.loaded.settings.agents.keys().cloned().collect()
     }
 
     fn commands(&self, session: &SessionInfo) -> Option<Sources> {

@@ -81,6 +81,10 @@ pub struct Profile {
     pub own_tools: Arc<[Arc<dyn DynTool>]>,
     /// Which of the tools it has.
     pub tools: ToolChoice,
+    /// The agent names a model of its own: as a sub-agent it asks that, not the session's.
+    pub names_model: bool,
+    /// The agent only reads: as a sub-agent too, whatever the session's mode.
+    pub read_only: bool,
     /// The turn's limits.
     pub limits: Limits,
     /// What turn, session and day may cost.
@@ -120,6 +124,12 @@ pub struct Rules {
 pub trait Profiles: Send + Sync {
     /// The settings for a session.
     fn profile(&self, session: &SessionInfo) -> Profile;
+
+    /// The names of the agents that there are.
+    fn agents(&self, session: &SessionInfo) -> Vec<String> {
+        let _ = session;
+        Vec::new()
+    }
 
     /// Where the session's slash commands are looked for; nowhere when there is none.
     fn commands(&self, session: &SessionInfo) -> Option<Sources> {

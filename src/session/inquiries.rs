@@ -7,9 +7,14 @@ use tokio::sync::oneshot;
 
 use super::actor::Actor;
 use super::command::{Refused, Reply, Said};
-use crate::domain::{Cost, Event, Inquiry, InquiryId, InquiryReply, Settler, Subject};
+use crate::domain::{Cost, Event, Inquiry, InquiryId, InquiryReply, Settler, Subject, ToolCallId};
 use crate::store::{Pending, PendingKey, Write};
 use crate::turn::Inquire;
+
+fn new(subject: Subject, parent: Option<ToolCallId>) -> Arc<Inquiry> {
+    let id = InquiryId::fresh();
+    Arc::new(Inquiry { id, subject, parent })
+}
 
 impl Actor {
     /// The turn wants to ask. Where the client takes no questions it is told so at once.
@@ -18,11 +23,9 @@ impl Actor {
             Inquire::Again(inquiry) => (inquiry, true),
             Inquire::New(subject) => match self.left_open(&subject) {
                 Some(open) => (open, true),
-                None => {
-                    let id = InquiryId::fresh();
-                    (Arc::new(Inquiry { id, subject }), false)
-                }
+                None => (new(subject, None), false),
             },
+            Inquire::Nested { parent, subject } => (new(subject, Some(parent)), false),
         };
         let decided = self.replies.remove(&inquiry.id);
         if !(self.house.questions)() && decided.is_none() {

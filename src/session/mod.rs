@@ -25,6 +25,7 @@ mod revert;
 mod sessions;
 mod settle;
 mod state;
+mod subagent;
 #[cfg(test)]
 mod tests;
 mod turn_side;

@@ -18,7 +18,7 @@ use crate::domain::{
 };
 use crate::store::{StoreError, Write};
 use crate::tool::restore::{Current, current, restore};
-use crate::tool::{NoCheckpoints, Nobody, ToolContext};
+use crate::tool::{NoCheckpoints, NoSpawner, Nobody, ToolContext};
 use crate::workspace::checkpoint::{self, Verdict, Wish, same_content, wishes};
 
 /// So many files are named in the event.
@@ -270,6 +270,7 @@ impl Actor {
             skills: Arc::default(),
             editor: self.house.editor.clone(),
             asker: Arc::new(Nobody),
+            spawner: Arc::new(NoSpawner),
             cancel: CancellationToken::new(),
             hurry: CancellationToken::new(),
             time_limit: None,

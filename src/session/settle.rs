@@ -9,8 +9,8 @@ use super::command::{Partial, TurnOutcome};
 use crate::base::spawn::TaskError;
 use crate::context::OpenCall;
 use crate::domain::{
-    AgentError, Approval, Block, Decision, DecisionKind, ErrorCode, Event, Message, Role, Settler,
-    TerminalReason, ToolCallStatus, ToolCallUpdate, ToolResult, TurnEnd, TurnState,
+    AgentError, Approval, Block, Decision, DecisionKind, ErrorCode, Event, Inquiry, Message, Role, Settler,
+    TerminalReason, ToolCallStatus, ToolCallUpdate, ToolResult, TurnEnd, TurnId, TurnState,
 };
 use crate::store::{Health, Loss, StoreError};
 use crate::turn::{Finish, Stopped};
@@ -63,6 +63,8 @@ impl Actor {
     /// Ends the running turn for `reason`.
     fn settle(&mut self, reason: TerminalReason, state: TurnState, error: Option<AgentError>) {
         self.keep_partial();
+        let turn = self.turn.as_ref().map(|turn| turn.id.clone());
+        self.settle_subagents(turn);
         self.settle_calls(reason);
         // What a compaction has asked is never asked again: there is nothing to go on with.
         if reason != TerminalReason::ServerStopped || self.state.upkeep {
@@ -162,6 +164,44 @@ impl Actor {
         }
     }
 
+    /// What sub-agents have open ends with their turn, however that ends: nobody could go on with it.
+    fn settle_subagents(&mut self, turn: Option<TurnId>) {
+        let open: Vec<ToolCallUpdate> = (self.state.calls.values())
+            .filter(|call| call.parent.is_some())
+            .cloned()
+            .collect();
+        let asked = self.state.inquiries.iter().map(|open| &open.inquiry);
+        let nested = asked.filter(|inquiry| inquiry.parent.is_some());
+        let mut settled: Vec<Event> = nested.map(unanswered).collect();
+        for call in open {
+            if let Some(approval) = self.state.question_about(&call.id) {
+                settled.push(Event::ApprovalResolved {
+                    approval: approval.id.clone(),
+                    tool_call: approval.tool_call.clone(),
+                    decision: Decision::of(DecisionKind::Deny),
+                    by: Settler::Cancel,
+                });
+            }
+            settled.push(Event::ToolCall(ToolCallUpdate {
+                status: ToolCallStatus::Cancelled,
+                input: None,
+                result: Some(Arc::new(ToolResult::error("interrupted"))),
+                diff: None,
+                locations: Vec::new(),
+                duration_ms: None,
+                ..call
+            }));
+        }
+        for event in settled {
+            match &event {
+                Event::ApprovalResolved { approval, .. } => _ = self.decisions.remove(approval),
+                Event::InquiryResolved { inquiry, .. } => _ = self.replies.remove(&inquiry.id),
+                _ => {}
+            }
+            self.record_of(turn.clone(), event, None, vec![], vec![], None);
+        }
+    }
+
     /// Settles an open question with no.
     pub(super) fn deny(&mut self, approval: &Approval, by: Settler) {
         self.record(Event::ApprovalResolved {
@@ -203,6 +243,7 @@ impl Actor {
     /// it. A steer is given back in words, never said in a turn that it was not meant for (I16); a question
     /// about a call that is over is closed; a call that nobody was asked about may have run, and does not run twice.
     fn mend_strays(&mut self) {
+        self.settle_subagents(None);
         let open: Vec<OpenCall> = self.state.history.open_calls().cloned().collect();
         for call in open {
             if self.state.question_about(&call.id).is_none() && self.state.inquiry_of(&call.id).is_none() {
@@ -256,6 +297,7 @@ impl Actor {
                 None,
             );
         }
+        self.settle_subagents(Some(turn.clone()));
         let mut asked: Vec<_> = self
             .state
             .approvals
@@ -327,6 +369,15 @@ impl Actor {
             vec![],
             None,
         );
+    }
+}
+
+/// What an inquiry comes to that is dropped with whoever asked.
+fn unanswered(inquiry: &Arc<Inquiry>) -> Event {
+    Event::InquiryResolved {
+        inquiry: inquiry.clone(),
+        reply: inquiry.unanswered(),
+        by: Settler::Cancel,
     }
 }
 

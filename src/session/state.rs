@@ -61,6 +61,8 @@ pub struct SessionState {
     pub unpriced: BTreeSet<String>,
     /// It was told that a price is not known.
     pub told_unpriced: bool,
+    /// Tokens that the conversation took of the model's window, and the window, as told last.
+    pub context: (u64, u64),
     /// The plan.
     pub plan: Vec<PlanItem>,
     /// Files that were put back since the model spoke last: how, and which.
@@ -147,8 +149,11 @@ impl SessionState {
                 turn_cost,
                 session_cost,
                 step_cost,
+                context_used,
+                window,
                 ..
             } => {
+                self.context = (*context_used, *window);
                 self.known_cost += step_cost.unwrap_or_default();
                 self.turn_spent = (*turn, *turn_cost);
                 self.usage = if *session == Usage::default() {
@@ -212,6 +217,7 @@ impl SessionState {
             | Event::Transition { .. }
             | Event::Retry { .. }
             | Event::Wait { .. }
+            | Event::Nested(_)
             | Event::Delta(_) => {}
         }
     }

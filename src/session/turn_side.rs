@@ -10,6 +10,7 @@ use super::checkpoints::TurnCheckpoints;
 use super::clock::WallClock;
 use super::command::{Partial, TurnHandle};
 use super::house::Profile;
+use super::subagent::Family;
 use crate::approval::{Policy, Rule, Verdict, judge};
 use crate::base::CancellationToken;
 use crate::base::clock;
@@ -17,11 +18,11 @@ use crate::base::flow::Permit;
 use crate::base::spawn::spawn;
 use crate::config::HookMoment;
 use crate::domain::{
-    Approval, ApprovalId, Block, Decision, DecisionKind, Delta, Effect, Event, Inquiry, Role, Settler,
-    TerminalReason, ToolCallId, TurnId, Usage,
+    Approval, ApprovalId, Block, Decision, DecisionKind, Delta, Effect, Event, Inquiry, InquiryId, Role,
+    Settler, TerminalReason, ToolCallId, TurnId, Usage,
 };
 use crate::store::{Pending, PendingKey, Write};
-use crate::tool::Registry;
+use crate::tool::{NoSpawner, Registry};
 use crate::turn::{
     Answer, Begun, Body, Carried, Heard, Judgement, MODEL_CHOSEN, Message, ModelChoice, Port, Question, Task,
     Tree, TurnContext, UNKNOWN_PRICE, Waiting, brief, run_turn,
@@ -98,7 +99,9 @@ impl Actor {
             system: "".into(),
             skills: Arc::default(),
             limits: profile.limits,
-            purse: self.house.ledger.open(tree, profile.limits.max_tool_calls),
+            purse: Arc::new(self.house.ledger.open(tree, profile.limits.max_tool_calls)),
+            spawner: Arc::new(NoSpawner),
+            depth: 0,
             tool_timeouts: profile.tool_timeouts.clone(),
             tool_cooldowns: profile.tool_cooldowns.clone(),
             hooks: profile.hooks.clone(),
@@ -115,6 +118,7 @@ impl Actor {
             met: self.state.met.iter().cloned().collect(),
             inquiries,
         };
+        let subagents = Family::new(&self.house, &self.info, &profile);
         let judges = context.hooks.any(HookMoment::Prompt);
         let wall_time = profile.wall_time.filter(|_| answers);
         let (waiter, ended) = oneshot::channel();
@@ -123,6 +127,7 @@ impl Actor {
             id: id.clone(),
             task: spawn(async move {
                 brief(&mut context).await?;
+                subagents.equip(&mut context);
                 run_turn(&context).await
             }),
             messages: inbox,
@@ -142,6 +147,7 @@ impl Actor {
             checkpoints,
             usage: Default::default(),
             cost: None,
+            charged: false,
             text: String::new(),
             compacted: None,
         });
@@ -182,6 +188,10 @@ impl Actor {
                     self.begin_step(reply);
                 }
             }
+            Body::MayStep(reply) => self.nested_step(reply),
+            Body::Gone => self.settle_what_nobody_awaits(),
+            // The turn's own time stands with the question.
+            Body::WaitsBeside(_) => {}
             Body::Hear(reply) => {
                 let _ = reply.send(self.unheard());
             }
@@ -230,6 +240,7 @@ impl Actor {
     }
 
     fn event(&mut self, event: Event, permit: Option<Permit>) {
+        let event = self.of_subagent(event);
         match &event {
             Event::Delta(Delta::Text { message, text, .. }) => {
                 self.partial_of(message).text.push_str(text);
@@ -292,6 +303,27 @@ impl Actor {
             .is_some_and(|turn| turn.asked_for != self.state.model)
     }
 
+    /// What sub-agents use is the turn's too; of the window it takes nothing. That a price is not known is told once.
+    fn of_subagent(&mut self, event: Event) -> Event {
+        let Event::Nested(mut nested) = event else {
+            return event;
+        };
+        match &mut nested.event {
+            Event::Usage {
+                context_used, window, ..
+            } => {
+                (*context_used, *window) = self.state.context;
+                nested.event
+            }
+            Event::Warning { code, .. } if code == UNKNOWN_PRICE => nested.event,
+            Event::Retry { .. } => {
+                self.metrics.retries += 1;
+                Event::Nested(nested)
+            }
+            _ => Event::Nested(nested),
+        }
+    }
+
     /// The turn knows its own usage; the session's sums are added here.
     fn with_session_sums(&mut self, mut event: Event) -> Event {
         let Event::Usage {
@@ -319,8 +351,15 @@ impl Actor {
             (Some(_), None) | (None, _) => None,
         };
         if let Some(running) = self.turn.as_mut() {
-            running.usage = *turn;
-            running.cost = *turn_cost;
+            // With what its sub-agents used, of which the turn itself knows nothing.
+            running.usage += *step;
+            running.cost = match (running.charged, running.cost, *step_cost) {
+                (false, _, cost) => cost,
+                (true, Some(sum), Some(cost)) => Some(sum + cost),
+                (true, _, _) => None,
+            };
+            running.charged = true;
+            (*turn, *turn_cost) = (running.usage, running.cost);
         }
         event
     }
@@ -492,8 +531,46 @@ impl Actor {
     fn close_question(&mut self, call: &ToolCallId) {
         if let Some(approval) = self.state.question_about(call).cloned() {
             self.decisions.remove(&approval.id);
+            if let Some(turn) = self.turn.as_mut() {
+                turn.asks.remove(&approval.id);
+            }
             self.deny(&approval, Settler::Cancel);
+            self.run_clock();
         }
+        if let Some(inquiry) = self.state.inquiry_of(call).cloned() {
+            let unanswered = inquiry.unanswered();
+            self.settle_inquiry(inquiry, unanswered, Settler::Cancel, None);
+        }
+    }
+
+    /// A sub-agent that was stopped waits for no answer any more.
+    fn settle_what_nobody_awaits(&mut self) {
+        let Some(turn) = self.turn.as_mut() else { return };
+        let mut asks: Vec<ApprovalId> = (turn.asks.iter())
+            .filter(|(_, asked)| asked.reply.is_closed())
+            .map(|(id, _)| id.clone())
+            .collect();
+        let mut inquiries: Vec<InquiryId> = (turn.inquiries.iter())
+            .filter(|(_, reply)| reply.is_closed())
+            .map(|(id, _)| id.clone())
+            .collect();
+        asks.sort();
+        inquiries.sort();
+        for id in asks {
+            if let Some(approval) = self.state.question(&id).cloned() {
+                self.deny(&approval, Settler::Cancel);
+            }
+            if let Some(turn) = self.turn.as_mut() {
+                turn.asks.remove(&id);
+            }
+        }
+        for id in inquiries {
+            if let Some(inquiry) = self.state.inquiry(&id).cloned() {
+                let unanswered = inquiry.unanswered();
+                self.settle_inquiry(inquiry, unanswered, Settler::Cancel, None);
+            }
+        }
+        self.run_clock();
     }
 
     fn ask(&mut self, question: Question, reply: oneshot::Sender<Answer>) {

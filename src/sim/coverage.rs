@@ -326,8 +326,8 @@ mod tests {
             ["-f", "-d", "2", "-d", "-d", "-d", "0!", "2"].map(str::to_owned)
         );
         assert_eq!(
-            line("subagent_failed", "never:")[2..5],
-            ["there", "are", "no"].map(str::to_owned)
+            line("internal_error", "never:")[2..5],
+            ["it", "would", "be"].map(str::to_owned)
         );
         assert!(table.contains(&format!("{} cells are empty", twice.gaps().len())));
         assert!(twice.gaps().contains(&"completed/streaming/none".to_owned()));

@@ -18,13 +18,12 @@ const NO_TOOLS: &str = "tools come after the answer: before it none has failed o
                         turn left open";
 const NO_HOOKS: &str =
     "in this phase a hook has failed only if it ran before the call: at a turn's start and after a steer";
-const NO_SUBAGENTS: &str = "there are no sub-agents yet";
 const TWO_AT_ONCE: &str =
     "two things that are rare by themselves, independent of each other, within one step";
 const A_BUG: &str = "it would be a bug: the checker takes it for a violation";
 
 /// All rules, for the legend.
-pub(super) const RULES: [&str; 11] = [
+pub(super) const RULES: [&str; 10] = [
     CRASH,
     NO_END,
     DECIDED,
@@ -33,7 +32,6 @@ pub(super) const RULES: [&str; 11] = [
     CAUSE,
     NO_TOOLS,
     NO_HOOKS,
-    NO_SUBAGENTS,
     TWO_AT_ONCE,
     A_BUG,
 ];
@@ -41,7 +39,6 @@ pub(super) const RULES: [&str; 11] = [
 /// Why a reason is never met at all.
 pub(super) fn never(reason: Transition) -> Option<&'static str> {
     match reason {
-        Transition::Terminal(End::SubagentFailed | End::JoinViolated) => Some(NO_SUBAGENTS),
         Transition::Terminal(End::InternalError) => Some(A_BUG),
         Transition::Continue(_) | Transition::Terminal(_) => None,
     }
@@ -90,11 +87,12 @@ pub(super) fn falls(reason: Transition, phase: Phase) -> bool {
             End::StopHookPrevented => phase == Hook,
             End::HookStopped => matches!(phase, Question | Tools | Hook),
             End::ToolFailed => matches!(phase, Question | Tools),
+            End::SubagentFailed | End::JoinViolated => phase == Tools,
             End::AbortedTools => matches!(phase, Streaming | Question | Tools | Hook),
             End::NotConfigured => phase == Starting,
             End::AbortedStreaming => phase != Tools,
             End::WallTime | End::StoppedByUser | End::StoreFailed | End::ServerStopped => true,
-            End::SubagentFailed | End::JoinViolated | End::InternalError => false,
+            End::InternalError => false,
         },
     }
 }
@@ -174,6 +172,8 @@ fn by_tools(reason: Transition) -> bool {
                 | End::MaxToolCalls
                 | End::HookStopped
                 | End::ToolFailed
+                | End::SubagentFailed
+                | End::JoinViolated
                 | End::AbortedTools
                 | End::AbortedStreaming
                 | End::WallTime
@@ -194,6 +194,8 @@ fn has_cause(reason: Transition, phase: Phase) -> bool {
             | End::StopHookPrevented
             | End::HookStopped
             | End::ToolFailed
+            | End::SubagentFailed
+            | End::JoinViolated
             | End::StoreFailed
             | End::ServerStopped
             | End::ImageError

@@ -23,6 +23,8 @@ use crate::domain::{Mode, SessionId};
 use crate::provider::{Accounts, CallSlots};
 use crate::session::{House, Profile, Profiles, Rules, SessionInfo, Sessions, ledger};
 use crate::store::{Reader, SessionQuery, Store};
+use crate::tool::Tool;
+use crate::tool::delegate::Delegate;
 use crate::turn::{ContextPolicy, Limits};
 use crate::workspace::{OnCancel, Shared, Workspace};
 
@@ -262,6 +264,8 @@ impl Profiles for SimProfiles {
             system: "simulated".into(),
             own_tools: Default::default(),
             tools: Default::default(),
+            names_model: false,
+            read_only: false,
             limits: Limits {
                 max_steps: self.0.knobs.max_steps,
                 max_tool_calls: self.0.knobs.max_tool_calls,
@@ -278,7 +282,10 @@ impl Profiles for SimProfiles {
             },
             approval_timeout: self.0.knobs.approval_timeout,
             on_cancel: OnCancel::default(),
-            tool_timeouts: Arc::new(|_| None),
+            tool_timeouts: {
+                let limit = self.0.knobs.delegate_limit;
+                Arc::new(move |tool| limit.filter(|_| tool == Delegate::NAME))
+            },
             tool_cooldowns: Arc::new(|_| Duration::from_secs(60)),
             hooks: hooks(&self.0),
             conducts: self.0.knobs.conducts,

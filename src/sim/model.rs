@@ -21,6 +21,8 @@ use crate::provider::{
     Accounts, EventStream, Fault, ModelInfo, Phase, Provider, ProviderError, Request, RetryPolicy, Standing,
     StopReason, StreamEvent, Watched,
 };
+use crate::tool::Tool;
+use crate::tool::delegate::Delegate;
 use crate::turn::{Fallbacks, ModelChoice, ModelSource, ResolvedModel};
 
 /// What a token of the simulated model costs.
@@ -188,6 +190,13 @@ impl SimProvider {
                 .check()
                 .circuit_stands(standing.name(), standing.circuit().state);
             let about = world.check().asked(&session, &request, standing.name());
+            // What befalls a sub-agent's call befalls no step of the turn.
+            let of_turn = !is_childs(&request);
+            let befalls = |fallen| {
+                if of_turn {
+                    world.check().befalls(&session, fallen);
+                }
+            };
             let flight = Flight {
                 world: world.clone(),
                 provider: standing.name().to_owned(),
@@ -198,27 +207,37 @@ impl SimProvider {
             pace(dice, &standing);
             let mood = world.mood();
             if let Some(fault) = refuses(mood) {
-                world.check().befalls(&session, Fallen::Refused);
+                befalls(Fallen::Refused);
                 return Err(failure(dice, fault));
             }
             if dice.chance(knobs.call_fails) {
-                world.check().befalls(&session, Fallen::Refused);
+                befalls(Fallen::Refused);
                 return Err(error(dice));
             }
             let tokens: u64 = request.messages.iter().map(|item| item.tokens(estimate)).sum();
             if tokens > knobs.real_window {
-                world.check().befalls(&session, Fallen::Refused);
+                befalls(Fallen::Refused);
                 let limit = dice.chance(300).then_some(knobs.real_window + FLOOR);
                 return Err(failure(dice, Fault::PromptTooLong { limit }));
             }
             if knobs.blind && has_pictures(&request.messages) {
-                world.check().befalls(&session, Fallen::Refused);
+                befalls(Fallen::Refused);
                 return Err(failure(dice, Fault::ImageRefused));
             }
-            let moments = answer(&world, mood);
-            if moments
-                .iter()
-                .any(|moment| matches!(moment, Moment::Piece(StreamEvent::Stop(StopReason::PauseTurn))))
+            let delegates = match (
+                request.tools.iter().any(|tool| tool.name == Delegate::NAME),
+                of_turn,
+            ) {
+                (true, true) => knobs.delegates,
+                // Else each would have many, which have many.
+                (true, false) => knobs.delegates / 4,
+                (false, _) => 0,
+            };
+            let moments = answer(&world, mood, delegates);
+            if of_turn
+                && moments
+                    .iter()
+                    .any(|moment| matches!(moment, Moment::Piece(StreamEvent::Stop(StopReason::PauseTurn))))
             {
                 world.check().may_pause(&session);
             }
@@ -233,7 +252,9 @@ impl SimProvider {
                     let item = match moment {
                         Moment::Piece(event) => Ok(event),
                         Moment::Error(error) => {
-                            world.check().befalls(&session, Fallen::Broken);
+                            if of_turn {
+                                world.check().befalls(&session, Fallen::Broken);
+                            }
                             Err(error)
                         }
                     };
@@ -323,7 +344,7 @@ fn failure(dice: &Dice, fault: Fault) -> ProviderError {
 }
 
 /// The pieces of one answer, whole or broken.
-fn answer(world: &World, mood: Mood) -> Vec<Moment> {
+fn answer(world: &World, mood: Mood, delegates: u32) -> Vec<Moment> {
     let (dice, knobs) = (&world.dice, &world.knobs);
     let mut pieces = Vec::new();
     if let Some(stop) = stops(mood) {
@@ -348,6 +369,9 @@ fn answer(world: &World, mood: Mood) -> Vec<Moment> {
         same_again(&mut pieces);
     } else if asks {
         let calls = 1 + dice.below(*dice.pick(&[1, 3, 12])) as u32;
+        if dice.chance(delegates) {
+            delegate(dice, calls * 3, &mut pieces);
+        }
         for index in 0..calls {
             tool_use(world, index * 3, odd, &mut pieces);
             if odd && dice.chance(300) {
@@ -476,6 +500,20 @@ fn tool_use(world: &World, index: u32, odd: bool, pieces: &mut Vec<StreamEvent>)
     if !(odd && dice.chance(100)) {
         pieces.push(StreamEvent::ToolUseCompleted { index });
     }
+}
+
+fn delegate(dice: &Dice, index: u32, pieces: &mut Vec<StreamEvent>) {
+    let (name, json) = (Delegate::NAME.to_owned(), tools::delegation(dice).to_string());
+    pieces.push(StreamEvent::ToolUseStarted { index, name });
+    pieces.push(StreamEvent::ToolInput { index, json });
+    pieces.push(StreamEvent::ToolUseCompleted { index });
+}
+
+/// Whether a sub-agent asks, not the turn itself.
+pub(super) fn is_childs(request: &Request) -> bool {
+    // What it is told under its task; of a history that is told as a text, it stands in that.
+    let first = request.messages.first();
+    first.is_some_and(|item| item.message.text().contains("[You work for another agent"))
 }
 
 /// A call that is always the same.

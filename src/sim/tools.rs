@@ -12,7 +12,8 @@ use super::dice::Dice;
 use super::world::World;
 use crate::domain::{Effect, EffectKind, ToolCallId};
 use crate::tool::{
-    DynTool, Preview, Registry, Tool, ToolContext, ToolError, ToolNews, ToolOutput, update_plan::UpdatePlan,
+    DynTool, Preview, Registry, Tool, ToolContext, ToolError, ToolNews, ToolOutput, delegate::Delegate,
+    update_plan::UpdatePlan,
 };
 
 /// What a panic of a simulated tool says; any other panic is a finding.
@@ -59,6 +60,7 @@ pub(super) fn registry(world: &Arc<World>) -> Registry {
         Arc::new(Fetch(world.clone())),
         Arc::new(Think(world.clone())),
         Arc::new(UpdatePlan),
+        Arc::new(Delegate),
     ];
     Registry::new(tools)
 }
@@ -73,6 +75,26 @@ pub(super) fn arguments(dice: &Dice, bad: u32, ms: u64) -> Value {
     // Now and then longer than any time limit.
     let ms = if dice.chance(10) { 200_000 } else { ms };
     json!({"how": how, "ms": dice.pause(ms).as_millis() as u64, "parts": dice.below(4)})
+}
+
+/// What sub-agents are told; no person says it.
+pub(super) const TASK: &str = "a part of the work";
+
+/// Arguments of `delegate` as a model would write them; now and then nonsense.
+pub(super) fn delegation(dice: &Dice) -> Value {
+    let task = |_| json!({"prompt": TASK});
+    let tasks: Vec<Value> = (0..=dice.below(*dice.pick(&[1, 3, 3, 11]))).map(task).collect();
+    let join = match dice.below(6) {
+        0 => "allow_failures".to_owned(),
+        1 => "first_success".to_owned(),
+        2 | 3 => format!("quorum({})", 1 + dice.below(tasks.len() as u64)),
+        4 if dice.chance(100) => "most".to_owned(),
+        _ => "all_required".to_owned(),
+    };
+    match dice.chance(300) {
+        true => json!({"prompt": TASK}),
+        false => json!({"prompt": TASK, "tasks": tasks, "join": join}),
+    }
 }
 
 /// The effect that a tool declares for its arguments; the checker judges by it too.

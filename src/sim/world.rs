@@ -134,6 +134,9 @@ pub(super) struct Knobs {
     /// Each provider has a model for overloads.
     pub(super) stand_in: bool,
     pub(super) circuit: CircuitPolicy,
+    /// How often a call is one of `delegate`, and how long a sub-agent may work.
+    pub(super) delegates: u32,
+    pub(super) delegate_limit: Option<Duration>,
 }
 
 impl Knobs {
@@ -189,6 +192,7 @@ impl Knobs {
                 reflection: *dice.pick(&[None, None, Some(1), Some(3)]),
                 tool_failure: *dice.pick(&POLICIES),
                 tool_timeout: *dice.pick(&POLICIES),
+                subagent_failure: *dice.pick(&POLICIES),
             },
             window: *dice.pick(&[200_000, 200_000, 6_000, 2_500]),
             real_window: *dice.pick(&[u64::MAX, u64::MAX, 3_000, 1_000]),
@@ -203,6 +207,8 @@ impl Knobs {
                 failures: *dice.pick(&[1, 2, 5]),
                 rest: *dice.pick(&[seconds(1), seconds(30)]),
             },
+            delegates: *dice.pick(&[0, 100, 300, 700]),
+            delegate_limit: *dice.pick(&[None, Some(seconds(1)), Some(seconds(20))]),
         }
     }
 }

@@ -326,6 +326,7 @@ impl EventOp {
             | Event::Circuit { .. }
             | Event::Warning { .. }
             | Event::Instructions(_)
+            | Event::Nested(_)
             | Event::Delta(_) => {}
         }
         Ok(())

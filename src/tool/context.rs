@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
-use super::Editor;
+use super::{Editor, Spawner};
 use crate::base::CancellationToken;
 use crate::domain::{AgentQuestion, ContentRef, FileChange, InquiryReply, PlanItem, SessionId, ToolCallId};
 use crate::workspace::Workspace;
@@ -30,6 +30,8 @@ pub struct ToolContext {
     pub editor: Arc<dyn Editor>,
     /// The way to the person, for questions.
     pub asker: Arc<dyn Asker>,
+    /// Runs sub-agents.
+    pub spawner: Arc<dyn Spawner>,
     /// Cancelled when the turn is.
     pub cancel: CancellationToken,
     /// Cancelled when the person asks a second time, or the server ends: no more patience.

@@ -21,6 +21,7 @@ fn sample(name: &str) -> Value {
         "bash_output" => json!({"id": "bg1"}),
         "bash_kill" => json!({"id": "bg1"}),
         "update_plan" => json!({"items": [{"text": "x", "status": "pending"}]}),
+        "delegate" => json!({"prompt": "look around"}),
         "ask_user" => json!({"question": "which?"}),
         "read_skill" => json!({"name": "a"}),
         "web_fetch" => json!({"url": "https://example.com/"}),

@@ -14,6 +14,7 @@ pub mod command_tool;
 mod context;
 #[cfg(test)]
 mod contract_tests;
+pub mod delegate;
 pub mod diagnostics;
 pub mod edit_file;
 mod editor;
@@ -28,6 +29,7 @@ mod registry;
 pub mod restore;
 mod running;
 pub mod schema;
+mod spawner;
 #[cfg(test)]
 pub(crate) mod testing;
 mod through_editor;
@@ -43,6 +45,7 @@ pub use context::{
 pub use editor::{DocumentEdit, Editor, EditorAbilities, EditorDiagnostic, EditorError, Grade, NoEditor};
 pub use erased::{DynTool, PreparedCall};
 pub use registry::{Registry, builtin};
+pub use spawner::{ChildState, Job, NoSpawner, Report, Spawner};
 
 use std::future::Future;
 use std::sync::Arc;
@@ -149,6 +152,8 @@ pub struct ToolOutput {
     pub is_error: bool,
     /// It ran out of its time; then it is an error too.
     pub timed_out: bool,
+    /// Sub-agents failed it; then it is an error too.
+    pub delegated: Option<Delegated>,
     /// What it changed, as a unified diff.
     pub diff: Option<Arc<str>>,
     /// Files it concerned.
@@ -165,6 +170,15 @@ impl ToolOutput {
             ..Self::default()
         }
     }
+}
+
+/// How sub-agents fail the call that delegated to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delegated {
+    /// One failed where all are required.
+    Failed,
+    /// Too few succeeded for what was to come of them.
+    Violated,
 }
 
 /// Why a call gave no result.

@@ -9,6 +9,7 @@ use super::ask_user::AskUser;
 use super::bash::Bash;
 use super::bash_kill::BashKill;
 use super::bash_output::BashOutput;
+use super::delegate::Delegate;
 use super::diagnostics::Diagnostics;
 use super::edit_file::EditFile;
 use super::glob::Glob;
@@ -36,6 +37,7 @@ pub fn builtin() -> Vec<Arc<dyn DynTool>> {
         Arc::new(UpdatePlan),
         Arc::new(ReadSkill),
         Arc::new(AskUser),
+        Arc::new(Delegate),
         Arc::new(WebFetch::default()),
         Arc::new(Diagnostics),
     ]

@@ -90,6 +90,7 @@ impl Bench {
             workspace: Arc::new(Workspace::new(Shared::new(&folders, None))),
             skills: Arc::default(),
             asker: Arc::new(super::Nobody),
+            spawner: Arc::new(super::NoSpawner),
             editor: Arc::new(NoEditor),
             cancel: CancellationToken::new(),
             hurry: CancellationToken::new(),

@@ -29,7 +29,7 @@ use crate::domain::{
     ApprovalId, ContentRef, Delta, Effect, EffectKind, Event, Risk, ToolCallId, ToolCallStatus,
     ToolCallUpdate, ToolResult,
 };
-use crate::tool::{PreparedCall, Preview, ToolContext, ToolError, ToolNews, ToolOutput};
+use crate::tool::{Delegated, PreparedCall, Preview, ToolContext, ToolError, ToolNews, ToolOutput};
 use crate::workspace::checkpoint;
 
 /// R-TOOL-1: beyond this many characters a result is cut in the middle for the model.
@@ -75,6 +75,10 @@ pub(super) enum Fate {
     Failed,
     /// The tool ran out of its time.
     TimedOut,
+    /// A sub-agent failed where all were required.
+    SubagentFailed,
+    /// Too few sub-agents succeeded.
+    JoinViolated,
     /// It did not run: invalid arguments, a denial, a hook, a cancel.
     Refused,
 }
@@ -262,9 +266,9 @@ async fn run_call(
     };
     let told = match ended.fate {
         Fate::Ran => Told::Well,
-        Fate::Failed => Told::Failed(&ended.said),
+        Fate::Failed | Fate::SubagentFailed => Told::Failed(&ended.said),
         Fate::TimedOut => Told::Failed("timed out"),
-        Fate::Refused => Told::Nothing,
+        Fate::Refused | Fate::JoinViolated => Told::Nothing,
     };
     gate.ended(told).await?;
     ended.ended_by = ended.ended_by.or(objection);
@@ -508,7 +512,7 @@ async fn execute(cx: &TurnContext, call: &Call, prepared: Box<dyn PreparedCall>)
     let (fate, fingerprint) = (fate(status, &output), fingerprint(&result));
     let said = match fate {
         Fate::Ran | Fate::Refused => String::new(),
-        Fate::Failed | Fate::TimedOut => result.text.clone(),
+        Fate::Failed | Fate::TimedOut | Fate::SubagentFailed | Fate::JoinViolated => result.text.clone(),
     };
     if let Some(note) = &call.note {
         around::add(&mut result, note);
@@ -516,7 +520,7 @@ async fn execute(cx: &TurnContext, call: &Call, prepared: Box<dyn PreparedCall>)
     let ended_by = match fate {
         Fate::Refused => None,
         // A cancel in the hook does not undo what the tool did; the turn sees it next.
-        Fate::Ran | Fate::Failed | Fate::TimedOut => {
+        Fate::Ran | Fate::Failed | Fate::TimedOut | Fate::SubagentFailed | Fate::JoinViolated => {
             around::after(cx, call, &mut result).await.unwrap_or_default()
         }
     };
@@ -536,6 +540,11 @@ async fn execute(cx: &TurnContext, call: &Call, prepared: Box<dyn PreparedCall>)
 }
 
 fn fate(status: ToolCallStatus, output: &ToolOutput) -> Fate {
+    match (status, output.delegated) {
+        (ToolCallStatus::Failed, Some(Delegated::Failed)) => return Fate::SubagentFailed,
+        (ToolCallStatus::Failed, Some(Delegated::Violated)) => return Fate::JoinViolated,
+        _ => {}
+    }
     match status {
         ToolCallStatus::Failed if output.timed_out => Fate::TimedOut,
         ToolCallStatus::Failed => Fate::Failed,
@@ -737,6 +746,7 @@ fn tool_context(cx: &TurnContext, call: &Call, news: Option<mpsc::Sender<ToolNew
         workspace: cx.workspace.clone(),
         skills: cx.skills.clone(),
         asker: Arc::new(cx.port.clone()),
+        spawner: cx.spawner.clone(),
         editor: cx.editor.clone(),
         cancel: cx.cancel.clone(),
         hurry: cx.hurry.clone(),

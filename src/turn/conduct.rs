@@ -16,6 +16,8 @@ pub struct Conducts {
     pub tool_failure: FailurePolicy,
     /// What a tool that ran out of time does to it.
     pub tool_timeout: FailurePolicy,
+    /// What a sub-agent does to it that failed where all were required.
+    pub subagent_failure: FailurePolicy,
 }
 
 /// How a turn has conducted itself so far.

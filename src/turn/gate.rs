@@ -44,6 +44,11 @@ impl Way {
         }
     }
 
+    /// Of a sub-agent: no person has asked for its calls, so none of them is a trial of its own.
+    pub(super) fn by_machine(self) -> Self {
+        Self { asked: true, ..self }
+    }
+
     /// For a call beside the turn's own: nobody takes over; `without` says what is done if it fails, where that is not
     /// the turn's end with its error. Gives back who would, for [`Self::together`].
     pub(super) fn alone(&mut self, without: Option<&'static str>) -> (Option<String>, Option<String>) {

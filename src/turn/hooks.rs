@@ -72,6 +72,18 @@ impl Hooks {
         }
     }
 
+    /// Those that a sub-agent's turn has: around tools. What it is told no person says, and its end is not the turn's.
+    pub fn of_subagent(&self) -> Self {
+        let around_tools = |hook: &&HookSettings| match hook.on {
+            HookMoment::PreTool | HookMoment::PostTool => true,
+            HookMoment::Prompt | HookMoment::Stop => false,
+        };
+        Self {
+            hooks: self.hooks.iter().filter(around_tools).cloned().collect(),
+            runner: self.runner.clone(),
+        }
+    }
+
     /// Whether any hook runs at that moment.
     pub fn any(&self, moment: HookMoment) -> bool {
         self.hooks.iter().any(|hook| hook.on == moment)

@@ -49,6 +49,8 @@ struct Open {
 pub struct Purse {
     ledger: Arc<Ledger>,
     tree: u64,
+    /// Held by whoever asks a person about a limit.
+    asking: tokio::sync::Mutex<()>,
 }
 
 /// What a planned call may do.
@@ -91,6 +93,7 @@ impl Ledger {
         Purse {
             ledger: self.clone(),
             tree: number,
+            asking: tokio::sync::Mutex::default(),
         }
     }
 
@@ -171,6 +174,11 @@ impl Purse {
         Leave::Go(reservation)
     }
 
+    /// The right to ask a person about a limit.
+    pub(super) async fn asking(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.asking.lock().await
+    }
+
     /// Whether a call to `provider` has a limit in money at all.
     pub(super) fn limits(&self, provider: &str) -> bool {
         self.with(|open, _| open.tree.budgets.limit(provider))
@@ -232,6 +240,20 @@ impl Purse {
             Some(left) => Err(*left as usize),
         });
         taken.unwrap_or(Ok(()))
+    }
+
+    /// Takes so many tool calls, or as many as are left; how many.
+    pub(super) fn take_what_is_left(&self, count: usize) -> usize {
+        let wanted = u32::try_from(count).unwrap_or(u32::MAX);
+        let taken = self.with(|open, _| match open.tool_calls.as_mut() {
+            None => wanted,
+            Some(left) => {
+                let taken = wanted.min(*left);
+                *left -= taken;
+                taken
+            }
+        });
+        taken.unwrap_or(wanted) as usize
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut Open, &mut Day) -> T) -> Option<T> {
@@ -397,5 +419,8 @@ mod tests {
         assert_eq!(purse.take_tool_calls(2), Err(1));
         purse.raise(LimitName::ToolCalls, 1);
         assert_eq!(purse.take_tool_calls(2), Ok(()));
+        purse.raise(LimitName::ToolCalls, 2);
+        assert_eq!(purse.take_what_is_left(5), 2);
+        assert_eq!(purse.take_what_is_left(5), 0);
     }
 }

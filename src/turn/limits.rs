@@ -52,10 +52,17 @@ pub(super) async fn admit(
             () = cx.cancel.cancelled() => return Err(Stopped),
             leave = cx.purse.ask(&planned) => leave,
         };
-        let reached = match leave {
-            Leave::Go(reservation) => return Ok(Ok(Some(reservation))),
-            Leave::Stopped => return Ok(Err(Box::new(stopped("stopped at a limit")))),
+        if let Some(left) = left(leave) {
+            return Ok(left.map(Some));
+        }
+        // One after the other, a turn and its sub-agents: what one is given may be enough for all.
+        let _asking = cx.port.waits_beside(cx.purse.asking()).await?;
+        let reached = match cx.purse.ask(&planned).await {
             Leave::Reached(reached) => *reached,
+            leave => match left(leave) {
+                Some(left) => return Ok(left.map(Some)),
+                None => continue,
+            },
         };
         let unknown = reached.limit == LimitName::UnknownPrice;
         match cx.port.limit(reached.clone()).await? {
@@ -71,6 +78,15 @@ pub(super) async fn admit(
             }
             AtLimit::Holds => return Ok(Err(Box::new(exceeded(&reached)))),
         }
+    }
+}
+
+/// What a leave comes to, but for a limit that is in the way.
+fn left(leave: Leave) -> Option<Result<Reservation, Box<StepEnd>>> {
+    match leave {
+        Leave::Go(reservation) => Some(Ok(reservation)),
+        Leave::Stopped => Some(Err(Box::new(stopped("stopped at a limit")))),
+        Leave::Reached(_) => None,
     }
 }
 
@@ -161,12 +177,13 @@ pub(super) struct Allowed {
 /// Which of a step's calls the limit of tool calls lets run (R-BUDGET).
 pub(super) async fn allow(cx: &TurnContext, mut calls: Vec<Call>) -> Result<Allowed, Stopped> {
     loop {
+        if cx.purse.take_tool_calls(calls.len()).is_ok() {
+            return Ok(Allowed::all(calls));
+        }
+        let _asking = cx.port.waits_beside(cx.purse.asking()).await?;
+        // Somebody beside may have been given more meanwhile.
         let Err(left) = cx.purse.take_tool_calls(calls.len()) else {
-            return Ok(Allowed {
-                run: calls,
-                refused: Vec::new(),
-                end: None,
-            });
+            return Ok(Allowed::all(calls));
         };
         let most = cx.limits.max_tool_calls.unwrap_or_default();
         let reached = LimitReached {
@@ -183,10 +200,10 @@ pub(super) async fn allow(cx: &TurnContext, mut calls: Vec<Call>) -> Result<Allo
                 continue;
             }
             AtLimit::Stop => (stopped(reached.limit.name()), 0),
-            AtLimit::Accepted | AtLimit::Holds => (tool_calls_used_up(most), left),
+            AtLimit::Accepted | AtLimit::Holds => {
+                (tool_calls_used_up(most), cx.purse.take_what_is_left(calls.len()))
+            }
         };
-        // So many are left, which have just been counted.
-        let _ = cx.purse.take_tool_calls(may);
         let refused = calls.split_off(may);
         return Ok(Allowed {
             run: calls,
@@ -197,6 +214,14 @@ pub(super) async fn allow(cx: &TurnContext, mut calls: Vec<Call>) -> Result<Allo
 }
 
 impl Allowed {
+    fn all(calls: Vec<Call>) -> Self {
+        Self {
+            run: calls,
+            refused: Vec::new(),
+            end: None,
+        }
+    }
+
     /// Answers the calls that did not run; what the step came to, if it is not just that tools ran.
     pub(super) async fn settle(self, cx: &TurnContext) -> Result<Option<StepEnd>, Stopped> {
         if !self.refused.is_empty() {
@@ -269,7 +294,18 @@ pub(super) async fn sum_up(cx: &TurnContext, course: &mut Course, next: Transiti
     if !limited || !cx.limits.degrade {
         return Ok(false);
     }
-    say(cx, SUM_UP.to_owned()).await?;
+    last_words(cx, course, SUM_UP, "the turn ends without a summary").await
+}
+
+/// A last call without tools, in which the model is told `words`. `without`: what is done if it fails, for people.
+/// Whether it said anything.
+pub(super) async fn last_words(
+    cx: &TurnContext,
+    course: &mut Course,
+    words: &str,
+    without: &'static str,
+) -> Result<bool, Stopped> {
+    say(cx, words.to_owned()).await?;
     let items = cx.port.begin_step().await?.items;
     let model = course.model.clone();
     // Told as a text: some APIs take no history of tool calls without the tools.
@@ -283,7 +319,7 @@ pub(super) async fn sum_up(cx: &TurnContext, course: &mut Course, next: Transiti
         effort: model.effort,
     });
     // Nobody takes over from who sums up.
-    let kept = course.way.alone(Some("the turn ends without a summary"));
+    let kept = course.way.alone(Some(without));
     let asked = call(
         cx,
         &model,

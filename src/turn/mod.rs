@@ -32,6 +32,7 @@ mod run;
 mod step;
 mod tools;
 mod transition;
+mod wrap_up;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -56,6 +57,7 @@ pub use port::{
 };
 pub use run::{MODEL_CHOSEN, run_turn};
 pub use transition::{Facts, Limit, Limits, Outcome, Progress, transition};
+pub use wrap_up::wrap_up;
 
 use crate::base::CancellationToken;
 use crate::base::counters::{Counter, Totals};
@@ -64,11 +66,12 @@ use crate::domain::{
     AgentError, ApprovalId, ErrorCode, Inquiry, InstructionFile, SessionId, TerminalReason, TurnId,
 };
 use crate::provider::{CallSlots, Effort, ModelInfo, Provider, RetryPolicy};
-use crate::tool::{Checkpoints, Editor, Keep, Registry};
+use crate::tool::{Checkpoints, Editor, Keep, Registry, Spawner};
 use crate::workspace::Workspace;
 use crate::workspace::prompts::Skills;
 
-/// All that one turn needs.
+/// All that one turn needs, or a sub-agent within one.
+#[derive(Clone)]
 pub struct TurnContext {
     /// The session.
     pub session: SessionId,
@@ -96,6 +99,10 @@ pub struct TurnContext {
     pub cwd: PathBuf,
     /// Where long output is kept.
     pub keep: Arc<dyn Keep>,
+    /// Runs sub-agents.
+    pub spawner: Arc<dyn Spawner>,
+    /// How deep a sub-agent this is; 0 for the turn itself.
+    pub depth: u32,
     /// Keeps what files were.
     pub checkpoints: Arc<dyn Checkpoints>,
     /// Knows the keys that tools' output must not carry on.
@@ -110,8 +117,8 @@ pub struct TurnContext {
     pub skills: Arc<Skills>,
     /// The turn's limits.
     pub limits: Limits,
-    /// What it may spend.
-    pub purse: Purse,
+    /// What it may spend; a turn and its sub-agents share one.
+    pub purse: Arc<Purse>,
     /// Time limit of a tool by name, where the configuration sets one.
     pub tool_timeouts: ToolTimeouts,
     /// How long a tool that keeps failing is left alone.
@@ -251,7 +258,7 @@ pub struct Finish {
     pub error: Option<AgentError>,
     /// It was at a limit with policy `degrade`, and has summed up.
     pub summed_up: bool,
-    /// A tool failed under policy `degrade`.
+    /// A tool or a sub-agent failed under policy `degrade`.
     pub degraded: bool,
 }
 

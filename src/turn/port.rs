@@ -36,6 +36,12 @@ pub enum Body {
     Event(Event),
     /// A step begins: waiting steers join the history, which is handed over.
     BeginStep(oneshot::Sender<Begun>),
+    /// A sub-agent's step begins: it waits, as the turn's own do, while a person is asked for more time.
+    MayStep(oneshot::Sender<()>),
+    /// A sub-agent waits for a person whom somebody beside it asks, until the other end is dropped.
+    WaitsBeside(oneshot::Receiver<()>),
+    /// Somebody of the turn does not wait for what it has asked any more: what nobody waits for is settled.
+    Gone,
     /// What was said that hooks have not judged yet.
     Hear(oneshot::Sender<Vec<Waiting>>),
     /// Hooks have judged something that was said.
@@ -79,6 +85,13 @@ pub enum Body {
 pub enum Inquire {
     /// Something new.
     New(Subject),
+    /// Something new, asked by a sub-agent.
+    Nested {
+        /// The call that delegated to it.
+        parent: ToolCallId,
+        /// What is asked.
+        subject: Subject,
+    },
     /// What an interrupted turn left open, under its id.
     Again(Arc<Inquiry>),
 }
@@ -256,6 +269,45 @@ impl Port {
             })
             .await
             .map_err(|_| Stopped)
+    }
+
+    /// The same port for whom another token stops.
+    pub fn until(&self, cancel: CancellationToken) -> Self {
+        Self {
+            cancel,
+            ..self.clone()
+        }
+    }
+
+    /// Tells what was told to somebody in between: never lost, not even when the turn is being stopped.
+    pub async fn hand_on(&self, event: Event) -> Result<(), Stopped> {
+        let weight = event.weight();
+        let permit = tokio::select! { biased;
+            () = self.cancel.cancelled() => self.account.take(weight),
+            permit = self.account.admit(weight) => permit,
+        };
+        let permit = Some(permit);
+        let message = Message {
+            body: Body::Event(event),
+            permit,
+        };
+        self.messages.send(message).await.map_err(|_| Stopped)
+    }
+
+    /// Asks for somebody who waits for the answer.
+    pub async fn pass(&self, body: Body) -> Result<(), Stopped> {
+        let message = Message { body, permit: None };
+        self.messages.send(message).await.map_err(|_| Stopped)
+    }
+
+    /// Waits until somebody beside has asked a person: no time of whoever waits.
+    pub async fn waits_beside<T>(&self, wait: impl Future<Output = T>) -> Result<T, Stopped> {
+        let (_waits, over) = oneshot::channel();
+        self.pass(Body::WaitsBeside(over)).await?;
+        tokio::select! { biased;
+            () = self.cancel.cancelled() => Err(Stopped),
+            waited = wait => Ok(waited),
+        }
     }
 
     /// Lets waiting steers join, and gives the history for the next request.

@@ -46,7 +46,7 @@ pub async fn run_turn(cx: &TurnContext) -> Result<Finish, Stopped> {
     };
     course.count_as(cx.counting.clone());
     course.conduct = conduct;
-    course.way = Way::new(cx.met.iter().cloned());
+    course.way = way(cx);
     course.route = Route::new(course.model.clone(), cx.answering.clone());
     for (limit, by) in again.raised {
         cx.purse.raise(limit, by);
@@ -81,6 +81,15 @@ pub async fn run_turn(cx: &TurnContext) -> Result<Finish, Stopped> {
                 });
             }
         }
+    }
+}
+
+/// What is known of the way to the providers.
+pub(super) fn way(cx: &TurnContext) -> Way {
+    let way = Way::new(cx.met.iter().cloned());
+    match cx.depth {
+        0 => way,
+        _ => way.by_machine(),
     }
 }
 
@@ -127,7 +136,7 @@ async fn take_step(cx: &TurnContext, course: &mut Course) -> Result<(Vec<Arc<Ite
     Ok((items, end))
 }
 
-async fn resolve(cx: &TurnContext) -> Result<Result<ResolvedModel, AgentError>, Stopped> {
+pub(super) async fn resolve(cx: &TurnContext) -> Result<Result<ResolvedModel, AgentError>, Stopped> {
     let resolved = tokio::select! { biased;
         () = cx.cancel.cancelled() => return Err(Stopped),
         resolved = cx.models.resolve(&cx.choice) => resolved,

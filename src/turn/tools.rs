@@ -109,7 +109,7 @@ pub(super) async fn take_carried(
 fn judge(cx: &TurnContext, conduct: &mut Conduct, ends: &[CallEnd]) -> StepEnd {
     let mut failed = None;
     for end in ends {
-        if let Fate::Ran | Fate::Failed | Fate::TimedOut = end.fate {
+        if end.fate != Fate::Refused {
             conduct.calls = conduct.calls.saturating_add(1);
         }
         match policy(cx, end.fate) {
@@ -119,7 +119,12 @@ fn judge(cx: &TurnContext, conduct: &mut Conduct, ends: &[CallEnd]) -> StepEnd {
         }
     }
     if let Some(end) = failed {
-        return StepEnd::failed(Outcome::ToolFailed, error(end));
+        let outcome = match end.fate {
+            Fate::SubagentFailed => Outcome::SubagentFailed,
+            Fate::JoinViolated => Outcome::JoinViolated,
+            Fate::Ran | Fate::Refused | Fate::Failed | Fate::TimedOut => Outcome::ToolFailed,
+        };
+        return StepEnd::failed(outcome, error(end));
     }
     match ends.iter().find_map(|end| end.ended_by.as_ref()) {
         Some(objection) => ended_by(Outcome::HookStopped, objection),
@@ -133,17 +138,28 @@ pub(super) fn policy(cx: &TurnContext, fate: Fate) -> FailurePolicy {
         Fate::Ran | Fate::Refused => FailurePolicy::Continue,
         Fate::Failed => cx.conducts.tool_failure,
         Fate::TimedOut => cx.conducts.tool_timeout,
+        Fate::SubagentFailed => cx.conducts.subagent_failure,
+        // R-ERR-2: what had to come of them is not left to a policy.
+        Fate::JoinViolated => FailurePolicy::Fail,
     }
 }
 
 fn error(end: &CallEnd) -> AgentError {
-    let (what, setting) = match end.fate {
-        Fate::TimedOut => ("timed out", "tool_timeout"),
-        Fate::Ran | Fate::Refused | Fate::Failed => ("failed", "tool_failure"),
+    let go_on = |setting: &str| {
+        format!("send a prompt to go on, or set {setting} to \"continue\" in the configuration")
     };
-    AgentError::new(ErrorCode::ToolExecution, format!("the tool {} {what}", end.tool))
+    let (what, action) = match end.fate {
+        Fate::TimedOut => (format!("the tool {} timed out", end.tool), go_on("tool_timeout")),
+        Fate::Ran | Fate::Refused | Fate::Failed => {
+            (format!("the tool {} failed", end.tool), go_on("tool_failure"))
+        }
+        Fate::SubagentFailed => ("a sub-agent failed".to_owned(), go_on("subagent_failure")),
+        Fate::JoinViolated => (
+            "too few sub-agents succeeded".to_owned(),
+            "send a prompt to go on".to_owned(),
+        ),
+    };
+    AgentError::new(ErrorCode::ToolExecution, what)
         .cause(text::one_line(&text::neutralise(&end.said), 500))
-        .action(format!(
-            "send a prompt to go on, or set {setting} to \"continue\" in the configuration"
-        ))
+        .action(action)
 }

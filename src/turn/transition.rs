@@ -63,6 +63,10 @@ pub enum Outcome {
     HookStopped,
     /// A tool failed under policy `fail`.
     ToolFailed,
+    /// A sub-agent failed under policy `fail`.
+    SubagentFailed,
+    /// Too few sub-agents succeeded for what had to come of them.
+    JoinViolated,
     /// A limit of R-BUDGET was reached, and nobody raised it.
     LimitReached(Limit),
     /// The person said stop at a limit or at a doom-loop question.
@@ -281,6 +285,8 @@ pub fn transition(progress: &Progress, limits: &Limits, outcome: Outcome, facts:
         Outcome::StopPrevented => Transition::Terminal(End::StopHookPrevented),
         Outcome::HookStopped => Transition::Terminal(End::HookStopped),
         Outcome::ToolFailed => Transition::Terminal(End::ToolFailed),
+        Outcome::SubagentFailed => Transition::Terminal(End::SubagentFailed),
+        Outcome::JoinViolated => Transition::Terminal(End::JoinViolated),
         Outcome::LimitReached(limit) => Transition::Terminal(limit.reason()),
         Outcome::StoppedByUser => Transition::Terminal(End::StoppedByUser),
     }
@@ -326,6 +332,8 @@ mod tests {
         Outcome::StopPrevented,
         Outcome::HookStopped,
         Outcome::ToolFailed,
+        Outcome::SubagentFailed,
+        Outcome::JoinViolated,
         Outcome::LimitReached(Limit::Money),
         Outcome::LimitReached(Limit::ToolCalls),
         Outcome::LimitReached(Limit::WallTime),
@@ -389,6 +397,8 @@ mod tests {
                 "stop_hook_prevented",
                 "hook_stopped",
                 "tool_failed",
+                "subagent_failed",
+                "join_violated",
                 "budget_exceeded",
                 "max_tool_calls",
                 "wall_time",

@@ -116,7 +116,7 @@ impl Shared {
 pub struct Workspace {
     shared: Arc<Shared>,
     reads: ReadLog,
-    known: checkpoint::KnownFiles,
+    known: Arc<checkpoint::KnownFiles>,
     background: Background,
     on_cancel: RwLock<OnCancel>,
 }
@@ -126,6 +126,16 @@ impl Workspace {
     pub fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
+            ..Self::default()
+        }
+    }
+
+    /// A sub-agent's view: it has read nothing yet, and its background processes end with it.
+    pub fn of_subagent(&self) -> Self {
+        Self {
+            shared: self.shared.clone(),
+            known: self.known.clone(),
+            on_cancel: RwLock::new(self.on_cancel()),
             ..Self::default()
         }
     }

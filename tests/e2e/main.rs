@@ -26,6 +26,7 @@ mod conduct;
 mod context;
 mod crash;
 mod credentials;
+mod delegate;
 mod diagnostics;
 mod editor;
 mod faults;

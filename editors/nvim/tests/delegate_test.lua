@@ -91,6 +91,23 @@ return function(_, drive)
     eq(tree(nvim), lines)
   end)
 
+  drive('a crash while a sub-agent asks: its call is over, and nothing is left to answer', nil, function(nvim)
+    nvim.cmd('AgentPrompt hand it on')
+    nvim.asked()
+    vim.uv.kill(nvim.server().pid, 'sigkill')
+    nvim.noticed('it is started again')
+    local state = nvim.ended()
+    eq({ state.approvals, state.items[#state.items].state }, { {}, 'interrupted' })
+    for _, line in ipairs(tree(nvim)) do
+      assert(not line:find('awaitingApproval', 1, true) and not line:find('running', 1, true), line)
+    end
+    nvim.cmd('AgentApprove')
+    nvim.noticed('nothing waits for an approval')
+    nvim.cmd('AgentResume')
+    nvim.ended(2)
+    nvim.see('I was told.')
+  end)
+
   drive('a cancel ends the sub-agent too', { setup = FREE }, function(nvim)
     nvim.cmd('AgentPrompt hand it away')
     nvim.see('Peeking on')

@@ -46,6 +46,8 @@ return function(test)
     local one = { { path = 'a.txt', kind = 'created', added = 3, removed = 0 } }
     chat.event('turnDiff', { turnId = 't2', ofTurnId = 't2', standing = 'made', files = one })
     assert(vim.list_contains(chat.lines(), '± a.txt created +3'), vim.inspect(chat.lines()))
+    chat.event('turnDiff', { turnId = 't4', ofTurnId = 't4', standing = 'made', files = {}, unlisted = 1 })
+    assert(vim.list_contains(chat.lines(), '± 1 file changed ⋯ 1 line'), vim.inspect(chat.lines()))
     chat.event('turnDiff', { turnId = 't3', ofTurnId = 't3', standing = 'made', files = {}, partial = true })
     assert(vim.list_contains(chat.lines(), '± commands may have changed files ⋯ 1 line'))
   end)
@@ -242,10 +244,10 @@ return function(test)
 
   test('drawn: sub-agents are set in under their call, and folded with it when it is over', function()
     local chat = shown()
-    chat.tool('d1', 'running', { name = 'delegate', title = 'Delegate: look' })
+    chat.tool('d1', 'running', { name = 'delegate', title = 'look' })
     chat.tool('other', 'running', { title = 'beside' })
     call(chat, 'c1', 'd1', 'completed', { output = 'one\n' })
-    call(chat, 'd2', 'd1', 'running', { name = 'delegate', title = 'Delegate: deeper' })
+    call(chat, 'd2', 'd1', 'running', { name = 'delegate', title = 'deep' })
     call(chat, 'c2', 'd2', 'completed', { output = 'two\n' })
     chat.event('warning', { code = 'x', message = 'hm', parentToolCallId = 'd2' })
     chat.event('retry', {
@@ -259,12 +261,12 @@ return function(test)
       error = { message = 'Overloaded', status = 529 },
     })
     eq(chat.lines(), {
-      '▶ `Delegate: look` · 3 calls',
+      '▶ `look` · 3 calls',
       '✓ `c1` ⋯ 3 lines',
       '```',
       'one',
       '```',
-      '▶ `Delegate: deeper` · 1 call',
+      '▶ `deep` · 1 call',
       '⟳ p: Overloaded (529) — try 2 of 4',
       '✓ `c2` ⋯ 3 lines',
       '```',
@@ -284,11 +286,11 @@ return function(test)
     -- It is told at its call, not beside the turn's status.
     assert(not chat.virtual():find('Overloaded', 1, true), chat.virtual())
     eq({ chat.fold(1), chat.fold(2), chat.fold(8) }, { { -1, -1 }, { 2, 5 }, { 8, 11 } })
-    call(chat, 'd2', 'd1', 'completed', { title = 'Delegate: deeper', name = 'delegate', output = 'deep\n' })
+    call(chat, 'd2', 'd1', 'completed', { title = 'deep', name = 'delegate', output = 'deep\n' })
     eq(chat.lines()[7], '```')
     eq({ chat.fold(1), chat.fold(6), chat.fold(8) }, { { -1, -1 }, { 6, 14 }, { 6, 14 } })
-    chat.tool('d1', 'completed', { name = 'delegate', title = 'Delegate: look', durationMs = 1500 })
-    eq(chat.lines()[1], '✓ `Delegate: look` · 3 calls · 1.5 s')
+    chat.tool('d1', 'completed', { name = 'delegate', title = 'look', durationMs = 1500 })
+    eq(chat.lines()[1], '✓ `look` · 3 calls · 1.5 s')
     eq({ chat.fold(1), chat.fold(15) }, { { 1, 14 }, { -1, -1 } })
     -- Each is opened by itself.
     vim.api.nvim_win_call(chat.window, function()
@@ -304,7 +306,7 @@ return function(test)
 
   test('drawn: a call of a sub-agent asks, and is answered at its place', function()
     local chat = shown()
-    chat.tool('d1', 'running', { name = 'delegate', title = 'Delegate: look' })
+    chat.tool('d1', 'running', { name = 'delegate', title = 'look' })
     call(chat, 'c1', 'd1', 'awaitingApproval', { input = { command = 'make' } })
     chat.event('approvalRequested', {
       approvalId = 'a1',
@@ -317,7 +319,7 @@ return function(test)
     })
     call(chat, 'c2', 'd1', 'running')
     eq(chat.lines(), {
-      '▶ `Delegate: look` · 2 calls',
+      '▶ `look` · 2 calls',
       '? `c1`',
       '  high risk · runs',
       '```sh',

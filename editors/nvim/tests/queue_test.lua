@@ -253,6 +253,24 @@ return function(_, drive)
     end
   )
 
+  drive('the agent is told what the editor finds wrong', { setup = FREE }, function(nvim)
+    nvim.cmd('edit cart.py')
+    nvim.lua([[
+      local found = { lnum = 3, col = 11, end_col = 17, message = 'it may be below zero', source = 'a linter' }
+      vim.diagnostic.set(vim.api.nvim_create_namespace('of a test'), 0, { found })
+    ]])
+    nvim.cmd('AgentPrompt what is wrong')
+    local state = nvim.ended()
+    nvim.see('That is wrong.')
+    local call = vim.iter(state.items):find(function(item)
+      return item.kind == 'tool'
+    end)
+    assert(
+      call.output:find('cart.py:4', 1, true) and call.output:find('it may be below zero', 1, true),
+      call.output
+    )
+  end)
+
   drive('a named agent is chosen for a new session, and the bar tells it', nil, function(nvim)
     nvim.cmd('AgentPrompt stream')
     nvim.ended()

@@ -952,6 +952,8 @@ export interface LimitRequestedNotification {
   message: string;
   /** The model that it concerns, as `provider/model`. */
   model?: string;
+  /** The call that delegated to the sub-agent which asks; absent: the turn itself asks. */
+  parentToolCallId?: string;
   /** The provider that it concerns. */
   provider?: string;
   /** The turn that caused it; absent when none did. */
@@ -995,6 +997,8 @@ export interface QuestionRequestedNotification {
   detail?: string;
   /** Where the whole of a cut field is. */
   more?: Record<string, More>;
+  /** The call that delegated to the sub-agent which asks; absent: the turn itself asks. */
+  parentToolCallId?: string;
   /** The call that waits for the answer. */
   toolCallId?: string;
   /** The turn that caused it; absent when none did. */
@@ -2214,6 +2218,8 @@ export interface TransitionNotification {
   reason: TransitionReason;
   /** More, for people. */
   detail?: string;
+  /** The call that delegated to the sub-agent of which this tells; absent: the turn's own. */
+  parentToolCallId?: string;
   /** The turn that caused it; absent when none did. */
   turnId?: string;
 }
@@ -2281,6 +2287,8 @@ export interface RetryNotification {
   error: ErrorData;
   /** What happens if the next attempt fails too, for people. */
   next: string;
+  /** The call that delegated to the sub-agent of which this tells; absent: the turn's own. */
+  parentToolCallId?: string;
   /** The turn that caused it; absent when none did. */
   turnId?: string;
 }
@@ -2295,6 +2303,8 @@ export interface WaitNotification {
   at: number;
   /** What is waited for, for people. */
   why: string;
+  /** The call that delegated to the sub-agent of which this tells; absent: the turn's own. */
+  parentToolCallId?: string;
   /** The turn that caused it; absent when none did. */
   turnId?: string;
   /** Until when, in ms since the Unix epoch; absent when it is not known. */
@@ -2323,6 +2333,8 @@ export interface CompactedNotification {
   digest?: boolean;
   /** Where the whole of `summary` is, when it had to be cut. */
   more?: Record<string, More>;
+  /** The call that delegated to the sub-agent of which this tells; absent: the turn's own. */
+  parentToolCallId?: string;
   /**
    * What the model is told of the messages that it is no longer sent; absent when only large
    * results or pictures became stubs.
@@ -2357,6 +2369,8 @@ export interface ModelSwitchedNotification {
   to: string;
   /** Why, for people. */
   why: string;
+  /** The call that delegated to the sub-agent of which this tells; absent: the turn's own. */
+  parentToolCallId?: string;
   /** The turn that caused it; absent when none did. */
   turnId?: string;
 }
@@ -2375,6 +2389,8 @@ export interface CircuitNotification {
   name: string;
   /** How it stands. */
   state: CircuitState;
+  /** The call that delegated to the sub-agent of which this tells; absent: the turn's own. */
+  parentToolCallId?: string;
   /** The turn that caused it; absent when none did. */
   turnId?: string;
   /** When an open one lets a trial through, in ms since the Unix epoch. */
@@ -2427,6 +2443,8 @@ export interface WarningNotification {
   message: string;
   /** When it happened, in ms since the Unix epoch; absent without a session. */
   at?: number;
+  /** The call that delegated to the sub-agent of which this tells; absent: the turn's own. */
+  parentToolCallId?: string;
   /** Its number in the session; absent without a session. */
   seq?: number;
   /** The session; absent when it concerns the server as a whole. */
@@ -2532,6 +2550,8 @@ export type Feature =
    * What turns change of files is told (`agent/turnDiff`) and can be taken back (`agent/revert`).
    */
   | "checkpoints"
+  /** The agent may delegate to sub-agents, whose calls and retries carry `parentToolCallId`. */
+  | "subAgents"
   /** API keys are asked for by `agent/getCredential`, where the client can. */
   | "credentials"
   /**

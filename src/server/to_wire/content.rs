@@ -99,6 +99,7 @@ pub fn field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
             ..
         } => (path == "answers").then(|| self::answers(answers).into()),
         Event::Plan(items) => (path == "items").then(|| plan(items).into()),
+        Event::Nested(nested) => field(&nested.event, path),
         Event::TurnStarted { .. }
         | Event::InquiryResolved { .. }
         | Event::MessageRetracted { .. }

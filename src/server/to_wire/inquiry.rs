@@ -37,6 +37,7 @@ pub(super) fn requested(header: EventHeader, inquiry: &Inquiry) -> ServerNotific
 fn asked(header: EventHeader, inquiry: &Inquiry) -> OpenOnWire {
     let mut cutter = Cutter::new(header.seq);
     let id = inquiry.id.to_string();
+    let parent = inquiry.parent.as_ref().map(ToString::to_string);
     match &inquiry.subject {
         Subject::Limit(reached) => {
             let LimitReached {
@@ -56,6 +57,7 @@ fn asked(header: EventHeader, inquiry: &Inquiry) -> OpenOnWire {
                 provider: provider.as_ref().map(|provider| cutter.line(provider)),
                 model: model.as_ref().map(|model| cutter.line(model)),
                 message: cutter.line(message),
+                parent_tool_call_id: parent,
             })
         }
         Subject::Question(question) => {
@@ -69,6 +71,7 @@ fn asked(header: EventHeader, inquiry: &Inquiry) -> OpenOnWire {
             OpenOnWire::Question(wire::QuestionRequestedNotification {
                 question_id: id,
                 tool_call_id: tool_call.as_ref().map(ToString::to_string),
+                parent_tool_call_id: parent,
                 text: cutter.text("", "text", text, &mut more),
                 detail: detail
                     .as_ref()

@@ -40,9 +40,22 @@ pub fn notification(envelope: &Envelope) -> ServerNotification {
     notification_cut(envelope, Cutter::new(seq))
 }
 
-fn notification_cut(envelope: &Envelope, mut cutter: Cutter) -> ServerNotification {
+fn notification_cut(envelope: &Envelope, cutter: Cutter) -> ServerNotification {
     let header = header(envelope);
     match &envelope.event {
+        Event::Nested(nested) => event(header, &nested.event, Some(nested.parent.to_string()), cutter),
+        of_the_turn => event(header, of_the_turn, None, cutter),
+    }
+}
+
+/// `parent`: the call that delegated to the sub-agent of which it tells.
+fn event(
+    header: EventHeader,
+    event: &Event,
+    parent: Option<String>,
+    mut cutter: Cutter,
+) -> ServerNotification {
+    match event {
         Event::TurnStarted { by, resumes } => wire::TurnStartedNotification {
             header,
             by: Some((*by).into()),
@@ -118,6 +131,7 @@ fn notification_cut(envelope: &Envelope, mut cutter: Cutter) -> ServerNotificati
                 kind,
                 reason,
                 detail: detail.as_ref().map(|detail| cutter.line(detail)),
+                parent_tool_call_id: parent,
             }
             .into()
         }
@@ -140,12 +154,14 @@ fn notification_cut(envelope: &Envelope, mut cutter: Cutter) -> ServerNotificati
             resume_at: *resume_at,
             error: error_data(error),
             next: cutter.line(next),
+            parent_tool_call_id: parent,
         }
         .into(),
         Event::Wait { why, until } => wire::WaitNotification {
             header,
             why: cutter.line(why),
             until: *until,
+            parent_tool_call_id: parent,
         }
         .into(),
         Event::Compacted(compaction) => {
@@ -160,6 +176,7 @@ fn notification_cut(envelope: &Envelope, mut cutter: Cutter) -> ServerNotificati
                 messages_after: compaction.messages_after,
                 summary: summary.map(|summary| cutter.text("", "summary", &summary.text, &mut more)),
                 digest: summary.is_some_and(|summary| summary.digest),
+                parent_tool_call_id: parent,
                 more,
             }
             .into()
@@ -169,6 +186,7 @@ fn notification_cut(envelope: &Envelope, mut cutter: Cutter) -> ServerNotificati
             from: cutter.line(from),
             to: cutter.line(to),
             why: cutter.line(why),
+            parent_tool_call_id: parent,
         }
         .into(),
         Event::Circuit {
@@ -182,6 +200,7 @@ fn notification_cut(envelope: &Envelope, mut cutter: Cutter) -> ServerNotificati
             name: cutter.line(name),
             state: (*state).into(),
             until: *until,
+            parent_tool_call_id: parent,
         }
         .into(),
         Event::Usage {
@@ -211,6 +230,7 @@ fn notification_cut(envelope: &Envelope, mut cutter: Cutter) -> ServerNotificati
             at: Some(header.at),
             code: cutter.line(code),
             message: cutter.line(message),
+            parent_tool_call_id: parent,
         }
         .into(),
         Event::SessionUpdated {
@@ -246,6 +266,8 @@ fn notification_cut(envelope: &Envelope, mut cutter: Cutter) -> ServerNotificati
             }
             .into()
         }
+        // Never nested itself; the outer one would be as good.
+        Event::Nested(nested) => self::event(header, &nested.event, parent, cutter),
         Event::Delta(delta) => delta_notification(header, delta),
     }
 }
@@ -282,6 +304,7 @@ pub fn server_warning(code: &str, message: &str) -> ServerNotification {
         at: None,
         code: cutter.line(code),
         message: cutter.line(message),
+        parent_tool_call_id: None,
     }
     .into()
 }

@@ -58,6 +58,7 @@ fn turn_diff(path: &str, diff: &str) -> Event {
 fn limit() -> Arc<Inquiry> {
     Arc::new(Inquiry {
         id: InquiryId::from("ask_1"),
+        parent: None,
         subject: Subject::Limit(LimitReached {
             limit: LimitName::SessionCost,
             used: 5_120_000_000,
@@ -72,6 +73,7 @@ fn limit() -> Arc<Inquiry> {
 fn question(text: &str) -> Arc<Inquiry> {
     Arc::new(Inquiry {
         id: InquiryId::from("ask_2"),
+        parent: None,
         subject: Subject::Question(AgentQuestion::choice(text, None, &[("stop", "Stop")])),
     })
 }

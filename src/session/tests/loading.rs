@@ -60,6 +60,8 @@ impl Profiles for Plain {
             system: "".into(),
             own_tools: Default::default(),
             tools: Default::default(),
+            names_model: false,
+            read_only: false,
             limits: Limits {
                 max_steps: 1,
                 ..Limits::default()

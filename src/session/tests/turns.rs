@@ -90,6 +90,8 @@ impl Profiles for Fixed {
             system: "test".into(),
             own_tools: Default::default(),
             tools: Default::default(),
+            names_model: false,
+            read_only: false,
             limits: Limits::default(),
             budgets: Budgets::default(),
             wall_time: None,

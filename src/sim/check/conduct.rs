@@ -143,6 +143,8 @@ impl Seen {
             ToolCallStatus::Running if known.barred.contains_key(&update.id) => {
                 return Err(format!("R-TOOL-4: {} runs though its circuit is open", update.id));
             }
+            // A sub-agent's calls are its own turn's.
+            _ if update.parent.is_some() => {}
             ToolCallStatus::Running => known.calls += 1,
             status if status.is_final() => {
                 let said = update.result.as_ref().map_or("", |result| &result.text);
@@ -160,13 +162,19 @@ impl Seen {
     /// R-ERR-3: a turn is as good as its policies let it be.
     pub(super) fn state_fits(&self, turn: &TurnId, end: &TurnEnd, manners: Manners) -> Result<(), String> {
         let conducts = manners.conducts;
-        let policies = [conducts.tool_failure, conducts.tool_timeout];
+        let policies = [
+            conducts.tool_failure,
+            conducts.tool_timeout,
+            conducts.subagent_failure,
+        ];
         let has = |policy| policies.contains(&policy);
         let failed = self.turns.get(turn).is_some_and(|known| known.failed);
         let usual = end.reason.state(false);
         let degrades = has(FailurePolicy::Degrade) && failed && end.state == usual.after_failure();
         let reason = match end.reason {
             TerminalReason::ToolFailed => has(FailurePolicy::Fail) && failed,
+            TerminalReason::SubagentFailed => conducts.subagent_failure == FailurePolicy::Fail && failed,
+            TerminalReason::JoinViolated => failed,
             TerminalReason::HookStopped => manners.hooks_at & 0b0111 != 0,
             TerminalReason::StopHookPrevented => manners.hooks(HookMoment::Stop),
             _ => true,

@@ -16,6 +16,8 @@ use crate::domain::{
 };
 use crate::sim::tools;
 use crate::store::StoredEvent;
+use crate::tool::delegate::Delegate;
+use crate::tool::{ChildState, Tool};
 
 type Verdictless = Result<(), String>;
 
@@ -138,8 +140,17 @@ impl Checker {
                 }
             }
             Event::ToolCall(update) => {
+                if let Some(parent) = &update.parent {
+                    seen.nested_call(of_turn()?, update, parent)?;
+                }
                 seen.barred(of_turn()?, update)?;
                 seen.tool_call(of_turn()?, update)?;
+                self.joined_agents(update);
+            }
+            Event::Nested(nested) => {
+                let turn = of_turn()?;
+                seen.is_delegating(&nested.parent)?;
+                seen.circuit(turn, &nested.event);
             }
             Event::ApprovalRequested(approval) => seen.asked(of_turn()?, approval)?,
             Event::ApprovalResolved {
@@ -294,6 +305,33 @@ impl Checker {
         self.nothing_lost(turn)
     }
 
+    /// What came of sub-agents, for the table of joins and ends.
+    fn joined_agents(&mut self, update: &ToolCallUpdate) {
+        let Some(result) = update.result.as_ref().filter(|_| update.name == Delegate::NAME) else {
+            return;
+        };
+        let join = match result.text.split_once("; ") {
+            _ if update.status == ToolCallStatus::Cancelled => "cancelled",
+            Some((_, rest)) if rest.starts_with("all of them were required") => "one failed of all",
+            Some((_, rest)) if rest.starts_with("that is too few") => "violated",
+            _ if update.status == ToolCallStatus::Completed => "met",
+            _ => "refused, or its only one failed",
+        };
+        let depth = if update.parent.is_some() {
+            "delegate below"
+        } else {
+            "delegate"
+        };
+        self.count(format!("{depth}: {join}"));
+        for state in ChildState::ALL {
+            let times = result.text.matches(&format!(": {}", state.name())).count();
+            self.count_many(
+                &format!("sub-agent {} in a call that is {join}", state.name()),
+                times,
+            );
+        }
+    }
+
     fn message(&mut self, session: &SessionId, turn: &TurnId, message: &Arc<Message>) -> Verdictless {
         if message.role == Role::User && !message.hidden {
             let label = label_of(&message.content).ok_or("I16: nobody typed this")?;
@@ -350,6 +388,29 @@ impl Seen {
             Some(_) => asked.cloned().collect(),
             None => BTreeSet::new(),
         };
+        Ok(())
+    }
+
+    /// I10: what a sub-agent does, it does while the call runs that made it.
+    fn is_delegating(&self, parent: &ToolCallId) -> Verdictless {
+        let known = self.calls.get(parent);
+        match known.is_some_and(|call| call.status == Some(ToolCallStatus::Running)) || self.torn {
+            true => Ok(()),
+            false => Err(format!("I10: a sub-agent of {parent}, which does not run")),
+        }
+    }
+
+    /// A sub-agent's call: no message of the session asks for it.
+    fn nested_call(&mut self, turn: &TurnId, update: &ToolCallUpdate, parent: &ToolCallId) -> Verdictless {
+        self.is_delegating(parent)?;
+        if update.status == ToolCallStatus::Pending || self.torn {
+            self.calls.entry(update.id.clone()).or_insert_with(|| Call {
+                turn: turn.clone(),
+                name: update.name.clone(),
+                input: update.input.clone().unwrap_or_default(),
+                status: None,
+            });
+        }
         Ok(())
     }
 

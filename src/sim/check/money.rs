@@ -123,7 +123,10 @@ impl Checker {
                 ..
             } => match &inquiry.subject {
                 Subject::Limit(reached) if reached.limit == LimitName::ToolCalls => turn.more_calls += by,
-                Subject::Limit(reached) if reached.limit == LimitName::Steps => turn.more_steps += by,
+                // A sub-agent's steps are its own.
+                Subject::Limit(reached) if reached.limit == LimitName::Steps && inquiry.parent.is_none() => {
+                    turn.more_steps += by;
+                }
                 Subject::Limit(_) | Subject::Question(_) => {}
             },
             Event::ToolCall(update) if update.status == ToolCallStatus::Pending => {

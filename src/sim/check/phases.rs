@@ -31,7 +31,11 @@ impl Checker {
             Event::Wait { .. } if met.phase == Phase::Hook => {}
             Event::Retry { .. } | Event::Wait { .. } => met.phase = Phase::Waiting,
             // A question about time stops nothing before the next step.
-            Event::InquiryRequested(inquiry) if !is_about_time(inquiry) => met.phase = Phase::Question,
+            Event::InquiryRequested(inquiry) if !is_about_time(inquiry) && inquiry.parent.is_none() => {
+                met.phase = Phase::Question;
+            }
+            // What a sub-agent's calls come to leaves the turn where it is: in its tools.
+            Event::ToolCall(update) if update.parent.is_some() => {}
             Event::ToolCall(update) => match update.status {
                 // Denied or cancelled, a call leaves the turn where it was.
                 ToolCallStatus::Pending | ToolCallStatus::Denied | ToolCallStatus::Cancelled => {}

@@ -10,6 +10,7 @@ use crate::base::chaos;
 use crate::context::compact::{self, SUMMARY_SYSTEM};
 use crate::domain::{Block, Compaction, Cost, Message, Role, SessionId, ToolCallId};
 use crate::provider::{Item, Request};
+use crate::sim::model::is_childs;
 
 impl Checker {
     /// A provider is asked; what that costs at least, until it lands.
@@ -28,6 +29,9 @@ impl Checker {
 
     fn sent(&mut self, session: &SessionId, request: &Request) {
         self.note(format!("request {session} {} messages", request.messages.len()));
+        if is_childs(request) {
+            return self.sent_by_child(request);
+        }
         self.asks(session);
         if request.tools.is_empty() && *request.system != *SUMMARY_SYSTEM {
             // At a limit: a summary, of the history as a text.
@@ -60,6 +64,14 @@ impl Checker {
             let messages: Vec<&Message> = request.messages.iter().map(|item| &item.message).collect();
             self.note(format!("{messages:?}"));
             self.fail(format!("I4: {why}"));
+        }
+    }
+
+    /// A sub-agent asks: what it sends is a valid history, or one that is told as a text.
+    fn sent_by_child(&mut self, request: &Request) {
+        self.count("request of a sub-agent");
+        if let Err(why) = valid(&request.messages, true) {
+            self.fail(format!("I4: a sub-agent: {why}"));
         }
     }
 

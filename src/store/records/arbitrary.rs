@@ -296,7 +296,8 @@ fn question() -> impl Strategy<Value = Subject> {
 }
 
 fn inquiry() -> impl Strategy<Value = Arc<Inquiry>> {
-    (id(), prop_oneof![limit(), question()]).prop_map(|(id, subject)| Arc::new(Inquiry { id, subject }))
+    (id(), prop_oneof![limit(), question()], of(id()))
+        .prop_map(|(id, subject, parent)| Arc::new(Inquiry { id, subject, parent }))
 }
 
 fn reply() -> impl Strategy<Value = InquiryReply> {
@@ -498,6 +499,10 @@ pub(crate) fn event() -> BoxedStrategy<Event> {
             Event::QueueChanged(Queue { paused, prompts })
         }),
         vec(instructions, 0..3).prop_map(|files| Event::Instructions(files.into())),
+        (id(), text(), text()).prop_map(|(parent, code, message)| {
+            let event = Event::Warning { code, message };
+            Event::Nested(Box::new(Nested { parent, event }))
+        }),
     ]
     .boxed()
 }

@@ -17,7 +17,7 @@ use super::parts::{
 use super::queue::QueueRecord;
 use super::words::Word;
 use crate::domain::{
-    Asker, CircuitState, CircuitSubject, ContinueReason, Event, Mode, PlanItem, PlanStatus, Settler,
+    Asker, CircuitState, CircuitSubject, ContinueReason, Event, Mode, Nested, PlanItem, PlanStatus, Settler,
     TerminalReason, ToolCallStatus, ToolCallUpdate, Transition, TurnEnd, TurnState,
 };
 
@@ -183,6 +183,17 @@ pub(in crate::store) fn encode(event: &Event) -> Result<Option<(&'static str, St
         Event::QueueChanged(queue) => ("queue_changed", json(&QueueRecord::from(queue))?),
         Event::TurnDiff(diff) => ("turn_diff", json(&TurnDiffRecord::from(diff.as_ref()))?),
         Event::Instructions(files) => ("instructions", json(&InstructionsRecord::from(&files[..]))?),
+        Event::Nested(nested) => {
+            let Some((kind, event)) = encode(&nested.event)? else {
+                return Ok(None);
+            };
+            let record = NestedRecord {
+                parent: nested.parent.to_string(),
+                kind: kind.to_owned(),
+                event: parse(&event)?,
+            };
+            ("nested", json(&record)?)
+        }
         Event::Delta(_) => return Ok(None),
     };
     Ok(Some((kind, json)))
@@ -293,6 +304,13 @@ pub(in crate::store) fn decode(kind: &str, text: &str) -> Result<Event, RecordEr
         "turn_diff" => Event::TurnDiff(Arc::new(parse::<TurnDiffRecord>(text)?.into())),
         "queue_changed" => Event::QueueChanged(parse::<QueueRecord>(text)?.into()),
         "instructions" => Event::Instructions(parse::<InstructionsRecord>(text)?.into()),
+        "nested" => {
+            let NestedRecord { parent, kind, event } = parse(text)?;
+            Event::Nested(Box::new(Nested {
+                parent: parent.into(),
+                event: decode(&kind, &json(&event)?)?,
+            }))
+        }
         _ => return Err(RecordError::UnknownKind(kind.to_owned())),
     })
 }
@@ -643,6 +661,14 @@ impl From<UsageEventRecord> for Event {
 struct WarningRecord {
     code: String,
     message: String,
+}
+
+/// An event of a sub-agent, as the record that it is by itself.
+#[derive(Debug, Serialize, Deserialize)]
+struct NestedRecord {
+    parent: String,
+    kind: String,
+    event: serde_json::Value,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -14,6 +14,8 @@ use crate::domain::{
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct InquiryRecord {
     id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parent: Option<String>,
     #[serde(flatten)]
     subject: SubjectRecord,
 }
@@ -87,9 +89,10 @@ pub(super) struct InquiryResolvedRecord {
 
 impl From<&Inquiry> for InquiryRecord {
     fn from(inquiry: &Inquiry) -> Self {
-        let Inquiry { id, subject } = inquiry;
+        let Inquiry { id, subject, parent } = inquiry;
         Self {
             id: id.to_string(),
+            parent: parent.as_ref().map(ToString::to_string),
             subject: match subject {
                 Subject::Limit(limit) => SubjectRecord::Limit(limit.into()),
                 Subject::Question(question) => SubjectRecord::Question(question.into()),
@@ -100,9 +103,10 @@ impl From<&Inquiry> for InquiryRecord {
 
 impl From<InquiryRecord> for Arc<Inquiry> {
     fn from(record: InquiryRecord) -> Self {
-        let InquiryRecord { id, subject } = record;
+        let InquiryRecord { id, parent, subject } = record;
         Self::new(Inquiry {
             id: id.into(),
+            parent: parent.map(Into::into),
             subject: match subject {
                 SubjectRecord::Limit(limit) => Subject::Limit(limit.into()),
                 SubjectRecord::Question(question) => Subject::Question(question.into()),

@@ -211,6 +211,7 @@ fn blocks() -> Vec<Block> {
 fn limit() -> Arc<Inquiry> {
     Arc::new(Inquiry {
         id: "ask_1".into(),
+        parent: None,
         subject: Subject::Limit(LimitReached {
             limit: LimitName::ProviderDayCost,
             used: 5_120_000_000,
@@ -225,6 +226,7 @@ fn limit() -> Arc<Inquiry> {
 fn question() -> Arc<Inquiry> {
     Arc::new(Inquiry {
         id: "ask_2".into(),
+        parent: None,
         subject: Subject::Question(AgentQuestion {
             tool_call: Some("call_1".into()),
             text: "t".into(),

@@ -512,6 +512,7 @@ async fn a_day_has_its_costs() {
     let raised = |limit, provider: Option<&str>| Event::InquiryResolved {
         inquiry: Arc::new(Inquiry {
             id: "ask_1".into(),
+            parent: None,
             subject: Subject::Limit(LimitReached {
                 limit,
                 used: 2,

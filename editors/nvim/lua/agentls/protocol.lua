@@ -562,6 +562,7 @@ M.server_notifications = {
 ---@field max number What may be used; 0 for `unknown_price`.
 ---@field message string A line for people.
 ---@field model? string The model that it concerns, as `provider/model`.
+---@field parentToolCallId? string The call that delegated to the sub-agent which asks; absent: the turn itself asks.
 ---@field provider? string The provider that it concerns.
 ---@field turnId? string The turn that caused it; absent when none did.
 
@@ -586,6 +587,7 @@ M.server_notifications = {
 ---@field fields agentls.QuestionField[] What is to be answered.
 ---@field detail? string More about it.
 ---@field more? table<string, agentls.More> Where the whole of a cut field is.
+---@field parentToolCallId? string The call that delegated to the sub-agent which asks; absent: the turn itself asks.
 ---@field toolCallId? string The call that waits for the answer.
 ---@field turnId? string The turn that caused it; absent when none did.
 
@@ -1279,6 +1281,7 @@ M.server_notifications = {
 ---@field kind agentls.TransitionKind Whether the turn goes on.
 ---@field reason agentls.TransitionReason Why.
 ---@field detail? string More, for people.
+---@field parentToolCallId? string The call that delegated to the sub-agent of which this tells; absent: the turn's own.
 ---@field turnId? string The turn that caused it; absent when none did.
 
 ---What a step's outcome does to the turn.
@@ -1318,6 +1321,7 @@ M.server_notifications = {
 ---@field resumeAt integer When the wait ends, in ms since the Unix epoch.
 ---@field error agentls.ErrorData What failed.
 ---@field next string What happens if the next attempt fails too, for people.
+---@field parentToolCallId? string The call that delegated to the sub-agent of which this tells; absent: the turn's own.
 ---@field turnId? string The turn that caused it; absent when none did.
 
 ---Params of `agent/wait`.
@@ -1326,6 +1330,7 @@ M.server_notifications = {
 ---@field seq integer Its number in the session: from 1, no gap, no repeat.
 ---@field at integer When it happened, in ms since the Unix epoch.
 ---@field why string What is waited for, for people.
+---@field parentToolCallId? string The call that delegated to the sub-agent of which this tells; absent: the turn's own.
 ---@field turnId? string The turn that caused it; absent when none did.
 ---@field ["until"]? integer Until when, in ms since the Unix epoch; absent when it is not known.
 
@@ -1341,6 +1346,7 @@ M.server_notifications = {
 ---@field messagesAfter integer Messages after.
 ---@field digest? boolean No model wrote the summary: its call failed, and a digest made by rules stands in.
 ---@field more? table<string, agentls.More> Where the whole of `summary` is, when it had to be cut.
+---@field parentToolCallId? string The call that delegated to the sub-agent of which this tells; absent: the turn's own.
 ---@field summary? string What the model is told of the messages that it is no longer sent; absent when only large results or pictures became stubs.
 ---@field turnId? string The turn that caused it; absent when none did.
 
@@ -1359,6 +1365,7 @@ M.server_notifications = {
 ---@field from string The model that was asked until now, as `provider/model`.
 ---@field to string The model that is asked from now on, as `provider/model`.
 ---@field why string Why, for people.
+---@field parentToolCallId? string The call that delegated to the sub-agent of which this tells; absent: the turn's own.
 ---@field turnId? string The turn that caused it; absent when none did.
 
 ---Params of `agent/circuit`.
@@ -1369,6 +1376,7 @@ M.server_notifications = {
 ---@field subject agentls.CircuitSubject What the circuit guards.
 ---@field name string The name of the provider or the tool.
 ---@field state agentls.CircuitState How it stands.
+---@field parentToolCallId? string The call that delegated to the sub-agent of which this tells; absent: the turn's own.
 ---@field turnId? string The turn that caused it; absent when none did.
 ---@field ["until"]? integer When an open one lets a trial through, in ms since the Unix epoch.
 
@@ -1398,6 +1406,7 @@ M.server_notifications = {
 ---@field code string What it is about, as a stable word.
 ---@field message string What a person should know.
 ---@field at? integer When it happened, in ms since the Unix epoch; absent without a session.
+---@field parentToolCallId? string The call that delegated to the sub-agent of which this tells; absent: the turn's own.
 ---@field seq? integer Its number in the session; absent without a session.
 ---@field sessionId? string The session; absent when it concerns the server as a whole.
 ---@field turnId? string The turn that caused it; absent when none did.
@@ -1456,6 +1465,7 @@ M.server_notifications = {
 ---| "applyEdit" # Files open in the editor are changed through `workspace/applyEdit`, where the client can.
 ---| "queue" # Prompts may wait for the turn's end (`agent/queue`).
 ---| "checkpoints" # What turns change of files is told (`agent/turnDiff`) and can be taken back (`agent/revert`).
+---| "subAgents" # The agent may delegate to sub-agents, whose calls and retries carry `parentToolCallId`.
 ---| "credentials" # API keys are asked for by `agent/getCredential`, where the client can.
 ---| "diagnostics" # What compilers and linters of the editor say is asked for by `agent/getDiagnostics`, where the client can.
 

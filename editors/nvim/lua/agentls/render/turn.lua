@@ -125,7 +125,7 @@ function M.changed(item)
   elseif count == 0 then
     return 'commands may have changed files'
   end
-  return ('%s files changed'):format(draw.thousands(count))
+  return count == 1 and '1 file changed' or ('%s files changed'):format(draw.thousands(count))
 end
 
 ---@param item agentls.Item.changes
@@ -141,7 +141,8 @@ function M.changes(block, item, options, _, latest)
     block.lines[row + 1] = block.lines[row + 1] .. (reverted and ' · taken back' or ' · made again')
     mark(block, from, #block.lines[row + 1], reverted and 'AgentlsWarn' or 'AgentlsDim')
   end
-  if #item.files + (item.unlisted or 0) ~= 1 or item.partial or item.files[1].unrestorable then
+  local only = #item.files == 1 and not item.unlisted and not item.partial and item.files[1]
+  if not only or only.unrestorable then
     file_list(block, item)
   end
   local keys, chunks = options.keys, {}

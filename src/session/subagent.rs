@@ -1,0 +1,367 @@
+//! Sub-agents (R-SUB): what a child has of its parent and what is its own, and how it is run. A child is a turn within
+//! a turn: it shares purse, pacing, circuits, checkpoints and the way to the person with its parent, and has a history,
+//! a choice of model and tools, and a time limit of its own. Between the two stands the [`Relay`]; the session's actor
+//! knows of children only what that hands on.
+//!
+//! Keeps I10: a child's token is cut from its call's, its purse is the turn's.
+
+mod relay;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use self::relay::Relay;
+use super::command::SessionInfo;
+use super::house::{House, Profile};
+use crate::base::CancellationToken;
+use crate::base::flow::Pool;
+use crate::base::spawn::{TaskError, spawn};
+use crate::config::ToolChoice;
+use crate::domain::{Message, TurnState};
+use crate::tool::delegate::Delegate;
+use crate::tool::{ChildState, Job, Registry, Report, Spawner, Tool};
+use crate::turn::{
+    Finish, Limits, ModelChoice, Port, Stopped, System, Task, TurnContext, brief, run_turn, wrap_up,
+};
+
+/// The turn itself is at depth 0; at this depth nothing is delegated any more.
+const DEEPEST: u32 = 3;
+/// How many of a child's messages may wait for its relay; then the child waits.
+const QUEUE: usize = 64;
+/// Bytes of a child's events that may wait for its relay. Room of its own: taken from the session's, a child that is
+/// told live by its parent's call would wait for room that its own words take.
+const QUEUE_BYTES: usize = 64 << 10;
+/// How long the last step may take that a child has when its time is up.
+const WRAP_UP: Duration = Duration::from_secs(30);
+
+/// What a child reads under its prompt.
+const ABOUT: &str = "\n\n[You work for another agent that gave you this task. Nobody answers questions in between, and \
+                     your last message is all that it gets: put everything in that it needs, with file names and lines, \
+                     and say what you could not do.]";
+
+/// What makes sub-agents of a session's turns.
+#[derive(Clone)]
+pub(super) struct Family {
+    house: Arc<House>,
+    info: SessionInfo,
+    /// Tools that none of them has, whatever its own settings say: those that an agent above it must not have.
+    denied: Vec<String>,
+}
+
+impl Family {
+    pub(super) fn new(house: &Arc<House>, info: &SessionInfo, profile: &Profile) -> Self {
+        Self {
+            house: house.clone(),
+            info: info.clone(),
+            denied: profile.tools.never.clone(),
+        }
+    }
+
+    /// Lets a turn that knows its system prompt delegate.
+    pub(super) fn equip(self, cx: &mut TurnContext) {
+        let parent = cx.clone();
+        cx.spawner = Arc::new(Parent {
+            family: self,
+            cx: parent,
+        });
+    }
+}
+
+/// One that delegates.
+struct Parent {
+    family: Family,
+    /// As it began.
+    cx: TurnContext,
+}
+
+impl Spawner for Parent {
+    fn agents(&self) -> Vec<String> {
+        self.family.house.profiles.agents(&self.family.info)
+    }
+
+    fn run(&self, mut job: Job) -> BoxFuture<'static, Report> {
+        let (up, parent) = (self.cx.port.clone(), self.cx.clone());
+        let cut = job.cancel.child_token();
+        let work = cut.child_token();
+        let (messages, inbox) = mpsc::channel(QUEUE);
+        let account = Pool::new(QUEUE_BYTES).account(QUEUE_BYTES);
+        let port = Port::new(messages, account, work.clone());
+        let child = self.child(&mut job, port, work.clone(), parent);
+        let relay = Relay::new(&job, up, child.read_only);
+        Box::pin(async move { live(child, relay, inbox, Tokens { work, cut }, job).await })
+    }
+}
+
+/// A sub-agent before it begins.
+struct Child {
+    cx: TurnContext,
+    family: Family,
+    read_only: bool,
+}
+
+/// What stops a child.
+struct Tokens {
+    /// Its work: its time is up.
+    work: CancellationToken,
+    /// Work and last words.
+    cut: CancellationToken,
+}
+
+impl Parent {
+    fn child(&self, job: &mut Job, port: Port, work: CancellationToken, parent: TurnContext) -> Child {
+        let mut family = self.family.clone();
+        let mut cx = TurnContext {
+            port,
+            cancel: work,
+            depth: parent.depth + 1,
+            workspace: Arc::new(parent.workspace.of_subagent()),
+            briefing: System::Fixed(parent.system.clone()),
+            limits: Limits {
+                token_target: None,
+                ..parent.limits
+            },
+            hooks: parent.hooks.of_subagent(),
+            first: false,
+            task: Task::Answer,
+            carried: Vec::new(),
+            answering: None,
+            inquiries: Vec::new(),
+            ..parent
+        };
+        let mut read_only = false;
+        if let Some(name) = &job.agent {
+            let info = SessionInfo {
+                agent: Some(name.clone()),
+                ..family.info.clone()
+            };
+            let profile = family.house.profiles.profile(&info);
+            family.denied.extend(profile.tools.never.iter().cloned());
+            read_only = profile.read_only;
+            cx.tools = tools(&family, &profile);
+            cx.choice = match profile.names_model {
+                true => ModelChoice {
+                    agent: info.agent,
+                    ..ModelChoice::default()
+                },
+                false => ModelChoice {
+                    agent: info.agent,
+                    ..cx.choice
+                },
+            };
+            cx.briefed = None;
+            cx.limits = Limits {
+                // Counted for the turn with all that runs in it.
+                max_tool_calls: cx.limits.max_tool_calls,
+                ..profile.limits
+            };
+            if let Some(limit) = profile.wall_time {
+                job.limit = job.limit.min(limit);
+            }
+            cx.models = profile.models;
+            cx.briefing = profile.system;
+            cx.context = profile.context;
+            cx.hooks = profile.hooks.of_subagent();
+            cx.conducts = profile.conducts;
+        }
+        if cx.depth >= DEEPEST {
+            cx.tools = Arc::new(cx.tools.select(|tool| tool != Delegate::NAME));
+        }
+        Child {
+            cx,
+            family,
+            read_only,
+        }
+    }
+}
+
+/// The tools of a named agent, less those that an agent above it must not have.
+fn tools(family: &Family, profile: &Profile) -> Arc<Registry> {
+    let above = ToolChoice {
+        only: None,
+        never: family.denied.clone(),
+    };
+    let all = family.house.client_tools(&profile.own_tools);
+    Arc::new(all.select(|tool| profile.tools.allows(tool) && above.allows(tool)))
+}
+
+/// What a child's task came to.
+type Ended = Result<Finish, Stopped>;
+
+/// Runs a child to its end. When its time is up it has a last step; when that is too long, or it is cancelled, it is
+/// cut.
+async fn live(
+    child: Child,
+    mut relay: Relay,
+    mut inbox: mpsc::Receiver<crate::turn::Message>,
+    tokens: Tokens,
+    job: Job,
+) -> Report {
+    relay.hears(Message::user_text(job.prompt + ABOUT));
+    let Child { mut cx, family, .. } = child;
+    let cut = tokens.cut.clone();
+    let mut task = spawn(async move {
+        brief(&mut cx).await?;
+        family.equip(&mut cx);
+        let ended = run_turn(&cx).await;
+        if ended.is_err() && !cut.is_cancelled() {
+            let last = TurnContext {
+                port: cx.port.until(cut.clone()),
+                cancel: cut,
+                ..cx
+            };
+            wrap_up(&last).await?;
+        }
+        ended
+    });
+    let ended = loop {
+        let deadline = relay.deadline();
+        tokio::select! { biased;
+            () = at(deadline) => match tokens.work.is_cancelled() {
+                false => {
+                    tokens.work.cancel();
+                    relay.wraps_up(WRAP_UP);
+                }
+                true => {
+                    tokens.cut.cancel();
+                    relay.is_cut();
+                }
+            },
+            () = relay.answered() => {}
+            Some(message) = inbox.recv() => relay.take(message).await,
+            ended = &mut task => break ended,
+        }
+    };
+    while let Ok(message) = inbox.try_recv() {
+        relay.take(message).await;
+    }
+    relay.settle().await;
+    let (state, why) = state(ended, relay.timed_out(), job.cancel.is_cancelled());
+    relay.report(state, why)
+}
+
+async fn at(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// How a child ended, and why.
+fn state(ended: Result<Ended, TaskError>, timed_out: bool, cancelled: bool) -> (ChildState, Option<String>) {
+    let finish = match ended {
+        Ok(Ok(finish)) => finish,
+        Ok(Err(Stopped)) if cancelled => return (ChildState::Cancelled, None),
+        Ok(Err(Stopped)) if timed_out => return (ChildState::TimedOut, None),
+        Ok(Err(Stopped)) => return (ChildState::Failed, Some("it stopped without a reason".to_owned())),
+        Err(error) => {
+            tracing::error!(%error, "a sub-agent ended with a bug");
+            return (ChildState::Failed, Some(format!("internal error: {error}")));
+        }
+    };
+    let mut state = finish.reason.state(finish.summed_up);
+    if finish.degraded {
+        state = state.after_failure();
+    }
+    let state = match state {
+        TurnState::Completed => ChildState::Completed,
+        TurnState::Degraded => ChildState::Degraded,
+        TurnState::Failed => ChildState::Failed,
+        // Only a person's choice at a question ends a turn so from within.
+        TurnState::Interrupted => ChildState::Stopped,
+        TurnState::Cancelled => ChildState::Cancelled,
+    };
+    let why = match (&finish.error, state) {
+        (Some(error), _) => Some(error.to_string()),
+        (None, ChildState::Completed) => None,
+        (None, _) => Some(finish.reason.name().to_owned()),
+    };
+    (state, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{AgentError, ErrorCode, TerminalReason};
+
+    #[test]
+    fn each_end_has_its_state() {
+        let finish = |reason, degraded, error: Option<AgentError>| {
+            Ok(Ok(Finish {
+                reason,
+                error,
+                summed_up: false,
+                degraded,
+            }))
+        };
+        let error = AgentError::new(ErrorCode::BudgetExceeded, "too dear");
+        for (ended, timed_out, cancelled, state, says) in [
+            (
+                finish(TerminalReason::Completed, false, None),
+                false,
+                false,
+                ChildState::Completed,
+                None,
+            ),
+            // Done before it saw that it should stop.
+            (
+                finish(TerminalReason::Completed, false, None),
+                true,
+                true,
+                ChildState::Completed,
+                None,
+            ),
+            (
+                finish(TerminalReason::Completed, true, None),
+                false,
+                false,
+                ChildState::Degraded,
+                Some("completed"),
+            ),
+            (
+                finish(TerminalReason::MaxOutputTokens, false, None),
+                false,
+                false,
+                ChildState::Degraded,
+                Some("max_output_tokens"),
+            ),
+            (
+                finish(TerminalReason::BudgetExceeded, false, Some(error)),
+                false,
+                false,
+                ChildState::Failed,
+                Some("[budget_exceeded] too dear"),
+            ),
+            (
+                finish(TerminalReason::StoppedByUser, false, None),
+                false,
+                false,
+                ChildState::Stopped,
+                Some("stopped_by_user"),
+            ),
+            (Ok(Err(Stopped)), false, true, ChildState::Cancelled, None),
+            (Ok(Err(Stopped)), true, true, ChildState::Cancelled, None),
+            (Ok(Err(Stopped)), true, false, ChildState::TimedOut, None),
+            (
+                Ok(Err(Stopped)),
+                false,
+                false,
+                ChildState::Failed,
+                Some("it stopped without a reason"),
+            ),
+            (
+                Err(TaskError::Panicked("oh".to_owned())),
+                false,
+                false,
+                ChildState::Failed,
+                Some("internal error: task panicked: oh"),
+            ),
+        ] {
+            let told = super::state(ended, timed_out, cancelled);
+            assert_eq!((told.0, told.1.as_deref()), (state, says));
+        }
+    }
+}

@@ -1,0 +1,603 @@
+//! `delegate`: sub-agents that do a part of the work (R-SUB). The checks of what is asked, how many run at once, what
+//! has to come of them, and the result; who they are and how they run is [`Spawner`](super::Spawner)'s.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::files::{reported, title};
+use super::{ChildState, Delegated, Job, Report, Tool, ToolContext, ToolError, ToolOutput};
+use crate::base::{CancellationToken, text};
+use crate::domain::{ContentRef, Effect, Usage};
+
+/// So many work at once; the rest of the tasks wait for one to end.
+const AT_ONCE: usize = 8;
+/// Most tasks of one call.
+const MAX_TASKS: usize = 32;
+/// Longest prompt of a sub-agent, in characters.
+const MAX_PROMPT: usize = 100_000;
+/// How long one may work, unless the configuration says otherwise (`[tool.delegate] timeout_s`).
+const TIME_LIMIT: Duration = Duration::from_secs(300);
+/// Characters of all answers together: with the heads they stay below what a result may have.
+const ANSWERS: usize = 28_000;
+
+/// Runs sub-agents.
+pub struct Delegate;
+
+/// The arguments of `delegate`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// What the sub-agent shall do, with all that it has to know. With `tasks`: what all of them have to know.
+    prompt: String,
+    /// The named agent that does it. Default: one like you.
+    #[serde(default)]
+    agent: Option<String>,
+    /// Several tasks instead of one, each for a sub-agent of its own. Up to 32; 8 of them work at once.
+    #[serde(default)]
+    tasks: Option<Vec<Task>>,
+    /// What has to come of several tasks: `all_required` (the call fails if one fails), `allow_failures`,
+    /// `first_success` (the others are cancelled), or `quorum(n)` (so many are enough). Default: `all_required`.
+    #[serde(default)]
+    join: Option<String>,
+}
+
+/// One task of several.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Task {
+    /// What this sub-agent shall do, beside what all have to know.
+    prompt: String,
+    /// The named agent that does it. Default: that of the call.
+    #[serde(default)]
+    agent: Option<String>,
+}
+
+/// What has to come of the sub-agents of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Join {
+    AllRequired,
+    AllowFailures,
+    FirstSuccess,
+    Quorum(usize),
+}
+
+/// What came of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Joined {
+    /// What had to.
+    Met,
+    /// One failed where all are required.
+    Failed,
+    /// Too few succeeded.
+    Violated,
+}
+
+impl Join {
+    fn parse(text: &str) -> Option<Self> {
+        Some(match text.trim() {
+            "all_required" => Self::AllRequired,
+            "allow_failures" => Self::AllowFailures,
+            "first_success" => Self::FirstSuccess,
+            other => {
+                let number = other.strip_prefix("quorum(")?.strip_suffix(')')?;
+                Self::Quorum(number.trim().parse().ok()?)
+            }
+        })
+    }
+
+    /// What the ends of the sub-agents come to, `None` for those that have none yet; none while it is open.
+    fn verdict(self, ends: &[Option<ChildState>]) -> Option<Joined> {
+        let successes = ends.iter().flatten().filter(|end| end.is_success()).count();
+        let open = ends.iter().filter(|end| end.is_none()).count();
+        match self {
+            Self::AllRequired | Self::AllowFailures if open > 0 => None,
+            Self::AllRequired if successes < ends.len() => Some(Joined::Failed),
+            Self::AllRequired | Self::AllowFailures => Some(Joined::Met),
+            Self::FirstSuccess => Self::Quorum(1).verdict(ends),
+            Self::Quorum(least) if successes >= least => Some(Joined::Met),
+            Self::Quorum(least) if successes + open < least => Some(Joined::Violated),
+            Self::Quorum(_) => None,
+        }
+    }
+}
+
+/// What a call asks for, checked.
+#[derive(Debug)]
+struct Plan {
+    join: Join,
+    /// Agent and prompt of each.
+    tasks: Vec<(Option<String>, String)>,
+}
+
+impl Plan {
+    /// An error is for the model.
+    fn of(input: Input, agents: &[String]) -> Result<Self, String> {
+        let Input {
+            prompt,
+            agent,
+            tasks,
+            join,
+        } = input;
+        let tasks = match tasks {
+            None => vec![(agent, prompt)],
+            Some(tasks) => {
+                let about = prompt.trim();
+                let task = |task: Task| {
+                    let whole = match about {
+                        "" => task.prompt.clone(),
+                        about => format!("{about}\n\n{}", task.prompt),
+                    };
+                    let whole = if task.prompt.trim().is_empty() {
+                        String::new()
+                    } else {
+                        whole
+                    };
+                    (task.agent.or_else(|| agent.clone()), whole)
+                };
+                tasks.into_iter().map(task).collect()
+            }
+        };
+        let join = join.as_deref().unwrap_or("all_required");
+        let join = Join::parse(join).ok_or_else(|| {
+            format!("there is no join {join:?}: say all_required, allow_failures, first_success or quorum(n)")
+        })?;
+        if tasks.is_empty() || tasks.len() > MAX_TASKS {
+            return Err(format!(
+                "there must be 1 to {MAX_TASKS} tasks, not {}: make larger ones, or delegate in several calls",
+                tasks.len()
+            ));
+        }
+        if let Join::Quorum(least) = join
+            && !(1..=tasks.len()).contains(&least)
+        {
+            return Err(format!(
+                "a quorum of {least} cannot be met by {} tasks",
+                tasks.len()
+            ));
+        }
+        for (agent, prompt) in &tasks {
+            if prompt.trim().is_empty() {
+                return Err("a prompt is empty: say what the sub-agent shall do".to_owned());
+            }
+            if prompt.chars().count() > MAX_PROMPT {
+                return Err(format!("a prompt has at most {MAX_PROMPT} characters"));
+            }
+            if let Some(agent) = agent
+                && !agents.contains(agent)
+            {
+                return Err(format!(
+                    "there is no agent named {agent:?}; the agents are: {}",
+                    agents.join(", ")
+                ));
+            }
+        }
+        Ok(Self { join, tasks })
+    }
+
+    /// The task number `at`, ready to be run.
+    fn job(&self, at: usize, cx: &ToolContext, cancel: &CancellationToken) -> Job {
+        let (agent, prompt) = &self.tasks[at];
+        Job {
+            call: cx.call.clone(),
+            agent: agent.clone(),
+            label: (self.tasks.len() > 1).then(|| self.name(at)),
+            prompt: prompt.clone(),
+            limit: cx.time_limit.unwrap_or(TIME_LIMIT),
+            cancel: cancel.child_token(),
+            news: cx.news.clone(),
+        }
+    }
+
+    /// The task number `at`, for people and the model.
+    fn name(&self, at: usize) -> String {
+        match &self.tasks[at].0 {
+            Some(agent) => format!("{} {agent}", at + 1),
+            None => (at + 1).to_string(),
+        }
+    }
+
+    /// Runs all, as many at once as may, until what has to come of them is decided.
+    async fn run(&self, cx: &ToolContext) -> Vec<Report> {
+        let cancel = cx.cancel.child_token();
+        let mut reports: Vec<Option<Report>> = vec![None; self.tasks.len()];
+        let mut waiting = 0..self.tasks.len();
+        let mut running = FuturesUnordered::new();
+        loop {
+            while running.len() < AT_ONCE
+                && !cancel.is_cancelled()
+                && let Some(at) = waiting.next()
+            {
+                let run = cx.spawner.run(self.job(at, cx, &cancel));
+                running.push(run.map(move |report| (at, report)));
+            }
+            let Some((at, report)) = running.next().await else {
+                break;
+            };
+            reports[at] = Some(report);
+            let ends: Vec<_> = reports
+                .iter()
+                .map(|report| report.as_ref().map(|report| report.state))
+                .collect();
+            if self.join.verdict(&ends).is_some() {
+                cancel.cancel();
+            }
+        }
+        let never = || Report::nothing(ChildState::Cancelled, "it was not begun");
+        reports
+            .into_iter()
+            .map(|report| report.unwrap_or_else(never))
+            .collect()
+    }
+}
+
+impl Tool for Delegate {
+    type Input = Input;
+
+    const NAME: &'static str = "delegate";
+
+    const DESCRIPTION: &'static str = "Gives a part of the work to a sub-agent, or several parts to several at once, and \
+        waits for what they find. Each begins with nothing but its prompt, works with your tools, and its last message \
+        is all that you get of it. Good for searches through much material and for parts that do not depend on each \
+        other; not for what takes you a call or two. Parts that change the same files belong to one sub-agent.";
+
+    fn title(&self, input: &Input) -> String {
+        match &input.tasks {
+            Some(tasks) => {
+                let first = tasks.first().map_or("", |task| task.prompt.as_str());
+                title(&format!("Delegate {} tasks:", tasks.len()), first)
+            }
+            None => title("Delegate:", &input.prompt),
+        }
+    }
+
+    /// What sub-agents do is judged call by call.
+    fn effect(&self, _: &Input, _: &ToolContext) -> Result<Effect, ToolError> {
+        Ok(Effect::none())
+    }
+
+    /// Each sub-agent has its own time.
+    fn timeout(&self, _: &Input) -> Option<Duration> {
+        None
+    }
+
+    /// What a sub-agent's tools may finish, they finish; and what was reached is told.
+    fn finishes_on_cancel(&self) -> bool {
+        true
+    }
+
+    async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
+        let plan = match Plan::of(input, &cx.spawner.agents()) {
+            Ok(plan) => plan,
+            Err(why) => return reported(why),
+        };
+        if cx.cancel.is_cancelled() {
+            return Err(ToolError::Cancelled);
+        }
+        let reports = plan.run(&cx).await;
+        let output = output(&plan, &reports, |whole| keep(&cx, whole));
+        match cx.cancel.is_cancelled() {
+            true => Err(ToolError::CutShort(Box::new(output))),
+            false => Ok(output),
+        }
+    }
+}
+
+/// What the model reads of the sub-agents; `keep` keeps what is too long for it.
+fn output(plan: &Plan, reports: &[Report], keep: impl Fn(&str) -> Option<ContentRef>) -> ToolOutput {
+    let ends: Vec<_> = reports.iter().map(|report| Some(report.state)).collect();
+    let joined = plan.join.verdict(&ends).unwrap_or(Joined::Violated);
+    let delegated = match joined {
+        Joined::Met => None,
+        Joined::Failed => Some(Delegated::Failed),
+        Joined::Violated => Some(Delegated::Violated),
+    };
+    let room = ANSWERS / reports.len().max(1);
+    let whole = told(plan, reports, joined, None);
+    let cut = reports
+        .iter()
+        .any(|report| text::cut_middle(&report.text, room).is_some());
+    ToolOutput {
+        is_error: delegated.is_some(),
+        delegated,
+        full: if cut { keep(&whole) } else { None },
+        ..ToolOutput::text(match cut {
+            true => told(plan, reports, joined, Some(room)),
+            false => whole,
+        })
+    }
+}
+
+/// The reports as a text, each answer of at most `room` characters.
+fn told(plan: &Plan, reports: &[Report], joined: Joined, room: Option<usize>) -> String {
+    let answer = |report: &Report| {
+        let said = report.text.trim();
+        match room.and_then(|room| text::cut_middle(said, room)) {
+            _ if said.is_empty() => "(it said nothing)".to_owned(),
+            Some(cut) => cut,
+            None => said.to_owned(),
+        }
+    };
+    if let [report] = reports {
+        return format!("[{}]\n\n{}", head("the sub-agent", report), answer(report));
+    }
+    let successes = reports.iter().filter(|report| report.state.is_success()).count();
+    let verdict = match joined {
+        Joined::Met => "",
+        Joined::Failed => "; all of them were required",
+        Joined::Violated => "; that is too few",
+    };
+    let mut told = format!(
+        "[{successes} of {} sub-agents succeeded{verdict}]\n",
+        reports.len()
+    );
+    for (at, report) in reports.iter().enumerate() {
+        let _ = write!(
+            told,
+            "\n## {}\n\n{}\n",
+            head(&plan.name(at), report),
+            answer(report)
+        );
+    }
+    told
+}
+
+/// Who it was, how it ended, what it took.
+fn head(name: &str, report: &Report) -> String {
+    let Usage { output, .. } = report.usage;
+    let mut head = format!("{name}: {}", report.state.name());
+    if let Some(why) = &report.why {
+        let _ = write!(head, " ({})", text::one_line(why, 500));
+    }
+    let _ = write!(head, "; {} tokens in, {output} out", report.usage.context());
+    if let Some(cost) = report.cost {
+        let _ = write!(head, ", ${:.4}", cost.usd());
+    }
+    head
+}
+
+fn keep(cx: &ToolContext, whole: &str) -> Option<ContentRef> {
+    let kept = cx.keep.begin(cx.call.as_str()).and_then(|mut kept| {
+        kept.append(whole)?;
+        kept.finish()
+    });
+    kept.inspect_err(|error| tracing::warn!(error, "long answers of sub-agents were not kept"))
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures::future::BoxFuture;
+    use serde_json::json;
+
+    use super::super::testing::Bench;
+    use super::super::{Spawner, schema};
+    use super::*;
+    use crate::domain::Cost;
+
+    const C: Option<ChildState> = Some(ChildState::Completed);
+    const D: Option<ChildState> = Some(ChildState::Degraded);
+    const F: Option<ChildState> = Some(ChildState::Failed);
+    const T: Option<ChildState> = Some(ChildState::TimedOut);
+    const X: Option<ChildState> = Some(ChildState::Cancelled);
+    const OPEN: Option<ChildState> = None;
+
+    #[test]
+    fn what_has_to_come_of_them() {
+        use Joined::{Failed, Met, Violated};
+        let (all, some, first) = (Join::AllRequired, Join::AllowFailures, Join::FirstSuccess);
+        for (join, ends, verdict) in [
+            (all, vec![C, OPEN], None),
+            (all, vec![F, OPEN], None),
+            (all, vec![C, D], Some(Met)),
+            (all, vec![C, F], Some(Failed)),
+            (all, vec![T], Some(Failed)),
+            (all, vec![X, C], Some(Failed)),
+            (some, vec![F, OPEN], None),
+            (some, vec![F, T], Some(Met)),
+            (some, vec![C, C], Some(Met)),
+            (first, vec![F, OPEN], None),
+            (first, vec![OPEN, C], Some(Met)),
+            (first, vec![OPEN, D], Some(Met)),
+            (first, vec![F, T, X], Some(Violated)),
+            (Join::Quorum(2), vec![C, OPEN, OPEN], None),
+            (Join::Quorum(2), vec![C, OPEN, C], Some(Met)),
+            (Join::Quorum(2), vec![C, F, OPEN], None),
+            (Join::Quorum(2), vec![F, T, OPEN], Some(Violated)),
+            (Join::Quorum(3), vec![C, C, F], Some(Violated)),
+            (Join::Quorum(3), vec![C, C, D], Some(Met)),
+        ] {
+            assert_eq!(join.verdict(&ends), verdict, "{join:?} {ends:?}");
+        }
+    }
+
+    /// Ends as its prompt says; counts how many run at once.
+    #[derive(Default)]
+    struct Fake {
+        running: Arc<AtomicUsize>,
+        most: Arc<AtomicUsize>,
+        begun: Arc<AtomicUsize>,
+    }
+
+    impl Spawner for Fake {
+        fn agents(&self) -> Vec<String> {
+            vec!["default".to_owned(), "reader".to_owned()]
+        }
+
+        fn run(&self, job: Job) -> BoxFuture<'static, Report> {
+            let (running, most) = (self.running.clone(), self.most.clone());
+            self.begun.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async move {
+                most.fetch_max(running.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+                let state = match job.prompt.rsplit('\n').next() {
+                    Some("fails") => ChildState::Failed,
+                    Some("waits") => {
+                        job.cancel.cancelled().await;
+                        ChildState::Cancelled
+                    }
+                    _ => {
+                        tokio::task::yield_now().await;
+                        ChildState::Completed
+                    }
+                };
+                running.fetch_sub(1, Ordering::Relaxed);
+                Report {
+                    state,
+                    why: None,
+                    text: format!("{:?} {:?} {}", job.agent, job.label, job.prompt),
+                    usage: Usage {
+                        input: 10,
+                        output: 3,
+                        ..Usage::default()
+                    },
+                    cost: Some(Cost::from_usd(0.01)),
+                }
+            })
+        }
+    }
+
+    async fn delegate(input: serde_json::Value) -> (ToolOutput, Fake) {
+        let mut bench = Bench::new();
+        let fake = Fake::default();
+        bench.cx.spawner = Arc::new(Fake {
+            running: fake.running.clone(),
+            most: fake.most.clone(),
+            begun: fake.begun.clone(),
+        });
+        let output = bench.call("delegate", input).await.unwrap();
+        (output, fake)
+    }
+
+    #[tokio::test]
+    async fn one_is_told_with_its_state_and_what_it_took() {
+        let (output, _) = delegate(json!({"prompt": "look", "agent": "reader"})).await;
+        assert_eq!(
+            output.text,
+            "[the sub-agent: completed; 10 tokens in, 3 out, $0.0100]\n\nSome(\"reader\") None look"
+        );
+        assert!(!output.is_error && output.delegated.is_none());
+        let (output, _) = delegate(json!({"prompt": "fails"})).await;
+        assert_eq!(output.delegated, Some(Delegated::Failed));
+        assert!(
+            output.is_error && output.text.contains("failed; 10 tokens"),
+            "{}",
+            output.text
+        );
+    }
+
+    #[tokio::test]
+    async fn several_share_what_all_have_to_know_and_are_told_in_order() {
+        let tasks = json!([{"prompt": "a"}, {"prompt": "fails", "agent": "default"}]);
+        let input = json!({"prompt": "all", "agent": "reader", "tasks": tasks, "join": "allow_failures"});
+        let (output, _) = delegate(input).await;
+        assert!(
+            output
+                .text
+                .starts_with("[1 of 2 sub-agents succeeded]\n\n## 1 reader: completed")
+        );
+        assert!(
+            output
+                .text
+                .contains("\n## 2 default: failed; 10 tokens in, 3 out, $0.0100\n\n"),
+            "{}",
+            output.text
+        );
+        assert!(
+            output.text.contains("Some(\"1 reader\") all\n\na"),
+            "{}",
+            output.text
+        );
+        assert!(!output.is_error);
+    }
+
+    #[tokio::test]
+    async fn eight_work_at_once_and_what_is_decided_stops_the_rest() {
+        let many = vec![json!({"prompt": "a"}); 20];
+        let (output, fake) = delegate(json!({"prompt": "", "tasks": many})).await;
+        assert!(output.text.starts_with("[20 of 20"), "{}", output.text);
+        assert_eq!(fake.most.load(Ordering::Relaxed), AT_ONCE);
+
+        let mut many = vec![json!({"prompt": "waits"}); 19];
+        many.insert(3, json!({"prompt": "a"}));
+        let input = json!({"prompt": "", "tasks": many.clone(), "join": "first_success"});
+        let (output, fake) = delegate(input).await;
+        assert!(
+            output.text.starts_with("[1 of 20 sub-agents succeeded]"),
+            "{}",
+            output.text
+        );
+        assert!(!output.is_error && fake.begun.load(Ordering::Relaxed) == AT_ONCE);
+        assert!(
+            output.text.contains("## 20: cancelled (it was not begun)"),
+            "{}",
+            output.text
+        );
+
+        many.truncate(2);
+        many.push(json!({"prompt": "fails"}));
+        let input = json!({"prompt": "", "tasks": many, "join": "quorum(3)"});
+        let (output, _) = delegate(input).await;
+        assert_eq!(output.delegated, Some(Delegated::Violated));
+        assert!(output.text.contains("that is too few"), "{}", output.text);
+    }
+
+    #[tokio::test]
+    async fn long_answers_share_the_room_and_are_kept() {
+        let long = "x".repeat(20_000);
+        let tasks = vec![json!({"prompt": long}); 3];
+        let (output, _) = delegate(json!({"prompt": "", "tasks": tasks})).await;
+        assert!(output.text.chars().count() < 30_000);
+        assert!(output.text.contains("## 3: completed"));
+        assert!(output.full.is_some_and(|full| full.bytes > 60_000));
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_is_refused() {
+        let mut bench = Bench::new();
+        bench.cx.spawner = Arc::new(Fake::default());
+        let tasks = |count: usize| vec![json!({"prompt": "a"}); count];
+        for (input, why) in [
+            (json!({"prompt": " "}), "a prompt is empty"),
+            (
+                json!({"prompt": "x", "agent": "nobody"}),
+                "there is no agent named \"nobody\"; the agents are: default, reader",
+            ),
+            (json!({"prompt": "x", "tasks": []}), "1 to 32 tasks, not 0"),
+            (
+                json!({"prompt": "x", "tasks": tasks(33)}),
+                "1 to 32 tasks, not 33",
+            ),
+            (
+                json!({"prompt": "x", "tasks": [{"prompt": ""}]}),
+                "a prompt is empty",
+            ),
+            (
+                json!({"prompt": "x".repeat(100_001)}),
+                "at most 100000 characters",
+            ),
+            (json!({"prompt": "x", "join": "any"}), "there is no join \"any\""),
+            (json!({"prompt": "x", "join": "quorum(x)"}), "there is no join"),
+            (json!({"prompt": "x", "join": "quorum(0)"}), "a quorum of 0"),
+            (
+                json!({"prompt": "x", "tasks": tasks(2), "join": "quorum(3)"}),
+                "a quorum of 3 cannot be met by 2",
+            ),
+        ] {
+            let error = bench.fails("delegate", input).await;
+            assert!(error.contains(why), "{why}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_schema_is_one_that_every_api_takes() {
+        let schema = schema::of::<Input>().to_string();
+        assert!(!schema.contains("$ref") && !schema.contains("null"), "{schema}");
+    }
+}

@@ -1,0 +1,29 @@
+//! The last short step of a sub-agent whose time is up (R-SUB): a model call without tools that says what was reached.
+
+use super::course::Course;
+use super::limits::last_words;
+use super::port::Stopped;
+use super::run::{resolve, way};
+use super::{TurnContext, compact};
+
+/// Asks the model for what was reached. Whether it said anything.
+pub async fn wrap_up(cx: &TurnContext) -> Result<bool, Stopped> {
+    let Ok(model) = resolve(cx).await? else {
+        return Ok(false);
+    };
+    let mut course = Course::new(model, compact::floor(cx), false);
+    course.count_as(cx.counting.clone());
+    course.way = way(cx);
+    last_words(
+        cx,
+        &mut course,
+        TIME_IS_UP,
+        "the sub-agent ends without a summary",
+    )
+    .await
+}
+
+/// What the model is asked.
+const TIME_IS_UP: &str = "The time for this task is up, and no more tools can be used. Say in a few sentences what was \
+                          done, what was found, and what is left to do: it is all that the agent gets which gave you \
+                          the task.";

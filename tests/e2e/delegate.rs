@@ -1,0 +1,807 @@
+//! Sub-agents (R-SUB): what comes of them, what shows of them, and what they share with the turn that made them.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, Config, Note, World, now};
+use crate::mock_llm::{Gate, Reply, Seen};
+
+/// Who says what: replies by the first word of a conversation's first message, `name:`.
+#[derive(Clone, Default)]
+struct Cast(Arc<Mutex<HashMap<String, VecDeque<Reply>>>>);
+
+impl Cast {
+    fn of(world: &World) -> Self {
+        let cast = Self::default();
+        let replies = cast.clone();
+        world.mock().respond_with(move |seen| {
+            let mut replies = replies.0.lock().unwrap();
+            replies.get_mut(&who(seen))?.pop_front()
+        });
+        cast
+    }
+
+    fn says(&self, who: &str, reply: Reply) -> &Self {
+        let mut replies = self.0.lock().unwrap();
+        replies.entry(who.to_owned()).or_default().push_back(reply);
+        self
+    }
+}
+
+/// Whose request it is.
+fn who(seen: &Seen) -> String {
+    let first = &seen.messages()[0]["content"];
+    let text = first
+        .as_str()
+        .or_else(|| first[0]["text"].as_str())
+        .unwrap_or_default();
+    text.split(':').next().unwrap_or_default().to_owned()
+}
+
+/// The requests of one of them.
+fn of(world: &World, name: &str) -> Vec<Arc<Seen>> {
+    let mut all = world.mock().requests();
+    all.retain(|seen| who(seen) == name);
+    all
+}
+
+fn world_with(agent: &str, tables: &str) -> (World, Cast) {
+    let world = World::with(Config {
+        agent: agent.to_owned(),
+        tables: tables.to_owned(),
+        // A failure is one at once.
+        provider: "max_retries = 0".to_owned(),
+        ..Config::default()
+    });
+    world.write("a.txt", "one\n");
+    let cast = Cast::of(&world);
+    (world, cast)
+}
+
+fn world() -> (World, Cast) {
+    world_with("", "")
+}
+
+fn delegate(input: Value) -> Reply {
+    Reply::tool("delegate", input)
+}
+
+/// A model error that nothing mends.
+fn fails() -> Reply {
+    Reply::error(400, "invalid_request_error", "no such thing")
+}
+
+/// The last word on the call of `delegate`.
+fn result(client: &Client, session: &str) -> Arc<Note> {
+    let calls = client.all(session, "agent/toolCall");
+    let of_it = |note: &&Arc<Note>| note.text("name") == "delegate" && !note.params["output"].is_null();
+    calls.iter().rev().find(of_it).unwrap().clone()
+}
+
+#[test]
+fn a_child_works_and_its_last_words_are_the_result() {
+    let (world, cast) = world();
+    cast.says(
+        "me",
+        Reply::text("I ask another. ")
+            .call("delegate", json!({"prompt": "child: look"}))
+            .tokens(100, 10),
+    )
+    .says(
+        "child",
+        Reply::text("Reading.")
+            .call("read_file", json!({"path": "a.txt"}))
+            .tokens(20, 2),
+    )
+    .says("child", Reply::text("It says one.").tokens(30, 3))
+    .says("me", Reply::text("done").tokens(200, 20));
+    let client = world.start();
+    let session = client.session();
+    let done = client.ask(&session, "me: do it");
+    assert_eq!(
+        (done.text.as_str(), json!(done.state)),
+        ("done", json!("completed"))
+    );
+
+    let call = result(&client, &session);
+    assert_eq!(call.text("status"), "completed");
+    let output = call.text("output");
+    assert!(
+        output.starts_with("[the sub-agent: completed; 50 tokens in, 5 out, $0.000")
+            && output.ends_with("]\n\nIt says one."),
+        "{output}"
+    );
+    // Its calls are nested, its words are no messages, and it is heard while it works.
+    let parent = call.text("toolCallId");
+    let calls = client.all(&session, "agent/toolCall");
+    let nested: Vec<&str> = (calls.iter())
+        .filter(|note| note.text("parentToolCallId") == parent)
+        .map(|note| note.text("status"))
+        .collect();
+    assert_eq!(nested, ["pending", "running", "completed"]);
+    assert!(!client.shown(&session).contains("Reading"));
+    let live: String = (client.all(&session, "agent/toolOutputDelta").iter())
+        .filter(|note| note.text("toolCallId") == parent)
+        .map(|note| note.text("text").to_owned())
+        .collect();
+    assert_eq!(live, "Reading.\nIt says one.\n");
+
+    // A history of its own, the same tools and instructions.
+    let (mine, its) = (of(&world, "me"), of(&world, "child"));
+    assert_eq!((mine.len(), its.len()), (2, 2));
+    for key in ["tools", "system", "model"] {
+        assert_eq!(mine[0].body[key], its[0].body[key], "{key}");
+    }
+    assert_eq!(its[0].messages().len(), 1);
+    assert!(
+        its[0]
+            .last_text()
+            .starts_with("child: look\n\n[You work for another agent")
+    );
+
+    // What it used is the turn's; of the context it takes nothing.
+    let usage = client.all(&session, "agent/usage");
+    let figures: Vec<_> = usage
+        .iter()
+        .map(|note| {
+            (
+                note.params["turn"]["inputTokens"].as_u64(),
+                note.params["contextUsed"].as_u64(),
+            )
+        })
+        .collect();
+    let some = |turn, context| (Some(turn), Some(context));
+    assert_eq!(
+        figures,
+        [some(100, 110), some(120, 110), some(150, 110), some(350, 220)]
+    );
+    assert_eq!((done.usage.input_tokens, done.usage.output_tokens), (350, 35));
+    assert!(done.cost_usd.unwrap() > 0.0);
+
+    // All of it is there when the session is loaded again, and the history goes on without it.
+    let loaded = client.load(&session);
+    assert_eq!(loaded.state.usage.input_tokens, 350);
+    client.ask(&session, "me: more");
+    let told = of(&world, "me").last().unwrap().body.to_string();
+    assert!(
+        told.contains("It says one.") && !told.contains("Reading."),
+        "{told}"
+    );
+}
+
+#[test]
+fn each_join_has_its_end() {
+    let task = |prompt: &str| json!({"prompt": prompt});
+    let tasks = json!([task("a: x"), task("b: x"), task("c: x")]);
+    // Join, which of a, b, c fail, then: status, end, what the model or the person reads.
+    for (join, fail, status, end, says) in [
+        (
+            "all_required",
+            "",
+            "completed",
+            "completed",
+            "[3 of 3 sub-agents succeeded]",
+        ),
+        (
+            "all_required",
+            "b",
+            "failed",
+            "completed",
+            "[2 of 3 sub-agents succeeded; all of them were required]",
+        ),
+        (
+            "allow_failures",
+            "abc",
+            "completed",
+            "completed",
+            "[0 of 3 sub-agents succeeded]",
+        ),
+        (
+            "first_success",
+            "ab",
+            "completed",
+            "completed",
+            "[1 of 3 sub-agents succeeded]",
+        ),
+        (
+            "first_success",
+            "abc",
+            "failed",
+            "join_violated",
+            "that is too few",
+        ),
+        (
+            "quorum(2)",
+            "a",
+            "completed",
+            "completed",
+            "[2 of 3 sub-agents succeeded]",
+        ),
+        ("quorum(2)", "ab", "failed", "join_violated", "that is too few"),
+    ] {
+        let (world, cast) = world();
+        cast.says(
+            "me",
+            delegate(json!({"prompt": "", "tasks": tasks, "join": join})),
+        );
+        for name in ["a", "b", "c"] {
+            cast.says(
+                name,
+                if fail.contains(name) {
+                    fails()
+                } else {
+                    Reply::text(format!("{name} is done"))
+                },
+            );
+        }
+        cast.says("me", Reply::text("done"));
+        let client = world.start();
+        let session = client.session();
+        let done = json!(client.ask(&session, "me: do it"));
+        let call = result(&client, &session);
+        assert_eq!(
+            (call.text("status"), &done["reason"]),
+            (status, &json!(end)),
+            "{join} {fail}"
+        );
+        assert!(
+            call.text("output").contains(says),
+            "{join} {fail}: {}",
+            call.text("output")
+        );
+        if end == "join_violated" {
+            assert_eq!(
+                (&done["state"], &done["error"]["code"]),
+                (&json!("failed"), &json!("tool_execution"))
+            );
+            assert_eq!(done["error"]["message"], "too few sub-agents succeeded");
+            assert_eq!(client.reasons(&session).last().unwrap(), "join_violated");
+        }
+    }
+}
+
+#[test]
+fn a_failure_is_what_the_policy_makes_of_it() {
+    for (policy, reason, state) in [
+        ("continue", "completed", "completed"),
+        ("degrade", "completed", "degraded"),
+        ("fail", "subagent_failed", "failed"),
+    ] {
+        let (world, cast) = world_with(&format!("subagent_failure = \"{policy}\""), "");
+        cast.says("me", delegate(json!({"prompt": "child: x"})))
+            .says("child", fails())
+            .says("me", Reply::text("done"));
+        let client = world.start();
+        let session = client.session();
+        let done = json!(client.ask(&session, "me: do it"));
+        assert_eq!((&done["reason"], &done["state"]), (&json!(reason), &json!(state)));
+        if policy == "fail" {
+            assert_eq!(done["error"]["message"], "a sub-agent failed");
+            assert!(
+                done["error"]["cause"].to_string().contains("no such thing"),
+                "{done}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_first_success_cancels_the_others_and_closes_their_connections() {
+    let (world, cast) = world();
+    let gate = Gate::new();
+    let tasks = json!([{"prompt": "slow: x"}, {"prompt": "quick: x"}]);
+    cast.says(
+        "me",
+        delegate(json!({"prompt": "", "tasks": tasks, "join": "first_success"})),
+    )
+    .says("slow", Reply::text("I think").gate(&gate))
+    .says(
+        "quick",
+        Reply::text("found").gate_first(&gate_after(&world, &gate)),
+    )
+    .says("me", Reply::text("done"));
+    let client = world.start();
+    let session = client.session();
+    assert_eq!(client.ask(&session, "me: do it").text, "done");
+    let output = result(&client, &session).text("output").to_owned();
+    assert!(
+        output.contains("## 1: cancelled; ") && output.contains("I think"),
+        "{output}"
+    );
+    assert!(output.contains("## 2: completed"), "{output}");
+    let slow = of(&world, "slow")[0].clone();
+    assert!(world.closed(&slow).dropped);
+}
+
+/// A gate that opens when another is reached.
+fn gate_after(world: &World, other: &Gate) -> Gate {
+    let (gate, other, world) = (Gate::new(), other.clone(), world.clone());
+    let opens = gate.clone();
+    std::thread::spawn(move || {
+        world.at(&other);
+        opens.release();
+    });
+    gate
+}
+
+#[test]
+fn nothing_is_delegated_below_the_third_level() {
+    let (world, cast) = world();
+    for (name, next) in [("me", "one"), ("one", "two"), ("two", "three")] {
+        cast.says(name, delegate(json!({"prompt": format!("{next}: go on")})));
+    }
+    cast.says("three", delegate(json!({"prompt": "four: go on"})));
+    for name in ["three", "two", "one", "me"] {
+        cast.says(name, Reply::text(format!("{name} is done")));
+    }
+    let client = world.start();
+    let session = client.session();
+    assert_eq!(client.ask(&session, "me: do it").text, "me is done");
+    let delegates = |name: &str| {
+        let tools = of(&world, name)[0].body["tools"].to_string();
+        tools.contains("\"delegate\"")
+    };
+    assert_eq!(
+        ["me", "one", "two", "three"].map(delegates),
+        [true, true, true, false]
+    );
+    assert!(of(&world, "four").is_empty());
+    let refused = of(&world, "three")[1].body.to_string();
+    assert!(refused.contains("there is no tool named"), "{refused}");
+    // Each call stands under the one that caused it.
+    let mut parents: HashMap<String, String> = HashMap::new();
+    for note in client.all(&session, "agent/toolCall") {
+        parents.insert(
+            note.text("toolCallId").to_owned(),
+            note.text("parentToolCallId").to_owned(),
+        );
+    }
+    let depth = |mut id: String| {
+        let mut depth = 0;
+        while let Some(parent) = parents.get(&id).filter(|parent| !parent.is_empty()) {
+            (id, depth) = (parent.clone(), depth + 1);
+        }
+        depth
+    };
+    let mut depths: Vec<usize> = parents.keys().cloned().map(depth).collect();
+    depths.sort_unstable();
+    assert_eq!(depths, [0, 1, 2, 3]);
+}
+
+#[test]
+fn a_child_whose_time_is_up_says_what_it_has() {
+    let (world, cast) = world_with("mode = \"full\"", "[tool.delegate]\ntimeout_s = 0.5\n");
+    cast.says("me", delegate(json!({"prompt": "child: x"})))
+        .says(
+            "child",
+            Reply::text("I wait.").call("bash", json!({"command": "sleep 60"})),
+        )
+        .says("me", Reply::text("done"));
+    let asked = world.clone();
+    let replies = cast.clone();
+    world.mock().respond_with(move |seen| {
+        // The last step is told as one text, and has no tools.
+        let last = seen.body["tools"].as_array().is_none_or(Vec::is_empty);
+        if last && seen.last_text().contains("The time for this task is up") {
+            return Some(Reply::text("half of it"));
+        }
+        replies.0.lock().unwrap().get_mut(&who(seen))?.pop_front()
+    });
+    let client = world.start();
+    let session = client.session();
+    let began = now();
+    assert_eq!(client.ask(&session, "me: do it").text, "done");
+    assert!(began.elapsed() < Duration::from_secs(20));
+    let call = result(&client, &session);
+    assert_eq!(call.text("status"), "failed");
+    let output = call.text("output");
+    assert!(
+        output.contains("timed out") && output.ends_with("half of it"),
+        "{output}"
+    );
+    let bash = client.all(&session, "agent/toolCall");
+    let bash = bash
+        .iter()
+        .rev()
+        .find(|note| note.text("name") == "bash")
+        .unwrap();
+    assert_eq!(bash.text("status"), "cancelled");
+    assert_eq!(asked.requests(), 4);
+    assert_eq!(client.processes(), 1, "the command is gone");
+}
+
+#[test]
+fn waiting_for_a_person_is_none_of_a_childs_time() {
+    let (world, cast) = world_with("", "[tool.delegate]\ntimeout_s = 1.0\n");
+    cast.says("me", delegate(json!({"prompt": "child: x"})))
+        .says(
+            "child",
+            Reply::tool("write_file", json!({"path": "b.txt", "content": "b"})),
+        )
+        .says("child", Reply::text("written"))
+        .says("me", Reply::text("done"));
+    let client = world.start();
+    let session = client.session();
+    let id = client.prompt(&session, "me: do it");
+    let asked = client.asked(&session);
+    // Longer than the limit: what is measured is that it does not end meanwhile.
+    std::thread::sleep(Duration::from_millis(1_400));
+    client.decide(&asked, "allow");
+    assert_eq!(client.done(&id).text, "done");
+    let output = result(&client, &session).text("output").to_owned();
+    assert!(
+        output.contains("completed") && output.ends_with("written"),
+        "{output}"
+    );
+    assert_eq!(world.read("b.txt").as_deref(), Some("b"));
+    // What a child changes is the turn's change.
+    let diff = client.next(&session, "agent/turnDiff");
+    assert!(diff.params.to_string().contains("b.txt"), "{:?}", diff.params);
+}
+
+#[test]
+fn a_cancel_reaches_children_in_every_phase_and_nothing_is_left() {
+    for phase in ["streaming", "approval", "command", "retry"] {
+        let world = World::with(Config {
+            agent: if phase == "command" {
+                "mode = \"full\"".to_owned()
+            } else {
+                String::new()
+            },
+            provider: "max_retry_after_s = 1000".to_owned(),
+            ..Config::default()
+        });
+        let cast = Cast::of(&world);
+        let gate = Gate::new();
+        cast.says(
+            "me",
+            delegate(json!({"prompt": "", "tasks": [{"prompt": "a: x"}, {"prompt": "b: x"}]})),
+        );
+        for name in ["a", "b"] {
+            let reply = match phase {
+                "streaming" => Reply::text("some words\nand").gate(&gate),
+                "approval" => {
+                    Reply::text("I write").call("write_file", json!({"path": name, "content": "x"}))
+                }
+                "command" => Reply::text("I run").call("bash", json!({"command": "sleep 60"})),
+                _ => Reply::error(429, "rate_limit_error", "slow down").header("retry-after", "900"),
+            };
+            cast.says(name, reply);
+        }
+        let client = world.start();
+        let session = client.session();
+        let id = client.prompt(&session, "me: do it");
+        for _ in 0..2 {
+            match phase {
+                "streaming" => _ = client.next_where(&session, "agent/toolOutputDelta", |_| true),
+                "approval" => _ = client.asked(&session),
+                "command" => {
+                    client.next_where(&session, "agent/toolCall", |note| {
+                        note.text("name") == "bash" && note.text("status") == "running"
+                    });
+                }
+                _ => {
+                    let retry = client.next(&session, "agent/retry");
+                    assert!(!retry.text("parentToolCallId").is_empty());
+                }
+            }
+        }
+        let began = now();
+        client.cancel(&session);
+        let done = json!(client.done(&id));
+        let took = began.elapsed();
+        assert_eq!(
+            (&done["reason"], &done["state"]),
+            (&json!("aborted_tools"), &json!("cancelled")),
+            "{phase}"
+        );
+        let bound = if phase == "command" { 3_000 } else { 600 };
+        assert!(took < Duration::from_millis(bound), "{phase}: {took:?}");
+        let call = result(&client, &session);
+        assert_eq!(call.text("status"), "cancelled", "{phase}");
+        assert!(
+            call.text("output").contains("## 2: cancelled"),
+            "{phase}: {}",
+            call.text("output")
+        );
+        assert_eq!(client.processes(), 1, "{phase}");
+        // The next prompt works.
+        cast.says("me", Reply::text("fine"));
+        assert_eq!(client.ask(&session, "me: again").text, "fine", "{phase}");
+    }
+}
+
+#[test]
+fn after_a_crash_nothing_of_a_child_is_open_and_the_turn_can_go_on() {
+    let (world, cast) = world();
+    cast.says("me", delegate(json!({"prompt": "child: x"}))).says(
+        "child",
+        Reply::text("I write").call("write_file", json!({"path": "b.txt", "content": "b"})),
+    );
+    let client = world.start();
+    let session = client.session();
+    client.prompt(&session, "me: do it");
+    let asked = client.asked(&session);
+    assert_eq!(asked.text("name"), "write_file");
+    client.kill();
+
+    cast.says("me", Reply::text("I do it myself"));
+    let client = world.start();
+    let loaded = client.load(&session);
+    assert!(loaded.open_approvals.is_empty(), "{:?}", loaded.open_approvals);
+    let mut open: HashMap<String, String> = HashMap::new();
+    for event in loaded
+        .events
+        .iter()
+        .filter(|event| event.method == "agent/toolCall")
+    {
+        let text = |field: &str| event.params[field].as_str().unwrap_or_default().to_owned();
+        open.insert(text("name"), text("status"));
+    }
+    assert_eq!(open["write_file"], "cancelled");
+    assert_eq!(open["delegate"], "cancelled");
+    let id = client.send("agent/resumeTurn", json!({"sessionId": session}));
+    assert_eq!(client.done(&id).text, "I do it myself");
+    assert!(client.all(&session, "agent/approvalRequested").is_empty());
+    assert_eq!(world.read("b.txt"), None);
+    assert!(of(&world, "me")[1].body.to_string().contains("interrupted"));
+}
+
+#[test]
+fn what_is_allowed_for_the_session_is_allowed_to_children() {
+    let (world, cast) = world();
+    let write = |path: &str| Reply::tool("bash", json!({"command": format!("touch {path}")}));
+    cast.says("me", write("x"))
+        .says("me", delegate(json!({"prompt": "child: x"})))
+        .says("child", write("y"))
+        .says("child", Reply::text("done"))
+        .says("me", Reply::text("done"));
+    let client = world.start();
+    let session = client.session();
+    let id = client.prompt(&session, "me: do it");
+    let asked = client.asked(&session);
+    client.respond(
+        json!({"approvalId": asked.text("approvalId"), "decision": "allowSession", "rule": "bash(touch *)"}),
+    );
+    assert_eq!(client.done(&id).text, "done");
+    assert_eq!(client.all(&session, "agent/approvalRequested").len(), 1);
+    assert!(world.read("y").is_some());
+}
+
+#[test]
+fn what_is_asked_of_a_child_is_denied_to_it_alone() {
+    let (world, cast) = world();
+    cast.says("me", delegate(json!({"prompt": "child: x"})))
+        .says(
+            "child",
+            Reply::tool("write_file", json!({"path": "b.txt", "content": "b"})),
+        )
+        .says("child", Reply::text("I may not"))
+        .says("me", Reply::text("done"));
+    let client = world.start();
+    let session = client.session();
+    let id = client.prompt(&session, "me: do it");
+    let asked = client.asked(&session);
+    client.respond(
+        json!({"approvalId": asked.text("approvalId"), "decision": "deny", "feedback": "not there"}),
+    );
+    assert_eq!(client.done(&id).text, "done");
+    let told = of(&world, "child")[1].body.to_string();
+    assert!(told.contains("Denied by user: not there"), "{told}");
+    assert_eq!(world.read("b.txt"), None);
+}
+
+/// A model whose input costs a dollar for a thousand tokens.
+const DEAR: &str = "[model.mock-dear]\ninput = 1000.0\noutput = 1000.0\ncontext_window = 200000\n";
+
+#[test]
+fn the_turns_budget_holds_for_its_children() {
+    let (world, cast) = world_with("model = \"mock-dear\"\nmax_turn_cost = 20.0", DEAR);
+    let call = |n: u64| Reply::tool("read_file", json!({"path": "a.txt", "offset": n})).tokens(4_000, 10);
+    cast.says("me", delegate(json!({"prompt": "child: x"})).tokens(4_000, 10));
+    (0..40).for_each(|n| _ = cast.says("child", call(n)));
+    let client = world.start();
+    let session = client.session();
+    let done = json!(client.ask(&session, "me: do it"));
+    assert_eq!(
+        (&done["reason"], &done["state"]),
+        (&json!("budget_exceeded"), &json!("failed")),
+        "{done}"
+    );
+    let output = result(&client, &session).text("output").to_owned();
+    assert!(output.contains("[budget_exceeded] turn cost $"), "{output}");
+    // I14: over it by no more than a call in flight.
+    let cost = done["costUsd"].as_f64().unwrap();
+    assert!(cost < 20.0 + 4.1, "{cost}");
+}
+
+#[test]
+fn children_at_a_limit_ask_once_and_go_on_with_what_they_are_given() {
+    let (world, cast) = world_with("model = \"mock-dear\"\nmax_turn_cost = 9.0", DEAR);
+    let tasks: Vec<Value> = ["a", "b", "c"]
+        .iter()
+        .map(|name| json!({"prompt": format!("{name}: x")}))
+        .collect();
+    cast.says(
+        "me",
+        delegate(json!({"prompt": "", "tasks": tasks})).tokens(4_000, 10),
+    );
+    for name in ["a", "b", "c"] {
+        cast.says(
+            name,
+            Reply::tool("read_file", json!({"path": "a.txt"})).tokens(10, 10),
+        )
+        .says(name, Reply::text("done").tokens(10, 10));
+    }
+    cast.says("me", Reply::text("done").tokens(10, 10));
+    let client = world.start_asking();
+    let session = client.session();
+    let id = client.prompt(&session, "me: do it");
+    let asked = client.next(&session, "agent/limitRequested");
+    assert_eq!(asked.text("limit"), "max_turn_cost");
+    let _: Value = client.call(
+        "agent/limitRespond",
+        json!({"limitId": asked.text("limitId"), "raiseBy": 500.0}),
+    );
+    assert_eq!(client.done(&id).text, "done");
+    let asked = client.all(&session, "agent/limitRequested");
+    assert_eq!(asked.len(), 1, "{asked:?}");
+}
+
+#[test]
+fn what_cannot_be_delegated_is_an_error_that_the_model_reads() {
+    let (world, cast) = world_with("", "[agent.reader]\ndescription = 'reads much'\n");
+    let many = vec![json!({"prompt": "x"}); 33];
+    for input in [
+        json!({"prompt": "x", "agent": "nobody"}),
+        json!({"prompt": " "}),
+        json!({"prompt": "", "tasks": many}),
+        json!({"prompt": "x", "join": "most"}),
+    ] {
+        cast.says("me", delegate(input));
+    }
+    cast.says("me", Reply::text("done"));
+    let client = world.start();
+    let session = client.session();
+    assert_eq!(client.ask(&session, "me: do it").text, "done");
+    let calls = client.all(&session, "agent/toolCall");
+    let failed: Vec<&str> = (calls.iter())
+        .filter(|note| note.text("status") == "failed")
+        .map(|note| note.text("output"))
+        .collect();
+    let says = [
+        "the agents are: default, reader",
+        "a prompt is empty",
+        "1 to 32 tasks, not 33",
+        "there is no join \"most\"",
+    ];
+    assert_eq!(failed.len(), says.len());
+    for (failed, says) in failed.iter().zip(says) {
+        assert!(failed.contains(says), "{failed}");
+    }
+    // The model knows whom it can ask.
+    let system = of(&world, "me")[0].body["system"].to_string();
+    assert!(system.contains("- reader: reads much"), "{system}");
+}
+
+#[test]
+fn a_named_agent_is_itself_and_no_more_than_that() {
+    let (world, cast) = world_with(
+        "mode = \"full\"\ndeny_tools = [\"bash_kill\"]",
+        "[agent.reader]\nmode = 'plan'\nmodel = 'wise'\nsystem_prompt = 'Only read.'\nmax_steps = 3\n\
+         deny_tools = ['glob']\n[agent.writer]\n",
+    );
+    let write = |path: &str| Reply::tool("write_file", json!({"path": path, "content": "b"}));
+    let tasks = json!([{"prompt": "read: x", "agent": "reader"}, {"prompt": "write: x", "agent": "writer"}]);
+    cast.says(
+        "me",
+        delegate(json!({"prompt": "", "tasks": tasks, "join": "allow_failures"})),
+    )
+    .says("read", write("r.txt"))
+    .says("read", Reply::text("I may not"))
+    .says("write", write("w.txt"))
+    .says("write", Reply::text("written"))
+    .says("me", Reply::text("done"));
+    let client = world.start();
+    let session = client.session();
+    let _: Value = client.call(
+        "agent/setModel",
+        json!({"sessionId": session, "model": "mock/chosen"}),
+    );
+    assert_eq!(client.ask(&session, "me: do it").text, "done");
+    let reader = of(&world, "read");
+    assert_eq!(reader[0].body["model"], "wise");
+    assert!(reader[0].body["system"].to_string().contains("Only read."));
+    let names = |seen: &Seen| {
+        let tools = seen.body["tools"].as_array().unwrap();
+        tools
+            .iter()
+            .map(|tool| tool["name"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let tools = names(&reader[0]);
+    assert!(
+        !tools.contains(&"glob".to_owned()) && !tools.contains(&"bash_kill".to_owned()),
+        "{tools:?}"
+    );
+    assert!(tools.contains(&"delegate".to_owned()));
+    assert!(reader[1].body.to_string().contains("plan mode is read only"));
+    assert_eq!(world.read("r.txt"), None);
+    // One that names no model asks the session's.
+    assert_eq!(of(&world, "write")[0].body["model"], "chosen");
+    assert_eq!(world.read("w.txt").as_deref(), Some("b"));
+}
+
+#[test]
+fn eight_children_in_a_storm_of_429_all_come_through() {
+    let world = World::with(Config {
+        provider: "max_retries = 8".to_owned(),
+        ..Config::default()
+    });
+    let cast = Cast::of(&world);
+    let names: Vec<String> = (0..8).map(|n| format!("c{n}")).collect();
+    let tasks: Vec<Value> = names
+        .iter()
+        .map(|name| json!({"prompt": format!("{name}: x")}))
+        .collect();
+    let throttled = |n: usize| {
+        Reply::error(429, "rate_limit_error", "slow down")
+            .header("retry-after-ms", &(20 + 10 * n).to_string())
+            .header("anthropic-ratelimit-requests-limit", "50")
+            .header("anthropic-ratelimit-requests-remaining", "0")
+            .header("anthropic-ratelimit-requests-reset", "1s")
+    };
+    cast.says("me", delegate(json!({"prompt": "", "tasks": tasks})));
+    for name in &names {
+        (0..3).for_each(|n| _ = cast.says(name, throttled(n)));
+        cast.says(name, Reply::text(format!("{name} is done")));
+    }
+    cast.says("me", Reply::text("done"));
+    let client = world.start();
+    let session = client.session();
+    let began = now();
+    assert_eq!(client.ask(&session, "me: do it").text, "done");
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(60), "{took:?}");
+    let output = result(&client, &session).text("output").to_owned();
+    assert!(output.starts_with("[8 of 8 sub-agents succeeded]"), "{output}");
+    let retries = client.all(&session, "agent/retry");
+    assert_eq!(retries.len(), 24);
+    assert!(
+        retries
+            .iter()
+            .all(|retry| !retry.text("parentToolCallId").is_empty())
+    );
+    // The pacer is the account's, and tells why it holds them back.
+    let waits = client.all(&session, "agent/wait");
+    assert!(
+        waits.iter().any(|wait| !wait.text("parentToolCallId").is_empty()),
+        "{waits:?}"
+    );
+}
+
+#[test]
+fn a_child_that_a_hook_watches_is_watched() {
+    let (world, cast) = world_with(
+        "mode = \"full\"",
+        "[hook.no]\non = 'pre_tool'\ntool = 'write_file'\ncommand = 'echo never >&2; exit 2'\n\
+         [hook.stop]\non = 'stop'\ncommand = 'echo stop >> stops; exit 0'\n",
+    );
+    cast.says("me", delegate(json!({"prompt": "child: x"})))
+        .says(
+            "child",
+            Reply::tool("write_file", json!({"path": "b.txt", "content": "b"})),
+        )
+        .says("child", Reply::text("I may not"))
+        .says("me", Reply::text("done"));
+    let client = world.start();
+    let session = client.session();
+    assert_eq!(client.ask(&session, "me: do it").text, "done");
+    assert_eq!(world.read("b.txt"), None);
+    assert!(of(&world, "child")[1].body.to_string().contains("never"));
+    // The turn's end is one, not its child's.
+    assert_eq!(world.read("stops").as_deref(), Some("stop\n"));
+}
