@@ -57,7 +57,7 @@ export function App({ view }: { view: ViewState }): JSX.Element {
             </section>
           )}
           {view.revert && view.revert.sessionId === chat?.sessionId && <RevertCard asked={view.revert} />}
-          {chat?.queue && <Queue queue={chat.queue} editing={view.editing} />}
+          {(chat?.queue ?? view.editing) && <Queue queue={chat?.queue} editing={view.editing} />}
           <Composer view={view} />
         </>
       )}

@@ -5,15 +5,16 @@ import { useState } from "preact/hooks";
 import type { QueueEdit } from "../messages";
 import type { QueuedPrompt, QueueState } from "../protocol";
 import { Button, useFocus } from "./parts";
-import { post } from "./store";
+import { draft, keepDraft, post } from "./store";
 
 interface Props {
-  queue: QueueState;
+  queue: QueueState | undefined;
   editing: QueueEdit | undefined;
 }
 
 export function Queue({ queue, editing }: Props): JSX.Element {
-  const { paused, prompts } = queue;
+  const { paused, prompts } = queue ?? { paused: false, prompts: [] };
+  const sent = editing !== undefined && !prompts.some(({ promptId }) => promptId === editing.promptId);
   const many = prompts.length === 1 ? "1 prompt" : `${prompts.length} prompts`;
   return (
     <section
@@ -33,6 +34,7 @@ export function Queue({ queue, editing }: Props): JSX.Element {
             <Row key={prompt.promptId} prompt={prompt} />
           ),
         )}
+        {sent && <Edit key={editing.promptId} editing={editing} sent />}
       </ol>
     </section>
   );
@@ -73,12 +75,24 @@ function Row({ prompt }: { prompt: QueuedPrompt }): JSX.Element {
   );
 }
 
-function Edit({ editing }: { editing: QueueEdit }): JSX.Element {
+/** `sent`: it does not wait any more; what was typed is not lost with it. */
+function Edit({ editing, sent = false }: { editing: QueueEdit; sent?: boolean }): JSX.Element {
   const { promptId } = editing;
-  const [text, setText] = useState(editing.text);
+  const key = `edit ${promptId}`;
+  const [text, setText] = useState(() => draft(key) || editing.text);
   const place = useFocus<HTMLTextAreaElement>();
+  const write = (next: string) => {
+    setText(next);
+    keepDraft(key, next);
+  };
+  const stop = () => {
+    keepDraft(key, "");
+    post({ type: "stopEditing" });
+  };
   const save = () => {
-    if (text.trim() !== "") post({ type: "queue", action: "save", promptId, text });
+    if (text.trim() === "") return;
+    keepDraft(key, "");
+    post({ type: "queue", action: "save", promptId, text });
   };
   return (
     <li class="field" data-testid="queue-edit">
@@ -87,12 +101,12 @@ function Edit({ editing }: { editing: QueueEdit }): JSX.Element {
         rows={Math.min(10, Math.max(2, text.split("\n").length))}
         value={text}
         aria-label="The queued prompt"
-        onInput={(event) => setText(event.currentTarget.value)}
+        onInput={(event) => write(event.currentTarget.value)}
         onKeyDown={(event) => {
           if (event.isComposing) return;
           if (event.key === "Escape") {
             event.stopPropagation();
-            post({ type: "stopEditing" });
+            stop();
           } else if (event.key === "Enter" && !event.shiftKey) {
             event.preventDefault();
             save();
@@ -100,8 +114,9 @@ function Edit({ editing }: { editing: QueueEdit }): JSX.Element {
         }}
       />
       <div class="ways">
-        <Button label="Save" kind="main" disabled={text.trim() === ""} onPress={save} />
-        <Button label="Back" kind="quiet" onPress={() => post({ type: "stopEditing" })} />
+        <Button label={sent ? "To the input" : "Save"} kind="main" disabled={text.trim() === ""} onPress={save} />
+        <Button label="Back" kind="quiet" onPress={stop} />
+        {sent && <span class="dim">It was sent meanwhile.</span>}
       </div>
     </li>
   );
