@@ -291,21 +291,23 @@ fn a_failure_is_what_the_policy_makes_of_it() {
 #[test]
 fn the_first_success_cancels_the_others_and_closes_their_connections() {
     let (world, cast) = world();
-    let gate = Gate::new();
+    let (slow, quick) = (Gate::new(), Gate::new());
     let tasks = json!([{"prompt": "slow: x"}, {"prompt": "quick: x"}]);
     cast.says(
         "me",
         delegate(json!({"prompt": "", "tasks": tasks, "join": "first_success"})),
     )
-    .says("slow", Reply::text("I think").gate(&gate))
-    .says(
-        "quick",
-        Reply::text("found").gate_first(&gate_after(&world, &gate)),
-    )
+    .says("slow", Reply::text("I think\nthat").gate(&slow))
+    .says("quick", Reply::text("found").gate_first(&quick))
     .says("me", Reply::text("done"));
     let client = world.start();
     let session = client.session();
-    assert_eq!(client.ask(&session, "me: do it").text, "done");
+    let id = client.prompt(&session, "me: do it");
+    client.next_where(&session, "agent/toolOutputDelta", |note| {
+        note.text("text").contains("I think")
+    });
+    quick.release();
+    assert_eq!(client.done(&id).text, "done");
     let output = result(&client, &session).text("output").to_owned();
     assert!(
         output.contains("## 1: cancelled; ") && output.contains("I think"),
@@ -314,17 +316,6 @@ fn the_first_success_cancels_the_others_and_closes_their_connections() {
     assert!(output.contains("## 2: completed"), "{output}");
     let slow = of(&world, "slow")[0].clone();
     assert!(world.closed(&slow).dropped);
-}
-
-/// A gate that opens when another is reached.
-fn gate_after(world: &World, other: &Gate) -> Gate {
-    let (gate, other, world) = (Gate::new(), other.clone(), world.clone());
-    let opens = gate.clone();
-    std::thread::spawn(move || {
-        world.at(&other);
-        opens.release();
-    });
-    gate
 }
 
 #[test]
