@@ -153,7 +153,7 @@ fn demo_shows_the_whole_job_without_a_home() {
         "allowed automatically",
         "edited cart.py",
         "■ cancelled",
-        "✓ the edit was written to disk",
+        "✓ the edit was written to disk, and could be taken back and made again",
         "✓ the cancel was obeyed",
         "events of the session are stored, without a gap",
         "agentls doctor",
@@ -678,6 +678,73 @@ fn chat_asks_by_keys_and_enter_alone_allows_nothing() {
     chat.sees("word word");
     chat.keys("\u{3}");
     chat.sees("■ cancelled");
+    chat.sees("› ");
+    chat.keys("/quit\r");
+    assert_eq!(chat.ends(), 0);
+}
+
+#[test]
+fn a_chat_queues_takes_back_makes_again_forks_and_exports() {
+    let world = World::with(hello());
+    let new = world.path("work/new.txt");
+    let mut chat = world.terminal(&["chat"], &[], 100);
+    chat.sees("› ");
+    chat.keys("/revert\r");
+    chat.sees("no turn here has changed that many files");
+    chat.sees("› ");
+    chat.keys("slow\r");
+    chat.sees("word word");
+    // What is told in the middle of an answer stands below it.
+    chat.keys("/queue write it\r");
+    chat.keys("\u{3}");
+    chat.sees("1 prompt waits for the turn's end");
+    chat.sees("■ cancelled");
+    chat.sees("1 prompt waits, held: /queue send goes on");
+    chat.sees("› ");
+    chat.keys("/queue\r");
+    chat.sees("  1  write it");
+    chat.sees("› ");
+    chat.keys("/queue send\r");
+    chat.sees("› write it");
+    chat.sees("? Write new.txt");
+    chat.sees("y yes");
+    chat.keys("y");
+    chat.sees("That was it.");
+    chat.sees("1 file changed (+1 −0 lines)");
+    chat.sees("› ");
+    assert!(new.exists());
+    chat.keys("/diff\r");
+    chat.sees("new.txt (+1 −0)");
+    chat.sees("+hello");
+    chat.sees("› ");
+    chat.keys("/revert\r");
+    chat.sees("− new.txt");
+    chat.sees("taken back; /redo makes it again");
+    assert!(!new.exists());
+    chat.sees("› ");
+    chat.keys("/redo\r");
+    chat.sees("+ new.txt");
+    chat.sees("made again");
+    assert!(new.exists());
+    chat.sees("› ");
+    // Another writes it: that is left.
+    fs::write(&new, "a person's\n").unwrap();
+    chat.keys("/undo\r");
+    chat.sees("! new.txt is left as it is: it was changed since");
+    chat.sees("› ");
+    chat.keys("/fork\r");
+    chat.sees("a new session goes on from here");
+    chat.sees("› ");
+    chat.keys("/export said.md\r");
+    chat.sees("written to");
+    assert!(
+        fs::read_to_string(world.path("work/said.md"))
+            .unwrap()
+            .contains("write it")
+    );
+    chat.sees("› ");
+    chat.keys("/export said.md\r");
+    chat.sees("cannot write");
     chat.sees("› ");
     chat.keys("/quit\r");
     assert_eq!(chat.ends(), 0);

@@ -56,6 +56,11 @@ pub fn end() -> u64 {
     CHAOS.take().map_or(0, |chaos| chaos.polls)
 }
 
+/// Whether it has begun on this thread.
+pub(crate) fn reigns() -> bool {
+    CHAOS.with_borrow(Option::is_some)
+}
+
 /// No spawned task is polled any more.
 pub fn freeze() {
     CHAOS.with_borrow_mut(|chaos| {

@@ -97,6 +97,10 @@ pub struct Totals {
     pub compactions: Counter,
     /// Turns cancelled.
     pub cancels: Counter,
+    /// Prompts that were to wait for a turn's end.
+    pub queued_prompts: Counter,
+    /// Times that files of turns were taken back, or made again.
+    pub reverts: Counter,
     /// Call made → first content.
     pub first_token: Histogram,
     /// One step of the loop.

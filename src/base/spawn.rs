@@ -39,6 +39,25 @@ where
     }
 }
 
+/// Runs `work`, which may wait for the disk, where it holds nobody up; in the simulator at once, so that a seed replays.
+///
+/// # Errors
+/// It panicked, or the runtime ends.
+pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, TaskError> {
+    #[cfg(any(test, feature = "sim"))]
+    if super::chaos::reigns() {
+        return Ok(work());
+    }
+    tokio::task::spawn_blocking(work).await.map_err(failed)
+}
+
+fn failed(error: tokio::task::JoinError) -> TaskError {
+    match error.try_into_panic() {
+        Ok(payload) => TaskError::Panicked(panic_text(payload.as_ref())),
+        Err(_) => TaskError::Aborted,
+    }
+}
+
 impl<T> Task<T> {
     /// Asks the task to stop at its next await.
     pub fn abort(&self) {
@@ -60,12 +79,9 @@ impl<T> Future for Task<T> {
     type Output = Result<T, TaskError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.handle).poll(cx).map(|joined| {
-            joined.map_err(|error| match error.try_into_panic() {
-                Ok(payload) => TaskError::Panicked(panic_text(payload.as_ref())),
-                Err(_) => TaskError::Aborted,
-            })
-        })
+        Pin::new(&mut self.handle)
+            .poll(cx)
+            .map(|joined| joined.map_err(failed))
     }
 }
 

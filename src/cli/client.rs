@@ -255,6 +255,17 @@ impl Client {
         }
     }
 
+    /// What came while an answer was waited for; none when all of it was given.
+    pub(super) fn kept(&mut self) -> Option<Box<ServerNotification>> {
+        loop {
+            match self.kept.pop_front()? {
+                Incoming::Notification(told) => return Some(told),
+                // An answer that nobody waits for any more.
+                Incoming::Answer(..) => {}
+            }
+        }
+    }
+
     /// Gives back what [`Self::next`] gave; it comes again, before all that has not come yet.
     pub(super) fn give_back(&mut self, said: impl IntoIterator<Item = Incoming>) {
         let later = std::mem::replace(&mut self.kept, said.into_iter().collect());

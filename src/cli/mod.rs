@@ -7,6 +7,7 @@
 
 mod args;
 mod blocks;
+mod changes;
 mod chat;
 mod client;
 mod config;

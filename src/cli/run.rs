@@ -10,7 +10,7 @@ use super::keys::Draft;
 use super::markdown::Markdown;
 use super::screen::{Screen, print};
 use super::style::Painter;
-use super::turn::{Answers, Signals, Turn, Wish};
+use super::turn::{Answers, Signals, Turn, Until, Wish};
 use super::view::View;
 use crate::base::text;
 use crate::config::Env;
@@ -101,7 +101,7 @@ pub(super) async fn run(options: Options, launch: Launch, env: &Env) -> Result<i
         editor: None,
         watch: &mut watch,
     };
-    let ended = turn.run(id).await?;
+    let ended = turn.run(Until::Answered(id)).await?;
     drop(view);
     client.close().await;
     let Some(result) = ended.result else {

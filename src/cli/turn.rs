@@ -20,7 +20,8 @@ use crate::base::clock::{self, Instant};
 use crate::protocol::table::method;
 use crate::protocol::{
     ApprovalRequestedNotification, ApprovalRespondParams, CancelNotification, Decision, MessageBlock,
-    PromptContent, PromptResult, ReadContentParams, ReadContentResult, Risk, ServerNotification, SteerParams,
+    PromptContent, PromptResult, QueueAction, QueueParams, ReadContentParams, ReadContentResult, Risk,
+    ServerNotification, SteerParams,
 };
 
 /// Two Ctrl-C within this time leave.
@@ -29,6 +30,15 @@ pub(super) const TWICE: Duration = Duration::from_secs(2);
 const PIECE: u64 = 1 << 20;
 /// How often the line that does not stay is drawn.
 const TICK: Duration = Duration::from_millis(100);
+
+/// When a turn has been seen through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    /// The request is answered.
+    Answered(u64),
+    /// A turn ends; nobody has asked for an answer.
+    TurnEnds,
+}
 
 /// Who answers questions.
 #[derive(Clone, Debug)]
@@ -144,8 +154,8 @@ struct Edited {
 }
 
 impl Turn<'_> {
-    /// Sees the request `id` through.
-    pub(super) async fn run(mut self, id: u64) -> Result<Ended, ClientError> {
+    /// Sees a turn through.
+    pub(super) async fn run(mut self, until: Until) -> Result<Ended, ClientError> {
         let mut desk = Desk::default();
         // Without a terminal to read from there are no keys.
         let dumb = self.view.screen.painter.dumb;
@@ -168,8 +178,14 @@ impl Turn<'_> {
                     None => { keys = None; desk.leave = true; }
                 },
                 incoming = self.client.next() => match incoming? {
-                    Incoming::Notification(told) => self.told(&told, &mut desk).await?,
-                    Incoming::Answer(answered, result) if answered == id => break Some(result),
+                    Incoming::Notification(told) => {
+                        self.told(&told, &mut desk).await?;
+                        let ended = matches!(*told, ServerNotification::TurnEnded(_));
+                        if ended && until == Until::TurnEnds {
+                            break None;
+                        }
+                    }
+                    Incoming::Answer(answered, result) if until == Until::Answered(answered) => break Some(result),
                     Incoming::Answer(answered, result) => self.answered(answered, result, &mut desk).await?,
                 },
                 _ = tick.tick(), if animated => self.view.tick(),
@@ -362,7 +378,10 @@ impl Turn<'_> {
             }
         }
         match self.draft.take(key, now) {
-            Some(text) if !text.trim().is_empty() => self.steer(text, desk).await?,
+            Some(text) if !text.trim().is_empty() => match text.trim().strip_prefix("/queue ") {
+                Some(words) => self.queue(words, desk).await?,
+                None => self.steer(text, desk).await?,
+            },
             _ => self.view.draft(&self.draft.text),
         }
         Ok(())
@@ -406,6 +425,20 @@ impl Turn<'_> {
         };
         let id = self.client.begin(method::STEER, &params).await?;
         desk.sent.insert(id, Some(text));
+        self.view.draft("");
+        Ok(())
+    }
+
+    /// What is typed after `/queue` waits for the turn's end.
+    async fn queue(&mut self, words: &str, desk: &mut Desk) -> Result<(), ClientError> {
+        let params = QueueParams {
+            session_id: self.session.to_owned(),
+            action: QueueAction::Add,
+            prompt_id: None,
+            prompt: Some(PromptContent::Text(words.to_owned())),
+        };
+        let id = self.client.begin(method::QUEUE, &params).await?;
+        desk.sent.insert(id, Some(format!("/queue {words}")));
         self.view.draft("");
         Ok(())
     }

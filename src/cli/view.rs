@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use super::blocks;
+use super::changes::Changes;
 use super::inquiry;
 use super::markdown::Markdown;
 use super::screen::{Mark, Screen};
@@ -16,8 +17,8 @@ use crate::protocol::{
     ApprovalRequestedNotification, ApprovalResolvedNotification, CircuitNotification, CircuitState,
     ContinueReason, Decision, MessageBlock, MessageNotification, MessageRetractedNotification,
     RetryNotification, Role, ServerNotification, SettledBy, Standing, ToolCallNotification, ToolCallStatus,
-    TransitionNotification, TransitionReason, TurnDiffNotification, TurnEndedNotification, TurnState,
-    UsageNotification,
+    TransitionNotification, TransitionReason, TurnAsker, TurnDiffNotification, TurnEndedNotification,
+    TurnState, UsageNotification,
 };
 
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -65,6 +66,15 @@ pub(super) struct View {
     depths: HashMap<String, usize>,
     /// Lines that came in the middle of a message.
     aside: Vec<(Ink, String)>,
+    changes: Changes,
+    /// Prompts that wait and are not held.
+    pub(super) waiting: usize,
+    /// How many wait, and whether they are held, as was told last.
+    told_queue: (usize, bool),
+    /// A turn runs that a prompt which waited has begun.
+    pub(super) queued: bool,
+    /// Its prompt comes next.
+    begins_queued: bool,
 }
 
 impl View {
@@ -85,7 +95,17 @@ impl View {
             last: None,
             depths: HashMap::new(),
             aside: Vec::new(),
+            changes: Changes::default(),
+            waiting: 0,
+            told_queue: (0, false),
+            queued: false,
+            begins_queued: false,
         }
+    }
+
+    /// What the session's turns changed of files.
+    pub(super) fn changes(&self) -> &Changes {
+        &self.changes
     }
 
     /// Leaves the agent's words out, and says the rest in single lines.
@@ -109,6 +129,8 @@ impl View {
         self.rest();
         self.seq = seq;
         self.usage = None;
+        (self.changes, self.queued) = (Changes::default(), false);
+        (self.waiting, self.told_queue) = (0, (0, false));
     }
 
     /// The model was told elsewhere.
@@ -254,7 +276,11 @@ impl View {
     fn show(&mut self, event: &ServerNotification) {
         use ServerNotification as N;
         match event {
-            N::TurnStarted(_) => self.wait_for("thinking"),
+            N::TurnStarted(started) => {
+                self.queued = started.by == Some(TurnAsker::Queue) && !self.replay;
+                self.begins_queued = self.queued;
+                self.wait_for("thinking");
+            }
             N::TurnEnded(ended) => self.turn_ended(ended),
             N::TextDelta(delta) => self.text(&delta.message_id, delta.offset, &delta.text),
             N::ReasoningDelta(delta) => self.reason(&delta.text),
@@ -309,6 +335,9 @@ impl View {
                 self.note_of(parent, Ink::Yellow, &format!("! {}", warning.message));
             }
             N::SessionUpdated(updated) => {
+                if let Some(queue) = &updated.queue {
+                    self.queue(queue.prompts.len(), queue.paused);
+                }
                 let model = updated
                     .model
                     .clone()
@@ -326,8 +355,29 @@ impl View {
         }
     }
 
+    /// How many prompts wait, and whether they are held, one line when that is news.
+    pub(super) fn queue(&mut self, count: usize, held: bool) {
+        let before = std::mem::replace(&mut self.told_queue, (count, held));
+        self.waiting = if held { 0 } else { count };
+        if self.replay || count == 0 || before == (count, held) {
+            return;
+        }
+        let what = match count {
+            1 => "1 prompt waits".to_owned(),
+            count => format!("{count} prompts wait"),
+        };
+        match held {
+            true => self.note(
+                Ink::Yellow,
+                &format!("{what}, held: /queue send goes on with the next"),
+            ),
+            false => self.note(Ink::Dim, &format!("{what} for the turn's end")),
+        }
+    }
+
     /// The files of a turn, one line.
     fn turn_diff(&mut self, diff: &TurnDiffNotification) {
+        self.changes.told(diff);
         let what = match diff.standing {
             Standing::Made => "changed",
             Standing::Reverted => "taken back",
@@ -428,7 +478,8 @@ impl View {
         }
         let said = spoken(message);
         match message.role {
-            Role::User if self.replay => self.prompt(&said),
+            // What waited until now was typed long ago.
+            Role::User if self.replay || std::mem::take(&mut self.begins_queued) => self.prompt(&said),
             Role::User | Role::Tool => {}
             Role::Assistant if self.brief => self.wait_for("thinking"),
             Role::Assistant => {
@@ -640,6 +691,7 @@ impl View {
     }
 
     fn turn_ended(&mut self, ended: &TurnEndedNotification) {
+        self.queued = false;
         self.close_open();
         self.end_reasoning();
         self.rest();
@@ -720,8 +772,13 @@ fn cut(message: &MessageNotification) -> bool {
 
 /// The words of a message.
 pub(super) fn spoken(message: &MessageNotification) -> String {
+    words(&message.content)
+}
+
+/// The words of what a person said.
+pub(super) fn words(content: &[MessageBlock]) -> String {
     let mut said = String::new();
-    for block in &message.content {
+    for block in content {
         match block {
             MessageBlock::Text { text, .. } => said.push_str(text),
             MessageBlock::Reference { path, .. } => said.push_str(&format!(" @{path}")),

@@ -52,6 +52,12 @@ pub struct Counts {
     pub compactions: u64,
     /// Turns cancelled.
     pub cancels: u64,
+    /// Prompts that were to wait for a turn's end.
+    #[serde(default)]
+    pub queued_prompts: u64,
+    /// Times that files of turns were taken back, or made again.
+    #[serde(default)]
+    pub reverts: u64,
 }
 
 /// How long things took.

@@ -1,6 +1,6 @@
 //! What a turn changes of files: kept before, stored with what it came to, told at its end (R-SESS-3).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,19 +11,23 @@ use tokio::sync::oneshot;
 use super::actor::Actor;
 use super::contents::Contents;
 use super::house::House;
+use crate::base::spawn::blocking;
 use crate::config::Redactor;
 use crate::domain::{
     ChangeKind, Event, FileChange, FileDiff, FileState, SessionId, Standing, TurnDiff, TurnId,
 };
-use crate::store::{StoreHandle, Write};
+use crate::store::{Reader, StoreHandle, Write};
 use crate::tool::{Checkpoints, Unseen};
 use crate::workspace::Workspace;
-use crate::workspace::checkpoint::{MAX_WATCHED, look, same_content};
+use crate::workspace::checkpoint::{Goes, goes_on, look, same_content};
 use crate::workspace::diff::{Sides, unified};
 use crate::workspace::text_file::TextFile;
+use crate::workspace::watch::MAX_WATCHED;
 
 /// The code of the warning that some of a command's changes may not be known.
 const PARTIAL: &str = "checkpoint_partial";
+/// Between a turn and the number of a part of its changes.
+const BREAK: char = '/';
 /// So many files of a turn are listed.
 const LISTED: usize = 300;
 /// Diffs of a turn together, in bytes.
@@ -34,6 +38,7 @@ pub(super) struct TurnCheckpoints {
     contents: Contents,
     redactor: Redactor,
     writes: StoreHandle,
+    reader: Reader,
     session: SessionId,
     turn: TurnId,
     changes: Mutex<Changes>,
@@ -41,11 +46,82 @@ pub(super) struct TurnCheckpoints {
     cut_short: AtomicBool,
 }
 
-/// In the order of the first change of each file.
+/// In the order of the first change of each file. Where somebody else changed one in between, what comes after stands by
+/// itself.
 #[derive(Default)]
 struct Changes {
     list: Vec<FileChange>,
-    places: HashMap<String, usize>,
+    places: HashMap<String, Place>,
+}
+
+/// Where a file's last change is, the states that it is known to have had, and how often somebody else came in between.
+struct Place {
+    at: usize,
+    known: Vec<FileState>,
+    breaks: u32,
+}
+
+impl Changes {
+    /// Takes a change in; how often somebody else came before it.
+    fn note(&mut self, change: &FileChange) -> u32 {
+        let Self { list, places } = self;
+        match places.get_mut(&change.path) {
+            Some(place) if goes_on(&place.known, change) == Goes::FromKnown => {
+                list[place.at].after.clone_from(&change.after);
+                place.known.push(change.after.clone());
+                place.breaks
+            }
+            Some(place) => {
+                *place = Place {
+                    at: list.len(),
+                    known: vec![change.before.clone(), change.after.clone()],
+                    breaks: place.breaks + 1,
+                };
+                list.push(change.clone());
+                place.breaks
+            }
+            None => {
+                let place = Place {
+                    at: list.len(),
+                    known: vec![change.before.clone(), change.after.clone()],
+                    breaks: 0,
+                };
+                places.insert(change.path.clone(), place);
+                list.push(change.clone());
+                0
+            }
+        }
+    }
+
+    /// File by file, as a whole.
+    fn take(&mut self) -> Vec<FileChange> {
+        let mut whole: Vec<FileChange> = Vec::new();
+        let mut places: HashMap<String, usize> = HashMap::new();
+        for change in std::mem::take(self).list {
+            match places.get(&change.path) {
+                Some(at) => whole[*at].after = change.after,
+                None => {
+                    places.insert(change.path.clone(), whole.len());
+                    whole.push(change);
+                }
+            }
+        }
+        whole
+    }
+}
+
+/// Under what a turn's changes are stored after somebody else came in between so often.
+fn cause(turn: &TurnId, breaks: u32) -> String {
+    match breaks {
+        0 => turn.to_string(),
+        breaks => format!("{turn}{BREAK}{breaks}"),
+    }
+}
+
+/// Whether that is what the changes of `turn` are stored under.
+pub(super) fn is_of(cause: &str, turn: &TurnId) -> bool {
+    let rest = cause.strip_prefix(turn.as_str());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(BREAK))
 }
 
 impl TurnCheckpoints {
@@ -54,6 +130,7 @@ impl TurnCheckpoints {
             contents: Contents::new(house, session),
             redactor: house.redactor.clone(),
             writes: house.store.writes.clone(),
+            reader: house.store.reader.clone(),
             session: session.clone(),
             turn: turn.clone(),
             changes: Mutex::default(),
@@ -62,23 +139,8 @@ impl TurnCheckpoints {
         }
     }
 
-    fn note(&self, new: &[FileChange]) {
-        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        let Changes { list, places } = &mut *changes;
-        for change in new {
-            match places.get(&change.path) {
-                Some(at) => list[*at].after.clone_from(&change.after),
-                None => {
-                    places.insert(change.path.clone(), list.len());
-                    list.push(change.clone());
-                }
-            }
-        }
-    }
-
-    fn take(&self) -> Vec<FileChange> {
-        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *changes).list
+    fn lock(&self) -> std::sync::MutexGuard<'_, Changes> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -88,19 +150,40 @@ impl Checkpoints for TurnCheckpoints {
     }
 
     fn record(&self, changes: Vec<FileChange>) -> BoxFuture<'static, Result<(), String>> {
-        self.note(&changes);
-        let (done, stored) = oneshot::channel();
-        let write = Write::Changes {
-            session: self.session.clone(),
-            cause: self.turn.to_string(),
-            anew: false,
-            changes,
-            done,
+        let mut by_breaks: BTreeMap<u32, Vec<FileChange>> = BTreeMap::new();
+        for change in changes {
+            let breaks = self.lock().note(&change);
+            by_breaks.entry(breaks).or_default().push(change);
+        }
+        let write = |(breaks, changes)| {
+            let (done, stored) = oneshot::channel();
+            let write = Write::Changes {
+                session: self.session.clone(),
+                cause: cause(&self.turn, breaks),
+                anew: false,
+                changes,
+                done,
+            };
+            (write, stored)
         };
-        let writes = self.writes.clone();
+        let writes: Vec<_> = by_breaks.into_iter().map(write).collect();
+        let handle = self.writes.clone();
         Box::pin(async move {
-            writes.send(write).await.map_err(|error| error.to_string())?;
-            stored.await.map_err(|_| "the session store has ended".to_owned())
+            for (write, stored) in writes {
+                handle.send(write).await.map_err(|error| error.to_string())?;
+                stored
+                    .await
+                    .map_err(|_| "the session store has ended".to_owned())?;
+            }
+            Ok(())
+        })
+    }
+
+    fn earlier(&self) -> BoxFuture<'static, Vec<FileChange>> {
+        let (reader, session) = (self.reader.clone(), self.session.clone());
+        Box::pin(async move {
+            let changes = reader.changes(&session).await.unwrap_or_default();
+            changes.into_iter().map(|(_, change)| change).collect()
         })
     }
 
@@ -121,7 +204,7 @@ impl Actor {
         let too_many = checkpoints.partial.load(Ordering::Relaxed);
         let cut_short = checkpoints.cut_short.load(Ordering::Relaxed);
         let partial = too_many || cut_short;
-        let changes = checkpoints.take();
+        let changes = checkpoints.lock().take();
         if partial {
             self.record(Event::Warning {
                 code: PARTIAL.to_owned(),
@@ -140,7 +223,7 @@ impl Actor {
             return;
         }
         let (workspace, cwd) = (self.workspace(), self.info.cwd.clone());
-        let told = tokio::task::spawn_blocking(move || {
+        let told = blocking(move || {
             let shown = Shown {
                 workspace: &workspace,
                 cwd: &cwd,
@@ -193,7 +276,11 @@ impl Shown<'_> {
             added: 0,
             removed: 0,
             diff: None,
-            restorable: change.before != FileState::Unknown,
+            restorable: match &change.before {
+                FileState::Absent | FileState::Link { .. } => true,
+                FileState::File { hash, .. } => self.contents.has(hash),
+                FileState::Unknown => false,
+            },
         };
         let (Some(before), Some(after)) = (
             self.text(change, &change.before),

@@ -363,6 +363,10 @@ pub struct SessionMetrics {
     pub compactions: u64,
     /// Turns cancelled.
     pub cancels: u64,
+    /// Prompts that were to wait for a turn's end.
+    pub queued_prompts: u64,
+    /// Times that files were taken back, or made again.
+    pub reverts: u64,
     /// Tool calls by tool.
     pub tool_calls: BTreeMap<String, u64>,
     /// Failed turns by error code.

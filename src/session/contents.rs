@@ -33,6 +33,11 @@ impl Contents {
         self.kept.keep(&self.session, &name, &self.redactor.mask(bytes))
     }
 
+    /// Whether something is kept under that hash.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.kept.has(&self.session, name)
+    }
+
     /// What is kept under `hash`; none when nothing is, or it is not what it was: a key in it is not known any more, say.
     pub(super) fn read(&self, name: &str) -> Option<Vec<u8>> {
         let bytes = self.kept.read(&self.session, name).ok()??;

@@ -1,11 +1,14 @@
 //! A new session of what another has up to the end of a turn: its events under new numbers, the outputs and the files
 //! that were kept for it. Not what was allowed for it alone (R-APPR-3), nor what waits in it.
 
+use std::collections::{BTreeMap, HashSet};
+
 use super::Sessions;
+use super::checkpoints::is_of;
 use super::command::{Command, Refused};
 use super::opening::failed;
 use crate::base::{clock, text};
-use crate::domain::{Envelope, Event, FileChange, SessionId, TurnId};
+use crate::domain::{ApprovalId, Envelope, Event, FileChange, SessionId, TurnId};
 use crate::store::{SessionRow, StoredEvent, Write};
 
 /// A title is cut to this many characters.
@@ -51,6 +54,7 @@ impl Sessions {
             .send(Write::CreateSession(Box::new(new)))
             .await
             .map_err(failed)?;
+        let settled = self.settled(id, last).await?;
         let mut turns = Vec::new();
         let mut seq = 0;
         let mut pages = store.reader.walk(id, 0);
@@ -59,7 +63,7 @@ impl Sessions {
                 if let (Event::TurnStarted { .. }, Some(turn)) = (&stored.event, &stored.turn) {
                     turns.push(turn.clone());
                 }
-                let Some(event) = taken_along(stored.event) else {
+                let Some(event) = taken_along(stored.event, &settled) else {
                     continue;
                 };
                 seq += 1;
@@ -93,6 +97,20 @@ impl Sessions {
         Ok((fork, title))
     }
 
+    /// The approvals that are settled up to an event.
+    async fn settled(&self, id: &SessionId, last: u64) -> Result<HashSet<ApprovalId>, Refused> {
+        let mut settled = HashSet::new();
+        let mut pages = self.house().store.reader.walk(id, 0);
+        while let Some(page) = pages.next().await.map_err(failed)? {
+            let events = page.events.into_iter().filter(|stored| stored.seq <= last);
+            settled.extend(events.filter_map(|stored| match stored.event {
+                Event::ApprovalResolved { approval, .. } => Some(approval),
+                _ => None,
+            }));
+        }
+        Ok(settled)
+    }
+
     /// The number of the end of `turn`, or of the last that has ended.
     async fn last_event(&self, id: &SessionId, turn: Option<TurnId>) -> Result<u64, Refused> {
         let reader = &self.house().store.reader;
@@ -118,30 +136,33 @@ impl Sessions {
         let store = &self.house().store;
         let changes = store.reader.changes(id).await.map_err(failed)?;
         for turn in turns {
-            let of_turn = changes.iter().filter(|(of, _)| of == turn.as_str());
-            let changes: Vec<FileChange> = of_turn.map(|(_, change)| change.clone()).collect();
-            if changes.is_empty() {
-                continue;
+            let mut parts: BTreeMap<&str, Vec<FileChange>> = BTreeMap::new();
+            for (of, change) in changes.iter().filter(|(of, _)| is_of(of, turn)) {
+                parts.entry(of).or_default().push(change.clone());
             }
-            let (done, stored) = tokio::sync::oneshot::channel();
-            let write = Write::Changes {
-                session: fork.clone(),
-                cause: turn.to_string(),
-                anew: true,
-                changes,
-                done,
-            };
-            store.writes.send(write).await.map_err(failed)?;
-            // It is told once the store has it; where the store ends, the barrier after it says so.
-            let _ = stored.await;
+            for (cause, changes) in parts {
+                let (done, stored) = tokio::sync::oneshot::channel();
+                let write = Write::Changes {
+                    session: fork.clone(),
+                    cause: cause.to_owned(),
+                    anew: true,
+                    changes,
+                    done,
+                };
+                store.writes.send(write).await.map_err(failed)?;
+                // It is told once the store has it; where the store ends, the barrier after it says so.
+                let _ = stored.await;
+            }
         }
         Ok(())
     }
 }
 
 /// The event as the new session has it; none where it is no part of what was said and done.
-fn taken_along(event: Event) -> Option<Event> {
+fn taken_along(event: Event, settled: &HashSet<ApprovalId>) -> Option<Event> {
     match event {
+        // One question has one answer: what is open is asked in the session that it was asked in.
+        Event::ApprovalRequested(approval) if !settled.contains(&approval.id) => None,
         // Nothing waits in the new session, and a day's limit was raised once.
         Event::QueueChanged(_)
         | Event::InquiryRequested(_)

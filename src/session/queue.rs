@@ -82,6 +82,8 @@ impl Actor {
         };
         let key = format!("queued_{}", random::token(12));
         self.queue.push_back((key.clone(), content.clone()));
+        self.house.totals.queued_prompts.add(1);
+        self.metrics.queued_prompts += 1;
         let pending = Pending::Queued {
             key: key.clone(),
             content,

@@ -2,27 +2,32 @@
 //! people changed since. What is there is kept first and written down, so that a kill in the midst loses nothing: the
 //! same revert goes on where it stopped, and its redo takes back as much of it as was done.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
 use super::actor::Actor;
+use super::checkpoints::is_of;
 use super::command::{Refused, RevertReply};
 use super::contents::Contents;
 use super::opening::failed;
 use crate::base::CancellationToken;
+use crate::base::spawn::blocking;
 use crate::domain::{
     ChangeKind, Event, FileChange, FileDiff, FileState, Standing, ToolCallId, TurnDiff, TurnId,
 };
 use crate::store::{StoreError, Write};
 use crate::tool::restore::{Current, current, restore};
 use crate::tool::{NoCheckpoints, NoSpawner, Nobody, ToolContext};
-use crate::workspace::checkpoint::{self, Verdict, Wish, same_content, wishes};
+use crate::workspace::checkpoint::{self, Found, Verdict, Wish, same_content, wishes};
 
 /// So many files are named in the event.
 const LISTED: usize = 300;
+
+/// So many are put back at once.
+const AT_ONCE: usize = 200;
 
 /// A file that is to be put back.
 struct Item {
@@ -73,7 +78,7 @@ impl Actor {
             let reverted = changes.iter().filter(|(of, _)| *of == cause);
             reverted.map(|(_, change)| (0, change)).collect()
         } else {
-            let place = |of: &str| turns.iter().position(|turn| turn.as_str() == of);
+            let place = |of: &str| turns.iter().position(|turn| is_of(of, turn));
             let mut wanted: Vec<_> = changes
                 .iter()
                 .filter_map(|(of, change)| Some((place(of)?, change)))
@@ -123,6 +128,8 @@ impl Actor {
         };
         let reply = self.reverted(concerned, &done, conflicts);
         if !reply.files.is_empty() {
+            self.house.totals.reverts.add(1);
+            self.metrics.reverts += 1;
             self.tell_revert(turn, standing, &reply);
             if redo && reply.conflicts.is_empty() {
                 self.write_down(&cause, Vec::new()).await?;
@@ -140,20 +147,37 @@ impl Actor {
         keep: bool,
     ) -> Result<Plan, Refused> {
         let (cx, contents) = (cx.clone(), Contents::new(&self.house, &self.info.id));
-        let planned = tokio::task::spawn_blocking(move || {
-            let read = |hash: &str| contents.read(hash);
+        let planned = blocking(move || {
             let mut plan = Plan::default();
+            let mut add = |plan: &mut Plan, wish: Wish, now: Result<Current, String>| match now
+                .and_then(|now| item(&cx, &wish, now, &contents, keep))
+            {
+                Ok(Some(item)) => plan.items.push(item),
+                Ok(None) => plan.earlier.extend(earlier.remove(&wish.path)),
+                Err(why) => plan.conflicts.push((wish.path, why)),
+            };
+            let mut in_the_way = Vec::new();
             for wish in wishes {
-                let path = PathBuf::from(&wish.path);
-                match item(&cx, &wish, path, &read, |bytes| match keep {
-                    true => contents.keep(bytes),
-                    false => Ok(()),
-                }) {
-                    Ok(Some(item)) => plan.items.push(item),
-                    Ok(None) => plan.earlier.extend(earlier.remove(&wish.path)),
-                    Err(why) => plan.conflicts.push((wish.path, why)),
+                match current(&cx, Path::new(&wish.path)) {
+                    Ok(Current::Disk(Found {
+                        state: FileState::Unknown,
+                        ..
+                    })) => in_the_way.push(wish),
+                    now => add(&mut plan, wish, now),
                 }
             }
+            // A folder whose files all go is in nobody's way.
+            let going: HashSet<PathBuf> = (plan.items.iter())
+                .filter(|item| item.to == FileState::Absent)
+                .map(|item| item.path.clone())
+                .collect();
+            for wish in in_the_way {
+                let now = instead_of_folder(Path::new(&wish.path), &going);
+                add(&mut plan, wish, now);
+            }
+            plan.items.sort_by(|a, b| {
+                (a.to != FileState::Absent, &a.path).cmp(&(b.to != FileState::Absent, &b.path))
+            });
             plan
         });
         planned.await.map_err(|_| failed(StoreError::Closed))
@@ -181,21 +205,32 @@ impl Actor {
         } = plan;
         let contents = Contents::new(&self.house, &self.info.id);
         let (open, closed): (Vec<Item>, Vec<Item>) = items.into_iter().partition(|item| item.open);
-        let (mut done, failed) = {
+        let mut done = Vec::new();
+        let mut closed = closed.into_iter();
+        loop {
+            let some: Vec<Item> = closed.by_ref().take(AT_ONCE).collect();
+            if some.is_empty() {
+                break;
+            }
+            // In the order of their names: who else takes several takes them so.
+            let paths: BTreeSet<PathBuf> = some.iter().map(|item| item.path.clone()).collect();
+            let mut only_writer = Vec::new();
+            for path in &paths {
+                only_writer.push(cx.workspace.lock(path).await);
+            }
             let contents = contents.clone();
-            let put = tokio::task::spawn_blocking(move || {
-                let (mut done, mut failed) = (Vec::new(), Vec::new());
-                for item in closed {
-                    match on_disk(&item, &contents) {
-                        Ok(()) => done.push(item),
-                        Err(why) => failed.push((item.path.display().to_string(), why)),
-                    }
-                }
-                (done, failed)
+            let put = blocking(move || {
+                some.into_iter()
+                    .map(|item| (on_disk(&item, &contents), item))
+                    .collect::<Vec<_>>()
             });
-            put.await.unwrap_or_default()
-        };
-        conflicts.extend(failed);
+            for (outcome, item) in put.await.unwrap_or_default() {
+                match outcome {
+                    Ok(()) => done.push(item),
+                    Err(why) => conflicts.push((item.path.display().to_string(), why)),
+                }
+            }
+        }
         for item in open {
             match in_editor(cx, &item, &contents).await {
                 Ok(()) => done.push(item),
@@ -221,16 +256,18 @@ impl Actor {
             };
             (item.path.display().to_string(), shown(&item.path), kind)
         };
+        let conflict = |(path, why): (String, String)| {
+            let shown = shown(Path::new(&path));
+            (path, shown, why)
+        };
+        let mut files: Vec<_> = items.iter().map(file).collect();
+        let mut conflicts: Vec<_> = conflicts.into_iter().map(conflict).collect();
+        files.sort_by(|a, b| a.0.cmp(&b.0));
+        conflicts.sort_by(|a, b| a.0.cmp(&b.0));
         RevertReply {
             turns,
-            files: items.iter().map(file).collect(),
-            conflicts: conflicts
-                .into_iter()
-                .map(|(path, why)| {
-                    let shown = shown(Path::new(&path));
-                    (path, shown, why)
-                })
-                .collect(),
+            files,
+            conflicts,
         }
     }
 
@@ -282,16 +319,29 @@ impl Actor {
     }
 }
 
-/// What is to be done for a wish; none when nothing is. Keeps what is there.
+/// Nothing, where only files that go are in the folder that is at `path`.
+fn instead_of_folder(path: &Path, going: &HashSet<PathBuf>) -> Result<Current, String> {
+    let below = checkpoint::files_below(path, going.len()).map_err(|error| error.to_string())?;
+    match below {
+        Some(files) if files.iter().all(|file| going.contains(file)) => Ok(Current::Disk(Found {
+            state: FileState::Absent,
+            bytes: None,
+        })),
+        Some(_) => Err(checkpoint::A_FOLDER.to_owned()),
+        None => Err("it is no file now".to_owned()),
+    }
+}
+
+/// What is to be done for a wish where `now` is there; none when nothing is. Keeps what is there, if it is to `keep` it.
 fn item(
     cx: &ToolContext,
     wish: &Wish,
-    path: PathBuf,
-    read: &impl Fn(&str) -> Option<Vec<u8>>,
-    keep: impl Fn(&[u8]) -> Result<(), StoreError>,
+    now: Current,
+    contents: &Contents,
+    keep: bool,
 ) -> Result<Option<Item>, String> {
-    let now = current(cx, &path)?;
-    let is = |state: &FileState| now.is(state, read);
+    let path = PathBuf::from(&wish.path);
+    let is = |state: &FileState| now.is(state, |hash| contents.read(hash));
     let exactly = match (&now, &wish.to) {
         (Current::Disk(found), FileState::File { mode, .. }) => {
             *mode == 0 || matches!(&found.state, FileState::File { mode: has, .. } if has == mode)
@@ -304,12 +354,12 @@ fn item(
         Verdict::PutBack => {}
     }
     if let FileState::File { hash, .. } = &wish.to
-        && read(hash).is_none()
+        && contents.read(hash).is_none()
     {
-        return Err("its kept content is missing".to_owned());
+        return Err("its content before the change is not kept".to_owned());
     }
-    if let Some(bytes) = now.bytes() {
-        keep(bytes).map_err(|error| format!("what is there could not be kept: {error}"))?;
+    if keep && let Some(bytes) = now.bytes() {
+        (contents.keep(bytes)).map_err(|error| format!("what is there could not be kept: {error}"))?;
     }
     Ok(Some(Item {
         open: cx.workspace.overlay().opened(&path).is_some(),
@@ -336,7 +386,7 @@ async fn in_editor(cx: &ToolContext, item: &Item, contents: &Contents) -> Result
     let (contents, to, path) = (contents.clone(), item.to.clone(), item.path.clone());
     let looked = {
         let cx = cx.clone();
-        tokio::task::spawn_blocking(move || {
+        blocking(move || {
             let bytes = match &to {
                 FileState::File { hash, .. } => contents.read(hash),
                 FileState::Absent | FileState::Link { .. } | FileState::Unknown => None,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::check::Found;
@@ -35,6 +35,8 @@ pub(super) struct Life {
     pub(super) unread: Unread,
     /// Deletions under way: what is asked meanwhile may stay unanswered.
     deletes: AtomicU32,
+    /// Reverts under way, and those that began since there was none.
+    reverts: Mutex<(u32, u32)>,
 }
 
 /// How a life goes.
@@ -52,6 +54,24 @@ impl Life {
     /// Whether a session is being deleted, or was a moment ago.
     pub(super) fn deleting(&self) -> bool {
         self.deletes.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether no other revert is under way.
+    pub(super) fn revert_begins(&self) -> bool {
+        let mut reverts = self.reverts.lock().unwrap_or_else(PoisonError::into_inner);
+        *reverts = (reverts.0 + 1, reverts.1 + 1);
+        reverts.0 == 1
+    }
+
+    /// Whether no other revert began since it did.
+    pub(super) fn revert_ends(&self) -> bool {
+        let mut reverts = self.reverts.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = *reverts == (1, 1);
+        reverts.0 -= 1;
+        if reverts.0 == 0 {
+            reverts.1 = 0;
+        }
+        alone
     }
 
     pub(super) fn delete_begins(&self) {
@@ -116,7 +136,7 @@ async fn whole(world: Arc<World>, data: PathBuf, fate: Fate) {
     let (store, writer) = Store::inline(data, Box::new(client), Some(faults));
     let reader = store.reader.clone();
     let found = stored(&reader).await;
-    world.check().reloads(found);
+    world.check().reloads(&world.files, found);
     if let Ok(mut eye) = eye.lock() {
         *eye = Some(reader.clone());
     }
@@ -127,6 +147,7 @@ async fn whole(world: Arc<World>, data: PathBuf, fate: Fate) {
         sessions: Sessions::new(Arc::new(house)),
         unread,
         deletes: AtomicU32::new(0),
+        reverts: Mutex::default(),
     });
     let (windows, reading) = open_windows(&life).await;
     world.grant_tickets(fate.turns);
@@ -316,11 +337,15 @@ async fn stored(reader: &Reader) -> BTreeMap<SessionId, Found> {
         while let Ok(Some(page)) = pages.next().await {
             events.extend(page.events);
         }
+        let changes = reader.changes(&id).await;
         let pending = reader.pending(&id).await.map(|(pending, _)| pending);
         let found = Found {
             row: hit.session,
             events,
             pending: pending.unwrap_or_default(),
+            changes: changes
+                .map(|changes| changes.into_iter().map(|(_, change)| change).collect())
+                .unwrap_or_default(),
         };
         all.insert(id, found);
     }

@@ -3,13 +3,14 @@
 //!
 //! A run is many small worlds, each with a seed of its own and a temper drawn from it (`world`). A world is a
 //! sequence of lives over one store (`life`), ended by crashes or in order. `check` is what sees; `user`,
-//! `model`, `tools` and `outlet` are what is simulated. Owns no production behaviour; `base::chaos` is its
+//! `model`, `tools`, `files` and `outlet` are what is simulated. Owns no production behaviour; `base::chaos` is its
 //! hand on the scheduler.
 
 mod check;
 mod coverage;
 mod dice;
 mod excuse;
+mod files;
 mod hooks;
 mod life;
 mod model;
@@ -63,15 +64,19 @@ pub struct Report {
     pub temper: String,
 }
 
-/// Simulates the world of `seed` with its store in the folder `data`, which is made and removed; keeps so
+/// Simulates the world of `seed` with its store in the folder `data`, which is made and removed, as is the one beside it with its files; keeps so
 /// many `lines` of its log.
 ///
 /// # Errors
 /// The folder cannot be made or removed, or no runtime started.
 pub fn simulate(seed: u64, turns: u64, data: &Path, lines: usize) -> io::Result<Report> {
-    let _ = std::fs::remove_dir_all(data);
+    let files = data.with_extension("files");
+    for folder in [data, &files] {
+        let _ = std::fs::remove_dir_all(folder);
+    }
+    std::fs::create_dir_all(&files)?;
     expect_panics();
-    let world = World::new(seed, lines);
+    let world = World::new(seed, lines, files.canonicalize()?);
     let mut report = Report {
         temper: format!("{:?}", world.knobs),
         ..Report::default()
@@ -99,6 +104,7 @@ pub fn simulate(seed: u64, turns: u64, data: &Path, lines: usize) -> io::Result<
     report.turns = check.turns();
     report.counts = check.counts().clone();
     report.coverage = check.coverage().clone();
+    std::fs::remove_dir_all(files)?;
     std::fs::remove_dir_all(data)?;
     Ok(report)
 }

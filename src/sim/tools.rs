@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::dice::Dice;
+use super::files::tool_writes;
 use super::world::World;
 use crate::domain::{Effect, EffectKind, ToolCallId};
 use crate::tool::{
@@ -215,6 +216,12 @@ async fn act(
         if patient && cx.hurry.is_cancelled() && input.how != "stubborn" {
             return Err(ToolError::CutShort(Box::new(ToolOutput::text("half of it"))));
         }
+    }
+    if matches!(name, "change" | "make")
+        && WELL.contains(&input.how.as_str())
+        && world.dice.chance(world.knobs.writes)
+    {
+        tool_writes(world, &cx).await;
     }
     match input.how.as_str() {
         "wide" => Ok(ToolOutput::text("y".repeat(2_500))),

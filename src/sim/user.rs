@@ -1,18 +1,20 @@
 //! Simulated people: each session has one who prompts, one who interferes, and one who answers questions.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use super::check::{Answered, Kind};
+use super::check::{Answered, Asked, Kind};
+use super::files::person_writes;
 use super::life::Life;
 use super::model::LONGEST_TURN;
 use crate::base::clock;
 use crate::domain::{Approval, ApprovalId, Decision, DecisionKind, Mode, SessionId, TurnId};
 use crate::provider::Effort;
-use crate::session::{Command, Refused, SessionInfo, TurnHandle};
+use crate::session::{Command, QueueAction, QueueReply, Refused, SessionInfo, TurnHandle};
 
 /// One window: a session at a time.
 pub(super) struct Window {
@@ -182,12 +184,16 @@ pub(super) async fn interferes(window: Arc<Window>) {
             0..9 => steer(life, &session).await,
             9..12 => cancel(life, &session),
             12 => set_mode(life, &session).await,
-            15..18 => rename(life, &session).await,
+            13..15 => queue(life, &session).await,
+            15 => rename(life, &session).await,
+            16 if dice.chance(life.world.knobs.writes) => person_writes(&life.world),
+            17 | 30..33 if dice.chance(life.world.knobs.writes) => revert(life, &session).await,
             18..20 => set_model(life, &session).await,
             20..23 => load(life, &session, false).await,
             23..25 => load(life, &session, true).await,
             25..27 => inspect(life, &session).await,
             27 if dice.chance(100) => delete(&window, &session).await,
+            29 if dice.chance(100) => fork(&window, &session).await,
             28 => wrong_decision(life, &session).await,
             _ => tokio::time::sleep(dice.pause(10_000)).await,
         }
@@ -214,6 +220,126 @@ async fn steer(life: &Life, session: &SessionId) {
         Some(Ok(turn)) => life.world.check().answered(label, Answered::Accepted(turn)),
         Some(Err(refused)) => life.world.check().answered(label, Answered::Refused(refused)),
         None => {}
+    }
+}
+
+/// One more prompt for after the turn, or something with one of those that wait.
+async fn queue(life: &Life, session: &SessionId) {
+    let (check, dice) = (|| life.world.check(), &life.world.dice);
+    let waiting = check().waiting(session);
+    let one = waiting.get(dice.below(waiting.len() as u64) as usize).cloned();
+    let ask = async |action| heard(life, asked(life, session, action).await);
+    match (one, dice.below(6)) {
+        (Some((old, key)), 0) => {
+            let (label, content) = check().types(session, Kind::Queued);
+            check().unqueues(old);
+            let Some(answer) = ask(QueueAction::Edit(key.clone(), content)).await else {
+                return;
+            };
+            check().unqueued(session, old, &answer);
+            check().answered(
+                label,
+                match answer {
+                    Ok(_) => Answered::Waits(Some(key)),
+                    Err(refused) => Answered::Refused(refused),
+                },
+            );
+        }
+        (Some((old, key)), 1) => {
+            check().unqueues(old);
+            let Some(answer) = ask(QueueAction::Remove(key)).await else {
+                return;
+            };
+            check().unqueued(session, old, &answer);
+        }
+        (Some((label, key)), 2) => {
+            let key = dice.chance(500).then_some(key);
+            check().sends_now(session);
+            let Some(answer) = ask(QueueAction::SendNow(key.clone())).await else {
+                return;
+            };
+            match answer {
+                Ok(QueueReply { turn: Some(turn), .. }) if key.is_some() => {
+                    check().answered(label, Answered::Accepted(turn));
+                }
+                Ok(_) => {}
+                Err(refused) => check().queue_refused(session, &refused),
+            }
+        }
+        (_, 3) => {
+            if let Some(Err(refused)) = ask(QueueAction::List).await {
+                check().queue_refused(session, &refused);
+            }
+        }
+        _ if life.world.take_ticket() => {
+            let (label, content) = check().types(session, Kind::Queued);
+            let Some(answer) = ask(QueueAction::Add(content)).await else {
+                return;
+            };
+            check().answered(
+                label,
+                match answer {
+                    Ok(reply) => Answered::Waits(reply.added),
+                    Err(refused) => Answered::Refused(refused),
+                },
+            );
+        }
+        _ => {}
+    }
+}
+
+/// Puts files back, or takes that back; often right after each other.
+async fn revert(life: &Life, session: &SessionId) {
+    let (dice, files) = (&life.world.dice, &life.world.files);
+    let pick = dice.any();
+    let Some(turn) = life.world.check().turn_to_revert(files, session, pick) else {
+        return;
+    };
+    for redo in [dice.chance(150), true] {
+        let dry_run = dice.chance(150);
+        let (moves, before) = (files.known().moves, files.contents());
+        let of = turn.clone();
+        let command = |reply| Command::Revert {
+            turn: of,
+            dry_run,
+            redo,
+            reply,
+        };
+        // Others who put files back at the same time would be taken for it.
+        let alone = life.revert_begins();
+        let answer = life.sessions.ask(session, command).await;
+        let (unmoved, now) = {
+            let mut known = files.known();
+            let unmoved = known.moves == moves;
+            known.moves += u64::from(!dry_run);
+            (unmoved, known.moves)
+        };
+        let asked = Asked {
+            session: session.clone(),
+            turn: turn.clone(),
+            dry_run,
+            redo,
+            before,
+            after: files.contents(),
+            alone: life.revert_ends() && alone && unmoved,
+            moves: (moves, now),
+        };
+        life.world.check().reverted(files, asked, &answer);
+        if dice.chance(500) {
+            return;
+        }
+    }
+}
+
+async fn asked(
+    life: &Life,
+    session: &SessionId,
+    action: QueueAction,
+) -> Result<Result<QueueReply, Refused>, oneshot::error::RecvError> {
+    let (reply, answer) = oneshot::channel();
+    match life.sessions.post(session, Command::Queue { action, reply }) {
+        Ok(()) => answer.await,
+        Err(refused) => Ok(Err(refused)),
     }
 }
 
@@ -311,6 +437,30 @@ async fn delete(window: &Window, session: &SessionId) {
         }
     }
     life.delete_ends();
+}
+
+/// A new session of what there is; the window goes on in it, maybe.
+async fn fork(window: &Window, session: &SessionId) {
+    let life = &window.life;
+    let (check, dice) = (|| life.world.check(), &life.world.dice);
+    let turn = check().any_turn(session, dice.any()).filter(|_| dice.chance(500));
+    check().forks(session, turn.as_ref());
+    let made = life.sessions.fork(session, turn.clone()).await;
+    let fork = match made {
+        Ok((fork, _)) => fork,
+        Err(refused) => return check().fork_refused(session, turn.as_ref(), &refused),
+    };
+    let reader = &life.sessions.house().store.reader;
+    let mut events = Vec::new();
+    let mut pages = reader.walk(&fork, 0);
+    while let Ok(Some(page)) = pages.next().await {
+        events.extend(page.events);
+    }
+    let row = reader.session(&fork).await.ok().flatten();
+    check().forked(&life.world.files, session, &fork, row.map(|row| (row, events)));
+    if dice.chance(500) && check().sessions().contains(&fork) {
+        window.set(Some(fork));
+    }
 }
 
 async fn wrong_decision(life: &Life, session: &SessionId) {
@@ -417,14 +567,22 @@ pub(super) async fn reads(life: Arc<Life>) {
     }
 }
 
-/// Waits until no turn runs; I13: it comes.
+/// Waits until no turn has run for a while; I13: that comes.
 pub(super) async fn rest(life: &Life) {
-    let until = clock::now() + LONGEST_TURN;
-    while !life.world.check().running().is_empty() {
+    let mut until = clock::now() + LONGEST_TURN;
+    let mut quiet = 0;
+    let mut running = BTreeSet::new();
+    while quiet < 12 {
         if clock::now() > until {
-            let running = life.world.check().running();
             return life.world.check().fail(format!("I13: {running:?} never end"));
         }
+        let now = life.world.check().running();
+        if now != running {
+            // What waits in queues has its turns too.
+            until = clock::now() + LONGEST_TURN;
+        }
+        running = now;
+        quiet = if running.is_empty() { quiet + 1 } else { 0 };
         tokio::time::sleep(Duration::from_millis(250)).await;
     }
 }

@@ -1,10 +1,12 @@
 //! What all parts of one simulated world share: its dice, how bad it is, and who checks.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::check::Checker;
 use super::dice::Dice;
+use super::files::Files;
 use crate::config::FailurePolicy;
 use crate::domain::{Cost, Mode};
 use crate::provider::CircuitPolicy;
@@ -22,6 +24,7 @@ const POLICIES: [FailurePolicy; 4] = [
 pub(super) struct World {
     pub(super) dice: Dice,
     pub(super) knobs: Knobs,
+    pub(super) files: Files,
     check: Mutex<Checker>,
     tickets: Mutex<u64>,
     /// What an overflow has named.
@@ -82,6 +85,8 @@ pub(super) struct Knobs {
     pub(super) moods: u32,
     pub(super) wants_tools: u32,
     pub(super) bad_tools: u32,
+    /// How often a tool that changes something changes a file, and a person does.
+    pub(super) writes: u32,
     pub(super) outages: u32,
     pub(super) slow_client: u32,
     pub(super) resolve_fails: u32,
@@ -154,6 +159,7 @@ impl Knobs {
             moods: *dice.pick(&[0, 30, 150, 400]),
             wants_tools: *dice.pick(&[50, 400, 700]),
             bad_tools: *dice.pick(&[0, 100, 500]),
+            writes: *dice.pick(&[0, 300, 900]),
             outages: *dice.pick(&[0, 0, 2, 20]),
             slow_client: *dice.pick(&[0, 0, 100, 800]),
             resolve_fails: *dice.pick(&[0, 0, 50]),
@@ -230,13 +236,14 @@ fn budgets(dice: &Dice) -> Budgets {
 }
 
 impl World {
-    pub(super) fn new(seed: u64, lines: usize) -> Arc<Self> {
+    pub(super) fn new(seed: u64, lines: usize, files: PathBuf) -> Arc<Self> {
         let dice = Dice::new(seed);
         let knobs = Knobs::draw(&dice);
         let check = Mutex::new(Checker::new(&knobs, lines));
         Arc::new(Self {
             dice,
             knobs,
+            files: Files::new(files),
             check,
             tickets: Mutex::new(0),
             learnt: Mutex::new(u64::MAX),

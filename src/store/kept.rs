@@ -30,13 +30,18 @@ impl KeptFiles {
         if path.metadata().is_ok_and(|meta| meta.len() == bytes.len() as u64) {
             return Ok(());
         }
-        files::private_folder(&folder).map_err(|e| StoreError::io("making the folder", &folder, e))?;
         // Whole or not there: a kill between leaves a name that nobody asks for.
         let begun = folder.join(format!("{name}.{}", random::token(8)));
-        let written = files::private_file()
-            .write(true)
-            .create_new(true)
-            .open(&begun)
+        let open = || files::private_file().write(true).create_new(true).open(&begun);
+        let opened = match open() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                files::private_folder(&folder)
+                    .map_err(|e| StoreError::io("making the folder", &folder, e))?;
+                open()
+            }
+            opened => opened,
+        };
+        let written = opened
             .and_then(|mut file| file.write_all(bytes))
             .and_then(|()| fs::rename(&begun, &path));
         if let Err(error) = written {
@@ -44,6 +49,20 @@ impl KeptFiles {
             return Err(StoreError::io("writing", path, error));
         }
         Ok(())
+    }
+
+    /// Whether something is kept under `name`.
+    pub fn has(&self, session: &SessionId, name: &str) -> bool {
+        let path = || {
+            Some(
+                self.folder
+                    .content(session)
+                    .ok()?
+                    .join("files")
+                    .join(files::safe(name).ok()?),
+            )
+        };
+        path().is_some_and(|path| path.is_file())
     }
 
     /// What is kept under `name`; none when nothing is. Whether it is whole is seen by whoever knows what the name means.

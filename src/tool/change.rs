@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::domain::{Effect, EffectKind, FileChange, FileState};
 use crate::workspace::diff::{Diff, Sides, unified};
 use crate::workspace::text_file::TextFile;
-use crate::workspace::{Buffer, LoadError, Resolved, Seen, checkpoint, write};
+use crate::workspace::{Buffer, LoadError, Resolved, Seen, checkpoint, watch, write};
 
 use super::files::{self, Numbered, count_lines, location, reported};
 use super::through_editor::{self, InEditor};
@@ -124,7 +124,7 @@ impl ToMake {
         }
         let path = target.absolute.clone();
         let output = match there {
-            Some(there) => there.make(cx).await?,
+            Some(there) => there.make(cx).await,
             None => {
                 let inner = cx.clone();
                 files::blocking(cx, move |_| {
@@ -141,13 +141,15 @@ impl ToMake {
                     }
                     change.write(&inner, &target)
                 })
-                .await?
+                .await
             }
         };
-        if let Some(kept) = kept {
-            as_it_came(cx, path, kept).await;
+        match (&output, kept) {
+            (Ok(_), Some(kept)) => as_it_came(cx, path, kept).await,
+            (Err(_), Some(kept)) => not_made(cx, path, kept).await,
+            (_, None) => {}
         }
-        Ok(output)
+        output
     }
 }
 
@@ -159,7 +161,7 @@ async fn as_it_came(cx: &ToolContext, path: PathBuf, mut kept: FileChange) {
         let bytes = file.encode();
         inner.checkpoints.keep(&bytes).ok()?;
         let state = checkpoint::of_bytes(&bytes, checkpoint::mode_of(&path));
-        if let Some(stamp) = checkpoint::stamp(&path) {
+        if let Some(stamp) = watch::stamp(&path) {
             inner.workspace.known().note(&path, stamp, state.clone());
         }
         Some(state)
@@ -170,6 +172,20 @@ async fn as_it_came(cx: &ToolContext, path: PathBuf, mut kept: FileChange) {
         kept.after = state;
         // It is recorded as it was meant to be; that is nearly as good.
         let _ = cx.checkpoints.record(vec![kept]).await;
+    }
+}
+
+/// It failed: unless something was made of it all the same, it was no change.
+async fn not_made(cx: &ToolContext, path: PathBuf, kept: FileChange) {
+    let looked = tokio::task::spawn_blocking(move || checkpoint::look(&path));
+    let made = match looked.await {
+        Ok(Ok(found)) => checkpoint::same_content(&found.state, &kept.after),
+        _ => true,
+    };
+    if !made {
+        let after = kept.before.clone();
+        // What is recorded of it is harmless.
+        let _ = cx.checkpoints.record(vec![FileChange { after, ..kept }]).await;
     }
 }
 

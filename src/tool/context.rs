@@ -56,6 +56,9 @@ pub trait Checkpoints: Send + Sync {
     /// Stores what is changed, before it is; told again it replaces what came of it. Done when it is stored.
     fn record(&self, changes: Vec<FileChange>) -> BoxFuture<'static, Result<(), String>>;
 
+    /// What this session has changed of files until now, in order.
+    fn earlier(&self) -> BoxFuture<'static, Vec<FileChange>>;
+
     /// Not all that a command changed is known.
     fn partial(&self, why: Unseen);
 }
@@ -71,6 +74,10 @@ impl Checkpoints for NoCheckpoints {
 
     fn record(&self, _changes: Vec<FileChange>) -> BoxFuture<'static, Result<(), String>> {
         Box::pin(async { Ok(()) })
+    }
+
+    fn earlier(&self) -> BoxFuture<'static, Vec<FileChange>> {
+        Box::pin(async { Vec::new() })
     }
 
     fn partial(&self, _why: Unseen) {}

@@ -8,6 +8,7 @@ pub mod bash;
 pub mod bash_kill;
 pub mod bash_output;
 mod change;
+mod clean_in_git;
 mod command_changes;
 mod command_text;
 pub mod command_tool;

@@ -22,7 +22,7 @@ use super::port::{Answer, Judgement, Question, Stopped};
 use super::redact::{self, CleanKeep};
 use super::tools::policy;
 use super::{Carried, TurnContext};
-use crate::base::spawn::panic_text;
+use crate::base::spawn::{blocking, panic_text};
 use crate::base::{clock, text};
 use crate::config::FailurePolicy;
 use crate::domain::{
@@ -389,7 +389,7 @@ async fn not_kept(cx: &TurnContext, effect: &Effect) -> Option<String> {
         return None;
     }
     let (paths, checkpoints) = (effect.paths.clone(), cx.checkpoints.clone());
-    let kept = tokio::task::spawn_blocking(move || {
+    let kept = blocking(move || {
         for path in paths {
             path.to_str().ok_or("its name is no UTF-8")?;
             // What cannot be read is the call's own failure.

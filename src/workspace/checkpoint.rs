@@ -1,14 +1,10 @@
-//! What files were and are (R-SESS-3): looked at, watched over a command, compared, put back. What looks or puts back
-//! blocks. Where the contents are kept is others' affair.
+//! What files were and are (R-SESS-3): looked at, compared, put back. What looks or puts back blocks. Where the contents
+//! are kept is others' affair.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fs::{self, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
-use std::time::UNIX_EPOCH;
-
-use ignore::WalkBuilder;
 
 use super::resolve::real_path;
 use crate::base::{hash, random};
@@ -17,8 +13,8 @@ use crate::domain::{FileChange, FileState};
 /// Larger files are not kept, in bytes.
 pub const MAX_KEPT: u64 = 64 << 20;
 
-/// So many files are watched while a command runs.
-pub const MAX_WATCHED: usize = 20_000;
+/// Why a file is not put back where a folder with files is.
+pub const A_FOLDER: &str = "a folder is there now";
 
 /// What is at a path, with the content of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +25,8 @@ pub struct Found {
     pub bytes: Option<Vec<u8>>,
 }
 
-/// Looks at `path`, whose last part is not followed.
+/// Looks at `path`, whose last part is not followed. What can be reached only through a link that one of its folders has
+/// become is not there; nor is a folder that holds no files, which would be in nobody's way.
 ///
 /// # Errors
 /// The disk fails, or the file is larger than [`MAX_KEPT`].
@@ -47,6 +44,9 @@ pub fn look(path: &Path) -> io::Result<Found> {
         }
         Err(error) => return Err(error),
     };
+    if !is_here(path) || meta.is_dir() && is_hollow(path)? {
+        return alone(FileState::Absent);
+    }
     if meta.is_symlink() {
         return alone(match fs::read_link(path)?.into_os_string().into_string() {
             Ok(target) => FileState::Link { target },
@@ -81,145 +81,54 @@ pub fn mode_of(path: &Path) -> u32 {
     path.symlink_metadata().map_or(0, |meta| mode(&meta))
 }
 
+/// Whether the folder of `path` is no link, nor any around it.
+fn is_here(path: &Path) -> bool {
+    path.parent()
+        .is_none_or(|folder| real_path(folder).is_ok_and(|real| real == folder))
+}
+
+/// Whether the folder holds nothing but such folders.
+fn is_hollow(folder: &Path) -> io::Result<bool> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if !entry.file_type()?.is_dir() || !is_hollow(&entry.path())? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The files below a folder that is at `path`, up to `most` and one more; none where no folder is.
+///
+/// # Errors
+/// The disk fails.
+pub fn files_below(path: &Path, most: usize) -> io::Result<Option<Vec<PathBuf>>> {
+    if !path.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
+        return Ok(None);
+    }
+    let (mut files, mut folders) = (Vec::new(), vec![path.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            match entry.file_type()?.is_dir() {
+                true => folders.push(entry.path()),
+                false if files.len() > most => return Ok(Some(files)),
+                false => files.push(entry.path()),
+            }
+        }
+    }
+    Ok(Some(files))
+}
+
 #[cfg(unix)]
-fn mode(meta: &Metadata) -> u32 {
+pub(super) fn mode(meta: &Metadata) -> u32 {
     use std::os::unix::fs::PermissionsExt as _;
     meta.permissions().mode() & 0o7777
 }
 
 #[cfg(not(unix))]
-fn mode(_meta: &Metadata) -> u32 {
+pub(super) fn mode(_meta: &Metadata) -> u32 {
     0
-}
-
-/// Tells a file that was not touched from one that was, without reading it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
-    bytes: u64,
-    modified: u128,
-    link: bool,
-    mode: u32,
-}
-
-impl Stamp {
-    /// The file's length.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-}
-
-/// The stamp of a regular file or a link.
-pub fn stamp(path: &Path) -> Option<Stamp> {
-    let meta = path.symlink_metadata().ok()?;
-    (meta.is_file() || meta.is_symlink()).then(|| stamp_of(&meta))
-}
-
-fn stamp_of(meta: &Metadata) -> Stamp {
-    let modified = meta.modified().ok();
-    let since = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-    Stamp {
-        bytes: meta.len(),
-        modified: since.map_or(0, |since| since.as_nanos()),
-        link: meta.is_symlink(),
-        mode: mode(meta),
-    }
-}
-
-/// The files of the workspace at a moment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Watched {
-    files: BTreeMap<PathBuf, Stamp>,
-    /// There are more than were looked at.
-    pub partial: bool,
-}
-
-/// Looks at the files below `roots`, up to `most` of them; not at what `.gitignore` and its like exclude. Blocks.
-pub fn watch<'a>(roots: impl IntoIterator<Item = &'a Path>, most: usize) -> Watched {
-    let mut watched = Watched::default();
-    for root in roots {
-        let in_repository = root.ancestors().any(|folder| folder.join(".git").exists());
-        let walk = WalkBuilder::new(root)
-            .parents(in_repository)
-            .hidden(false)
-            .require_git(in_repository)
-            .follow_links(false)
-            .filter_entry(|entry| {
-                let own = [".git", ".hg", ".jj", ".svn"];
-                entry.depth() == 0 || !own.iter().any(|own| entry.file_name() == *own)
-            })
-            .sort_by_file_name(std::ffi::OsStr::cmp)
-            .build();
-        for entry in walk.filter_map(Result::ok) {
-            if !(entry.file_type()).is_some_and(|kind| kind.is_file() || kind.is_symlink()) {
-                continue;
-            }
-            if watched.files.len() >= most {
-                watched.partial = true;
-                return watched;
-            }
-            if let Some(stamp) = stamp(entry.path()) {
-                watched.files.insert(entry.into_path(), stamp);
-            }
-        }
-    }
-    watched
-}
-
-impl Watched {
-    /// What is different now: the paths, each with its stamp as it was; none where there was nothing.
-    pub fn changed(&self, now: &Self) -> Vec<(PathBuf, Option<Stamp>)> {
-        let mut changed = Vec::new();
-        for (path, was) in &self.files {
-            match now.files.get(path) {
-                Some(is) if is == was => {}
-                Some(_) => changed.push((path.clone(), Some(*was))),
-                // Not looked at any more is not gone.
-                None if now.partial && stamp(path) == Some(*was) => {}
-                None => changed.push((path.clone(), Some(*was))),
-            }
-        }
-        // Where not all was looked at, what is not known may have been there.
-        if !self.partial {
-            let new = now.files.keys().filter(|path| !self.files.contains_key(*path));
-            changed.extend(new.map(|path| (path.clone(), None)));
-        }
-        changed.sort_by(|a, b| a.0.cmp(&b.0));
-        changed
-    }
-
-    /// The stamp of a file.
-    pub fn stamp(&self, path: &Path) -> Option<Stamp> {
-        self.files.get(path).copied()
-    }
-}
-
-/// Files whose content is kept, as they were last known.
-#[derive(Debug, Default)]
-pub struct KnownFiles {
-    known: Mutex<HashMap<PathBuf, (Stamp, FileState)>>,
-}
-
-impl KnownFiles {
-    /// The content of `path` under this stamp is kept as `state`.
-    pub fn note(&self, path: &Path, stamp: Stamp, state: FileState) {
-        self.lock().insert(path.to_owned(), (stamp, state));
-    }
-
-    /// What is kept of `path` as it is under this stamp.
-    pub fn get(&self, path: &Path, stamp: Stamp) -> Option<FileState> {
-        let known = self.lock();
-        let (at, state) = known.get(path)?;
-        (*at == stamp).then(|| state.clone())
-    }
-
-    /// All paths.
-    pub fn paths(&self) -> Vec<PathBuf> {
-        self.lock().keys().cloned().collect()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<PathBuf, (Stamp, FileState)>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// What a file is to be again.
@@ -231,8 +140,8 @@ pub struct Wish {
     pub to: FileState,
     /// What it was in between: of these, nothing is lost that is not kept.
     pub known: Vec<FileState>,
-    /// Between two of the changes it was something that none of them had made or found: somebody else's work.
-    pub others: bool,
+    /// Somebody else changed it in between.
+    pub foreign: bool,
 }
 
 /// How a wish stands to what is there.
@@ -250,31 +159,43 @@ pub enum Verdict {
 pub fn wishes<'a>(changes: impl IntoIterator<Item = &'a FileChange>) -> Vec<Wish> {
     let mut wishes: Vec<Wish> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
-    for change in changes {
+    // What came to nothing, or was not made after all, was nobody's change.
+    for change in changes.into_iter().filter(|change| change.kind().is_some()) {
         let at = *places.entry(&change.path).or_insert_with(|| {
             wishes.push(Wish {
                 path: change.path.clone(),
                 to: change.before.clone(),
-                known: Vec::new(),
-                others: false,
+                known: vec![change.before.clone()],
+                foreign: false,
             });
             wishes.len() - 1
         });
-        let wish = &mut wishes[at];
-        wish.others |= wish.is_news(&change.before);
-        wish.known.push(change.before.clone());
-        wish.known.push(change.after.clone());
+        wishes[at].foreign |= goes_on(&wishes[at].known, change) == Goes::FromElsewhere;
+        wishes[at].known.push(change.before.clone());
+        wishes[at].known.push(change.after.clone());
     }
     wishes
 }
 
-impl Wish {
-    /// Whether it was found as nothing that was known of it, though it was known how it was left.
-    fn is_news(&self, found: &FileState) -> bool {
-        let left = self.known.last().is_some_and(|left| *left != FileState::Unknown);
-        left && *found != FileState::Unknown && !self.known.iter().any(|known| same_content(known, found))
-    }
+/// Where a change goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goes {
+    /// From what was there before, or was made of it.
+    FromKnown,
+    /// From what somebody else has made of it.
+    FromElsewhere,
+}
 
+/// How a change goes on from states that are known.
+pub fn goes_on(known: &[FileState], change: &FileChange) -> Goes {
+    let same = |state: &FileState| same_content(state, &change.before);
+    match known.iter().any(same) || known == [FileState::Unknown] && change.before == FileState::Unknown {
+        true => Goes::FromKnown,
+        false => Goes::FromElsewhere,
+    }
+}
+
+impl Wish {
     /// How it stands to what is there; `is` tells whether a state is what is there, `exactly` with its mode.
     pub fn judge(&self, is: impl Fn(&FileState) -> bool, exactly: bool) -> Verdict {
         if self.to == FileState::Unknown {
@@ -283,7 +204,7 @@ impl Wish {
         if exactly && is(&self.to) {
             return Verdict::Done;
         }
-        if self.others {
+        if self.foreign {
             return Verdict::Conflict("somebody else changed it between two of these changes");
         }
         match self
@@ -314,11 +235,15 @@ pub fn same_content(a: &FileState, b: &FileState) -> bool {
 pub fn put_back(path: &Path, state: &FileState, bytes: Option<&[u8]>) -> Result<(), String> {
     let said = |error: io::Error| error.to_string();
     let folder = path.parent().ok_or("it has no folder")?;
-    if real_path(folder).map_err(|error| error.to_string())? != folder {
+    if !is_here(path) {
         return Err("its folder now leads somewhere else".to_owned());
     }
     if path.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
-        return Err("a folder is there now".to_owned());
+        match (is_hollow(path).map_err(said)?, state) {
+            (false, _) => return Err(A_FOLDER.to_owned()),
+            (true, FileState::Absent) => return Ok(()),
+            (true, _) => remove_hollow(path).map_err(said)?,
+        }
     }
     match state {
         FileState::Unknown => Err("its content is not known".to_owned()),
@@ -335,6 +260,14 @@ pub fn put_back(path: &Path, state: &FileState, bytes: Option<&[u8]>) -> Result<
         }
         FileState::Link { target } => beside(path, folder, |new| link(target, new)),
     }
+}
+
+/// Fails on the first file.
+fn remove_hollow(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        remove_hollow(&entry?.path())?;
+    }
+    fs::remove_dir(folder)
 }
 
 fn beside(path: &Path, folder: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), String> {
@@ -419,11 +352,19 @@ mod tests {
         put_back(&path, &FileState::Absent, None).unwrap();
         put_back(&path, &FileState::Absent, None).unwrap();
         assert!(!path.exists());
-        fs::create_dir(&path).unwrap();
-        assert_eq!(
-            put_back(&path, &file.state, file.bytes.as_deref()).unwrap_err(),
-            "a folder is there now"
-        );
+        fs::create_dir_all(path.join("b/c")).unwrap();
+        assert_eq!(look(&path).unwrap().state, FileState::Absent);
+        fs::write(path.join("b/d"), "").unwrap();
+        assert_eq!(look(&path).unwrap().state, FileState::Unknown);
+        assert_eq!(files_below(&path, 9).unwrap(), Some(vec![path.join("b/d")]));
+        let refused = put_back(&path, &file.state, file.bytes.as_deref());
+        assert_eq!(refused.unwrap_err(), A_FOLDER);
+        fs::remove_file(path.join("b/d")).unwrap();
+        put_back(&path, &FileState::Absent, None).unwrap();
+        assert!(path.join("b/c").is_dir());
+        put_back(&path, &file.state, file.bytes.as_deref()).unwrap();
+        assert_eq!(look(&path).unwrap(), file);
+        assert_eq!(files_below(&path, 9).unwrap(), None);
     }
 
     #[test]
@@ -434,40 +375,8 @@ mod tests {
         let state = of_bytes(b"x", 0);
         assert!(put_back(&dir.join("sub/a"), &state, Some(b"x")).is_err());
         assert!(!other.join("a").exists());
-    }
-
-    #[test]
-    fn what_a_command_changed_is_seen() {
-        let (_dir, dir) = place();
-        for name in ["same", "changed", "gone", "linked"] {
-            fs::write(dir.join(name), name).unwrap();
-        }
-        let before = watch([dir.as_path()], 100);
-        assert!(!before.partial);
-        fs::write(dir.join("changed"), "longer than before").unwrap();
-        fs::remove_file(dir.join("gone")).unwrap();
-        fs::remove_file(dir.join("linked")).unwrap();
-        symlink("same", dir.join("linked")).unwrap();
-        fs::write(dir.join("new"), "").unwrap();
-        let changed = before.changed(&watch([dir.as_path()], 100));
-        let names: Vec<_> = changed
-            .iter()
-            .map(|(path, was)| (path.file_name().unwrap().to_str().unwrap(), was.is_some()))
-            .collect();
-        assert_eq!(
-            names,
-            [
-                ("changed", true),
-                ("gone", true),
-                ("linked", true),
-                ("new", false)
-            ]
-        );
-        let part = watch([dir.as_path()], 2);
-        assert!(part.partial);
-        assert_eq!(part.changed(&part), []);
-        // What was not looked at before is not taken for new.
-        assert_eq!(part.changed(&watch([dir.as_path()], 100)), []);
+        fs::write(other.join("a"), "x").unwrap();
+        assert_eq!(look(&dir.join("sub/a")).unwrap().state, FileState::Absent);
     }
 
     #[test]
@@ -478,9 +387,15 @@ mod tests {
             change("b", FileState::Absent, one.clone()),
             change("a", two.clone(), three.clone()),
             change("c", FileState::Unknown, one.clone()),
+            change("d", one.clone(), two.clone()),
+            change("d", three.clone(), two.clone()),
+            change("e", one.clone(), two.clone()),
+            change("e", one.clone(), one.clone()),
+            change("e", one.clone(), three.clone()),
+            change("f", one.clone(), one.clone()),
         ];
         let wishes = wishes(&chain);
-        let [a, b, c] = wishes.as_slice() else {
+        let [a, b, c, d, e] = wishes.as_slice() else {
             panic!("{wishes:?}")
         };
         let judge = |wish: &Wish, now: &FileState| wish.judge(|state| same_content(state, now), true);
@@ -492,6 +407,12 @@ mod tests {
         assert_eq!(judge(b, &one), Verdict::PutBack);
         assert_eq!(judge(b, &FileState::Absent), Verdict::Done);
         assert!(matches!(judge(c, &one), Verdict::Conflict(_)));
+        assert!(
+            matches!(judge(d, &two), Verdict::Conflict(_)),
+            "another's change in between"
+        );
+        assert_eq!(judge(d, &one), Verdict::Done);
+        assert_eq!(judge(e, &three), Verdict::PutBack);
     }
 
     #[test]
@@ -517,11 +438,11 @@ mod tests {
             change("a", one.clone(), three.clone()),
         ];
         assert_eq!(judged(&again), Verdict::PutBack);
-        // What a command has left is not known: no one can tell.
+        // What a command has left is not known: it may be.
         let unknown = [
             change("a", one.clone(), FileState::Unknown),
             change("a", theirs, three.clone()),
         ];
-        assert_eq!(judged(&unknown), Verdict::PutBack);
+        assert!(matches!(judged(&unknown), Verdict::Conflict(_)));
     }
 }

@@ -13,6 +13,7 @@ mod background;
 pub mod checkpoint;
 pub mod diff;
 pub mod edit;
+pub mod git_index;
 pub mod load;
 pub mod overlay;
 pub mod process;
@@ -22,6 +23,7 @@ pub mod resolve;
 mod roots;
 pub mod text_edits;
 pub mod text_file;
+pub mod watch;
 pub mod write;
 
 pub use background::{
@@ -116,7 +118,7 @@ impl Shared {
 pub struct Workspace {
     shared: Arc<Shared>,
     reads: ReadLog,
-    known: Arc<checkpoint::KnownFiles>,
+    known: Arc<watch::KnownFiles>,
     background: Background,
     on_cancel: RwLock<OnCancel>,
 }
@@ -156,8 +158,13 @@ impl Workspace {
     }
 
     /// Files whose content is kept.
-    pub fn known(&self) -> &checkpoint::KnownFiles {
+    pub fn known(&self) -> &watch::KnownFiles {
         &self.known
+    }
+
+    /// Who else writes files.
+    pub fn others(&self) -> &watch::Others {
+        self.shared.overlay.others()
     }
 
     /// The background processes. They die with this.
@@ -203,7 +210,9 @@ impl Workspace {
 
     /// Waits until nobody else writes the resolved `path`; held while it is read, changed and written.
     pub async fn lock(&self, path: &Path) -> OwnedMutexGuard<()> {
-        self.shared.locks.lock(path).await
+        let guard = self.shared.locks.lock(path).await;
+        self.others().write(path);
+        guard
     }
 }
 

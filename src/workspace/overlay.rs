@@ -21,6 +21,7 @@ use tokio::sync::oneshot;
 use super::read_log::TextHash;
 use super::resolve::real_path;
 use super::text_file::{TextFile, unix_lines};
+use super::watch::Others;
 use crate::base::position::{ContentChange, PositionEncoding, apply_changes};
 use crate::base::uri;
 
@@ -63,6 +64,7 @@ pub struct Opened {
 #[derive(Debug, Default)]
 pub struct Overlay {
     open: Mutex<Open>,
+    others: Others,
 }
 
 #[derive(Debug, Default)]
@@ -158,6 +160,11 @@ impl Overlay {
         receiver
     }
 
+    /// Who else writes files: documents that are saved are told there.
+    pub fn others(&self) -> &Others {
+        &self.others
+    }
+
     /// What characters of positions count.
     pub fn encoding(&self) -> PositionEncoding {
         self.lock().encoding
@@ -166,6 +173,7 @@ impl Overlay {
     /// The editor saved a document; `text` where the client sends it along.
     pub fn did_save(&self, uri: &str, text: Option<&str>) {
         if let Some(entry) = self.lock().by_uri.get_mut(uri) {
+            self.others.write(&entry.path);
             match text {
                 Some(text) => entry.body = Body::Held(text.into()),
                 // What was saved is on the disk now, whatever it is.

@@ -480,3 +480,35 @@ fn a_revert_of_a_clean_document_is_saved() {
     assert_eq!(document.text(), "one\r\ntwo\r\n");
     assert_eq!(world.read("a.txt").unwrap(), "one\r\ntwo\r\n");
 }
+
+/// A command changes a file below unsaved text of a person's: the revert leaves both.
+#[test]
+fn a_revert_leaves_a_file_that_a_person_has_unsaved_text_of() {
+    let world = World::new();
+    world.write("a.txt", "one\n");
+    world.write("b.txt", "one\n");
+    let client = start(&world);
+    let session = full(&client);
+    for name in ["a.txt", "b.txt"] {
+        world.mock().push(Reply::tool("read_file", json!({"path": name})));
+    }
+    let command = "echo two > a.txt; echo two > b.txt";
+    world
+        .mock()
+        .push(Reply::tool("bash", json!({"command": command})));
+    world.mock().push(Reply::text("done"));
+    let turn = client.ask(&session, "do it").turn_id;
+    let document = Document::open(&client, world.uri("a.txt"), "two\n");
+    document.show("two\nand a person's\n");
+    client.ping();
+    let params = json!({"sessionId": session, "turnId": turn, "dryRun": true});
+    let would: Value = client.call("agent/revert", params);
+    let params = json!({"sessionId": session, "turnId": turn});
+    let done: Value = client.call("agent/revert", params);
+    assert_eq!(done, would);
+    assert_eq!(done["files"].as_array().unwrap().len(), 1);
+    assert_eq!(done["conflicts"][0]["path"], "a.txt");
+    assert_eq!(world.read("a.txt").unwrap(), "two\n");
+    assert_eq!(world.read("b.txt").unwrap(), "one\n");
+    assert_eq!(document.text(), "two\nand a person's\n");
+}

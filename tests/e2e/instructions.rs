@@ -1,5 +1,6 @@
 //! What the agent is told to be and to do by files: the system prompt (R-LOOP-5) and skills.
 
+use agentls::protocol::LoadSessionResult;
 use serde_json::{Value, json};
 
 use crate::harness::{Client, World};
@@ -104,6 +105,15 @@ fn files_of_the_user_and_of_the_workspace_make_the_system_prompt() {
     assert!(!system(&world.seen(1)).contains("has not said to trust"));
     assert_eq!(instructions(&client, &session)[1][2], "AGENTS.md true");
     assert_eq!(warnings(&client, &session), []);
+    // Whoever loads the session hears of them, however long ago they were told.
+    client.kill();
+    let client = world.start();
+    let page: LoadSessionResult = client.call("agent/loadSession", json!({"sessionId": session, "tail": 0}));
+    let files = page.instructions.iter();
+    let told: Vec<(bool, bool)> = files
+        .map(|file| (file.path.ends_with(".md"), file.trusted))
+        .collect();
+    assert_eq!(told, [(true, true); 4]);
 }
 
 /// Bytes of a request that a provider's cache sees as one with those of the request before.

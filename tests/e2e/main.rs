@@ -21,6 +21,7 @@ mod approvals;
 mod bash;
 mod cancel;
 mod cassettes;
+mod checkpoints;
 mod commands;
 mod conduct;
 mod context;

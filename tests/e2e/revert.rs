@@ -8,12 +8,12 @@ use crate::harness::{Client, World};
 use crate::mock_llm::{Gate, Reply};
 
 /// A session in which nothing is asked.
-fn free(client: &Client) -> String {
+pub(crate) fn free(client: &Client) -> String {
     client.session_with(json!({"mode": "full"}))
 }
 
 /// A turn that makes these calls, one after the other; its id.
-fn turn(world: &World, client: &Client, session: &str, calls: &[(&str, Value)]) -> String {
+pub(crate) fn turn(world: &World, client: &Client, session: &str, calls: &[(&str, Value)]) -> String {
     for (name, input) in calls {
         world.mock().push(Reply::new().call(name, input.clone()));
     }
@@ -21,7 +21,7 @@ fn turn(world: &World, client: &Client, session: &str, calls: &[(&str, Value)]) 
     client.ask(session, "do it").turn_id
 }
 
-fn edit(path: &str, old: &str, new: &str) -> (&'static str, Value) {
+pub(crate) fn edit(path: &str, old: &str, new: &str) -> (&'static str, Value) {
     let edits = json!([{"old_text": old, "new_text": new}]);
     ("edit_file", json!({"path": path, "edits": edits}))
 }
@@ -30,15 +30,15 @@ fn write(path: &str, content: &str) -> (&'static str, Value) {
     ("write_file", json!({"path": path, "content": content}))
 }
 
-fn bash(command: &str) -> (&'static str, Value) {
+pub(crate) fn bash(command: &str) -> (&'static str, Value) {
     ("bash", json!({"command": command}))
 }
 
-fn read(path: &str) -> (&'static str, Value) {
+pub(crate) fn read(path: &str) -> (&'static str, Value) {
     ("read_file", json!({"path": path}))
 }
 
-fn revert(client: &Client, session: &str, turn: &str, more: Value) -> Value {
+pub(crate) fn revert(client: &Client, session: &str, turn: &str, more: Value) -> Value {
     let mut params = json!({"sessionId": session, "turnId": turn});
     params
         .as_object_mut()
@@ -48,7 +48,7 @@ fn revert(client: &Client, session: &str, turn: &str, more: Value) -> Value {
 }
 
 /// Paths and kinds, or paths and reasons.
-fn told<'a>(answer: &'a Value, list: &str, what: &str) -> Vec<(&'a str, &'a str)> {
+pub(crate) fn told<'a>(answer: &'a Value, list: &str, what: &str) -> Vec<(&'a str, &'a str)> {
     let mut told: Vec<_> = answer[list]
         .as_array()
         .unwrap()

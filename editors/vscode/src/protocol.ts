@@ -1672,6 +1672,10 @@ export interface SessionMetrics {
   toolCallsByName: Record<string, number>;
   /** Errors, by their code. */
   errorsByCode: Record<string, number>;
+  /** Prompts that were to wait for a turn's end. */
+  queuedPrompts?: number;
+  /** Times that files of turns were taken back, or made again. */
+  reverts?: number;
 }
 
 /** Counts. */
@@ -1692,6 +1696,10 @@ export interface Counts {
   compactions: number;
   /** Turns cancelled. */
   cancels: number;
+  /** Prompts that were to wait for a turn's end. */
+  queuedPrompts?: number;
+  /** Times that files of turns were taken back, or made again. */
+  reverts?: number;
 }
 
 /** Params of `agent/resetCircuit`. */

@@ -74,12 +74,18 @@ impl Chat {
                 });
             }
             Slash::Reload => self.reload().await?,
+            Slash::Revert(turns) => self.revert(turns).await?,
+            Slash::Redo => self.redo().await?,
+            Slash::Diff(turns) => self.diff(turns),
+            Slash::Queue(wish) => return self.queue(wish).await,
+            Slash::Fork => self.fork().await?,
+            Slash::Export(file) => self.export(file).await?,
             Slash::Quit => return Ok(Next::Leave),
         }
         Ok(Next::GoOn)
     }
 
-    fn done(&mut self, what: &str) {
+    pub(super) fn done(&mut self, what: &str) {
         self.view.note(Ink::Green, &format!("✓ {what}"));
     }
 

@@ -3,8 +3,10 @@
 //! One loop: a line is read, it is a command or a prompt, a prompt's turn is seen through. When the server
 //! crashes it is started again and the session is loaded; nothing that was typed is lost.
 
+mod changes;
 mod commands;
 mod input;
+mod queue;
 pub(in crate::cli) mod slash;
 
 use std::path::{Path, PathBuf};
@@ -18,7 +20,7 @@ use super::edit::Editor;
 use super::keys::Draft;
 use super::screen::Screen;
 use super::style::{Ink, Painter, fit};
-use super::turn::{Answers, Asked, Ended, Signals, TWICE, Turn, Wish};
+use super::turn::{Answers, Asked, Ended, Signals, TWICE, Turn, Until, Wish};
 use super::view::View;
 use crate::base::clock::{self, Instant};
 use crate::config::{Env, Places};
@@ -274,7 +276,20 @@ impl Chat {
         self.see_through(id).await
     }
 
+    /// Sees a turn through, and those that what waited begins.
     async fn see_through(&mut self, id: u64) -> Result<Next, ClientError> {
+        self.follow(Until::Answered(id)).await
+    }
+
+    async fn follow(&mut self, until: Until) -> Result<Next, ClientError> {
+        let mut next = self.one_turn(until).await?;
+        while next == Next::GoOn && self.queue_goes_on().await? {
+            next = self.one_turn(Until::TurnEnds).await?;
+        }
+        Ok(next)
+    }
+
+    async fn one_turn(&mut self, until: Until) -> Result<Next, ClientError> {
         let mut mode = self.mode;
         let mut watch = |told: &ServerNotification| {
             if let ServerNotification::SessionUpdated(updated) = told {
@@ -292,7 +307,7 @@ impl Chat {
             editor: Some(&self.editor),
             watch: &mut watch,
         };
-        let ended = turn.run(id).await;
+        let ended = turn.run(until).await;
         self.mode = mode;
         self.view.rest();
         let Ended {
@@ -421,12 +436,16 @@ impl Chat {
             self.view.note(Ink::Dim, "… earlier events are not shown");
         }
         self.mode = loaded.state.mode;
+        let queue = loaded.state.queue.clone();
         let events = loaded.events.into_iter();
         self.view.replay(
             events.filter_map(|event| {
                 ServerNotification::parse(&event.method, event.params).and_then(Result::ok)
             }),
         );
+        if let Some(queue) = queue {
+            self.view.queue(queue.prompts.len(), queue.paused);
+        }
     }
 
     /// Where one is: version, folder, model, mode.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::queue::{self, Queued};
 use crate::base::uri;
 use crate::protocol::{Effort, Mode, Position, PromptBlock, PromptContent, Range};
 
@@ -26,6 +27,14 @@ pub(super) enum Slash {
     Title(String),
     Trust(bool),
     Reload,
+    /// So many of the last turns that changed files.
+    Revert(usize),
+    Redo,
+    Diff(usize),
+    Queue(Queued),
+    Fork,
+    /// To this file.
+    Export(Option<String>),
     /// A command of the person's own, maybe: its name.
     Own(String),
     Quit,
@@ -42,7 +51,7 @@ const fn told(usage: &'static str, does: &'static str) -> Told {
 }
 
 /// All commands, in the order of the help.
-pub(super) const COMMANDS: [Told; 16] = [
+pub(super) const COMMANDS: [Told; 22] = [
     told("/help", "this list"),
     told(
         "/model [NAME [low|medium|high]]",
@@ -54,7 +63,22 @@ pub(super) const COMMANDS: [Told; 16] = [
         "/compact [WORDS]",
         "a summary in the place of old messages; what it shall keep",
     ),
+    told(
+        "/diff [N]",
+        "what the last turn (the Nth from the end) changed of files",
+    ),
+    told(
+        "/revert [N]",
+        "take back what the last turn (the last N) changed of files",
+    ),
+    told("/redo", "make again what was taken back last"),
+    told(
+        "/queue [WORDS | send [N] | drop N]",
+        "what waits for the turn's end, or one more; also while a turn is running",
+    ),
     told("/new", "a new session"),
+    told("/fork", "a new session that goes on from here"),
+    told("/export [FILE.md|FILE.json]", "write this session to a file"),
     told("/sessions [WORDS]", "sessions, or those in which the words stand"),
     told("/load NUMBER|ID", "another session"),
     told("/title TEXT", "give this session a title"),
@@ -136,9 +160,23 @@ pub(super) fn parse(line: &str) -> Option<Result<Slash, String>> {
             _ => Err(usage(name)),
         },
         "reload" => Ok(Slash::Reload),
+        "diff" => turns(rest).map(Slash::Diff).ok_or_else(|| usage(name)),
+        "revert" | "undo" => turns(rest).map(Slash::Revert).ok_or_else(|| usage(name)),
+        "redo" => Ok(Slash::Redo),
+        "queue" => queue::parse(rest).map(Slash::Queue).ok_or_else(|| usage(name)),
+        "fork" => Ok(Slash::Fork),
+        "export" => Ok(Slash::Export(some)),
         "quit" | "exit" | "q" => Ok(Slash::Quit),
         _ => Ok(Slash::Own(name.to_owned())),
     })
+}
+
+/// A count of turns; one where nothing is said.
+fn turns(rest: &str) -> Option<usize> {
+    match rest {
+        "" => Some(1),
+        count => count.parse().ok().filter(|count| *count > 0),
+    }
 }
 
 fn model(rest: &str) -> Result<Slash, String> {
@@ -240,6 +278,15 @@ mod tests {
             ("/trust maybe", Some(Err("usage: /trust yes|no".into()))),
             ("/sesions x", Some(Ok(Slash::Own("sesions".into())))),
             ("/q", Some(Ok(Slash::Quit))),
+            ("/revert", Some(Ok(Slash::Revert(1)))),
+            ("/undo 3", Some(Ok(Slash::Revert(3)))),
+            ("/revert 0", Some(Err("usage: /revert [N]".into()))),
+            ("/diff x", Some(Err("usage: /diff [N]".into()))),
+            (
+                "/queue go on",
+                Some(Ok(Slash::Queue(Queued::Add("go on".into())))),
+            ),
+            ("/export a.json", Some(Ok(Slash::Export(Some("a.json".into()))))),
         ] {
             assert_eq!(parse(line), expected, "{line}");
         }

@@ -15,14 +15,14 @@ use super::client::{Client, ClientError, Launch};
 use super::keys::Draft;
 use super::screen::Screen;
 use super::style::{Ink, Painter};
-use super::turn::{Answers, Ended, Signals, Turn, Wish};
+use super::turn::{Answers, Ended, Signals, Turn, Until, Wish};
 use super::view::{View, seq_of};
 use crate::base::clock::{self, Instant};
 use crate::config::Env;
 use crate::protocol::table::method;
 use crate::protocol::{
     Decision, LoadSessionParams, LoadSessionResult, NewSessionParams, NewSessionResult, PromptContent,
-    PromptParams, ServerNotification, ToolCallStatus, TurnState,
+    PromptParams, RevertParams, RevertResult, ServerNotification, Standing, ToolCallStatus, TurnState,
 };
 
 const TITLE: &str = "agentls demo";
@@ -48,6 +48,10 @@ struct Evidence {
     cancelled_at: Option<Instant>,
     cancel_took_us: Option<u128>,
     after_the_end: u32,
+    /// The turn that changed files.
+    changed: String,
+    /// How often its changes were taken back or made again as they should be.
+    put_back: u32,
     last_seq: u64,
     gaps: u32,
 }
@@ -117,6 +121,9 @@ async fn play(view: &mut View, answers: &Answers, env: &Env) -> Result<i32, Demo
             .note(Ink::Dim, "One more, to be cancelled in the middle of the answer:");
         left = stage.prompt(STORY).await?.was_stopped();
     }
+    if !left && !stage.evidence.changed.is_empty() {
+        stage.take_back().await?;
+    }
     let mut evidence = stage.evidence;
     let stored = stored_events(&mut client, &created.session_id).await?;
     if stored != evidence.last_seq {
@@ -177,7 +184,34 @@ impl Stage<'_> {
             editor: None,
             watch: &mut watch,
         };
-        turn.run(id).await
+        turn.run(Until::Answered(id)).await
+    }
+}
+
+impl Stage<'_> {
+    /// What the first turn changed is taken back, and made again.
+    async fn take_back(&mut self) -> Result<(), ClientError> {
+        self.view.note(
+            Ink::Dim,
+            "What the first turn changed is taken back, and made again:",
+        );
+        for redo in [false, true] {
+            let params = RevertParams {
+                session_id: self.session.to_owned(),
+                turn_id: self.evidence.changed.clone(),
+                dry_run: false,
+                redo,
+            };
+            let done: RevertResult = self.client.request(method::REVERT, &params).await?;
+            let text = std::fs::read_to_string(self.scratch.file()).unwrap_or_default();
+            let wanted = if redo { scratch::RIGHT } else { scratch::WRONG };
+            self.evidence.put_back += u32::from(done.files.len() == 1 && text.contains(wanted));
+        }
+        while let Some(told) = self.client.kept() {
+            self.evidence.take(&told, self.scratch, false);
+            self.view.event(&told);
+        }
+        Ok(())
     }
 }
 
@@ -209,6 +243,7 @@ impl Evidence {
             }
             N::ApprovalResolved(resolved) => self.decision = Some(resolved.decision),
             N::MessageRetracted(_) => self.retracted += 1,
+            N::TurnDiff(diff) if diff.standing == Standing::Made => self.changed.clone_from(&diff.of_turn_id),
             N::Retry(retry) => self.retries.push(retry.error.status),
             N::TurnEnded(ended) => {
                 self.states.push(ended.state);
@@ -250,7 +285,10 @@ impl Evidence {
                 "you were asked first, with the diff, before anything was written".to_owned(),
             ),
             match allowed {
-                true => (mended, "the edit was written to disk".to_owned()),
+                true => (
+                    mended && self.put_back == 2,
+                    "the edit was written to disk, and could be taken back and made again".to_owned(),
+                ),
                 false => (
                     !mended && self.decision.is_some(),
                     "you said no, and nothing was written".to_owned(),

@@ -223,6 +223,8 @@ fn session_metrics(snapshot: &Snapshot) -> SessionMetrics {
             retries: metrics.retries,
             compactions: metrics.compactions,
             cancels: metrics.cancels,
+            queued_prompts: metrics.queued_prompts,
+            reverts: metrics.reverts,
         },
         tool_calls_by_name: metrics.tool_calls.iter().map(by_name).collect(),
         errors_by_code: errors,

@@ -165,6 +165,8 @@ pub fn metrics(totals: &Totals, session: Option<wire::SessionMetrics>) -> wire::
             retries: totals.retries.get(),
             compactions: totals.compactions.get(),
             cancels: totals.cancels.get(),
+            queued_prompts: totals.queued_prompts.get(),
+            reverts: totals.reverts.get(),
         },
         latencies: wire::Latencies {
             first_token: histogram(totals.first_token.snapshot()),

@@ -30,6 +30,9 @@ impl Checker {
         let seq = envelope.seq.map_or_else(String::new, |seq| seq.to_string());
         let turn = envelope.turn.as_ref().map_or("-", |turn| turn.as_str());
         self.note(format!("{} {turn} {seq} {:?}", envelope.session, envelope.event));
+        if self.is_forked_now(&envelope.session) {
+            return;
+        }
         let checked = match (&envelope.event, envelope.seq) {
             (Event::Delta(delta), None) => self.delta(&envelope.session, envelope.turn.as_ref(), delta),
             (Event::Delta(_), Some(_)) => Err("I6: a delta has a number".to_owned()),
@@ -240,11 +243,8 @@ impl Checker {
             Event::Warning { code, message } if code == "steer_unsettled" && !seen.torn => {
                 return Err(format!("I16: a steer has outlived its turn: {message}"));
             }
-            Event::QueueChanged(_)
-            | Event::TurnDiff(_)
-            | Event::Warning { .. }
-            | Event::Instructions(_)
-            | Event::Delta(_) => {}
+            Event::QueueChanged(queue) => self.queue_shown(session, queue)?,
+            Event::TurnDiff(_) | Event::Warning { .. } | Event::Instructions(_) | Event::Delta(_) => {}
         }
         self.goes_on(session, &stored, was_cut);
         if let Some(what) = met(&stored.event) {
@@ -271,7 +271,8 @@ impl Checker {
         let mut prompts = 0;
         for blocks in &end.unused_steers {
             let kind = self.given_back(session, turn, blocks)?;
-            prompts += u32::from(kind == Kind::Prompt);
+            prompts +=
+                u32::from(kind == Kind::Prompt || self.begins_turn(session, turn, kind) && prompts == 0);
         }
         let running: Vec<&ToolCallId> = self
             .in_hand
@@ -294,6 +295,7 @@ impl Checker {
         seen.turns.entry(turn.clone()).or_default().prompts += prompts;
         seen.ends_well(turn, end, was_cut, (self.ending, self.manners))?;
         seen.modes = [vec![seen.fold.mode], seen.unconfirmed.clone()].concat();
+        seen.held = !matches!(end.state, TurnState::Completed | TurnState::Degraded);
         self.turns += 1;
         let how = match (was_cut, self.degraded) {
             (true, _) => " after a crash",
@@ -337,8 +339,9 @@ impl Checker {
             let label = label_of(&message.content).ok_or("I16: nobody typed this")?;
             let kind = self.joined(session, turn, label)?;
             self.count(format!("{kind:?} joined"));
+            let begins = kind == Kind::Prompt || self.begins_turn(session, turn, kind);
             if let Some(known) = self.sessions.get_mut(session).and_then(|s| s.turns.get_mut(turn)) {
-                known.prompts += u32::from(kind == Kind::Prompt);
+                known.prompts += u32::from(begins);
             }
         }
         let reloading = self.reloading;
@@ -377,8 +380,13 @@ impl Seen {
         let known = Turn {
             resumes: resumes.is_some(),
             upkeep: by == Asker::Compact,
+            queued: by == Asker::Queue,
             ..Turn::default()
         };
+        if known.queued && self.held && !std::mem::take(&mut self.sent_now) && !self.torn {
+            return Err(format!("R-CANCEL: {turn} begins with a prompt that is held"));
+        }
+        self.due = None;
         self.turns.insert(turn.clone(), known);
         if by == Asker::Compact {
             self.compactions = self.compactions.saturating_sub(1);

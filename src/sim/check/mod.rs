@@ -3,7 +3,8 @@
 //!
 //! In reading order: `seen` is what it remembers; `events` what is shown; `bounds` how often turns go on,
 //! `conduct` how they bear themselves; `requests` what providers are sent; `circuits` whom may be called;
-//! `ledger` what tools do; `phases` where turns are; `typed` what the user said and was answered; `reload` what a store holds after a
+//! `ledger` what tools do; `phases` where turns are; `typed` what the user said and was answered, `queued` what of it
+//! waits; `reverts` which files were put back; `forks` sessions made of others; `reload` what a store holds after a
 //! crash or a quiet moment.
 
 mod bounds;
@@ -11,12 +12,15 @@ mod circuits;
 mod conduct;
 mod deltas;
 mod events;
+mod forks;
 mod inquiries;
 mod ledger;
 mod money;
 mod phases;
+mod queued;
 mod reload;
 mod requests;
+mod reverts;
 mod seen;
 mod typed;
 
@@ -28,6 +32,7 @@ pub(super) use circuits::Heard;
 use conduct::Manners;
 use money::Money;
 pub(super) use reload::Found;
+pub(super) use reverts::Asked;
 use seen::{InHand, Seen};
 use typed::Typed;
 pub(super) use typed::{Answered, Kind};
@@ -50,6 +55,8 @@ pub(super) struct Checker {
     failed_until: i64,
     /// It has lost something in this life, as it said.
     lost: bool,
+    /// It may have lost something at some time.
+    lossy: bool,
     /// When it has said so last: what it had taken in by then is shown after that.
     lost_at: Option<i64>,
     /// The server was asked to end.
@@ -57,6 +64,9 @@ pub(super) struct Checker {
     sessions: BTreeMap<SessionId, Seen>,
     /// Sessions in which the model has paused: its messages may follow each other.
     paused: BTreeSet<SessionId>,
+    /// Forks that were asked for and not answered yet, and sessions that such have left.
+    forking: u32,
+    strays: BTreeSet<SessionId>,
     /// Whose deletion was asked for and not answered yet.
     deleting: BTreeSet<SessionId>,
     typed: BTreeMap<u64, Typed>,
@@ -96,9 +106,12 @@ impl Checker {
             degraded: false,
             failed_until: i64::MIN,
             lost: false,
+            lossy: false,
             lost_at: None,
             ending: false,
             sessions: BTreeMap::new(),
+            forking: 0,
+            strays: BTreeSet::new(),
             deleting: BTreeSet::new(),
             typed: BTreeMap::new(),
             labels: 0,

@@ -7,7 +7,8 @@ use super::Checker;
 use super::seen::{Asked, Call, Inquired, Over, Seen, allows};
 use super::typed::{Answered, Kind, label_of};
 use crate::base::clock;
-use crate::domain::{Asker, Event, MessageId, Role, SessionId};
+use crate::domain::{Asker, Event, FileChange, MessageId, Role, SessionId, TurnState};
+use crate::sim::files::Files;
 use crate::store::{Pending, SessionRow, StoredEvent};
 
 /// What a store holds of a session.
@@ -15,13 +16,19 @@ pub(in crate::sim) struct Found {
     pub(in crate::sim) row: SessionRow,
     pub(in crate::sim) events: Vec<StoredEvent>,
     pub(in crate::sim) pending: Vec<Pending>,
+    pub(in crate::sim) changes: Vec<FileChange>,
 }
 
 impl Checker {
     /// A new life begins with what the store holds.
-    pub(in crate::sim) fn reloads(&mut self, mut found: BTreeMap<SessionId, Found>) {
+    pub(in crate::sim) fn reloads(&mut self, files: &Files, mut found: BTreeMap<SessionId, Found>) {
         let lost = std::mem::take(&mut self.lost);
         let lossy = std::mem::take(&mut self.degraded) || lost;
+        self.lossy |= lossy;
+        let changes = found
+            .iter()
+            .map(|(id, found)| (id.clone(), found.changes.clone()));
+        self.files_left(files, &changes.collect::<Vec<_>>(), self.lossy);
         self.crashed_at = clock::wall_ms() - super::super::NIGHT_MS;
         self.reloading = true;
         self.in_hand.clear();
@@ -44,7 +51,11 @@ impl Checker {
         self.reloading = false;
         self.deleting.clear();
         self.ending = false;
-        if let Some(session) = found.keys().next() {
+        let cut = std::mem::take(&mut self.forking) > 0;
+        found.retain(|session, _| !self.strays.contains(session));
+        if cut {
+            self.strays.extend(found.into_keys());
+        } else if let Some(session) = found.keys().next() {
             self.fail(format!("{session} is stored and nobody made it"));
         }
     }
@@ -61,7 +72,10 @@ impl Checker {
                     found.events.len(),
                     seen.events.len()
                 )),
-                Some(found) => seen.is_stored(found).and_then(|()| seen.fits_row(found)),
+                Some(found) => seen
+                    .is_stored(found)
+                    .and_then(|()| seen.fits_row(found))
+                    .and_then(|()| seen.nothing_stands_still()),
                 None if seen.events.is_empty() => Ok(()),
                 None => Err("I7: it is not stored".to_owned()),
             };
@@ -118,6 +132,7 @@ impl Checker {
         seen.safe = seen.events.len();
         seen.sent.clear();
         seen.cancels.clear();
+        seen.reverted = None;
         seen.last_sent.clear();
         seen.matched.clear();
         if seen.cut != seen.fold.open_turn {
@@ -139,13 +154,17 @@ impl Checker {
         let Some(seen) = self.sessions.get_mut(session) else {
             return Ok(());
         };
+        // Found by a server that starts, nobody expects what waits to begin a turn.
+        seen.held |= (found.pending.iter()).any(|pending| matches!(pending, Pending::Queued { .. }));
+        (seen.sent_now, seen.due) = (false, None);
         let mut steers = Vec::new();
         for pending in &found.pending {
             match pending {
-                Pending::Steer { content, .. } => steers.extend(label_of(content)),
+                Pending::Steer { content, .. } | Pending::Queued { content, .. } => {
+                    steers.extend(label_of(content));
+                }
                 Pending::Partial { message, .. } => seen.is_open(message)?,
-                Pending::Queued { .. }
-                | Pending::Decision { .. }
+                Pending::Decision { .. }
                 | Pending::Approval(_)
                 | Pending::Inquiry(_)
                 | Pending::Reply { .. } => {}
@@ -156,17 +175,20 @@ impl Checker {
             .iter_mut()
             .filter(|(_, typed)| typed.session == *session)
         {
-            let somewhere = typed.joined.is_some() || typed.returned.is_some();
-            if steers.contains(label) && somewhere {
+            let (waits, somewhere) = (steers.contains(label), typed.is_settled());
+            if waits && (somewhere || typed.removed && !lossy) {
                 return Err(format!("I16: #{label} is settled and waits still"));
             }
-            let Some(Answered::Accepted(turn)) = &typed.answered else {
-                continue;
-            };
-            // A prompt is answered at its turn's end: until the turn is shown nobody knows of it.
-            let unknown = typed.kind == Kind::Prompt && !seen.turns.contains_key(turn);
-            typed.excused |= unknown;
-            if !somewhere && !typed.excused && !steers.contains(label) {
+            typed.removed &= !waits;
+            match &typed.answered {
+                // A prompt is answered at its turn's end: until the turn is shown nobody knows of it.
+                Some(Answered::Accepted(turn)) => {
+                    typed.excused |= typed.kind == Kind::Prompt && !seen.turns.contains_key(turn);
+                }
+                Some(Answered::Waits(_)) if !typed.removed => {}
+                _ => continue,
+            }
+            if !somewhere && !typed.excused && !waits {
                 return Err(format!("I16: #{label} was accepted and is lost"));
             }
         }
@@ -332,15 +354,19 @@ impl Seen {
     }
 
     /// Takes an event in without a check.
-    fn learn(&mut self, stored: &StoredEvent) {
+    pub(super) fn learn(&mut self, stored: &StoredEvent) {
         if let Some(turn) = &stored.turn {
             let known = self.turns.entry(turn.clone()).or_default();
             match &stored.event {
                 Event::TurnStarted { by, resumes } => {
                     known.resumes = resumes.is_some();
                     known.upkeep = *by == Asker::Compact;
+                    known.queued = *by == Asker::Queue;
                 }
-                Event::TurnEnded(_) => known.ended = true,
+                Event::TurnEnded(end) => {
+                    known.ended = true;
+                    self.held = !matches!(end.state, TurnState::Completed | TurnState::Degraded);
+                }
                 Event::Transition { .. } => known.transitions += 1,
                 Event::Usage { step, .. } => {
                     known.usage += *step;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use super::reverts::Made;
 use crate::domain::{
     ApprovalId, Cost, Decision, DecisionKind, InquiryId, InquiryReply, MessageId, Mode, SessionId,
     ToolCallId, ToolCallStatus, TurnId, Usage,
@@ -58,6 +59,14 @@ pub(super) struct Seen {
     pub(super) confirmed: Vec<String>,
     /// Prompts whose asker went away: their turns may be cancelled.
     pub(super) abandoned: bool,
+    /// The last turn did not complete: what waits for its end is held.
+    pub(super) held: bool,
+    /// The person has asked for what waits.
+    pub(super) sent_now: bool,
+    /// Files were put back, and nothing was written since.
+    pub(super) reverted: Option<Made>,
+    /// How many wait, as was shown last, and when, in virtual ms; none where they are held.
+    pub(super) due: Option<(usize, i64)>,
     /// Compactions that were asked for in this life, neither refused nor shown to have begun.
     pub(super) compactions: u32,
 }
@@ -78,6 +87,8 @@ pub(super) struct Turn {
     pub(super) brought: Option<u64>,
     /// It only makes the history smaller.
     pub(super) upkeep: bool,
+    /// What waited began it.
+    pub(super) queued: bool,
     pub(super) usage: Usage,
     pub(super) cost: Cost,
     /// What people raised its limits by: tool calls, steps.
@@ -203,6 +214,10 @@ impl Seen {
             cut_at: 0,
             confirmed: Vec::new(),
             abandoned: false,
+            held: false,
+            sent_now: false,
+            due: None,
+            reverted: None,
             compactions: 0,
         }
     }

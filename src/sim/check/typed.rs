@@ -12,12 +12,16 @@ use crate::sim::coverage::Fault;
 pub(in crate::sim) enum Kind {
     Prompt,
     Steer,
+    /// It waits for the turn's end.
+    Queued,
 }
 
 /// How it was answered.
 #[derive(Clone, Debug)]
 pub(in crate::sim) enum Answered {
     Accepted(TurnId),
+    /// It waits, under this key.
+    Waits(Option<String>),
     Refused(Refused),
     /// Whoever asked did not wait for the answer.
     Unheard,
@@ -34,6 +38,15 @@ pub(super) struct Typed {
     pub(super) returned: Option<TurnId>,
     /// Lost with a crash while the store was known to fail, or before an answer.
     pub(super) excused: bool,
+    /// The person took it out of the queue again.
+    pub(super) removed: bool,
+}
+
+impl Typed {
+    /// It has come to where it was to come, or was given back.
+    pub(super) fn is_settled(&self) -> bool {
+        self.joined.is_some() || self.returned.is_some()
+    }
 }
 
 /// The label in a text.
@@ -56,6 +69,7 @@ impl Checker {
             joined: None,
             returned: None,
             excused: false,
+            removed: false,
         };
         self.typed.insert(label, typed);
         self.note(format!("types #{label} {kind:?} in {session}"));
@@ -96,7 +110,7 @@ impl Checker {
             }
             Answered::Refused(refused) => self.fair(&session, kind, refused),
             Answered::Accepted(turn) => self.settled(&session, turn),
-            Answered::Unheard => Ok(()),
+            Answered::Unheard | Answered::Waits(_) => Ok(()),
         };
         if let Err(why) = checked {
             self.fail(why);
@@ -104,12 +118,13 @@ impl Checker {
     }
 
     /// Whether a refusal can be.
-    fn fair(&self, session: &SessionId, kind: Kind, refused: &Refused) -> Result<(), String> {
+    pub(super) fn fair(&self, session: &SessionId, kind: Kind, refused: &Refused) -> Result<(), String> {
         let fair = match refused {
             Refused::Ending => self.ending,
             Refused::TurnRunning(_) => kind == Kind::Prompt,
             Refused::NoTurn | Refused::OtherTurn { .. } => kind == Kind::Steer,
             Refused::NothingToResume => kind == Kind::Prompt,
+            Refused::UnknownPrompt(_) | Refused::QueueFull => kind == Kind::Queued,
             Refused::UnknownSession(id) => !self.sessions.contains_key(id) || self.deleting.contains(id),
             Refused::Store(_) => self.degraded || clock::wall_ms() < self.failed_until,
             Refused::Busy
@@ -118,8 +133,6 @@ impl Checker {
             | Refused::UnknownInquiry(_)
             | Refused::UnknownTurn(_)
             | Refused::NothingToRedo(_)
-            | Refused::UnknownPrompt(_)
-            | Refused::QueueFull
             | Refused::BadReply(_)
             | Refused::NoRule
             | Refused::BadRule(_)
@@ -136,7 +149,7 @@ impl Checker {
         let typed = self.typed.get_mut(&label).ok_or("I16: nobody typed this")?;
         let refused = matches!(typed.answered, Some(Answered::Refused(_)));
         let elsewhere = matches!(&typed.answered, Some(Answered::Accepted(other)) if other != turn);
-        if typed.session != *session || refused || elsewhere || typed.returned.is_some() {
+        if typed.session != *session || refused || elsewhere || typed.returned.is_some() || typed.removed {
             return Err(format!("I16: #{label} is said where it was not meant to be"));
         }
         match typed.joined.replace(turn.clone()) {
@@ -155,8 +168,10 @@ impl Checker {
         let label = label_of(content).ok_or("I16: a steer that nobody typed is given back")?;
         let typed = self.typed.get_mut(&label).ok_or("I16: nobody typed this")?;
         let refused = matches!(typed.answered, Some(Answered::Refused(_)));
-        let wrong =
-            typed.session != *session || typed.kind != Kind::Steer && !self.manners.holds_back() || refused;
+        let wrong = typed.session != *session
+            || typed.kind == Kind::Prompt && !self.manners.holds_back()
+            || refused
+            || typed.removed;
         if wrong || typed.joined.is_some() || typed.returned.replace(turn.clone()).is_some() {
             return Err(format!("I16: #{label} is given back wrongly"));
         }
@@ -176,7 +191,7 @@ impl Checker {
     pub(super) fn nothing_lost(&self, turn: &TurnId) -> Result<(), String> {
         for (label, typed) in &self.typed {
             let meant = matches!(&typed.answered, Some(Answered::Accepted(of)) if of == turn);
-            if meant && typed.joined.is_none() && typed.returned.is_none() && !typed.excused {
+            if meant && !typed.is_settled() && !typed.excused {
                 return Err(format!("I16: #{label} was accepted for {turn} and is lost"));
             }
         }

@@ -74,6 +74,10 @@ where
     let mut command = Command::argv(argv)
         .env("GIT_TERMINAL_PROMPT", "0")
         .env("GIT_OPTIONAL_LOCKS", "0")
+        // No object is fetched that a partial clone lacks, by whatever program its settings name.
+        .env("GIT_NO_LAZY_FETCH", "1")
+        .env("GIT_ALLOW_PROTOCOL", "none")
+        .env("GIT_NO_REPLACE_OBJECTS", "1")
         .env("GIT_ASKPASS", "true")
         .env("GIT_EDITOR", "true")
         .env("GIT_PAGER", "cat")

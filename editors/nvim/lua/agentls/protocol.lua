@@ -971,6 +971,8 @@ M.server_notifications = {
 ---@field cancels integer Turns cancelled.
 ---@field toolCallsByName table<string, integer> Tool calls run, by the tool's name.
 ---@field errorsByCode table<string, integer> Errors, by their code.
+---@field queuedPrompts? integer Prompts that were to wait for a turn's end.
+---@field reverts? integer Times that files of turns were taken back, or made again.
 
 ---Counts.
 ---@class (exact) agentls.Counts
@@ -982,6 +984,8 @@ M.server_notifications = {
 ---@field retries integer Provider calls made again.
 ---@field compactions integer Summaries made of a history that grew too long.
 ---@field cancels integer Turns cancelled.
+---@field queuedPrompts? integer Prompts that were to wait for a turn's end.
+---@field reverts? integer Times that files of turns were taken back, or made again.
 
 ---Params of `agent/resetCircuit`.
 ---@class (exact) agentls.ResetCircuitParams

@@ -1,0 +1,165 @@
+//! What turns changed: shown, taken back, made again. And the session as a whole: forked, exported.
+
+use std::path::Path;
+
+use tokio::io::AsyncWriteExt as _;
+
+use super::Chat;
+use crate::base::text;
+use crate::cli::blocks;
+use crate::cli::client::ClientError;
+use crate::cli::style::Ink;
+use crate::protocol::table::method;
+use crate::protocol::{
+    ChangeKind, ExportFormat, ExportSessionParams, ExportSessionResult, ForkSessionParams, ForkSessionResult,
+    RevertParams, RevertResult,
+};
+
+/// So many files are named.
+const NAMED: usize = 20;
+
+impl Chat {
+    /// Takes back what the last `turns` turns that changed files did.
+    pub(super) async fn revert(&mut self, turns: usize) -> Result<(), ClientError> {
+        let Some(turn_id) = self.view.changes().to_revert(turns) else {
+            self.view.note(
+                Ink::Yellow,
+                "no turn here has changed that many files that are not taken back",
+            );
+            return Ok(());
+        };
+        self.put_back(turn_id, false).await
+    }
+
+    /// Makes again what was taken back last.
+    pub(super) async fn redo(&mut self) -> Result<(), ClientError> {
+        let Some(turn_id) = self.view.changes().to_redo() else {
+            self.view.note(Ink::Yellow, "nothing was taken back");
+            return Ok(());
+        };
+        self.put_back(turn_id, true).await
+    }
+
+    async fn put_back(&mut self, turn_id: String, redo: bool) -> Result<(), ClientError> {
+        let params = RevertParams {
+            session_id: self.session.clone(),
+            turn_id,
+            dry_run: false,
+            redo,
+        };
+        let done: RevertResult = self.client.request(method::REVERT, &params).await?;
+        for file in done.files.iter().take(NAMED) {
+            let what = match file.kind {
+                ChangeKind::Created => "+",
+                ChangeKind::Modified => "~",
+                ChangeKind::Deleted => "−",
+            };
+            let path = text::neutralise(&file.path).into_owned();
+            self.view.note(Ink::Dim, &format!("  {what} {path}"));
+        }
+        let more = done.files.len().saturating_sub(NAMED);
+        if more > 0 {
+            self.view.note(Ink::Dim, &format!("  … and {more} more"));
+        }
+        for conflict in &done.conflicts {
+            let path = text::neutralise(&conflict.path).into_owned();
+            self.view.note(
+                Ink::Yellow,
+                &format!("! {path} is left as it is: {}", conflict.why),
+            );
+        }
+        match (done.files.is_empty(), redo) {
+            (true, _) if done.conflicts.is_empty() => self.view.note(Ink::Dim, "all is so already"),
+            (true, _) => {}
+            (false, false) => self.done("taken back; /redo makes it again, and the agent is told of it"),
+            (false, true) => self.done("made again; the agent is told of it"),
+        }
+        Ok(())
+    }
+
+    /// Shows what one of the last turns that changed files did.
+    pub(super) fn diff(&mut self, turns: usize) {
+        let Some(diff) = self.view.changes().made(turns).cloned() else {
+            return self
+                .view
+                .note(Ink::Yellow, "no turn here has changed that many files");
+        };
+        let painter = self.view.screen.painter;
+        for file in &diff.files {
+            let lost = if file.unrestorable {
+                "; cannot be taken back"
+            } else {
+                ""
+            };
+            let path = text::neutralise(&file.path).into_owned();
+            let head = format!("{path} (+{} −{}{lost})", file.added, file.removed);
+            self.view.note(Ink::Cyan, &head);
+            let Some(text) = &file.diff else {
+                self.view.note(
+                    Ink::Dim,
+                    "  its changes are not shown: it is no text, or there was too much",
+                );
+                continue;
+            };
+            let width = self.view.screen.width();
+            for line in blocks::diff_lines(painter, width, text, true) {
+                self.view.screen.line(&line);
+            }
+        }
+        if let Some(more) = diff.unlisted {
+            self.view.note(Ink::Dim, &format!("… and {more} files more"));
+        }
+        if diff.partial {
+            self.view.note(
+                Ink::Yellow,
+                "! there are more files than are looked at: commands may have changed others",
+            );
+        }
+    }
+
+    /// Goes on in a new session that has all of this one.
+    pub(super) async fn fork(&mut self) -> Result<(), ClientError> {
+        let params = ForkSessionParams {
+            session_id: self.session.clone(),
+            turn_id: None,
+        };
+        let fork: ForkSessionResult = self.client.request(method::FORK_SESSION, &params).await?;
+        let before = self.session.clone();
+        self.switch(fork.session_id).await?;
+        self.done(&format!(
+            "a new session goes on from here; /load {before} goes back to the other"
+        ));
+        Ok(())
+    }
+
+    /// Writes the session to a file that is not there yet.
+    pub(super) async fn export(&mut self, name: Option<String>) -> Result<(), ClientError> {
+        let name = name.unwrap_or_else(|| format!("{}.md", self.session));
+        let format = match Path::new(&name).extension().is_some_and(|end| end == "json") {
+            true => ExportFormat::Json,
+            false => ExportFormat::Markdown,
+        };
+        let params = ExportSessionParams {
+            session_id: self.session.clone(),
+            format,
+        };
+        let export: ExportSessionResult = self.client.request(method::EXPORT_SESSION, &params).await?;
+        let path = self.launch.folder.join(&name);
+        let opened = tokio::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(&path)
+            .await;
+        let written = match opened {
+            Ok(mut file) => match file.write_all(export.text.as_bytes()).await {
+                Ok(()) => file.flush().await,
+                Err(error) => Err(error),
+            },
+            Err(error) => Err(error),
+        };
+        let failed = |error| ClientError::Failed(format!("cannot write {}: {error}", path.display()));
+        written.map_err(failed)?;
+        self.done(&format!("written to {}", path.display()));
+        Ok(())
+    }
+}

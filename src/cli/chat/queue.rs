@@ -1,0 +1,137 @@
+//! Prompts that wait for the turn's end, and the turns that they begin.
+
+use super::{Chat, Next};
+use crate::base::text;
+use crate::cli::client::ClientError;
+use crate::cli::style::{Ink, fit};
+use crate::cli::turn::Until;
+use crate::protocol::table::method;
+use crate::protocol::{QueueAction, QueueParams, QueueResult};
+
+/// What `/queue` is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Queued {
+    List,
+    Add(String),
+    /// Its number in the list.
+    Drop(usize),
+    /// Its number in the list; none: the next one.
+    Send(Option<usize>),
+}
+
+/// The words after `/queue`; none when they are no number where one is needed.
+pub(super) fn parse(words: &str) -> Option<Queued> {
+    let number = |words: &str| words.trim().parse::<usize>().ok();
+    match words.split_once(char::is_whitespace) {
+        None if words.is_empty() => Some(Queued::List),
+        None if words == "send" => Some(Queued::Send(None)),
+        Some(("send", rest)) if number(rest).is_some() => Some(Queued::Send(number(rest))),
+        Some(("drop", rest)) if number(rest).is_some() => number(rest).map(Queued::Drop),
+        None if words == "drop" => None,
+        _ => Some(Queued::Add(words.to_owned())),
+    }
+}
+
+impl Chat {
+    pub(super) async fn queue(&mut self, wish: Queued) -> Result<Next, ClientError> {
+        let (action, prompt, number) = match wish {
+            Queued::List => (QueueAction::List, None, None),
+            Queued::Add(words) => (QueueAction::Add, Some(words), None),
+            Queued::Drop(number) => (QueueAction::Remove, None, Some(number)),
+            Queued::Send(number) => (QueueAction::SendNow, None, number),
+        };
+        let prompt_id = match number {
+            None => None,
+            Some(number) => {
+                let listed = self.ask_queue(QueueAction::List, None, None).await?;
+                let one = number
+                    .checked_sub(1)
+                    .and_then(|at| listed.prompts.into_iter().nth(at));
+                let Some(one) = one else {
+                    self.view
+                        .note(Ink::Yellow, "nothing that waits has that number; /queue lists it");
+                    return Ok(Next::GoOn);
+                };
+                Some(one.prompt_id)
+            }
+        };
+        let prompt = prompt.map(|words| super::content(&words, &self.launch.folder));
+        let queue = self.ask_queue(action, prompt_id, prompt).await?;
+        self.list_queue(&queue);
+        if queue.turn_id.is_some() {
+            return self.follow(Until::TurnEnds).await;
+        }
+        Ok(Next::GoOn)
+    }
+
+    async fn ask_queue(
+        &mut self,
+        action: QueueAction,
+        prompt_id: Option<String>,
+        prompt: Option<crate::protocol::PromptContent>,
+    ) -> Result<QueueResult, ClientError> {
+        let params = QueueParams {
+            session_id: self.session.clone(),
+            action,
+            prompt_id,
+            prompt,
+        };
+        self.client.request(method::QUEUE, &params).await
+    }
+
+    fn list_queue(&mut self, queue: &QueueResult) {
+        let width = self.view.screen.width();
+        for (number, prompt) in queue.prompts.iter().enumerate() {
+            let said = text::one_line(&text::neutralise(&crate::cli::view::words(&prompt.content)), 400);
+            let line = format!("{:>3}  {}", number + 1, fit(&said, width.saturating_sub(6)));
+            self.view.screen.line(&line);
+        }
+        let line = match (queue.prompts.is_empty(), queue.paused) {
+            (true, _) if queue.turn_id.is_some() => return,
+            (true, _) => "nothing waits; /queue WORDS says something when the turn has ended",
+            (false, true) => "held, as the last turn did not complete: /queue send goes on",
+            (false, false) => "waits for the turn's end",
+        };
+        self.view.note(Ink::Dim, line);
+    }
+
+    /// Whether a prompt that waited has begun a turn, now that one has ended.
+    pub(super) async fn queue_goes_on(&mut self) -> Result<bool, ClientError> {
+        if self.view.queued {
+            return Ok(true);
+        }
+        let waiting = self.view.waiting;
+        if waiting == 0 {
+            return Ok(false);
+        }
+        let queue = self.ask_queue(QueueAction::List, None, None).await?;
+        let goes_on = queue.prompts.len() < waiting;
+        if !goes_on {
+            self.view.queue(queue.prompts.len(), queue.paused);
+        }
+        Ok(goes_on)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_wait_and_numbers_are_meant() {
+        for (words, wish) in [
+            ("", Some(Queued::List)),
+            ("send", Some(Queued::Send(None))),
+            ("send 2", Some(Queued::Send(Some(2)))),
+            ("send it to me", Some(Queued::Add("send it to me".to_owned()))),
+            ("drop 1", Some(Queued::Drop(1))),
+            ("drop", None),
+            (
+                "then run the tests",
+                Some(Queued::Add("then run the tests".to_owned())),
+            ),
+        ] {
+            assert_eq!(parse(words), wish, "{words}");
+        }
+    }
+}

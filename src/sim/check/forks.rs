@@ -1,0 +1,141 @@
+//! Sessions that are made of others: a fork has what was said and done up to the end of a turn, and nothing that waits.
+
+use super::Checker;
+use super::seen::Seen;
+use super::typed::Kind;
+use crate::domain::{Event, SessionId, TurnId};
+use crate::session::Refused;
+use crate::sim::files::Files;
+use crate::store::{SessionRow, StoredEvent};
+
+impl Checker {
+    /// A fork is asked for: a session that nobody knows may be seen.
+    pub(in crate::sim) fn forks(&mut self, session: &SessionId, turn: Option<&TurnId>) {
+        self.note(format!("forks {session} at {turn:?}"));
+        self.forking += 1;
+    }
+
+    /// Whether the session is one that a fork makes, or has left when it was cut.
+    pub(super) fn is_forked_now(&mut self, session: &SessionId) -> bool {
+        if !self.sessions.contains_key(session) && self.forking > 0 {
+            self.strays.insert(session.clone());
+        }
+        self.strays.contains(session)
+    }
+
+    /// It is refused.
+    pub(in crate::sim) fn fork_refused(
+        &mut self,
+        session: &SessionId,
+        turn: Option<&TurnId>,
+        refused: &Refused,
+    ) {
+        self.note(format!("the fork of {session} is refused: {refused:?}"));
+        self.forking -= 1;
+        let running = |turn: &TurnId| {
+            let seen = self.sessions.get(session);
+            seen.is_none_or(|seen| seen.torn || seen.turns.get(turn).is_none_or(|turn| !turn.ended))
+        };
+        let fair = match refused {
+            Refused::UnknownTurn(_) => turn.is_some_and(running),
+            Refused::Store(_) if self.lossy || self.lost => true,
+            _ => self.fair(session, Kind::Prompt, refused).is_ok(),
+        };
+        if !fair {
+            self.fail(format!("I1: the fork of {session} is refused: {refused:?}"));
+        }
+    }
+
+    /// It is made; what the store has of it.
+    pub(in crate::sim) fn forked(
+        &mut self,
+        files: &Files,
+        session: &SessionId,
+        fork: &SessionId,
+        found: Option<(SessionRow, Vec<StoredEvent>)>,
+    ) {
+        self.note(format!("{fork} is a fork of {session}"));
+        self.count("fork");
+        self.forking -= 1;
+        // What a store that fails has of it nobody knows.
+        let whole = !self.degraded && !self.lost;
+        let Some((row, events)) = found.filter(|_| whole) else {
+            self.strays.insert(fork.clone());
+            return;
+        };
+        if let Some(parent) = self.sessions.get(session)
+            && !parent.torn
+            && let Err(why) = parent.is_parent_of(&events)
+        {
+            return self.fail(format!("{fork}, a fork of {session}: {why}"));
+        }
+        self.strays.remove(fork);
+        let mut seen = Seen::new(row.mode);
+        for stored in &events {
+            seen.learn(stored);
+        }
+        seen.safe = seen.events.len();
+        self.sessions.insert(fork.clone(), seen);
+        if self.paused.contains(session) {
+            self.paused.insert(fork.clone());
+        }
+        let mut known = files.known();
+        let recorded = known.recorded.get(session).cloned();
+        known.recorded.insert(fork.clone(), recorded.unwrap_or_default());
+    }
+}
+
+impl Seen {
+    /// The fork's events are those of this session, up to the end of a turn.
+    fn is_parent_of(&self, fork: &[StoredEvent]) -> Result<(), String> {
+        let of_turns = |stored: &&StoredEvent| stored.turn.is_some();
+        let last = fork.iter().rev().find(of_turns);
+        if last.is_some_and(|last| !matches!(last.event, Event::TurnEnded(_))) {
+            return Err(format!("it ends in the midst of a turn: {last:?}"));
+        }
+        if let Some(wrong) = fork.iter().zip(1..).find(|(stored, seq)| stored.seq != *seq) {
+            return Err(format!("I6: {wrong:?}"));
+        }
+        let mine = self.events.iter().filter(|stored| {
+            !matches!(
+                stored.event,
+                Event::QueueChanged(_) | Event::InquiryRequested(_) | Event::InquiryResolved { .. }
+            )
+        });
+        let mut mine = mine.peekable();
+        for stored in fork.iter().filter(of_turns) {
+            // Approvals that were open then, and what is no turn's.
+            while let Some(other) = mine.peek()
+                && !is_same(other, stored)
+            {
+                let left = matches!(other.event, Event::ApprovalRequested(_)) || other.turn.is_none();
+                if !left {
+                    return Err(format!("{stored:?} is there, {other:?} is not"));
+                }
+                mine.next();
+            }
+            if mine.next().is_none() {
+                return Err(format!("{stored:?} never happened"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_same(a: &StoredEvent, b: &StoredEvent) -> bool {
+    let same = match (&a.event, &b.event) {
+        (
+            Event::Usage {
+                step: a, session: of, ..
+            },
+            Event::Usage {
+                step: b,
+                session,
+                provider,
+                ..
+            },
+        ) => a == b && of == session && provider.is_none(),
+        (a, b) => a == b,
+    };
+    same && a.turn == b.turn && a.at_ms == b.at_ms
+}

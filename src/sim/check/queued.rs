@@ -1,0 +1,115 @@
+//! Prompts that wait for a turn's end: I16 over the queue, and that they wait no longer than they must (R-CANCEL).
+
+use super::Checker;
+use super::seen::Seen;
+use super::typed::{Answered, Kind, label_of};
+use crate::base::clock;
+use crate::domain::{Block, Queue, SessionId, TurnId};
+use crate::session::{QueueReply, Refused};
+
+/// A queue that is not held, and beside which nothing runs, goes on within this time, in virtual ms.
+const PATIENCE_MS: i64 = 2_000;
+
+impl Checker {
+    /// Labels and keys of what waits, as far as the user knows.
+    pub(in crate::sim) fn waiting(&self, session: &SessionId) -> Vec<(u64, String)> {
+        let of = |(label, typed): (&u64, &super::typed::Typed)| match &typed.answered {
+            Some(Answered::Waits(Some(key))) if !typed.is_settled() && !typed.removed => {
+                Some((*label, key.clone()))
+            }
+            _ => None,
+        };
+        let typed = self.typed.iter().filter(|(_, typed)| typed.session == *session);
+        typed.filter_map(of).collect()
+    }
+
+    /// The user takes a prompt out of the queue, or puts another text in its place: until that is answered, who
+    /// knows.
+    pub(in crate::sim) fn unqueues(&mut self, label: u64) {
+        self.note(format!("takes #{label} out of the queue"));
+        if let Some(typed) = self.typed.get_mut(&label) {
+            typed.excused = true;
+        }
+    }
+
+    /// That is answered.
+    pub(in crate::sim) fn unqueued(
+        &mut self,
+        session: &SessionId,
+        label: u64,
+        answer: &Result<QueueReply, Refused>,
+    ) {
+        self.note(format!("#{label} out of the queue: {answer:?}"));
+        let Some(typed) = self.typed.get_mut(&label) else {
+            return;
+        };
+        let settled = typed.is_settled();
+        match answer {
+            Ok(_) if settled => self.fail(format!("I16: #{label} is said, and was taken out of the queue")),
+            Ok(_) => typed.removed = true,
+            Err(Refused::UnknownPrompt(_)) if !settled => {
+                // It is on its way; or was lost, which is seen when the store is.
+                typed.excused = false;
+            }
+            Err(refused) => {
+                let refused = refused.clone();
+                self.queue_refused(session, &refused);
+            }
+        }
+    }
+
+    /// The user asks for what waits.
+    pub(in crate::sim) fn sends_now(&mut self, session: &SessionId) {
+        self.note(format!("sends now, in {session}"));
+        if let Some(seen) = self.sessions.get_mut(session) {
+            seen.sent_now = true;
+        }
+    }
+
+    /// An action on the queue is refused.
+    pub(in crate::sim) fn queue_refused(&mut self, session: &SessionId, refused: &Refused) {
+        if let Err(why) = self.fair(session, Kind::Queued, refused) {
+            self.fail(why);
+        }
+    }
+
+    /// Whether what was typed so began the turn.
+    pub(super) fn begins_turn(&self, session: &SessionId, turn: &TurnId, kind: Kind) -> bool {
+        let seen = self.sessions.get(session);
+        let known = seen.and_then(|seen| seen.turns.get(turn));
+        kind == Kind::Queued && known.is_some_and(|turn| turn.queued && turn.prompts == 0)
+    }
+
+    /// What waits is shown.
+    pub(super) fn queue_shown(&mut self, session: &SessionId, queue: &Queue) -> Result<(), String> {
+        self.count("queue shown");
+        for prompt in &queue.prompts {
+            let label =
+                label_of(&[Block::Text(prompt.text.clone())]).ok_or("I16: nobody typed what waits")?;
+            let typed = self.typed.get(&label).ok_or("I16: nobody typed what waits")?;
+            if typed.session != *session || typed.kind != Kind::Queued || typed.is_settled() || typed.removed
+            {
+                return Err(format!("I16: #{label} is shown to wait"));
+            }
+        }
+        if let Some(seen) = self.sessions.get_mut(session) {
+            let due = !queue.paused && !queue.prompts.is_empty();
+            seen.due = due.then(|| (queue.prompts.len(), clock::wall_ms()));
+        }
+        Ok(())
+    }
+}
+
+impl Seen {
+    /// What waits and is not held begins a turn as soon as none runs.
+    pub(super) fn nothing_stands_still(&self) -> Result<(), String> {
+        match self.due {
+            Some((count, since))
+                if self.fold.open_turn.is_none() && clock::wall_ms() > since + PATIENCE_MS =>
+            {
+                Err(format!("{count} prompts wait for nothing"))
+            }
+            _ => Ok(()),
+        }
+    }
+}

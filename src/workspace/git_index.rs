@@ -1,0 +1,392 @@
+//! What git's index says of files: which of them are as they were staged or committed, told by size and time as git
+//! tells it, and the blob that each of those is. Reads bytes; starts nothing, knows no settings, writes nothing. Of what
+//! it does not understand (a split index, an unknown extension) it says nothing.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
+
+use super::watch::Stamp;
+
+/// A longer index is not read, in bytes.
+const MAX_INDEX: u64 = 64 << 20;
+
+/// A longer `.git` file is none, in bytes.
+const MAX_POINTER: u64 = 4 << 10;
+
+/// The index of a work tree as it was at a moment.
+#[derive(Clone, PartialEq, Eq)]
+pub struct GitIndex {
+    root: PathBuf,
+    bytes: Vec<u8>,
+    /// When it was written, in nanoseconds since 1970.
+    written: u128,
+}
+
+/// A file that is as git has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clean {
+    /// The file.
+    pub path: PathBuf,
+    /// As it was looked at.
+    pub stamp: Stamp,
+    /// The blob's name, in hexadecimal.
+    pub id: String,
+}
+
+/// What an entry says, without its name.
+struct Entry<'a> {
+    modified: u128,
+    bytes: u32,
+    id: &'a [u8],
+    is_link: bool,
+    /// It says what is on the disk: no conflict, nothing that git was told to pass over.
+    is_plain: bool,
+}
+
+impl GitIndex {
+    /// The index of the work tree `root`, which has a `.git`; none where there is none that can be read. Blocks.
+    pub fn read(root: &Path) -> Option<Self> {
+        let path = git_folder(root)?.join("index");
+        let meta = fs::metadata(&path).ok()?;
+        if !meta.is_file() || meta.len() > MAX_INDEX {
+            return None;
+        }
+        let written = meta.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_nanos();
+        Some(Self {
+            root: root.to_owned(),
+            bytes: fs::read(path).ok()?,
+            written,
+        })
+    }
+
+    /// The work tree.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Those of `files`, under their stamps, that were as git has them.
+    pub fn clean<'a>(&self, files: impl IntoIterator<Item = (&'a Path, Stamp)>) -> Vec<Clean> {
+        let named = |(path, stamp): (&'a Path, Stamp)| {
+            let name = path.strip_prefix(&self.root).ok()?.to_str()?;
+            Some((name.as_bytes(), (path, stamp)))
+        };
+        let wanted: HashMap<&[u8], (&Path, Stamp)> = files.into_iter().filter_map(named).collect();
+        // Nothing in it says how long its names of objects are; the wrong length leads nowhere.
+        [20, 32]
+            .into_iter()
+            .find_map(|length| self.matches(&wanted, length))
+            .unwrap_or_default()
+    }
+
+    fn matches(&self, wanted: &HashMap<&[u8], (&Path, Stamp)>, length: usize) -> Option<Vec<Clean>> {
+        let mut clean = Vec::new();
+        each(&self.bytes, length, |name, entry| {
+            let Some((path, stamp)) = wanted.get(name) else {
+                return;
+            };
+            // Written in the moment in which the index was, it may have been written once more after that.
+            let settled = entry.modified < self.written;
+            let same = entry.modified == stamp.modified()
+                && u64::from(entry.bytes) == stamp.bytes()
+                && entry.is_link == stamp.is_link();
+            if entry.is_plain && settled && same {
+                clean.push(Clean {
+                    path: (*path).to_owned(),
+                    stamp: *stamp,
+                    id: entry.id.iter().map(|byte| format!("{byte:02x}")).collect(),
+                });
+            }
+        })?;
+        Some(clean)
+    }
+}
+
+impl std::fmt::Debug for GitIndex {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GitIndex")
+            .field("root", &self.root)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where git keeps what belongs to the work tree: `.git`, or where that file points to.
+fn git_folder(root: &Path) -> Option<PathBuf> {
+    let dot = root.join(".git");
+    let meta = fs::metadata(&dot).ok()?;
+    if meta.is_dir() {
+        return Some(dot);
+    }
+    if !meta.is_file() || meta.len() > MAX_POINTER {
+        return None;
+    }
+    let pointer = fs::read_to_string(dot).ok()?;
+    Some(root.join(pointer.strip_prefix("gitdir: ")?.trim_end_matches(['\n', '\r'])))
+}
+
+/// Goes through all entries; none when it is no index, or one that is not understood: then what was told is void.
+fn each(bytes: &[u8], length: usize, mut told: impl FnMut(&[u8], &Entry<'_>)) -> Option<()> {
+    let version = match (bytes.get(..4)?, word(bytes, 4)?) {
+        (b"DIRC", version @ 2..=4) => version,
+        _ => return None,
+    };
+    let count = word(bytes, 8)?;
+    let end = bytes.len().checked_sub(length)?;
+    let bytes = &bytes[..end];
+    let mut at = 12;
+    let mut name = Vec::new();
+    for _ in 0..count {
+        let begin = at;
+        let flags = half(bytes, begin + 40 + length)?;
+        at = begin + 42 + length;
+        let mut more = 0;
+        if flags & 0x4000 != 0 {
+            more = if version >= 3 {
+                half(bytes, at)?
+            } else {
+                return None;
+            };
+            at += 2;
+        }
+        // The fourth version tells how much of the name before it goes.
+        let cut = match version {
+            4 => varint(bytes, &mut at)?,
+            _ => name.len(),
+        };
+        name.truncate(name.len().checked_sub(cut)?);
+        let piece = memchr::memchr(0, bytes.get(at..)?)?;
+        name.extend_from_slice(&bytes[at..at + piece]);
+        at += piece;
+        let next = match version {
+            4 => at + 1,
+            _ => begin + (at - begin) / 8 * 8 + 8,
+        };
+        if bytes.get(at..next)?.iter().any(|byte| *byte != 0) {
+            return None;
+        }
+        at = next;
+        let kind = word(bytes, begin + 24)? >> 12;
+        let entry = Entry {
+            modified: u128::from(word(bytes, begin + 8)?) * 1_000_000_000
+                + u128::from(word(bytes, begin + 12)?),
+            bytes: word(bytes, begin + 36)?,
+            id: bytes.get(begin + 40..begin + 40 + length)?,
+            is_link: kind == 0o12,
+            // Assumed valid, in conflict; passed over, to be added.
+            is_plain: matches!(kind, 0o10 | 0o12) && flags & 0xb000 == 0 && more & 0x6000 == 0,
+        };
+        told(&name, &entry);
+    }
+    while at < bytes.len() {
+        let sign = bytes.get(at..at + 4)?;
+        // A small letter: it cannot be passed over. Folders of a sparse index are entries like others.
+        if sign[0].is_ascii_lowercase() && sign != b"sdir" {
+            return None;
+        }
+        at = at.checked_add(8)?.checked_add(word(bytes, at + 4)? as usize)?;
+    }
+    (at == bytes.len()).then_some(())
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    let word = bytes.get(at..at + 4)?.try_into().ok()?;
+    Some(u32::from_be_bytes(word))
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<u16> {
+    let half = bytes.get(at..at + 2)?.try_into().ok()?;
+    Some(u16::from_be_bytes(half))
+}
+
+/// Git's own way to write a number: seven bits a byte, each further byte counting from one more.
+fn varint(bytes: &[u8], at: &mut usize) -> Option<usize> {
+    let mut value = 0_usize;
+    loop {
+        let byte = *bytes.get(*at)?;
+        *at += 1;
+        value = value.checked_mul(128)?.checked_add(usize::from(byte & 0x7f))?;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+        value = value.checked_add(1)?;
+    }
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::watch::stamp;
+    use super::*;
+
+    /// Runs git in `folder`, as this test alone wants it.
+    #[expect(clippy::disallowed_methods, reason = "a repository to look at")]
+    fn git(folder: &Path, args: &[&str]) {
+        let done = std::process::Command::new("git")
+            .current_dir(folder)
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_SYSTEM", "/dev/null")
+            .args(["-c", "user.name=a", "-c", "user.email=a@example.org"])
+            .args(args)
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{args:?}: {done:?}");
+    }
+
+    fn repository(more: &[&str]) -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        git(&root, &[&["init", "-q"], more].concat());
+        for name in ["a", "dir/b", "dir/bc", "dir/deep/much longer name than that", "é"] {
+            fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+            fs::write(root.join(name), name).unwrap();
+        }
+        std::os::unix::fs::symlink("a", root.join("link")).unwrap();
+        // The index is to be younger than the files.
+        let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
+        for name in ["a", "dir/b", "dir/bc", "dir/deep/much longer name than that", "é"] {
+            let file = fs::File::options().write(true).open(root.join(name)).unwrap();
+            file.set_modified(old).unwrap();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        git(&root, &["add", "."]);
+        (dir, root)
+    }
+
+    /// The names of the files that are clean.
+    fn clean(root: &Path) -> Vec<String> {
+        let names = [
+            "a",
+            "dir/b",
+            "dir/bc",
+            "dir/deep/much longer name than that",
+            "link",
+            "é",
+            "none",
+        ];
+        let paths: Vec<PathBuf> = names.iter().map(|name| root.join(name)).collect();
+        let files = paths
+            .iter()
+            .filter_map(|path| Some((path.as_path(), stamp(path)?)));
+        let index = GitIndex::read(root).unwrap();
+        let mut clean: Vec<String> = index
+            .clean(files)
+            .into_iter()
+            .map(|clean| clean.path.strip_prefix(root).unwrap().display().to_string())
+            .collect();
+        clean.sort();
+        clean
+    }
+
+    #[test]
+    fn all_versions_and_both_hashes_are_read() {
+        let all = [
+            "a",
+            "dir/b",
+            "dir/bc",
+            "dir/deep/much longer name than that",
+            "link",
+            "é",
+        ];
+        for (init, version) in [
+            (&[][..], "2"),
+            (&[], "4"),
+            (&["--object-format=sha256"], "2"),
+            (&["--object-format=sha256"], "4"),
+        ] {
+            let (_dir, root) = repository(init);
+            git(&root, &["update-index", "--index-version", version]);
+            assert_eq!(clean(&root), all, "{init:?} {version}");
+            let id = |name: &str| {
+                let path = root.join(name);
+                let index = GitIndex::read(&root).unwrap();
+                index.clean([(path.as_path(), stamp(&path).unwrap())])[0]
+                    .id
+                    .clone()
+            };
+            if init.is_empty() {
+                // `printf a | git hash-object --stdin`
+                assert_eq!(id("a"), "2e65efe2a145dda7ee51d1741299f848e5bf752e");
+            }
+            git(&root, &["update-index", "--assume-unchanged", "a"]);
+            git(&root, &["update-index", "--skip-worktree", "dir/b"]);
+            fs::write(root.join("dir/bc"), "xx/bc").unwrap();
+            fs::write(root.join("none"), "").unwrap();
+            git(&root, &["add", "-N", "none"]);
+            assert_eq!(
+                clean(&root),
+                ["dir/deep/much longer name than that", "link", "é"],
+                "{init:?} {version}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_was_written_with_the_index_is_not_trusted() {
+        let (_dir, root) = repository(&[]);
+        let mut index = GitIndex::read(&root).unwrap();
+        let path = root.join("a");
+        let stamp = stamp(&path).unwrap();
+        index.written = stamp.modified() + 1;
+        assert_eq!(index.clean([(path.as_path(), stamp)]).len(), 1);
+        index.written = stamp.modified();
+        assert_eq!(index.clean([(path.as_path(), stamp)]), []);
+    }
+
+    #[test]
+    fn a_split_index_and_a_missing_one_say_nothing() {
+        let (_dir, root) = repository(&[]);
+        git(&root, &["update-index", "--split-index"]);
+        assert_eq!(clean(&root), Vec::<String>::new());
+        fs::remove_file(root.join(".git/index")).unwrap();
+        assert_eq!(GitIndex::read(&root), None);
+        fs::create_dir(root.join(".git/index")).unwrap();
+        assert_eq!(GitIndex::read(&root), None);
+    }
+
+    #[test]
+    fn other_work_trees_have_their_own() {
+        let (_dir, root) = repository(&[]);
+        git(&root, &["commit", "-qm", "first"]);
+        let (_other, other) = {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().canonicalize().unwrap().join("tree");
+            (dir, path)
+        };
+        git(&root, &["worktree", "add", "-q", other.to_str().unwrap()]);
+        assert!(other.join(".git").is_file());
+        assert!(GitIndex::read(&other).is_some());
+        fs::write(other.join(".git"), "gitdir: ../nowhere\n").unwrap();
+        assert_eq!(GitIndex::read(&other), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_are_too_much(mut bytes in prop::collection::vec(any::<u8>(), 0..200), version in 0_u32..6) {
+            let mut head = b"DIRC".to_vec();
+            head.extend(version.to_be_bytes());
+            head.extend(2_u32.to_be_bytes());
+            head.append(&mut bytes);
+            for length in [20, 32] {
+                let _ = each(&head, length, |_, _| {});
+            }
+        }
+
+        #[test]
+        fn a_cut_index_is_none(cut in 1_usize..400) {
+            let mut index = b"DIRC\0\0\0\x02\0\0\0\x01".to_vec();
+            index.extend([0; 24]);
+            index.extend(0o100_644_u32.to_be_bytes());
+            index.extend([0; 32]);
+            index.extend([0, 1, b'a']);
+            index.extend([0; 8 - (63 % 8)]);
+            index.extend([0; 20]);
+            let whole = |index: &[u8]| each(index, 20, |_, _| {}).is_some();
+            prop_assert!(whole(&index));
+            index.truncate(index.len().saturating_sub(cut));
+            prop_assert!(!whole(&index));
+        }
+    }
+}

@@ -1,0 +1,574 @@
+//! Files as they are at a moment (R-SESS-3), told apart by size and time: what a command changed is found by comparing
+//! two such moments. Blocks. Reads no contents, and owns no judgement of who changed what.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::UNIX_EPOCH;
+
+use ignore::WalkBuilder;
+
+use super::checkpoint::mode;
+use super::resolve::real_path;
+use crate::base::clock;
+use crate::domain::FileState;
+
+/// So many files are watched while a command runs.
+pub const MAX_WATCHED: usize = 20_000;
+
+/// So many work trees of git are asked at most what was clean.
+const MAX_TREES: usize = 64;
+
+/// Tells a file that was not touched from one that was, without reading it.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamp {
+    bytes: u64,
+    modified: u128,
+    link: bool,
+    mode: u32,
+    /// Which file it is on its disk; 0 where that is not known. It does not count when stamps are compared.
+    node: u64,
+    /// When anything of it last changed, its place too, in nanoseconds since 1970. It does not count either.
+    touched: u128,
+}
+
+impl PartialEq for Stamp {
+    fn eq(&self, other: &Self) -> bool {
+        let of = |stamp: &Self| (stamp.bytes, stamp.modified, stamp.link, stamp.mode);
+        of(self) == of(other)
+    }
+}
+
+impl Eq for Stamp {}
+
+impl Stamp {
+    /// The file's length.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// When it was last written, in nanoseconds since 1970.
+    pub fn modified(&self) -> u128 {
+        self.modified
+    }
+
+    /// It is a symbolic link.
+    pub fn is_link(&self) -> bool {
+        self.link
+    }
+
+    /// The permission bits.
+    pub fn mode(&self) -> u32 {
+        self.mode
+    }
+
+    /// Which file it is on its disk; 0 where that is not known.
+    pub fn node(&self) -> u64 {
+        self.node
+    }
+
+    /// Whether both are one file of the disk, which has not been written between: it has another name.
+    pub fn is_same_file(&self, other: &Self) -> bool {
+        self.node != 0 && self.node == other.node && self == other
+    }
+}
+
+/// The stamp of a regular file or a link.
+pub fn stamp(path: &Path) -> Option<Stamp> {
+    let meta = path.symlink_metadata().ok()?;
+    (meta.is_file() || meta.is_symlink()).then(|| stamp_of(&meta))
+}
+
+/// The same, where none of the folders on the way has become a link.
+pub fn stamp_here(path: &Path) -> Option<Stamp> {
+    let folder = path.parent()?;
+    (real_path(folder).ok()? == folder).then(|| stamp(path))?
+}
+
+fn stamp_of(meta: &Metadata) -> Stamp {
+    let modified = meta.modified().ok();
+    let since = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    Stamp {
+        bytes: meta.len(),
+        modified: since.map_or(0, |since| since.as_nanos()),
+        link: meta.is_symlink(),
+        mode: mode(meta),
+        node: node(meta),
+        touched: touched(meta),
+    }
+}
+
+#[cfg(unix)]
+fn node(meta: &Metadata) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    meta.ino()
+}
+
+#[cfg(not(unix))]
+fn node(_meta: &Metadata) -> u64 {
+    0
+}
+
+#[cfg(unix)]
+fn touched(meta: &Metadata) -> u128 {
+    use std::os::unix::fs::MetadataExt as _;
+    let nanos = i128::from(meta.ctime()) * 1_000_000_000 + i128::from(meta.ctime_nsec());
+    u128::try_from(nanos).unwrap_or(0)
+}
+
+#[cfg(not(unix))]
+fn touched(_meta: &Metadata) -> u128 {
+    u128::MAX
+}
+
+/// A file's times may lag behind the clock by so much, in nanoseconds.
+const LAG: u128 = 20_000_000;
+
+/// The files of the workspace at a moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Watched {
+    /// When that was, in nanoseconds since 1970.
+    begun: u128,
+    files: BTreeMap<PathBuf, Stamp>,
+    /// Work trees of git among them.
+    trees: Vec<PathBuf>,
+    /// What excludes files of such a tree beside its `.gitignore` files.
+    excludes: BTreeMap<PathBuf, Option<Stamp>>,
+    /// There are more than were looked at.
+    pub partial: bool,
+}
+
+/// Looks at the files below `roots`, up to `most` of them; not at what `.gitignore` and its like exclude. Blocks.
+pub fn watch<'a>(roots: impl IntoIterator<Item = &'a Path>, most: usize) -> Watched {
+    let mut watched = Watched {
+        begun: u128::try_from(clock::wall_ms()).unwrap_or(0) * 1_000_000,
+        ..Watched::default()
+    };
+    let trees: Arc<Mutex<Vec<PathBuf>>> = Arc::default();
+    for root in roots {
+        let around = root.ancestors().find(|folder| folder.join(".git").exists());
+        lock(&trees).extend(around.map(Path::to_owned));
+        watched.look_below(root, around.is_some(), most, &trees);
+        if watched.partial {
+            break;
+        }
+    }
+    watched.trees = std::mem::take(&mut *lock(&trees));
+    watched.trees.sort();
+    watched.trees.dedup();
+    let excludes = |tree: &PathBuf| (tree.clone(), stamp(&tree.join(".git/info/exclude")));
+    watched.excludes = watched.trees.iter().map(excludes).collect();
+    watched
+}
+
+impl Watched {
+    fn look_below(&mut self, root: &Path, in_tree: bool, most: usize, trees: &Arc<Mutex<Vec<PathBuf>>>) {
+        let trees = trees.clone();
+        let walk = WalkBuilder::new(root)
+            .parents(in_tree)
+            .hidden(false)
+            .require_git(in_tree)
+            .follow_links(false)
+            .filter_entry(move |entry| {
+                if entry.depth() == 0 {
+                    return true;
+                }
+                if entry.file_name() == ".git" {
+                    let mut trees = lock(&trees);
+                    let tree = entry.path().parent().filter(|_| trees.len() < MAX_TREES);
+                    trees.extend(tree.map(Path::to_owned));
+                }
+                ![".git", ".hg", ".jj", ".svn"]
+                    .iter()
+                    .any(|own| entry.file_name() == *own)
+            })
+            .sort_by_file_name(std::ffi::OsStr::cmp)
+            .build();
+        for entry in walk.filter_map(Result::ok) {
+            if !(entry.file_type()).is_some_and(|kind| kind.is_file() || kind.is_symlink()) {
+                continue;
+            }
+            if self.files.len() >= most {
+                self.partial = true;
+                return;
+            }
+            if let Some(stamp) = stamp(entry.path()) {
+                self.files.insert(entry.into_path(), stamp);
+            }
+        }
+    }
+
+    /// Looks at `paths` too, be they excluded or beyond the limit. Blocks.
+    pub fn look_at<'a>(&mut self, paths: impl IntoIterator<Item = &'a PathBuf>) {
+        for path in paths {
+            if !self.files.contains_key(path)
+                && let Some(stamp) = stamp_here(path)
+            {
+                self.files.insert(path.clone(), stamp);
+            }
+        }
+    }
+
+    /// The work trees of git that hold them, the inner ones after those around them.
+    pub fn trees(&self) -> &[PathBuf] {
+        &self.trees
+    }
+
+    /// Those that are links, with their stamps.
+    pub fn links(&self) -> impl Iterator<Item = (&PathBuf, Stamp)> {
+        self.files
+            .iter()
+            .filter(|(_, stamp)| stamp.link)
+            .map(|(path, stamp)| (path, *stamp))
+    }
+
+    /// The files.
+    pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        self.files.keys()
+    }
+
+    /// What is different now. A file that has been there for a longer time is not new because it is looked at only now,
+    /// when `.gitignore` says something else; it is if it has come there with its folder.
+    pub fn changed(&self, now: &Self) -> Vec<Changed> {
+        let mut changed = Vec::new();
+        for (path, was) in &self.files {
+            let is = match now.files.get(path) {
+                Some(is) => Some(*is),
+                // Not looked at any more, it is not gone.
+                None if now.partial => stamp_here(path),
+                None => None,
+            };
+            if is != Some(*was) {
+                changed.push(Changed {
+                    path: path.clone(),
+                    was: Some(*was),
+                    is,
+                    surely: true,
+                });
+            }
+        }
+        let gone: HashMap<u64, Stamp> = changed
+            .iter()
+            .filter(|change| change.is.is_none())
+            .filter_map(|change| change.was.map(|was| (was.node, was)))
+            .collect();
+        let came = |is: &Stamp| {
+            let moved = gone.get(&is.node).is_some_and(|was| was.is_same_file(is));
+            let young = is.touched.saturating_add(LAG) >= self.begun;
+            (moved || young).then_some(moved)
+        };
+        let uncovered = self.uncovered(now, &changed);
+        // Where not all was looked at, what is not known may have been there.
+        if !self.partial {
+            let new = now
+                .files
+                .iter()
+                .filter(|(path, _)| !self.files.contains_key(*path));
+            let new = new.filter_map(|(path, is)| Some((path, is, came(is)?)));
+            let new: Vec<Changed> = new
+                .map(|(path, is, moved)| Changed {
+                    path: path.clone(),
+                    was: None,
+                    is: Some(*is),
+                    surely: moved || !uncovered.iter().any(|folder| path.starts_with(folder)),
+                })
+                .collect();
+            changed.extend(new);
+        }
+        changed.sort_by(|a, b| a.path.cmp(&b.path));
+        changed
+    }
+
+    /// Folders in which files may be looked at that were excluded before.
+    fn uncovered(&self, now: &Self, changed: &[Changed]) -> Vec<PathBuf> {
+        let rules = |change: &&Changed| {
+            [".gitignore", ".ignore"]
+                .iter()
+                .any(|name| change.path.ends_with(name))
+        };
+        let folders = changed
+            .iter()
+            .filter(rules)
+            .filter_map(|change| change.path.parent());
+        let trees = (self.excludes.iter()).filter(|(tree, was)| now.excludes.get(*tree) != Some(*was));
+        folders
+            .chain(trees.map(|(tree, _)| tree.as_path()))
+            .map(Path::to_owned)
+            .collect()
+    }
+
+    /// The stamp of a file.
+    pub fn stamp(&self, path: &Path) -> Option<Stamp> {
+        self.files.get(path).copied()
+    }
+}
+
+/// A file that is not what it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// The file.
+    pub path: PathBuf,
+    /// As it was; none where there was nothing.
+    pub was: Option<Stamp>,
+    /// As it is; none where there is nothing.
+    pub is: Option<Stamp>,
+    /// It is known what was there. It is not where a file is looked at only now, was written, and may have been there.
+    pub surely: bool,
+}
+
+/// Files whose content is kept, as they were last known.
+#[derive(Debug, Default)]
+pub struct KnownFiles {
+    known: Mutex<HashMap<PathBuf, (Stamp, FileState)>>,
+    /// What commands left, which is not kept.
+    left: Mutex<HashMap<PathBuf, (Stamp, FileState)>>,
+    recalled: AtomicBool,
+}
+
+impl KnownFiles {
+    /// The content of `path` under this stamp is kept as `state`.
+    pub fn note(&self, path: &Path, stamp: Stamp, state: FileState) {
+        lock(&self.known).insert(path.to_owned(), (stamp, state));
+    }
+
+    /// What is kept of `path` as it is under this stamp.
+    pub fn get(&self, path: &Path, stamp: Stamp) -> Option<FileState> {
+        let known = lock(&self.known);
+        let (at, state) = known.get(path)?;
+        (*at == stamp).then(|| state.clone())
+    }
+
+    /// A command left `path` so; its content is not kept.
+    pub fn note_left(&self, path: &Path, stamp: Stamp, state: FileState) {
+        lock(&self.left).insert(path.to_owned(), (stamp, state));
+    }
+
+    /// How `path` is as it is under this stamp, where a command has left it so.
+    pub fn left(&self, path: &Path, stamp: Stamp) -> Option<FileState> {
+        let left = lock(&self.left);
+        let (at, state) = left.get(path)?;
+        (*at == stamp).then(|| state.clone())
+    }
+
+    /// All paths.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        lock(&self.known).keys().cloned().collect()
+    }
+
+    /// Whether what was kept before this view was made is still to be recalled: once.
+    pub fn recalls(&self) -> bool {
+        !self.recalled.swap(true, Ordering::Relaxed)
+    }
+}
+
+/// Who else writes files: the editor, as a person saves them, and tools of this server. Told to whoever watches.
+#[derive(Debug, Default)]
+pub struct Others {
+    watching: Mutex<Vec<std::sync::Weak<Mutex<BTreeSet<PathBuf>>>>>,
+}
+
+/// What others wrote since it was made.
+#[derive(Debug)]
+pub struct OthersWatch {
+    wrote: Arc<Mutex<BTreeSet<PathBuf>>>,
+}
+
+impl Others {
+    /// Watches from now on.
+    pub fn watch(&self) -> OthersWatch {
+        let wrote = Arc::default();
+        lock(&self.watching).push(Arc::downgrade(&wrote));
+        OthersWatch { wrote }
+    }
+
+    /// Somebody writes the resolved `path`.
+    pub fn write(&self, path: &Path) {
+        lock(&self.watching).retain(|watch| match watch.upgrade() {
+            Some(wrote) => {
+                lock(&wrote).insert(path.to_owned());
+                true
+            }
+            None => false,
+        });
+    }
+}
+
+impl OthersWatch {
+    /// Whether somebody wrote `path`.
+    pub fn wrote(&self, path: &Path) -> bool {
+        lock(&self.wrote).contains(path)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn place() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().canonicalize().unwrap();
+        (dir, path)
+    }
+
+    /// Names, and whether they were there and are there.
+    fn told(changed: &[Changed]) -> Vec<(&str, bool, bool)> {
+        let name = |path: &'_ Path| path.file_name().unwrap().to_str().unwrap().len();
+        changed
+            .iter()
+            .map(|change| {
+                let path = change.path.to_str().unwrap();
+                (
+                    &path[path.len() - name(&change.path)..],
+                    change.was.is_some(),
+                    change.is.is_some(),
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_a_command_changed_is_seen() {
+        let (_dir, dir) = place();
+        for name in ["same", "changed", "gone", "linked"] {
+            fs::write(dir.join(name), name).unwrap();
+        }
+        let before = watch([dir.as_path()], 100);
+        assert!(!before.partial);
+        fs::write(dir.join("changed"), "longer than before").unwrap();
+        fs::remove_file(dir.join("gone")).unwrap();
+        fs::remove_file(dir.join("linked")).unwrap();
+        symlink("same", dir.join("linked")).unwrap();
+        fs::write(dir.join("new"), "").unwrap();
+        let changed = before.changed(&watch([dir.as_path()], 100));
+        assert_eq!(
+            told(&changed),
+            [
+                ("changed", true, true),
+                ("gone", true, false),
+                ("linked", true, true),
+                ("new", false, true)
+            ]
+        );
+        let part = watch([dir.as_path()], 2);
+        assert!(part.partial);
+        assert_eq!(part.changed(&part), []);
+        // What was not looked at before is not taken for new.
+        assert_eq!(part.changed(&watch([dir.as_path()], 100)), []);
+    }
+
+    #[test]
+    fn what_is_reached_through_a_new_link_is_gone_from_where_it_was() {
+        let (_dir, dir) = place();
+        fs::create_dir(dir.join("d")).unwrap();
+        fs::write(dir.join("d/x"), "x").unwrap();
+        let before = watch([dir.as_path()], 100);
+        fs::rename(dir.join("d"), dir.join("e")).unwrap();
+        symlink("e", dir.join("d")).unwrap();
+        let mut now = watch([dir.as_path()], 100);
+        now.look_at(before.paths());
+        let changed = before.changed(&now);
+        assert_eq!(
+            told(&changed),
+            [("d", false, true), ("x", true, false), ("x", false, true)]
+        );
+        let [_, gone, new] = changed.as_slice() else {
+            panic!("{changed:?}")
+        };
+        assert!(gone.was.unwrap().is_same_file(&new.is.unwrap()));
+    }
+
+    #[test]
+    fn ignored_files_and_work_trees() {
+        let (_dir, dir) = place();
+        fs::create_dir_all(dir.join(".git")).unwrap();
+        fs::create_dir_all(dir.join("sub/inner/.git")).unwrap();
+        fs::write(dir.join(".gitignore"), "secret\n").unwrap();
+        fs::write(dir.join("secret"), "x").unwrap();
+        let mut watched = watch([dir.join("sub").as_path()], 100);
+        assert_eq!(watched.trees(), [dir.clone(), dir.join("sub/inner")]);
+        watched = watch([dir.as_path()], 100);
+        assert_eq!(watched.stamp(&dir.join("secret")), None);
+        watched.look_at(&[dir.join("secret"), dir.join("none")]);
+        assert!(watched.stamp(&dir.join("secret")).is_some());
+        assert_eq!(watched.paths().count(), 2);
+    }
+
+    /// `.env` is not to be deleted by a revert because a command has changed `.gitignore`.
+    #[test]
+    fn what_is_not_ignored_any_more_is_not_new_and_what_is_now_ignored_is_not_gone() {
+        let (_dir, dir) = place();
+        fs::write(dir.join(".gitignore"), ".env\n").unwrap();
+        for name in [".env", "a", "b"] {
+            fs::write(dir.join(name), name).unwrap();
+        }
+        fs::create_dir(dir.join("old")).unwrap();
+        fs::write(dir.join("old/x"), "x").unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(60));
+        let before = watch([dir.as_path()], 100);
+        fs::write(dir.join(".gitignore"), "b\n").unwrap();
+        fs::write(dir.join("new"), "").unwrap();
+        fs::write(dir.join("old/.ignore"), "").unwrap();
+        // Only the folder is touched by that.
+        fs::rename(dir.join("old"), dir.join("young")).unwrap();
+        let mut now = watch([dir.as_path()], 100);
+        now.look_at(before.paths());
+        assert_eq!(
+            told(&before.changed(&now)),
+            [
+                (".gitignore", true, true),
+                ("new", false, true),
+                ("x", true, false),
+                (".ignore", false, true),
+                ("x", false, true)
+            ]
+        );
+        let surely: Vec<bool> = before.changed(&now).iter().map(|change| change.surely).collect();
+        assert_eq!(surely, [true, false, true, false, true]);
+    }
+
+    #[test]
+    fn who_changes_what_git_excludes_may_uncover_files() {
+        let (_dir, dir) = place();
+        fs::create_dir_all(dir.join(".git/info")).unwrap();
+        fs::write(dir.join(".git/info/exclude"), "a\n").unwrap();
+        fs::write(dir.join("a"), "").unwrap();
+        let before = watch([dir.as_path()], 100);
+        fs::write(dir.join("a"), "1").unwrap();
+        fs::write(dir.join("b"), "1").unwrap();
+        let new = |surely| {
+            before
+                .changed(&watch([dir.as_path()], 100))
+                .iter()
+                .filter(|new| new.surely == surely)
+                .count()
+        };
+        assert_eq!((new(true), new(false)), (1, 0));
+        fs::remove_file(dir.join(".git/info/exclude")).unwrap();
+        assert_eq!((new(true), new(false)), (0, 2));
+    }
+
+    #[test]
+    fn others_are_told_to_those_who_watch() {
+        let others = Others::default();
+        let (a, b) = (Path::new("/a"), Path::new("/b"));
+        others.write(a);
+        let first = others.watch();
+        others.write(b);
+        let second = others.watch();
+        assert!(first.wrote(b) && !first.wrote(a) && !second.wrote(b));
+        drop(first);
+        others.write(a);
+        assert!(second.wrote(a));
+        assert_eq!(lock(&others.watching).len(), 1);
+    }
+}

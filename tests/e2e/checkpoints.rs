@@ -1,0 +1,734 @@
+//! What commands change of files is taken back where the old content can be known: git has it, it only got another name,
+//! it was kept before the server was started. And who else writes meanwhile (R-SESS-3).
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "git makes the repositories, mount the small disk; who runs the tests hears what could not be tried"
+)]
+
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use crate::harness::{Options, World, now};
+use crate::revert::{bash, edit, free, read, revert, told, turn};
+
+const UNKNOWN: &str = "its content before the change is not known";
+const SINCE: &str = "it was changed since";
+
+/// Runs git in the workspace, with no settings but the repository's.
+fn git(world: &World, args: &[&str]) {
+    let done = Command::new("git")
+        .current_dir(world.workspace())
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_SYSTEM", "/dev/null")
+        .args(["-c", "user.name=a", "-c", "user.email=a@example.org"])
+        .args(args)
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{args:?}: {done:?}");
+}
+
+/// Makes a file look as if it was written long ago: what git's index does not trust is what is as young as itself.
+fn age(path: &Path) {
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    file.set_modified(long_ago).unwrap();
+}
+
+/// A repository of which all files are committed.
+fn commit(world: &World, files: &[(&str, &[u8])]) {
+    for (name, bytes) in files {
+        age(&world.write(name, bytes));
+    }
+    std::thread::sleep(Duration::from_millis(30));
+    git(world, &["init", "-q"]);
+    git(world, &["add", "-A"]);
+    git(world, &["commit", "-qm", "first"]);
+}
+
+fn bytes(world: &World, name: &str) -> Vec<u8> {
+    std::fs::read(world.workspace().join(name)).unwrap()
+}
+
+fn link(world: &World, name: &str) -> String {
+    let target = std::fs::read_link(world.workspace().join(name)).unwrap();
+    target.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn what_git_has_is_taken_back_and_nothing_that_the_repository_names_is_started() {
+    let world = World::new();
+    symlink("a.txt", world.path("work/link")).unwrap();
+    let files: [(&str, &[u8]); 9] = [
+        ("a.txt", b"a\n"),
+        ("bin", b"\0\xff\x01"),
+        ("crlf.txt", b"one\r\ntwo\r\n"),
+        ("deleted.txt", b"deleted\n"),
+        ("dir/run.sh", b"#!/bin/sh\n"),
+        ("dirty.txt", b"committed\n"),
+        ("filtered.evil", b"filtered\n"),
+        ("ident.id", b"$Id$\n"),
+        (".gitattributes", b"*.evil filter=evil diff=evil\n*.id ident\n"),
+    ];
+    std::fs::create_dir_all(world.path("work/dir")).unwrap();
+    commit(&world, &files);
+    std::fs::set_permissions(
+        world.path("work/dir/run.sh"),
+        std::fs::Permissions::from_mode(0o755),
+    )
+    .unwrap();
+    world.write("dirty.txt", "a person's\n");
+    // Whatever could start something.
+    let trap = world.write(
+        "trap.sh",
+        format!("#!/bin/sh\ntouch {}\n", world.path("pwned").display()),
+    );
+    std::fs::set_permissions(&trap, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let trap = trap.to_str().unwrap();
+    for name in [
+        "core.fsmonitor",
+        "core.pager",
+        "core.sshCommand",
+        "core.gitProxy",
+        "core.alternateRefsCommand",
+        "filter.evil.smudge",
+        "filter.evil.clean",
+        "filter.evil.process",
+        "diff.evil.textconv",
+        "diff.external",
+        "remote.origin.uploadpack",
+        "credential.helper",
+    ] {
+        let value = match name {
+            "credential.helper" => format!("!{trap}"),
+            _ => trap.to_owned(),
+        };
+        git(&world, &["config", name, &value]);
+    }
+    for (name, value) in [
+        ("remote.origin.url", format!("ext::{trap}")),
+        ("remote.origin.promisor", "true".to_owned()),
+        ("protocol.ext.allow", "always".to_owned()),
+        ("extensions.partialClone", "origin".to_owned()),
+        ("core.repositoryFormatVersion", "1".to_owned()),
+    ] {
+        git(&world, &["config", name, &value]);
+    }
+    for hook in [
+        "post-index-change",
+        "post-checkout",
+        "reference-transaction",
+        "pre-auto-gc",
+    ] {
+        let path = world.path("work/.git/hooks").join(hook);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::copy(trap, path).unwrap();
+    }
+    let client = world.start();
+    let session = free(&client);
+    let command = "printf x > a.txt; printf 'y\\0' > bin; printf z > crlf.txt; rm deleted.txt; chmod -x dir/run.sh; \
+                   echo more >> dir/run.sh; echo 1 > dirty.txt; echo 1 > filtered.evil; echo 1 > ident.id; \
+                   rm link; ln -s bin link; echo n > new.txt";
+    let id = turn(&world, &client, &session, &[bash(command)]);
+    let diff = client.next(&session, "agent/turnDiff");
+    let files = diff.params["files"].as_array().unwrap();
+    assert_eq!(files.len(), 10, "{files:?}");
+    let lost: Vec<&str> = files
+        .iter()
+        .filter(|file| file["unrestorable"] == true)
+        .map(|file| file["path"].as_str().unwrap())
+        .collect();
+    assert_eq!(lost, ["dirty.txt", "filtered.evil", "ident.id"]);
+    assert!(
+        files[0]["diff"].as_str().unwrap().contains("-a\n+x"),
+        "{}",
+        files[0]
+    );
+    let would = revert(&client, &session, &id, json!({"dryRun": true}));
+    let done = revert(&client, &session, &id, json!({}));
+    assert_eq!(done, would);
+    assert_eq!(
+        told(&done, "conflicts", "why"),
+        [
+            ("dirty.txt", UNKNOWN),
+            ("filtered.evil", UNKNOWN),
+            ("ident.id", UNKNOWN)
+        ]
+    );
+    assert_eq!(bytes(&world, "a.txt"), b"a\n");
+    assert_eq!(bytes(&world, "bin"), b"\0\xff\x01");
+    assert_eq!(bytes(&world, "crlf.txt"), b"one\r\ntwo\r\n");
+    assert_eq!(bytes(&world, "deleted.txt"), b"deleted\n");
+    assert_eq!(bytes(&world, "dir/run.sh"), b"#!/bin/sh\n");
+    let mode = world
+        .path("work/dir/run.sh")
+        .metadata()
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o755);
+    assert_eq!(link(&world, "link"), "a.txt");
+    assert_eq!(world.read("new.txt"), None);
+    assert_eq!(world.read("dirty.txt").unwrap(), "1\n");
+    assert!(
+        !world.path("pwned").exists(),
+        "something of the repository's was started"
+    );
+}
+
+#[test]
+fn git_is_asked_for_what_its_index_had_before_the_command() {
+    let world = World::new();
+    commit(
+        &world,
+        &[("a.txt", b"a\n"), ("b.txt", b"b\n"), ("sub/c.txt", b"c\n")],
+    );
+    // A second work tree within, with an index of its own.
+    git(&world, &["worktree", "add", "-q", "inner"]);
+    age(&world.path("work/inner/a.txt"));
+    std::thread::sleep(Duration::from_millis(30));
+    let inner = world.path("work/inner");
+    git(
+        &world,
+        &["-C", inner.to_str().unwrap(), "update-index", "--refresh"],
+    );
+    let client = world.start();
+    let session = free(&client);
+    let command = "echo x > a.txt; git rm -q b.txt; git mv sub moved; echo y > inner/a.txt; \
+                   git -c user.name=a -c user.email=a@example.org commit -qam second";
+    let id = turn(&world, &client, &session, &[bash(command)]);
+    let done = revert(&client, &session, &id, json!({}));
+    assert_eq!(
+        told(&done, "files", "kind"),
+        [
+            ("a.txt", "modified"),
+            ("b.txt", "created"),
+            ("inner/a.txt", "modified"),
+            ("moved/c.txt", "deleted"),
+            ("sub/c.txt", "created"),
+        ]
+    );
+    assert_eq!(done["conflicts"], json!([]));
+    for (name, text) in [
+        ("a.txt", "a\n"),
+        ("b.txt", "b\n"),
+        ("inner/a.txt", "a\n"),
+        ("sub/c.txt", "c\n"),
+    ] {
+        assert_eq!(world.read(name).as_deref(), Some(text), "{name}");
+    }
+    // Attributes that change with the files are not known as they were.
+    age(&world.path("work/a.txt"));
+    std::thread::sleep(Duration::from_millis(30));
+    git(&world, &["add", "-A", "--", "a.txt"]);
+    let id = turn(
+        &world,
+        &client,
+        &session,
+        &[bash("echo '* ident' > .gitattributes; echo z > a.txt")],
+    );
+    // The session itself has kept this one.
+    let done = revert(&client, &session, &id, json!({}));
+    assert_eq!(done["conflicts"], json!([]));
+    let other = free(&client);
+    age(&world.path("work/a.txt"));
+    git(&world, &["add", "-A", "--", "a.txt"]);
+    let id = turn(
+        &world,
+        &client,
+        &other,
+        &[bash("echo '* ident' > .gitattributes; echo z > a.txt")],
+    );
+    let done = revert(&client, &other, &id, json!({}));
+    assert_eq!(told(&done, "conflicts", "why"), [("a.txt", UNKNOWN)]);
+}
+
+#[test]
+fn without_git_what_is_not_known_is_told() {
+    let world = World::new();
+    commit(&world, &[("a.txt", b"a\n")]);
+    let programs = world.path("programs");
+    std::fs::create_dir(&programs).unwrap();
+    symlink("/bin/bash", programs.join("bash")).unwrap();
+    let client = world.start_with(Options {
+        env: vec![("PATH".to_owned(), programs.display().to_string())],
+        ..Options::default()
+    });
+    let session = free(&client);
+    let id = turn(
+        &world,
+        &client,
+        &session,
+        &[bash("echo x > a.txt; echo y > b.txt")],
+    );
+    let done = revert(&client, &session, &id, json!({}));
+    assert_eq!(told(&done, "conflicts", "why"), [("a.txt", UNKNOWN)]);
+    assert_eq!(world.read("b.txt"), None);
+}
+
+#[test]
+fn what_got_another_name_is_not_lost() {
+    let world = World::new();
+    world.write("precious.txt", "precious\n");
+    world.write("dir/a", "a\n");
+    world.write("dir/deep/b", [0, 255, 1]);
+    let client = world.start();
+    let session = free(&client);
+    let id = turn(
+        &world,
+        &client,
+        &session,
+        &[bash(
+            "mv precious.txt other.txt; mv dir elsewhere; mv elsewhere/a a.txt",
+        )],
+    );
+    let there = ["other.txt", "elsewhere/deep/b", "a.txt"];
+    assert!(there.iter().all(|name| world.workspace().join(name).exists()));
+    let done = revert(&client, &session, &id, json!({}));
+    assert_eq!(done["conflicts"], json!([]));
+    assert_eq!(world.read("precious.txt").unwrap(), "precious\n");
+    assert_eq!(world.read("dir/a").unwrap(), "a\n");
+    assert_eq!(bytes(&world, "dir/deep/b"), [0, 255, 1]);
+    assert!(!there.iter().any(|name| world.workspace().join(name).exists()));
+    revert(&client, &session, &id, json!({"redo": true}));
+    assert!(there.iter().all(|name| world.workspace().join(name).exists()));
+    assert_eq!(world.read("precious.txt"), None);
+}
+
+#[test]
+fn ignored_files_are_looked_at_where_they_were_read_and_never_deleted() {
+    let world = World::new();
+    world.write(".gitignore", ".env\nlocal.toml\nout/\n");
+    world.write(".env", "SECRET=1\n");
+    world.write("local.toml", "a = 1\n");
+    world.write("out/built", "1\n");
+    world.write("out/untouched", "1\n");
+    std::thread::sleep(Duration::from_millis(60));
+    let client = world.start();
+    let session = free(&client);
+    let command = "echo 'a = 2' > local.toml; echo 2 > out/built; echo SECRET=2 > .env; rm .gitignore";
+    let id = turn(
+        &world,
+        &client,
+        &session,
+        &[read("local.toml"), read(".gitignore"), bash(command)],
+    );
+    let diff = client.next(&session, "agent/turnDiff");
+    // What is looked at only now, since nothing excludes it any more, may not be taken for new.
+    assert_eq!(
+        told(&diff.params, "files", "kind"),
+        [
+            (".env", "modified"),
+            (".gitignore", "deleted"),
+            ("local.toml", "modified"),
+            ("out/built", "modified")
+        ]
+    );
+    let done = revert(&client, &session, &id, json!({}));
+    assert_eq!(
+        told(&done, "conflicts", "why"),
+        [(".env", UNKNOWN), ("out/built", UNKNOWN)]
+    );
+    assert_eq!(world.read("local.toml").unwrap(), "a = 1\n");
+    assert_eq!(world.read(".env").unwrap(), "SECRET=2\n");
+    assert_eq!(world.read("out/built").unwrap(), "2\n");
+}
+
+/// Files become folders and links, and the other way round; as often as one likes.
+#[test]
+fn files_folders_and_links_change_places() {
+    let world = World::new();
+    commit(
+        &world,
+        &[
+            ("file", b"file\n"),
+            ("folder/x", b"x\n"),
+            ("folder/y/z", b"z\n"),
+            ("tree/t", b"t\n"),
+        ],
+    );
+    // What a link says is looked at beforehand, git or no git.
+    symlink("file", world.path("work/link")).unwrap();
+    let client = world.start();
+    let session = free(&client);
+    let command = "rm file; mkdir -p file/in; echo n > file/in/n; rm -r folder; echo f > folder; \
+                   mv tree wood; ln -s wood tree; rm link; mkdir link; echo l > link/l";
+    let id = turn(&world, &client, &session, &[bash(command)]);
+    let before = || {
+        assert_eq!(world.read("file").unwrap(), "file\n");
+        assert_eq!(world.read("folder/x").unwrap(), "x\n");
+        assert_eq!(world.read("folder/y/z").unwrap(), "z\n");
+        assert_eq!(world.read("tree/t").unwrap(), "t\n");
+        assert!(!world.path("work/tree").is_symlink() && world.read("wood/t").is_none());
+        assert_eq!(link(&world, "link"), "file");
+    };
+    let after = || {
+        assert_eq!(world.read("file/in/n").unwrap(), "n\n");
+        assert_eq!(world.read("folder").unwrap(), "f\n");
+        assert_eq!(world.read("wood/t").unwrap(), "t\n");
+        assert_eq!(link(&world, "tree"), "wood");
+        assert_eq!(world.read("link/l").unwrap(), "l\n");
+    };
+    after();
+    for _ in 0..3 {
+        let would = revert(&client, &session, &id, json!({"dryRun": true}));
+        after();
+        let done = revert(&client, &session, &id, json!({}));
+        assert_eq!((&done["conflicts"], &done), (&json!([]), &would));
+        before();
+        let done = revert(&client, &session, &id, json!({"redo": true}));
+        assert_eq!(done["conflicts"], json!([]));
+        after();
+        let error = client.refused(
+            "agent/revert",
+            json!({"sessionId": session, "turnId": id, "redo": true}),
+        );
+        assert_eq!(error.data["refusal"], "nothingToRedo");
+    }
+    // What a person puts into such a folder stays, and with it the folder.
+    world.write("file/in/mine", "a person's\n");
+    let would = revert(&client, &session, &id, json!({"dryRun": true}));
+    let done = revert(&client, &session, &id, json!({}));
+    assert_eq!(done, would);
+    assert_eq!(
+        told(&done, "conflicts", "why"),
+        [("file", "a folder is there now")]
+    );
+    assert_eq!(world.read("file/in/mine").unwrap(), "a person's\n");
+    assert_eq!(world.read("file/in/n"), None);
+    assert_eq!(world.read("folder/x").unwrap(), "x\n");
+}
+
+/// What a command leaves is not kept where it is long: the next command's change of it goes on from there all the same.
+#[test]
+fn a_long_file_that_commands_change_twice_is_taken_back() {
+    let world = World::new();
+    let client = world.start();
+    let session = free(&client);
+    let grow = |letter: &str| format!("head -c 2000000 /dev/zero | tr '\\0' {letter} > long");
+    let calls = [bash(&grow("a")), bash(&grow("b"))];
+    let first = turn(&world, &client, &session, &calls);
+    let second = turn(&world, &client, &session, &[bash("echo end >> long")]);
+    let diff = client.next_where(&session, "agent/turnDiff", |note| note.text("ofTurnId") == second);
+    assert_eq!(diff.params["files"][0]["unrestorable"], true);
+    let done = revert(&client, &session, &second, json!({}));
+    let why = "its content before the change is not kept";
+    assert_eq!(told(&done, "conflicts", "why"), [("long", why)]);
+    let done = revert(&client, &session, &first, json!({}));
+    assert_eq!(done["conflicts"], json!([]));
+    assert!(world.read("long").is_none());
+    revert(&client, &session, &first, json!({"redo": true}));
+    assert_eq!(bytes(&world, "long").len(), 2_000_004);
+}
+
+#[test]
+fn what_was_kept_before_the_server_was_started_is_known_after() {
+    let world = World::new();
+    world.write("a.txt", "one\n");
+    world.write("b.txt", "one\n");
+    let client = world.start();
+    let session = free(&client);
+    turn(
+        &world,
+        &client,
+        &session,
+        &[edit("a.txt", "one", "two"), edit("b.txt", "one", "two")],
+    );
+    drop(client);
+    world.write("b.txt", "tre\n");
+    let client = world.start();
+    client.load(&session);
+    let id = turn(
+        &world,
+        &client,
+        &session,
+        &[bash("echo x > a.txt; echo y > b.txt")],
+    );
+    let done = revert(&client, &session, &id, json!({}));
+    assert_eq!(told(&done, "files", "kind"), [("a.txt", "modified")]);
+    assert_eq!(told(&done, "conflicts", "why"), [("b.txt", UNKNOWN)]);
+    assert_eq!(world.read("a.txt").unwrap(), "two\n");
+}
+
+#[test]
+fn what_others_write_meanwhile_is_not_the_commands() {
+    let world = World::new();
+    for name in ["agent.txt", "person.txt", "both.txt", "other.txt"] {
+        world.write(name, "old\n");
+    }
+    let client = world.start();
+    let (session, other) = (free(&client), free(&client));
+    let started = world.path("started");
+    let go = world.path("go");
+    let command = format!(
+        "touch {}; until [ -e {} ]; do sleep 0.02; done; echo agent > agent.txt; echo agent >> both.txt",
+        started.display(),
+        go.display()
+    );
+    let files = ["agent.txt", "person.txt", "both.txt", "other.txt"];
+    let mut calls: Vec<(&str, Value)> = files.iter().map(|name| read(name)).collect();
+    calls.push(bash(&command));
+    for (name, input) in calls {
+        world.mock().push(crate::mock_llm::Reply::new().call(name, input));
+    }
+    for name in ["person.txt", "both.txt"] {
+        let document = json!({"uri": world.uri(name), "languageId": "text", "version": 0, "text": "old\n"});
+        client.notify("textDocument/didOpen", json!({"textDocument": document}));
+    }
+    let running = client.prompt(&session, "go");
+    world.until(|| started.exists());
+    // A person saves two files, and another session edits one.
+    for name in ["person.txt", "both.txt"] {
+        let change = json!({"textDocument": {"uri": world.uri(name), "version": 1}, "contentChanges": [{"text": "person\n"}]});
+        client.notify("textDocument/didChange", change);
+        world.write(name, "person\n");
+        client.notify(
+            "textDocument/didSave",
+            json!({"textDocument": {"uri": world.uri(name)}}),
+        );
+    }
+    turn(&world, &client, &other, &[edit("other.txt", "old", "other")]);
+    world.mock().push(crate::mock_llm::Reply::text("done"));
+    std::fs::write(&go, "").unwrap();
+    let id = client.done(&running).turn_id;
+    let diff = client.next(&session, "agent/turnDiff");
+    assert_eq!(told(&diff.params, "files", "kind"), [("agent.txt", "modified")]);
+    let done = revert(&client, &session, &id, json!({}));
+    assert_eq!(told(&done, "files", "kind"), [("agent.txt", "modified")]);
+    assert_eq!(world.read("person.txt").unwrap(), "person\n");
+    assert_eq!(world.read("both.txt").unwrap(), "person\nagent\n");
+    assert_eq!(world.read("other.txt").unwrap(), "other\n");
+}
+
+/// What a person changed between two edits of the agent's would be lost with the first of them.
+#[test]
+fn what_a_person_changed_between_two_edits_is_not_lost() {
+    let world = World::new();
+    world.write("a.txt", "one\ntwo\n");
+    world.write("b.txt", "one\ntwo\n");
+    let client = world.start();
+    let session = free(&client);
+    let gate = crate::mock_llm::Gate::new();
+    let call = |(name, input): (&'static str, Value)| crate::mock_llm::Reply::new().call(name, input);
+    world.mock().push(call(edit("a.txt", "one", "1")));
+    world.mock().push(
+        crate::mock_llm::Reply::new()
+            .gate(&gate)
+            .call("read_file", json!({"path": "a.txt"})),
+    );
+    world.mock().push(call(edit("a.txt", "two", "2")));
+    world.mock().push(call(edit("b.txt", "two", "2")));
+    world.mock().push(crate::mock_llm::Reply::text("done"));
+    let running = client.prompt(&session, "go");
+    world.at(&gate);
+    world.write("a.txt", "1\ntwo\na person's\n");
+    gate.release();
+    let first = client.done(&running).turn_id;
+    let diff = client.next(&session, "agent/turnDiff");
+    assert_eq!(
+        told(&diff.params, "files", "kind"),
+        [("a.txt", "modified"), ("b.txt", "modified")]
+    );
+    world.write("b.txt", "one\n2\na person's\n");
+    let second = turn(
+        &world,
+        &client,
+        &session,
+        &[read("b.txt"), edit("b.txt", "one", "1")],
+    );
+    let between = "somebody else changed it between two of these changes";
+    let done = revert(&client, &session, &first, json!({}));
+    assert_eq!(done["files"], json!([]));
+    assert_eq!(
+        told(&done, "conflicts", "why"),
+        [("a.txt", between), ("b.txt", between)]
+    );
+    assert_eq!(world.read("a.txt").unwrap(), "1\n2\na person's\n");
+    let done = revert(&client, &session, &second, json!({}));
+    assert_eq!(done["conflicts"], json!([]));
+    assert_eq!(world.read("b.txt").unwrap(), "one\n2\na person's\n");
+}
+
+#[test]
+fn a_background_process_is_looked_at_while_a_command_runs() {
+    let world = World::new();
+    let client = world.start();
+    let session = free(&client);
+    let (first, second) = (world.path("first"), world.path("second"));
+    let wait = |path: &Path| format!("until [ -e {} ]; do sleep 0.02; done", path.display());
+    let background = format!(
+        "{}; echo 1 > during.txt; {}; echo 2 > after.txt",
+        wait(&first),
+        wait(&second)
+    );
+    let command = format!(
+        "touch {}; until [ -s during.txt ]; do sleep 0.02; done",
+        first.display()
+    );
+    let id = turn(
+        &world,
+        &client,
+        &session,
+        &[
+            ("bash", json!({"command": background, "background": true})),
+            bash(&command),
+        ],
+    );
+    let diff = client.next(&session, "agent/turnDiff");
+    assert_eq!(told(&diff.params, "files", "kind"), [("during.txt", "created")]);
+    // What it does after the turn is nobody's: it could as well be the person's.
+    std::fs::write(&second, "").unwrap();
+    world.until(|| world.read("after.txt").is_some_and(|text| !text.is_empty()));
+    let done = revert(&client, &session, &id, json!({}));
+    assert_eq!(told(&done, "files", "kind"), [("during.txt", "deleted")]);
+    assert_eq!(world.read("after.txt").unwrap(), "2\n");
+}
+
+#[test]
+fn two_reverts_at_once_do_what_one_does() {
+    let world = World::new();
+    for name in ["f0", "f1", "f2"] {
+        world.write(name, "old\n");
+    }
+    let client = world.start();
+    let (session, other) = (free(&client), free(&client));
+    let command = "for f in f0 f1 f2; do echo new > $f; done; seq 300 | while read n; do echo n > g$n; done";
+    let calls = [read("f0"), read("f1"), read("f2"), bash(command)];
+    let id = turn(&world, &client, &session, &calls);
+    let next = turn(&world, &client, &other, &[edit("f1", "new", "newer")]);
+    let params = json!({"sessionId": session, "turnId": id});
+    let same = [
+        client.send("agent/revert", params.clone()),
+        client.send("agent/revert", params),
+    ];
+    let foreign = client.send("agent/revert", json!({"sessionId": other, "turnId": next}));
+    let [one, two] = same.map(|asked| client.answer(&asked).unwrap());
+    let foreign = client.answer(&foreign).unwrap();
+    assert_eq!(
+        two["files"].as_array().unwrap().len() + one["files"].as_array().unwrap().len(),
+        302 + usize::from(world.read("f1").unwrap() == "old\n")
+    );
+    assert_eq!(world.read("f0").unwrap(), "old\n");
+    // Whoever came first, no change of the other's is lost unseen.
+    match world.read("f1").unwrap().as_str() {
+        "old\n" => assert_eq!(foreign["conflicts"], json!([])),
+        "new\n" => assert_eq!(told(&one, "conflicts", "why"), [("f1", SINCE)]),
+        other => panic!("{other}"),
+    }
+}
+
+/// A folder with little room, where that can be had; else nothing is tried.
+struct SmallDisk(std::path::PathBuf);
+
+impl SmallDisk {
+    fn mount(path: std::path::PathBuf, size: &str) -> Option<Self> {
+        std::fs::create_dir_all(&path).unwrap();
+        let size = format!("size={size}");
+        let done = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &size, "none"])
+            .arg(&path)
+            .output();
+        match done {
+            Ok(done) if done.status.success() => Some(Self(path)),
+            _ => {
+                eprintln!("NOT TESTED: a full disk, as none can be mounted here");
+                None
+            }
+        }
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_the_rest_and_loses_nothing() {
+    let world = World::new();
+    let Some(_disk) = SmallDisk::mount(world.path("work/small"), "256k") else {
+        return;
+    };
+    let line = "0123456789abcdef\n";
+    for name in ["small/a", "small/b", "small/c", "elsewhere"] {
+        world.write(name, line.repeat(1_500));
+    }
+    let client = world.start();
+    let session = free(&client);
+    let calls = [
+        read("small/a"),
+        read("small/b"),
+        read("small/c"),
+        read("elsewhere"),
+        bash("rm small/a small/b elsewhere; echo x > small/c"),
+    ];
+    let id = turn(&world, &client, &session, &calls);
+    let filler = world.path("work/small/.filler");
+    let full = std::fs::write(&filler, vec![0; 2 << 20]).unwrap_err();
+    assert_eq!(full.raw_os_error(), Some(28), "{full}");
+    let done = revert(&client, &session, &id, json!({}));
+    let conflicts = told(&done, "conflicts", "why");
+    let names: Vec<&str> = conflicts.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["small/a", "small/b", "small/c"]);
+    assert!(
+        conflicts.iter().all(|(_, why)| why.contains("No space left")),
+        "{conflicts:?}"
+    );
+    assert_eq!(told(&done, "files", "kind"), [("elsewhere", "created")]);
+    assert_eq!(world.read("small/c").unwrap(), "x\n", "whole or not at all");
+    assert_eq!(world.read("elsewhere").unwrap(), line.repeat(1_500));
+    let left: Vec<_> = std::fs::read_dir(world.path("work/small")).unwrap().collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+    std::fs::remove_file(filler).unwrap();
+    let done = revert(&client, &session, &id, json!({}));
+    assert_eq!(done["conflicts"], json!([]));
+    for name in ["small/a", "small/b", "small/c"] {
+        assert_eq!(world.read(name).unwrap(), line.repeat(1_500));
+    }
+    // The redo takes back what both have done.
+    let done = revert(&client, &session, &id, json!({"redo": true}));
+    assert_eq!(done["files"].as_array().unwrap().len(), 4);
+    assert_eq!(world.read("elsewhere"), None);
+}
+
+#[test]
+fn ten_thousand_files_that_git_has_are_taken_back() {
+    let world = World::new();
+    let folder = world.path("work/many");
+    std::fs::create_dir(&folder).unwrap();
+    for number in 0..10_000 {
+        let path = folder.join(format!("f{number}"));
+        std::fs::write(&path, format!("file {number}\n")).unwrap();
+        age(&path);
+    }
+    std::thread::sleep(Duration::from_millis(30));
+    git(&world, &["init", "-q"]);
+    git(&world, &["add", "-A"]);
+    let client = world.start();
+    let session = free(&client);
+    let timed = |what: &str, calls: &[(&str, Value)]| {
+        let begun = now();
+        let id = turn(&world, &client, &session, calls);
+        eprintln!("{what}: {} ms", begun.elapsed().as_millis());
+        id
+    };
+    timed(
+        "a command that changes nothing, beside 10,000 files",
+        &[bash("true")],
+    );
+    let id = timed(
+        "a command that changes 10,000 files that git has",
+        &[bash("cd many; for f in f*; do echo more >> $f; done")],
+    );
+    let begun = now();
+    let done = revert(&client, &session, &id, json!({}));
+    eprintln!("taking them back: {} ms", begun.elapsed().as_millis());
+    assert_eq!(done["files"].as_array().unwrap().len(), 10_000);
+    assert_eq!(done["conflicts"], json!([]));
+    assert_eq!(world.read("many/f7777").unwrap(), "file 7777\n");
+}
