@@ -67,6 +67,24 @@ const EXCHANGES = [
     [[tool("bash", { command: "mkdir many; cd many; seq 10000 | while read n; do echo $n > f$n; done" })]],
     "Many.",
   ),
+  ...does(
+    "delegate it",
+    [[tool("delegate", { prompt: "", tasks: [{ prompt: "find the bug" }, { prompt: "shaky child" }] })]],
+    "Both have answered.",
+  ),
+  ...does(
+    "find the bug",
+    [
+      [tool("read_file", { path: "a.ts" })],
+      [tool("bash", { command: "echo searching; until [ -e found ]; do sleep 0.05; done" })],
+    ],
+    "It is in line 2.",
+  ),
+  {
+    when: { prompt: "shaky child" },
+    events: [{ error: { status: 529, message: "Overloaded", retry_after_ms: 4000 } }],
+  },
+  { when: { prompt: "shaky child" }, repeat: true, events: [{ text: "It came at the second attempt." }] },
   ...does("ask me", [[ask]], "As you say."),
   // It goes on when the test says so.
   ...does("slowly", [[tool("bash", { command: "until [ -e go ]; do sleep 0.05; done" })]], "Slowly done."),
@@ -373,6 +391,23 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await s.at("warning").filter({ hasText: "TOOLS.md is new" }).waitFor();
       await s.at("instructions").last().filter({ hasText: "Reads AGENTS.md, TOOLS.md, 1 skill" }).waitFor();
       await s.shot("instructions-changed");
+    });
+
+    await step("what sub-agents do stands under their call, and folds when they are done", async () => {
+      await s.ask("delegate it");
+      const call = s.view.locator('[data-testid="tool"]', { hasText: "Delegate 2 tasks" }).first();
+      await call.getByTestId("inner").getByText("Read a.ts").waitFor();
+      await call.getByTestId("notice").filter({ hasText: "attempt 2 of" }).waitFor();
+      assert.equal(await s.at("passing").getByTestId("notice").count(), 0, "a retry of theirs is not the session's");
+      await call.getByTestId("inner").getByText("until [ -e found ]").first().waitFor();
+      await s.shot("delegate");
+      fs.writeFileSync(path.join(s.workspace, "found"), "");
+      await s.ended(++turns, "completed");
+      await call.getByTestId("inner").waitFor({ state: "detached" });
+      await call.getByText("2 calls").waitFor();
+      await s.shot("delegate-done");
+      await call.locator(".head").first().click();
+      await call.getByTestId("output").filter({ hasText: "It is in line 2." }).waitFor();
     });
 
     await step("an agent is chosen beside the model, and begins a session of its own", async () => {
