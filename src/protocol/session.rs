@@ -137,7 +137,7 @@ pub struct LoadSessionResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial: Option<PartialMessage>,
     /// The files that the last turn's instructions were made of, as `agent/instructions` told, which may be before the
-    /// page.
+    /// page. Absent also while nobody has gone on with the session in this server: then all its events are not read yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instructions: Vec<InstructionFile>,
     /// The number of the session's last event. Notifications go on from there.

@@ -105,9 +105,7 @@ fn files_of_the_user_and_of_the_workspace_make_the_system_prompt() {
     assert!(!system(&world.seen(1)).contains("has not said to trust"));
     assert_eq!(instructions(&client, &session)[1][2], "AGENTS.md true");
     assert_eq!(warnings(&client, &session), []);
-    // Whoever loads the session hears of them, however long ago they were told.
-    client.kill();
-    let client = world.start();
+    // Whoever loads a session that is live hears of them, however long ago they were told.
     let page: LoadSessionResult = client.call("agent/loadSession", json!({"sessionId": session, "tail": 0}));
     let files = page.instructions.iter();
     let told: Vec<(bool, bool)> = files

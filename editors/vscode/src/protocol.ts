@@ -1145,7 +1145,8 @@ export interface LoadSessionResult {
   state: SessionState;
   /**
    * The files that the last turn's instructions were made of, as `agent/instructions` told, which
-   * may be before the page.
+   * may be before the page. Absent also while nobody has gone on with the session in this server:
+   * then all its events are not read yet.
    */
   instructions?: InstructionFile[];
   /** Limits that wait for an answer. */

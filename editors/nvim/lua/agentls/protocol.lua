@@ -668,7 +668,7 @@ M.server_notifications = {
 ---@field openApprovals agentls.ApprovalRequestedNotification[] Approvals that wait for a person, as they were asked; also those asked before the page.
 ---@field seq integer The number of the session's last event. Notifications go on from there.
 ---@field state agentls.SessionState The session as it is now.
----@field instructions? agentls.InstructionFile[] The files that the last turn's instructions were made of, as `agent/instructions` told, which may be before the page.
+---@field instructions? agentls.InstructionFile[] The files that the last turn's instructions were made of, as `agent/instructions` told, which may be before the page. Absent also while nobody has gone on with the session in this server: then all its events are not read yet.
 ---@field openLimits? agentls.LimitRequestedNotification[] Limits that wait for an answer.
 ---@field openQuestions? agentls.QuestionRequestedNotification[] Questions that wait for an answer.
 ---@field partial? agentls.PartialMessage The message in progress.
