@@ -7,7 +7,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::resolve::real_path;
-use crate::base::{hash, random};
+use super::write::unfinished_name;
+use crate::base::hash;
 use crate::domain::{FileChange, FileState};
 
 /// Larger files are not kept, in bytes.
@@ -271,7 +272,7 @@ fn remove_hollow(folder: &Path) -> io::Result<()> {
 }
 
 fn beside(path: &Path, folder: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), String> {
-    let new = folder.join(format!(".agentls-{}.tmp", random::token(12)));
+    let new = folder.join(unfinished_name());
     let made = fs::create_dir_all(folder)
         .and_then(|()| make(&new))
         .and_then(|()| fs::rename(&new, path));

@@ -12,6 +12,7 @@ use ignore::WalkBuilder;
 
 use super::checkpoint::mode;
 use super::resolve::real_path;
+use super::write::is_unfinished;
 use crate::base::clock;
 use crate::domain::FileState;
 
@@ -180,9 +181,8 @@ impl Watched {
                     let tree = entry.path().parent().filter(|_| trees.len() < MAX_TREES);
                     trees.extend(tree.map(Path::to_owned));
                 }
-                ![".git", ".hg", ".jj", ".svn"]
-                    .iter()
-                    .any(|own| entry.file_name() == *own)
+                let own = [".git", ".hg", ".jj", ".svn"];
+                !own.iter().any(|own| entry.file_name() == *own) && !is_unfinished(entry.file_name())
             })
             .sort_by_file_name(std::ffi::OsStr::cmp)
             .build();
@@ -439,12 +439,14 @@ mod tests {
     #[test]
     fn what_a_command_changed_is_seen() {
         let (_dir, dir) = place();
-        for name in ["same", "changed", "gone", "linked"] {
+        // The last is an edit's that another call is making.
+        for name in ["same", "changed", "gone", "linked", ".agentls-x.tmp"] {
             fs::write(dir.join(name), name).unwrap();
         }
         let before = watch([dir.as_path()], 100);
         assert!(!before.partial);
         fs::write(dir.join("changed"), "longer than before").unwrap();
+        fs::remove_file(dir.join(".agentls-x.tmp")).unwrap();
         fs::remove_file(dir.join("gone")).unwrap();
         fs::remove_file(dir.join("linked")).unwrap();
         symlink("same", dir.join("linked")).unwrap();

@@ -6,6 +6,7 @@
 //! extended attributes are not, and a hard link's other names keep the old content.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -81,6 +82,17 @@ fn write_with(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Re
     temporary.rename(path).map_err(failed)
 }
 
+/// A name for a file that is being written, and is renamed when it is whole.
+pub(super) fn unfinished_name() -> String {
+    format!(".agentls-{}.tmp", random::token(12))
+}
+
+/// Whether that is such a name.
+pub(super) fn is_unfinished(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name.starts_with(b".agentls-") && name.ends_with(b".tmp")
+}
+
 /// A file that goes away unless it is renamed.
 struct Temporary {
     file: File,
@@ -89,7 +101,7 @@ struct Temporary {
 
 impl Temporary {
     fn create(folder: &Path, private: bool) -> io::Result<Self> {
-        let path = folder.join(format!(".agentls-{}.tmp", random::token(12)));
+        let path = folder.join(unfinished_name());
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]

@@ -465,20 +465,30 @@ fn a_cancel_reaches_children_in_every_phase_and_nothing_is_left() {
         let client = world.start();
         let session = client.session();
         let id = client.prompt(&session, "me: do it");
-        for _ in 0..2 {
-            match phase {
-                "streaming" => _ = client.next_where(&session, "agent/toolOutputDelta", |_| true),
-                "approval" => _ = client.asked(&session),
+        let mut busy = 0;
+        while busy < 2 {
+            busy += match phase {
+                // What both say may come in one piece.
+                "streaming" => {
+                    let said = client.next(&session, "agent/toolOutputDelta");
+                    said.text("text").matches("some words").count()
+                }
+                "approval" => {
+                    client.asked(&session);
+                    1
+                }
                 "command" => {
                     client.next_where(&session, "agent/toolCall", |note| {
                         note.text("name") == "bash" && note.text("status") == "running"
                     });
+                    1
                 }
                 _ => {
                     let retry = client.next(&session, "agent/retry");
                     assert!(!retry.text("parentToolCallId").is_empty());
+                    1
                 }
-            }
+            };
         }
         let began = now();
         client.cancel(&session);
