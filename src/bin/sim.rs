@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use agentls::sim::{Coverage, Report, WORLD_TURNS, simulate};
+use agentls::sim::{Coverage, Joins, Report, WORLD_TURNS, simulate};
 use clap::Parser;
 
 /// Runs the real sessions, turns and store under a seed, and checks their invariants.
@@ -49,6 +49,7 @@ struct Sum {
     failures: u64,
     counts: BTreeMap<String, u64>,
     coverage: Coverage,
+    joins: Joins,
 }
 
 fn main() -> ExitCode {
@@ -123,6 +124,7 @@ fn main() -> ExitCode {
         println!("{count:>9} {what}");
     }
     println!("\n{}", sum.coverage);
+    println!("\n{}", sum.joins);
     match sum.failures {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
@@ -139,6 +141,7 @@ impl Sum {
             *self.counts.entry(what.clone()).or_default() += count;
         }
         self.coverage.add(&report.coverage);
+        self.joins.add(&report.joins);
     }
 }
 

@@ -12,6 +12,7 @@ mod dice;
 mod excuse;
 mod files;
 mod hooks;
+mod joins;
 mod life;
 mod model;
 mod outlet;
@@ -28,6 +29,7 @@ use std::time::Duration;
 
 pub use coverage::{Coverage, Fault, Phase};
 use dice::Dice;
+pub use joins::Joins;
 use life::{Fate, live};
 use outlet::CrashPoints;
 use world::World;
@@ -60,6 +62,8 @@ pub struct Report {
     pub counts: BTreeMap<String, u64>,
     /// Why turns went on or ended, in which phase, after which fault.
     pub coverage: Coverage,
+    /// How sub-agents ended, by join.
+    pub joins: Joins,
     /// How bad it was, for people.
     pub temper: String,
 }
@@ -104,6 +108,7 @@ pub fn simulate(seed: u64, turns: u64, data: &Path, lines: usize) -> io::Result<
     report.turns = check.turns();
     report.counts = check.counts().clone();
     report.coverage = check.coverage().clone();
+    report.joins = check.joins().clone();
     std::fs::remove_dir_all(files)?;
     std::fs::remove_dir_all(data)?;
     Ok(report)

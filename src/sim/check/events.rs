@@ -14,6 +14,7 @@ use crate::domain::{
     Role, SessionId, Settler, TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, TurnEnd, TurnId,
     TurnState,
 };
+use crate::sim::joins::Joined;
 use crate::sim::tools;
 use crate::store::StoredEvent;
 use crate::tool::delegate::Delegate;
@@ -148,7 +149,7 @@ impl Checker {
                 }
                 seen.barred(of_turn()?, update)?;
                 seen.tool_call(of_turn()?, update)?;
-                self.joined_agents(update);
+                self.joined_agents(session, update);
             }
             Event::Nested(nested) => {
                 let turn = of_turn()?;
@@ -308,25 +309,32 @@ impl Checker {
     }
 
     /// What came of sub-agents, for the table of joins and ends.
-    fn joined_agents(&mut self, update: &ToolCallUpdate) {
+    fn joined_agents(&mut self, session: &SessionId, update: &ToolCallUpdate) {
         let Some(result) = update.result.as_ref().filter(|_| update.name == Delegate::NAME) else {
             return;
         };
-        let join = match result.text.split_once("; ") {
-            _ if update.status == ToolCallStatus::Cancelled => "cancelled",
-            Some((_, rest)) if rest.starts_with("all of them were required") => "one failed of all",
-            Some((_, rest)) if rest.starts_with("that is too few") => "violated",
-            _ if update.status == ToolCallStatus::Completed => "met",
-            _ => "refused, or its only one failed",
+        let ends = ChildState::ALL.map(|state| result.text.matches(&format!(": {}", state.name())).count());
+        let (join, joined) = match result.text.split_once("; ") {
+            _ if update.status == ToolCallStatus::Cancelled => ("cancelled", Some(Joined::Cancelled)),
+            Some((_, rest)) if rest.starts_with("all of them were required") => {
+                ("one failed of all", Some(Joined::Failed))
+            }
+            Some((_, rest)) if rest.starts_with("that is too few") => ("violated", Some(Joined::Violated)),
+            _ if update.status == ToolCallStatus::Completed => ("met", Some(Joined::Met)),
+            _ => ("refused, or its only one failed", None),
         };
+        let calls = self.sessions.get(session).map(|seen| &seen.calls);
+        if let (Some(joined), Some(call)) = (joined, calls.and_then(|calls| calls.get(&update.id))) {
+            let asked = call.input["join"].as_str().unwrap_or("all_required").to_owned();
+            self.joins.came_to(&asked, joined, ends);
+        }
         let depth = if update.parent.is_some() {
             "delegate below"
         } else {
             "delegate"
         };
         self.count(format!("{depth}: {join}"));
-        for state in ChildState::ALL {
-            let times = result.text.matches(&format!(": {}", state.name())).count();
+        for (state, times) in ChildState::ALL.into_iter().zip(ends) {
             self.count_many(
                 &format!("sub-agent {} in a call that is {join}", state.name()),
                 times,

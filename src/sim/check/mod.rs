@@ -38,6 +38,7 @@ use typed::Typed;
 pub(super) use typed::{Answered, Kind};
 
 use super::coverage::Coverage;
+use super::joins::Joins;
 use super::world::Knobs;
 use crate::base::{chaos, clock};
 use crate::domain::{Approval, Mode, SessionId, ToolCallId, TurnId};
@@ -93,6 +94,7 @@ pub(super) struct Checker {
     /// What has happened, for the coverage table.
     counts: BTreeMap<String, u64>,
     coverage: Coverage,
+    joins: Joins,
 }
 
 impl Checker {
@@ -138,6 +140,7 @@ impl Checker {
             turns: 0,
             counts: BTreeMap::new(),
             coverage: Coverage::default(),
+            joins: Joins::default(),
         }
     }
 
@@ -190,6 +193,10 @@ impl Checker {
 
     pub(super) fn counts(&self) -> &BTreeMap<String, u64> {
         &self.counts
+    }
+
+    pub(super) fn joins(&self) -> &Joins {
+        &self.joins
     }
 
     pub(super) fn coverage(&self) -> &Coverage {

@@ -1,0 +1,136 @@
+//! What came of sub-agents under which join (R-SUB), for the table at a run's end. Judges nothing.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::tool::ChildState;
+
+const STATES: usize = ChildState::ALL.len();
+
+/// What a call of `delegate` may ask for.
+const JOINS: [&str; 4] = ["all_required", "allow_failures", "first_success", "quorum"];
+
+/// What its join came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Joined {
+    /// What had to come did.
+    Met,
+    /// One failed where all are required.
+    Failed,
+    /// Too few succeeded.
+    Violated,
+    /// The call was cancelled.
+    Cancelled,
+}
+
+impl Joined {
+    const ALL: [Self; 4] = [Self::Met, Self::Failed, Self::Violated, Self::Cancelled];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Met => "met",
+            Self::Failed => "failed",
+            Self::Violated => "violated",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// How often a sub-agent ended how, by the join of its call and what that came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Joins(BTreeMap<(&'static str, Joined), [u64; STATES]>);
+
+impl Joins {
+    /// A call with this join is over: so many of its sub-agents ended in each state.
+    pub(super) fn came_to(&mut self, join: &str, joined: Joined, ends: [usize; STATES]) {
+        let join = JOINS.into_iter().find(|known| join.trim().starts_with(known));
+        let cells = self.0.entry((join.unwrap_or(JOINS[0]), joined)).or_default();
+        for (cell, times) in cells.iter_mut().zip(ends) {
+            *cell += times as u64;
+        }
+    }
+
+    /// Adds what another run has met.
+    pub fn add(&mut self, other: &Self) {
+        for (row, more) in &other.0 {
+            let cells = self.0.entry(*row).or_default();
+            for (cell, more) in cells.iter_mut().zip(more) {
+                *cell += more;
+            }
+        }
+    }
+}
+
+/// Whether a sub-agent can end so in a call whose join came to that.
+fn can_be(join: &str, joined: Joined, state: ChildState) -> bool {
+    let cancelled = state == ChildState::Cancelled;
+    match (join, joined) {
+        (_, Joined::Cancelled) => true,
+        ("all_required", Joined::Met) => state.is_success(),
+        // The others are let finish.
+        ("all_required", Joined::Failed) | ("allow_failures", Joined::Met) => !cancelled,
+        ("first_success", Joined::Violated) => !cancelled && !state.is_success(),
+        ("first_success" | "quorum", Joined::Met) | ("quorum", Joined::Violated) => true,
+        (_, Joined::Met | Joined::Failed | Joined::Violated) => false,
+    }
+}
+
+impl fmt::Display for Joins {
+    /// One line for each join and what it came to, one column for each end. A dash cannot be; `0!` is a gap.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<16} {:<10}", "join", "came to")?;
+        for state in ChildState::ALL {
+            write!(f, "{:>21}", state.name())?;
+        }
+        writeln!(f)?;
+        let mut gaps = 0;
+        let rows = JOINS
+            .iter()
+            .flat_map(|join| Joined::ALL.map(|joined| (*join, joined)));
+        for (join, joined) in rows {
+            let counts = self.0.get(&(join, joined)).copied().unwrap_or_default();
+            let can = ChildState::ALL.map(|state| can_be(join, joined, state));
+            if counts == [0; STATES] && !can.contains(&true) {
+                continue;
+            }
+            write!(f, "{join:<16} {:<10}", joined.name())?;
+            for (count, can) in counts.into_iter().zip(can) {
+                let cell = match (count, can) {
+                    (0, false) => "-".to_owned(),
+                    (0, true) => {
+                        gaps += 1;
+                        "0!".to_owned()
+                    }
+                    (count, _) => count.to_string(),
+                };
+                write!(f, "{cell:>21}")?;
+            }
+            writeln!(f)?;
+        }
+        write!(f, "{gaps} cells of joins are empty that can be met")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_is_counted_and_what_cannot_come_is_no_gap() {
+        let mut joins = Joins::default();
+        joins.came_to("quorum(2)", Joined::Met, [2, 0, 1, 0, 0, 1]);
+        let mut sum = joins.clone();
+        sum.add(&joins);
+        let table = sum.to_string();
+        let row = |start: &str| {
+            let line = table.lines().find(|line| line.starts_with(start)).unwrap();
+            line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            row("quorum           met")[2..],
+            ["4", "0!", "2", "0!", "0!", "2"]
+        );
+        assert_eq!(row("all_required     met")[2..], ["0!", "0!", "-", "-", "-", "-"]);
+        assert!(!table.contains("allow_failures   violated"));
+    }
+}
