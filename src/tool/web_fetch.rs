@@ -1,6 +1,6 @@
 //! `web_fetch`: a page of the web as Markdown, or text as it is.
 //!
-//! What comes back is marked as material from outside (R-TOOL-7). Which addresses may be read at all is `workspace::web`'s.
+//! What comes back is marked as material from outside (R-TOOL-7). Which addresses may be read at all is `tool::web`'s.
 
 use std::sync::Arc;
 
