@@ -23,6 +23,12 @@ impl Checker {
         self.strays.contains(session)
     }
 
+    fn has_no_turn(&self, session: &SessionId) -> bool {
+        self.sessions
+            .get(session)
+            .is_some_and(|seen| seen.turns.is_empty())
+    }
+
     /// It is refused.
     pub(in crate::sim) fn fork_refused(
         &mut self,
@@ -38,6 +44,8 @@ impl Checker {
         };
         let fair = match refused {
             Refused::UnknownTurn(_) => turn.is_some_and(running),
+            // Nothing of a session is stored before its first turn: there is nothing to fork.
+            Refused::UnknownSession(_) if self.has_no_turn(session) => true,
             Refused::Store(_) if self.lossy || self.lost => true,
             _ => self.fair(session, Kind::Prompt, refused).is_ok(),
         };
