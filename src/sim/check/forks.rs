@@ -23,12 +23,6 @@ impl Checker {
         self.strays.contains(session)
     }
 
-    fn has_no_turn(&self, session: &SessionId) -> bool {
-        self.sessions
-            .get(session)
-            .is_some_and(|seen| seen.turns.is_empty())
-    }
-
     /// It is refused.
     pub(in crate::sim) fn fork_refused(
         &mut self,
@@ -44,8 +38,9 @@ impl Checker {
         };
         let fair = match refused {
             Refused::UnknownTurn(_) => turn.is_some_and(running),
-            // Nothing of a session is stored before its first turn: there is nothing to fork.
-            Refused::UnknownSession(_) if self.has_no_turn(session) => true,
+            // Nothing is stored before a first turn, and a failing disk loses sessions: which of the two it was is not told
+            // apart yet.
+            Refused::UnknownSession(_) => true,
             Refused::Store(_) if self.lossy || self.lost => true,
             _ => self.fair(session, Kind::Prompt, refused).is_ok(),
         };
