@@ -385,6 +385,7 @@ impl Seen {
                         name: name.to_owned(),
                         input: input.clone(),
                         status: None,
+                        tainted: self.fold.foreign,
                     };
                     self.calls.insert(id.clone(), call);
                 }
@@ -395,6 +396,15 @@ impl Seen {
                 self.messages.entry(message.clone()).or_default().over = Some(Over::Retracted);
             }
             Event::ToolCall(update) => {
+                if let (Some(turn), Some(_)) = (&stored.turn, &update.parent) {
+                    self.calls.entry(update.id.clone()).or_insert_with(|| Call {
+                        turn: turn.clone(),
+                        name: update.name.clone(),
+                        input: update.input.clone().unwrap_or_default(),
+                        status: None,
+                        tainted: self.fold.foreign,
+                    });
+                }
                 if let Some(call) = self.calls.get_mut(&update.id) {
                     call.status = Some(update.status);
                     if let Some(turn) = &stored.turn {
