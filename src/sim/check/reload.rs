@@ -90,6 +90,10 @@ impl Checker {
         if !deleted && self.sessions.get(session).is_some_and(|seen| seen.safe > 0) {
             return Err("I7: the session is lost".to_owned());
         }
+        if !deleted {
+            // What it cost is lost with it, where it cost anything.
+            self.money.lost();
+        }
         self.deleted(session);
         Ok(())
     }

@@ -223,7 +223,7 @@ impl Seen {
         };
         let changes = changed
             .iter()
-            .filter(|(_, _, change)| change.path == path)
+            .filter(|(_, _, change)| change.path == path && change.kind().is_some())
             .filter_map(|(_, call, change)| {
                 let of = &self.calls.get(call)?.turn;
                 let place = turns.iter().position(|known| *known == Some(of))?;
