@@ -2,13 +2,16 @@
 //! that were kept for it. Not what was allowed for it alone (R-APPR-3), nor what waits in it.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use super::Sessions;
 use super::checkpoints::is_of;
 use super::command::{Command, Refused};
 use super::opening::{failed, written};
 use crate::base::{clock, text};
-use crate::domain::{ApprovalId, Envelope, Event, FileChange, SessionId, TurnId};
+use crate::domain::{
+    ApprovalId, Envelope, Event, FileChange, SessionId, ToolCallStatus, ToolCallUpdate, ToolResult, TurnId,
+};
 use crate::store::{SessionRow, StoredEvent, Write};
 
 /// A title is cut to this many characters.
@@ -58,41 +61,43 @@ impl Sessions {
             .map_err(failed)?;
         let settled = self.settled(id, last).await?;
         let mut turns = Vec::new();
+        let mut open = BTreeMap::new();
         let mut seq = 0;
+        let mut put = async |turn, at_ms, event| {
+            seq += 1;
+            let stored = StoredEvent {
+                seq,
+                turn,
+                at_ms,
+                event,
+            };
+            writes.send(append(&fork, stored)).await.map_err(failed)
+        };
         let mut pages = store.reader.walk(id, 0);
         while let Some(page) = pages.next().await.map_err(failed)? {
             for stored in page.events.into_iter().filter(|stored| stored.seq <= last) {
-                if let (Event::TurnStarted { .. }, Some(turn)) = (&stored.event, &stored.turn) {
-                    turns.push(turn.clone());
+                match (&stored.event, &stored.turn) {
+                    (Event::TurnStarted { .. }, Some(turn)) => turns.push(turn.clone()),
+                    (Event::ToolCall(update), _) if update.status.is_final() => _ = open.remove(&update.id),
+                    (Event::ToolCall(update), _) => _ = open.insert(update.id.clone(), update.clone()),
+                    _ => {}
                 }
-                let Some(event) = taken_along(stored.event, &settled) else {
-                    continue;
-                };
-                seq += 1;
-                let stored = StoredEvent {
-                    seq,
-                    turn: stored.turn,
-                    at_ms: stored.at_ms,
-                    event,
-                };
-                writes.send(append(&fork, stored)).await.map_err(failed)?;
+                if let Some(event) = taken_along(stored.event, &settled) {
+                    put(stored.turn, stored.at_ms, event).await?;
+                }
             }
         }
+        for call in open.into_values() {
+            put(None, clock::wall_ms(), Event::ToolCall(not_taken(call))).await?;
+        }
         if let Some(title) = &title {
-            seq += 1;
             let named = Event::SessionUpdated {
                 title: Some(title.clone()),
                 mode: None,
                 model: None,
                 effort: None,
             };
-            let stored = StoredEvent {
-                seq,
-                turn: None,
-                at_ms: clock::wall_ms(),
-                event: named,
-            };
-            writes.send(append(&fork, stored)).await.map_err(failed)?;
+            put(None, clock::wall_ms(), named).await?;
         }
         self.take_changes_along(id, &fork, &turns).await?;
         written(writes).await?;
@@ -158,6 +163,19 @@ impl Sessions {
             }
         }
         Ok(())
+    }
+}
+
+/// A call that waits for an answer, in the session that it waits in: in the new one it is over.
+fn not_taken(call: ToolCallUpdate) -> ToolCallUpdate {
+    let why = "not run: it waits for an answer in the session that this one was made of";
+    ToolCallUpdate {
+        status: ToolCallStatus::Cancelled,
+        input: None,
+        result: Some(Arc::new(ToolResult::error(why))),
+        diff: None,
+        locations: Vec::new(),
+        ..call
     }
 }
 

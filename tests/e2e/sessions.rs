@@ -372,6 +372,39 @@ fn what_was_allowed_for_a_session_is_not_allowed_in_its_fork() {
     client.done(&prompt);
 }
 
+/// What waits for an answer waits in one session only: in the fork it is over, and the fork can be talked to.
+#[test]
+fn what_waits_for_an_answer_is_over_in_a_fork() {
+    let world = World::new();
+    let client = world.start();
+    let session = client.session();
+    let call = json!({"command": "touch made"});
+    world.mock().push(Reply::tool("bash", call));
+    let prompt = client.prompt(&session, "make it");
+    client.asked(&session);
+    client.close_input();
+    assert_eq!(json!(client.done(&prompt).reason), "server_stopped");
+    client.exited();
+    drop(client);
+
+    let client = world.start();
+    let forked: Value = client.call("agent/forkSession", json!({"sessionId": session}));
+    let fork = forked["sessionId"].as_str().unwrap().to_owned();
+    let loaded = client.load(&fork);
+    assert!(loaded.open_approvals.is_empty());
+    let calls = loaded
+        .events
+        .iter()
+        .filter(|event| event.method == "agent/toolCall");
+    let last = calls.last().unwrap();
+    assert_eq!(last.params["status"], "cancelled", "{last:?}");
+    let why = last.params["output"].as_str().unwrap();
+    assert!(why.starts_with("not run: it waits for an answer"), "{why}");
+    assert_eq!(client.ask(&fork, "and now?").text, "ok");
+    assert_eq!(client.load(&session).open_approvals.len(), 1);
+    assert!(world.read("made").is_none());
+}
+
 #[test]
 fn a_session_is_exported_for_people_and_for_programs() {
     let world = World::new();

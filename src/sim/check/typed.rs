@@ -153,8 +153,14 @@ impl Checker {
         if typed.session != *session || refused || elsewhere || typed.returned.is_some() || typed.removed {
             return Err(format!("I16: #{label} is said where it was not meant to be"));
         }
+        // A turn of the queue ends at once when the store is full: then what it had begun with may wait once more.
+        let seen = self.sessions.get(session).filter(|seen| seen.torn);
+        let first = |turn: &TurnId| seen.and_then(|seen| seen.turns.get(turn));
         match typed.joined.replace(turn.clone()) {
             None => Ok(typed.kind),
+            Some(joined) if first(&joined).is_some_and(|turn| turn.queued && turn.steps == 0) => {
+                Ok(typed.kind)
+            }
             Some(_) => Err(format!("I16: #{label} is said twice")),
         }
     }
