@@ -180,39 +180,20 @@ fn not_taken(call: ToolCallUpdate) -> ToolCallUpdate {
 }
 
 /// The event as the new session has it; none where it is no part of what was said and done.
-fn taken_along(event: Event, settled: &HashSet<ApprovalId>) -> Option<Event> {
-    match event {
+fn taken_along(mut event: Event, settled: &HashSet<ApprovalId>) -> Option<Event> {
+    match &mut event {
         // One question has one answer: what is open is asked in the session that it was asked in.
-        Event::ApprovalRequested(approval) if !settled.contains(&approval.id) => None,
+        Event::ApprovalRequested(approval) if !settled.contains(&approval.id) => return None,
         // Nothing waits in the new session, and a day's limit was raised once.
         Event::QueueChanged(_)
         | Event::InquiryRequested(_)
         | Event::InquiryResolved { .. }
-        | Event::Delta(_) => None,
+        | Event::Delta(_) => return None,
         // What it cost, it cost once: without a provider it is not added to the day.
-        Event::Usage {
-            step,
-            turn,
-            session,
-            step_cost,
-            turn_cost,
-            session_cost,
-            context_used,
-            window,
-            provider: _,
-        } => Some(Event::Usage {
-            step,
-            turn,
-            session,
-            step_cost,
-            turn_cost,
-            session_cost,
-            context_used,
-            window,
-            provider: None,
-        }),
-        other => Some(other),
+        Event::Usage { provider, .. } => *provider = None,
+        _ => {}
     }
+    Some(event)
 }
 
 fn append(fork: &SessionId, stored: StoredEvent) -> Write {
