@@ -10,6 +10,7 @@ import type { Chat } from "./chat";
 import type { Client } from "./client";
 import type { Credentials } from "./credentials";
 import { nearby, problem, selection } from "./mentions";
+import { TURN_RUNS } from "./messages";
 import type { Panel } from "./panel";
 import {
   exportSession,
@@ -68,12 +69,17 @@ export const table = {
   },
   cancel: ({ chat }) => chat.cancel(),
   resume: ({ chat }) => chat.resume(),
-  compact: ({ chat }) => chat.compact(),
+  compact: ({ chat }) => {
+    if (chat.shown?.running === undefined) return chat.compact();
+    return window.showInformationMessage("A turn runs: the session is compacted once it has ended.");
+  },
   changes: async ({ chat, reviews }) => {
     const changes = await pickChanges(chat, "Show the changes of which turn?");
     if (changes) await showChanges(reviews, changes.id, undefined);
   },
   revert: async ({ chat }) => {
+    // The palette and the menus do not offer it then; keys of a person's own may.
+    if (chat.shown?.running !== undefined) return void window.showInformationMessage(TURN_RUNS);
     const changes = await pickChanges(chat, "Revert which turn, and all later ones? One that is reverted is redone.");
     if (!changes) return;
     await commands.executeCommand("agentls.chat.focus");

@@ -2,6 +2,7 @@
 // revert would do; the page shows that, and the person says yes once.
 
 import type { Chat } from "./chat";
+import { TURN_RUNS } from "./messages";
 import type { RevertConflict } from "./protocol";
 import type { ChangesItem, Item } from "./state";
 
@@ -12,6 +13,7 @@ const NAMED = 100;
 export async function askRevert(chat: Chat, turnId: string, redo: boolean): Promise<void> {
   const sessionId = chat.shown?.sessionId;
   if (sessionId === undefined) return;
+  if (chat.shown?.running !== undefined) return chat.set({ trouble: TURN_RUNS });
   chat.set({ trouble: undefined, revert: undefined });
   const would = await chat.request("agent/revert", { sessionId, turnId, redo, dryRun: true });
   if (would === undefined || chat.shown?.sessionId !== sessionId) return;

@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import type { Offers, RevertAsked } from "../messages";
+import { type Offers, type RevertAsked, TURN_RUNS } from "../messages";
 import type { ChangeKind, FileDiff } from "../protocol";
 import { type ChangesItem, changesLine, totals } from "../state";
 import { Button, Still } from "./parts";
@@ -20,12 +20,14 @@ const KINDS: Record<ChangeKind, { letter: string; word: string }> = {
 interface Props {
   item: ChangesItem;
   offers: Offers;
+  /** A turn runs: nothing is reverted meanwhile. */
+  running: boolean;
 }
 
 export class Changes extends Still<Props> {
   override state = { open: undefined as boolean | undefined };
 
-  render({ item, offers }: Props): JSX.Element {
+  render({ item, offers, running }: Props): JSX.Element {
     const { files, standing, unlisted = 0 } = item;
     const count = files.length + unlisted;
     const open = this.state.open ?? count <= FEW;
@@ -56,7 +58,7 @@ export class Changes extends Still<Props> {
             testId="review-changes"
             onPress={() => post({ type: "openChanges", turnId: item.id })}
           />
-          {offers.revert && files.some((file) => !file.unrestorable) && <Revert item={item} />}
+          {offers.revert && files.some((file) => !file.unrestorable) && <Revert item={item} running={running} />}
         </div>
         {open && (
           <ul>
@@ -75,7 +77,7 @@ export class Changes extends Still<Props> {
 }
 
 /** Reverts what stands; what was reverted is redone, with all that went along. */
-function Revert({ item }: { item: ChangesItem }): JSX.Element {
+function Revert({ item, running }: { item: ChangesItem; running: boolean }): JSX.Element {
   const redo = item.standing === "reverted";
   const turnId = item.revertedWith ?? item.id;
   const title = redo
@@ -85,7 +87,8 @@ function Revert({ item }: { item: ChangesItem }): JSX.Element {
     <Button
       label={redo ? "Redo…" : "Revert…"}
       kind="quiet"
-      title={title}
+      title={running ? TURN_RUNS : title}
+      disabled={running}
       testId={redo ? "redo" : "revert"}
       onPress={() => post({ type: "askRevert", turnId, redo })}
     />
