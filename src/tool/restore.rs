@@ -154,3 +154,39 @@ pub async fn restore(
     };
     done.map_err(|error| error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Bench;
+    use super::*;
+
+    #[test]
+    fn what_is_no_text_is_known_by_its_bytes_and_as_it_is_shown() {
+        let bench = Bench::new();
+        let raw = b"T\xf6ne\0";
+        for (shown, is) in [
+            ("T\u{fffd}ne\0", true),
+            ("T\u{f6}ne\0", true),
+            ("typed T\u{f6}ne\0", false),
+        ] {
+            std::fs::write(bench.path("raw"), raw).unwrap();
+            bench.open("raw", shown);
+            let now = current(&bench.cx, &bench.path("raw")).unwrap();
+            let bytes = checkpoint::of_bytes(raw, 0);
+            assert_eq!(now.is(&bytes, |_| None), is, "{shown:?}");
+            let (disk, editor) = (now.clone().told_apart(false), now.told_apart(true));
+            assert_eq!(disk.bytes() == Some(raw.as_slice()), is, "{shown:?}");
+            assert_eq!(editor, Current::Unsaved(shown.to_owned()));
+        }
+        bench.write("text", "one\n");
+        bench.open("text", "one\n");
+        assert!(matches!(
+            current(&bench.cx, &bench.path("text")),
+            Ok(Current::Disk(_))
+        ));
+        bench.open("text", "two\n");
+        assert!(
+            matches!(current(&bench.cx, &bench.path("text")), Ok(Current::Unsaved(text)) if text == "two\n")
+        );
+    }
+}

@@ -331,7 +331,8 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       );
       await page.keyboard.press("F1");
       await page.locator(".quick-input-widget input.input").fill(">Agent: Revert or Redo a Turn");
-      await page.locator(".quick-input-list .monaco-list-row", { hasText: "No matching" }).waitFor();
+      await page.locator(".quick-input-list .monaco-list-row", { hasText: "Fork the Session" }).waitFor();
+      assert.equal(await page.locator(".quick-input-list .monaco-list-row", { hasText: "Redo a Turn" }).count(), 0);
       await page.keyboard.press("Escape");
       await s.shot("queue");
       fs.writeFileSync(path.join(s.workspace, "go"), "");
