@@ -63,7 +63,17 @@ return function(_, drive)
     local left, right = unpack(sides(nvim))
     eq({ left.words, left.diff, left.file }, { support.CART, true, false })
     eq({ right.words, right.diff, right.file, right.name }, { FIXED, true, true, 'cart.py' })
+    -- Closed from either side.
     nvim.keys('<C-w>hq')
+    wait('the chat again', function()
+      return nvim.lua('return #vim.api.nvim_list_tabpages()') == 1
+    end)
+    at(nvim, '± cart.py')
+    nvim.keys('D')
+    wait('the two sides', function()
+      return #sides(nvim) == 2 and nvim.lua('return vim.wo.diff')
+    end)
+    nvim.keys('<C-w>l:q<CR>')
     wait('the chat again', function()
       return nvim.lua('return #vim.api.nvim_list_tabpages()') == 1
     end)
