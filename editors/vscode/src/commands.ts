@@ -87,7 +87,7 @@ export const table = {
   },
   fork: async ({ chat }) => {
     const turnId = await pickTurn(chat, "Fork the session at the end of which turn?");
-    if (turnId !== undefined) await fork(chat, turnId);
+    if (turnId !== undefined) await forkAndTell(chat, turnId);
   },
   exportSession: ({ chat }) => exportSession(chat),
   sendQueued: ({ chat }) => sendNow(chat),
@@ -137,6 +137,12 @@ export const buttons = {
     if (said?.kind === "user") void chat.send(said.text, []);
   },
 };
+
+/** What comes after the turn is out of sight at once: a person is told where they are. */
+export async function forkAndTell(chat: Chat, turnId: string): Promise<void> {
+  const told = await fork(chat, turnId);
+  if (told !== undefined) void window.showInformationMessage(told);
+}
 
 const CONFIG = `# Settings of agentls. \`agentls config schema\` prints all of them.
 

@@ -50,12 +50,14 @@ function leftAsTheyAre(conflicts: readonly RevertConflict[]): string {
   return ["Left as they are:", ...lines].join("\n");
 }
 
-/** Makes a session of what this one has up to the end of a turn, and shows it. */
-export async function fork(chat: Chat, turnId?: string): Promise<void> {
+/** Makes a session of what this one has up to the end of a turn, and shows it; what is told of that. */
+export async function fork(chat: Chat, turnId?: string): Promise<string | undefined> {
   const sessionId = chat.shown?.sessionId;
-  if (sessionId === undefined) return;
+  if (sessionId === undefined) return undefined;
   const made = await chat.request("agent/forkSession", { sessionId, ...(turnId === undefined ? {} : { turnId }) });
-  if (made !== undefined) await chat.open(made.sessionId);
+  if (made === undefined) return undefined;
+  await chat.open(made.sessionId);
+  return `This is “${made.title ?? "the fork"}” now. The files on the disk are as they were.`;
 }
 
 /** The turns of which changes are known, the last one first, with what the person said. */

@@ -40,9 +40,19 @@ const EXCHANGES = [
   { ...when(0), events: [plan("in_progress", "pending", "pending"), tool("delegate", { prompt: CHILD })] },
   {
     when: { prompt: CHILD, step: 0 },
-    events: [tool("grep", { pattern: "total\\(" }), tool("read_file", { path: "src/shop.ts" })],
+    events: [
+      tool("grep", { pattern: "total" }),
+      tool("read_file", { path: "src/shop.ts" }),
+      { usage: { input: 5100, output: 90, cost: 0.006 } },
+    ],
   },
-  { when: { prompt: CHILD, step: 1 }, events: [{ text: "One: src/shop.ts gives 10 and means percent." }] },
+  {
+    when: { prompt: CHILD, step: 1 },
+    events: [
+      { text: "One: src/shop.ts gives 10 and means percent." },
+      { usage: { input: 5600, output: 30, cost: 0.006 } },
+    ],
+  },
   {
     ...when(1),
     events: [
@@ -76,9 +86,10 @@ try {
   await page.mouse.up();
   await s.ask(PROMPT);
   await s.ended(1, "completed");
-  await s.shot("picture-ended");
   const delegate = s.view.locator('[data-testid="tool"]', { hasText: "Delegate" }).first();
   await delegate.locator(".head").first().click();
+  // The edit is seen in the diff editor.
+  await s.view.locator('[data-testid="tool"]', { hasText: "Edit src/total.ts" }).last().locator(".head").click();
   await s.at("changes").getByTestId("changed-file").click();
   await page.locator(".monaco-diff-editor .modified .view-line", { hasText: "cents" }).first().waitFor();
   await s.at("input").focus();

@@ -257,6 +257,8 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await s.at("turn-end").nth(1).waitFor({ state: "detached" });
       assert.equal(await s.at("turn-end").count(), 1);
       assert.equal(await s.at("changes").count(), 1);
+      await page.locator(".notification-toast", { hasText: "This is “make the first change (fork)” now" }).waitFor();
+      await page.locator(".sidebar .composite.title", { hasText: "make the first change (fork)" }).waitFor();
       await s.shot("forked");
       await s.ask("hello from the fork");
       await s.ended(2, "completed");

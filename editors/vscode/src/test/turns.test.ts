@@ -95,7 +95,7 @@ test("a question about a revert is void when a turn begins, or another session i
 test("a fork is shown at once", async () => {
   const fake = await running();
   fake.answers["agent/forkSession"] = { sessionId: "s2", title: "hello" };
-  await fork(fake.chat, "t1");
+  assert.match((await fork(fake.chat, "t1")) ?? "", /^This is “hello” now\./);
   assert.deepEqual(fake.last("agent/forkSession").params, { sessionId: "s1", turnId: "t1" });
   assert.equal(fake.last("agent/loadSession").params["sessionId"], "s2");
   assert.equal(fake.chat.shown?.sessionId, "s2");

@@ -51,14 +51,16 @@ export class Changes extends Still<Props> {
             {reverted && <span class="tag">reverted</span>}
             {standing === "redone" && <span class="tag">redone</span>}
           </button>
-          <Button
-            label="Review"
-            kind="quiet"
-            title="Show all of it in the diff editor"
-            testId="review-changes"
-            onPress={() => post({ type: "openChanges", turnId: item.id })}
-          />
-          {offers.revert && files.some((file) => !file.unrestorable) && <Revert item={item} running={running} />}
+          <span class="acts">
+            <Button
+              label="Review"
+              kind="quiet"
+              title="Show all of it in the diff editor"
+              testId="review-changes"
+              onPress={() => post({ type: "openChanges", turnId: item.id })}
+            />
+            {offers.revert && files.some((file) => !file.unrestorable) && <Revert item={item} running={running} />}
+          </span>
         </div>
         {open && (
           <ul>
