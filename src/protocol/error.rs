@@ -95,6 +95,8 @@ pub enum Refusal {
     UnknownTurn,
     /// The turn was not reverted.
     NothingToRedo,
+    /// No turn of the session has ended yet.
+    NothingToFork,
     /// No prompt of that id waits: it was sent or taken out.
     UnknownPrompt,
     /// As many prompts wait as may.

@@ -104,6 +104,9 @@ pub enum RequestError {
     /// The turn was not reverted.
     #[error("turn {0} was not reverted, or was made again already")]
     NothingToRedo(TurnId),
+    /// No turn of the session has ended yet.
+    #[error("no turn of session {0} has ended yet: there is nothing to fork")]
+    NothingToFork(SessionId),
     /// No such prompt waits.
     #[error("no prompt {prompt} waits in session {session}: agent/queue with the action list tells which do")]
     UnknownPrompt {
@@ -171,6 +174,7 @@ impl RequestError {
             Self::NothingToResume(_) => (REQUEST_FAILED, ErrorCode::Session, Some(Refusal::NothingToResume)),
             Self::UnknownTurn(_) => (params, ErrorCode::Session, Some(Refusal::UnknownTurn)),
             Self::NothingToRedo(_) => (REQUEST_FAILED, ErrorCode::Session, Some(Refusal::NothingToRedo)),
+            Self::NothingToFork(_) => (REQUEST_FAILED, ErrorCode::Session, Some(Refusal::NothingToFork)),
             Self::UnknownPrompt { .. } => (params, ErrorCode::Session, Some(Refusal::UnknownPrompt)),
             Self::QueueFull(_) => (REQUEST_FAILED, ErrorCode::Session, Some(Refusal::QueueFull)),
             Self::Cancelled(_) => (Rpc::RequestCancelled.code(), ErrorCode::Cancelled, None),
@@ -204,6 +208,7 @@ impl RequestError {
             | Self::UnknownPrompt { .. }
             | Self::UnknownTurn(_)
             | Self::NothingToRedo(_)
+            | Self::NothingToFork(_)
             | Self::Cancelled(_) => ErrorClass::Terminal,
         }
     }

@@ -402,6 +402,9 @@ pub enum Refused {
     /// The turn was not reverted.
     #[error("turn {0} was not reverted: there is nothing to make again")]
     NothingToRedo(TurnId),
+    /// No turn of the session has ended yet.
+    #[error("no turn of session {0} has ended yet: there is nothing to fork")]
+    NothingToFork(SessionId),
     /// No such prompt waits.
     #[error("no prompt {0} waits: list them with agent/queue")]
     UnknownPrompt(String),

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use super::Sessions;
 use super::checkpoints::is_of;
 use super::command::{Command, Refused};
-use super::opening::failed;
+use super::opening::{failed, written};
 use crate::base::{clock, text};
 use crate::domain::{ApprovalId, Envelope, Event, FileChange, SessionId, TurnId};
 use crate::store::{SessionRow, StoredEvent, Write};
@@ -18,7 +18,7 @@ impl Sessions {
     /// A new session of `id` up to the end of `turn`, or of the last one that has ended; its id and title.
     ///
     /// # Errors
-    /// There is no such session, it has no such turn, or the store fails.
+    /// There is no such session, it has no such turn or none that has ended, or the store fails.
     pub async fn fork(
         &self,
         id: &SessionId,
@@ -32,8 +32,10 @@ impl Sessions {
         // The store ends with the server; then what it has is what there is.
         let _ = loaded.passed.await;
         let store = &self.house().store;
+        // What only the memory has would be missing in the new session, and that would be missing with it.
+        written(&store.writes).await?;
         let row = store.reader.session(id).await.map_err(failed)?;
-        let row = row.ok_or_else(|| Refused::UnknownSession(id.clone()))?;
+        let row = row.ok_or_else(|| Refused::NothingToFork(id.clone()))?;
         let last = self.last_event(id, turn).await?;
         let fork = SessionId::fresh();
         store.content.share(id, &fork).await.map_err(failed)?;
@@ -93,7 +95,7 @@ impl Sessions {
             writes.send(append(&fork, stored)).await.map_err(failed)?;
         }
         self.take_changes_along(id, &fork, &turns).await?;
-        writes.barrier().await.map_err(failed)?;
+        written(writes).await?;
         Ok((fork, title))
     }
 
@@ -116,7 +118,8 @@ impl Sessions {
         let reader = &self.house().store.reader;
         let Some(turn) = turn else {
             let end = reader.last_end(id).await.map_err(failed)?;
-            return Ok(end.map_or(0, |end| end.seq));
+            let end = end.ok_or_else(|| Refused::NothingToFork(id.clone()))?;
+            return Ok(end.seq);
         };
         let page = reader.turn(id, &turn).await.map_err(failed)?;
         let end = page

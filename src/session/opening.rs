@@ -11,7 +11,9 @@ use crate::domain::{
     ApprovalId, Block, ContentRef, Decision, Event, InquiryId, InquiryReply, MessageId, OpenApproval,
     OpenInquiry, SessionId, TurnId, TurnState,
 };
-use crate::store::{Content, Health, Holder, LockError, Pending, Skipped, Spool, StoreError, Write};
+use crate::store::{
+    Content, Health, Holder, LockError, Pending, Skipped, Spool, StoreError, StoreHandle, Write,
+};
 use crate::tool::{Keep, Kept};
 
 /// R-SESS-1: how long a session that another server lets go is waited for.
@@ -336,6 +338,23 @@ fn replies(pending: &[Pending]) -> HashMap<InquiryId, InquiryReply> {
 
 pub(super) fn failed(error: StoreError) -> Refused {
     Refused::Store(Box::new(error.into()))
+}
+
+/// Waits until all that was sent is on the disk.
+///
+/// # Errors
+/// It does not get there: the disk fails, or the store has ended.
+pub(super) async fn written(writes: &StoreHandle) -> Result<(), Refused> {
+    all_stored(writes.barrier().await.map_err(failed)?)
+}
+
+/// What a person is told who wants what is on the disk, while not all of it gets there.
+pub(super) fn all_stored(health: Health) -> Result<(), Refused> {
+    match health {
+        Health::Ok => Ok(()),
+        Health::Degraded { .. } => Err(failed(StoreError::NotWritable)),
+        Health::Gone(loss) => Err(failed(loss.into())),
+    }
 }
 
 struct SessionKeep {

@@ -12,7 +12,7 @@ use super::actor::Actor;
 use super::checkpoints::is_of;
 use super::command::{Refused, RevertReply};
 use super::contents::Contents;
-use super::opening::failed;
+use super::opening::{all_stored, failed};
 use crate::base::CancellationToken;
 use crate::base::spawn::blocking;
 use crate::domain::{
@@ -67,7 +67,8 @@ impl Actor {
         redo: bool,
     ) -> Result<RevertReply, Refused> {
         self.may_start().await?;
-        self.flush().await.map_err(failed)?;
+        // What only the memory has would be missing in what is put back.
+        all_stored(self.flush().await.map_err(failed)?)?;
         let reader = self.house.store.reader.clone();
         let turns = reader.turns(&self.info.id).await.map_err(failed)?;
         let changes = reader.changes(&self.info.id).await.map_err(failed)?;

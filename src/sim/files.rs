@@ -89,6 +89,7 @@ pub(super) fn person_writes(world: &World) {
 /// A tool changes a file as `edit_file` does: kept and recorded before it is made, left alone if somebody was faster.
 pub(super) async fn tool_writes(world: &Arc<World>, cx: &ToolContext) {
     let path = world.files.any(world);
+    let _only_writer = cx.workspace.lock(&path).await;
     let Ok(before) = look(&path) else { return };
     let content = format!("{} {}", cx.call, world.dice.any());
     let content = world.dice.chance(850).then_some(content);

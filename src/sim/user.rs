@@ -232,11 +232,11 @@ async fn queue(life: &Life, session: &SessionId) {
     match (one, dice.below(6)) {
         (Some((old, key)), 0) => {
             let (label, content) = check().types(session, Kind::Queued);
-            check().unqueues(old);
+            let was_known = check().unqueues(old);
             let Some(answer) = ask(QueueAction::Edit(key.clone(), content)).await else {
                 return;
             };
-            check().unqueued(session, old, &answer);
+            check().unqueued(session, (old, was_known), &answer);
             check().answered(
                 label,
                 match answer {
@@ -246,11 +246,11 @@ async fn queue(life: &Life, session: &SessionId) {
             );
         }
         (Some((old, key)), 1) => {
-            check().unqueues(old);
+            let was_known = check().unqueues(old);
             let Some(answer) = ask(QueueAction::Remove(key)).await else {
                 return;
             };
-            check().unqueued(session, old, &answer);
+            check().unqueued(session, (old, was_known), &answer);
         }
         (Some((label, key)), 2) => {
             let key = dice.chance(500).then_some(key);

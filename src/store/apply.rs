@@ -273,11 +273,18 @@ impl Batch<'_> {
             )?;
         }
         for (path, json) in rows {
-            // What the file was before the first change stays.
+            // What the file was before the first change stays, and what it was before the last. That nothing came of the
+            // last is told as a change of nothing.
             self.run(
                 "INSERT INTO changes (session, cause, path, json) VALUES (?, ?, ?, ?)
-                 ON CONFLICT (session, cause, path) DO UPDATE
-                 SET json = json_set(json, '$.after', json_extract(excluded.json, '$.after'))",
+                 ON CONFLICT (session, cause, path) DO UPDATE SET json =
+                 CASE json_extract(excluded.json, '$.before') = json_extract(excluded.json, '$.after')
+                 WHEN TRUE THEN
+                     json_remove(json_set(json, '$.after', json_extract(excluded.json, '$.after')), '$.was')
+                 ELSE
+                     json_set(json, '$.was', json_extract(json, '$.after'),
+                         '$.after', json_extract(excluded.json, '$.after'))
+                 END",
                 params![session, cause, path, json],
             )?;
         }

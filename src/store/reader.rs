@@ -170,7 +170,8 @@ impl Reader {
         .await
     }
 
-    /// What was made of files in a session, in the order that it was: the turn or the revert, and the change.
+    /// What was made of files in a session, in the order that it was: the turn or the revert, and the change; of more
+    /// than one of the same file what all but the last came to, and the last.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -187,8 +188,8 @@ impl Reader {
             while let Some(row) = rows.next()? {
                 let (cause, path, json): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
                 // A torn one is left out: that file is not taken back.
-                if let Ok(change) = records::decode_change(&path, &json) {
-                    changes.push((cause, change));
+                for change in records::decode_change(&path, &json).unwrap_or_default() {
+                    changes.push((cause.clone(), change));
                 }
             }
             Ok(changes)

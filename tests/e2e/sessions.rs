@@ -305,6 +305,8 @@ fn a_fork_has_what_was_said_up_to_a_turn_and_goes_its_own_way() {
     world.write("a.txt", "a\n");
     let client = world.start();
     let session = client.session_with(json!({"mode": "full"}));
+    let error = client.refused("agent/forkSession", json!({"sessionId": session}));
+    assert_eq!(error.data["refusal"], "nothingToFork");
     let edits = json!({"path": "a.txt", "edits": [{"old_text": "a", "new_text": "b"}]});
     world.mock().push(Reply::new().call("edit_file", edits));
     world.mock().push(Reply::text("changed"));

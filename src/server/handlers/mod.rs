@@ -42,6 +42,7 @@ fn request_error(session: &SessionId, refused: Refused) -> RequestError {
         Refused::UnknownInquiry(inquiry) => RequestError::UnknownQuestion(inquiry),
         Refused::UnknownTurn(turn) => RequestError::UnknownTurn(turn),
         Refused::NothingToRedo(turn) => RequestError::NothingToRedo(turn),
+        Refused::NothingToFork(session) => RequestError::NothingToFork(session),
         Refused::UnknownPrompt(prompt) => RequestError::UnknownPrompt { session, prompt },
         Refused::QueueFull => RequestError::QueueFull(crate::session::MAX_QUEUED),
         Refused::BadReply(problem) => RequestError::bad("answer", problem),

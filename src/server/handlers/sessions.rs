@@ -19,7 +19,7 @@ use crate::protocol::{
 };
 use crate::provider::Effort;
 use crate::session::{self, Command, Snapshot};
-use crate::store::{EventPage, SessionHit, SessionQuery, Skipped, StoredEvent, Window};
+use crate::store::{EventPage, Health, SessionHit, SessionQuery, Skipped, StoreError, StoredEvent, Window};
 use crate::transport::outbox::Item;
 
 impl Service {
@@ -165,11 +165,18 @@ impl Service {
         // The store ends with the server; then what it has is what there is.
         let _ = loaded.passed.await;
         let mut export = to_wire::Export::new(params.format, &id, &state_of(&loaded.snapshot));
-        let mut pages = self.state.sessions.house().store.reader.walk(&id, 0);
+        let store = &self.state.sessions.house().store;
+        let mut pages = store.reader.walk(&id, 0);
+        let mut last = 0;
         while let Some(page) = pages.next().await.map_err(store_failed)? {
+            last = page.span.map_or(last, |(_, last)| last);
             for stored in &page.events {
                 export.event(&id, stored);
             }
+        }
+        // What is only in memory would be missing, and nobody would see it.
+        if last < loaded.snapshot.seq && store.writes.health() != Health::Ok {
+            return Err(store_failed(StoreError::NotWritable).into());
         }
         Ok(ExportSessionResult {
             text: export.finish(),

@@ -1,5 +1,6 @@
-//! Sessions over a real store: loading and leaving them, and turns with a scripted model.
+//! Sessions over a real store: loading and leaving them, turns with a scripted model, forks of them.
 
 mod ends;
+mod forks;
 mod loading;
 mod turns;

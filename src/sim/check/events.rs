@@ -425,6 +425,7 @@ impl Seen {
                 name: update.name.clone(),
                 input: update.input.clone().unwrap_or_default(),
                 status: None,
+                tainted: self.fold.foreign,
             });
         }
         Ok(())
@@ -481,7 +482,7 @@ impl Seen {
         if known.is_none()
             && modes
                 .clone()
-                .all(|mode| may(*mode, &self.rules, &approval.name, &effect))
+                .all(|mode| may(*mode, &self.rules, self.fold.foreign, &approval.name, &effect))
         {
             // It may have been granted a moment ago; then it is settled at once.
             self.granted = Some(approval.id.clone());
@@ -526,7 +527,7 @@ impl Seen {
         let rules = [&self.rules_sent, folder_rules].concat();
         let mut modes = self.modes.iter().chain(&self.unconfirmed);
         let ruled = match asked.allowed {
-            true => modes.any(|mode| may(*mode, &rules, &asked.name, &effect)),
+            true => modes.any(|mode| may(*mode, &rules, self.fold.foreign, &asked.name, &effect)),
             false => modes.any(|mode| *mode == Mode::Plan),
         };
         let sent = asked.sent.iter().any(|sent| sent.kind == decision.kind);
@@ -695,6 +696,7 @@ impl Seen {
                 name: name.to_owned(),
                 input: input.clone(),
                 status: None,
+                tainted: self.fold.foreign,
             };
             if self.calls.insert(id.clone(), call).is_some() {
                 return Err(format!("{id} is asked for twice"));
@@ -744,10 +746,11 @@ fn met(event: &Event) -> Option<String> {
     }
 }
 
-/// Whether the policy lets a call run.
-pub(super) fn may(mode: Mode, rules: &[String], tool: &str, effect: &Effect) -> bool {
+/// Whether the policy lets a call run; `tainted`: content from outside has reached the model before (R-TOOL-7).
+pub(super) fn may(mode: Mode, rules: &[String], tainted: bool, tool: &str, effect: &Effect) -> bool {
     let policy = Policy {
         mode,
+        tainted,
         grants: rules
             .iter()
             .flat_map(|rule| Rule::parse_list(rule))

@@ -38,10 +38,11 @@ impl Checker {
         };
         let fair = match refused {
             Refused::UnknownTurn(_) => turn.is_some_and(running),
-            // Nothing is stored before a first turn, and a failing disk loses sessions: which of the two it was is not told
-            // apart yet.
-            Refused::UnknownSession(_) => true,
-            Refused::Store(_) if self.lossy || self.lost => true,
+            // Of a turn of which an end was shown, the store has it, but for what a failing one has lost.
+            Refused::NothingToFork(_) => {
+                let seen = self.sessions.get(session);
+                self.lost || seen.is_none_or(|seen| seen.torn || !seen.turns.values().any(|turn| turn.ended))
+            }
             _ => self.fair(session, Kind::Prompt, refused).is_ok(),
         };
         if !fair {
@@ -74,6 +75,7 @@ impl Checker {
         }
         self.strays.remove(fork);
         let mut seen = Seen::new(row.mode);
+        seen.torn = self.sessions.get(session).is_none_or(|parent| parent.torn);
         for stored in &events {
             seen.learn(stored);
         }

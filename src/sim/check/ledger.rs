@@ -73,7 +73,8 @@ impl Seen {
         let effect = tools::declared(name, super::super::FOLDER.as_ref());
         let mut modes = self.modes.iter().chain(&self.unconfirmed);
         let rules = [&self.rules_sent, folder_rules].concat();
-        let by_policy = modes.any(|mode| may(*mode, &rules, name, &effect));
+        let tainted = self.calls.get(call).is_some_and(|call| call.tainted);
+        let by_policy = modes.any(|mode| may(*mode, &rules, tainted, name, &effect));
         if !by_policy && !asked().any(|asked| asked.allow_sent()) {
             return Err(format!("I9: {call} ({name}) runs and nobody has allowed it"));
         }

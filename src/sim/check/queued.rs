@@ -24,19 +24,18 @@ impl Checker {
     }
 
     /// The user takes a prompt out of the queue, or puts another text in its place: until that is answered, who
-    /// knows.
-    pub(in crate::sim) fn unqueues(&mut self, label: u64) {
+    /// knows. Whether that was known before.
+    pub(in crate::sim) fn unqueues(&mut self, label: u64) -> bool {
         self.note(format!("takes #{label} out of the queue"));
-        if let Some(typed) = self.typed.get_mut(&label) {
-            typed.excused = true;
-        }
+        let typed = self.typed.get_mut(&label);
+        typed.is_some_and(|typed| !std::mem::replace(&mut typed.excused, true))
     }
 
     /// That is answered.
     pub(in crate::sim) fn unqueued(
         &mut self,
         session: &SessionId,
-        label: u64,
+        (label, was_known): (u64, bool),
         answer: &Result<QueueReply, Refused>,
     ) {
         self.note(format!("#{label} out of the queue: {answer:?}"));
@@ -48,8 +47,9 @@ impl Checker {
             Ok(_) if settled => self.fail(format!("I16: #{label} is said, and was taken out of the queue")),
             Ok(_) => typed.removed = true,
             Err(Refused::UnknownPrompt(_)) if !settled => {
-                // It is on its way; or was lost, which is seen when the store is.
-                typed.excused = false;
+                // It is on its way; or was lost, which is seen when the store is. Or it was taken out before, and a
+                // crash swallowed the answer.
+                typed.excused = !was_known;
             }
             Err(refused) => {
                 let refused = refused.clone();

@@ -90,6 +90,10 @@ impl Checker {
         if !deleted && self.sessions.get(session).is_some_and(|seen| seen.safe > 0) {
             return Err("I7: the session is lost".to_owned());
         }
+        if !deleted {
+            // What it cost is lost with it, where it cost anything.
+            self.money.lost();
+        }
         self.deleted(session);
         Ok(())
     }
@@ -385,6 +389,7 @@ impl Seen {
                         name: name.to_owned(),
                         input: input.clone(),
                         status: None,
+                        tainted: self.fold.foreign,
                     };
                     self.calls.insert(id.clone(), call);
                 }
@@ -395,6 +400,15 @@ impl Seen {
                 self.messages.entry(message.clone()).or_default().over = Some(Over::Retracted);
             }
             Event::ToolCall(update) => {
+                if let (Some(turn), Some(_)) = (&stored.turn, &update.parent) {
+                    self.calls.entry(update.id.clone()).or_insert_with(|| Call {
+                        turn: turn.clone(),
+                        name: update.name.clone(),
+                        input: update.input.clone().unwrap_or_default(),
+                        status: None,
+                        tainted: self.fold.foreign,
+                    });
+                }
                 if let Some(call) = self.calls.get_mut(&update.id) {
                     call.status = Some(update.status);
                     if let Some(turn) = &stored.turn {

@@ -145,6 +145,8 @@ pub(super) struct Call {
     pub(super) name: String,
     pub(super) input: Arc<serde_json::Value>,
     pub(super) status: Option<ToolCallStatus>,
+    /// Content from outside had reached the model when it asked for the call.
+    pub(super) tainted: bool,
 }
 
 /// A question.

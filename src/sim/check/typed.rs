@@ -133,6 +133,7 @@ impl Checker {
             | Refused::UnknownInquiry(_)
             | Refused::UnknownTurn(_)
             | Refused::NothingToRedo(_)
+            | Refused::NothingToFork(_)
             | Refused::BadReply(_)
             | Refused::NoRule
             | Refused::BadRule(_)

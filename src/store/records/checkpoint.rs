@@ -22,6 +22,10 @@ enum StateRecord {
 #[derive(Debug, Serialize, Deserialize)]
 struct ChangeRecord {
     before: StateRecord,
+    /// What it was before the last of several changes. A crash may have come before that was made, and then it is so
+    /// still.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    was: Option<StateRecord>,
     after: StateRecord,
 }
 
@@ -51,17 +55,23 @@ struct FileDiffRecord {
 pub(in crate::store) fn encode_change(change: &FileChange) -> Result<String, RecordError> {
     json(&ChangeRecord {
         before: (&change.before).into(),
+        was: None,
         after: (&change.after).into(),
     })
 }
 
-/// The change of a row.
-pub(in crate::store) fn decode_change(path: &str, text: &str) -> Result<FileChange, RecordError> {
-    let ChangeRecord { before, after } = parse(text)?;
-    Ok(FileChange {
+/// The change of a row: as two where it was made in more than one.
+pub(in crate::store) fn decode_change(path: &str, text: &str) -> Result<Vec<FileChange>, RecordError> {
+    let ChangeRecord { before, was, after } = parse(text)?;
+    let (before, after): (FileState, FileState) = (before.into(), after.into());
+    let change = |before: &FileState, after: &FileState| FileChange {
         path: path.to_owned(),
-        before: before.into(),
-        after: after.into(),
+        before: before.clone(),
+        after: after.clone(),
+    };
+    Ok(match was.map(FileState::from) {
+        Some(was) => vec![change(&before, &was), change(&was, &after)],
+        None => vec![change(&before, &after)],
     })
 }
 

@@ -547,3 +547,51 @@ async fn a_day_has_its_costs() {
     );
     assert_eq!(again.store.reader.spent_elsewhere(1).await.unwrap(), []);
 }
+
+/// The last change may not have been made, when a crash came before it: then the file is as the one before left it.
+#[tokio::test]
+async fn of_several_changes_of_a_file_the_last_is_told_by_itself() {
+    let rig = Rig::new();
+    rig.create(&["ses_1"]).await;
+    let file = |hash: &str| FileState::File {
+        hash: hash.to_owned(),
+        bytes: 1,
+        mode: 0o644,
+    };
+    let change = |before: &FileState, after: &FileState| FileChange {
+        path: "/w/a".to_owned(),
+        before: before.clone(),
+        after: after.clone(),
+    };
+    let (none, one, two, three) = (FileState::Absent, file("1"), file("2"), file("3"));
+    let steps = [
+        (change(&none, &one), vec![change(&none, &one)]),
+        (change(&one, &two), vec![change(&none, &one), change(&one, &two)]),
+        (
+            change(&two, &three),
+            vec![change(&none, &two), change(&two, &three)],
+        ),
+        // Nothing came of it.
+        (change(&two, &two), vec![change(&none, &two)]),
+        (
+            change(&two, &none),
+            vec![change(&none, &two), change(&two, &none)],
+        ),
+    ];
+    for (made, found) in steps {
+        let (done, stored) = tokio::sync::oneshot::channel();
+        let write = Write::Changes {
+            session: "ses_1".into(),
+            cause: "turn_1".to_owned(),
+            anew: false,
+            changes: vec![made],
+            done,
+        };
+        rig.send(write).await;
+        stored.await.unwrap();
+        rig.barrier().await;
+        let changes = rig.store.reader.changes(&"ses_1".into()).await.unwrap();
+        let changes: Vec<FileChange> = changes.into_iter().map(|(_, change)| change).collect();
+        assert_eq!(changes, found);
+    }
+}

@@ -1,0 +1,53 @@
+//! Forks and reverts while the disk fails: what only the memory has is in no new session, and nothing is put back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::json;
+
+use super::turns::{Desk, scripted};
+use crate::domain::*;
+use crate::session::*;
+use crate::store::{Fault, FaultHook, Health, StoredEvent};
+
+#[tokio::test(start_paused = true)]
+async fn what_the_disk_does_not_have_is_not_forked_nor_reverted() {
+    let fails = Arc::new(AtomicBool::new(false));
+    let disk = fails.clone();
+    let fault: FaultHook = Box::new(move || disk.load(Ordering::Relaxed).then_some(Fault::DiskFull));
+    let model = scripted(json!([{"events": [{"text": "ok"}], "repeat": true}]));
+    let desk = Desk::with(Mode::Full, model, Vec::new(), None, Some(fault));
+    let session = desk.session();
+    let refused = desk.sessions.fork(&session, None).await.unwrap_err();
+    assert!(
+        matches!(&refused, Refused::NothingToFork(id) if *id == session),
+        "{refused:?}"
+    );
+    desk.ask(&session, "one").await;
+
+    fails.store(true, Ordering::Relaxed);
+    let kept = desk.ask(&session, "two").await.turn;
+    let refused = desk.sessions.fork(&session, None).await.unwrap_err();
+    assert!(matches!(refused, Refused::Store(_)), "{refused:?}");
+    let revert = |reply| Command::Revert {
+        turn: kept.clone(),
+        dry_run: true,
+        redo: false,
+        reply,
+    };
+    let refused = desk.sessions.ask(&session, revert).await.unwrap_err();
+    assert!(matches!(refused, Refused::Store(_)), "{refused:?}");
+
+    fails.store(false, Ordering::Relaxed);
+    let store = &desk.sessions.house().store;
+    store.writes.until_health(|health| health == Health::Ok).await;
+    let (fork, _) = desk.sessions.fork(&session, None).await.unwrap();
+    let mut pages = desk.sessions.house().store.reader.walk(&fork, 0);
+    let mut ends = 0;
+    while let Some(page) = pages.next().await.unwrap() {
+        let ended = |stored: &&StoredEvent| matches!(stored.event, Event::TurnEnded(_));
+        ends += page.events.iter().filter(ended).count();
+    }
+    assert_eq!(ends, 2);
+    desk.end().await;
+}
