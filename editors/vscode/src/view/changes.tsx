@@ -64,7 +64,7 @@ export class Changes extends Still<Props> {
         </div>
         {open && (
           <ul>
-            {files.map((file) => (
+            {byPath(files).map((file) => (
               <File key={file.path} turnId={item.id} file={file} left={item.left?.includes(file.path) ?? false} />
             ))}
             {unlisted > 0 && <li class="dim">and {unlisted === 1 ? "one more file" : `${unlisted} more files`}</li>}
@@ -76,6 +76,11 @@ export class Changes extends Still<Props> {
       </section>
     );
   }
+}
+
+/** Calls that ran at once have no order that means anything. */
+function byPath(files: readonly FileDiff[]): FileDiff[] {
+  return [...files].sort((a, b) => (a.path < b.path ? -1 : 1));
 }
 
 /** Reverts what stands; what was reverted is redone, with all that went along. */
