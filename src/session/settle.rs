@@ -1,6 +1,8 @@
 //! The end of a turn, however it came: what is in progress is kept, every call has its one result, and
 //! `TurnEnded` is the last of its turn (I3). The same code settles a turn that a crash has cut.
 
+use std::cmp::Reverse;
+use std::iter;
 use std::sync::Arc;
 
 use super::actor::{Actor, Running};
@@ -10,7 +12,7 @@ use crate::base::spawn::TaskError;
 use crate::context::OpenCall;
 use crate::domain::{
     AgentError, Approval, Block, Decision, DecisionKind, ErrorCode, Event, Inquiry, Message, Role, Settler,
-    TerminalReason, ToolCallStatus, ToolCallUpdate, ToolResult, TurnEnd, TurnId, TurnState,
+    TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolResult, TurnEnd, TurnId, TurnState,
 };
 use crate::store::{Health, Loss, StoreError};
 use crate::turn::{Finish, Stopped};
@@ -166,10 +168,17 @@ impl Actor {
 
     /// What sub-agents have open ends with their turn, however that ends: nobody could go on with it.
     fn settle_subagents(&mut self, turn: Option<TurnId>) {
-        let open: Vec<ToolCallUpdate> = (self.state.calls.values())
+        let calls = &self.state.calls;
+        let mut open: Vec<ToolCallUpdate> = (calls.values())
             .filter(|call| call.parent.is_some())
             .cloned()
             .collect();
+        // What a sub-agent does, it does while the call runs that made it: the innermost end first.
+        let depth = |call: &ToolCallUpdate| {
+            let of = |id: &&ToolCallId| calls.get(*id)?.parent.as_ref();
+            iter::successors(call.parent.as_ref(), of).count()
+        };
+        open.sort_by_key(|call| Reverse(depth(call)));
         let asked = self.state.inquiries.iter().map(|open| &open.inquiry);
         let nested = asked.filter(|inquiry| inquiry.parent.is_some());
         let mut settled: Vec<Event> = nested.map(unanswered).collect();

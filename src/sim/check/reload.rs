@@ -180,10 +180,12 @@ impl Checker {
             .filter(|(_, typed)| typed.session == *session)
         {
             let (waits, somewhere) = (steers.contains(label), typed.is_settled());
-            if waits && (somewhere || typed.removed && !lossy) {
+            // What was given back by a turn's end, or taken out, may wait once more where the store has lost the rest of it.
+            if waits && (typed.joined.is_some() || (somewhere || typed.removed) && !lossy) {
                 return Err(format!("I16: #{label} is settled and waits still"));
             }
             typed.removed &= !waits;
+            typed.returned = typed.returned.take().filter(|_| !waits);
             match &typed.answered {
                 // A prompt is answered at its turn's end: until the turn is shown nobody knows of it.
                 Some(Answered::Accepted(turn)) => {
