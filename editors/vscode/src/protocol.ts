@@ -552,6 +552,8 @@ export type Refusal =
   | "unknownTurn"
   /** The turn was not reverted. */
   | "nothingToRedo"
+  /** No turn of the session has ended yet. */
+  | "nothingToFork"
   /** No prompt of that id waits: it was sent or taken out. */
   | "unknownPrompt"
   /** As many prompts wait as may. */

@@ -328,6 +328,7 @@ M.server_notifications = {
 ---| "unknownContent" # There is no content of that name.
 ---| "unknownTurn" # The session has no such turn.
 ---| "nothingToRedo" # The turn was not reverted.
+---| "nothingToFork" # No turn of the session has ended yet.
 ---| "unknownPrompt" # No prompt of that id waits: it was sent or taken out.
 ---| "queueFull" # As many prompts wait as may.
 
