@@ -342,6 +342,15 @@ fn item(
     keep: bool,
 ) -> Result<Option<Item>, String> {
     let path = PathBuf::from(&wish.path);
+    // What is no text is judged by the disk, unless it was changed in the editor, which alone knows its code page.
+    let now = match &now {
+        Current::Shown(..) => {
+            let on_disk = |state: &FileState| now.is(state, |_| None);
+            let bytes = on_disk(&wish.to) || wish.known.iter().any(on_disk);
+            now.told_apart(!bytes)
+        }
+        Current::Disk(_) | Current::Unsaved(_) => now,
+    };
     let is = |state: &FileState| now.is(state, |hash| contents.read(hash));
     let exactly = match (&now, &wish.to) {
         (Current::Disk(found), FileState::File { mode, .. }) => {
@@ -385,6 +394,7 @@ fn on_disk(item: &Item, contents: &Contents) -> Result<(), String> {
 
 async fn in_editor(cx: &ToolContext, item: &Item, contents: &Contents) -> Result<(), String> {
     let (contents, to, path) = (contents.clone(), item.to.clone(), item.path.clone());
+    let unsaved = item.unsaved;
     let looked = {
         let cx = cx.clone();
         blocking(move || {
@@ -392,11 +402,11 @@ async fn in_editor(cx: &ToolContext, item: &Item, contents: &Contents) -> Result
                 FileState::File { hash, .. } => contents.read(hash),
                 FileState::Absent | FileState::Link { .. } | FileState::Unknown => None,
             };
-            Ok::<_, String>((current(&cx, &path)?, bytes))
+            Ok::<_, String>((current(&cx, &path)?.told_apart(unsaved), bytes))
         })
     };
     let (now, bytes) = looked.await.map_err(|error| error.to_string())??;
-    let same = now.state() == item.from && matches!(now, Current::Unsaved(_)) == item.unsaved;
+    let same = now.state() == item.from && matches!(now, Current::Unsaved(_)) == unsaved;
     if !same {
         return Err("it was changed just now".to_owned());
     }

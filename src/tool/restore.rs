@@ -6,7 +6,7 @@ use super::change::{Change, present};
 use super::{ToolContext, ToolError, through_editor};
 use crate::domain::FileState;
 use crate::workspace::checkpoint::{self, same_content};
-use crate::workspace::text_file::{TextFile, unix_lines};
+use crate::workspace::text_file::{TextFile, shown_as, unix_lines};
 use crate::workspace::{Buffer, Resolved};
 
 use super::files;
@@ -18,6 +18,9 @@ pub enum Current {
     Disk(checkpoint::Found),
     /// Text of the editor's that is not saved.
     Unsaved(String),
+    /// On the disk, and no text that we could write back; with the text as which the editor shows it. Whether one has
+    /// to do with the bytes or with the text depends on what was done to it: see [`Current::told_apart`].
+    Shown(checkpoint::Found, String),
 }
 
 /// What is at the resolved `path` now. Blocks.
@@ -26,7 +29,13 @@ pub enum Current {
 /// It cannot be read, or what the editor holds is not known.
 pub fn current(cx: &ToolContext, path: &Path) -> Result<Current, String> {
     match cx.workspace.overlay().look(path) {
-        Buffer::Unsaved(document) => Ok(Current::Unsaved(document.text.to_string())),
+        Buffer::Unsaved(document) => {
+            let text = document.text.to_string();
+            Ok(match checkpoint::look(path) {
+                Ok(found) if is_shown_as(&found, &text) => Current::Shown(found, text),
+                Ok(_) | Err(_) => Current::Unsaved(text),
+            })
+        }
         Buffer::Unknown => Err("the editor may hold unsaved text of it that is not known".to_owned()),
         Buffer::Saved => checkpoint::look(path)
             .map(Current::Disk)
@@ -34,11 +43,30 @@ pub fn current(cx: &ToolContext, path: &Path) -> Result<Current, String> {
     }
 }
 
+fn is_shown_as(found: &checkpoint::Found, text: &str) -> bool {
+    let raw = found.bytes.as_ref().filter(|bytes| !is_text(bytes));
+    raw.is_some_and(|bytes| shown_as(bytes, text))
+}
+
+fn is_text(bytes: &[u8]) -> bool {
+    TextFile::decode(bytes.to_vec()).is_ok()
+}
+
 impl Current {
+    /// What is on the disk, or, for `unsaved`, what the editor shows, where it may be taken for either.
+    #[must_use]
+    pub fn told_apart(self, unsaved: bool) -> Self {
+        match self {
+            Self::Shown(_, text) if unsaved => Self::Unsaved(text),
+            Self::Shown(found, _) => Self::Disk(found),
+            other @ (Self::Disk(_) | Self::Unsaved(_)) => other,
+        }
+    }
+
     /// Whether it is `state`; `kept` reads what is kept under a hash.
     pub fn is(&self, state: &FileState, kept: impl Fn(&str) -> Option<Vec<u8>>) -> bool {
         match (self, state) {
-            (Self::Disk(found), state) => same_content(&found.state, state),
+            (Self::Disk(found) | Self::Shown(found, _), state) => same_content(&found.state, state),
             (Self::Unsaved(text), FileState::File { hash, .. }) => {
                 let known = kept(hash).and_then(|bytes| TextFile::decode(bytes).ok());
                 known.is_some_and(|file| unix_lines(&file.text) == unix_lines(text))
@@ -50,7 +78,7 @@ impl Current {
     /// Its content, to be kept.
     pub fn bytes(&self) -> Option<&[u8]> {
         match self {
-            Self::Disk(found) => found.bytes.as_deref(),
+            Self::Disk(found) | Self::Shown(found, _) => found.bytes.as_deref(),
             Self::Unsaved(text) => Some(text.as_bytes()),
         }
     }
@@ -58,7 +86,7 @@ impl Current {
     /// Its state.
     pub fn state(&self) -> FileState {
         match self {
-            Self::Disk(found) => found.state.clone(),
+            Self::Disk(found) | Self::Shown(found, _) => found.state.clone(),
             Self::Unsaved(text) => checkpoint::of_bytes(text.as_bytes(), 0),
         }
     }
@@ -85,14 +113,20 @@ pub async fn restore(
     let inner = cx.clone();
     let planned = files::blocking(cx, move |_| {
         let path = &target.absolute;
-        let now = current(&inner, path).map_err(ToolError::Reported)?;
+        let unsaved = matches!(from, Current::Unsaved(_));
+        let now = current(&inner, path)
+            .map_err(ToolError::Reported)?
+            .told_apart(unsaved);
         if now != from {
             return Err(ToolError::Reported("it was changed just now".to_owned()));
         }
         let text = bytes
             .as_ref()
             .and_then(|bytes| TextFile::decode(bytes.clone()).ok());
+        // An editor that shows what is no text of ours would not know how to write another.
+        let raw = matches!(&from, Current::Disk(found) if found.bytes.as_ref().is_some_and(|bytes| !is_text(bytes)));
         if let Some(after) = text
+            && !raw
             && matches!(to, FileState::File { .. })
             && inner.workspace.overlay().opened(path).is_some()
         {
@@ -105,7 +139,7 @@ pub async fn restore(
             if let Some(there) = through_editor::route(&inner, &target, &change)? {
                 return Ok(Some(there));
             }
-        } else if matches!(from, Current::Unsaved(_)) {
+        } else if unsaved {
             return Err(ToolError::Reported(
                 "the editor holds unsaved changes of it".to_owned(),
             ));
@@ -119,4 +153,40 @@ pub async fn restore(
         Err(error) => Err(error),
     };
     done.map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Bench;
+    use super::*;
+
+    #[test]
+    fn what_is_no_text_is_known_by_its_bytes_and_as_it_is_shown() {
+        let bench = Bench::new();
+        let raw = b"T\xf6ne\0";
+        for (shown, is) in [
+            ("T\u{fffd}ne\0", true),
+            ("T\u{f6}ne\0", true),
+            ("typed T\u{f6}ne\0", false),
+        ] {
+            std::fs::write(bench.path("raw"), raw).unwrap();
+            bench.open("raw", shown);
+            let now = current(&bench.cx, &bench.path("raw")).unwrap();
+            let bytes = checkpoint::of_bytes(raw, 0);
+            assert_eq!(now.is(&bytes, |_| None), is, "{shown:?}");
+            let (disk, editor) = (now.clone().told_apart(false), now.told_apart(true));
+            assert_eq!(disk.bytes() == Some(raw.as_slice()), is, "{shown:?}");
+            assert_eq!(editor, Current::Unsaved(shown.to_owned()));
+        }
+        bench.write("text", "one\n");
+        bench.open("text", "one\n");
+        assert!(matches!(
+            current(&bench.cx, &bench.path("text")),
+            Ok(Current::Disk(_))
+        ));
+        bench.open("text", "two\n");
+        assert!(
+            matches!(current(&bench.cx, &bench.path("text")), Ok(Current::Unsaved(text)) if text == "two\n")
+        );
+    }
 }

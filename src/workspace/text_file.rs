@@ -82,6 +82,33 @@ pub fn is_binary(bytes: &[u8]) -> bool {
     memchr::memchr(0, bytes).is_some()
 }
 
+/// Whether `text` is how an editor shows `bytes` that are no text of ours: wrong bytes replaced, or each byte as the
+/// character of its number. Line ends do not count, nor how many marks stand for wrong bytes side by side.
+pub fn shown_as(bytes: &[u8], text: &str) -> bool {
+    let shown = unix_lines(text.strip_prefix(BOM).unwrap_or(text));
+    let replaced = || {
+        let read = String::from_utf8_lossy(bytes);
+        let read = unix_lines(read.strip_prefix(BOM).unwrap_or(&read));
+        one_mark_each(&read) == one_mark_each(&shown)
+    };
+    let by_number = || {
+        let read: String = bytes.iter().copied().map(char::from).collect();
+        unix_lines(&read) == shown
+    };
+    replaced() || by_number()
+}
+
+/// Decoders do not agree into how many marks a run of wrong bytes goes.
+fn one_mark_each(text: &str) -> String {
+    let mut marked = false;
+    let once = |&c: &char| {
+        let again = marked && c == char::REPLACEMENT_CHARACTER;
+        marked = c == char::REPLACEMENT_CHARACTER;
+        !again
+    };
+    text.chars().filter(once).collect()
+}
+
 /// `text` with `\r\n` as `\n`: the form in which a model reads and writes.
 pub fn unix_lines(text: &str) -> String {
     text.replace("\r\n", "\n")
@@ -147,6 +174,23 @@ mod tests {
             (b"\xff\xfe\0\0a\0\0\0", NotText::Binary),
         ] {
             assert_eq!(TextFile::decode(bytes.to_vec()), Err(error), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_text_is_known_as_editors_show_it() {
+        for (bytes, shown, known) in [
+            (b"a\0b\r\n".as_slice(), "a\0b\n", true),
+            (b"a\0b\n", "a\0b\ntyped", false),
+            (b"T\xf6ne\n", "T\u{fffd}ne\n", true),
+            (b"T\xf6ne\n", "T\u{f6}ne\n", true),
+            (b"T\xf6ne\n", "Tone\n", false),
+            (b"\0\xe2\x82\n", "\0\u{fffd}\n", true),
+            (b"\0\xe2\x82\n", "\0\u{fffd}\u{fffd}\n", true),
+            (b"\0\xe2\x82\n", "\0\n", false),
+            (b"\xef\xbb\xbfa\0", "a\0", true),
+        ] {
+            assert_eq!(shown_as(bytes, shown), known, "{bytes:?} as {shown:?}");
         }
     }
 

@@ -82,6 +82,16 @@ return function(test)
     eq(text.lines('a\r\nb\n\nc'), { 'a', 'b', '', 'c' })
     eq(text.lines('\r\n'), { '' })
     eq(text.cut('äöü', 3), 'ä…')
+    local bad =
+      { 'a\195', '\195(', '\237\160\128', '\244\144\128\128', '\192\128', '\255', 'a\128', 'ä\0\246\0' }
+    eq(
+      vim.tbl_map(text.legible, bad),
+      { 'a�', '�(', '���', '����', '��', '�', 'a�', 'ä\0�\0' }
+    )
+    eq(
+      { text.legible('漢\0😀\r\n\244\143\191\191'), text.legible('') },
+      { '漢\0😀\r\n\244\143\191\191', '' }
+    )
     eq({ text.nearest('modell', { 'mode', 'model' }), (text.nearest('zzzzz', { 'mode' })) }, { 'model', nil })
   end)
 

@@ -4,7 +4,7 @@
 local M = {}
 
 ---So long a test waits for what must come, in ms; a busy machine is slow.
-M.patience = 60000
+M.patience = tonumber(os.getenv('PATIENCE') or 60000)
 
 local here = vim.fs.dirname(vim.fs.normalize(vim.uv.fs_realpath(debug.getinfo(1, 'S').source:sub(2))))
 M.here = here

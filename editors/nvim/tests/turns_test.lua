@@ -63,7 +63,17 @@ return function(_, drive)
     local left, right = unpack(sides(nvim))
     eq({ left.words, left.diff, left.file }, { support.CART, true, false })
     eq({ right.words, right.diff, right.file, right.name }, { FIXED, true, true, 'cart.py' })
+    -- Closed from either side.
     nvim.keys('<C-w>hq')
+    wait('the chat again', function()
+      return nvim.lua('return #vim.api.nvim_list_tabpages()') == 1
+    end)
+    at(nvim, '± cart.py')
+    nvim.keys('D')
+    wait('the two sides', function()
+      return #sides(nvim) == 2 and nvim.lua('return vim.wo.diff')
+    end)
+    nvim.keys('<C-w>l:q<CR>')
     wait('the chat again', function()
       return nvim.lua('return #vim.api.nvim_list_tabpages()') == 1
     end)
@@ -278,6 +288,90 @@ return function(_, drive)
     nvim.noticed('nothing is left to take back; left as they are:\n  cart.py: it was changed since')
     eq(work(nvim, 'cart.py'), FIXED)
     eq(nvim.lua("return vim.fn.getbufline('cart.py', 1)"), { '# mine' })
+  end)
+
+  local RAW = {
+    ['raw.bin'] = 'a\0\128\nb\r\n',
+    ['latin1.txt'] = 'T\246ne\n',
+    ['was.bin'] = 'a\0\n',
+    ['was.txt'] = 'text\n',
+  }
+  local REWRITTEN = {
+    ['raw.bin'] = 'x\0\255\ny',
+    ['latin1.txt'] = 'T\252r\n',
+    ['was.bin'] = 'now\n',
+    ['was.txt'] = 'b\0\n',
+  }
+  for name, command in pairs({ text = 'edit', binary = 'edit ++bin' }) do
+    drive(('what is no text, and open as %s, is judged by the disk while nobody typed'):format(name), {
+      setup = FREE,
+    }, function(nvim)
+      local function all()
+        local found = {}
+        for file in pairs(RAW) do
+          found[file] = work(nvim, file)
+        end
+        return found
+      end
+      nvim.cmd('AgentPrompt write what is no text')
+      nvim.ended()
+      eq(all(), RAW)
+      nvim.lua("require('agentls.view').close()")
+      for file in pairs(RAW) do
+        nvim.cmd(command .. ' ' .. file)
+      end
+      nvim.cmd('AgentPrompt alter what is no text')
+      nvim.ended(2)
+      eq(all(), REWRITTEN)
+      nvim.chooses('Take back')
+      nvim.cmd('AgentRevert')
+      eq(
+        nvim.shown()[1].float,
+        { ' change latin1.txt', ' change raw.bin', ' change was.bin', ' change was.txt' }
+      )
+      nvim.noticed('4 files put back')
+      eq(all(), RAW)
+      nvim.cmd('AgentRedo!')
+      nvim.noticed('4 files made again')
+      eq(all(), REWRITTEN)
+      -- The editor shows what is there, and what a person types is theirs.
+      wait('the file read again', function()
+        return nvim.lua("return vim.fn.getbufline('was.bin', 1)")[1] == 'now'
+      end)
+      nvim.lua("vim.api.nvim_buf_set_lines(vim.fn.bufnr('raw.bin'), 0, 0, false, { 'mine' })")
+      nvim.chooses('Take back')
+      nvim.cmd('AgentRevert')
+      nvim.noticed('3 files put back; left as they are:\n  raw.bin: it was changed since')
+      eq(work(nvim, 'raw.bin'), REWRITTEN['raw.bin'])
+      eq(nvim.lua("return vim.fn.execute('messages')"), '')
+    end)
+  end
+
+  drive('a file of another code page: changed in the editor, saved, and taken back there', {
+    setup = FREE,
+    files = { ['latin1.txt'] = RAW['latin1.txt'] },
+  }, function(nvim)
+    nvim.cmd('edit latin1.txt')
+    nvim.cmd('AgentPrompt tune it')
+    nvim.ended()
+    nvim.cmd('silent wall')
+    eq(work(nvim, 'latin1.txt'), 'T\246nt\n')
+    nvim.cmd('AgentRevert!')
+    nvim.noticed('1 file put back')
+    nvim.cmd('silent wall')
+    eq(work(nvim, 'latin1.txt'), RAW['latin1.txt'])
+  end)
+
+  drive('bytes that are no text are not edited in the editor', {
+    setup = FREE,
+    files = { ['latin1.txt'] = RAW['latin1.txt'] },
+  }, function(nvim)
+    nvim.cmd('edit ++bin latin1.txt')
+    nvim.cmd('AgentPrompt tune it')
+    nvim.ended()
+    nvim.see('latin1.txt holds bytes that are no text')
+    eq(nvim.lua("return vim.bo[vim.fn.bufnr('latin1.txt')].modified"), false)
+    eq(work(nvim, 'latin1.txt'), RAW['latin1.txt'])
   end)
 
   drive('while a turn runs nothing is reverted, and its calls have diffs', { setup = FREE }, function(nvim)

@@ -10,6 +10,7 @@ import type { Chat } from "./chat";
 import type { Client } from "./client";
 import type { Credentials } from "./credentials";
 import { nearby, problem, selection } from "./mentions";
+import { TURN_RUNS } from "./messages";
 import type { Panel } from "./panel";
 import {
   exportSession,
@@ -68,12 +69,17 @@ export const table = {
   },
   cancel: ({ chat }) => chat.cancel(),
   resume: ({ chat }) => chat.resume(),
-  compact: ({ chat }) => chat.compact(),
+  compact: ({ chat }) => {
+    if (chat.shown?.running === undefined) return chat.compact();
+    return window.showInformationMessage("A turn runs: the session is compacted once it has ended.");
+  },
   changes: async ({ chat, reviews }) => {
     const changes = await pickChanges(chat, "Show the changes of which turn?");
     if (changes) await showChanges(reviews, changes.id, undefined);
   },
   revert: async ({ chat }) => {
+    // The palette and the menus do not offer it then; keys of a person's own may.
+    if (chat.shown?.running !== undefined) return void window.showInformationMessage(TURN_RUNS);
     const changes = await pickChanges(chat, "Revert which turn, and all later ones? One that is reverted is redone.");
     if (!changes) return;
     await commands.executeCommand("agentls.chat.focus");
@@ -81,7 +87,7 @@ export const table = {
   },
   fork: async ({ chat }) => {
     const turnId = await pickTurn(chat, "Fork the session at the end of which turn?");
-    if (turnId !== undefined) await fork(chat, turnId);
+    if (turnId !== undefined) await forkAndTell(chat, turnId);
   },
   exportSession: ({ chat }) => exportSession(chat),
   sendQueued: ({ chat }) => sendNow(chat),
@@ -131,6 +137,12 @@ export const buttons = {
     if (said?.kind === "user") void chat.send(said.text, []);
   },
 };
+
+/** What comes after the turn is out of sight at once: a person is told where they are. */
+export async function forkAndTell(chat: Chat, turnId: string): Promise<void> {
+  const told = await fork(chat, turnId);
+  if (told !== undefined) void window.showInformationMessage(told);
+}
 
 const CONFIG = `# Settings of agentls. \`agentls config schema\` prints all of them.
 

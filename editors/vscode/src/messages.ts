@@ -227,6 +227,9 @@ export type ViewCommand =
   | "walkthrough"
   | "retry";
 
+/** Why nothing is put back now, where a turn runs. */
+export const TURN_RUNS = "A turn runs: nothing is reverted or redone before it has ended.";
+
 /** A range of lines as people write it. */
 export function lineRange(range: Range): string {
   const first = range.start.line + 1;

@@ -87,6 +87,11 @@ export class Panel implements WebviewViewProvider, Disposable {
     this.#say({ type: "compose", text, attach: [...attach], replace: false });
   }
 
+  /** What stands above the view: the session that is shown. */
+  title(title: string): void {
+    if (this.#view && this.#view.title !== title) this.#view.title = title;
+  }
+
   /** A number at the view's icon. */
   badge(count: number, tooltip: string): void {
     // Each assignment goes to the workbench, so only what is new is assigned.

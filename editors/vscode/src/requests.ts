@@ -3,12 +3,12 @@
 import { commands, env, Range, Uri, window } from "vscode";
 import { showChanges } from "./changes";
 import { given } from "./chat";
-import { buttons, type Parts, table } from "./commands";
+import { buttons, forkAndTell, type Parts, table } from "./commands";
 import { suggest, suggestCommands } from "./mentions";
 import type { FromView } from "./messages";
 import { edit, enqueue, remove, save, sendNow } from "./queue";
 import { fileOf, folderOf } from "./review";
-import { askRevert, doRevert, fork } from "./turns";
+import { askRevert, doRevert } from "./turns";
 
 export async function handle(parts: Parts, message: FromView): Promise<void> {
   const { chat, panel, reviews } = parts;
@@ -62,7 +62,7 @@ export async function handle(parts: Parts, message: FromView): Promise<void> {
     case "dropRevert":
       return chat.set({ revert: undefined });
     case "fork":
-      return fork(chat, message.turnId);
+      return forkAndTell(chat, message.turnId);
     case "queue": {
       const { action, promptId, text } = message;
       const uriOf = (path: string) => fileOf(path, folderOf(chat.shown)).toString();

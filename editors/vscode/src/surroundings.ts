@@ -56,6 +56,7 @@ export class Surroundings implements Disposable {
     this.#key("agentls.can.export", offers.exports);
     this.#key("agentls.can.agents", offers.agents);
     this.#key("agentls.hasQueue", chat?.queue !== undefined);
+    this.panel.title(chat?.title ?? "Chat");
     this.panel.badge(waiting, waiting === 1 ? "The agent asks you" : `The agent asks you ${waiting} things`);
     const { text, tooltip, grave } = this.#line(waiting);
     // Each assignment goes to the workbench, so only what is new is assigned.

@@ -2,6 +2,7 @@
 // revert would do; the page shows that, and the person says yes once.
 
 import type { Chat } from "./chat";
+import { TURN_RUNS } from "./messages";
 import type { RevertConflict } from "./protocol";
 import type { ChangesItem, Item } from "./state";
 
@@ -12,6 +13,7 @@ const NAMED = 100;
 export async function askRevert(chat: Chat, turnId: string, redo: boolean): Promise<void> {
   const sessionId = chat.shown?.sessionId;
   if (sessionId === undefined) return;
+  if (chat.shown?.running !== undefined) return chat.set({ trouble: TURN_RUNS });
   chat.set({ trouble: undefined, revert: undefined });
   const would = await chat.request("agent/revert", { sessionId, turnId, redo, dryRun: true });
   if (would === undefined || chat.shown?.sessionId !== sessionId) return;
@@ -48,12 +50,14 @@ function leftAsTheyAre(conflicts: readonly RevertConflict[]): string {
   return ["Left as they are:", ...lines].join("\n");
 }
 
-/** Makes a session of what this one has up to the end of a turn, and shows it. */
-export async function fork(chat: Chat, turnId?: string): Promise<void> {
+/** Makes a session of what this one has up to the end of a turn, and shows it; what is told of that. */
+export async function fork(chat: Chat, turnId?: string): Promise<string | undefined> {
   const sessionId = chat.shown?.sessionId;
-  if (sessionId === undefined) return;
+  if (sessionId === undefined) return undefined;
   const made = await chat.request("agent/forkSession", { sessionId, ...(turnId === undefined ? {} : { turnId }) });
-  if (made !== undefined) await chat.open(made.sessionId);
+  if (made === undefined) return undefined;
+  await chat.open(made.sessionId);
+  return `This is “${made.title ?? "the fork"}” now. The files on the disk are as they were.`;
 }
 
 /** The turns of which changes are known, the last one first, with what the person said. */

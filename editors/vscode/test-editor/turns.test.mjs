@@ -63,6 +63,12 @@ const EXCHANGES = [
     "Once more.",
   ),
   ...does(
+    "write raw bytes",
+    [[tool("bash", { command: "printf 'first\\0\\200\\342\\202\\r\\n' > raw.bin" })]],
+    "Written.",
+  ),
+  ...does("alter raw bytes", [[tool("bash", { command: "printf 'second\\377\\0' > raw.bin" })]], "Altered."),
+  ...does(
     "many files",
     [[tool("bash", { command: "mkdir many; cd many; seq 10000 | while read n; do echo $n > f$n; done" })]],
     "Many.",
@@ -131,7 +137,11 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await changes(0)
         .filter({ hasText: /4 files changed\s*\+3 −2/ })
         .waitFor();
-      assert.equal(await changes(0).getByTestId("changed-file").count(), 4);
+      const names = await changes(0).getByTestId("changed-file").locator(".path").allInnerTexts();
+      assert.deepEqual(
+        names.map((name) => name.replace(/\s.*/s, "")),
+        ["a.ts", "b.ts", "old.ts", "picture.bin"],
+      );
       await s.shot("changes");
       await changes(0).getByRole("button", { name: /a\.ts/ }).click();
       await diff("original").filter({ hasText: "one = 1;" }).first().waitFor();
@@ -251,6 +261,8 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await s.at("turn-end").nth(1).waitFor({ state: "detached" });
       assert.equal(await s.at("turn-end").count(), 1);
       assert.equal(await s.at("changes").count(), 1);
+      await page.locator(".notification-toast", { hasText: "This is “make the first change (fork)” now" }).waitFor();
+      await page.locator(".sidebar .composite.title", { hasText: "make the first change (fork)" }).waitFor();
       await s.shot("forked");
       await s.ask("hello from the fork");
       await s.ended(2, "completed");
@@ -275,6 +287,39 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       assert.match(text, /Once more\./);
     });
 
+    await step("what is no text, and open all the same, is judged by the disk while nobody typed", async () => {
+      await s.ask("write raw bytes");
+      await s.ended(++turns, "completed");
+      const raw = () => fs.readFileSync(path.join(s.workspace, "raw.bin"), "latin1");
+      assert.equal(raw(), "first\0\x80\xe2\x82\r\n");
+      await changes(-1).getByTestId("changed-file").click();
+      await page.locator(".monaco-editor-pane-placeholder").getByText("Open Anyway").click();
+      await page.locator(".quick-input-list .monaco-list-row", { hasText: "Text Editor" }).first().click();
+      const line = page.locator('.monaco-editor[data-uri$="raw.bin"] .view-line').first();
+      await line.filter({ hasText: "first" }).waitFor();
+      await s.ask("alter raw bytes");
+      await s.ended(++turns, "completed");
+      await line.filter({ hasText: "second" }).waitFor();
+      await changes(-1).getByTestId("revert").click();
+      await card.filter({ hasText: "Revert the changes of this turn?" }).waitFor();
+      await s.shot("revert-raw");
+      assert.equal(await s.at("conflicts").count(), 0);
+      await card.press("y");
+      await line.filter({ hasText: "first" }).waitFor();
+      assert.equal(raw(), "first\0\x80\xe2\x82\r\n");
+      // Typed and not saved: it is a person's.
+      await line.click();
+      await page.keyboard.type("mine");
+      await page.locator(".tab.dirty", { hasText: "raw.bin" }).waitFor();
+      await changes(-1).getByTestId("redo").click();
+      await s.at("conflicts").filter({ hasText: "raw.bin" }).waitFor();
+      await card.press("n");
+      assert.equal(raw(), "first\0\x80\xe2\x82\r\n");
+      await page.locator(".tab.dirty", { hasText: "raw.bin" }).click();
+      await s.command("File: Revert File");
+      await page.locator(".tab.dirty").waitFor({ state: "detached" });
+    });
+
     await step("prompts wait for the turn's end and are sent one after the other", async () => {
       await s.ask("slowly now");
       await s.view.locator('[data-testid="tool"][data-status="running"]').waitFor();
@@ -284,6 +329,17 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await s.at("input").fill("second in the queue");
       await s.at("send-later").click();
       await s.at("queued").nth(1).waitFor();
+      // While a turn runs nothing is put back, and a person learns why.
+      const revert = s.view.locator('[data-testid="revert"], [data-testid="redo"]');
+      assert.deepEqual(
+        await revert.evaluateAll((all) => [...new Set(all.map((one) => [one.disabled, one.title].join(": ")))]),
+        ["true: A turn runs: nothing is reverted or redone before it has ended."],
+      );
+      await page.keyboard.press("F1");
+      await page.locator(".quick-input-widget input.input").fill(">Agent: Revert or Redo a Turn");
+      await page.locator(".quick-input-list .monaco-list-row", { hasText: "Fork the Session" }).waitFor();
+      assert.equal(await page.locator(".quick-input-list .monaco-list-row", { hasText: "Redo a Turn" }).count(), 0);
+      await page.keyboard.press("Escape");
       await s.shot("queue");
       fs.writeFileSync(path.join(s.workspace, "go"), "");
       turns += 3;

@@ -5,6 +5,7 @@
 
 local config = require('agentls.config')
 local protocol = require('agentls.protocol')
+local text = require('agentls.text')
 
 local M = {}
 
@@ -213,6 +214,25 @@ local function crashed(code, signal)
   end
 end
 
+---What is sent, in UTF-8 throughout. A buffer may hold other bytes: a binary file's. JSON that has them is refused as a
+---whole; so they are told as marks, and edits of such a buffer are not taken (editor.lua).
+local function legible(value)
+  if type(value) == 'string' then
+    return text.legible(value)
+  elseif type(value) ~= 'table' then
+    return value
+  end
+  local copy
+  for key, part in pairs(value) do
+    local told = legible(part)
+    if told ~= part then
+      copy = copy or setmetatable(vim.tbl_extend('force', {}, value), getmetatable(value))
+      copy[key] = told
+    end
+  end
+  return copy or value
+end
+
 ---The command as `vim.lsp` takes it: how it ended is for us to tell, in a line; its own words, with the path of a log,
 ---would make the person press Enter before anything is drawn.
 ---@param cmd string[]
@@ -224,7 +244,15 @@ local function runner(cmd, how)
       how.code, how.signal = code, signal
       told(0, 0)
     end
-    return vim.lsp.rpc.start(cmd, dispatchers, { cwd = how.cwd, env = how.env })
+    local rpc = vim.lsp.rpc.start(cmd, dispatchers, { cwd = how.cwd, env = how.env })
+    local notify, request = rpc.notify, rpc.request
+    rpc.notify = function(method, params)
+      return notify(method, legible(params))
+    end
+    rpc.request = function(method, params, ...)
+      return request(method, legible(params), ...)
+    end
+    return rpc
   end
 end
 

@@ -116,6 +116,7 @@ function M.file(session, changes, file)
   end
   -- A plain window, whatever the one is that this is asked in.
   vim.cmd('tabnew')
+  local left = vim.api.nvim_get_current_win()
   local empty = vim.api.nvim_get_current_buf()
   vim.bo[empty].bufhidden = 'wipe'
   vim.api.nvim_win_set_buf(0, reverted and now or beside)
@@ -123,6 +124,17 @@ function M.file(session, changes, file)
   vim.cmd('rightbelow vsplit')
   vim.api.nvim_win_set_buf(0, reverted and beside or now)
   vim.cmd('diffthis')
+  -- Who closes the file's side has seen enough: the other, which is no file, is not left behind.
+  local right = vim.api.nvim_get_current_win()
+  vim.api.nvim_create_autocmd('WinClosed', {
+    pattern = tostring(reverted and left or right),
+    once = true,
+    callback = vim.schedule_wrap(function()
+      for _, window in ipairs(vim.fn.win_findbuf(beside)) do
+        pcall(vim.api.nvim_win_close, window, true)
+      end
+    end),
+  })
   vim.cmd('normal! gg')
   pcall(vim.cmd --[[@as fun(c: string)]], 'silent! normal! ]c')
 end

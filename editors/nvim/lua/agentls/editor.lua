@@ -5,6 +5,7 @@
 -- `applied: true` to an edit for an older version without applying it.
 
 local config = require('agentls.config')
+local text = require('agentls.text')
 
 local M = {}
 
@@ -57,6 +58,10 @@ local function check(change)
   end
   if not vim.bo[buffer].modifiable then
     return name .. ' is not modifiable in the editor'
+  end
+  local lines = table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), '\n')
+  if not text.is_legible(lines) then
+    return name .. ' holds bytes that are no text'
   end
   if document.version ~= nil and document.version ~= vim.NIL and document.version ~= version_of(buffer) then
     return ('%s has changed: the edit is for version %s, the text is at %s'):format(

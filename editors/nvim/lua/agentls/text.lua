@@ -48,6 +48,62 @@ function M.bytes(bytes)
   return ('%d MB'):format(math.floor(bytes / 1000000 + 0.5))
 end
 
+---The first byte of a character over 127, and what may follow it: RFC 3629, which JSON goes by.
+local CHARACTERS = {
+  '[\225-\236\238-\239][\128-\191][\128-\191]',
+  '[\194-\223][\128-\191]',
+  '\224[\160-\191][\128-\191]',
+  '\237[\128-\159][\128-\191]',
+  '\240[\144-\191][\128-\191][\128-\191]',
+  '[\241-\243][\128-\191][\128-\191][\128-\191]',
+  '\244[\128-\143][\128-\191][\128-\191]',
+}
+
+---How many bytes the character has that begins at `at`; nil where none does. For bytes over 127.
+local function character(text, at)
+  for _, pattern in ipairs(CHARACTERS) do
+    local _, last = text:find('^' .. pattern, at)
+    if last then
+      return last - at + 1
+    end
+  end
+end
+
+---Whether all of it is UTF-8 as JSON has it. Whole passes, since documents are long and are told at each key.
+---@param text string
+function M.is_legible(text)
+  local rest = text
+  for _, pattern in ipairs(CHARACTERS) do
+    if not rest:find('[\128-\255]') then
+      return true
+    end
+    -- No character's bytes are part of another's; what stands in their place keeps the others apart.
+    rest = rest:gsub(pattern, ' ')
+  end
+  return not rest:find('[\128-\255]')
+end
+
+---The text with a mark in the place of each byte that is none in UTF-8.
+---@param text string
+---@return string
+function M.legible(text)
+  if M.is_legible(text) then
+    return text
+  end
+  local parts, from, at = {}, 1, text:find('[\128-\255]')
+  while at do
+    local length = character(text, at)
+    if not length then
+      table.insert(parts, text:sub(from, at - 1))
+      table.insert(parts, '\239\191\189')
+      from = at + 1
+    end
+    at = text:find('[\128-\255]', at + (length or 1))
+  end
+  table.insert(parts, text:sub(from))
+  return table.concat(parts)
+end
+
 ---How long ago `at` was; both in ms since the Unix epoch.
 ---@param at integer
 ---@param now integer

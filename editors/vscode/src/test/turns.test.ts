@@ -48,8 +48,16 @@ test("a revert asks first what it would do, and does what was shown, once", asyn
   assert.equal(fake.asked.length, asked, "a second yes has nothing to say yes to");
 });
 
+test("while a turn runs no revert is asked for, and why is told", async () => {
+  const fake = await running();
+  await askRevert(fake.chat, "t0", false);
+  assert.ok(!fake.asked.some(({ method }) => method === "agent/revert"));
+  assert.match(fake.chat.view.trouble ?? "", /^A turn runs/);
+});
+
 test("what a revert left beyond what was shown is told", async () => {
   const fake = await running();
+  fake.event("turnEnded", { seq: 2, state: "completed", reason: "completed" });
   fake.answers["agent/revert"] = { turnIds: ["t1"], files: [{ ...PATH, kind: "modified" }], conflicts: [] };
   await askRevert(fake.chat, "t1", true);
   fake.answers["agent/revert"] = {
@@ -64,6 +72,7 @@ test("what a revert left beyond what was shown is told", async () => {
 
 test("10,000 files are counted and some named", async () => {
   const fake = await running();
+  fake.event("turnEnded", { seq: 2, state: "completed", reason: "completed" });
   const files = Array.from({ length: 10_000 }, (_, at) => ({ ...PATH, path: `f${at}`, kind: "created" }));
   fake.answers["agent/revert"] = { turnIds: ["t1"], files, conflicts: [] };
   await askRevert(fake.chat, "t1", false);
@@ -86,7 +95,7 @@ test("a question about a revert is void when a turn begins, or another session i
 test("a fork is shown at once", async () => {
   const fake = await running();
   fake.answers["agent/forkSession"] = { sessionId: "s2", title: "hello" };
-  await fork(fake.chat, "t1");
+  assert.match((await fork(fake.chat, "t1")) ?? "", /^This is “hello” now\./);
   assert.deepEqual(fake.last("agent/forkSession").params, { sessionId: "s1", turnId: "t1" });
   assert.equal(fake.last("agent/loadSession").params["sessionId"], "s2");
   assert.equal(fake.chat.shown?.sessionId, "s2");

@@ -143,6 +143,7 @@ function Chat({ chat, offers, checked }: ChatProps): JSX.Element {
         items={chat.items}
         notices={chat.notices}
         resumable={chat.running === undefined ? chat.resumable : undefined}
+        running={chat.running !== undefined}
         offers={offers}
         checked={checked}
       />
@@ -154,12 +155,13 @@ interface EntriesProps {
   items: readonly Item[];
   notices: readonly Notice[];
   resumable: string | undefined;
+  running: boolean;
   offers: Offers;
   checked: KeyCheck | undefined;
 }
 
 class Entries extends Still<EntriesProps> {
-  render({ items, notices, resumable, offers, checked }: EntriesProps): JSX.Element {
+  render({ items, notices, resumable, running, offers, checked }: EntriesProps): JSX.Element {
     const { top, inner } = nest(items, notices);
     return (
       <>
@@ -168,6 +170,7 @@ class Entries extends Still<EntriesProps> {
             key={keyOf(item)}
             item={item}
             offers={offers}
+            running={running && item.kind === "changes"}
             inner={inner?.has(item) ? inner : undefined}
             checked={at === top.length - 1 ? checked : undefined}
             resumable={resumable !== undefined && item.kind === "turnEnd" && item.id === resumable}

@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import type { Offers, RevertAsked } from "../messages";
+import { type Offers, type RevertAsked, TURN_RUNS } from "../messages";
 import type { ChangeKind, FileDiff } from "../protocol";
 import { type ChangesItem, changesLine, totals } from "../state";
 import { Button, Still } from "./parts";
@@ -20,12 +20,14 @@ const KINDS: Record<ChangeKind, { letter: string; word: string }> = {
 interface Props {
   item: ChangesItem;
   offers: Offers;
+  /** A turn runs: nothing is reverted meanwhile. */
+  running: boolean;
 }
 
 export class Changes extends Still<Props> {
   override state = { open: undefined as boolean | undefined };
 
-  render({ item, offers }: Props): JSX.Element {
+  render({ item, offers, running }: Props): JSX.Element {
     const { files, standing, unlisted = 0 } = item;
     const count = files.length + unlisted;
     const open = this.state.open ?? count <= FEW;
@@ -49,18 +51,20 @@ export class Changes extends Still<Props> {
             {reverted && <span class="tag">reverted</span>}
             {standing === "redone" && <span class="tag">redone</span>}
           </button>
-          <Button
-            label="Review"
-            kind="quiet"
-            title="Show all of it in the diff editor"
-            testId="review-changes"
-            onPress={() => post({ type: "openChanges", turnId: item.id })}
-          />
-          {offers.revert && files.some((file) => !file.unrestorable) && <Revert item={item} />}
+          <span class="acts">
+            <Button
+              label="Review"
+              kind="quiet"
+              title="Show all of it in the diff editor"
+              testId="review-changes"
+              onPress={() => post({ type: "openChanges", turnId: item.id })}
+            />
+            {offers.revert && files.some((file) => !file.unrestorable) && <Revert item={item} running={running} />}
+          </span>
         </div>
         {open && (
           <ul>
-            {files.map((file) => (
+            {byPath(files).map((file) => (
               <File key={file.path} turnId={item.id} file={file} left={item.left?.includes(file.path) ?? false} />
             ))}
             {unlisted > 0 && <li class="dim">and {unlisted === 1 ? "one more file" : `${unlisted} more files`}</li>}
@@ -74,8 +78,13 @@ export class Changes extends Still<Props> {
   }
 }
 
+/** Calls that ran at once have no order that means anything. */
+function byPath(files: readonly FileDiff[]): FileDiff[] {
+  return [...files].sort((a, b) => (a.path < b.path ? -1 : 1));
+}
+
 /** Reverts what stands; what was reverted is redone, with all that went along. */
-function Revert({ item }: { item: ChangesItem }): JSX.Element {
+function Revert({ item, running }: { item: ChangesItem; running: boolean }): JSX.Element {
   const redo = item.standing === "reverted";
   const turnId = item.revertedWith ?? item.id;
   const title = redo
@@ -85,7 +94,8 @@ function Revert({ item }: { item: ChangesItem }): JSX.Element {
     <Button
       label={redo ? "Redo…" : "Revert…"}
       kind="quiet"
-      title={title}
+      title={running ? TURN_RUNS : title}
+      disabled={running}
       testId={redo ? "redo" : "revert"}
       onPress={() => post({ type: "askRevert", turnId, redo })}
     />

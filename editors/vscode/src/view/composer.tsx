@@ -192,7 +192,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
           value={text}
           data-testid="input"
           aria-label={running ? "Say something to the working agent" : "Ask the agent"}
-          placeholder={running ? "Say something meanwhile…" : "Ask, or @ for files, symbols and problems"}
+          placeholder={running ? "Say something meanwhile…" : "Ask, or @ to point at files"}
           role="combobox"
           aria-expanded={open}
           aria-controls="suggestions"

@@ -18,6 +18,8 @@ interface Props {
   /** It is the end of the last turn, so it can be gone on with. */
   resumable: boolean;
   offers: Offers;
+  /** Whether a turn runs; of changes only. */
+  running?: boolean;
   /** The key that was entered last; of the last item only. */
   checked?: KeyCheck | undefined;
   /** What stands under calls; only where something stands under this one. */
@@ -25,7 +27,7 @@ interface Props {
 }
 
 export class Entry extends Still<Props> {
-  render({ item, resumable, offers, checked, inner }: Props): JSX.Element | null {
+  render({ item, resumable, offers, running = false, checked, inner }: Props): JSX.Element | null {
     switch (item.kind) {
       case "user":
         return <User item={item} />;
@@ -50,7 +52,7 @@ export class Entry extends Still<Props> {
       case "question":
         return offers.questions || item.resolved ? <Question item={item} /> : null;
       case "changes":
-        return <Changes item={item} offers={offers} />;
+        return <Changes item={item} offers={offers} running={running} />;
       case "instructions":
         return <Instructions item={item} />;
       case "turnEnd":

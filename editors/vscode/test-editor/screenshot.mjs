@@ -1,0 +1,100 @@
+// Makes media/screenshot.png anew, in a real VS Code with the real server: a turn with a plan, a sub-agent and an edit.
+// Needs what run.mjs needs, and VSIX. Look at the picture before it is committed.
+
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { open } from "./workbench.mjs";
+
+const PICTURE = path.join(path.dirname(fileURLToPath(import.meta.url)), "../media/screenshot.png");
+const CONFIG = `[provider.tape]
+kind = "script"
+cassette = "cassette.json"
+model = "tape"
+
+[agent.default]
+provider = "tape"
+mode = "autoEdit"
+`;
+const FILES = {
+  "src/total.ts": `import type { Item } from "./item";
+
+/** What a basket costs, less a discount in percent. */
+export function total(items: Item[], discount = 0): number {
+  const sum = items.reduce((all, item) => all + item.price, 0);
+  return sum - discount;
+}
+`,
+  "src/item.ts": "export interface Item {\n  name: string;\n  price: number;\n}\n",
+  "src/shop.ts": 'import { total } from "./total";\n\nexport const sale = total([{ name: "tea", price: 9.99 }], 10);\n',
+  "AGENTS.md": "Prices are in cents or rounded to them.\n",
+};
+const tool = (name, input) => ({ tool: { name, input } });
+const plan = (...states) => {
+  const steps = ["See who calls total", "Mend the discount", "Round to cents"];
+  return tool("update_plan", { items: steps.map((text, at) => ({ text, status: states[at] })) });
+};
+const PROMPT = "The discount is taken as an amount. Mend it.";
+const when = (step) => ({ when: { prompt: PROMPT, step }, repeat: true });
+const CHILD = "Find all callers of total";
+const EXCHANGES = [
+  { ...when(0), events: [plan("in_progress", "pending", "pending"), tool("delegate", { prompt: CHILD })] },
+  {
+    when: { prompt: CHILD, step: 0 },
+    events: [
+      tool("grep", { pattern: "total" }),
+      tool("read_file", { path: "src/shop.ts" }),
+      { usage: { input: 5100, output: 90, cost: 0.006 } },
+    ],
+  },
+  {
+    when: { prompt: CHILD, step: 1 },
+    events: [
+      { text: "One: src/shop.ts gives 10 and means percent." },
+      { usage: { input: 5600, output: 30, cost: 0.006 } },
+    ],
+  },
+  {
+    ...when(1),
+    events: [
+      { text: "The one caller means **percent**, as the comment says." },
+      tool("edit_file", {
+        path: "src/total.ts",
+        edits: [
+          {
+            old_text: "  return sum - discount;\n}\n",
+            new_text:
+              "  return cents(sum * (1 - discount / 100));\n}\n\nfunction cents(price: number): number {\n  return Math.round(price * 100) / 100;\n}\n",
+          },
+        ],
+      }),
+      plan("completed", "completed", "completed"),
+      { usage: { input: 18200, output: 640, cost: 0.0312 } },
+    ],
+  },
+  { ...when(2), events: [{ text: "Ten percent off tea is `8.99` now." }] },
+];
+
+const s = await open({ config: CONFIG, files: FILES, exchanges: EXCHANGES });
+try {
+  const { page } = s;
+  await s.showChat();
+  // Wider than it begins.
+  const sash = await page.locator(".part.sidebar").boundingBox();
+  await page.mouse.move(sash.x + sash.width, 400);
+  await page.mouse.down();
+  await page.mouse.move(sash.x + sash.width + 170, 400, { steps: 10 });
+  await page.mouse.up();
+  await s.ask(PROMPT);
+  await s.ended(1, "completed");
+  const delegate = s.view.locator('[data-testid="tool"]', { hasText: "Delegate" }).first();
+  await delegate.locator(".head").first().click();
+  // The edit is seen in the diff editor.
+  await s.view.locator('[data-testid="tool"]', { hasText: "Edit src/total.ts" }).last().locator(".head").click();
+  await s.at("changes").getByTestId("changed-file").click();
+  await page.locator(".monaco-diff-editor .modified .view-line", { hasText: "cents" }).first().waitFor();
+  await s.at("input").focus();
+  await page.mouse.move(900, 700);
+  await page.screenshot({ path: PICTURE });
+} finally {
+  await s.close();
+}
