@@ -168,19 +168,35 @@ impl Actor {
 
     /// What sub-agents have open ends with their turn, however that ends: nobody could go on with it.
     fn settle_subagents(&mut self, turn: Option<TurnId>) {
-        let calls = &self.state.calls;
-        let mut open: Vec<ToolCallUpdate> = (calls.values())
-            .filter(|call| call.parent.is_some())
-            .cloned()
-            .collect();
-        // What a sub-agent does, it does while the call runs that made it: the innermost end first.
-        let depth = |call: &ToolCallUpdate| {
-            let of = |id: &&ToolCallId| calls.get(*id)?.parent.as_ref();
-            iter::successors(call.parent.as_ref(), of).count()
+        self.settle_below(turn, None);
+    }
+
+    /// What sub-agents of a call that ends have open ends before it.
+    pub(super) fn settle_subagents_of(&mut self, call: &ToolCallId) {
+        let Some(turn) = self.turn.as_ref().map(|turn| turn.id.clone()) else {
+            return;
         };
-        open.sort_by_key(|call| Reverse(depth(call)));
+        self.settle_below(Some(turn), Some(call));
+    }
+
+    fn settle_below(&mut self, turn: Option<TurnId>, top: Option<&ToolCallId>) {
+        let calls = &self.state.calls;
+        // The call that made the sub-agent, the one that made whoever called that, and so on.
+        let above = |parent: &Option<ToolCallId>| -> Vec<ToolCallId> {
+            let of = |id: &ToolCallId| calls.get(id)?.parent.clone();
+            iter::successors(parent.clone(), of).collect()
+        };
+        let is_below = |above: &[ToolCallId]| match top {
+            Some(top) => above.contains(top),
+            None => !above.is_empty(),
+        };
+        let nested = calls.values().map(|call| (above(&call.parent), call));
+        let mut open: Vec<_> = nested.filter(|(above, _)| is_below(above)).collect();
+        // What a sub-agent does, it does while the call runs that made it: the innermost end first.
+        open.sort_by_key(|(above, _)| Reverse(above.len()));
+        let open: Vec<ToolCallUpdate> = open.into_iter().map(|(_, call)| call.clone()).collect();
         let asked = self.state.inquiries.iter().map(|open| &open.inquiry);
-        let nested = asked.filter(|inquiry| inquiry.parent.is_some());
+        let nested = asked.filter(|inquiry| is_below(&above(&inquiry.parent)));
         let mut settled: Vec<Event> = nested.map(unanswered).collect();
         for call in open {
             if let Some(approval) = self.state.question_about(&call.id) {

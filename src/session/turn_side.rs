@@ -268,7 +268,10 @@ impl Actor {
                 }
             }
             Event::MessageRetracted { .. } => self.drop_partial(),
-            Event::ToolCall(update) if update.status.is_final() => self.close_question(&update.id),
+            Event::ToolCall(update) if update.status.is_final() => {
+                self.settle_subagents_of(&update.id);
+                self.close_question(&update.id);
+            }
             Event::Retry { .. } => self.metrics.retries += 1,
             Event::Compacted(compaction) if compaction.summary.is_some() => {
                 self.metrics.compactions += 1;

@@ -186,6 +186,15 @@ impl Checker {
             }
             typed.removed &= !waits;
             typed.returned = typed.returned.take().filter(|_| !waits);
+            if waits
+                && lossy
+                && matches!(
+                    (typed.kind, &typed.answered),
+                    (Kind::Queued, Some(Answered::Accepted(_)))
+                )
+            {
+                typed.answered = Some(Answered::Waits(None));
+            }
             match &typed.answered {
                 // A prompt is answered at its turn's end: until the turn is shown nobody knows of it.
                 Some(Answered::Accepted(turn)) => {
