@@ -392,11 +392,11 @@ fn what_waits_for_an_answer_is_over_in_a_fork() {
     let fork = forked["sessionId"].as_str().unwrap().to_owned();
     let loaded = client.load(&fork);
     assert!(loaded.open_approvals.is_empty());
-    let calls = loaded
+    let mut calls = loaded
         .events
         .iter()
         .filter(|event| event.method == "agent/toolCall");
-    let last = calls.last().unwrap();
+    let last = calls.next_back().unwrap();
     assert_eq!(last.params["status"], "cancelled", "{last:?}");
     let why = last.params["output"].as_str().unwrap();
     assert!(why.starts_with("not run: it waits for an answer"), "{why}");

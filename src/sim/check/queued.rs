@@ -86,7 +86,13 @@ impl Checker {
         for prompt in &queue.prompts {
             let label =
                 label_of(&[Block::Text(prompt.text.clone())]).ok_or("I16: nobody typed what waits")?;
-            let typed = self.typed.get(&label).ok_or("I16: nobody typed what waits")?;
+            let typed = self.typed.get_mut(&label).ok_or("I16: nobody typed what waits")?;
+            let seen = self.sessions.get(session);
+            if let (Some(turn), Some(seen)) = (&typed.joined, seen)
+                && seen.begun_in_vain(turn)
+            {
+                typed.joined = None;
+            }
             if typed.session != *session || typed.kind != Kind::Queued || typed.is_settled() || typed.removed
             {
                 return Err(format!("I16: #{label} is shown to wait"));
@@ -101,6 +107,12 @@ impl Checker {
 }
 
 impl Seen {
+    /// A turn of the queue ends at once when the store is full: then what it had begun with may wait once more.
+    pub(super) fn begun_in_vain(&self, turn: &TurnId) -> bool {
+        let known = self.turns.get(turn);
+        self.torn && known.is_some_and(|turn| turn.queued && turn.steps == 0)
+    }
+
     /// What waits and is not held begins a turn as soon as none runs.
     pub(super) fn nothing_stands_still(&self) -> Result<(), String> {
         match self.due {

@@ -148,19 +148,20 @@ impl Checker {
     /// What was typed is in the history now.
     pub(super) fn joined(&mut self, session: &SessionId, turn: &TurnId, label: u64) -> Result<Kind, String> {
         let typed = self.typed.get_mut(&label).ok_or("I16: nobody typed this")?;
+        let in_vain = |turn: &TurnId| {
+            self.sessions
+                .get(session)
+                .is_some_and(|seen| seen.begun_in_vain(turn))
+        };
         let refused = matches!(typed.answered, Some(Answered::Refused(_)));
-        let elsewhere = matches!(&typed.answered, Some(Answered::Accepted(other)) if other != turn);
+        let elsewhere =
+            matches!(&typed.answered, Some(Answered::Accepted(other)) if other != turn && !in_vain(other));
         if typed.session != *session || refused || elsewhere || typed.returned.is_some() || typed.removed {
             return Err(format!("I16: #{label} is said where it was not meant to be"));
         }
-        // A turn of the queue ends at once when the store is full: then what it had begun with may wait once more.
-        let seen = self.sessions.get(session).filter(|seen| seen.torn);
-        let first = |turn: &TurnId| seen.and_then(|seen| seen.turns.get(turn));
         match typed.joined.replace(turn.clone()) {
             None => Ok(typed.kind),
-            Some(joined) if first(&joined).is_some_and(|turn| turn.queued && turn.steps == 0) => {
-                Ok(typed.kind)
-            }
+            Some(joined) if in_vain(&joined) => Ok(typed.kind),
             Some(_) => Err(format!("I16: #{label} is said twice")),
         }
     }
