@@ -252,7 +252,7 @@ it("the view survives being hidden, with the draft", async (page) => {
 it("the window is loaded again: the session and the open question are there", async (page) => {
   await s.ask("delete it");
   await s.at("approval").waitFor();
-  await page.reload();
+  await s.reload();
   await s.ready();
   const card = s.view.locator('[data-testid="approval"][data-armed="true"]');
   await card.waitFor();

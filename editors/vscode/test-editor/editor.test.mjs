@@ -1,36 +1,10 @@
 // The extension's half of what the real server does not ask for yet, with a server of a few lines: edits through the
-// editor, saving, keys, limits, questions, another protocol; and how the page bears floods.
+// editor, saving, keys, limits, questions, another protocol.
 
 import assert from "node:assert/strict";
-import os from "node:os";
-import path from "node:path";
-import { test } from "node:test";
-import { fileURLToPath } from "node:url";
-import { open, PATIENCE } from "./workbench.mjs";
+import { answered, faked } from "./faked.mjs";
 
-const fake = path.join(path.dirname(fileURLToPath(import.meta.url)), "fake-server.mjs");
-
-/** Runs `body` in a workbench of its own. */
-function within(name, options, body) {
-  test(name, { timeout: 6 * PATIENCE }, async (t) => {
-    const s = await open({ program: fake, ...options });
-    try {
-      await body(s, t);
-    } catch (error) {
-      await s.shot(`failed ${name.replaceAll(/\W+/g, "-").slice(0, 40)}`).catch(() => {});
-      console.error(s.logs());
-      throw error;
-    } finally {
-      await s.close();
-    }
-  });
-}
-
-async function answered(s, text) {
-  await s.at("assistant").filter({ hasText: text }).last().waitFor();
-}
-
-within("edits, questions and floods", { files: { "a.ts": "export {};\n", "b.ts": "export {};\n" } }, async (s, t) => {
+faked("edits and questions", { files: { "a.ts": "export {};\n", "b.ts": "export {};\n" } }, async (s, t) => {
   const { page } = s;
   await s.showChat();
 
@@ -101,17 +75,6 @@ within("edits, questions and floods", { files: { "a.ts": "export {};\n", "b.ts":
     await s.view.locator(".note", { hasText: "→ lite" }).waitFor();
   });
 
-  await t.test("10,000 deltas", async () => {
-    await measured(s, "flood", async () => answered(s, "piece 9999"));
-  });
-
-  await t.test("10 MB of output", async () => {
-    const most = await measured(s, "noise", async () =>
-      s.view.locator('[data-testid="tool"][data-status="completed"]').waitFor(),
-    );
-    assert.ok(most.lines <= 2000, `${most.lines} lines in the page`);
-  });
-
   await t.test("a sub-agent's work stands under its call, and folds when it is done", async () => {
     const call = (title) => s.view.locator('[data-testid="tool"]', { hasText: title });
     await s.ask("delegate it");
@@ -140,53 +103,7 @@ within("edits, questions and floods", { files: { "a.ts": "export {};\n", "b.ts":
   });
 });
 
-/** How the page bears it: the longest frame and the longest drawing, told and bounded. */
-async function measured(s, word, over) {
-  const frame = await s
-    .at("app")
-    .elementHandle()
-    .then((handle) => handle.ownerFrame());
-  await frame.evaluate(() => {
-    const seen = { longest: 0, frames: 0, lines: 0, draws: [], last: performance.now(), on: true };
-    window.agentlsSeen = seen;
-    window.agentlsLongestDraw();
-    const step = (now) => {
-      seen.longest = Math.max(seen.longest, now - seen.last);
-      seen.frames += 1;
-      const draw = window.agentlsLongestDraw();
-      if (draw > 0) seen.draws.push(Math.round(draw));
-      seen.last = now;
-      const output = document.querySelector(".output pre")?.textContent ?? "";
-      seen.lines = Math.max(seen.lines, output.split("\n").length);
-      if (seen.on) requestAnimationFrame(step);
-    };
-    requestAnimationFrame(step);
-  });
-  const begun = Date.now();
-  await s.ask(word);
-  await over();
-  const seen = await frame.evaluate(() => {
-    window.agentlsSeen.on = false;
-    return { ...window.agentlsSeen, draw: Math.max(...window.agentlsSeen.draws) };
-  });
-  const sorted = seen.draws.toSorted((a, b) => a - b);
-  const median = sorted[Math.floor(sorted.length / 2)];
-  console.log(
-    `${word}: ${Date.now() - begun} ms, ${seen.frames} frames, longest ${Math.round(seen.longest)} ms; ` +
-      `${sorted.length} drawings, median ${median} ms, longest ${sorted.slice(-4).join(", ")} ms (at ${seen.draws.indexOf(sorted.at(-1))})`,
-  );
-  // On a machine that has much else to do these times say nothing of the page.
-  if (os.loadavg()[0] > 2 * os.cpus().length) {
-    console.log(`NOT TESTED: how long drawings take; the machine is too busy (${os.loadavg()[0]})`);
-    return seen;
-  }
-  // Generous: a test machine is busy and draws without a graphics card.
-  assert.ok(median < 150, `half of the drawings took more than ${median} ms`);
-  assert.ok(seen.draw < 1000, `a drawing took ${seen.draw} ms`);
-  return seen;
-}
-
-within("another protocol is refused in one sentence", { env: { FAKE_MAJOR: "2" } }, async (s) => {
+faked("another protocol is refused in one sentence", { env: { FAKE_MAJOR: "2" } }, async (s) => {
   await s.page.locator('.activitybar a[aria-label^="agentls"]').click();
   await s
     .at("banner")
@@ -197,7 +114,7 @@ within("another protocol is refused in one sentence", { env: { FAKE_MAJOR: "2" }
   await s.shot("other-protocol");
 });
 
-within("a missing program is explained", { program: "/nowhere/agentls" }, async (s) => {
+faked("a missing program is explained", { program: "/nowhere/agentls" }, async (s) => {
   await s.page.locator('.activitybar a[aria-label^="agentls"]').click();
   await s.at("banner").filter({ hasText: "There is no program at /nowhere/agentls" }).waitFor();
   await s.view.getByRole("button", { name: "Name the program…" }).waitFor();

@@ -5,7 +5,7 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
-import { open, PATIENCE, server } from "./workbench.mjs";
+import { PATIENCE, server, within } from "./workbench.mjs";
 
 const CONFIG = `[provider.tape]
 kind = "script"
@@ -17,21 +17,12 @@ provider = "tape"
 `;
 const WRONG = 'export const count: number = "three";\n\nexport function half() {\n  return count / 2;\n}\n';
 
-function within(name, options, body) {
-  test(name, { timeout: 6 * PATIENCE }, async () => {
-    const s = await open(options);
-    try {
-      await body(s, s.page);
-    } catch (error) {
-      await s.shot(`failed ${name.replaceAll(/\W+/g, "-").slice(0, 40)}`).catch(() => {});
-      console.error(s.logs());
-      throw error;
-    }
-    await s.close();
-  });
+/** A test in a workbench of its own. */
+function inWorkbench(name, options, body) {
+  test(name, { timeout: 6 * PATIENCE }, () => within(name, options, body));
 }
 
-within("without a model there is a card with the ways on", {}, async (s, page) => {
+inWorkbench("without a model there is a card with the ways on", {}, async (s, page) => {
   await s.showChat();
   await s.ask("hello");
   await s.at("first-contact").waitFor();
@@ -47,7 +38,7 @@ within("without a model there is a card with the ways on", {}, async (s, page) =
 const bin = fs.mkdtempSync(path.join(os.tmpdir(), "agentls-path-"));
 fs.symlinkSync(server, path.join(bin, "agentls"));
 after(() => fs.rmSync(bin, { recursive: true }));
-within(
+inWorkbench(
   "a program on the PATH is found",
   { program: "", config: CONFIG, path: bin, env: { SHELL: "/bin/bash" } },
   async (s) => {
@@ -58,7 +49,7 @@ within(
 );
 
 if (process.env.VSIX_WITH_PROGRAM !== undefined) {
-  within(
+  inWorkbench(
     "the program inside the package is found",
     { program: "", config: CONFIG, vsix: process.env.VSIX_WITH_PROGRAM },
     async (s) => {
@@ -69,7 +60,7 @@ if (process.env.VSIX_WITH_PROGRAM !== undefined) {
   );
 }
 
-within(
+inWorkbench(
   "code actions, follow, another theme",
   {
     config: CONFIG,
@@ -147,7 +138,7 @@ within(
   },
 );
 
-within(
+inWorkbench(
   "a folder that is not trusted loosens nothing",
   { config: CONFIG, trust: true, files: { ".agentls/config.toml": '[agent.default]\nmode = "full"\n' } },
   async (s, page) => {
@@ -161,6 +152,9 @@ within(
     await s.ended(1, "cancelled");
     await s.command("Workspaces: Manage Workspace Trust");
     await page.getByRole("button", { name: "Trust", exact: true }).first().click();
+    // The button goes, and the keys' focus with it: the page is closed as a person does.
+    await page.getByText("You trust this folder").waitFor();
+    await page.getByRole("button", { name: "Close Modal Editor" }).click();
     await s.command("Agent: New Session");
     await s.at("begin").waitFor();
     await s.ask("hello");

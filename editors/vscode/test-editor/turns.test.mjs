@@ -257,8 +257,9 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
     await step("a session is forked at a turn", async () => {
       await s.at("turn-end").first().hover();
       await s.at("turn-end").first().getByTestId("fork").click();
-      await s.at("turn-end").nth(2).waitFor({ state: "detached" });
       await s.at("turn-end").nth(1).waitFor({ state: "detached" });
+      // Between the two sessions there is none.
+      await s.at("turn-end").first().waitFor();
       assert.equal(await s.at("turn-end").count(), 1);
       assert.equal(await s.at("changes").count(), 1);
       await page.locator(".notification-toast", { hasText: "This is “make the first change (fork)” now" }).waitFor();
@@ -380,7 +381,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       const three = s.at("queued").filter({ hasText: "queued three, edited" });
       await three.waitFor();
       // It is held over a reload of the window, and of the server with it.
-      await page.reload();
+      await s.reload();
       await s.ready();
       await three.waitFor();
       turns = await s.at("turn-end").count();
@@ -477,7 +478,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await s.ask("hello reviewer");
       await s.ended(1, "completed");
       await s.at("agent").filter({ hasText: "reviewer" }).waitFor();
-      await page.reload();
+      await s.reload();
       await s.ready();
       await s.at("agent").filter({ hasText: "reviewer" }).waitFor();
     });

@@ -6,7 +6,7 @@ import fs from "node:fs";
 import http from "node:http";
 import path from "node:path";
 import { test } from "node:test";
-import { open, PATIENCE, until } from "./workbench.mjs";
+import { PATIENCE, until, within } from "./workbench.mjs";
 
 const CONFIG = `[provider.tape]
 kind = "script"
@@ -60,23 +60,10 @@ const EXCHANGES = [
 /** A model that never works. */
 const WEAK = [{ when: { prompt: "" }, repeat: true, events: [{ error: { status: 500, message: "out of order" } }] }];
 
-async function within(options, body) {
-  const s = await open(options);
-  try {
-    await body(s, s.page);
-  } catch (error) {
-    await s.shot("failed work").catch(() => {});
-    console.error(s.logs());
-    throw error;
-  } finally {
-    await s.close();
-  }
-}
-
 test("what is done with questions, limits, folders and notebooks", { timeout: 12 * PATIENCE }, async (t) => {
   const files = { "only.ts": "export function basket() {}\n", "same.ts": "let a = 1;\n", "sales.ipynb": NOTEBOOK };
   const options = { config: CONFIG, files, second: { "same.ts": "let b = 1;\n" }, exchanges: EXCHANGES, weak: WEAK };
-  await within(options, async (s, page) => {
+  await within("work", options, async (s, page) => {
     let turns = 0;
     /** A picture when it fails. */
     const step = (name, body) =>
@@ -286,7 +273,7 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
         await s.ask(`many things, part ${turn}`);
         await s.ended(turn, "completed");
       }
-      await page.reload();
+      await s.reload();
       await s.ready();
       await s.at("user").filter({ hasText: "part 2" }).waitFor();
       const first = s.at("user").filter({ hasText: "part 1" });
@@ -348,7 +335,7 @@ filter = "trace"
 `;
   const options = { config };
   try {
-    await within(options, async (s, page) => {
+    await within("work", options, async (s, page) => {
       const enter = async (text) => {
         await s.view.getByRole("button", { name: "Enter an API key…" }).click();
         await page.locator(".quick-input-list .monaco-list-row", { hasText: "Anthropic" }).click();
@@ -368,7 +355,7 @@ filter = "trace"
       await s.at("first-contact").getByRole("button", { name: "Try again" }).click();
       await s.at("assistant").filter({ hasText: "The key is right." }).waitFor();
       // It outlives the window, and stands in no file but the editor's store of secrets, where it is not plain.
-      await page.reload();
+      await s.reload();
       await s.ready();
       await s.ask("hello again");
       await s.at("assistant").nth(1).waitFor();

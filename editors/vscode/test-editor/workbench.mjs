@@ -40,6 +40,20 @@ const SETTINGS = {
   "window.commandCenter": false,
 };
 
+/** Opens a workbench for `body`, takes a picture where that fails, and closes it in any case. */
+export async function within(name, options, body) {
+  const s = await open(options);
+  try {
+    await body(s, s.page);
+  } catch (error) {
+    await s.shot(`failed ${name.replaceAll(/\W+/g, "-").slice(0, 40)}`).catch(() => {});
+    console.error(s.logs());
+    throw error;
+  } finally {
+    await s.close();
+  }
+}
+
 /**
  * `config`: the server's config.toml; `settings`: the editor's; `files`: of the workspace, by name; `second`: of a
  * second folder of the workspace; `program`: the server's, an empty text for none; `exchanges`: of the cassette, before
@@ -196,6 +210,13 @@ class Workbench {
 
   async ready() {
     await this.view.locator('[data-testid="app"][data-connection="ready"]').waitFor();
+  }
+
+  /** Reloads the window as a person does: what the extension has put by is written first. */
+  async reload() {
+    const begun = this.page.waitForEvent("framenavigated", (frame) => frame === this.page.mainFrame());
+    await this.command("Developer: Reload Window");
+    await begun;
   }
 
   async ask(text) {

@@ -130,6 +130,8 @@ impl Checker {
                     .contains(path)
                     .then(|| made.before.get(Path::new(path)).cloned().flatten()),
                 (true, _) => None,
+                // Of what a failing store did not write before a crash nothing is known.
+                (false, _) if self.lossy => None,
                 (false, _) => seen.before(&asked.turn, path, &known.changed)?,
             };
             if wanted
