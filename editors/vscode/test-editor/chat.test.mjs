@@ -249,7 +249,7 @@ it("the view survives being hidden, with the draft", async (page) => {
   await s.at("input").fill("");
 });
 
-it("the window is loaded again: the session and the open question are there", async (page) => {
+it("the window is loaded again: the session and the open question are there", async () => {
   await s.ask("delete it");
   await s.at("approval").waitFor();
   await s.reload();
