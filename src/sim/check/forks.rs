@@ -75,7 +75,9 @@ impl Checker {
         }
         self.strays.remove(fork);
         let mut seen = Seen::new(row.mode);
-        seen.torn = self.sessions.get(session).is_none_or(|parent| parent.torn);
+        let parent = self.sessions.get(session);
+        seen.torn = parent.is_none_or(|parent| parent.torn);
+        seen.cut_short = parent.is_none_or(|parent| parent.cut_short);
         for stored in &events {
             seen.learn(stored);
         }

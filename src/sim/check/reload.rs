@@ -39,6 +39,7 @@ impl Checker {
         for session in self.sessions() {
             if let Some(seen) = self.sessions.get_mut(&session) {
                 seen.compactions = 0;
+                seen.cut_short |= lossy;
             }
             let checked = match found.remove(&session) {
                 Some(found) => self.reload(&session, found, lossy, lost),
@@ -254,6 +255,7 @@ impl Checker {
         let mut seen = Seen::new(old.first_mode);
         seen.base = found.row.last_seq - events.len() as u64;
         seen.torn = old.torn || seen.base > 0;
+        seen.cut_short = old.cut_short;
         seen.rules_sent = old.rules_sent;
         seen.modes = old.modes;
         seen.unconfirmed = old.unconfirmed;

@@ -131,7 +131,7 @@ impl Checker {
                     .then(|| made.before.get(Path::new(path)).cloned().flatten()),
                 (true, _) => None,
                 // Of what a failing store did not write before a crash nothing is known.
-                (false, _) if self.lossy => None,
+                (false, _) if seen.cut_short => None,
                 (false, _) => seen.before(&asked.turn, path, &known.changed)?,
             };
             if wanted

@@ -23,6 +23,8 @@ pub(super) struct Seen {
     pub(super) base: u64,
     /// The store has lost some of its events, as it said.
     pub(super) torn: bool,
+    /// A crash came while the store failed: what was only in memory is gone, of changes of files too.
+    pub(super) cut_short: bool,
     /// So many of them are surely stored.
     pub(super) safe: usize,
     pub(super) fold: SessionState,
@@ -196,6 +198,7 @@ impl Seen {
             events: Vec::new(),
             base: 0,
             torn: false,
+            cut_short: false,
             safe: 0,
             fold,
             turns: BTreeMap::new(),

@@ -156,7 +156,10 @@ impl Checker {
         let refused = matches!(typed.answered, Some(Answered::Refused(_)));
         let elsewhere =
             matches!(&typed.answered, Some(Answered::Accepted(other)) if other != turn && !in_vain(other));
-        if typed.session != *session || refused || elsewhere || typed.returned.is_some() || typed.removed {
+        // As when it is shown to wait again: a full store may have lost that it was taken out.
+        let lost = typed.kind == Kind::Queued && self.sessions.get(session).is_some_and(|seen| seen.torn);
+        let out = typed.returned.is_some() || typed.removed;
+        if typed.session != *session || refused || elsewhere || out && !lost {
             return Err(format!("I16: #{label} is said where it was not meant to be"));
         }
         match typed.joined.replace(turn.clone()) {
