@@ -3,13 +3,16 @@
 //! Used by `chat`, `demo` and `run`. It ends with the answer to the prompt, which the server gives after
 //! `agent/turnEnded`.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use serde::Serialize;
 use serde_json::Value;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::blocks;
+use super::chat::queue::Queued;
+use super::chat::slash::{self, Slash};
 use super::client::{Client, ClientError, Incoming};
 use super::edit::{self, EditError, Editor};
 use super::inquiry::{Inquiries, Step};
@@ -141,7 +144,7 @@ struct Desk {
     /// It was edited.
     edited: Option<Edited>,
     /// Requests under way: steers with their text, decisions with none.
-    sent: HashMap<u64, Option<String>>,
+    sent: BTreeMap<u64, Option<String>>,
     cancelled: Option<Instant>,
     leave: bool,
 }
@@ -157,6 +160,31 @@ impl Turn<'_> {
     /// Sees a turn through.
     pub(super) async fn run(mut self, until: Until) -> Result<Ended, ClientError> {
         let mut desk = Desk::default();
+        let result = self.obey(until, &mut desk).await;
+        self.view.rest();
+        // What has no answer may not have arrived.
+        for text in desk.sent.into_values().rev().flatten() {
+            give_back(self.draft, &text);
+        }
+        let read = |value: Value| {
+            serde_json::from_value(value).map_err(|error| ClientError::NotUnderstood {
+                method: method::PROMPT,
+                error,
+            })
+        };
+        Ok(Ended {
+            result: result?.map(|result| result.and_then(read)),
+            leave: desk.leave,
+            cancelled: desk.cancelled,
+        })
+    }
+
+    /// Until its end, and until all that was typed before it is answered; what answers the request.
+    async fn obey(
+        &mut self,
+        until: Until,
+        desk: &mut Desk,
+    ) -> Result<Option<Result<Value, ClientError>>, ClientError> {
         // Without a terminal to read from there are no keys.
         let dumb = self.view.screen.painter.dumb;
         let mut keys = match self.answers {
@@ -167,52 +195,44 @@ impl Turn<'_> {
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         let animated = self.view.screen.is_terminal();
         self.view.wait_for("thinking");
-        let result = loop {
+        let mut ended = None;
+        while ended.is_none() || desk.sent.values().any(Option::is_some) {
             tokio::select! { biased;
                 asked = self.signals.next() => match asked {
-                    Asked::Cancel => self.cancel(&mut desk).await?,
+                    Asked::Cancel => self.cancel(desk).await?,
                     Asked::Leave => desk.leave = true,
                 },
-                key = next_key(&mut keys) => match key {
-                    Some(key) => self.key(&key, &mut desk).await?,
+                // After the end they are for the prompt.
+                key = next_key(&mut keys), if ended.is_none() => match key {
+                    Some(key) => self.key(&key, desk).await?,
                     None => { keys = None; desk.leave = true; }
                 },
                 incoming = self.client.next() => match incoming? {
                     Incoming::Notification(told) => {
-                        self.told(&told, &mut desk).await?;
-                        let ended = matches!(*told, ServerNotification::TurnEnded(_));
-                        if ended && until == Until::TurnEnds {
-                            break None;
+                        self.told(&told, desk).await?;
+                        let turn_ended = matches!(*told, ServerNotification::TurnEnded(_));
+                        if turn_ended && until == Until::TurnEnds {
+                            ended.get_or_insert(None);
                         }
                     }
-                    Incoming::Answer(answered, result) if until == Until::Answered(answered) => break Some(result),
-                    Incoming::Answer(answered, result) => self.answered(answered, result, &mut desk).await?,
+                    Incoming::Answer(answered, result) if until == Until::Answered(answered) => {
+                        ended = Some(Some(result));
+                    }
+                    Incoming::Answer(answered, result) => self.answered(answered, result, desk).await?,
                 },
                 _ = tick.tick(), if animated => self.view.tick(),
             }
             if std::mem::take(&mut desk.edit) {
                 // The terminal is the editor's meanwhile.
                 drop(keys.take());
-                self.edit(&mut desk).await?;
+                self.edit(desk).await?;
                 keys = Keys::open(dumb).ok();
             }
             if desk.leave {
-                break None;
+                break;
             }
-        };
-        self.view.rest();
-        drop(keys);
-        let read = |value: Value| {
-            serde_json::from_value(value).map_err(|error| ClientError::NotUnderstood {
-                method: method::PROMPT,
-                error,
-            })
-        };
-        Ok(Ended {
-            result: result.map(|result| result.and_then(read)),
-            leave: desk.leave,
-            cancelled: desk.cancelled,
-        })
+        }
+        Ok(ended.flatten())
     }
 
     async fn told(&mut self, told: &ServerNotification, desk: &mut Desk) -> Result<(), ClientError> {
@@ -378,12 +398,31 @@ impl Turn<'_> {
             }
         }
         match self.draft.take(key, now) {
-            Some(text) if !text.trim().is_empty() => match text.trim().strip_prefix("/queue ") {
-                Some(words) => self.queue(words, desk).await?,
-                None => self.steer(text, desk).await?,
-            },
-            _ => self.view.draft(&self.draft.text),
+            Some(line) if !line.trim().is_empty() => self.typed(line, desk).await,
+            _ => {
+                self.view.draft(&self.draft.text);
+                Ok(())
+            }
         }
+    }
+
+    /// A line typed meanwhile: words steer; of the commands few are obeyed now, the others wait as they stand.
+    async fn typed(&mut self, line: String, desk: &mut Desk) -> Result<(), ClientError> {
+        match slash::parse(&line) {
+            None | Some(Ok(Slash::Own(_))) => return self.steer(line, desk).await,
+            Some(Ok(Slash::Queue(Queued::Add(words)))) => return self.queue(&words, desk).await,
+            Some(Ok(Slash::Quit)) => desk.leave = true,
+            Some(Ok(_)) => {
+                let why = "! commands wait for the turn's end; Ctrl-C cancels it";
+                self.view.note(Ink::Yellow, why);
+                give_back(self.draft, &line);
+            }
+            Some(Err(why)) => {
+                self.view.note(Ink::Yellow, &why);
+                give_back(self.draft, &line);
+            }
+        }
+        self.view.draft(&self.draft.text);
         Ok(())
     }
 
@@ -423,10 +462,7 @@ impl Turn<'_> {
             prompt: PromptContent::Text(text.clone()),
             expected_turn_id: None,
         };
-        let id = self.client.begin(method::STEER, &params).await?;
-        desk.sent.insert(id, Some(text));
-        self.view.draft("");
-        Ok(())
+        self.send(method::STEER, &params, text, desk).await
     }
 
     /// What is typed after `/queue` waits for the turn's end.
@@ -437,8 +473,25 @@ impl Turn<'_> {
             prompt_id: None,
             prompt: Some(PromptContent::Text(words.to_owned())),
         };
-        let id = self.client.begin(method::QUEUE, &params).await?;
-        desk.sent.insert(id, Some(format!("/queue {words}")));
+        let typed = format!("/queue {words}");
+        self.send(method::QUEUE, &params, typed, desk).await
+    }
+
+    /// Sends what was `typed`; it is given back when no answer comes.
+    async fn send<P: Serialize>(
+        &mut self,
+        method: &'static str,
+        params: &P,
+        typed: String,
+        desk: &mut Desk,
+    ) -> Result<(), ClientError> {
+        match self.client.begin(method, params).await {
+            Ok(id) => drop(desk.sent.insert(id, Some(typed))),
+            Err(gone) => {
+                give_back(self.draft, &typed);
+                return Err(gone);
+            }
+        }
         self.view.draft("");
         Ok(())
     }

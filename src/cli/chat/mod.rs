@@ -6,7 +6,7 @@
 mod changes;
 mod commands;
 mod input;
-mod queue;
+pub(in crate::cli) mod queue;
 pub(in crate::cli) mod slash;
 
 use std::path::{Path, PathBuf};
@@ -173,6 +173,10 @@ impl Chat {
         let Some(mut input) = self.input.take() else {
             return Ok(Line::End);
         };
+        // What came before the last answer counts for the next line, however soon it is typed.
+        while let Some(told) = self.client.kept() {
+            self.heard(&told);
+        }
         self.view.screen.gap();
         let saved = rustix::termios::tcgetattr(std::io::stdin());
         let draft = std::mem::take(&mut self.draft).text;
@@ -207,8 +211,7 @@ impl Chat {
         self.input = Some(input);
         self.view.screen.entered();
         for told in said {
-            self.saw(&told);
-            self.view.event(&told);
+            self.heard(&told);
         }
         if let (Some(ClientError::Ended(why)), Line::Words(_)) = (ended, &line) {
             self.restart(&why).await?;
@@ -239,10 +242,11 @@ impl Chat {
         Ok(())
     }
 
-    fn saw(&mut self, told: &ServerNotification) {
+    fn heard(&mut self, told: &ServerNotification) {
         if let ServerNotification::SessionUpdated(updated) = told {
             self.mode = updated.mode.unwrap_or(self.mode);
         }
+        self.view.event(told);
     }
 
     async fn prompt(&mut self, line: &str) -> Result<Next, ClientError> {

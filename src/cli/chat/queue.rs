@@ -10,7 +10,7 @@ use crate::protocol::{QueueAction, QueueParams, QueueResult};
 
 /// What `/queue` is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Queued {
+pub(in crate::cli) enum Queued {
     List,
     Add(String),
     /// Its number in the list.

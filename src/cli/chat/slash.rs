@@ -8,7 +8,7 @@ use crate::protocol::{Effort, Mode, Position, PromptBlock, PromptContent, Range}
 
 /// A command.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Slash {
+pub(in crate::cli) enum Slash {
     Help,
     Model(Option<String>, Option<Effort>),
     Mode(Option<Mode>),
@@ -124,7 +124,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// A line as a command; none when it is words for the agent. A path is no command.
-pub(super) fn parse(line: &str) -> Option<Result<Slash, String>> {
+pub(in crate::cli) fn parse(line: &str) -> Option<Result<Slash, String>> {
     let bare = line.trim().strip_prefix('/')?;
     let (name, rest) = bare.split_once(char::is_whitespace).unwrap_or((bare, ""));
     if name.contains('/') || name.is_empty() {

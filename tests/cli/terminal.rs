@@ -1,0 +1,142 @@
+//! A program at a pseudo-terminal: keys in, and what is shown out.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use crate::World;
+
+/// Stands where the cursor was shown again: it is hidden while a turn runs.
+const CURSOR: &str = "\u{7}";
+
+/// A program at a pseudo-terminal.
+pub(crate) struct Terminal {
+    pub(crate) child: Child,
+    keyboard: fs::File,
+    screen: Receiver<Vec<u8>>,
+    pub(crate) escapes: u32,
+    /// All that was shown and not yet looked at, without escape sequences.
+    shown: String,
+    part: Vec<u8>,
+}
+
+impl Terminal {
+    fn start(mut command: Command, columns: u16) -> Self {
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let path = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
+        let theirs = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+        let size = rustix::termios::Winsize {
+            ws_row: 30,
+            ws_col: columns,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        rustix::termios::tcsetwinsize(&theirs, size).unwrap();
+        let child = command
+            .stdin(theirs.try_clone().unwrap())
+            .stdout(theirs.try_clone().unwrap())
+            .stderr(theirs)
+            .spawn()
+            .unwrap();
+        // The command keeps the other end of the terminal open.
+        drop(command);
+        let keyboard = fs::File::from(ours);
+        let mut output = keyboard.try_clone().unwrap();
+        let (sender, screen) = channel();
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4_096];
+            while let Ok(n) = output.read(&mut bytes) {
+                if n == 0 || sender.send(bytes[..n].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            child,
+            keyboard,
+            screen,
+            escapes: 0,
+            shown: String::new(),
+            part: Vec::new(),
+        }
+    }
+
+    pub(crate) fn keys(&mut self, keys: &str) {
+        self.keyboard.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until no turn takes keys any more, so that they are for the prompt; what was shown before that.
+    #[track_caller]
+    pub(crate) fn rests(&mut self) -> String {
+        self.sees(CURSOR)
+    }
+
+    /// Waits until `text` is shown; what came before it and with it.
+    #[track_caller]
+    pub(crate) fn sees(&mut self, text: &str) -> String {
+        let patience = Instant::now() + Duration::from_secs(20);
+        loop {
+            if let Some(at) = self.shown.find(text) {
+                return self.shown.drain(..at + text.len()).collect();
+            }
+            let left = patience.saturating_duration_since(Instant::now());
+            match self.screen.recv_timeout(left) {
+                Ok(bytes) => self.show(&bytes),
+                Err(RecvTimeoutError::Timeout) => panic!("no {text:?} in {:?}", self.shown),
+                Err(RecvTimeoutError::Disconnected) => panic!("ended without {text:?}: {:?}", self.shown),
+            }
+        }
+    }
+
+    fn show(&mut self, bytes: &[u8]) {
+        self.part.extend_from_slice(bytes);
+        loop {
+            let (length, text) = match self.part.as_slice() {
+                [] => return,
+                [0x1b, b'[', rest @ ..] => match rest.iter().position(|byte| (0x40..0x7f).contains(byte)) {
+                    Some(end) => (end + 3, ""),
+                    None => return,
+                },
+                [0x1b] => return,
+                [0x1b, ..] => (2, ""),
+                part => {
+                    let end = part.iter().position(|byte| *byte == 0x1b).unwrap_or(part.len());
+                    let valid = std::str::from_utf8(&part[..end]);
+                    let valid = valid
+                        .unwrap_or_else(|error| std::str::from_utf8(&part[..error.valid_up_to()]).unwrap());
+                    (valid.len(), valid)
+                }
+            };
+            if length == 0 {
+                return;
+            }
+            self.escapes += u32::from(self.part[0] == 0x1b);
+            self.shown.push_str(text);
+            if self.part.starts_with(b"\x1b[?25h") {
+                self.shown.push_str(CURSOR);
+            }
+            self.part.drain(..length);
+        }
+    }
+
+    /// Waits for its end.
+    #[track_caller]
+    pub(crate) fn ends(mut self) -> i32 {
+        // Whatever it still says is read, so that it is never held up.
+        while self.screen.recv_timeout(Duration::from_secs(20)).is_ok() {}
+        self.child.wait().unwrap().code().unwrap()
+    }
+}
+
+impl World {
+    pub(crate) fn terminal(&self, args: &[&str], env: &[(&str, &str)], columns: u16) -> Terminal {
+        let mut command = self.command(args);
+        command.env("TERM", "xterm").envs(env.iter().copied());
+        Terminal::start(command, columns)
+    }
+}
