@@ -335,13 +335,32 @@ impl Relay {
             self.history.apply(&Event::ToolCall(update.clone()));
             update.parent = Some(self.call.clone());
         }
-        let known = self.open.iter_mut().find(|call| call.id == update.id);
-        match (update.status.is_final(), known) {
-            (true, _) => self.open.retain(|call| call.id != update.id),
-            (false, Some(call)) => call.clone_from(&update),
-            (false, None) => self.open.push(update.clone()),
+        if update.status.is_final() {
+            // Sub-agents that were cut with the call that made them end nothing themselves.
+            let below = self.take_below(&update.id);
+            self.end(below).await;
+            self.open.retain(|call| call.id != update.id);
+        } else {
+            match self.open.iter_mut().find(|call| call.id == update.id) {
+                Some(call) => call.clone_from(&update),
+                None => self.open.push(update.clone()),
+            }
         }
         self.hand_on(Event::ToolCall(update)).await;
+    }
+
+    /// Takes out the open calls of sub-agents that `call` made, and of theirs.
+    fn take_below(&mut self, call: &ToolCallId) -> Vec<ToolCallUpdate> {
+        let mut above = vec![call.clone()];
+        // Each stands behind the one that made it.
+        let is_below = |open: &ToolCallUpdate| {
+            let below = open.parent.as_ref().is_some_and(|parent| above.contains(parent));
+            above.extend(below.then(|| open.id.clone()));
+            below
+        };
+        let (below, others) = std::mem::take(&mut self.open).into_iter().partition(is_below);
+        self.open = others;
+        below
     }
 
     fn spent(&mut self, usage: Usage, cost: Option<Cost>) {
@@ -377,12 +396,18 @@ impl Relay {
             self.history.apply(&Event::Message(cut.into()));
             self.said = text;
         }
+        let open = std::mem::take(&mut self.open);
+        self.end(open).await;
+    }
+
+    /// Ends calls that nobody ends any more.
+    async fn end(&mut self, open: Vec<ToolCallUpdate>) {
         let why = match self.timed_out {
             true => "the time of the sub-agent is up",
             false => "cancelled",
         };
         // A sub-agent's own calls begin after the call that made it, and end before it.
-        for call in std::mem::take(&mut self.open).into_iter().rev() {
+        for call in open.into_iter().rev() {
             let own = call.parent.as_ref() == Some(&self.call);
             let mut ended = ToolCallUpdate {
                 status: ToolCallStatus::Cancelled,

@@ -3,4 +3,5 @@
 mod ends;
 mod forks;
 mod loading;
+mod subagents;
 mod turns;

@@ -1,0 +1,111 @@
+//! Sub-agents as the session tells of them, with tools that no client can bring about.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio::sync::Notify;
+
+use super::turns::{Desk, Place};
+use crate::domain::*;
+use crate::tool::delegate::Delegate;
+use crate::tool::{Tool, ToolContext, ToolError, ToolOutput};
+
+/// A tool that may finish on a cancel and never does; it says when it has begun.
+struct Stubborn(Arc<Notify>);
+
+impl Tool for Stubborn {
+    type Input = Place;
+    const NAME: &'static str = "stubborn";
+    const DESCRIPTION: &'static str = "Never ends, whoever asks.";
+
+    fn title(&self, _: &Place) -> String {
+        "stubborn".to_owned()
+    }
+
+    fn effect(&self, _: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
+        Ok(Effect::none())
+    }
+
+    fn finishes_on_cancel(&self) -> bool {
+        true
+    }
+
+    async fn run(&self, _: Place, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        self.0.notify_one();
+        std::future::pending().await
+    }
+}
+
+/// A tool that ends when it is told to.
+struct Until(Arc<Notify>);
+
+impl Tool for Until {
+    type Input = Place;
+    const NAME: &'static str = "until";
+    const DESCRIPTION: &'static str = "Waits.";
+
+    fn title(&self, _: &Place) -> String {
+        "until".to_owned()
+    }
+
+    fn effect(&self, _: &Place, _: &ToolContext) -> Result<Effect, ToolError> {
+        Ok(Effect::none())
+    }
+
+    async fn run(&self, _: Place, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        self.0.notified().await;
+        Ok(ToolOutput::text("it is time"))
+    }
+}
+
+/// Of three levels the middle one is cancelled, and both it and what runs below it use up the time to finish.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_cut_with_its_sub_agent_ends_once_and_before_the_call_above_it() {
+    let begun = Arc::new(Notify::new());
+    let call = |name: &str| json!({"tool": {"name": name, "input": {"at": "x"}}});
+    let delegate = |input| json!({"tool": {"name": "delegate", "input": input}});
+    let two =
+        json!({"prompt": "", "join": "first_success", "tasks": [{"prompt": "dig"}, {"prompt": "wait"}]});
+    let desk = Desk::new(
+        Mode::Full,
+        json!([
+            {"when": {"prompt": "go"}, "events": [delegate(two)]},
+            {"when": {"prompt": "dig"}, "events": [delegate(json!({"prompt": "deeper"}))]},
+            {"when": {"prompt": "wait", "step": 0}, "events": [call("until")]},
+            {"when": {"prompt": "deeper"}, "events": [call("stubborn")]},
+            {"events": [{"text": "done"}], "repeat": true},
+        ]),
+        vec![
+            Arc::new(Delegate),
+            Arc::new(Stubborn(begun.clone())),
+            Arc::new(Until(begun)),
+        ],
+    );
+    let session = desk.session();
+    let ended = desk.ask(&session, "go").await;
+    assert_eq!(ended.end.reason, TerminalReason::Completed);
+    let ends: Vec<_> = desk
+        .seen
+        .all()
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::ToolCall(update) if update.status.is_final() => Some((update.name, update.status)),
+            _ => None,
+        })
+        .collect();
+    let told: Vec<_> = ends
+        .iter()
+        .map(|(name, status)| (name.as_str(), *status))
+        .collect();
+    let (well, cut) = (ToolCallStatus::Completed, ToolCallStatus::Cancelled);
+    assert_eq!(
+        told,
+        [
+            ("until", well),
+            ("stubborn", cut),
+            ("delegate", cut),
+            ("delegate", well)
+        ]
+    );
+    desk.end().await;
+}
