@@ -250,7 +250,12 @@ impl SimProvider {
                         tokio::time::sleep(world.dice.pause(paces.as_millis() as u64)).await;
                     }
                     let item = match moment {
-                        Moment::Piece(event) => Ok(event),
+                        Moment::Piece(event) => {
+                            if let StreamEvent::Usage { usage, .. } = &event {
+                                world.check().counts_tokens(&session, *usage);
+                            }
+                            Ok(event)
+                        }
                         Moment::Error(error) => {
                             if of_turn {
                                 world.check().befalls(&session, Fallen::Broken);

@@ -14,11 +14,8 @@ use crate::domain::{
     Role, SessionId, Settler, TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, TurnEnd, TurnId,
     TurnState,
 };
-use crate::sim::joins::Joined;
 use crate::sim::tools;
 use crate::store::StoredEvent;
-use crate::tool::delegate::Delegate;
-use crate::tool::{ChildState, Tool};
 
 type Verdictless = Result<(), String>;
 
@@ -149,7 +146,7 @@ impl Checker {
                 }
                 seen.barred(of_turn()?, update)?;
                 seen.tool_call(of_turn()?, update)?;
-                self.joined_agents(session, update);
+                self.joined_agents(session, update)?;
             }
             Event::Nested(nested) => {
                 let turn = of_turn()?;
@@ -256,6 +253,8 @@ impl Checker {
             return Ok(());
         };
         seen.fold.apply(&stored);
+        seen.comes_from_outside(&stored.event);
+        let told = seen.tells(&stored.event);
         if let (Event::TurnEnded(_), Some(turn)) = (&stored.event, before)
             && let Some(turn) = seen.turns.get_mut(&turn)
         {
@@ -265,7 +264,7 @@ impl Checker {
         if !degraded {
             seen.safe = seen.events.len();
         }
-        seen.match_sent()
+        told.and_then(|()| seen.match_sent())
     }
 
     fn turn_ended(&mut self, session: &SessionId, turn: &TurnId, end: &TurnEnd) -> Verdictless {
@@ -306,40 +305,6 @@ impl Checker {
         self.count(format!("end {}{how}", end.reason.name()));
         self.count_many("steer given back", end.unused_steers.len());
         self.nothing_lost(turn)
-    }
-
-    /// What came of sub-agents, for the table of joins and ends.
-    fn joined_agents(&mut self, session: &SessionId, update: &ToolCallUpdate) {
-        let Some(result) = update.result.as_ref().filter(|_| update.name == Delegate::NAME) else {
-            return;
-        };
-        let ends = ChildState::ALL.map(|state| result.text.matches(&format!(": {}", state.name())).count());
-        let (join, joined) = match result.text.split_once("; ") {
-            _ if update.status == ToolCallStatus::Cancelled => ("cancelled", Some(Joined::Cancelled)),
-            Some((_, rest)) if rest.starts_with("all of them were required") => {
-                ("one failed of all", Some(Joined::Failed))
-            }
-            Some((_, rest)) if rest.starts_with("that is too few") => ("violated", Some(Joined::Violated)),
-            _ if update.status == ToolCallStatus::Completed => ("met", Some(Joined::Met)),
-            _ => ("refused, or its only one failed", None),
-        };
-        let calls = self.sessions.get(session).map(|seen| &seen.calls);
-        if let (Some(joined), Some(call)) = (joined, calls.and_then(|calls| calls.get(&update.id))) {
-            let asked = call.input["join"].as_str().unwrap_or("all_required").to_owned();
-            self.joins.came_to(&asked, joined, ends);
-        }
-        let depth = if update.parent.is_some() {
-            "delegate below"
-        } else {
-            "delegate"
-        };
-        self.count(format!("{depth}: {join}"));
-        for (state, times) in ChildState::ALL.into_iter().zip(ends) {
-            self.count_many(
-                &format!("sub-agent {} in a call that is {join}", state.name()),
-                times,
-            );
-        }
     }
 
     fn message(&mut self, session: &SessionId, turn: &TurnId, message: &Arc<Message>) -> Verdictless {
@@ -425,7 +390,7 @@ impl Seen {
                 name: update.name.clone(),
                 input: update.input.clone().unwrap_or_default(),
                 status: None,
-                tainted: self.fold.foreign,
+                tainted: self.foreign,
             });
         }
         Ok(())
@@ -482,7 +447,7 @@ impl Seen {
         if known.is_none()
             && modes
                 .clone()
-                .all(|mode| may(*mode, &self.rules, self.fold.foreign, &approval.name, &effect))
+                .all(|mode| may(*mode, &self.rules, self.foreign, &approval.name, &effect))
         {
             // It may have been granted a moment ago; then it is settled at once.
             self.granted = Some(approval.id.clone());
@@ -527,7 +492,7 @@ impl Seen {
         let rules = [&self.rules_sent, folder_rules].concat();
         let mut modes = self.modes.iter().chain(&self.unconfirmed);
         let ruled = match asked.allowed {
-            true => modes.any(|mode| may(*mode, &rules, self.fold.foreign, &asked.name, &effect)),
+            true => modes.any(|mode| may(*mode, &rules, self.foreign, &asked.name, &effect)),
             false => modes.any(|mode| *mode == Mode::Plan),
         };
         let sent = asked.sent.iter().any(|sent| sent.kind == decision.kind);
@@ -696,7 +661,7 @@ impl Seen {
                 name: name.to_owned(),
                 input: input.clone(),
                 status: None,
-                tainted: self.fold.foreign,
+                tainted: self.foreign,
             };
             if self.calls.insert(id.clone(), call).is_some() {
                 return Err(format!("{id} is asked for twice"));

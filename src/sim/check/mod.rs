@@ -14,6 +14,7 @@ mod deltas;
 mod events;
 mod forks;
 mod inquiries;
+mod joins;
 mod ledger;
 mod money;
 mod phases;
@@ -22,6 +23,7 @@ mod reload;
 mod requests;
 mod reverts;
 mod seen;
+mod spent;
 mod typed;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::Checker;
 use super::seen::{Asked, Call, Inquired, Over, Seen, allows};
+use super::spent::Tokens;
 use super::typed::{Answered, Kind, label_of};
 use crate::base::clock;
 use crate::domain::{Asker, Event, FileChange, MessageId, Role, SessionId, TurnState};
@@ -49,6 +50,10 @@ impl Checker {
                 return self.fail(format!("after a crash: {session}: {why}"));
             }
         }
+        // Of an answer that a crash has cut nobody tells any more.
+        for seen in self.sessions.values_mut() {
+            seen.tokens = Tokens::default();
+        }
         self.reloading = false;
         self.deleting.clear();
         self.ending = false;
@@ -76,7 +81,8 @@ impl Checker {
                 Some(found) => seen
                     .is_stored(found)
                     .and_then(|()| seen.fits_row(found))
-                    .and_then(|()| seen.nothing_stands_still()),
+                    .and_then(|()| seen.nothing_stands_still())
+                    .and_then(|()| seen.all_is_told()),
                 None if seen.events.is_empty() => Ok(()),
                 None => Err("I7: it is not stored".to_owned()),
             };
@@ -402,7 +408,7 @@ impl Seen {
                         name: name.to_owned(),
                         input: input.clone(),
                         status: None,
-                        tainted: self.fold.foreign,
+                        tainted: self.foreign,
                     };
                     self.calls.insert(id.clone(), call);
                 }
@@ -419,7 +425,7 @@ impl Seen {
                         name: update.name.clone(),
                         input: update.input.clone().unwrap_or_default(),
                         status: None,
-                        tainted: self.fold.foreign,
+                        tainted: self.foreign,
                     });
                 }
                 if let Some(call) = self.calls.get_mut(&update.id) {
@@ -462,6 +468,7 @@ impl Seen {
             _ => {}
         }
         self.fold.apply(stored);
+        self.comes_from_outside(&stored.event);
         self.events.push(stored.clone());
     }
 }

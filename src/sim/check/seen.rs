@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::reverts::Made;
+use super::spent::Tokens;
 use crate::domain::{
     ApprovalId, Cost, Decision, DecisionKind, InquiryId, InquiryReply, MessageId, Mode, SessionId,
     ToolCallId, ToolCallStatus, TurnId, Usage,
@@ -28,6 +29,9 @@ pub(super) struct Seen {
     /// So many of them are surely stored.
     pub(super) safe: usize,
     pub(super) fold: SessionState,
+    pub(super) tokens: Tokens,
+    /// Something has come from outside (R-TOOL-7).
+    pub(super) foreign: bool,
     pub(super) turns: BTreeMap<TurnId, Turn>,
     pub(super) messages: BTreeMap<MessageId, Shown>,
     pub(super) calls: BTreeMap<ToolCallId, Call>,
@@ -201,6 +205,8 @@ impl Seen {
             cut_short: false,
             safe: 0,
             fold,
+            tokens: Tokens::default(),
+            foreign: false,
             turns: BTreeMap::new(),
             messages: BTreeMap::new(),
             calls: BTreeMap::new(),
