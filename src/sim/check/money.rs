@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 
 use super::Checker;
+use super::typed::{Kind, label_of};
 use crate::base::clock;
 use crate::context::estimate;
 use crate::domain::{
-    Cost, Event, Inquiry, InquiryReply, LimitName, SessionId, Subject, ToolCallStatus, Usage,
+    Cost, Event, Inquiry, InquiryReply, LimitName, SessionId, Subject, ToolCallStatus, TurnId, Usage,
 };
 use crate::provider::Request;
 use crate::sim::model::PRICE;
@@ -159,8 +160,24 @@ impl Checker {
         }
     }
 
+    /// Whether a request is the first of a turn after this one, whose end is not shown yet: it says what nobody has said in
+    /// this one.
+    fn begins_another(&self, request: &Request, turn: &TurnId) -> bool {
+        let said = request
+            .messages
+            .last()
+            .and_then(|item| label_of(&item.message.content));
+        let typed = said.and_then(|label| self.typed.get(&label));
+        typed.is_some_and(|typed| typed.kind != Kind::Steer && typed.joined.as_ref() != Some(turn))
+    }
+
     /// A provider is asked: all that is shown as spent, what is on its way and what the call costs at least fit.
-    pub(super) fn may_spend(&self, session: &SessionId, provider: &str, about: Cost) -> Result<(), String> {
+    pub(super) fn may_spend(
+        &self,
+        session: &SessionId,
+        provider: &str,
+        (request, about): (&Request, Cost),
+    ) -> Result<(), String> {
         let Some(seen) = self.sessions.get(session) else {
             return Ok(());
         };
@@ -180,7 +197,10 @@ impl Checker {
                 budgets.session,
                 raised(LimitName::SessionCost, Some(session)),
             )?;
-            if let Some(turn) = seen.fold.open_turn.as_ref().and_then(|turn| seen.turns.get(turn)) {
+            if let Some(turn) = seen.fold.open_turn.as_ref()
+                && !self.begins_another(request, turn)
+                && let Some(turn) = seen.turns.get(turn)
+            {
                 over(
                     "the turn",
                     turn.cost + about,

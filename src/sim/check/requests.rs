@@ -19,7 +19,7 @@ impl Checker {
             return Cost(0);
         }
         let about = self.money.about(request);
-        if let Err(why) = self.may_spend(session, provider, about) {
+        if let Err(why) = self.may_spend(session, provider, (request, about)) {
             self.fail(why);
         }
         self.takes_off(provider, about);
