@@ -200,7 +200,7 @@ fn each_session_follows_its_own_folder_in_what_a_cancel_does() {
         client.ask(&at(other), "hello");
         world.mock().push(Reply::tool(
             "bash",
-            json!({"command": "echo started; sleep 0.7; echo x > finished"}),
+            json!({"command": "echo started; until [ -e go ]; do sleep 0.02; done; echo x > finished"}),
         ));
         let id = client.prompt(&session, "run it");
         client.next_where(&session, "agent/toolOutputDelta", |note| {
@@ -208,7 +208,12 @@ fn each_session_follows_its_own_folder_in_what_a_cancel_does() {
         });
         client.ask(&at(other), "hello");
         client.cancel(&session);
+        let go = || std::fs::write(folders[own].join("go"), "").unwrap();
+        if patient {
+            go();
+        }
         assert_eq!(json!(client.done(&id).reason), "aborted_tools");
+        go();
         assert_eq!(
             folders[own].join("finished").exists(),
             patient,
