@@ -253,11 +253,8 @@ pub(super) async fn call(
         }
         let ended = attempt(cx, model, request.clone(), shows).await;
         drop(place);
-        if !matches!(ended, Attempt::Stopped { .. }) {
-            tell_circuit(cx, model, way).await?;
-            tell_notice(cx, model).await?;
-        }
-        match ended {
+        // What it cost comes first: a cancel may fall into whatever is told after it.
+        match &ended {
             Attempt::Answered(answered) => {
                 let cost = cost(model, &request, &answered.spent);
                 let spent = Spent {
@@ -265,16 +262,20 @@ pub(super) async fn call(
                     ..answered.spent
                 };
                 charge(cx, model, used, spent, shows).await?;
-                drop(reserved);
-                return Ok(Asked::Answered(answered));
             }
-            Attempt::Stopped { spent } => {
-                charge_part(cx, model, used, (&request, spent), shows).await?;
-                return Err(Stopped);
+            Attempt::Stopped { spent } | Attempt::Failed { spent, .. } => {
+                charge_part(cx, model, used, (&request, *spent), shows).await?;
             }
-            Attempt::Failed { error, shown, spent } => {
-                charge_part(cx, model, used, (&request, spent), shows).await?;
-                drop(reserved);
+        }
+        drop(reserved);
+        if !matches!(ended, Attempt::Stopped { .. }) {
+            tell_circuit(cx, model, way).await?;
+            tell_notice(cx, model).await?;
+        }
+        match ended {
+            Attempt::Answered(answered) => return Ok(Asked::Answered(answered)),
+            Attempt::Stopped { .. } => return Err(Stopped),
+            Attempt::Failed { error, shown, .. } => {
                 let verdict = retry.next(&error, random::unit());
                 match decide(way, model, &error, verdict, retry.attempts()) {
                     Decision::Retry(again) => {

@@ -1,19 +1,23 @@
 //! Ends of a turn that no client can bring about: the store is gone, a bug of ours, a tool that takes too long.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use futures::StreamExt;
 use futures::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::Notify;
 
 use super::turns::{Desk, Endless, Place, scripted};
 use crate::base::clock;
+use crate::base::flow::{Permit, Pool};
 use crate::domain::*;
-use crate::provider::{EventStream, Provider, ProviderError, Request};
+use crate::provider::{
+    CircuitPolicy, EventStream, Fault, Provider, ProviderError, Request, Standing, StreamEvent,
+};
 use crate::session::*;
-use crate::store::{Fault, FaultHook};
+use crate::store::{Fault as DiskFault, FaultHook};
 use crate::tool::{Tool, ToolContext, ToolError, ToolOutput};
 
 /// The final updates of tool calls so far: status and text.
@@ -36,7 +40,7 @@ async fn a_store_that_is_gone_ends_the_turns_that_run() {
     ]));
     let fails = Arc::new(AtomicBool::new(false));
     let disk = fails.clone();
-    let fault: FaultHook = Box::new(move || disk.load(Ordering::Relaxed).then_some(Fault::DiskFull));
+    let fault: FaultHook = Box::new(move || disk.load(Ordering::Relaxed).then_some(DiskFault::DiskFull));
     let desk = Desk::with(
         Mode::Full,
         model,
@@ -104,6 +108,79 @@ async fn a_bug_ends_its_turn_and_nothing_more() {
             "{error:?}"
         );
     }
+    desk.end().await;
+}
+
+/// A provider whose answer is counted and breaks off, while the client is far behind.
+struct BreaksOff {
+    standing: Arc<Standing>,
+    pool: OnceLock<Arc<Pool>>,
+    broke: Arc<Notify>,
+    behind: Arc<Mutex<Option<Permit>>>,
+}
+
+impl Provider for BreaksOff {
+    fn name(&self) -> &str {
+        "breaks"
+    }
+
+    fn standing(&self) -> Option<&Arc<Standing>> {
+        Some(&self.standing)
+    }
+
+    fn stream(&self, _: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+        let usage = Usage {
+            input: 500,
+            ..Usage::default()
+        };
+        let error = ProviderError {
+            fault: Fault::Connection,
+            provider: "breaks".to_owned(),
+            model: "one".to_owned(),
+            message: "gone".to_owned(),
+            status: None,
+            request_id: None,
+            retry_after: None,
+            user_action: None,
+        };
+        let (standing, broke, behind) = (self.standing.clone(), self.broke.clone(), self.behind.clone());
+        let pool = self.pool.get().unwrap().clone();
+        let breaks = move |event: Result<StreamEvent, ProviderError>| {
+            event.inspect_err(|error| {
+                standing.failed(error);
+                *behind.lock().unwrap() = Some(pool.account(2 << 20).take(2 << 20));
+                broke.notify_one();
+            })
+        };
+        let events = [Ok(StreamEvent::Usage { usage, cost: None }), Err(error)];
+        let events = futures::stream::iter(events).map(breaks).boxed();
+        Box::pin(async move { Ok(events) })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_call_cost_is_told_though_a_cancel_comes_before_its_circuit_can_be_told() {
+    let policy = CircuitPolicy {
+        failures: 1,
+        rest: Duration::from_secs(60),
+    };
+    let behind: Arc<Mutex<Option<Permit>>> = Arc::default();
+    let model = Arc::new(BreaksOff {
+        standing: Standing::new("breaks", policy),
+        pool: OnceLock::new(),
+        broke: Arc::default(),
+        behind: behind.clone(),
+    });
+    let desk = Desk::with(Mode::Full, model.clone(), Vec::new(), None, None);
+    model.pool.set(desk.pool.clone()).unwrap();
+    let session = desk.session();
+    let running = desk.post(&session, "go").await.unwrap().unwrap();
+    model.broke.notified().await;
+    desk.sessions.cancel(&session, None);
+    let ended = running.outcome().await.unwrap().end;
+    assert_eq!(ended.reason, TerminalReason::AbortedStreaming);
+    assert_eq!(ended.usage.input, 500);
+    drop(behind.lock().unwrap().take());
     desk.end().await;
 }
 

@@ -27,6 +27,8 @@ use crate::workspace::{OnCancel, Shared, Workspace};
 pub(super) struct Desk {
     pub(super) sessions: Sessions,
     pub(super) seen: Seen,
+    /// The room for what is on its way to the client.
+    pub(super) pool: Arc<Pool>,
     writer: Task<()>,
     _dir: tempfile::TempDir,
 }
@@ -135,6 +137,7 @@ impl Desk {
         let dir = tempfile::tempdir().unwrap();
         let seen = Seen::default();
         let (store, writer) = Store::inline(dir.path().to_path_buf(), Box::new(seen.clone()), fault);
+        let pool = Pool::new(1 << 20);
         let house = House {
             ledger: ledger(&store),
             store,
@@ -148,7 +151,7 @@ impl Desk {
             editor: Arc::new(crate::tool::NoEditor),
             redactor: crate::config::Redactor::default(),
             totals: Arc::new(Totals::default()),
-            pool: Pool::new(1 << 20),
+            pool: pool.clone(),
             client_name: Arc::new(|| "test".to_owned()),
             questions: Arc::new(|| false),
             idle: Duration::from_secs(1_800),
@@ -156,6 +159,7 @@ impl Desk {
         Self {
             sessions: Sessions::new(Arc::new(house)),
             seen,
+            pool,
             writer: spawn(writer),
             _dir: dir,
         }

@@ -87,7 +87,7 @@ impl Checker {
                 None => Err("I7: it is not stored".to_owned()),
             };
             if let Err(why) = checked {
-                return self.fail(format!("at rest: {why}"));
+                return self.fail(format!("at rest: {session}: {why}"));
             }
         }
     }

@@ -20,6 +20,7 @@ impl Checker {
         if chaos::is_frozen() {
             return;
         }
+        self.note(format!("{session} is counted {usage:?}"));
         if let Some(seen) = self.sessions.get_mut(session) {
             seen.tokens.counted += usage;
         }
