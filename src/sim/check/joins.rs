@@ -2,6 +2,7 @@
 //! tells; and the table of joins and ends.
 
 use super::Checker;
+use super::seen::Call;
 use crate::domain::{SessionId, ToolCallStatus, ToolCallUpdate};
 use crate::sim::joins::Joined;
 use crate::tool::delegate::Delegate;
@@ -28,7 +29,12 @@ impl Checker {
         };
         let calls = self.sessions.get(session).map(|seen| &seen.calls);
         let call = calls.and_then(|calls| calls.get(&update.id));
-        let asked = call.map(|call| call.input["join"].as_str().unwrap_or("all_required").to_owned());
+        // What a sub-agent said may tell of its own ones too: then nobody knows whose ends these are.
+        let told: usize = ends.iter().sum();
+        let tasks = |call: &Call| call.input["tasks"].as_array().map_or(1, Vec::len);
+        let asked = call
+            .filter(|call| told == tasks(call))
+            .map(|call| call.input["join"].as_str().unwrap_or("all_required").to_owned());
         if let (Some(joined), Some(asked)) = (joined, &asked) {
             self.joins.came_to(asked, joined, ends);
         }
@@ -63,8 +69,6 @@ fn judge(join: &str, ends: [usize; ChildState::ALL.len()], met: bool) -> Result<
     };
     let well: usize = ChildState::ALL.into_iter().zip(ends).map(well).sum();
     let needed = match join.trim() {
-        // None was begun: the call was refused.
-        _ if all == 0 => return Ok(()),
         "all_required" => all,
         "allow_failures" => 0,
         "first_success" => 1,
