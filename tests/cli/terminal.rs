@@ -25,7 +25,8 @@ pub(crate) struct Terminal {
 impl Terminal {
     fn start(mut command: Command, columns: u16) -> Self {
         use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        // Ours alone: who holds it too never sees the terminal go.
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&ours).unwrap();
         unlockpt(&ours).unwrap();
         let path = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
@@ -130,6 +131,14 @@ impl Terminal {
         // Whatever it still says is read, so that it is never held up.
         while self.screen.recv_timeout(Duration::from_secs(20)).is_ok() {}
         self.child.wait().unwrap().code().unwrap()
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // A test that failed leaves nothing behind.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
