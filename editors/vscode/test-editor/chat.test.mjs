@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
 import { after, before, test } from "node:test";
-import { open, PATIENCE, until } from "./workbench.mjs";
+import { open, PATIENCE, TAPE, until } from "./workbench.mjs";
 
 const TOTAL = `type Item = { price: number };
 
@@ -16,21 +16,13 @@ function add(a: Item, b: Item): Item {
   return { price: a.price + b.price };
 }
 `;
-const CONFIG = `[provider.tape]
-kind = "script"
-cassette = "cassette.json"
-model = "tape"
-
-[agent.default]
-provider = "tape"
-`;
 
 let s;
 let turns = 0;
 before(
   async () => {
     s = await open({
-      config: CONFIG,
+      config: TAPE,
       files: { "src/total.ts": TOTAL, "src/tax.ts": "export const TAX = 0.19;\n" },
     });
     await s.showChat();

@@ -5,16 +5,8 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
-import { PATIENCE, server, within } from "./workbench.mjs";
+import { PATIENCE, server, TAPE, within } from "./workbench.mjs";
 
-const CONFIG = `[provider.tape]
-kind = "script"
-cassette = "cassette.json"
-model = "tape"
-
-[agent.default]
-provider = "tape"
-`;
 const WRONG = 'export const count: number = "three";\n\nexport function half() {\n  return count / 2;\n}\n';
 
 /** A test in a workbench of its own. */
@@ -40,7 +32,7 @@ fs.symlinkSync(server, path.join(bin, "agentls"));
 after(() => fs.rmSync(bin, { recursive: true }));
 inWorkbench(
   "a program on the PATH is found",
-  { program: "", config: CONFIG, path: bin, env: { SHELL: "/bin/bash" } },
+  { program: "", config: TAPE, path: bin, env: { SHELL: "/bin/bash" } },
   async (s) => {
     await s.showChat();
     await s.ask("hello");
@@ -51,7 +43,7 @@ inWorkbench(
 if (process.env.VSIX_WITH_PROGRAM !== undefined) {
   inWorkbench(
     "the program inside the package is found",
-    { program: "", config: CONFIG, vsix: process.env.VSIX_WITH_PROGRAM },
+    { program: "", config: TAPE, vsix: process.env.VSIX_WITH_PROGRAM },
     async (s) => {
       await s.showChat();
       await s.ask("hello");
@@ -63,7 +55,7 @@ if (process.env.VSIX_WITH_PROGRAM !== undefined) {
 inWorkbench(
   "code actions, follow, another theme",
   {
-    config: CONFIG,
+    config: TAPE,
     files: {
       "src/total.ts":
         "type Item = { price: number };\n\nexport function total(items: Item[]) {\n  return items.reduce(add).price;\n}\n\nfunction add(a: Item, b: Item): Item {\n  return { price: a.price + b.price };\n}\n",
@@ -140,7 +132,7 @@ inWorkbench(
 
 inWorkbench(
   "a folder that is not trusted loosens nothing",
-  { config: CONFIG, trust: true, files: { ".agentls/config.toml": '[agent.default]\nmode = "full"\n' } },
+  { config: TAPE, trust: true, files: { ".agentls/config.toml": '[agent.default]\nmode = "full"\n' } },
   async (s, page) => {
     // VS Code starts in its restricted mode.
     await page.locator(".statusbar-item", { hasText: "Restricted Mode" }).waitFor();

@@ -3,17 +3,10 @@
 
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { open } from "./workbench.mjs";
+import { open, TAPE } from "./workbench.mjs";
 
 const PICTURE = path.join(path.dirname(fileURLToPath(import.meta.url)), "../media/screenshot.png");
-const CONFIG = `[provider.tape]
-kind = "script"
-cassette = "cassette.json"
-model = "tape"
-
-[agent.default]
-provider = "tape"
-mode = "autoEdit"
+const CONFIG = `${TAPE}mode = "autoEdit"
 `;
 const FILES = {
   "src/total.ts": `import type { Item } from "./item";

@@ -5,16 +5,9 @@ import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
-import { open, PATIENCE, until } from "./workbench.mjs";
+import { open, PATIENCE, TAPE, until } from "./workbench.mjs";
 
-const CONFIG = `[provider.tape]
-kind = "script"
-cassette = "cassette.json"
-model = "tape"
-
-[agent.default]
-provider = "tape"
-mode = "full"
+const CONFIG = `${TAPE}mode = "full"
 
 [agent.reviewer]
 description = "Reads, and says what it thinks"

@@ -25,6 +25,16 @@ process.on("exit", () => fs.rmSync(shared, { recursive: true, force: true }));
 /** So long is waited for what must come; a busy machine is slow. */
 export const PATIENCE = Number(process.env.PATIENCE ?? 120_000);
 
+/** The configuration of a server whose model is the cassette; what is added belongs to the agent. */
+export const TAPE = `[provider.tape]
+kind = "script"
+cassette = "cassette.json"
+model = "tape"
+
+[agent.default]
+provider = "tape"
+`;
+
 const SETTINGS = {
   "workbench.startupEditor": "none",
   "chat.disableAIFeatures": true,
