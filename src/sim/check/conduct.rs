@@ -134,7 +134,8 @@ impl Seen {
     pub(super) fn barred(&mut self, turn: &TurnId, update: &ToolCallUpdate) -> Result<(), String> {
         let known = self.turns.entry(turn.clone()).or_default();
         match update.status {
-            ToolCallStatus::Pending => {
+            // Sub-agents work side by side: one's call may have begun before another's failed, and be shown after it.
+            ToolCallStatus::Pending if update.parent.is_none() => {
                 let open = known.circuits.get(&update.name);
                 if open.is_some_and(|until| clock::wall_ms() < *until) {
                     known.barred.insert(update.id.clone(), update.name.clone());
