@@ -121,6 +121,8 @@ pub(super) fn excuse(reason: Transition, phase: Phase, fault: Fault) -> Option<&
         _ if of_tools && (before_tools(phase) || !by_tools(reason)) => Some(NO_TOOLS),
         Fault::Hook if before_tools(phase) => Some(NO_HOOKS),
         _ if of_call && two_at_once(reason, phase) => Some(TWO_AT_ONCE),
+        // The last step's hook still runs, and the person has just denied another call of it.
+        Fault::Denied if phase == Phase::Hook && stops(&[End::MaxTurns]) => Some(TWO_AT_ONCE),
         _ => None,
     }
 }

@@ -65,6 +65,8 @@ impl Joins {
 fn can_be(join: &str, joined: Joined, state: ChildState) -> bool {
     let cancelled = state == ChildState::Cancelled;
     match (join, joined) {
+        // A success ends such a call, unless a cancel falls into that very moment.
+        ("first_success", Joined::Cancelled) => !state.is_success(),
         (_, Joined::Cancelled) => true,
         ("all_required", Joined::Met) => state.is_success(),
         // The others are let finish.
