@@ -25,6 +25,8 @@ pub(super) struct Manners {
     pub(super) hooks_at: u8,
     /// A turn at its limit may sum up.
     pub(super) degrade: bool,
+    /// Neither a slow client nor a failing disk holds up what is shown.
+    pub(super) prompt: bool,
 }
 
 impl Manners {
@@ -122,7 +124,9 @@ impl Seen {
         };
         let known = self.turns.entry(turn.clone()).or_default();
         match (state, until) {
-            (CircuitState::Open, Some(until)) => _ = known.circuits.insert(name.clone(), *until),
+            (CircuitState::Open, Some(until)) => {
+                known.circuits.insert(name.clone(), (clock::wall_ms(), *until));
+            }
             (CircuitState::Open, None) | (CircuitState::Closed | CircuitState::HalfOpen, _) => {
                 known.circuits.remove(name);
                 known.barred.retain(|_, tool| tool != name);
@@ -131,13 +135,20 @@ impl Seen {
     }
 
     /// R-TOOL-4: what is asked of a tool whose circuit is open does not run.
-    pub(super) fn barred(&mut self, turn: &TurnId, update: &ToolCallUpdate) -> Result<(), String> {
+    pub(super) fn barred(
+        &mut self,
+        turn: &TurnId,
+        update: &ToolCallUpdate,
+        manners: Manners,
+    ) -> Result<(), String> {
         let known = self.turns.entry(turn.clone()).or_default();
         match update.status {
-            // Sub-agents work side by side: one's call may have begun before another's failed, and be shown after it.
-            ToolCallStatus::Pending if update.parent.is_none() => {
-                let open = known.circuits.get(&update.name);
-                if open.is_some_and(|until| clock::wall_ms() < *until) {
+            ToolCallStatus::Pending => {
+                let (open, now) = (known.circuits.get(&update.name), clock::wall_ms());
+                // Sub-agents work side by side: one's call may have begun before another's failed, and be shown after
+                // it; but not later than in the same moment, where nothing holds up what is shown.
+                let knows = |told| update.parent.is_none() || manners.prompt && told < now;
+                if open.is_some_and(|(told, until)| now < *until && knows(*told)) {
                     known.barred.insert(update.id.clone(), update.name.clone());
                 }
             }

@@ -144,7 +144,7 @@ impl Checker {
                 if let Some(parent) = &update.parent {
                     seen.nested_call(of_turn()?, update, parent)?;
                 }
-                seen.barred(of_turn()?, update)?;
+                seen.barred(of_turn()?, update, self.manners)?;
                 seen.tool_call(of_turn()?, update)?;
                 self.joined_agents(session, update)?;
             }

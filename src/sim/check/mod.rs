@@ -135,6 +135,7 @@ impl Checker {
                 conducts: knobs.conducts,
                 hooks_at: knobs.hooks_at,
                 degrade: knobs.degrade,
+                prompt: knobs.slow_client == 0 && knobs.outages == 0,
             },
             circuits: BTreeMap::new(),
             circuit_failures: knobs.circuit.failures,

@@ -114,8 +114,8 @@ pub(super) struct Turn {
     pub(super) held_back: u32,
     /// A call failed.
     pub(super) failed: bool,
-    /// Circuits of tools that opened in it, and until when.
-    pub(super) circuits: BTreeMap<String, i64>,
+    /// Circuits of tools that opened in it: when that was told, and until when.
+    pub(super) circuits: BTreeMap<String, (i64, i64)>,
     /// Calls that were asked for while their tool's circuit was open.
     pub(super) barred: BTreeMap<ToolCallId, String>,
     /// So many hooks run.
