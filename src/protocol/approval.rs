@@ -81,6 +81,13 @@ pub struct ApprovalRequestedNotification {
     pub title: String,
     /// The folder in which it would run.
     pub cwd: String,
+    /// The command line or address as a person should read it, in full: characters that are invisible or change the
+    /// reading order are written out (`<U+202E>`). Show this, not `input`. Absent for tools that have neither.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<String>,
+    /// Options of the call that change what it does, as short phrases: `keeps running in the background`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
     /// What it would change, as a unified diff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,

@@ -11,6 +11,7 @@
 //! one line in [`table`] and one example in `examples.json`.
 
 mod approval;
+mod approval_keys;
 mod checkpoint;
 mod common;
 mod config;
@@ -32,6 +33,7 @@ mod tool_call;
 mod turn;
 
 pub use approval::*;
+pub use approval_keys::*;
 pub use checkpoint::*;
 pub use common::*;
 pub use config::*;

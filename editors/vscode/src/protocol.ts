@@ -4,6 +4,16 @@
 /** The protocol's version. A server with another `major` cannot be talked to. */
 export const protocolVersion = { major: 1, minor: 0 } as const;
 
+/** The keys that answer an approval, in every client. */
+export const approvalKeys = [
+  { key: "y", action: "allow", label: "Allow" },
+  { key: "n", action: "deny", label: "Deny" },
+  { key: "s", action: "allowSession", label: "Allow for this session" },
+  { key: "a", action: "allowAlways", label: "Always allow" },
+  { key: "e", action: "edit", label: "Edit" },
+  { key: "d", action: "diff", label: "Show diff" },
+] as const;
+
 /** Requests, client to server. */
 export const requests = {
   /** Starts a session. Waits for no network. */
@@ -914,10 +924,21 @@ export interface ApprovalRequestedNotification {
   /** Where the whole of a cut field is. */
   more?: Record<string, More>;
   /**
+   * Options of the call that change what it does, as short phrases: `keeps running in the
+   * background`.
+   */
+  options?: string[];
+  /**
    * The rule that `allowSession` and `allowAlways` would keep; absent when none can be, and then
    * those two are not offered.
    */
   rule?: string;
+  /**
+   * The command line or address as a person should read it, in full: characters that are invisible
+   * or change the reading order are written out (`<U+202E>`). Show this, not `input`. Absent for
+   * tools that have neither.
+   */
+  shown?: string;
   /** The turn that caused it; absent when none did. */
   turnId?: string;
 }

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::model::{Body, Field, Model, Shape, TypeDef};
 use super::{doc_line, short_name, wrap};
-use crate::protocol::PROTOCOL_VERSION;
 use crate::protocol::table::{self, Entry};
+use crate::protocol::{APPROVAL_KEYS, PROTOCOL_VERSION};
 
 const WIDTH: usize = 100;
 
@@ -28,6 +28,7 @@ pub(super) fn render(model: &Model) -> String {
          M.version = {{ major = {}, minor = {} }}\n",
         PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor
     );
+    approval_keys(&mut out);
     names(
         &mut out,
         "requests",
@@ -58,6 +59,24 @@ pub(super) fn render(model: &Model) -> String {
     }
     out.push_str("return M\n");
     out
+}
+
+fn approval_keys(out: &mut String) {
+    out.push_str(
+        "---The keys that answer an approval, in every client.\n\
+         ---@type { key: string, action: string, label: string }[]\n\
+         M.approval_keys = {\n",
+    );
+    for entry in APPROVAL_KEYS {
+        let _ = writeln!(
+            out,
+            "  {{ key = \"{}\", action = \"{}\", label = \"{}\" }},",
+            entry.key,
+            entry.action.name(),
+            entry.label
+        );
+    }
+    out.push_str("}\n\n");
 }
 
 fn names(out: &mut String, name: &str, about: &str, entries: &[Entry]) {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::doc_line;
 use super::model::{Body, Field, Model, Shape, TypeDef};
+use crate::protocol::APPROVAL_KEYS;
 use crate::protocol::table::{self, EXAMPLES, Entry, Kind};
 
 pub(super) fn render(model: &Model) -> String {
@@ -27,6 +28,7 @@ pub(super) fn render(model: &Model) -> String {
     for entry in table::SERVER_NOTIFICATIONS {
         self::entry(&mut out, model, entry);
     }
+    approval_keys(&mut out);
     out.push_str("\n## Types\n");
     for of_type in &model.types {
         if section_of(&of_type.name).is_none() {
@@ -36,6 +38,23 @@ pub(super) fn render(model: &Model) -> String {
     }
     out.push('\n');
     out
+}
+
+fn approval_keys(out: &mut String) {
+    out.push_str(
+        "\n## Keys that answer an approval\n\n\
+         The same in every client. Enter alone never answers.\n\n\
+         | key | action | label |\n|---|---|---|\n",
+    );
+    for entry in APPROVAL_KEYS {
+        let _ = writeln!(
+            out,
+            "| `{}` | `{}` | {} |",
+            entry.key,
+            entry.action.name(),
+            entry.label
+        );
+    }
 }
 
 fn entry(out: &mut String, model: &Model, entry: &Entry) {

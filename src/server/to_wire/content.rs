@@ -5,6 +5,8 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
 use super::cut::Cutter;
 use super::{message, to_json, values};
 use crate::base::text::{neutralise, reveal};
@@ -75,6 +77,7 @@ pub fn field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
         Event::ApprovalRequested(approval) => match path {
             "diff" => approval.diff.as_ref().map(|diff| shown_change(diff)),
             "input" => Some(to_json(&*approval.input).into()),
+            "shown" => shown_subject(&approval.input),
             _ => None,
         },
         Event::ApprovalResolved { decision, .. } => match path {
@@ -116,6 +119,12 @@ pub fn field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
         | Event::TurnDiff(_)
         | Event::Delta(_) => None,
     }
+}
+
+/// What a call would run or reach, readable: its command line or its address. None for other calls.
+pub(super) fn shown_subject(input: &Value) -> Option<Cow<'_, str>> {
+    let subject = input.get("command").or_else(|| input.get("url"))?;
+    subject.as_str().map(reveal)
 }
 
 /// The answers to a question as JSON.

@@ -1,5 +1,7 @@
 //! Messages, their blocks, and the question of an approval.
 
+use serde_json::Value;
+
 use super::content;
 use super::cut::Cutter;
 use crate::domain::{Approval, Block, ImageData, Message, OpenApproval, SessionId};
@@ -41,6 +43,9 @@ pub(super) fn approval_requested(header: EventHeader, approval: &Approval) -> Ap
         risk: approval.risk.into(),
         why: cutter.line(&approval.why),
         rule: approval.rule.as_ref().map(|rule| cutter.line(rule)),
+        shown: content::shown_subject(&approval.input)
+            .map(|subject| cutter.text("", "shown", &subject, &mut more)),
+        options: call_options(&approval.input),
         input: cutter.json("", "input", &approval.input, &mut more),
         diff: approval
             .diff
@@ -48,6 +53,21 @@ pub(super) fn approval_requested(header: EventHeader, approval: &Approval) -> Ap
             .map(|diff| cutter.text("", "diff", &content::shown_change(diff), &mut more)),
         more,
     }
+}
+
+/// The options of a command that change what it does.
+fn call_options(input: &Value) -> Vec<String> {
+    let mut options = Vec::new();
+    if input.get("command").is_none() {
+        return options;
+    }
+    if input.get("background").and_then(Value::as_bool) == Some(true) {
+        options.push("keeps running in the background".to_owned());
+    }
+    if let Some(seconds) = input.get("timeout_s").and_then(Value::as_f64) {
+        options.push(format!("stops after {seconds} s"));
+    }
+    options
 }
 
 pub(super) fn message(header: EventHeader, message: &Message, cutter: &mut Cutter) -> MessageNotification {

@@ -268,6 +268,21 @@ fn golden() -> Vec<(Event, &'static str, Value)> {
             json!({
                 "approvalId": "appr_1", "toolCallId": "call_1", "name": "bash",
                 "input": {"command": "cargo test"}, "title": "cargo test", "cwd": "/shop", "diff": "-a\n",
+                "shown": "cargo test",
+                "risk": "high", "why": "commands ask in this mode", "rule": "bash(cargo test*)",
+            }),
+        ),
+        (
+            Event::ApprovalRequested(approval(
+                json!({"command": "ls \u{202e}txt", "background": true, "timeout_s": 2.5}),
+                None,
+            )),
+            "agent/approvalRequested",
+            json!({
+                "approvalId": "appr_1", "toolCallId": "call_1", "name": "bash",
+                "input": {"command": "ls \u{202e}txt", "background": true, "timeout_s": 2.5},
+                "title": "cargo test", "cwd": "/shop", "shown": "ls <U+202E>txt",
+                "options": ["keeps running in the background", "stops after 2.5 s"],
                 "risk": "high", "why": "commands ask in this mode", "rule": "bash(cargo test*)",
             }),
         ),

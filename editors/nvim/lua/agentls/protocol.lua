@@ -8,6 +8,17 @@ local M = {}
 ---The protocol's version. A server with another `major` cannot be talked to.
 M.version = { major = 1, minor = 0 }
 
+---The keys that answer an approval, in every client.
+---@type { key: string, action: string, label: string }[]
+M.approval_keys = {
+  { key = "y", action = "allow", label = "Allow" },
+  { key = "n", action = "deny", label = "Deny" },
+  { key = "s", action = "allowSession", label = "Allow for this session" },
+  { key = "a", action = "allowAlways", label = "Always allow" },
+  { key = "e", action = "edit", label = "Edit" },
+  { key = "d", action = "diff", label = "Show diff" },
+}
+
 ---Requests, client to server.
 M.requests = {
   ---Starts a session. Waits for no network.
@@ -543,7 +554,9 @@ M.server_notifications = {
 ---@field why string Why it is asked, for people.
 ---@field diff? string What it would change, as a unified diff.
 ---@field more? table<string, agentls.More> Where the whole of a cut field is.
+---@field options? string[] Options of the call that change what it does, as short phrases: `keeps running in the background`.
 ---@field rule? string The rule that `allowSession` and `allowAlways` would keep; absent when none can be, and then those two are not offered.
+---@field shown? string The command line or address as a person should read it, in full: characters that are invisible or change the reading order are written out (`<U+202E>`). Show this, not `input`. Absent for tools that have neither.
 ---@field turnId? string The turn that caused it; absent when none did.
 
 ---How grave an asked effect is.

@@ -1,0 +1,107 @@
+//! The one table of keys that answer an approval. `chat` reads it directly; the tables of the Neovim plugin, the VS Code
+//! extension and protocol.md are generated from it. Knows nothing of terminals or editors.
+
+use super::Decision;
+
+/// What a key does at an open approval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ApprovalAction {
+    /// Answers with this decision. A client may ask for the reason of a denial first.
+    Decide(Decision),
+    /// Opens the arguments for editing.
+    Edit,
+    /// Shows the whole diff.
+    ShowDiff,
+}
+
+impl ApprovalAction {
+    /// Its name in the generated tables: the wire name of a decision, or `edit`, `diff`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Decide(Decision::Allow) => "allow",
+            Self::Decide(Decision::AllowSession) => "allowSession",
+            Self::Decide(Decision::AllowAlways) => "allowAlways",
+            Self::Decide(Decision::Deny) => "deny",
+            Self::Edit => "edit",
+            Self::ShowDiff => "diff",
+        }
+    }
+}
+
+/// A key and what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ApprovalKey {
+    /// The letter, lowercase. Uppercase means the same.
+    pub key: char,
+    /// What it does.
+    pub action: ApprovalAction,
+    /// A label for a button or a menu.
+    pub label: &'static str,
+}
+
+/// All keys, in the order in which clients list them. Enter alone never answers (R-APPR-1).
+pub const APPROVAL_KEYS: [ApprovalKey; 6] = [
+    ApprovalKey {
+        key: 'y',
+        action: ApprovalAction::Decide(Decision::Allow),
+        label: "Allow",
+    },
+    ApprovalKey {
+        key: 'n',
+        action: ApprovalAction::Decide(Decision::Deny),
+        label: "Deny",
+    },
+    ApprovalKey {
+        key: 's',
+        action: ApprovalAction::Decide(Decision::AllowSession),
+        label: "Allow for this session",
+    },
+    ApprovalKey {
+        key: 'a',
+        action: ApprovalAction::Decide(Decision::AllowAlways),
+        label: "Always allow",
+    },
+    ApprovalKey {
+        key: 'e',
+        action: ApprovalAction::Edit,
+        label: "Edit",
+    },
+    ApprovalKey {
+        key: 'd',
+        action: ApprovalAction::ShowDiff,
+        label: "Show diff",
+    },
+];
+
+/// What a letter does; none for a letter that answers nothing.
+pub fn approval_action(letter: char) -> Option<ApprovalAction> {
+    let letter = letter.to_ascii_lowercase();
+    APPROVAL_KEYS
+        .iter()
+        .find(|entry| entry.key == letter)
+        .map(|entry| entry.action)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_and_action_appears_once() {
+        for (index, entry) in APPROVAL_KEYS.iter().enumerate() {
+            assert_eq!(approval_action(entry.key), Some(entry.action));
+            assert_eq!(
+                approval_action(entry.key.to_ascii_uppercase()),
+                Some(entry.action)
+            );
+            for other in &APPROVAL_KEYS[index + 1..] {
+                assert!(
+                    entry.key != other.key && entry.action != other.action,
+                    "{entry:?}"
+                );
+            }
+        }
+        assert_eq!(approval_action('q'), None);
+        assert_eq!(approval_action('\r'), None);
+    }
+}
