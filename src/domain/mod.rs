@@ -1,6 +1,7 @@
 //! The vocabulary: plain values that every module shares. No I/O, and no serde: wire shapes live in
 //! `protocol`, disk shapes in `store`, and converters between them are exhaustive matches.
 
+pub mod answer;
 pub mod approval;
 pub mod checkpoint;
 pub mod error;
@@ -13,6 +14,7 @@ pub mod reason;
 pub mod tool_call;
 pub mod usage;
 
+pub use answer::FinalAnswer;
 pub use approval::{
     Approval, Decision, DecisionKind, Effect, EffectKind, Grant, GrantScope, Mode, OpenApproval, Risk,
     Settler,

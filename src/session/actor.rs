@@ -26,7 +26,7 @@ use crate::base::counters::Counter;
 use crate::base::flow::{Account, Permit};
 use crate::base::spawn::{Task, TaskError, spawn};
 use crate::domain::{
-    ApprovalId, Block, Cost, Decision, Effect, Envelope, Event, Grant, InquiryId, InquiryReply,
+    ApprovalId, Block, Cost, Decision, Effect, Envelope, Event, FinalAnswer, Grant, InquiryId, InquiryReply,
     TerminalReason, TurnId, Usage,
 };
 use crate::store::{
@@ -156,8 +156,7 @@ pub(super) struct Running {
     pub(super) cost: Option<Cost>,
     /// Something was spent.
     pub(super) charged: bool,
-    /// The last assistant message's text.
-    pub(super) text: String,
+    pub(super) answer: FinalAnswer,
     /// Tokens of the conversation before and after it was made smaller by hand.
     pub(super) compacted: Option<(u64, u64)>,
 }

@@ -137,7 +137,7 @@ impl Actor {
             });
         };
         if let Some(turn) = self.turn.as_mut() {
-            turn.text = text;
+            turn.answer.push_message(&text);
         }
         self.record(Event::Message(Arc::new(message)));
     }
@@ -412,7 +412,7 @@ fn tell(turn: Running, end: TurnEnd) {
         let _ = waiter.send(TurnOutcome {
             turn: turn.id,
             end,
-            text: turn.text,
+            text: turn.answer.into_text(),
             compacted: turn.compacted,
         });
     }

@@ -18,8 +18,8 @@ use crate::base::flow::Permit;
 use crate::base::spawn::spawn;
 use crate::config::HookMoment;
 use crate::domain::{
-    Approval, ApprovalId, Block, Decision, DecisionKind, Delta, Effect, Event, Inquiry, InquiryId, Role,
-    Settler, TerminalReason, ToolCallId, TurnId, Usage,
+    Approval, ApprovalId, Block, Decision, DecisionKind, Delta, Effect, Event, FinalAnswer, Inquiry,
+    InquiryId, Role, Settler, TerminalReason, ToolCallId, TurnId, Usage,
 };
 use crate::store::{Pending, PendingKey, Write};
 use crate::tool::{NoSpawner, Registry};
@@ -148,7 +148,7 @@ impl Actor {
             usage: Default::default(),
             cost: None,
             charged: false,
-            text: String::new(),
+            answer: FinalAnswer::default(),
             compacted: None,
         });
         self.cancels.started(&id);
@@ -264,10 +264,15 @@ impl Actor {
                 if let Some(turn) = self.turn.as_mut()
                     && message.role == Role::Assistant
                 {
-                    turn.text = message.text();
+                    turn.answer.push_message(&message.text());
                 }
             }
             Event::MessageRetracted { .. } => self.drop_partial(),
+            Event::Transition { transition, .. } => {
+                if let Some(turn) = self.turn.as_mut() {
+                    turn.answer.record_transition(*transition);
+                }
+            }
             Event::ToolCall(update) if update.status.is_final() => {
                 self.settle_subagents_of(&update.id);
                 self.close_question(&update.id);

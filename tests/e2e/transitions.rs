@@ -223,7 +223,7 @@ fn a_cut_answer_is_asked_for_again_with_a_larger_limit_then_in_pieces() {
     let client = world.start();
     let session = client.session();
     let done = client.ask(&session, "count");
-    assert_eq!(done.text, " four");
+    assert_eq!(done.text, "two three four");
     let limits: Vec<u64> = (0..4)
         .map(|n| world.seen(n).body["max_tokens"].as_u64().unwrap())
         .collect();
@@ -263,6 +263,37 @@ fn a_cut_answer_is_asked_for_again_with_a_larger_limit_then_in_pieces() {
 }
 
 #[test]
+fn the_result_holds_the_whole_answer_of_a_continued_turn() {
+    let cut = |text: &str| Reply::text(text).stop("max_tokens");
+    let paused = |text: &str| Reply::text(text).stop("pause_turn");
+    let read = || Reply::tool("read_file", json!({"path": "a.txt"}));
+    for (replies, text) in [
+        (
+            vec![cut("void"), cut("P1 "), cut("P2 "), Reply::text("P3")],
+            "P1 P2 P3",
+        ),
+        (
+            vec![paused("BBB "), paused("CCC "), Reply::text("DDD")],
+            "BBB CCC DDD",
+        ),
+        (
+            vec![cut("void"), cut("P1 "), cut("P2 "), cut("P3 "), cut("P4")],
+            "P1 P2 P3 P4",
+        ),
+        (vec![paused("look "), read(), Reply::text("seen")], "seen"),
+    ] {
+        let world = World::new();
+        world.write("a.txt", "one\n");
+        for reply in replies {
+            world.mock().push(reply);
+        }
+        let client = world.start();
+        let session = client.session();
+        assert_eq!(client.ask(&session, "count").text, text);
+    }
+}
+
+#[test]
 fn the_output_limit_may_be_doubled_instead() {
     let world = World::with(Config {
         agent: "output_escalation = \"double\"".to_owned(),
@@ -273,7 +304,7 @@ fn the_output_limit_may_be_doubled_instead() {
     }
     let client = world.start();
     let session = client.session();
-    assert_eq!(client.ask(&session, "count").text, "ok");
+    assert_eq!(client.ask(&session, "count").text, "halfhalfok");
     let limits: Vec<u64> = (0..6)
         .map(|n| world.seen(n).body["max_tokens"].as_u64().unwrap())
         .collect();

@@ -14,8 +14,8 @@ use crate::approval::{Policy, Verdict, judge};
 use crate::base::text;
 use crate::context::History;
 use crate::domain::{
-    ContinueReason, Cost, Delta, Effect, Event, Message, MessageId, Mode, Nested, Role, Subject, ToolCallId,
-    ToolCallStatus, ToolCallUpdate, ToolResult, Transition, Usage,
+    ContinueReason, Cost, Delta, Effect, Event, FinalAnswer, Message, MessageId, Mode, Nested, Role, Subject,
+    ToolCallId, ToolCallStatus, ToolCallUpdate, ToolResult, Transition, Usage,
 };
 use crate::tool::{ChildState, Job, Report, ToolNews};
 use crate::turn::{Begun, Body, COMPACTION_FAILED, Inquire, Judgement, MODEL_CHOSEN, Port};
@@ -33,8 +33,7 @@ pub(super) struct Relay {
     read_only: bool,
     history: History,
     failed_compactions: u32,
-    /// What it said last.
-    said: String,
+    answer: FinalAnswer,
     /// The message in progress.
     partial: Option<(MessageId, String)>,
     /// Calls without an end, its own and those of its own sub-agents, in the order in which they began.
@@ -58,7 +57,7 @@ impl Relay {
             read_only,
             history: History::default(),
             failed_compactions: 0,
-            said: String::new(),
+            answer: FinalAnswer::default(),
             partial: None,
             open: Vec::new(),
             usage: Usage::default(),
@@ -255,13 +254,16 @@ impl Relay {
     }
 
     async fn event(&mut self, event: Event) {
+        if let Event::Transition { transition, .. } = &event {
+            self.answer.record_transition(*transition);
+        }
         match event {
             Event::Message(message) => {
                 if message.role == Role::Assistant {
                     self.partial = None;
                     let text = message.text();
                     if !text.trim().is_empty() {
-                        self.said = text;
+                        self.answer.push_message(&text);
                     }
                     self.live.ends().await;
                 }
@@ -394,7 +396,7 @@ impl Relay {
                 ..Message::user_text(text.clone())
             };
             self.history.apply(&Event::Message(cut.into()));
-            self.said = text;
+            self.answer.push_message(&text);
         }
         let open = std::mem::take(&mut self.open);
         self.end(open).await;
@@ -434,7 +436,7 @@ impl Relay {
         Report {
             state,
             why,
-            text: self.said,
+            text: self.answer.into_text(),
             usage: self.usage,
             cost: self.cost,
         }

@@ -38,8 +38,10 @@ struct View {
     open: HashMap<String, Progress>,
     /// Messages that were completed or retracted.
     closed: HashSet<String>,
-    /// The last whole text of the model, by turn.
+    /// The answer so far, by turn: the last message, and those that it continues.
     said: HashMap<String, String>,
+    /// The next message of the turn continues its answer.
+    continues: bool,
     calls: HashMap<String, ToolCallStatus>,
     /// Tool calls whose input was shown, by the message that has not come yet.
     begun: HashMap<String, String>,
@@ -334,6 +336,15 @@ impl View {
                 self.delta(&delta.message_id, delta.offset, &delta.text, true, wrong);
             }
             ServerNotification::Message(message) => self.message(message, wrong),
+            ServerNotification::Transition(_) if params["parentToolCallId"].is_null() => {
+                match params["reason"].as_str() {
+                    Some("max_output_tokens_recovery" | "pause_turn") => self.continues = true,
+                    Some("next_turn" | "stop_hook_blocking" | "token_budget_continuation" | "reflection") => {
+                        self.continues = false;
+                    }
+                    _ => {}
+                }
+            }
             ServerNotification::MessageRetracted(retracted) => {
                 self.open.remove(&retracted.message_id);
                 let named = &retracted.tool_call_ids;
@@ -492,7 +503,11 @@ impl View {
             compare(id, "reasoning", &reasoning, &shown.reasoning, wrong);
         }
         if let Some(turn) = &message.header.turn_id {
-            self.said.insert(turn.clone(), shown.text);
+            let said = self.said.entry(turn.clone()).or_default();
+            if !std::mem::take(&mut self.continues) {
+                said.clear();
+            }
+            said.push_str(&shown.text);
         }
     }
 

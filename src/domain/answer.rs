@@ -1,0 +1,128 @@
+//! The answer of a turn or a sub-agent, put together from the pieces in which the model gave it. Pure; knows nothing of
+//! events or stores.
+
+use super::reason::{ContinueReason, Transition};
+
+/// The final answer: the text of the last assistant message, and of the messages that it continues.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FinalAnswer {
+    text: String,
+    /// The next message goes on where this text stops.
+    continues: bool,
+}
+
+impl FinalAnswer {
+    /// Takes the text of a completed or cut assistant message.
+    pub fn push_message(&mut self, text: &str) {
+        if !std::mem::take(&mut self.continues) {
+            self.text.clear();
+        }
+        self.text.push_str(text);
+    }
+
+    /// Takes a decision of the loop: whether the next message continues this answer or starts another.
+    pub fn record_transition(&mut self, transition: Transition) {
+        use ContinueReason as Reason;
+        let Transition::Continue(reason) = transition else {
+            return;
+        };
+        match reason {
+            Reason::MaxOutputTokensRecovery | Reason::PauseTurn => self.continues = true,
+            Reason::NextTurn
+            | Reason::StopHookBlocking
+            | Reason::TokenBudgetContinuation
+            | Reason::Planning
+            | Reason::Reflection => self.continues = false,
+            // The same request is made again: its answer takes the place of the failed one.
+            Reason::MaxOutputTokensEscalate
+            | Reason::CollapseDrainRetry
+            | Reason::ReactiveCompactRetry
+            | Reason::ImageRetry
+            | Reason::EmptyResponseRetry
+            | Reason::ModelFallback => {}
+        }
+    }
+
+    /// The text so far.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The text.
+    pub fn into_text(self) -> String {
+        self.text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    enum Step {
+        Says(&'static str),
+        Decides(ContinueReason),
+    }
+    use ContinueReason as Reason;
+    use Step::{Decides, Says};
+
+    #[test]
+    fn continuations_are_joined_and_new_answers_replace() {
+        let cases: Vec<(Vec<Step>, &str)> = vec![
+            (vec![Says("a"), Decides(Reason::NextTurn), Says("b")], "b"),
+            (
+                vec![
+                    Says("a"),
+                    Decides(Reason::MaxOutputTokensRecovery),
+                    Says("b"),
+                    Decides(Reason::MaxOutputTokensRecovery),
+                    Says("c"),
+                ],
+                "abc",
+            ),
+            (vec![Says("a"), Decides(Reason::PauseTurn), Says("b")], "ab"),
+            (
+                vec![
+                    Says("a"),
+                    Decides(Reason::PauseTurn),
+                    Decides(Reason::ModelFallback),
+                    Decides(Reason::EmptyResponseRetry),
+                    Says("b"),
+                ],
+                "ab",
+            ),
+            (
+                vec![
+                    Says("a"),
+                    Decides(Reason::PauseTurn),
+                    Says("b"),
+                    Decides(Reason::NextTurn),
+                    Says("c"),
+                ],
+                "c",
+            ),
+            (
+                vec![
+                    Says("a"),
+                    Decides(Reason::PauseTurn),
+                    Says("b"),
+                    Decides(Reason::StopHookBlocking),
+                    Says("c"),
+                    Decides(Reason::PauseTurn),
+                    Says("d"),
+                ],
+                "cd",
+            ),
+        ];
+        for (steps, expected) in cases {
+            let mut answer = FinalAnswer::default();
+            for step in steps {
+                match step {
+                    Says(text) => answer.push_message(text),
+                    Decides(reason) => answer.record_transition(Transition::Continue(reason)),
+                }
+            }
+            assert_eq!(answer.text(), expected);
+            assert_eq!(answer.into_text(), expected);
+        }
+    }
+}
