@@ -40,8 +40,9 @@ pub struct Input {
     /// Several tasks instead of one, each for a sub-agent of its own. Up to 32; 8 of them work at once.
     #[serde(default)]
     tasks: Option<Vec<Task>>,
-    /// What has to come of several tasks: `all_required` (the call fails if one fails), `allow_failures`,
-    /// `first_success` (the others are cancelled), or `quorum(n)` (so many are enough). Default: `all_required`.
+    /// What several tasks must achieve: `all_required` (your turn ends if one fails), `allow_failures`,
+    /// `first_success` (the others are cancelled), or `quorum(n)` (n are enough). Without it, a failed task only
+    /// fails this call.
     #[serde(default)]
     join: Option<String>,
 }
@@ -110,6 +111,8 @@ impl Join {
 #[derive(Debug)]
 struct Plan {
     join: Join,
+    /// The call named its join, so a violated one ends the turn (R-ERR-2).
+    is_join_named: bool,
     /// Agent and prompt of each.
     tasks: Vec<(Option<String>, String)>,
 }
@@ -142,6 +145,7 @@ impl Plan {
                 tasks.into_iter().map(task).collect()
             }
         };
+        let is_join_named = join.is_some();
         let join = join.as_deref().unwrap_or("all_required");
         let join = Join::parse(join).ok_or_else(|| {
             format!("there is no join {join:?}: say all_required, allow_failures, first_success or quorum(n)")
@@ -176,7 +180,11 @@ impl Plan {
                 ));
             }
         }
-        Ok(Self { join, tasks })
+        Ok(Self {
+            join,
+            is_join_named,
+            tasks,
+        })
     }
 
     /// The task number `at`, ready to be run.
@@ -293,6 +301,7 @@ fn output(plan: &Plan, reports: &[Report], keep: impl Fn(&str) -> Option<Content
     let joined = plan.join.verdict(&ends).unwrap_or(Joined::Violated);
     let delegated = match joined {
         Joined::Met => None,
+        Joined::Failed if plan.is_join_named => Some(Delegated::Violated),
         Joined::Failed => Some(Delegated::Failed),
         Joined::Violated => Some(Delegated::Violated),
     };

@@ -173,6 +173,25 @@ fn a_child_works_and_its_last_words_are_the_result() {
 }
 
 #[test]
+fn a_continued_answer_of_a_child_reaches_its_parent_whole() {
+    let (world, cast) = world();
+    cast.says("me", delegate(json!({"prompt": "child: count"})))
+        .says("child", Reply::text("void").stop("max_tokens"))
+        .says("child", Reply::text("first half, ").stop("max_tokens"))
+        .says("child", Reply::text("second half").stop("pause_turn"))
+        .says("child", Reply::text(", end"))
+        .says("me", Reply::text("done"));
+    let client = world.start();
+    let session = client.session();
+    client.ask(&session, "me: do it");
+    let output = result(&client, &session);
+    assert!(
+        output.text("output").contains("\n\nfirst half, second half, end"),
+        "{output:?}"
+    );
+}
+
+#[test]
 fn each_join_has_its_end() {
     let task = |prompt: &str| json!({"prompt": prompt});
     let tasks = json!([task("a: x"), task("b: x"), task("c: x")]);
@@ -187,6 +206,13 @@ fn each_join_has_its_end() {
         ),
         (
             "all_required",
+            "b",
+            "failed",
+            "join_violated",
+            "[2 of 3 sub-agents succeeded; all of them were required]",
+        ),
+        (
+            "",
             "b",
             "failed",
             "completed",
@@ -223,10 +249,11 @@ fn each_join_has_its_end() {
         ("quorum(2)", "ab", "failed", "join_violated", "that is too few"),
     ] {
         let (world, cast) = world();
-        cast.says(
-            "me",
-            delegate(json!({"prompt": "", "tasks": tasks, "join": join})),
-        );
+        let mut input = json!({"prompt": "", "tasks": tasks});
+        if !join.is_empty() {
+            input["join"] = json!(join);
+        }
+        cast.says("me", delegate(input));
         for name in ["a", "b", "c"] {
             cast.says(
                 name,
