@@ -49,6 +49,29 @@ pub(super) fn result_lines(painter: Painter, width: usize, output: &str) -> Vec<
     lines
 }
 
+/// The end of a failed call's output: that is where its reason is.
+fn last_lines(painter: Painter, width: usize, call: &ToolCallNotification) -> Vec<String> {
+    let output = call.output.as_deref().unwrap_or_default();
+    let tail = call.more.get("output").and_then(|more| more.tail.as_deref());
+    let clean = text::neutralise(tail.unwrap_or(output));
+    let all: Vec<&str> = clean.trim_end().lines().collect();
+    let from = match all.len() <= RESULT_LINES + 1 {
+        true => 0,
+        false => all.len() - RESULT_LINES,
+    };
+    let hidden = match (from, tail) {
+        (0, None) => None,
+        (_, Some(_)) => Some("… earlier lines".to_owned()),
+        (from, None) => Some(format!("… {from} earlier lines")),
+    };
+    let shown = all[from..].iter().map(|line| fit(line, width.saturating_sub(2)));
+    hidden
+        .into_iter()
+        .chain(shown)
+        .map(|line| painter.dim(&line))
+        .collect()
+}
+
 /// A unified diff in colours: `whole`, or the beginnings of its first lines and how much is left out.
 pub(super) fn diff_lines(painter: Painter, width: usize, diff: &str, whole: bool) -> Vec<String> {
     // What is approved is what is read: nothing is taken out of it.
@@ -109,8 +132,12 @@ pub(super) fn tool_call(
             frame(painter, width, &call.title, &lines, &foot)
         }
         ToolCallStatus::Failed => {
-            let lines = result_lines(painter, width, output);
-            let foot = format!("{} {}", painter.paint(Ink::Red, "✗ failed"), dim(&took));
+            let lines = last_lines(painter, width, call);
+            let mark = match call.exit_code {
+                Some(code) => format!("✗ exit {code}"),
+                None => "✗ failed".to_owned(),
+            };
+            let foot = format!("{} {}", painter.paint(Ink::Red, &mark), dim(&took));
             frame(painter, width, &call.title, &lines, &foot)
         }
         ToolCallStatus::Denied => {

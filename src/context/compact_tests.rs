@@ -41,6 +41,7 @@ fn result(id: &str, result: ToolResult) -> Event {
         diff: None,
         locations: Vec::new(),
         duration_ms: None,
+        exit_code: None,
         parent: None,
     })
 }

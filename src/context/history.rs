@@ -235,6 +235,7 @@ mod tests {
             diff: None,
             locations: Vec::new(),
             duration_ms: None,
+            exit_code: None,
             parent: None,
         })
     }

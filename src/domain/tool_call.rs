@@ -57,6 +57,8 @@ pub struct ToolCallUpdate {
     pub locations: Vec<Location>,
     /// How long it ran, without the wait for a person.
     pub duration_ms: Option<u64>,
+    /// How the command ended that the call ran: its exit code, or 128 plus the number of the signal that killed it.
+    pub exit_code: Option<i32>,
     /// The tool call of the parent that delegated to the sub-agent which made this one.
     pub parent: Option<ToolCallId>,
 }

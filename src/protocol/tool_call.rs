@@ -70,6 +70,10 @@ pub struct ToolCallNotification {
     /// How long it ran, in ms, without the wait for a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
+    /// How a command ended: its exit code, or 128 plus the number of the signal that killed it. Anything but 0 makes the
+    /// status `failed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
     /// The call that delegated to the sub-agent which made this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_tool_call_id: Option<String>,

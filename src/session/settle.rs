@@ -214,6 +214,7 @@ impl Actor {
                 diff: None,
                 locations: Vec::new(),
                 duration_ms: None,
+                exit_code: None,
                 ..call
             }));
         }
@@ -254,6 +255,7 @@ impl Actor {
             diff: None,
             locations: Vec::new(),
             duration_ms: None,
+            exit_code: None,
             parent: None,
         }));
     }
@@ -384,6 +386,7 @@ impl Actor {
             diff: None,
             locations: Vec::new(),
             duration_ms: None,
+            exit_code: None,
             parent: None,
         };
         self.record_of(

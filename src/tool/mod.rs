@@ -151,6 +151,9 @@ pub struct ToolOutput {
     pub images: Vec<ImageData>,
     /// A result that is an error to the model though the tool worked (a non-zero exit, say, is not).
     pub is_error: bool,
+    /// How the command ended that it ran: its exit code, or 128 plus the number of the signal that killed it. Anything
+    /// but 0 is a failed call, though its output stays a result for the model.
+    pub exit_code: Option<i32>,
     /// It ran out of its time; then it is an error too.
     pub timed_out: bool,
     /// Sub-agents failed it; then it is an error too.

@@ -211,6 +211,7 @@ impl Running {
         ToolOutput {
             text: with_notes(&gathered.text, notes),
             is_error,
+            exit_code: exit_code(ending.status),
             full: gathered.full,
             ..ToolOutput::default()
         }
@@ -232,6 +233,15 @@ async fn drain(output: &mut Output, decoder: &mut Decoder, text: &mut CommandTex
 /// as the next stage of a stop, or another task has its turn.
 async fn be_fair() {
     tokio::task::yield_now().await;
+}
+
+/// The exit code as a shell reports it; none when it is not known.
+fn exit_code(status: ExitStatus) -> Option<i32> {
+    match status {
+        ExitStatus::Code(code) => Some(code),
+        ExitStatus::Signal(signal) => Some(128 + signal),
+        ExitStatus::Unknown => None,
+    }
 }
 
 /// What is worth telling of an end; nothing when all went well.

@@ -147,6 +147,7 @@ impl Call {
             diff: None,
             locations: Vec::new(),
             duration_ms: None,
+            exit_code: None,
             parent: None,
         }
     }
@@ -529,6 +530,7 @@ async fn execute(cx: &TurnContext, call: &Call, prepared: Box<dyn PreparedCall>)
     ended.diff = output.diff;
     ended.locations = output.locations;
     ended.duration_ms = Some(took.as_millis() as u64);
+    ended.exit_code = output.exit_code;
     cx.port.emit_late(Event::ToolCall(ended)).await?;
     Ok(CallEnd {
         tool: call.name.clone(),
@@ -637,7 +639,9 @@ fn verdict(call: &Call, result: Result<ToolOutput, ToolError>) -> (ToolCallStatu
         ..ToolOutput::default()
     };
     match result {
-        Ok(output) if output.is_error => (ToolCallStatus::Failed, output),
+        Ok(output) if output.is_error || output.exit_code.is_some_and(|code| code != 0) => {
+            (ToolCallStatus::Failed, output)
+        }
         Ok(output) => (ToolCallStatus::Completed, output),
         Err(ToolError::Reported(why)) => (ToolCallStatus::Failed, failed(why)),
         Err(ToolError::Cancelled) => (

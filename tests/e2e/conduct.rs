@@ -50,11 +50,11 @@ fn failures_and_time_outs_follow_their_own_policies() {
         ("tool_timeout = \"fail\"", missing(), went_on.to_vec()),
         ("tool_timeout = \"degrade\"", sleeper(), degraded.to_vec()),
         ("tool_timeout = \"fail\"", sleeper(), failed.to_vec()),
-        // A non-zero exit is a result (R-TOOL-2).
+        // A command that exits with another code than 0 has failed, though the model reads a result.
         (
-            "tool_failure = \"fail\"\ntool_timeout = \"fail\"",
-            Reply::tool("bash", json!({"command": "exit 3"})),
-            went_on.to_vec(),
+            "tool_failure = \"fail\"",
+            Reply::tool("bash", json!({"command": "echo why; exit 3"})),
+            failed.to_vec(),
         ),
     ];
     for (agent, reply, wanted) in cases {
@@ -65,16 +65,18 @@ fn failures_and_time_outs_follow_their_own_policies() {
         let ended = json!(client.ask(&session, "do it"));
         assert_eq!(course(&client, &session, &ended), wanted, "{agent}: {ended}");
         if ended["state"] == "failed" {
-            let (tool, what) = match agent.contains("timeout") {
-                true => ("bash", "timed out"),
-                false => ("read_file", "failed"),
-            };
             let error = &ended["error"];
+            let exited = error["cause"].as_str().unwrap().contains("exit code: 3");
+            let (tool, what) = match (agent.contains("timeout"), exited) {
+                (true, _) => ("bash", "timed out"),
+                (false, true) => ("bash", "failed"),
+                (false, false) => ("read_file", "failed"),
+            };
             assert_eq!(error["message"], format!("the tool {tool} {what}"));
             assert_eq!(error["class"], "terminal");
             let cause = error["cause"].as_str().unwrap();
             assert!(
-                cause.contains("missing.txt") || cause.contains("timed out after 0.3 s"),
+                exited || cause.contains("missing.txt") || cause.contains("timed out after 0.3 s"),
                 "{cause}"
             );
         }
@@ -124,6 +126,42 @@ fn under_policy_fail_what_has_not_begun_does_not_begin() {
         "{last}"
     );
     assert_eq!(client.ask(&session, "go on").text, "ok");
+}
+
+#[test]
+fn a_command_that_exits_with_an_error_has_failed_for_everyone_but_the_model() {
+    let world = world("", "");
+    for number in 0..3 {
+        let command = format!("echo out; exit 7 # {number}");
+        world
+            .mock()
+            .push(Reply::tool("bash", json!({"command": command})));
+    }
+    let client = world.start();
+    let session = full(&client);
+    client.ask(&session, "do it");
+    let calls = client.all(&session, "agent/toolCall");
+    let ended: Vec<_> = calls
+        .iter()
+        .filter(|call| !call.params["output"].is_null())
+        .collect();
+    assert_eq!(ended.len(), 3);
+    for call in ended {
+        assert_eq!(call.text("status"), "failed", "{call:?}");
+        assert_eq!(call.params["exitCode"], 7, "{call:?}");
+        assert_eq!(call.text("output"), "out\nexit code: 7");
+    }
+    // To the model it is a result, no error of the tool.
+    let last = world.mock().requests().last().unwrap().body.to_string();
+    assert!(
+        last.contains("exit code: 7") && !last.contains("\"is_error\":true"),
+        "{last}"
+    );
+    // Three times the same failure opens the circuit.
+    assert_eq!(
+        circuits(&client, &session),
+        [("bash".to_owned(), "open".to_owned())]
+    );
 }
 
 #[test]

@@ -2018,6 +2018,11 @@ export interface ToolCallNotification {
   diff?: string;
   /** How long it ran, in ms, without the wait for a person. */
   durationMs?: number;
+  /**
+   * How a command ended: its exit code, or 128 plus the number of the signal that killed it.
+   * Anything but 0 makes the status `failed`.
+   */
+  exitCode?: number;
   /** Pictures it gave. */
   images?: Image[];
   /**

@@ -436,6 +436,7 @@ fn tool_call(
             })
             .unwrap_or_default(),
         duration_ms: update.duration_ms,
+        exit_code: update.exit_code,
         parent_tool_call_id: update.parent.as_ref().map(ToString::to_string),
         more,
     }

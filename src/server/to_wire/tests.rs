@@ -33,6 +33,7 @@ fn update() -> ToolCallUpdate {
         diff: None,
         locations: Vec::new(),
         duration_ms: None,
+        exit_code: None,
         parent: None,
     }
 }
@@ -253,13 +254,14 @@ fn golden() -> Vec<(Event, &'static str, Value)> {
                     line: Some(2),
                 }],
                 duration_ms: Some(12),
+                exit_code: Some(0),
                 ..update()
             }),
             "agent/toolCall",
             json!({
                 "toolCallId": "call_1", "name": "bash", "title": "cargo test", "status": "completed",
                 "output": "ok\n", "diff": "-a\n+b\n", "locations": [{"uri": "file:///a", "line": 2}],
-                "durationMs": 12, "more": {"output": {"ref": "c:call_1", "bytes": 99}},
+                "durationMs": 12, "exitCode": 0, "more": {"output": {"ref": "c:call_1", "bytes": 99}},
             }),
         ),
         (

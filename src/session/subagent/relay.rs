@@ -418,6 +418,7 @@ impl Relay {
                 diff: None,
                 locations: Vec::new(),
                 duration_ms: None,
+                exit_code: None,
                 parent: None,
                 ..call
             };

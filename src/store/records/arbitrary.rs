@@ -183,20 +183,23 @@ fn tool_call() -> impl Strategy<Value = ToolCallUpdate> {
         of(shared()),
         vec(location, 0..3),
         of(any::<u64>()),
-        of(id()),
+        (of(any::<i32>()), of(id())),
     );
     (first, more).prop_map(
-        |((id, name, title, status, input), (result, diff, locations, duration_ms, parent))| ToolCallUpdate {
-            id,
-            name,
-            title,
-            status,
-            input,
-            result,
-            diff,
-            locations,
-            duration_ms,
-            parent,
+        |((id, name, title, status, input), (result, diff, locations, duration_ms, (exit_code, parent)))| {
+            ToolCallUpdate {
+                id,
+                name,
+                title,
+                status,
+                input,
+                result,
+                diff,
+                locations,
+                duration_ms,
+                exit_code,
+                parent,
+            }
         },
     )
 }

@@ -421,6 +421,8 @@ struct ToolCallRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     duration_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     parent: Option<String>,
 }
 
@@ -436,6 +438,7 @@ impl From<&ToolCallUpdate> for ToolCallRecord {
             diff,
             locations,
             duration_ms,
+            exit_code,
             parent,
         } = update;
         Self {
@@ -448,6 +451,7 @@ impl From<&ToolCallUpdate> for ToolCallRecord {
             diff: diff.clone().map(Text),
             locations: locations.iter().map(Into::into).collect(),
             duration_ms: *duration_ms,
+            exit_code: *exit_code,
             parent: parent.as_ref().map(ToString::to_string),
         }
     }
@@ -465,6 +469,7 @@ impl From<ToolCallRecord> for ToolCallUpdate {
             diff,
             locations,
             duration_ms,
+            exit_code,
             parent,
         } = record;
         Self {
@@ -477,6 +482,7 @@ impl From<ToolCallRecord> for ToolCallUpdate {
             diff: diff.map(|text| text.0),
             locations: locations.into_iter().map(Into::into).collect(),
             duration_ms,
+            exit_code,
             parent: parent.map(Into::into),
         }
     }

@@ -312,6 +312,7 @@ fn samples() -> Vec<Event> {
                 line: Some(3),
             }],
             duration_ms: Some(12),
+            exit_code: None,
             parent: Some("call_0".into()),
         }),
         Event::ApprovalRequested(approval()),

@@ -1169,6 +1169,7 @@ M.server_notifications = {
 ---@field status agentls.ToolCallStatus Where it stands now.
 ---@field diff? string What it would change or has changed, as a unified diff.
 ---@field durationMs? integer How long it ran, in ms, without the wait for a person.
+---@field exitCode? integer How a command ended: its exit code, or 128 plus the number of the signal that killed it. Anything but 0 makes the status `failed`.
 ---@field images? agentls.Image[] Pictures it gave.
 ---@field input? any Its arguments, when they are new or were edited by the person; long strings in it may be cut.
 ---@field locations? agentls.Location[] Files it concerns; at most 100 are told.
