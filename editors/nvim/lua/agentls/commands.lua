@@ -226,11 +226,7 @@ M.table = {
     desc = 'Answer a limit (raise or stop) or a question of the agent; with !: stop, or give no answer',
     bang = true,
     run = function(command)
-      if not approval.answer(command.bang) then
-        local words = approval.open() and 'what waits is an approval: :AgentApprove or :AgentDeny'
-          or 'nothing waits for an answer'
-        vim.notify('agentls: ' .. words, vim.log.levels.INFO)
-      end
+      approval.answer(command.bang)
     end,
   },
   AgentDiff = {

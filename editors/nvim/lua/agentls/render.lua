@@ -168,6 +168,7 @@ function M.block(item, before, options, nest, latest)
     add(block, '')
   end
   local room = #block.lines
+  block.room = room
   local renderer = renderers[item.kind]
   if renderer then
     renderer(block, item, options, nest, latest)

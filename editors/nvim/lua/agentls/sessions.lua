@@ -6,6 +6,7 @@
 local client = require('agentls.client')
 local config = require('agentls.config')
 local editor = require('agentls.editor')
+local notice = require('agentls.notice')
 local states = require('agentls.state')
 local text = require('agentls.text')
 
@@ -50,7 +51,7 @@ M.watcher = {
 
 ---@param level? integer
 local function say(words, level)
-  vim.notify('agentls: ' .. words, level or vim.log.levels.INFO)
+  vim.notify('agentls: ' .. text.reveal(words), level or vim.log.levels.INFO)
 end
 
 ---Tells an error of a request.
@@ -218,20 +219,27 @@ end
 local function asks(name, what)
   return function(session, params)
     if config.current.notify_approvals and not M.watcher.seen(session) then
-      say(what(params), vim.log.levels.WARN)
+      local here = M.current() == session
+      local subject, how = what(params)
+      notice.say(
+        'asks: ',
+        subject,
+        ' · ' .. (here and how or ':AgentSessions shows it'),
+        vim.log.levels.WARN
+      )
     end
     announce(name, session, params)
   end
 end
 
 effects['agent/approvalRequested'] = asks('AgentApprovalRequested', function(params)
-  return ('%s? (%s) — :AgentApprove, :AgentDeny, or :Agent to look'):format(params.title, params.why)
+  return params.shown or params.title, ':AgentApprove shows it'
 end)
 effects['agent/limitRequested'] = asks('AgentLimitRequested', function(params)
-  return params.message .. ' — :AgentAnswer raises it or stops'
+  return params.message, ':AgentAnswer raises it or stops'
 end)
 effects['agent/questionRequested'] = asks('AgentQuestionRequested', function(params)
-  return params.text .. ' — :AgentAnswer'
+  return params.text, ':AgentAnswer'
 end)
 effects['agent/approvalResolved'] = function(session, params)
   announce('AgentApprovalResolved', session, params)
