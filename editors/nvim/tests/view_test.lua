@@ -94,10 +94,16 @@ return function(test)
     chat.tool('c2', 'awaitingApproval', { title = 'Edit x', name = 'edit_file' })
     chat.event('approvalRequested', asked)
     local lines = chat.lines()
-    eq(
-      vim.list_slice(lines, 9, 16),
-      { '? `Edit x`', '  medium risk · writes x', '```diff', '@@ -1 +1 @@', '-old', '+new', '```', '  s and a keep the rule:' }
-    )
+    eq(vim.list_slice(lines, 9, 16), {
+      '? `Edit x`',
+      '  medium risk · writes x',
+      '```diff',
+      '@@ -1 +1 @@',
+      '-old',
+      '+new',
+      '```',
+      '  s and a keep the rule:',
+    })
     eq(lines[17], '    `edit_file(x)`')
     eq(chat.fold(9), { -1, -1 })
     chat.event(

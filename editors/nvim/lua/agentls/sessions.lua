@@ -358,6 +358,7 @@ function M.create(options, callback)
       session.agent = options.agent
       M.use(session)
       callback(session)
+      require('agentls.trust').mention(cwd)
     end)
   end)
 end
