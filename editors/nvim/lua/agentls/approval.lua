@@ -26,6 +26,8 @@ local function send(question, method, answer, done, subject)
     return notice.say('this question was settled meanwhile; nothing was answered')
   end
   questions.begin_answer(question)
+  -- Before the answer arrives: then the card may be folded away, and the cursor elsewhere.
+  local next = questions.go_on(question)
   client.request(method, answer, function(err)
     if err then
       questions.fail_answer(question)
@@ -34,7 +36,6 @@ local function send(question, method, answer, done, subject)
     if not session.state.running and session.state.resumable then
       done = 'the answer is kept; :AgentResume goes on with it: ' .. done
     end
-    local next = questions.go_on(question)
     subject = subject or questions.subject(question)
     local after = next and ' · next: ' .. text.one_line(questions.subject(next), 40) or ''
     notice.say(done .. ': ', subject, after)

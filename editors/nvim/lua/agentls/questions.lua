@@ -65,7 +65,8 @@ local function question_of(item, session)
   end
 end
 
----The open questions of a session, the oldest first.
+---The open questions of a session, as they come in the chat: the oldest call first. When each was asked is chance, where
+---several calls of one message ask.
 ---@param session agentls.Session
 ---@return agentls.Question[]
 function M.open(session)
@@ -76,15 +77,6 @@ function M.open(session)
       table.insert(found, question)
     end
   end
-  -- `sort` keeps no order among equals.
-  local place = {}
-  for i, question in ipairs(found) do
-    place[question] = i
-  end
-  table.sort(found, function(a, b)
-    local first, second = a.asked.seq or 0, b.asked.seq or 0
-    return first < second or (first == second and place[a] < place[b])
-  end)
   return found
 end
 
