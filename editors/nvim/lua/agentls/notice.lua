@@ -20,4 +20,14 @@ function M.say(before, subject, after, level)
   vim.notify(before .. words .. after, level or vim.log.levels.INFO)
 end
 
+---Notifies with the start of words that may be long; `:messages` has all of them.
+---@param words string
+---@param level? integer
+function M.say_start(words, level)
+  M.say('', words, nil, level)
+  if vim.fn.strdisplaywidth(words) > vim.v.echospace - #'agentls: ' then
+    vim.cmd.echomsg({ vim.fn.string('agentls: ' .. text.reveal(words)), mods = { silent = true } })
+  end
+end
+
 return M

@@ -100,7 +100,8 @@ function M.model(model, effort)
       local ill = {}
       for _, provider in ipairs(result.providers) do
         if provider.health == 'failing' or provider.health == 'notConfigured' then
-          table.insert(ill, ('%s: %s'):format(provider.provider, provider.message or provider.health))
+          local words = ('%s: %s'):format(provider.provider, provider.message or provider.health)
+          table.insert(ill, text.visible(words))
         end
       end
       if #result.models == 0 then

@@ -65,8 +65,8 @@ local function question_of(item, session)
   end
 end
 
----The open questions of a session, as they come in the chat: the oldest call first. When each was asked is chance, where
----several calls of one message ask.
+---The open questions of a session in the chat's order: the oldest call first. In which order the calls of one
+---message ask is chance.
 ---@param session agentls.Session
 ---@return agentls.Question[]
 function M.open(session)

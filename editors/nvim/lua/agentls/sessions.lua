@@ -257,7 +257,7 @@ function M.dispatch(method, params)
   local session = params.sessionId and M.all[params.sessionId]
   if not session then
     if method == 'agent/warning' and not params.sessionId then
-      say(params.message, vim.log.levels.WARN)
+      notice.say_start(params.message, vim.log.levels.WARN)
     end
     return
   end

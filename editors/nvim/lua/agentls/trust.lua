@@ -174,11 +174,31 @@ local function decide(described)
   end)
 end
 
+---Room for the question below.
+local QUESTION_LINES = 8
+
+---Shows the list; whether all of it is visible, or was shown before as it is.
+---@param described agentls.DescribeTrustResult
+---@return boolean
+local function is_read(described)
+  local lines = M.lines(described)
+  local list = table.concat(lines, '\n')
+  local here = vim.b.agentls_trust_list
+  scratch.show('trust' .. described.folder, 'markdown', lines, true)
+  vim.b.agentls_trust_list = list
+  vim.wo.wrap = true
+  local tall = vim.api.nvim_win_text_height(0, {}).all
+  pcall(vim.api.nvim_win_set_height, 0, math.min(tall, vim.o.lines - QUESTION_LINES))
+  vim.cmd('redraw')
+  return tall <= vim.api.nvim_win_get_height(0) or here == list
+end
+
 ---@param folder string
 local function show(folder)
   sessions.ask(protocol.requests.describeTrust, { folder = vim.uri_from_fname(folder) }, function(described)
-    scratch.show('trust' .. described.folder, 'markdown', M.lines(described))
-    vim.cmd('redraw')
+    if not is_read(described) then
+      return notice.say('the list is longer than the window; read it, then :AgentTrust here asks')
+    end
     decide(described)
   end)
 end

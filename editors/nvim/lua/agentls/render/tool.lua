@@ -18,7 +18,7 @@ local DIFF_GROUPS = { ['+'] = 'AgentlsAdded', ['-'] = 'AgentlsRemoved', ['@'] = 
 
 ---A unified diff; the names of a single file are left out, as the head names it.
 local function diff_block(block, diff, options, note)
-  local all, files = text.lines(diff), 0
+  local all, files = text.lines(text.reveal(diff)), 0
   for _, line in ipairs(all) do
     files = files + (line:sub(1, 4) == '+++ ' and 1 or 0)
   end
