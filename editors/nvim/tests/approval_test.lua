@@ -59,13 +59,21 @@ end
 
 return function(_, drive)
   drive('of several questions each key answers the one under the cursor', { files = FILES }, function(nvim)
+    -- Another session asks all the while.
+    nvim.cmd('AgentPrompt write elsewhere')
+    nvim.asked()
+    local hidden = nvim.state().sessionId
+    nvim.cmd('AgentNew')
+    wait('another session', function()
+      return nvim.state().sessionId ~= hidden
+    end)
     nvim.cmd('AgentPrompt three at once')
     asked(nvim, 3)
     enter_chat(nvim)
     -- The first press shows the oldest, centered, and says what it asks.
     nvim.typed('Gy')
     nvim.noticed('y again allows it once')
-    eq(open_everywhere(nvim), 3)
+    eq(open_everywhere(nvim), 4)
     eq(titles(nvim), { 'Edit cart.py', 'Write b.txt', 'rm -f old.txt' })
     eq(card(nvim), 'Edit cart.py')
     local rows = nvim.lua([[
@@ -95,6 +103,10 @@ return function(_, drive)
     nvim.ended()
     nvim.see('Three were answered.')
     eq({ exists(nvim, 'b.txt'), exists(nvim, 'old.txt') }, { true, true })
+    -- The rest of a burst of keys goes nowhere.
+    nvim.typed('yaysy<Esc>')
+    nvim.noticed('another session asks: Write hidden.txt')
+    eq({ open_everywhere(nvim), exists(nvim, 'hidden.txt') }, { 1, false })
     assert(support.read(nvim.workspace .. '/cart.py'):find('1 - discount', 1, true))
   end)
 

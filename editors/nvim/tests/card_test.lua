@@ -225,6 +225,29 @@ return function(test)
     return sent, table.concat(shown, '\n')
   end
 
+  test('keys: one that is held down never answers, one that is pressed again does', function()
+    local questions, approval = require('agentls.questions'), require('agentls.approval')
+    local now, clock = questions.now, 0
+    questions.now = function()
+      return clock
+    end
+    card({})
+    local function press(ms)
+      clock = clock + ms
+      return (answering({}, {}, function()
+        approval.act('allow')
+      end))
+    end
+    eq(press(0), {}, 'it is shown first')
+    for _ = 1, 50 do
+      eq(press(33), {}, 'held down')
+    end
+    eq(press(399), {})
+    eq(press(400), { { 'agent/approvalRespond', { approvalId = 'a1', decision = 'allow' } } })
+    eq(press(400), {}, 'twice')
+    questions.now = now
+  end)
+
   test('trust: each redirect is a question of its own, and all of it can be read', function()
     local trust = require('agentls.trust')
     local described = {
