@@ -41,6 +41,35 @@ local function card(more)
 end
 
 return function(test)
+  ---Lets lists choose the entry that holds the next of `choices`; gives what was shown and what was sent.
+  local function answering(choices, results, body)
+    local client, select, notify = require('agentls.client'), vim.ui.select, vim.notify
+    local request, sent, shown = client.request, {}, {}
+    client.request = function(method, params, callback)
+      table.insert(sent, { method, params })
+      callback(nil, results[method] or {})
+    end
+    vim.notify = function(words)
+      table.insert(shown, words)
+    end
+    vim.ui.select = function(items, options, choose)
+      table.insert(shown, options.prompt)
+      local wanted = table.remove(choices, 1)
+      for i, item in ipairs(items) do
+        local words = (options.format_item or tostring)(item)
+        table.insert(shown, words)
+        if wanted and words:find(wanted, 1, true) then
+          return choose(item, i)
+        end
+      end
+      choose(nil)
+    end
+    local ok, why = pcall(body)
+    client.request, vim.ui.select, vim.notify = request, select, notify
+    assert(ok, why)
+    return sent, table.concat(shown, '\n')
+  end
+
   test('reveal: what hides is written out, what people write is left alone', function()
     local text = require('agentls.text')
     eq(text.reveal('rm \226\128\174txt\226\128\139 x\243\160\129\129'), 'rm <U+202E>txt<U+200B> x<U+E0041>')
@@ -146,6 +175,24 @@ return function(test)
     end
   end)
 
+  test('card: what the server cut is said, and can be opened', function()
+    local long = { shown = { ref = 'r1', bytes = 300000 }, input = { ref = 'r2', bytes = 400000 } }
+    local _, lines = card({ shown = 'echo long', title = 'echo', more = long })
+    assert(lines:find('⋯ 300 KB are not shown here: o opens all', 1, true), lines)
+    vim.fn.search('echo long')
+    local sent = answering({}, { ['agent/readContent'] = { text = 'echo long \226\128\174END' } }, function()
+      require('agentls.approval').output()
+    end)
+    eq(sent[1][2].ref, 'r1')
+    eq(vim.api.nvim_buf_get_lines(0, 0, -1, false), { 'echo long <U+202E>END' })
+    vim.cmd('close')
+    _, lines = card({ name = 'other', input = { long = 'cut…' }, more = long })
+    assert(lines:find('⋯ cut: 400 KB in all: e opens all', 1, true), lines)
+    local diff = '--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n'
+    _, lines = card({ name = 'edit_file', diff = diff, more = { diff = { ref = 'r3', bytes = 500000 } } })
+    assert(lines:find('⋯ 500 KB are not shown here: d opens all', 1, true), lines)
+  end)
+
   test('card: the risk, the reason, the options, the whole rule, and the keys of the table', function()
     local rule = 'bash(' .. ('git *log* '):rep(30) .. 'END)'
     local chat, lines =
@@ -195,35 +242,6 @@ return function(test)
       hides_nothing(words, 'a notice')
     end
   end)
-
-  ---Lets lists choose the entry that holds the next of `choices`; gives what was shown and what was sent.
-  local function answering(choices, results, body)
-    local client, select, notify = require('agentls.client'), vim.ui.select, vim.notify
-    local request, sent, shown = client.request, {}, {}
-    client.request = function(method, params, callback)
-      table.insert(sent, { method, params })
-      callback(nil, results[method] or {})
-    end
-    vim.notify = function(words)
-      table.insert(shown, words)
-    end
-    vim.ui.select = function(items, options, choose)
-      table.insert(shown, options.prompt)
-      local wanted = table.remove(choices, 1)
-      for i, item in ipairs(items) do
-        local words = (options.format_item or tostring)(item)
-        table.insert(shown, words)
-        if wanted and words:find(wanted, 1, true) then
-          return choose(item, i)
-        end
-      end
-      choose(nil)
-    end
-    local ok, why = pcall(body)
-    client.request, vim.ui.select, vim.notify = request, select, notify
-    assert(ok, why)
-    return sent, table.concat(shown, '\n')
-  end
 
   test('keys: one that is held down never answers, one that is pressed again does', function()
     local questions, approval = require('agentls.questions'), require('agentls.approval')

@@ -253,10 +253,10 @@ function M.diff(turn)
   show(item.diff)
 end
 
----Shows the whole output of the tool call under the cursor, else of the last one.
+---Shows the whole output of the tool call under the cursor, else of the last one; of a question's card, what it asks.
 function M.output()
   local item, session = meant(function(item)
-    return item.output ~= nil
+    return item.output ~= nil or (item.approval ~= nil and item.approval.shown ~= nil)
   end)
   if not item or not session then
     vim.notify('agentls: there is no output to show', vim.log.levels.INFO)
@@ -265,11 +265,12 @@ function M.output()
   local function show(output)
     scratch.show('output/' .. item.id, 'agentls_output', text.lines(text.reveal(output)))
   end
-  local more = item.more and item.more.output
+  local held = item.approval or item
+  local more = held.more and held.more[item.approval and 'shown' or 'output']
   if more then
     return sessions.read_content(session, more.ref, show)
   end
-  show(item.output)
+  show(item.approval and item.approval.shown or item.output)
 end
 
 local UNITS = {

@@ -155,8 +155,9 @@ function M.help()
   end
   table.insert(
     lines,
-    '           (off a question: the oldest one is shown first; without one: the keys of Vim)'
+    '           With the cursor on no question, all but the last show the oldest one first;'
   )
+  table.insert(lines, '           while none is open, they are keys of Vim.')
   for _, entry in ipairs(CHAT) do
     add(keys and keys[entry[1]], entry[2])
   end

@@ -16,8 +16,20 @@ local WIDTH = 80
 
 local DIFF_GROUPS = { ['+'] = 'AgentlsAdded', ['-'] = 'AgentlsRemoved', ['@'] = 'AgentlsHunk' }
 
+---How many bytes the server left out of a cut field, as a line; nil where it is whole.
+---@param more? agentls.More
+---@param there string What is there of it.
+---@param note string
+---@return string?
+local function cut_line(more, there, note)
+  local hidden = more and more.bytes - #there - #(more.tail or '')
+  return hidden and ('⋯ %s are not shown here%s'):format(text.bytes(math.max(hidden, 0)), note)
+end
+
 ---A unified diff; the names of a single file are left out, as the head names it.
-local function diff_block(block, diff, options, note)
+---@param more? agentls.More
+local function diff_block(block, diff, options, more)
+  local note = options.keys and options.keys.diff and (': %s opens all'):format(options.keys.diff) or ''
   local all, files = text.lines(text.reveal(diff)), 0
   for _, line in ipairs(all) do
     files = files + (line:sub(1, 4) == '+++ ' and 1 or 0)
@@ -37,6 +49,10 @@ local function diff_block(block, diff, options, note)
     add(block, line, names and 'AgentlsHunk' or DIFF_GROUPS[line:sub(1, 1)])
   end
   add(block, fence)
+  local cut = cut_line(more, diff, note)
+  if cut then
+    add(block, cut, 'AgentlsWarn')
+  end
 end
 
 ---What is asked or was given, as lines: a command as it is, other arguments by name.
@@ -147,20 +163,22 @@ end
 
 ---What is asked, whole: the command or the address as the server reveals it, else the arguments.
 ---@param item agentls.Item.tool
-local function asked(block, item, width, note)
+local function asked(block, item, options, width, note)
   local approval = item.approval
-  local lines, language
+  local lines, language, cut
   if approval.shown then
     lines = text.lines(approval.shown)
     language = type(item.input) == 'table' and item.input.command and 'sh' or nil
-    local more = approval.more and approval.more.shown
-    if more then
-      local hidden = more.bytes - #approval.shown - #(more.tail or '')
-      lines[#lines + 1] = ('⋯ %s are not shown here%s'):format(text.bytes(math.max(hidden, 0)), note)
-      vim.list_extend(lines, text.lines(more.tail or ''))
-    end
+    cut = cut_line(approval.more and approval.more.shown, approval.shown, note)
   else
     lines, language = input_lines(item.input, true)
+    local more = approval.more and approval.more.input
+    local key = options.keys and options.keys.edit
+    cut = more
+      and ('⋯ cut: %s in all%s'):format(
+        text.bytes(more.bytes),
+        key and (': %s opens all'):format(key) or ''
+      )
   end
   local fence = draw.ticks_for(table.concat(lines, '\n'))
   add(block, fence .. (language or ''))
@@ -168,6 +186,9 @@ local function asked(block, item, width, note)
     draw.add_whole(block, '', line, width)
   end
   add(block, fence)
+  if cut then
+    add(block, cut, 'AgentlsWarn')
+  end
 end
 
 local DECISIONS = {
@@ -250,14 +271,15 @@ function M.tool(block, item, options, nest)
   if item.approval then
     local told = item.approval.shown == title and vim.fn.strdisplaywidth(title) < width - 4 - 2 * block.depth
     if not told and (item.approval.shown or not item.diff) then
-      asked(block, item, width, note)
+      asked(block, item, options, width, note)
     end
   elseif not item.diff and command and command ~= item.title then
     local lines, language = input_lines(item.input)
     fenced(block, capped(lines, options.output_lines, note), language)
   end
   if item.diff and item.diff ~= '' then
-    diff_block(block, item.diff, options, note)
+    local held = item.approval and item.approval.more or item.more
+    diff_block(block, item.diff, options, held and held.diff)
   end
   local fails = item.status == 'failed' or item.status == 'cancelled'
   if item.output and item.output ~= '' and (not item.diff or fails) then
