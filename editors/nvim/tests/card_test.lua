@@ -81,6 +81,7 @@ return function(test)
     eq(text.reveal('👩\226\128\141💻', true), '👩\226\128\141💻')
     eq(text.reveal('👩\226\128\141💻'), '👩<U+200D>💻')
     eq(text.reveal('x\226\128\174', true), 'x<U+202E>')
+    eq({ text.reveal('a\194\160!', true), text.reveal('a\194\160!') }, { 'a\194\160!', 'a<U+00A0>!' })
     for code in
       vim.iter({
         0xad,

@@ -37,7 +37,7 @@ local function send(question, method, answer, done, subject)
       done = 'the answer is kept; :AgentResume goes on with it: ' .. done
     end
     subject = subject or questions.subject(question)
-    local after = next and ' · next: ' .. text.one_line(questions.subject(next), 40) or ''
+    local after = next and ' · next: ' .. text.visible(text.one_line(questions.subject(next), 40)) or ''
     notice.say(done .. ': ', subject, after)
   end)
 end
@@ -89,7 +89,7 @@ function M.deny(feedback, again)
     return deny(feedback)
   end
   local prompt = ('Deny "%s". Feedback for the model (empty: none; Esc: back) '):format(
-    text.one_line(questions.subject(question), 60)
+    text.visible(text.one_line(questions.subject(question), 60))
   )
   vim.ui.input({ prompt = prompt }, function(words)
     if words then

@@ -13,7 +13,7 @@ function M.say(before, subject, after, level)
   before, after = 'agentls: ' .. before, after or ''
   local columns = vim.fn.strdisplaywidth
   local room = vim.v.echospace - columns(before) - columns(after)
-  local words = text.one_line(subject or '', 4000)
+  local words = text.visible(text.one_line(subject or '', 4000))
   if columns(words) > room then
     words = text.pieces(words, math.max(room - 1, 12), vim.api.nvim_strwidth)[1] .. '…'
   end

@@ -104,7 +104,8 @@ function M.legible(text)
   return table.concat(parts)
 end
 
----Characters that show nothing or change the reading order: format controls, fillers, selectors, tags, separators.
+---Characters that show nothing or change the reading order: format controls, fillers, selectors, tags, separators. The
+---server has the same table (`src/base/text.rs`).
 ---@type [integer, integer][]
 local HIDDEN = {
   { 0x80, 0x9f },
@@ -117,15 +118,28 @@ local HIDDEN = {
   { 0x200b, 0x200f },
   { 0x2028, 0x202e },
   { 0x2060, 0x206f },
-  { 0x2800, 0x2800 },
   { 0x3164, 0x3164 },
   { 0xfe00, 0xfe0f },
   { 0xfeff, 0xfeff },
   { 0xffa0, 0xffa0 },
   { 0xfff0, 0xfffb },
+  { 0x13430, 0x1343f },
+  { 0x16fe4, 0x16fe4 },
   { 0x1bca0, 0x1bca3 },
+  { 0x1d159, 0x1d159 },
   { 0x1d173, 0x1d17a },
   { 0xe0000, 0xe0fff },
+}
+
+---Blanks that look like a space, and part no words of a command.
+---@type [integer, integer][]
+local BLANKS = {
+  { 0xa0, 0xa0 },
+  { 0x1680, 0x1680 },
+  { 0x2000, 0x200a },
+  { 0x202f, 0x202f },
+  { 0x205f, 0x205f },
+  { 0x2800, 0x2800 },
 }
 
 ---Joiners and selectors that emoji and many scripts need.
@@ -152,11 +166,8 @@ local function picture(control)
   return code == 127 and '\226\144\161' or '\226\144' .. string.char(128 + code)
 end
 
-local function is_hidden(code, prose)
-  if prose and IN_PROSE[code] then
-    return false
-  end
-  for _, range in ipairs(HIDDEN) do
+local function is_in(ranges, code)
+  for _, range in ipairs(ranges) do
     if code >= range[1] and code <= range[2] then
       return true
     end
@@ -164,10 +175,17 @@ local function is_hidden(code, prose)
   return false
 end
 
+local function is_hidden(code, prose)
+  if prose then
+    return not IN_PROSE[code] and is_in(HIDDEN, code)
+  end
+  return is_in(HIDDEN, code) or is_in(BLANKS, code)
+end
+
 ---The text with invisible and reordering characters written out (`<U+202E>`), so that a person reads what is there.
 ---Tabs and line feeds stay.
 ---@param text string
----@param prose? boolean Keeps the joiners that emoji and many scripts need; never for what a person decides on.
+---@param prose? boolean Keeps what emoji and many scripts need, and odd blanks; never for what a person decides on.
 ---@return string
 function M.reveal(text, prose)
   if text:find('[%z\1-\8\11-\31\127]') then
@@ -238,13 +256,13 @@ function M.lines(text)
   return lines
 end
 
----On one line, revealed, at most `width` bytes, cut between characters.
+---On one line, revealed as prose, at most `width` bytes, cut between characters.
 ---@param text string
 ---@param width integer
 ---@return string
 function M.one_line(text, width)
-  text = text:gsub('%s+', ' '):gsub('^ ', ''):gsub(' $', '')
-  return M.cut(M.reveal(text), width)
+  text = M.reveal(text:gsub('%s+', ' '):gsub('^ ', ''):gsub(' $', ''), true)
+  return M.cut(text, width)
 end
 
 ---A name as it can be shown: names of files may hold line feeds, and characters that nobody sees.
