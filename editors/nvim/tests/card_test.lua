@@ -94,6 +94,9 @@ return function(test)
         0x2060,
         0x2066,
         0x2800,
+        0xa0,
+        0x202f,
+        0x16fe4,
         0xfe00,
         0xe0100,
       })
@@ -264,6 +267,14 @@ return function(test)
     eq(press(399), {})
     eq(press(400), { { 'agent/approvalRespond', { approvalId = 'a1', decision = 'allow' } } })
     eq(press(400), {}, 'twice')
+    -- Asked again with other arguments, it is another question: it is shown first.
+    local chat = card({})
+    eq(press(0), {})
+    local again =
+      { approvalId = 'a1', toolCallId = 'c1', name = 'bash', title = 'make', risk = 'high', why = 'runs' }
+    chat.event('approvalRequested', vim.tbl_extend('force', again, { input = { command = 'rm -rf .' } }))
+    eq(press(500), {}, 'asked again')
+    eq(#press(400), 1)
     questions.now = now
   end)
 

@@ -689,6 +689,10 @@ function M.show_card(window, item)
   for i, entry in ipairs(view and view.entries or {}) do
     if entry.item.kind == item.kind and entry.item.id == item.id and #entry.block.lines > 0 then
       local first, last = view.rows[i] + entry.block.room, view.rows[i] + #entry.block.lines - 1
+      api.nvim_win_call(window, function()
+        -- `<C-o>` goes back.
+        vim.cmd("normal! m'")
+      end)
       api.nvim_win_set_cursor(window, { first + 1, 0 })
       api.nvim_win_call(window, function()
         vim.cmd('normal! zvzt')
