@@ -54,7 +54,7 @@ local function redirect_words(redirect)
   return ('%s: requests go to %s%s'):format(provider, text.visible(redirect.to), from)
 end
 
----What the folder's own files would do, as lines of Markdown.
+---What the folder's own files would do, as lines.
 ---@param described agentls.DescribeTrustResult
 ---@return string[]
 function M.lines(described)
@@ -184,7 +184,7 @@ local function is_read(described)
   local lines = M.lines(described)
   local list = table.concat(lines, '\n')
   local here = vim.b.agentls_trust_list
-  scratch.show('trust' .. described.folder, 'markdown', lines, true)
+  scratch.show('trust' .. described.folder, 'agentls_trust', lines, true)
   vim.b.agentls_trust_list = list
   vim.wo.wrap = true
   local tall = vim.api.nvim_win_text_height(0, {}).all
