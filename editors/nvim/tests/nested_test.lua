@@ -30,7 +30,7 @@ return function(test)
       '',
     })
     eq(chat.fold(3), { 3, 8 })
-    assert(chat.virtual():find('D diff  u revert', 1, true), chat.virtual())
+    assert(chat.virtual():find('d diff  u revert', 1, true), chat.virtual())
     chat.event('turnDiff', { ofTurnId = 't1', standing = 'reverted', files = { files[1] } })
     local lines = chat.lines()
     eq(lines[3], '± 1,203 files changed +12 -3 · taken back ⋯ 5 lines')
@@ -332,7 +332,7 @@ return function(test)
       '',
     })
     vim.fn.search('c1')
-    eq(require('agentls.approval').open().approvalId, 'a1')
+    eq(require('agentls.view').card_at(chat.window).approval.approvalId, 'a1')
     chat.event(
       'approvalResolved',
       { approvalId = 'a1', toolCallId = 'c1', decision = 'allow', by = 'person' }

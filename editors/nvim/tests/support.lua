@@ -305,6 +305,26 @@ require('agentls').setup(%s)
   function self.keys(keys)
     vim.rpcrequest(self.channel, 'nvim_input', keys)
   end
+  ---Waits until the question under the chat's cursor can be answered.
+  function self.settled()
+    M.wait(function()
+      return 'a question that can be answered in:\n' .. self.chat() .. vim.inspect(self.notices())
+    end, function()
+      return self.lua("return require('agentls.questions').is_settled()")
+    end)
+  end
+  ---Gives a command that answers: once to be shown the question, and again when that counts.
+  function self.twice(command_line)
+    self.cmd(command_line)
+    self.settled()
+    self.cmd(command_line)
+  end
+  ---Types a key that answers, likewise.
+  function self.press(keys)
+    self.typed(keys)
+    self.settled()
+    self.keys(keys)
+  end
   local typed, answered = 0, 0
   ---Types keys, and waits until the editor has taken them all.
   function self.typed(keys)

@@ -96,7 +96,7 @@ return function(_, drive)
     wait('the typing', function()
       return text(nvim, 'cart.py') == support.CART .. '# typed\n'
     end)
-    nvim.cmd('AgentApprove')
+    nvim.twice('AgentApprove')
     nvim.ended()
     eq(text(nvim, 'cart.py'), FIXED .. '# typed\n')
     eq({ modified(nvim, 'cart.py'), support.read(nvim.workspace .. '/cart.py') }, { true, support.CART })

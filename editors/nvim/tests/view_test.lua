@@ -94,10 +94,17 @@ return function(test)
     chat.tool('c2', 'awaitingApproval', { title = 'Edit x', name = 'edit_file' })
     chat.event('approvalRequested', asked)
     local lines = chat.lines()
-    eq(
-      vim.list_slice(lines, 9, 16),
-      { '? `Edit x`', '  medium risk · writes x', '```diff', '@@ -1 +1 @@', '-old', '+new', '```', '' }
-    )
+    eq(vim.list_slice(lines, 9, 16), {
+      '? `Edit x`',
+      '  medium risk · writes x',
+      '```diff',
+      '@@ -1 +1 @@',
+      '-old',
+      '+new',
+      '```',
+      '  s and a keep the rule:',
+    })
+    eq(lines[17], '    `edit_file(x)`')
     eq(chat.fold(9), { -1, -1 })
     chat.event(
       'approvalResolved',
@@ -376,12 +383,16 @@ return function(test)
 
   ---Answers what is open as `choices` say: parts of items of lists, and words that are typed. Gives what was sent.
   local function answered(choices, body)
-    local sessions, select, input = require('agentls.sessions'), vim.ui.select, vim.ui.input
+    local client, questions = require('agentls.client'), require('agentls.questions')
+    local select, input, notify = vim.ui.select, vim.ui.input, vim.notify
     local sent = {}
-    local ask = sessions.ask
-    sessions.ask = function(method, params)
+    local request, now = client.request, questions.now
+    client.request = function(method, params, callback)
       table.insert(sent, { method, params })
+      -- It stays open.
+      callback({ code = 0, message = 'not this time' })
     end
+    vim.notify = function() end
     vim.ui.select = function(items, options, choose)
       local wanted = table.remove(choices, 1)
       for i, item in ipairs(items) do
@@ -395,8 +406,18 @@ return function(test)
     vim.ui.input = function(_, done)
       done(table.remove(choices, 1))
     end
+    -- It is shown first, and answered when there was time to see it.
+    body()
+    eq(sent, {})
+    questions.now = function()
+      return now() + 1000
+    end
     local ok, why = pcall(body)
-    sessions.ask, vim.ui.select, vim.ui.input = ask, select, input
+    client.request, vim.ui.select, vim.ui.input, vim.notify = request, select, input, notify
+    questions.now = now
+    -- What is under the cursor is new again.
+    vim.cmd('normal! G')
+    require('agentls.view').on_look(vim.api.nvim_get_current_win())
     assert(ok, why)
     return sent
   end
@@ -414,8 +435,6 @@ return function(test)
     eq(answered({}, approval.answer), {})
     eq(answered({ 'Raise' }, approval.answer), {})
     chat.event('limitResolved', { limitId = 'l1', limit = limit.limit, outcome = 'stopped', by = 'person' })
-    eq(approval.answer(), false)
-    eq(approval.answer(true), false)
     chat.event(
       'limitRequested',
       { limitId = 'l2', limit = 'unknown_price', used = 0, max = 0, message = 'price?' }
@@ -426,12 +445,15 @@ return function(test)
       approval.answer(true)
     end
     eq(answered({}, refuse), stop)
-    -- The one under the cursor, else the oldest.
+    -- The oldest, else the one under the cursor.
     chat.event('limitRequested', vim.tbl_extend('force', limit, { limitId = 'l3', message = 'the third' }))
     eq(answered({}, refuse), stop)
     assert(table.concat(chat.lines(), '\n'):find('the third', 1, true))
-    vim.fn.search('the third')
-    eq(answered({}, refuse), { { 'agent/limitRespond', { limitId = 'l3', stop = true } } })
+    local function refuse_third()
+      vim.fn.search('the third')
+      refuse()
+    end
+    eq(answered({}, refuse_third), { { 'agent/limitRespond', { limitId = 'l3', stop = true } } })
   end)
 
   test('view: a question is answered field by field', function()

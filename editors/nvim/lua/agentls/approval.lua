@@ -1,5 +1,9 @@
--- Questions and their answers: approvals, limits, questions of the agent.
+-- Answers to open questions: approvals, limits, questions of the agent. Which one is meant is in questions.lua.
 
+local client = require('agentls.client')
+local config = require('agentls.config')
+local notice = require('agentls.notice')
+local questions = require('agentls.questions')
 local render = require('agentls.render')
 local scratch = require('agentls.scratch')
 local sessions = require('agentls.sessions')
@@ -8,81 +12,84 @@ local view = require('agentls.view')
 
 local M = {}
 
----The approval that is meant: that of the tool call under the cursor, else the oldest open one of the session,
----else of any session.
----@return agentls.ApprovalRequestedNotification? approval
----@return agentls.Session? session
-function M.open()
-  local item, here = view.tool_at_cursor()
-  if item and item.approval then
-    return item.approval, here
-  end
-  local session = sessions.current()
-  if session and session.state.approvals[1] then
-    return session.state.approvals[1], session
-  end
-  for _, other in pairs(sessions.all) do
-    if other.state.approvals[1] then
-      return other.state.approvals[1], other
-    end
-  end
-end
-
-local function nothing()
-  vim.notify('agentls: nothing waits for an approval', vim.log.levels.INFO)
-end
-
 ---Sends an answer. That of a turn that does not run is kept for the one that goes on with it.
----@param session agentls.Session
+---@param question agentls.Question
 ---@param method string
 ---@param answer table
-local function send(session, method, answer)
+---@param done string What was done, to be said before the subject.
+---@param subject? string Absent: what the question asks.
+local function send(question, method, answer, done, subject)
+  local session = question.session
   if not sessions.is_ours(session) then
     return
+  elseif not questions.is_open(question) then
+    return notice.say('this question was settled meanwhile; nothing was answered')
   end
-  sessions.ask(method, answer, function()
-    if not session.state.running and session.state.resumable then
-      vim.notify('agentls: the answer is kept; :AgentResume goes on with it', vim.log.levels.INFO)
+  questions.begin_answer(question)
+  -- Before the answer arrives: then the card may be folded away, and the cursor elsewhere.
+  local next = questions.go_on(question)
+  client.request(method, answer, function(err)
+    if err then
+      questions.fail_answer(question)
+      return sessions.complain(err)
     end
+    if not session.state.running and session.state.resumable then
+      done = 'the answer is kept; :AgentResume goes on with it: ' .. done
+    end
+    subject = subject or questions.subject(question)
+    local after = next and ' · next: ' .. text.visible(text.one_line(questions.subject(next), 40)) or ''
+    notice.say(done .. ': ', subject, after)
   end)
 end
 
----@param approval agentls.ApprovalRequestedNotification
----@param session agentls.Session
+---@param question agentls.Question
 ---@param answer table
-local function respond(approval, session, answer)
-  answer.approvalId = approval.approvalId
-  send(session, 'agent/approvalRespond', answer)
+---@param done string
+---@param subject? string
+local function respond(question, answer, done, subject)
+  answer.approvalId = question.asked.approvalId
+  send(question, 'agent/approvalRespond', answer, done, subject)
 end
 
+---What was allowed for longer is the rule.
+local KEPT = {
+  allowSession = 'allowed for this session',
+  allowAlways = 'allowed from now on',
+}
+
+---Allows what the question under the cursor asks; else shows the oldest open one.
 ---@param decision 'allow'|'allowSession'|'allowAlways'
-function M.approve(decision)
-  local approval, session = M.open()
-  if not approval or not session then
-    return nothing()
+---@param again? string How to press again; absent: by the command.
+function M.approve(decision, again)
+  local names = { allow = '', allowSession = ' session', allowAlways = ' always' }
+  local question =
+    questions.take({ again = again or (':AgentApprove%s again allows it'):format(names[decision]) })
+  if not question then
+    return
+  elseif decision == 'allow' then
+    return respond(question, { decision = decision }, 'allowed once')
+  elseif not question.asked.rule then
+    return notice.say('this can only be allowed once', nil, nil, vim.log.levels.WARN)
   end
-  if decision ~= 'allow' and not approval.rule then
-    vim.notify('agentls: this can only be allowed once', vim.log.levels.WARN)
+  respond(question, { decision = decision }, KEPT[decision], question.asked.rule)
+end
+
+---Denies what the question under the cursor asks; else shows the oldest open one.
+---@param feedback? string The model gets it. Absent: the person is asked for it, and may leave the question open.
+---@param again? string
+function M.deny(feedback, again)
+  local question = questions.take({ again = again or ':AgentDeny again denies it' })
+  if not question then
     return
   end
-  respond(approval, session, { decision = decision })
-end
-
----Denies. `feedback` is told to the model; absent: the person is asked for it, and may leave the question open.
----@param feedback? string
-function M.deny(feedback)
-  local approval, session = M.open()
-  if not approval or not session then
-    return nothing()
-  end
   local function deny(words)
-    respond(approval, session, { decision = 'deny', feedback = words ~= '' and words or nil })
+    respond(question, { decision = 'deny', feedback = words ~= '' and words or nil }, 'denied')
   end
   if feedback then
     return deny(feedback)
   end
-  local prompt = ('Deny "%s". What shall the model know? (empty: nothing, Esc: back) '):format(
-    text.one_line(approval.title, 60)
+  local prompt = ('Deny "%s". Feedback for the model (empty: none; Esc: back) '):format(
+    text.visible(text.one_line(questions.subject(question), 60))
   )
   vim.ui.input({ prompt = prompt }, function(words)
     if words then
@@ -92,32 +99,94 @@ function M.deny(feedback)
 end
 
 ---Edits the arguments of what is asked, as JSON in a buffer; writing it allows the call with them.
-function M.edit()
-  local approval, session = M.open()
-  if not approval or not session then
-    return nothing()
+---@param again? string
+function M.edit(again)
+  local question = questions.take({ again = again or 'again edits it' })
+  if not question then
+    return
   end
+  local approval = question.asked
   local function edit(json)
-    local told = (' arguments of %s · :w allows the call with them · :q leaves it open'):format(
-      approval.name
+    local bar = (' arguments of %s · :w allows the call with them · :q leaves it open'):format(
+      text.visible(approval.name)
     )
-    scratch.write('arguments/' .. approval.approvalId, 'json', vim.split(json, '\n'), told, function(words)
+    local lines = vim.split(text.reveal_json(json), '\n')
+    scratch.write('arguments/' .. approval.approvalId, 'json', lines, bar, function(words)
       local right, input = pcall(vim.json.decode, words)
       if not right then
-        vim.notify('agentls: this is no JSON: ' .. tostring(input), vim.log.levels.ERROR)
+        vim.notify('agentls: not valid JSON: ' .. tostring(input), vim.log.levels.ERROR)
         return false
       end
-      respond(approval, session, { decision = 'allow', input = input })
+      respond(question, { decision = 'allow', input = input }, 'allowed once, as edited')
       return true
     end)
   end
   local more = approval.more and approval.more.input
   if more then
-    return sessions.read_content(session, more.ref, function(whole)
+    return sessions.read_content(question.session, more.ref, function(whole)
       edit(M.pretty(vim.json.decode(whole)))
     end)
   end
   edit(M.pretty(approval.input))
+end
+
+---Shows the diff of the card under the cursor. Without one there, an open question is shown first.
+---@param again string
+function M.diff_by_key(again)
+  local item, session = view.tool_at_cursor()
+  local has_diff = item and item.diff and item.diff ~= ''
+  if session and not has_diff and #questions.open(session) > 0 then
+    local question = questions.take({ again = again })
+    if question then
+      vim.notify('agentls: this changes no file that is known before', vim.log.levels.INFO)
+    end
+    return
+  end
+  vim.cmd('AgentDiff')
+end
+
+local BY_KEY = {
+  allow = function(key)
+    M.approve('allow', key .. ' again allows it once')
+  end,
+  allowSession = function(key)
+    M.approve('allowSession', key .. ' again allows it for this session')
+  end,
+  allowAlways = function(key)
+    M.approve('allowAlways', key .. ' again allows it from now on')
+  end,
+  deny = function(key)
+    M.deny(nil, key .. ' again denies it')
+  end,
+  edit = function(key)
+    M.edit(key .. ' again edits it')
+  end,
+  diff = function(key)
+    M.diff_by_key(key .. ' again shows its diff')
+  end,
+}
+
+---Acts on the question under the cursor, as a key says.
+---@param action string Of the table of keys.
+function M.act(action)
+  local keys = config.current.keys
+  BY_KEY[action](keys and keys[config.APPROVAL_NAMES[action]] or '')
+end
+
+---What a key of the chat is to be taken as: an answer, while a question is open; else the key that Vim has. With a
+---count or a register it is always Vim's.
+---@param action string
+---@param key string
+---@return string keys
+function M.keys_for(action, key)
+  local clipboard = vim.o.clipboard
+  local unnamed = clipboard:find('unnamedplus', 1, true) and '+'
+    or clipboard:find('unnamed', 1, true) and '*'
+    or '"'
+  if vim.v.count > 0 or vim.v.register ~= unnamed or not questions.concern_keys() then
+    return key
+  end
+  return ('<Cmd>lua require("agentls.approval").act("%s")<CR>'):format(action)
 end
 
 ---JSON on several lines, names in order.
@@ -174,7 +243,7 @@ function M.diff(turn)
     return
   end
   local function show(diff)
-    scratch.show('diff/' .. item.id, 'diff', text.lines(diff))
+    scratch.show('diff/' .. item.id, 'diff', text.lines(text.reveal(diff)))
   end
   local more = item.more and item.more.diff
     or (item.approval and item.approval.more and item.approval.more.diff)
@@ -184,23 +253,24 @@ function M.diff(turn)
   show(item.diff)
 end
 
----Shows the whole output of the tool call under the cursor, else of the last one.
+---Shows the whole output of the tool call under the cursor, else of the last one; of a question's card, what it asks.
 function M.output()
   local item, session = meant(function(item)
-    return item.output ~= nil
+    return item.output ~= nil or (item.approval ~= nil and item.approval.shown ~= nil)
   end)
   if not item or not session then
     vim.notify('agentls: there is no output to show', vim.log.levels.INFO)
     return
   end
   local function show(output)
-    scratch.show('output/' .. item.id, 'agentls_output', text.lines(output))
+    scratch.show('output/' .. item.id, 'agentls_output', text.lines(text.reveal(output)))
   end
-  local more = item.more and item.more.output
+  local held = item.approval or item
+  local more = held.more and held.more[item.approval and 'shown' or 'output']
   if more then
     return sessions.read_content(session, more.ref, show)
   end
-  show(item.output)
+  show(item.approval and item.approval.shown or item.output)
 end
 
 local UNITS = {
@@ -213,18 +283,18 @@ local UNITS = {
   max_wall_time_s = 'seconds',
 }
 
----@param item agentls.Item.limit
----@param session agentls.Session
-local function answer_limit(item, session)
+---@param question agentls.Question
+local function answer_limit(question)
+  local item = question.item --[[@as agentls.Item.limit]]
   local unknown = item.asked.limit == 'unknown_price'
   local choices = { unknown and 'Go on all the same' or 'Raise it …', 'Stop here' }
-  vim.ui.select(choices, { prompt = render.asked(item) }, function(choice)
+  vim.ui.select(choices, { prompt = text.reveal(render.asked(item)) }, function(choice)
     if choice == choices[2] then
-      return send(session, 'agent/limitRespond', { limitId = item.id, stop = true })
+      return send(question, 'agent/limitRespond', { limitId = item.id, stop = true }, 'stopped')
     elseif choice ~= choices[1] then
       return
     elseif unknown then
-      return send(session, 'agent/limitRespond', { limitId = item.id })
+      return send(question, 'agent/limitRespond', { limitId = item.id }, 'accepted')
     end
     local unit = UNITS[item.asked.limit]
     vim.ui.input(
@@ -232,7 +302,7 @@ local function answer_limit(item, session)
       function(words)
         local amount = words and tonumber((words:gsub('^%s*%$', '')))
         if amount and amount > 0 then
-          send(session, 'agent/limitRespond', { limitId = item.id, raiseBy = amount })
+          send(question, 'agent/limitRespond', { limitId = item.id, raiseBy = amount }, 'raised')
         elseif words and words ~= '' then
           vim.notify('agentls: `' .. words .. '` is no amount', vim.log.levels.WARN)
         end
@@ -242,9 +312,9 @@ local function answer_limit(item, session)
 end
 
 ---Asks for one field after the other; leaving one leaves the question open.
----@param item agentls.Item.limit
----@param session agentls.Session
-local function answer_question(item, session)
+---@param question agentls.Question
+local function answer_question(question)
+  local item = question.item --[[@as agentls.Item.limit]]
   local fields, answers = item.asked.fields or {}, {}
   local ask_field
 
@@ -267,7 +337,7 @@ local function answer_question(item, session)
     vim.ui.select(list, {
       prompt = prompt,
       format_item = function(choice)
-        return choice.label ~= '' and choice.label or choice.value
+        return text.reveal(choice.label ~= '' and choice.label or choice.value)
       end,
     }, function(choice)
       if not choice then
@@ -291,11 +361,12 @@ local function answer_question(item, session)
   ask_field = function(i)
     local field = fields[i]
     if not field then
-      return send(session, 'agent/questionRespond', { questionId = item.id, answers = answers })
+      return send(question, 'agent/questionRespond', { questionId = item.id, answers = answers }, 'answered')
     end
     local label = field.label ~= '' and field.label or nil
-    local prompt = (i == 1 and render.asked(item) or '')
-      .. (label and (i == 1 and ' — ' or '') .. label or '')
+    local prompt = text.reveal(
+      (i == 1 and render.asked(item) or '') .. (label and (i == 1 and ' — ' or '') .. label or '')
+    )
     if #(field.choices or {}) > 0 then
       return choose(i, field, prompt, {})
     end
@@ -306,51 +377,44 @@ local function answer_question(item, session)
     end)
   end
   if #fields == 0 then
-    return send(session, 'agent/questionRespond', { questionId = item.id, dismissed = true })
+    return send(question, 'agent/questionRespond', { questionId = item.id, dismissed = true }, 'not answered')
   end
   ask_field(1)
 end
 
----The limit or question that is meant: under the cursor, else the oldest open one of the session, else of any.
----@return agentls.Item.limit? item
----@return agentls.Session? session
-local function open_question()
-  local here, session = view.item_at_cursor()
-  session = session or sessions.current()
-  local list = session and session.state.asked or {}
-  for _, item in ipairs(list) do
-    if here and here.kind == item.kind and here.id == item.id then
-      return item, session
-    end
+---Answers the limit or question under the cursor; else shows the oldest open one.
+---@param refuse? boolean Asks nobody: the limit holds, the question is not answered.
+---@param again? string
+function M.answer(refuse, again)
+  local question = questions.take({ inquiry = true, again = again or ':AgentAnswer again answers it' })
+  if not question then
+    return
   end
-  if list[1] then
-    return list[1], session
-  end
-  for _, other in pairs(sessions.all) do
-    if other.state.asked[1] then
-      return other.state.asked[1], other
-    end
+  local id = question.item.id
+  if refuse and question.kind == 'limit' then
+    send(question, 'agent/limitRespond', { limitId = id, stop = true }, 'stopped')
+  elseif refuse then
+    send(question, 'agent/questionRespond', { questionId = id, dismissed = true }, 'not answered')
+  elseif question.kind == 'limit' then
+    answer_limit(question)
+  else
+    answer_question(question)
   end
 end
 
----Answers a limit or a question; false when none is open.
----@param refuse? boolean Asks nobody: the limit holds, the question is not answered.
----@return boolean
-function M.answer(refuse)
-  local item, session = open_question()
-  if not item or not session then
-    return false
+---Answers a limit or a question by a key of the chat; else opens or closes the fold.
+---@param key string
+function M.answer_or_fold(key)
+  local item, session = view.item_at_cursor()
+  local open = session
+    and vim.iter(questions.open(session)):any(function(question)
+      return question.kind ~= 'approval'
+    end)
+  local on_approval = item and item.kind == 'tool' and item.approval
+  if not open or on_approval or vim.fn.foldlevel('.') > 0 then
+    return pcall(vim.cmd --[[@as fun(c: string)]], 'normal! za')
   end
-  if refuse and item.kind == 'limit' then
-    send(session, 'agent/limitRespond', { limitId = item.id, stop = true })
-  elseif refuse then
-    send(session, 'agent/questionRespond', { questionId = item.id, dismissed = true })
-  elseif item.kind == 'limit' then
-    answer_limit(item, session)
-  else
-    answer_question(item, session)
-  end
-  return true
+  M.answer(nil, key .. ' again answers it')
 end
 
 return M

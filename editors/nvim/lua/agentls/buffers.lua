@@ -1,5 +1,7 @@
 -- The plugin's own buffers: how they are made and what they look like.
 
+local text = require('agentls.text')
+
 local api = vim.api
 local M = {}
 
@@ -77,7 +79,7 @@ end
 ---As a bar shows it.
 ---@param words string
 function M.escaped(words)
-  return (words:gsub('%%', '%%%%'))
+  return (text.visible(words):gsub('%%', '%%%%'))
 end
 
 return M

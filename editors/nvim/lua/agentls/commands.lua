@@ -13,6 +13,7 @@ end
 local approval, client, picker, sessions, view =
   lazy('approval'), lazy('client'), lazy('picker'), lazy('sessions'), lazy('view')
 local prompts, queue, turns = lazy('prompt'), lazy('queue'), lazy('turns')
+local grants, trust = lazy('grants'), lazy('trust')
 
 local function words_of(command)
   return vim.trim(command.args)
@@ -198,7 +199,7 @@ M.table = {
     end,
   },
   AgentApprove = {
-    desc = 'Allow what is asked: once, session or always',
+    desc = 'Show the open question, then allow it: once, session or always',
     nargs = '?',
     complete = function(lead)
       return starting_with(lead, { 'once', 'session', 'always' })
@@ -214,7 +215,7 @@ M.table = {
     end,
   },
   AgentDeny = {
-    desc = 'Deny what is asked; the words go to the model; with ! nothing is asked for',
+    desc = 'Show the open question, then deny it; the words go to the model; with ! nothing is asked for',
     nargs = '*',
     bang = true,
     run = function(command)
@@ -223,14 +224,22 @@ M.table = {
     end,
   },
   AgentAnswer = {
-    desc = 'Answer a limit (raise or stop) or a question of the agent; with !: stop, or give no answer',
+    desc = 'Show the open limit or question, then answer it; with !: stop, or give no answer',
     bang = true,
     run = function(command)
-      if not approval.answer(command.bang) then
-        local words = approval.open() and 'what waits is an approval: :AgentApprove or :AgentDeny'
-          or 'nothing waits for an answer'
-        vim.notify('agentls: ' .. words, vim.log.levels.INFO)
-      end
+      approval.answer(command.bang)
+    end,
+  },
+  AgentGrants = {
+    desc = 'List what was allowed beyond one call, and revoke the chosen one',
+    run = function()
+      grants.choose()
+    end,
+  },
+  AgentTrust = {
+    desc = 'Show what trusting the folder activates, then ask',
+    run = function()
+      trust.review()
     end,
   },
   AgentDiff = {

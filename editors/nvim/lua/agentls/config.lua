@@ -1,8 +1,20 @@
 -- What `setup()` takes: defaults, types, and a check that names what is wrong.
 
+local protocol = require('agentls.protocol')
 local text = require('agentls.text')
 
 local M = {}
+
+---The names, among the options of `keys`, of what answers an approval.
+---@type table<string, string>
+M.APPROVAL_NAMES = {
+  allow = 'approve',
+  allowSession = 'approve_session',
+  allowAlways = 'approve_always',
+  deny = 'deny',
+  edit = 'edit',
+  diff = 'diff',
+}
 
 ---@class (exact) agentls.Config
 ---Absent: `agentls`, looked for in PATH, in this repository's `target/`, and in `~/.cargo/bin`.
@@ -60,12 +72,6 @@ M.defaults = {
   window = { position = 'right', size = 0.45 },
   prompt = { height = 4 },
   keys = {
-    approve = 'a',
-    approve_session = 's',
-    approve_always = 'A',
-    deny = 'd',
-    edit = 'E',
-    diff = 'D',
     open = 'o',
     cancel = '<C-c>',
     resume = 'R',
@@ -89,6 +95,14 @@ M.defaults = {
   notify_approvals = true,
   notify_turn_ms = 10000,
 }
+
+-- All clients have the same keys at approvals.
+for _, entry in ipairs(protocol.approval_keys) do
+  local name = M.APPROVAL_NAMES[entry.action]
+  if name then
+    M.defaults.keys[name] = entry.key
+  end
+end
 
 local POSITIONS = { 'right', 'left', 'bottom', 'top', 'tab', 'current' }
 
@@ -195,6 +209,38 @@ local function take(config, given, rules, path, problems)
   end
 end
 
+---The keys of the chat, those first that keep a key which two of them have: what allows least comes first.
+local CHAT_ORDER = { 'deny', 'approve', 'approve_session', 'approve_always', 'edit', 'diff' }
+for _, name in ipairs(vim.fn.sort(vim.tbl_keys(M.defaults.keys))) do
+  if not vim.startswith(name, 'prompt_') and not vim.list_contains(CHAT_ORDER, name) then
+    table.insert(CHAT_ORDER, name)
+  end
+end
+
+---One key does one thing: a person who gave `a` to one action must not find another's default behind it.
+local function part_keys(config, given, problems)
+  if not config.keys then
+    return
+  end
+  local named = type(given.keys) == 'table' and given.keys or {}
+  local owner = {}
+  for _, by_person in ipairs({ true, false }) do
+    for _, name in ipairs(CHAT_ORDER) do
+      local value = config.keys[name]
+      if value and (named[name] == value) == by_person then
+        local code = vim.keycode(value)
+        if owner[code] then
+          config.keys[name] = false
+          local words = '`keys.%s` and `keys.%s` are both `%s`: `%s` has no key now'
+          table.insert(problems, words:format(owner[code], name, value, name))
+        else
+          owner[code] = name
+        end
+      end
+    end
+  end
+end
+
 ---The configuration that `given` asks for, and what is wrong in it; what is wrong keeps its default.
 ---@param given? table
 ---@return agentls.Config config
@@ -205,6 +251,7 @@ function M.resolve(given)
     return config, { ('the options must be a table, they are %s'):format(shown(given)) }
   end
   take(config, given or {}, RULES, '', problems)
+  part_keys(config, given or {}, problems)
   return config, problems
 end
 

@@ -52,7 +52,7 @@ function M.text(changes)
   local lines = {}
   for _, file in ipairs(text.by_path(changes.files)) do
     if file.diff and file.diff ~= '' then
-      vim.list_extend(lines, text.lines(file.diff))
+      vim.list_extend(lines, text.lines(text.reveal(file.diff)))
     else
       table.insert(lines, words_of(file) .. ' (its lines are not told)')
     end
@@ -86,7 +86,7 @@ end
 ---@param file agentls.FileDiff
 function M.file(session, changes, file)
   if not file.diff or file.diff == '' then
-    vim.notify(('agentls: the lines of %s are not told'):format(file.path), vim.log.levels.INFO)
+    vim.notify(('agentls: the lines of %s are not told'):format(text.visible(file.path)), vim.log.levels.INFO)
     return
   end
   local path, reverted = M.absolute(session, file.path), changes.standing == 'reverted'
@@ -101,10 +101,14 @@ function M.file(session, changes, file)
   local other = patch.apply(lines, file.diff, not reverted)
   if not other then
     vim.notify(
-      ('agentls: %s has changed since: its diff is shown as text'):format(file.path),
+      ('agentls: %s has changed since: its diff is shown as text'):format(text.visible(file.path)),
       vim.log.levels.INFO
     )
-    return scratch.show(('diff/%s/%s'):format(changes.id, file.path), 'diff', text.lines(file.diff))
+    return scratch.show(
+      ('diff/%s/%s'):format(changes.id, file.path),
+      'diff',
+      text.lines(text.reveal(file.diff))
+    )
   end
   local filetype = now and vim.bo[now].filetype or vim.filetype.match({ filename = path }) or ''
   local when = reverted and 'after' or 'before'

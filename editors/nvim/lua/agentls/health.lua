@@ -137,6 +137,11 @@ function M.check()
   for _, problem in ipairs(problems) do
     vim.health.warn(problem)
   end
+  if require('agentls.config').current.trusted then
+    vim.health.warn('`trusted = true` trusts every folder that you open, without a question', {
+      'remove it; :AgentTrust shows what a folder would activate, and asks',
+    })
+  end
   if #problems == 0 then
     vim.health.ok('nothing is wrong with what setup() was given')
   end

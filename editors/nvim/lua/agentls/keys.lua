@@ -1,6 +1,7 @@
 -- Keys of the plugin's own buffers. None is mapped anywhere else.
 
 local config = require('agentls.config')
+local protocol = require('agentls.protocol')
 
 local M = {}
 
@@ -10,22 +11,19 @@ local function run(command)
   end
 end
 
-local function approval(name, ...)
-  local arguments = { ... }
-  return function()
-    require('agentls.approval')[name](unpack(arguments))
-  end
-end
+---What the keys at an approval do.
+local ANSWERS = {
+  allow = 'allow what the question under the cursor asks, once',
+  deny = 'deny it, with feedback',
+  allowSession = 'allow it for this session, by the rule it shows',
+  allowAlways = 'allow it from now on, by the rule it shows',
+  edit = 'edit its arguments, then allow it',
+  diff = 'the diff of the tool call, or of the turn',
+}
 
----What each key of the chat does: its name in the configuration, its words, its function.
+---What each other key of the chat does: its name in the configuration, its words, its function.
 local CHAT = {
   { 'prompt', 'write a prompt', run('AgentPrompt') },
-  { 'approve', 'allow what is asked, once', approval('approve', 'allow') },
-  { 'approve_session', 'allow it for this session', approval('approve', 'allowSession') },
-  { 'approve_always', 'allow it from now on', approval('approve', 'allowAlways') },
-  { 'deny', 'deny it, with feedback', approval('deny') },
-  { 'edit', 'edit its arguments, then allow it', approval('edit') },
-  { 'diff', 'the diff of the tool call, or of the turn', run('AgentDiff') },
   {
     'open',
     'the whole output of the tool call; the file in a list of files',
@@ -39,9 +37,7 @@ local CHAT = {
     'answer',
     'answer a limit or a question; else open or close the fold',
     function()
-      if not require('agentls.approval').answer() then
-        pcall(vim.cmd --[[@as fun(c: string)]], 'normal! za')
-      end
+      require('agentls.approval').answer_or_fold(config.current.keys.answer)
     end,
   },
   { 'revert', 'take back what this turn and later ones changed', run('AgentRevert') },
@@ -96,6 +92,21 @@ local function map(buffer, mode, key, words, action)
   end
 end
 
+---Maps a key that answers while a question is open, and is Vim's own otherwise.
+local function map_answer(buffer, key, action)
+  if key then
+    vim.keymap.set('n', key, function()
+      return require('agentls.approval').keys_for(action, key)
+    end, {
+      buffer = buffer,
+      nowait = true,
+      silent = true,
+      expr = true,
+      desc = 'agentls: ' .. ANSWERS[action],
+    })
+  end
+end
+
 ---@param buffer integer
 function M.chat(buffer)
   local keys = config.current.keys
@@ -104,6 +115,16 @@ function M.chat(buffer)
   end
   for _, entry in ipairs(CHAT) do
     map(buffer, 'n', keys[entry[1]], entry[2], entry[3])
+  end
+  for _, entry in ipairs(protocol.approval_keys) do
+    local key = keys[config.APPROVAL_NAMES[entry.action]]
+    if entry.action == 'diff' then
+      map(buffer, 'n', key, ANSWERS.diff, function()
+        require('agentls.approval').act('diff')
+      end)
+    else
+      map_answer(buffer, key, entry.action)
+    end
   end
 end
 
@@ -124,11 +145,21 @@ end
 function M.help()
   local keys = config.current.keys
   local lines = {}
-  for _, entry in ipairs(CHAT) do
-    local key = keys and keys[entry[1]]
+  local function add(key, words)
     if key then
-      table.insert(lines, ('  %-8s %s'):format(key, entry[2]))
+      table.insert(lines, ('  %-8s %s'):format(key, words))
     end
+  end
+  for _, entry in ipairs(protocol.approval_keys) do
+    add(keys and keys[config.APPROVAL_NAMES[entry.action]], ANSWERS[entry.action])
+  end
+  table.insert(
+    lines,
+    '           With the cursor on no question, all but the last show the oldest one first;'
+  )
+  table.insert(lines, '           while none is open, they are keys of Vim.')
+  for _, entry in ipairs(CHAT) do
+    add(keys and keys[entry[1]], entry[2])
   end
   local width = 0
   for _, line in ipairs(lines) do

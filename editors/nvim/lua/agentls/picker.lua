@@ -78,7 +78,7 @@ function M.model_names()
 end
 
 local function model_words(model)
-  local parts = { (model.current and '● ' or '  ') .. model.model }
+  local parts = { (model.current and '● ' or '  ') .. text.visible(model.model) }
   if model.contextWindow then
     table.insert(parts, text.tokens(model.contextWindow) .. ' context')
   end
@@ -100,7 +100,8 @@ function M.model(model, effort)
       local ill = {}
       for _, provider in ipairs(result.providers) do
         if provider.health == 'failing' or provider.health == 'notConfigured' then
-          table.insert(ill, ('%s: %s'):format(provider.provider, provider.message or provider.health))
+          local words = ('%s: %s'):format(provider.provider, provider.message or provider.health)
+          table.insert(ill, text.visible(words))
         end
       end
       if #result.models == 0 then
@@ -121,10 +122,10 @@ function M.model(model, effort)
 end
 
 local function agent_words(agent)
-  local parts = { (agent.current and '● ' or '  ') .. agent.name, agent.mode }
+  local parts = { (agent.current and '● ' or '  ') .. text.visible(agent.name), agent.mode }
   local model = agent.model and (agent.provider and agent.provider .. '/' or '') .. agent.model
     or agent.provider
-  table.insert(parts, model)
+  table.insert(parts, model and text.visible(model))
   if agent.description then
     table.insert(parts, text.one_line(agent.description, 60))
   end
@@ -194,7 +195,7 @@ function M.circuit()
   vim.ui.select(list, {
     prompt = 'Ask again',
     format_item = function(circuit)
-      return ('%s %s'):format(circuit.subject, circuit.name)
+      return ('%s %s'):format(circuit.subject, text.visible(circuit.name))
     end,
   }, function(circuit)
     if circuit then
@@ -212,7 +213,10 @@ local function session_words(entry)
     return entry.words
   end
   local parts = { text.one_line(entry.title or '(no prompt yet)', 70), text.ago(entry.updatedAt, now_ms()) }
-  if entry.running then
+  local known = sessions.all[entry.sessionId]
+  if known and #known.state.approvals + #known.state.asked > 0 then
+    table.insert(parts, '? waits for your answer')
+  elseif entry.running then
     table.insert(parts, 'running')
   end
   if entry.snippet then

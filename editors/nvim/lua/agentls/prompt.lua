@@ -84,9 +84,9 @@ local function offer(id)
     if vim.startswith(command.name, lead) and command.name ~= lead then
       table.insert(items, {
         word = command.name,
-        abbr = '/' .. command.name,
+        abbr = '/' .. text.visible(command.name),
         menu = text.one_line(told(command), 60),
-        info = command.path,
+        info = text.visible(command.path),
       })
     end
   end

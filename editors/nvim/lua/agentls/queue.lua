@@ -7,7 +7,7 @@ local text = require('agentls.text')
 local M = {}
 
 local function say(words, level)
-  vim.notify('agentls: ' .. words, level or vim.log.levels.INFO)
+  vim.notify('agentls: ' .. text.reveal(words), level or vim.log.levels.INFO)
 end
 
 ---@param session agentls.Session

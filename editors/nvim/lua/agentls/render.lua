@@ -30,7 +30,7 @@ function renderers.user(block, item, options)
     if root and reference:sub(1, #root) == root then
       reference = reference:sub(#root + 1)
     end
-    add_plain(block, '> @', reference, 'AgentlsUser')
+    add_plain(block, '> @', text.visible(reference), 'AgentlsUser')
   end
   if item.images > 0 then
     add(block, ('> [%d image%s]'):format(item.images, item.images > 1 and 's' or ''), 'AgentlsUser')
@@ -87,7 +87,7 @@ end
 
 ---@param item agentls.Item.warning
 function renderers.warning(block, item)
-  for i, line in ipairs(text.lines(item.message)) do
+  for i, line in ipairs(text.lines(text.reveal(item.message))) do
     add_plain(block, i == 1 and '! ' or '  ', line, 'AgentlsWarn')
   end
 end
@@ -122,9 +122,9 @@ end
 ---@param item agentls.Item.limit
 local function ask(block, item, options)
   local done = item.resolved
-  local words = text.lines(M.asked(item))
+  local words = text.lines(text.reveal(M.asked(item)))
   if item.asked.detail then
-    vim.list_extend(words, text.lines(item.asked.detail))
+    vim.list_extend(words, text.lines(text.reveal(item.asked.detail)))
   end
   for i, line in ipairs(words) do
     local lead = i == 1 and (done and '✓ ' or '? ') or '  '
@@ -168,6 +168,7 @@ function M.block(item, before, options, nest, latest)
     add(block, '')
   end
   local room = #block.lines
+  block.room = room
   local renderer = renderers[item.kind]
   if renderer then
     renderer(block, item, options, nest, latest)

@@ -8,7 +8,8 @@ local M = {}
 ---@param name string
 ---@param filetype string
 ---@param lines string[]
-function M.show(name, filetype, lines)
+---@param on_top? boolean At the top of the screen, where a question does not cover them.
+function M.show(name, filetype, lines, on_top)
   local full = 'agentls://' .. text.visible(name)
   local buffer = vim.fn.bufnr('^' .. vim.fn.escape(full, '[]*?\\') .. '$')
   if buffer == -1 then
@@ -26,7 +27,7 @@ function M.show(name, filetype, lines)
   if window ~= -1 then
     return vim.api.nvim_set_current_win(window)
   end
-  local target = require('agentls.editor').file_window()
+  local target = not on_top and require('agentls.editor').file_window()
   if target then
     vim.api.nvim_set_current_win(target)
     vim.cmd('belowright split')
@@ -78,6 +79,7 @@ function M.float(title, lines)
     lines = vim.list_slice(lines, 1, most - 1)
     table.insert(lines, ('  … and %d more'):format(left))
   end
+  title, lines = text.visible(title), vim.tbl_map(text.visible, lines)
   local width = vim.fn.strdisplaywidth(title) + 2
   for _, line in ipairs(lines) do
     width = math.max(width, vim.fn.strdisplaywidth(line) + 1)

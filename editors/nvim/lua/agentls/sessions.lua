@@ -6,6 +6,7 @@
 local client = require('agentls.client')
 local config = require('agentls.config')
 local editor = require('agentls.editor')
+local notice = require('agentls.notice')
 local states = require('agentls.state')
 local text = require('agentls.text')
 
@@ -50,7 +51,7 @@ M.watcher = {
 
 ---@param level? integer
 local function say(words, level)
-  vim.notify('agentls: ' .. words, level or vim.log.levels.INFO)
+  vim.notify('agentls: ' .. text.reveal(words), level or vim.log.levels.INFO)
 end
 
 ---Tells an error of a request.
@@ -218,20 +219,27 @@ end
 local function asks(name, what)
   return function(session, params)
     if config.current.notify_approvals and not M.watcher.seen(session) then
-      say(what(params), vim.log.levels.WARN)
+      local here = M.current() == session
+      local subject, how = what(params)
+      notice.say(
+        'asks: ',
+        subject,
+        ' · ' .. (here and how or ':AgentSessions shows it'),
+        vim.log.levels.WARN
+      )
     end
     announce(name, session, params)
   end
 end
 
 effects['agent/approvalRequested'] = asks('AgentApprovalRequested', function(params)
-  return ('%s? (%s) — :AgentApprove, :AgentDeny, or :Agent to look'):format(params.title, params.why)
+  return params.shown or params.title, ':AgentApprove shows it'
 end)
 effects['agent/limitRequested'] = asks('AgentLimitRequested', function(params)
-  return params.message .. ' — :AgentAnswer raises it or stops'
+  return params.message, ':AgentAnswer raises it or stops'
 end)
 effects['agent/questionRequested'] = asks('AgentQuestionRequested', function(params)
-  return params.text .. ' — :AgentAnswer'
+  return params.text, ':AgentAnswer'
 end)
 effects['agent/approvalResolved'] = function(session, params)
   announce('AgentApprovalResolved', session, params)
@@ -249,7 +257,7 @@ function M.dispatch(method, params)
   local session = params.sessionId and M.all[params.sessionId]
   if not session then
     if method == 'agent/warning' and not params.sessionId then
-      say(params.message, vim.log.levels.WARN)
+      notice.say_start(params.message, vim.log.levels.WARN)
     end
     return
   end
@@ -350,6 +358,7 @@ function M.create(options, callback)
       session.agent = options.agent
       M.use(session)
       callback(session)
+      require('agentls.trust').mention(cwd)
     end)
   end)
 end

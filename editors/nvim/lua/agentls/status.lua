@@ -64,7 +64,7 @@ function M.lines(state, width)
   local lines, moving, now = {}, false, now_ms()
   -- Virtual lines do not wrap.
   local function add_words(mark, words, group)
-    for i, line in ipairs(text.wrapped(words, math.max(20, width - 2))) do
+    for i, line in ipairs(text.wrapped(text.reveal(words), math.max(20, width - 2))) do
       table.insert(lines, { { (i == 1 and mark or '  ') .. line, group } })
     end
   end

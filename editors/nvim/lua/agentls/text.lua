@@ -104,6 +104,122 @@ function M.legible(text)
   return table.concat(parts)
 end
 
+---Characters that show nothing or change the reading order: format controls, fillers, selectors, tags, separators. The
+---server has the same table (`src/base/text.rs`).
+---@type [integer, integer][]
+local HIDDEN = {
+  { 0x80, 0x9f },
+  { 0xad, 0xad },
+  { 0x34f, 0x34f },
+  { 0x61c, 0x61c },
+  { 0x115f, 0x1160 },
+  { 0x17b4, 0x17b5 },
+  { 0x180b, 0x180f },
+  { 0x200b, 0x200f },
+  { 0x2028, 0x202e },
+  { 0x2060, 0x206f },
+  { 0x3164, 0x3164 },
+  { 0xfe00, 0xfe0f },
+  { 0xfeff, 0xfeff },
+  { 0xffa0, 0xffa0 },
+  { 0xfff0, 0xfffb },
+  { 0x13430, 0x1343f },
+  { 0x16fe4, 0x16fe4 },
+  { 0x1bca0, 0x1bca3 },
+  { 0x1d159, 0x1d159 },
+  { 0x1d173, 0x1d17a },
+  { 0xe0000, 0xe0fff },
+}
+
+---Blanks that look like a space, and part no words of a command.
+---@type [integer, integer][]
+local BLANKS = {
+  { 0xa0, 0xa0 },
+  { 0x1680, 0x1680 },
+  { 0x2000, 0x200a },
+  { 0x202f, 0x202f },
+  { 0x205f, 0x205f },
+  { 0x2800, 0x2800 },
+}
+
+---Joiners and selectors that emoji and many scripts need.
+local IN_PROSE = { [0x200c] = true, [0x200d] = true, [0xfe0e] = true, [0xfe0f] = true }
+
+---The first bytes of the characters above: most text has none, and is not looked at further.
+local SUSPECT = '[\194\205\216\225\226\227\239\240\243]'
+
+---The code point of one character in UTF-8.
+---@param letter string
+---@return integer
+local function code_point(letter)
+  local first = letter:byte()
+  local code = first >= 0xf0 and first - 0xf0 or first >= 0xe0 and first - 0xe0 or first - 0xc0
+  for i = 2, #letter do
+    code = code * 64 + letter:byte(i) - 0x80
+  end
+  return code
+end
+
+---The control characters but tab and line feed, by the pictures that Unicode has for them.
+local function picture(control)
+  local code = control:byte()
+  return code == 127 and '\226\144\161' or '\226\144' .. string.char(128 + code)
+end
+
+local function is_in(ranges, code)
+  for _, range in ipairs(ranges) do
+    if code >= range[1] and code <= range[2] then
+      return true
+    end
+  end
+  return false
+end
+
+local function is_hidden(code, prose)
+  if prose then
+    return not IN_PROSE[code] and is_in(HIDDEN, code)
+  end
+  return is_in(HIDDEN, code) or is_in(BLANKS, code)
+end
+
+---The text with invisible and reordering characters written out (`<U+202E>`), so that a person reads what is there.
+---Tabs and line feeds stay.
+---@param text string
+---@param prose? boolean Keeps what emoji and many scripts need, and odd blanks; never for what a person decides on.
+---@return string
+function M.reveal(text, prose)
+  if text:find('[%z\1-\8\11-\31\127]') then
+    text = text:gsub('[%z\1-\8\11-\31\127]', picture)
+  end
+  if not text:find(SUSPECT) then
+    return text
+  end
+  return (
+    text:gsub(SUSPECT .. '[\128-\191]+', function(letter)
+      local code = code_point(letter)
+      return is_hidden(code, prose) and ('<U+%04X>'):format(code) or nil
+    end)
+  )
+end
+
+---JSON whose strings have invisible and reordering characters as escapes: it means the same, and shows them.
+---@param json string
+---@return string
+function M.reveal_json(json)
+  return (
+    json:gsub(SUSPECT .. '[\128-\191]+', function(letter)
+      local code = code_point(letter)
+      if not is_hidden(code) then
+        return nil
+      elseif code < 0x10000 then
+        return ('\\u%04x'):format(code)
+      end
+      local rest = code - 0x10000
+      return ('\\u%04x\\u%04x'):format(0xd800 + math.floor(rest / 0x400), 0xdc00 + rest % 0x400)
+    end)
+  )
+end
+
 ---How long ago `at` was; both in ms since the Unix epoch.
 ---@param at integer
 ---@param now integer
@@ -140,20 +256,48 @@ function M.lines(text)
   return lines
 end
 
----On one line, at most `width` bytes, cut between characters.
+---On one line, revealed as prose, at most `width` bytes, cut between characters.
 ---@param text string
 ---@param width integer
 ---@return string
 function M.one_line(text, width)
-  text = text:gsub('%s+', ' '):gsub('^ ', ''):gsub(' $', '')
+  text = M.reveal(text:gsub('%s+', ' '):gsub('^ ', ''):gsub(' $', ''), true)
   return M.cut(text, width)
 end
 
----A name as it can be shown: names of files may hold line feeds.
+---A name as it can be shown: names of files may hold line feeds, and characters that nobody sees.
 ---@param name string
 ---@return string
 function M.visible(name)
-  return (name:gsub('%c', '␣'))
+  return M.reveal((name:gsub('%c', '␣')))
+end
+
+---A line in pieces of at most `width` columns, which together are the line; broken after blanks where that can be.
+---@param line string
+---@param width integer
+---@param columns fun(letter: string): integer How wide a character is.
+---@return string[]
+function M.pieces(line, width, columns)
+  local pieces, from, at, used, blank, after_blank = {}, 1, 1, 0, nil, 0
+  while at <= #line do
+    local length = line:byte(at) < 0x80 and 1 or character(line, at) or 1
+    local letter = line:sub(at, at + length - 1)
+    local wide = length == 1 and letter ~= '\t' and 1 or columns(letter)
+    if used + wide > width and at > from then
+      -- A break far from the edge would waste the line.
+      local to = blank and blank - from >= width / 2 and blank or at - 1
+      pieces[#pieces + 1] = line:sub(from, to)
+      used = to == blank and used - after_blank or 0
+      from, blank = to + 1, nil
+    end
+    used = used + wide
+    at = at + length
+    if letter == ' ' then
+      blank, after_blank = at - 1, used
+    end
+  end
+  pieces[#pieces + 1] = line:sub(from)
+  return pieces
 end
 
 ---A list of files by their paths.

@@ -19,7 +19,7 @@ local DEEDS = { created = 'create', modified = 'change', deleted = 'delete' }
 local NAMED = 5
 
 local function say(words, level)
-  vim.notify('agentls: ' .. words, level or vim.log.levels.INFO)
+  vim.notify('agentls: ' .. text.reveal(words), level or vim.log.levels.INFO)
 end
 
 ---The session that is meant, and the turn under the cursor.

@@ -36,6 +36,11 @@ M.prompt_buffer = prompts.buffer
 
 ---@type table<string, agentls.View>
 local views = {}
+
+---Called when what lies under the cursor of a chat's window may have changed.
+---@type fun(window: integer)
+M.on_look = function() end
+
 local blocks_ns = api.nvim_create_namespace('agentls.blocks')
 local status_ns = api.nvim_create_namespace('agentls.status')
 
@@ -101,7 +106,13 @@ end
 
 local function set_marks(buffer, row, block)
   for _, mark in ipairs(block.marks) do
-    if mark.conceal then
+    if mark.goes_on then
+      api.nvim_buf_set_extmark(buffer, blocks_ns, row + mark.row, mark.from, {
+        virt_text = { { '↳ ', mark.group } },
+        virt_text_pos = 'inline',
+        right_gravity = false,
+      })
+    elseif mark.conceal then
       api.nvim_buf_set_extmark(
         buffer,
         blocks_ns,
@@ -313,6 +324,9 @@ local function draw(view)
       api.nvim_win_set_cursor(window, { last, 0 })
     end
   end
+  for _, window in ipairs(buffers.windows_of(buffer)) do
+    M.on_look(window)
+  end
   M.longest_ms = math.max(M.longest_ms, (vim.uv.hrtime() - begun) / 1e6)
   return moving
 end
@@ -509,6 +523,13 @@ local function view_for(session)
       sessions.use(session)
     end,
   })
+  api.nvim_create_autocmd({ 'CursorMoved', 'WinEnter' }, {
+    group = group,
+    buffer = buffer,
+    callback = function()
+      M.on_look(api.nvim_get_current_win())
+    end,
+  })
   api.nvim_create_autocmd({ 'BufUnload', 'BufWipeout' }, {
     group = group,
     buffer = buffer,
@@ -520,6 +541,7 @@ local function view_for(session)
       pcall(api.nvim_del_augroup_by_id, group)
     end,
   })
+  require('agentls.questions').attach()
   require('agentls.keys').chat(buffer)
   draw(view)
   return view
@@ -609,6 +631,94 @@ function M.seen(session)
     end
   end
   return false
+end
+
+---The session that a window shows the chat of.
+---@param window integer
+---@return agentls.Session?
+function M.session_of(window)
+  local view = view_of(api.nvim_win_get_buf(window))
+  return view and view.session
+end
+
+---The window of this tab page that shows a session's chat: the current one if it does.
+---@param session agentls.Session
+---@return integer?
+function M.window_of(session)
+  local view = views[session.id]
+  local found
+  for _, window in ipairs(view and buffers.windows_of(view.buffer) or {}) do
+    if window == api.nvim_get_current_win() then
+      return window
+    elseif api.nvim_win_get_tabpage(window) == api.nvim_get_current_tabpage() then
+      found = found or window
+    end
+  end
+  return found
+end
+
+---The item whose card the cursor of a window is on, as it was drawn. The room above a card is not part of it, and a
+---folded card is not visible.
+---@param window integer
+---@return agentls.Item?
+function M.card_at(window)
+  local view = view_of(api.nvim_win_get_buf(window))
+  local line = view and api.nvim_win_get_cursor(window)[1]
+  if not view or not line then
+    return nil
+  end
+  local entry, first = entry_at(view, line - 1)
+  if not entry or line - 1 < first + entry.block.room then
+    return nil
+  end
+  if window == api.nvim_get_current_win() then
+    return vim.fn.foldclosed(line) == -1 and entry.item or nil
+  end
+  local closed = api.nvim_win_call(window, function()
+    return vim.fn.foldclosed(line)
+  end)
+  return closed == -1 and entry.item or nil
+end
+
+---Puts the cursor of a window on an item's card, and the card in the middle, or at the top when it is too long.
+---@param window integer
+---@param item agentls.Item
+---@return boolean found
+function M.show_card(window, item)
+  local view = view_of(api.nvim_win_get_buf(window))
+  for i, entry in ipairs(view and view.entries or {}) do
+    if entry.item.kind == item.kind and entry.item.id == item.id and #entry.block.lines > 0 then
+      local first, last = view.rows[i] + entry.block.room, view.rows[i] + #entry.block.lines - 1
+      api.nvim_win_call(window, function()
+        -- `<C-o>` goes back.
+        vim.cmd("normal! m'")
+      end)
+      api.nvim_win_set_cursor(window, { first + 1, 0 })
+      api.nvim_win_call(window, function()
+        vim.cmd('normal! zvzt')
+        local tall = api.nvim_win_text_height(window, { start_row = first, end_row = last }).all
+        local above = math.floor((api.nvim_win_get_height(window) - tall) / 2)
+        if above > 0 then
+          vim.cmd(('exe "normal! %d\\<C-y>"'):format(above))
+          api.nvim_win_set_cursor(window, { first + 1, 0 })
+        end
+      end)
+      return true
+    end
+  end
+  return false
+end
+
+---Whether the cursor of a window is at the end, where what comes is followed.
+---@param window integer
+function M.follows(window)
+  return api.nvim_win_get_cursor(window)[1] > api.nvim_buf_line_count(api.nvim_win_get_buf(window)) - TAIL
+end
+
+---Puts the cursor of a window at the end, so that what comes is followed.
+---@param window integer
+function M.follow(window)
+  api.nvim_win_set_cursor(window, { api.nvim_buf_line_count(api.nvim_win_get_buf(window)), 0 })
 end
 
 ---What stands under the cursor: of the current window, when it shows a chat.

@@ -12,6 +12,7 @@ local M = {}
 ---@field level integer How many folds of calls above it the whole lies in.
 ---@field depth integer How deep it lies under calls: so far it is set in.
 ---@field tail? { row: integer, chunks: [string, string][] } Words beside the end of a line.
+---@field room integer How many empty lines lie above what it shows.
 ---@field hint? [string, string][][] Virtual lines: the first on the block's last line, which is empty, the rest below.
 
 ---@class agentls.Mark
@@ -19,6 +20,7 @@ local M = {}
 ---@field from? integer Byte column; absent: the whole line, to the window's edge.
 ---@field to? integer
 ---@field conceal? boolean It is not seen.
+---@field goes_on? boolean The line goes on with the one above it: a mark before it says so.
 ---@field group string
 
 ---@class agentls.RenderOptions
@@ -31,7 +33,7 @@ local LINE_BYTES = 2000
 
 ---@return agentls.Block
 function M.new()
-  return { lines = {}, marks = {}, folds = {}, level = 0, depth = 0 }
+  return { lines = {}, marks = {}, folds = {}, level = 0, depth = 0, room = 0 }
 end
 
 ---@param group? string
@@ -39,9 +41,25 @@ function M.add(block, line, group)
   if line:find('\n', 1, true) then
     line = text.visible(line)
   end
-  block.lines[#block.lines + 1] = line
+  block.lines[#block.lines + 1] = text.reveal(line, true)
   if group then
     block.marks[#block.marks + 1] = { row = #block.lines - 1, group = group }
+  end
+end
+
+---Adds a line that is seen whole: on as many lines as it takes, with a mark before those that go on. The mark is not a
+---character of the text, so no text can pretend to go on.
+---@param lead string
+---@param width integer
+---@param dress? fun(piece: string): string What keeps Markdown from changing it, outside of a fence.
+function M.add_whole(block, lead, line, width, dress)
+  local room = math.max(12, width - #lead - 2 - 2 * block.depth)
+  for i, piece in ipairs(text.pieces(text.reveal(line), room, vim.api.nvim_strwidth)) do
+    M.add(block, lead .. (dress and dress(piece) or piece))
+    if i > 1 then
+      block.marks[#block.marks + 1] =
+        { row = #block.lines - 1, from = #lead, goes_on = true, group = 'AgentlsDim' }
+    end
   end
 end
 
@@ -92,6 +110,15 @@ function M.fence_for(lines)
   return ('`'):rep(longest + 1)
 end
 
+---A fence longer than any run of backticks in the text.
+function M.ticks_for(words)
+  local longest = 2
+  for ticks in words:gmatch('`+') do
+    longest = math.max(longest, #ticks)
+  end
+  return ('`'):rep(longest + 1)
+end
+
 ---The fence that is still open at the end of `lines`; nil when all are closed.
 function M.open_fence(lines)
   local open
@@ -133,7 +160,12 @@ function M.capped(lines, most, note)
       if shown == lines then
         shown = vim.list_slice(lines)
       end
-      shown[i] = text.cut(line, LINE_BYTES)
+      local cut = text.cut(line, LINE_BYTES)
+      shown[i] = ('%s ⋯ %s of this line are not shown here%s'):format(
+        cut,
+        text.bytes(#line - #cut + 3),
+        note
+      )
     end
   end
   return shown

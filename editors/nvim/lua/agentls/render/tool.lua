@@ -1,6 +1,8 @@
 -- What a tool call looks like: its head, what is asked about it, its diff and its output.
 
+local config = require('agentls.config')
 local draw = require('agentls.render.block')
+local protocol = require('agentls.protocol')
 local text = require('agentls.text')
 
 local add, mark, add_plain, code, fitting = draw.add, draw.mark, draw.add_plain, draw.code, draw.fitting
@@ -9,13 +11,26 @@ local key_chunks = draw.key_chunks
 
 local M = {}
 
-local RULE_WIDTH = 44
+---The columns of a chat that no window shows.
+local WIDTH = 80
 
 local DIFF_GROUPS = { ['+'] = 'AgentlsAdded', ['-'] = 'AgentlsRemoved', ['@'] = 'AgentlsHunk' }
 
+---How many bytes the server left out of a cut field, as a line; nil where it is whole.
+---@param more? agentls.More
+---@param there string What is there of it.
+---@param note string
+---@return string?
+local function cut_line(more, there, note)
+  local hidden = more and more.bytes - #there - #(more.tail or '')
+  return hidden and ('⋯ %s are not shown here%s'):format(text.bytes(math.max(hidden, 0)), note)
+end
+
 ---A unified diff; the names of a single file are left out, as the head names it.
-local function diff_block(block, diff, options, note)
-  local all, files = text.lines(diff), 0
+---@param more? agentls.More
+local function diff_block(block, diff, options, more)
+  local note = options.keys and options.keys.diff and (': %s opens all'):format(options.keys.diff) or ''
+  local all, files = text.lines(text.reveal(diff)), 0
   for _, line in ipairs(all) do
     files = files + (line:sub(1, 4) == '+++ ' and 1 or 0)
   end
@@ -34,10 +49,15 @@ local function diff_block(block, diff, options, note)
     add(block, line, names and 'AgentlsHunk' or DIFF_GROUPS[line:sub(1, 1)])
   end
   add(block, fence)
+  local cut = cut_line(more, diff, note)
+  if cut then
+    add(block, cut, 'AgentlsWarn')
+  end
 end
 
 ---What is asked or was given, as lines: a command as it is, other arguments by name.
-local function input_lines(input)
+---@param whole? boolean Nothing is cut.
+local function input_lines(input, whole)
   if type(input) ~= 'table' then
     return text.lines(tostring(input)), nil
   end
@@ -64,7 +84,9 @@ local function input_lines(input)
         lines[#lines + 1] = '  ' .. line
       end
     elseif type(value) == 'table' then
-      lines[#lines + 1] = name .. ': ' .. text.one_line(vim.json.encode(value), 400)
+      lines[#lines + 1] = name
+        .. ': '
+        .. (whole and vim.json.encode(value) or text.one_line(vim.json.encode(value), 400))
     else
       lines[#lines + 1] = name .. ': ' .. tostring(value)
     end
@@ -83,35 +105,89 @@ local ICONS = {
   cancelled = { '■', 'AgentlsWarn' },
 }
 
+---What the keys at an approval do, in a word each.
+local ACTIONS = {
+  allow = 'allow',
+  deny = 'deny',
+  allowSession = 'this session',
+  allowAlways = 'always',
+  edit = 'edit',
+  diff = 'diff',
+}
+
+---The keys that answer an approval, as lines of chunks that fit the window.
 ---@param approval agentls.ApprovalRequestedNotification
-local function approval_hint(block, approval, options)
-  local keys, chunks, always = options.keys, {}, {}
-  if not keys then
-    chunks = { { ':AgentApprove  :AgentDeny  :AgentDiff', 'AgentlsKey' } }
-  else
-    key_chunks(chunks, keys.approve, 'allow')
-    key_chunks(chunks, keys.deny, 'deny')
-    key_chunks(chunks, keys.edit, 'edit')
-    if approval.diff then
-      key_chunks(chunks, keys.diff, 'diff')
+---@return [string, string][][]
+local function answer_keys(approval, options, room)
+  if not options.keys then
+    return { { { ':AgentApprove  :AgentDeny  :AgentDiff', 'AgentlsKey' } } }
+  end
+  local lines, used = { {} }, 0
+  for _, entry in ipairs(protocol.approval_keys) do
+    local key = options.keys[config.APPROVAL_NAMES[entry.action]]
+    local keeps = entry.action == 'allowSession' or entry.action == 'allowAlways'
+    local offered = not (keeps and not approval.rule) and not (entry.action == 'diff' and not approval.diff)
+    if key and offered then
+      local words = ACTIONS[entry.action]
+      local wide = vim.fn.strdisplaywidth(key .. words) + 3
+      if used > 0 and used + wide > room then
+        lines[#lines + 1], used = {}, 0
+      end
+      key_chunks(lines[#lines], key, words)
+      used = used + wide
     end
-    if approval.rule then
-      key_chunks(always, keys.approve_session, 'this session')
-      key_chunks(always, keys.approve_always, 'always, by the rule')
+  end
+  return lines
+end
+
+---The rule that allowing for longer would keep, whole; and the keys.
+---@param approval agentls.ApprovalRequestedNotification
+local function approval_hint(block, approval, options, width)
+  local keys = options.keys
+  if approval.rule then
+    local names = keys
+        and vim.tbl_filter(function(key)
+          return key ~= false
+        end, { keys.approve_session, keys.approve_always })
+      or {}
+    local who = #names > 0 and table.concat(names, ' and ') or 'session and always'
+    add(block, ('  %s keep the rule:'):format(who), 'AgentlsDim')
+    for _, line in ipairs(text.lines(approval.rule)) do
+      draw.add_whole(block, '    ', line, width, code)
     end
   end
   -- A line of its own: a fence above it may be concealed, and with it all that hangs on it.
   add(block, '')
-  block.hint = { chunks }
-  if #always > 0 then
-    block.hint[2] = always
-    -- What is kept is seen whole: virtual lines do not wrap.
-    local rule = approval.rule or ''
-    repeat
-      local piece = vim.fn.strcharpart(rule, 0, RULE_WIDTH)
-      rule = rule:sub(#piece + 1)
-      block.hint[#block.hint + 1] = { { '  ' .. piece, 'AgentlsCode' } }
-    until rule == ''
+  block.hint = answer_keys(approval, options, width - 4 - 2 * block.depth)
+end
+
+---What is asked, whole: the command or the address as the server reveals it, else the arguments.
+---@param item agentls.Item.tool
+local function asked(block, item, options, width, note)
+  local approval = item.approval
+  local lines, language, cut
+  if approval.shown then
+    lines = text.lines(approval.shown)
+    language = type(item.input) == 'table' and item.input.command and 'sh' or nil
+    cut = cut_line(approval.more and approval.more.shown, approval.shown, note)
+  else
+    lines, language = input_lines(item.input, true)
+    local more = approval.more and approval.more.input
+    local key = options.keys and options.keys.edit
+    cut = more
+      and ('⋯ cut: %s in all%s'):format(
+        text.bytes(more.bytes),
+        key and (': %s opens all'):format(key) or ''
+      )
+  end
+  local fence = draw.ticks_for(table.concat(lines, '\n'))
+  add(block, fence .. (language or ''))
+  for _, line in ipairs(lines) do
+    draw.add_whole(block, '', line, width)
+  end
+  add(block, fence)
+  if cut then
+    add(block, cut, 'AgentlsWarn')
   end
 end
 
@@ -156,7 +232,8 @@ function M.tool(block, item, options, nest)
     tail[#tail + 1] = DECISIONS[decision.decision] or SETTLED[decision.by]
   end
   local words = #tail > 0 and ' · ' .. table.concat(tail, ' · ') or ''
-  local title = item.status == 'writing' and item.name or item.title
+  local title = text.visible(item.status == 'writing' and item.name or item.title)
+  local width = options.width or WIDTH
   -- What folds has one line; what is asked about is seen whole.
   if options.width and not item.approval then
     -- Mark and fences, and how many lines are folded away.
@@ -176,9 +253,12 @@ function M.tool(block, item, options, nest)
   end
   if item.approval then
     local risk = item.approval.risk .. ' risk'
-    add_plain(block, ('  %s · '):format(risk), item.approval.why, 'AgentlsDim')
-    if item.approval.risk == 'high' then
-      mark(block, 2, 2 + #risk, 'AgentlsWarn')
+    add_plain(block, ('  %s · '):format(risk), text.visible(item.approval.why), 'AgentlsDim')
+    if item.approval.risk ~= 'low' then
+      mark(block, 2, 2 + #risk, item.approval.risk == 'high' and 'AgentlsWarn' or 'AgentlsAsk')
+    end
+    for _, option in ipairs(item.approval.options or {}) do
+      add_plain(block, '  ! ', text.visible(option), 'AgentlsWarn')
     end
   end
   local first = #block.lines - 1
@@ -187,18 +267,19 @@ function M.tool(block, item, options, nest)
     add_plain(block, 'feedback: ', text.one_line(decision.feedback, 400), 'AgentlsDim')
   end
   -- A command is always seen whole where it is asked about, and where its title says less.
-  local told = type(item.input) == 'table' and item.input.command == title
-  if
-    not item.diff
-    and item.input ~= nil
-    and not told
-    and (item.approval or type(item.input) == 'table' and item.input.command)
-  then
+  local command = type(item.input) == 'table' and item.input.command
+  if item.approval then
+    local told = item.approval.shown == title and vim.fn.strdisplaywidth(title) < width - 4 - 2 * block.depth
+    if not told and (item.approval.shown or not item.diff) then
+      asked(block, item, options, width, note)
+    end
+  elseif not item.diff and command and command ~= item.title then
     local lines, language = input_lines(item.input)
     fenced(block, capped(lines, options.output_lines, note), language)
   end
   if item.diff and item.diff ~= '' then
-    diff_block(block, item.diff, options, note)
+    local held = item.approval and item.approval.more or item.more
+    diff_block(block, item.diff, options, held and held.diff)
   end
   local fails = item.status == 'failed' or item.status == 'cancelled'
   if item.output and item.output ~= '' and (not item.diff or fails) then
@@ -230,7 +311,7 @@ function M.tool(block, item, options, nest)
     block.marks[#block.marks + 1] = { row = first, from = #head, to = #head + #count, group = 'AgentlsDim' }
   end
   if item.approval then
-    approval_hint(block, item.approval, options)
+    approval_hint(block, item.approval, options, width)
   end
 end
 

@@ -1,0 +1,249 @@
+-- Trust in workspace folders: shows what trusting one would activate, and asks.
+--
+-- Nothing is trusted without the answer to a question whose first choice is no. Each redirect of the person's keys is a
+-- question of its own.
+
+local client = require('agentls.client')
+local notice = require('agentls.notice')
+local protocol = require('agentls.protocol')
+local scratch = require('agentls.scratch')
+local sessions = require('agentls.sessions')
+local text = require('agentls.text')
+
+local M = {}
+
+local HEADINGS = {
+  hook = 'Hooks: these commands run in every turn',
+  tool = 'Tools: the agent may call these commands',
+  setting = 'Settings',
+}
+local ORDER = { 'hook', 'tool', 'setting' }
+
+---@param folder string
+local function name_of(folder)
+  return text.visible(vim.fn.fnamemodify(folder, ':~'))
+end
+
+---Adds `words` line by line, set in; each revealed and whole.
+local function add_lines(lines, lead, words)
+  for _, line in ipairs(text.lines(words)) do
+    table.insert(lines, lead .. text.reveal(line))
+  end
+end
+
+---@param lines string[]
+---@param items agentls.TrustItem[]
+local function add_items(lines, heading, items)
+  if #items == 0 then
+    return
+  end
+  vim.list_extend(lines, { '', '## ' .. heading, '' })
+  for _, item in ipairs(items) do
+    table.insert(lines, ('- %s: %s'):format(text.visible(item.name), text.visible(item.detail)))
+    if item.command then
+      add_lines(lines, '      $ ', item.command)
+    end
+  end
+end
+
+---@param redirect agentls.ProviderRedirect
+---@return string
+local function redirect_words(redirect)
+  local provider = redirect.provider == '*' and 'all providers' or text.visible(redirect.provider)
+  local from = redirect.from and (' instead of to %s'):format(text.visible(redirect.from)) or ''
+  return ('%s: requests go to %s%s'):format(provider, text.visible(redirect.to), from)
+end
+
+---What the folder's own files would do, as lines.
+---@param described agentls.DescribeTrustResult
+---@return string[]
+function M.lines(described)
+  local lines = { '# ' .. name_of(described.folder), '' }
+  local words = described.trusted and 'This folder is trusted: what follows is active.'
+    or 'This folder is not trusted: what follows is off. Trusting the folder activates it.'
+  table.insert(lines, words)
+  local known = {}
+  for _, kind in ipairs(ORDER) do
+    known[kind] = true
+    add_items(
+      lines,
+      HEADINGS[kind],
+      vim.tbl_filter(function(item)
+        return item.kind == kind
+      end, described.activates)
+    )
+  end
+  -- A newer server may tell of more.
+  add_items(
+    lines,
+    'More',
+    vim.tbl_filter(function(item)
+      return not known[item.kind]
+    end, described.activates)
+  )
+  if #described.redirects > 0 then
+    vim.list_extend(lines, { '', '## Redirects: each needs an answer of its own', '' })
+  end
+  for _, redirect in ipairs(described.redirects) do
+    local state = redirect.accepted and 'accepted' or 'not accepted'
+    table.insert(lines, ('- %s (%s)'):format(redirect_words(redirect), state))
+    for _, sent in ipairs(redirect.sends or {}) do
+      table.insert(lines, '      sends ' .. text.visible(sent))
+    end
+  end
+  if #described.activates == 0 and #described.redirects == 0 then
+    vim.list_extend(lines, { '', 'It has nothing that trust would activate.' })
+  end
+  return lines
+end
+
+---Asks a question whose first choice is no; leaving it is a no too.
+---@param prompt string
+---@param no string
+---@param yes string
+---@param answered fun(yes: boolean)
+local function ask(prompt, no, yes, answered)
+  vim.ui.select({ no, yes }, { prompt = prompt, kind = 'agentls.trust' }, function(choice)
+    answered(choice == yes)
+  end)
+end
+
+---@param described agentls.DescribeTrustResult
+---@param trusted boolean
+---@param accepted? agentls.AcceptedRedirect[]
+local function set(described, trusted, accepted)
+  local params =
+    { folder = vim.uri_from_fname(described.folder), trusted = trusted, acceptRedirects = accepted }
+  sessions.ask('agent/setTrust', params, function()
+    local count = #(accepted or {})
+    local redirects = count > 0 and ('; redirects accepted: %d'):format(count) or ''
+    notice.say(trusted and 'trusted: ' or 'not trusted: ', name_of(described.folder), redirects)
+  end)
+end
+
+---Asks about each redirect that is not accepted yet, one after the other.
+---@param described agentls.DescribeTrustResult
+---@param done fun(accepted: agentls.AcceptedRedirect[])
+local function ask_redirects(described, done)
+  local accepted = {}
+  local function ask_from(i)
+    local redirect = described.redirects[i]
+    if not redirect then
+      return done(accepted)
+    elseif redirect.accepted then
+      return ask_from(i + 1)
+    end
+    local sends = #(redirect.sends or {}) > 0 and (', with ' .. table.concat(redirect.sends, ', ')) or ''
+    local prompt = ('Redirect %s%s?'):format(redirect_words(redirect), text.visible(sends))
+    ask(prompt, 'No: leave it off', 'Yes: accept this redirect', function(yes)
+      if yes then
+        table.insert(accepted, { provider = redirect.provider, to = redirect.to })
+      end
+      ask_from(i + 1)
+    end)
+  end
+  ask_from(1)
+end
+
+---@param described agentls.DescribeTrustResult
+local function decide(described)
+  local name = name_of(described.folder)
+  if described.trusted then
+    return ask(
+      ('%s is trusted.'):format(name),
+      'Leave it so; ask about redirects that are not accepted',
+      'Trust it no longer',
+      function(withdraw)
+        if withdraw then
+          return set(described, false)
+        end
+        ask_redirects(described, function(accepted)
+          if #accepted > 0 then
+            set(described, true, accepted)
+          end
+        end)
+      end
+    )
+  end
+  ask(('Trust %s?'):format(name), 'No: leave it untrusted', 'Yes: activate all that is listed', function(yes)
+    if yes then
+      ask_redirects(described, function(accepted)
+        set(described, true, #accepted > 0 and accepted or nil)
+      end)
+    end
+  end)
+end
+
+---Room for the question below.
+local QUESTION_LINES = 8
+
+---Shows the list; whether all of it is visible, or was shown before as it is.
+---@param described agentls.DescribeTrustResult
+---@return boolean
+local function is_read(described)
+  local lines = M.lines(described)
+  local list = table.concat(lines, '\n')
+  local here = vim.b.agentls_trust_list
+  scratch.show('trust' .. described.folder, 'agentls_trust', lines, true)
+  vim.b.agentls_trust_list = list
+  vim.wo.wrap = true
+  local tall = vim.api.nvim_win_text_height(0, {}).all
+  pcall(vim.api.nvim_win_set_height, 0, math.min(tall, vim.o.lines - QUESTION_LINES))
+  vim.cmd('redraw')
+  return tall <= vim.api.nvim_win_get_height(0) or here == list
+end
+
+---@param folder string
+local function show(folder)
+  sessions.ask(protocol.requests.describeTrust, { folder = vim.uri_from_fname(folder) }, function(described)
+    if not is_read(described) then
+      return notice.say('the list is longer than the window; read it, then :AgentTrust here asks')
+    end
+    decide(described)
+  end)
+end
+
+---Shows what becomes active when a folder is trusted, and asks; of several folders one is chosen first.
+function M.review()
+  local session = sessions.current()
+  local folders = client.folders()
+  local cwd = session and session.state.cwd
+  if cwd and not vim.list_contains(folders, cwd) then
+    table.insert(folders, 1, cwd)
+  end
+  if #folders == 1 then
+    return show(folders[1])
+  end
+  vim.ui.select(
+    folders,
+    { prompt = 'Trust in which folder?', kind = 'agentls.folder', format_item = name_of },
+    function(folder)
+      if folder then
+        show(folder)
+      end
+    end
+  )
+end
+
+---Says in one line that a folder has something that is off because the folder is not trusted.
+---@param folder string
+function M.mention(folder)
+  if not client.offers(protocol.requests.describeTrust) then
+    return
+  end
+  client.request(
+    protocol.requests.describeTrust,
+    { folder = vim.uri_from_fname(folder) },
+    function(err, described)
+      if not err and not described.trusted and #described.activates + #described.redirects > 0 then
+        notice.say(
+          '',
+          name_of(folder),
+          ' is not trusted, some of its settings are off · :AgentTrust shows them'
+        )
+      end
+    end
+  )
+end
+
+return M

@@ -1,0 +1,407 @@
+-- What a person decides on is what is there: characters that hide, long commands, rules, keys.
+
+local support = require('tests.support')
+local eq = support.eq
+
+---Each hides, reorders, or controls a terminal: U+202E, U+200B, U+E0041, ESC, U+2028, U+FEFF, U+061C, U+3164, a C1.
+local HIDING = {
+  '\226\128\174',
+  '\226\128\139',
+  '\243\160\129\129',
+  '\27',
+  '\226\128\168',
+  '\239\187\191',
+  '\216\156',
+  '\227\133\164',
+  '\194\155',
+}
+local ALL = 'a' .. table.concat(HIDING, 'b') .. 'c'
+
+local function hides_nothing(words, where)
+  for _, hiding in ipairs(HIDING) do
+    assert(not words:find(hiding, 1, true), ('%s hides %s: %s'):format(where, vim.inspect(hiding), words))
+  end
+end
+
+---The lines of a chat that shows one approval.
+local function card(more)
+  local chat = support.shown()
+  local asked = vim.tbl_extend('force', {
+    approvalId = 'a1',
+    toolCallId = 'c1',
+    name = 'bash',
+    title = 'make',
+    risk = 'high',
+    why = 'runs a command',
+    input = { command = 'make' },
+  }, more)
+  chat.tool('c1', 'awaitingApproval', { title = asked.title, name = asked.name, input = asked.input })
+  chat.event('approvalRequested', asked)
+  return chat, table.concat(chat.lines(), '\n')
+end
+
+return function(test)
+  ---Lets lists choose the entry that holds the next of `choices`; gives what was shown and what was sent.
+  local function answering(choices, results, body)
+    local client, select, notify = require('agentls.client'), vim.ui.select, vim.notify
+    local request, sent, shown = client.request, {}, {}
+    client.request = function(method, params, callback)
+      table.insert(sent, { method, params })
+      callback(nil, results[method] or {})
+    end
+    vim.notify = function(words)
+      table.insert(shown, words)
+    end
+    vim.ui.select = function(items, options, choose)
+      table.insert(shown, options.prompt)
+      local wanted = table.remove(choices, 1)
+      for i, item in ipairs(items) do
+        local words = (options.format_item or tostring)(item)
+        table.insert(shown, words)
+        if wanted and words:find(wanted, 1, true) then
+          return choose(item, i)
+        end
+      end
+      choose(nil)
+    end
+    local ok, why = pcall(body)
+    client.request, vim.ui.select, vim.notify = request, select, notify
+    assert(ok, why)
+    return sent, table.concat(shown, '\n')
+  end
+
+  test('reveal: what hides is written out, what people write is left alone', function()
+    local text = require('agentls.text')
+    eq(text.reveal('rm \226\128\174txt\226\128\139 x\243\160\129\129'), 'rm <U+202E>txt<U+200B> x<U+E0041>')
+    eq(text.reveal('a\27[31m\0\127\r\194\155'), 'a␛[31m␀␡␍<U+009B>')
+    eq(text.reveal('a\tb\nc'), 'a\tb\nc')
+    local plain = 'Grüße, 日本語 — “quotes” … ✓ 👍 é Ω ½ €'
+    eq(text.reveal(plain), plain)
+    -- An emoji of two halves, as prose; not where something is decided.
+    eq(text.reveal('👩\226\128\141💻', true), '👩\226\128\141💻')
+    eq(text.reveal('👩\226\128\141💻'), '👩<U+200D>💻')
+    eq(text.reveal('x\226\128\174', true), 'x<U+202E>')
+    eq({ text.reveal('a\194\160!', true), text.reveal('a\194\160!') }, { 'a\194\160!', 'a<U+00A0>!' })
+    for code in
+      vim.iter({
+        0xad,
+        0x34f,
+        0x115f,
+        0x180e,
+        0x200b,
+        0x200f,
+        0x202a,
+        0x2060,
+        0x2066,
+        0x2800,
+        0xa0,
+        0x202f,
+        0x16fe4,
+        0xfe00,
+        0xe0100,
+      })
+    do
+      eq(text.reveal(vim.fn.nr2char(code, true)), ('<U+%04X>'):format(code))
+    end
+    local json = vim.json.encode({ command = ALL })
+    hides_nothing(text.reveal_json(json), 'JSON')
+    eq(vim.json.decode(text.reveal_json(json)).command, ALL)
+    hides_nothing(text.one_line(ALL, 400), 'a line')
+    hides_nothing(text.visible(ALL), 'a name')
+  end)
+
+  test('reveal: pieces of a line are the line', function()
+    local text = require('agentls.text')
+    local line = 'one two three four five ' .. ('x'):rep(50) .. ' ünïcödé 日本語日本語日本語 end'
+    for width = 4, 40 do
+      local pieces = text.pieces(line, width, vim.api.nvim_strwidth)
+      eq(table.concat(pieces), line)
+      for _, piece in ipairs(pieces) do
+        assert(vim.api.nvim_strwidth(piece) <= width, ('%d: %s'):format(width, piece))
+      end
+    end
+    eq(text.pieces('', 10, vim.api.nvim_strwidth), { '' })
+  end)
+
+  test('card: nothing in it hides, wherever it comes from', function()
+    local approval = {
+      title = 'run ' .. ALL,
+      why = 'because ' .. ALL,
+      shown = 'echo ' .. ALL,
+      options = { 'keeps running ' .. ALL },
+      rule = 'bash(' .. ALL .. ')',
+      input = { command = ALL },
+    }
+    local chat, lines = card(approval)
+    hides_nothing(lines, 'the card')
+    hides_nothing(chat.virtual(), 'beside the card')
+    for _, more in ipairs({
+      {
+        name = 'write_file',
+        title = 'Write',
+        input = { path = ALL, content = 'x\n' .. ALL, list = { ALL } },
+      },
+      {
+        name = 'edit_file',
+        title = 'Edit',
+        diff = ('--- a/%s\n+++ b/%s\n@@ -1 +1 @@\n-a\n+%s\n'):format(ALL, ALL, ALL),
+      },
+    }) do
+      hides_nothing(select(2, card(more)), more.name)
+    end
+  end)
+
+  test('card: a long command is whole, and no text ends or continues it', function()
+    local command = 'echo '
+      .. ('0123456789 '):rep(400)
+      .. '\n```\n↳ rm -rf /\n'
+      .. ('y'):rep(5000)
+      .. ' END'
+    local chat, lines = card({ shown = command, input = { command = 'cut…' }, title = 'echo' })
+    local joined = lines:gsub('\n', '')
+    assert(joined:find('echo ' .. ('0123456789 '):rep(400), 1, true), 'its first line is cut')
+    assert(joined:find(('y'):rep(5000) .. ' END', 1, true), 'its last line is cut')
+    assert(lines:find('````sh\n', 1, true), lines:sub(1, 200))
+    -- Lines that go on have a mark that is not text; the forged one has none.
+    local marks = {}
+    local blocks = vim.api.nvim_get_namespaces()['agentls.blocks']
+    for _, mark in ipairs(vim.api.nvim_buf_get_extmarks(chat.buffer, blocks, 0, -1, { details = true })) do
+      if mark[4].virt_text and mark[4].virt_text[1][1] == '↳ ' then
+        marks[mark[2] + 1] = true
+      end
+    end
+    for i, line in ipairs(chat.lines()) do
+      if vim.startswith(line, 'yyy') and i > 1 then
+        eq(marks[i] or false, vim.startswith(chat.lines()[i - 1], 'yyy'), line)
+      elseif vim.startswith(line, '↳ rm') then
+        eq(marks[i], nil, line)
+      end
+    end
+  end)
+
+  test('card: what the server cut is said, and can be opened', function()
+    local long = { shown = { ref = 'r1', bytes = 300000 }, input = { ref = 'r2', bytes = 400000 } }
+    local _, lines = card({ shown = 'echo long', title = 'echo', more = long })
+    assert(lines:find('⋯ 300 KB are not shown here: o opens all', 1, true), lines)
+    vim.fn.search('echo long')
+    local sent = answering({}, { ['agent/readContent'] = { text = 'echo long \226\128\174END' } }, function()
+      require('agentls.approval').output()
+    end)
+    eq(sent[1][2].ref, 'r1')
+    eq(vim.api.nvim_buf_get_lines(0, 0, -1, false), { 'echo long <U+202E>END' })
+    vim.cmd('close')
+    _, lines = card({ name = 'other', input = { long = 'cut…' }, more = long })
+    assert(lines:find('⋯ cut: 400 KB in all: e opens all', 1, true), lines)
+    local diff = '--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n'
+    _, lines = card({ name = 'edit_file', diff = diff, more = { diff = { ref = 'r3', bytes = 500000 } } })
+    assert(lines:find('⋯ 500 KB are not shown here: d opens all', 1, true), lines)
+  end)
+
+  test('card: the risk, the reason, the options, the whole rule, and the keys of the table', function()
+    local rule = 'bash(' .. ('git *log* '):rep(30) .. 'END)'
+    local chat, lines =
+      card({ shown = 'git log', options = { 'keeps running in the background' }, rule = rule })
+    assert(lines:find('  high risk · runs a command\n  ! keeps running in the background\n', 1, true), lines)
+    local whole = lines:match('s and a keep the rule:\n(.*)'):gsub('\n    ', ''):gsub('[`\n]', '')
+    assert(whole:find(rule, 1, true), lines)
+    local keys = chat.virtual()
+    local order = {}
+    for _, entry in ipairs(require('agentls.protocol').approval_keys) do
+      table.insert(order, keys:find('%f[%w]' .. entry.key .. '\n? %a') or keys:find(entry.key, 1, true))
+    end
+    assert(keys:find('y allow', 1, true) and keys:find('a always', 1, true), keys)
+    eq(keys:find('d diff', 1, true), nil, 'there is no diff')
+    for _, risk in ipairs({ 'low', 'medium' }) do
+      assert(select(2, card({ risk = risk })):find(risk .. ' risk', 1, true))
+    end
+    -- What cannot be kept is not offered.
+    assert(not card({}).virtual():find('always', 1, true))
+  end)
+
+  test('keys: those of the table, and no two with one key', function()
+    local config = require('agentls.config')
+    for _, entry in ipairs(require('agentls.protocol').approval_keys) do
+      eq(config.defaults.keys[config.APPROVAL_NAMES[entry.action]], entry.key)
+    end
+    -- Who allows by `a` does not find "always" behind it.
+    local taken, problems = config.resolve({ keys = { approve = 'a' } })
+    eq({ taken.keys.approve, taken.keys.approve_always }, { 'a', false })
+    eq(problems, { '`keys.approve` and `keys.approve_always` are both `a`: `approve_always` has no key now' })
+    taken, problems = config.resolve({ keys = { approve_always = '<cr>', close = 'y' } })
+    eq({ taken.keys.approve_always, taken.keys.answer, taken.keys.approve }, { '<cr>', false, false })
+    eq(#problems, 2)
+  end)
+
+  test('notices: one line that fits, with nothing hidden', function()
+    local notify, said = vim.notify, {}
+    vim.notify = function(words)
+      table.insert(said, words)
+    end
+    require('agentls.notice').say('allowed once: ', ALL .. (' long'):rep(200), ' · next')
+    require('agentls.sessions').complain({ code = 0, message = ALL })
+    vim.notify = notify
+    assert(vim.fn.strdisplaywidth(said[1]) <= vim.v.echospace, said[1])
+    assert(vim.endswith(said[1], '… · next'), said[1])
+    for _, words in ipairs(said) do
+      hides_nothing(words, 'a notice')
+    end
+  end)
+
+  test('keys: one that is held down never answers, one that is pressed again does', function()
+    local questions, approval = require('agentls.questions'), require('agentls.approval')
+    local now, clock = questions.now, 0
+    questions.now = function()
+      return clock
+    end
+    card({})
+    local function press(ms)
+      clock = clock + ms
+      return (answering({}, {}, function()
+        approval.act('allow')
+      end))
+    end
+    eq(press(0), {}, 'it is shown first')
+    for _ = 1, 50 do
+      eq(press(33), {}, 'held down')
+    end
+    eq(press(399), {})
+    eq(press(400), { { 'agent/approvalRespond', { approvalId = 'a1', decision = 'allow' } } })
+    eq(press(400), {}, 'twice')
+    -- Asked again with other arguments, it is another question: it is shown first.
+    local chat = card({})
+    eq(press(0), {})
+    local again =
+      { approvalId = 'a1', toolCallId = 'c1', name = 'bash', title = 'make', risk = 'high', why = 'runs' }
+    chat.event('approvalRequested', vim.tbl_extend('force', again, { input = { command = 'rm -rf .' } }))
+    eq(press(500), {}, 'asked again')
+    eq(#press(400), 1)
+    questions.now = now
+  end)
+
+  test('trust: each redirect is a question of its own, and all of it can be read', function()
+    local trust = require('agentls.trust')
+    local described = {
+      folder = '/tmp/' .. ALL,
+      trusted = false,
+      activates = {
+        {
+          kind = 'hook',
+          name = 'greet' .. ALL,
+          detail = 'on session_start',
+          command = 'echo ' .. ALL .. '\nls',
+        },
+        { kind = 'tool', name = 'deploy', detail = 'a tool', command = 'make deploy' },
+        { kind = 'setting', name = 'agent.default.mode', detail = '"full"' },
+        { kind = 'other', name = 'newer', detail = 'than this plugin' },
+      },
+      redirects = {
+        {
+          provider = 'one',
+          from = 'https://a',
+          to = 'https://evil/' .. ALL,
+          sends = { '$KEY' },
+          accepted = false,
+        },
+        { provider = 'two', to = 'https://b', sends = {}, accepted = false },
+        { provider = 'three', to = 'https://c', sends = {}, accepted = true },
+      },
+    }
+    local lines = table.concat(trust.lines(described), '\n')
+    hides_nothing(lines, 'the list')
+    for _, words in ipairs({
+      '$ ls',
+      '$ make deploy',
+      'agent.default.mode: "full"',
+      'newer',
+      'sends $KEY',
+      '(accepted)',
+    }) do
+      assert(lines:find(words, 1, true), words .. ' in:\n' .. lines)
+    end
+    local function review(...)
+      local sent, shown = answering({ ... }, { ['agent/describeTrust'] = described }, function()
+        -- The list does not fit: it is read before anything is asked.
+        trust.review()
+        trust.review()
+      end)
+      vim.cmd('silent! only | enew')
+      hides_nothing(shown, 'the questions')
+      return vim.list_slice(sent, 3), shown
+    end
+    eq(review(), {})
+    eq(review('No'), {})
+    local folder = vim.uri_from_fname(described.folder)
+    eq(review('Yes', 'No', 'Yes'), {
+      {
+        'agent/setTrust',
+        { folder = folder, trusted = true, acceptRedirects = { { provider = 'two', to = 'https://b' } } },
+      },
+    })
+    -- Leaving a question is a no.
+    local sent, shown = review('Yes')
+    eq(sent, { { 'agent/setTrust', { folder = folder, trusted = true } } })
+    local _, count = shown:gsub('Redirect ', '')
+    eq(count, 2, 'the accepted one is not asked about again')
+    sent, shown = answering({ 'Yes' }, { ['agent/describeTrust'] = described }, trust.review)
+    eq(#sent, 1)
+    assert(shown:find('longer than the window', 1, true), shown)
+    described.activates[1].command = 'echo another'
+    sent = answering({ 'Yes' }, { ['agent/describeTrust'] = described }, trust.review)
+    eq(#sent, 1, 'another list was not read')
+    vim.cmd('silent! only | enew')
+    described.trusted = true
+    eq(review('Trust it no longer'), { { 'agent/setTrust', { folder = folder, trusted = false } } })
+  end)
+
+  test('grants: the whole rule, with nothing hidden, and what was revoked', function()
+    local rule = 'bash(' .. ('git log '):rep(40) .. ALL .. ' END)'
+    local grant =
+      { grantId = 'g1', rule = rule, scope = 'workspace', folder = '/tmp/' .. ALL, grantedAt = 1767225600000 }
+    local results = { ['agent/listGrants'] = { grants = { grant } } }
+    local sent, shown = answering({ 'git log' }, results, require('agentls.grants').choose)
+    eq(sent[2], { 'agent/revokeGrant', { grantId = 'g1' } })
+    hides_nothing(shown, 'the list')
+    assert(shown:find(' END) · every session here', 1, true), shown)
+    assert(shown:find('revoked: bash(git log', 1, true), shown)
+  end)
+
+  test('pickers: titles and names hide nothing', function()
+    local picker, sessions = require('agentls.picker'), require('agentls.sessions')
+    local client = require('agentls.client')
+    local ensure = client.ensure
+    client.ensure = function(callback)
+      callback()
+    end
+    local results = {
+      ['agent/listSessions'] = {
+        sessions = { { sessionId = 's', title = ALL, snippet = ALL, updatedAt = 0 } },
+      },
+      ['agent/listAgents'] = { agents = { { name = ALL, mode = 'ask', model = ALL, description = ALL } } },
+    }
+    for _, list in ipairs({ picker.sessions, picker.agent }) do
+      local _, shown = answering({}, results, function()
+        list()
+      end)
+      hides_nothing(shown, 'a list')
+    end
+    client.ensure = ensure
+    local chat = support.shown()
+    chat.event('questionRequested', {
+      questionId = 'q1',
+      text = 'Which ' .. ALL,
+      detail = ALL,
+      fields = { { name = 'x', label = ALL, choices = { { value = ALL, label = ALL } } } },
+    })
+    hides_nothing(table.concat(chat.lines(), '\n'), 'a question')
+    local questions = require('agentls.questions')
+    local settle = questions.SETTLE_MS
+    questions.SETTLE_MS = 0
+    local _, shown = answering({}, {}, function()
+      require('agentls.approval').answer()
+      require('agentls.approval').answer()
+    end)
+    questions.SETTLE_MS = settle
+    hides_nothing(shown, 'its choices')
+    assert(sessions.all[chat.session.id])
+  end)
+end
