@@ -99,6 +99,7 @@ impl Bench {
             keep: Arc::new(MemoryKeep::default()),
             checkpoints: Arc::new(super::NoCheckpoints),
             unkept: false,
+            judged: None,
         };
         Self {
             _dir: dir,
