@@ -2,7 +2,6 @@
 //! files that usually hold secrets only when they are named (R-SEC).
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -284,12 +283,12 @@ impl<'a> Search<'a> {
 }
 
 /// A file whose reading ends when the search has to.
-struct Watched<'a> {
-    file: File,
+struct Watched<'a, R> {
+    file: R,
     bound: &'a Bound,
 }
 
-impl Read for Watched<'_> {
+impl<R: Read> Read for Watched<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.bound.check() {
             Some(_) => Err(io::Error::other("stopped")),
@@ -529,7 +528,7 @@ mod tests {
         let bench = Bench::new();
         bench.write("a", "text");
         let mut watched = Watched {
-            file: File::open(bench.path("a")).unwrap(),
+            file: std::fs::File::open(bench.path("a")).unwrap(),
             bound: &bound,
         };
         assert_eq!(watched.read(&mut [0; 2]).unwrap(), 2);

@@ -160,3 +160,85 @@ fn is_regular(path: &Path) -> Option<()> {
         Err(_) => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::{CWD, Mode, mkfifoat};
+
+    use super::*;
+
+    const ID: &str = "0123456789012345678901234567890123456789";
+
+    fn repository() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        for folder in [
+            "sub",
+            ".git/info",
+            ".git/objects/info",
+            ".git/objects/pack",
+            ".git/objects/01",
+        ] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        for (file, text) in [
+            (".git/HEAD", "ref: refs/heads/main\n"),
+            (".git/config", "[core]\n\tbare = false\n[include] path = more\n"),
+            (".git/more", "[core]\n\tattributesFile = \"../attributes\"\n"),
+            (".gitattributes", "*.txt text\n"),
+        ] {
+            fs::write(root.join(file), text).unwrap();
+        }
+        (dir, root)
+    }
+
+    fn is_fine(root: &Path) -> bool {
+        let file = root.join("sub/file.txt");
+        are_regular(root, [file.as_path()], [ID])
+    }
+
+    #[test]
+    fn git_is_not_asked_where_it_would_read_something_odd() {
+        let (_dir, root) = repository();
+        assert!(is_fine(&root));
+        for name in [
+            ".git/HEAD",
+            ".git/config",
+            ".git/index",
+            ".git/info/attributes",
+            ".git/commondir",
+            ".git/config.worktree",
+            ".git/more",
+            ".git/objects/info/alternates",
+            ".git/objects/pack/x.pack",
+            ".git/objects/01/23456789012345678901234567890123456789",
+            "attributes",
+            ".gitattributes",
+            "sub/.gitattributes",
+        ] {
+            let path = root.join(name);
+            let was = fs::read(&path).ok();
+            let _ = fs::remove_file(&path);
+            mkfifoat(CWD, &path, Mode::RUSR).unwrap();
+            assert!(!is_fine(&root), "a pipe as {name}");
+            fs::remove_file(&path).unwrap();
+            symlink("/dev/zero", &path).unwrap();
+            assert!(!is_fine(&root), "a link as {name}");
+            fs::remove_file(&path).unwrap();
+            was.map(|was| fs::write(&path, was).unwrap());
+            assert!(is_fine(&root), "{name}");
+        }
+        for settings in [
+            "[include]\npath = loop\n",
+            "[core]\nattributesFile = \\\n/dev/stdin\n",
+            "[core]\nattributesfile = /dev/zero\n",
+        ] {
+            fs::write(root.join(".git/loop"), "[include]\npath = loop\n").unwrap();
+            fs::write(root.join(".git/config"), settings).unwrap();
+            assert!(!is_fine(&root), "{settings}");
+        }
+    }
+}

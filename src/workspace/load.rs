@@ -125,7 +125,7 @@ mod tests {
             ("binary", "it is a binary file"),
             ("latin1", "not UTF-8 (line 1)"),
             ("large", "too large (32 MiB, at most 32 MiB)"),
-            ("socket", "not a regular file"),
+            ("socket", "is a socket; only regular files are read"),
         ] {
             let error = load(&Overlay::default(), &path(name)).unwrap_err().to_string();
             assert!(error.contains(text), "{name}: {error}");

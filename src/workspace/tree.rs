@@ -178,3 +178,142 @@ impl<H: Fn() -> bool> Iterator for Walk<H> {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::{CWD, Mode, mkfifoat};
+
+    use super::*;
+
+    const ALL: WalkOptions = WalkOptions {
+        hidden: true,
+        max_depth: None,
+        with_status: false,
+    };
+
+    fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        for (name, text) in files {
+            let path = root.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        (dir, root)
+    }
+
+    fn names(start: &Path, options: WalkOptions) -> Vec<String> {
+        let walk = Walk::new(start, Some(start), options, || false);
+        walk.filter(|entry| !IGNORE_FILES.iter().any(|name| entry.path.ends_with(name)))
+            .map(|entry| {
+                entry
+                    .path
+                    .strip_prefix(start)
+                    .unwrap()
+                    .to_str()
+                    .unwrap()
+                    .to_owned()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn rules_nest_as_git_has_them() {
+        let (_dir, root) = tree(&[
+            (".git/HEAD", ""),
+            (".git/info/exclude", "local.txt\n"),
+            (".gitignore", "*.log\n!keep.log\n/top.txt\nbuild/\n.hidden\n"),
+            ("a/.gitignore", "!deep.log\n*.tmp\r\n"),
+            ("a/.ignore", "!x.tmp\n"),
+            ("a/b/.gitignore", "*.md\n"),
+            ("a/b/deep.log", ""),
+            ("a/b/read.md", ""),
+            ("a/b/top.txt", ""),
+            ("a/b/x.tmp", ""),
+            ("a/b/y.tmp", ""),
+            ("a/build", "a file, not a folder"),
+            ("b/build/out.txt", ""),
+            ("b/read.md", ""),
+            (".hidden", ""),
+            ("keep.log", ""),
+            ("local.txt", ""),
+            ("other.log", ""),
+            ("top.txt", ""),
+            // Another repository, in which the outer rules do not count.
+            ("c/.git/HEAD", ""),
+            ("c/other.log", ""),
+        ]);
+        let expected = [
+            "a/b/deep.log",
+            "a/b/top.txt",
+            "a/b/x.tmp",
+            "a/build",
+            "b/read.md",
+            "c/other.log",
+            "keep.log",
+        ];
+        assert_eq!(names(&root, ALL), expected);
+        // The rules above the start count too.
+        assert_eq!(names(&root.join("a/b"), ALL), ["deep.log", "top.txt", "x.tmp"]);
+    }
+
+    #[test]
+    fn hidden_names_links_and_depth_are_as_asked() {
+        let (_dir, root) = tree(&[
+            (".ignore", "!.shown\n"),
+            (".shown", ""),
+            (".not", ""),
+            ("a/b/c", ""),
+            ("a/d", ""),
+            (".git/x", ""),
+        ]);
+        symlink("a", root.join("link")).unwrap();
+        mkfifoat(CWD, root.join("pipe"), Mode::RUSR).unwrap();
+        let shown = WalkOptions { hidden: false, ..ALL };
+        assert_eq!(names(&root, shown), [".shown", "a/b/c", "a/d", "link", "pipe"]);
+        let flat = WalkOptions {
+            max_depth: Some(1),
+            ..shown
+        };
+        assert_eq!(names(&root, flat), [".shown", "link", "pipe"]);
+        let halted = std::cell::Cell::new(0);
+        let mut walk = Walk::new(&root, None, ALL, || halted.replace(halted.get() + 1) > 0);
+        assert_eq!(walk.by_ref().count(), 3, "the start alone was read");
+        assert!(walk.is_halted());
+    }
+
+    #[test]
+    fn odd_and_oversized_ignore_files_are_named_and_not_obeyed() {
+        let (_dir, root) = tree(&[("file", "")]);
+        let path = root.join(".gitignore");
+        let unusable = || {
+            let mut walk = Walk::new(&root, None, ALL, || false);
+            assert!(
+                walk.by_ref().any(|entry| entry.path.ends_with("file")),
+                "not obeyed"
+            );
+            let why: Vec<String> = walk
+                .unusable_rules()
+                .iter()
+                .map(|rules| rules.why.clone())
+                .collect();
+            let _ = fs::remove_file(&path);
+            why.join("; ")
+        };
+        mkfifoat(CWD, &path, Mode::RUSR).unwrap();
+        assert_eq!(unusable(), "it is a named pipe; only regular files are read");
+        symlink("/dev/zero", &path).unwrap();
+        assert_eq!(unusable(), "it is a symbolic link; only regular files are read");
+        fs::write(&path, "*\n".repeat(200_000)).unwrap();
+        assert_eq!(unusable(), "it has 400000 bytes; at most 262144 are read");
+        fs::write(&path, "*\n".repeat(10_001)).unwrap();
+        assert_eq!(unusable(), "it has more than 10000 lines");
+        fs::write(&path, format!("*\n{}\n", "x".repeat(5_000))).unwrap();
+        assert_eq!(unusable(), "it has a line of more than 4096 bytes");
+        fs::write(&path, "nothing\n").unwrap();
+        assert_eq!(unusable(), "");
+    }
+}
