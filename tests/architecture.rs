@@ -183,6 +183,126 @@ fn every_module_says_what_it_is_for() {
     assert!(silent.is_empty(), "no `//!` header: {}", silent.join(", "));
 }
 
+/// Ways to a file by its path, which follow links and wait for pipes.
+const BY_PATH: &[&str] = &[
+    "std::fs",
+    "tokio::fs",
+    "File::open(",
+    "File::create(",
+    "File::options(",
+    "OpenOptions",
+    "read_dir(",
+    "WalkBuilder",
+    "WalkDir",
+    "symlink_metadata",
+    "path.metadata(",
+    "path().metadata(",
+    ".read_link()",
+    ".canonicalize()",
+    ".exists()",
+    ".is_file()",
+    ".is_dir()",
+    "rustix::fs::open",
+    "openat",
+];
+
+/// Where that is right, because the path is not one that a repository can provide, or nothing is read from it.
+/// Everything else goes through `base::nofollow`.
+const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
+    ("base/nofollow.rs", "the one way to a workspace file"),
+    ("cli/chat/changes.rs", "the terminal"),
+    (
+        "cli/chat/input.rs",
+        "completes names for the person; the line's history is the person's",
+    ),
+    (
+        "cli/chat/slash.rs",
+        "asks whether a name that the person types is a file; the server reads it",
+    ),
+    (
+        "cli/config.rs",
+        "asks which of the configuration files are there; `config` reads them",
+    ),
+    ("cli/demo/mod.rs", "a scratch folder of its own"),
+    ("cli/demo/scratch.rs", "a scratch folder of its own"),
+    ("cli/doctor.rs", "asks which files are there; reads none"),
+    ("cli/edit.rs", "a private temporary file"),
+    (
+        "cli/mod.rs",
+        "the folder and the file of the command line, which the person names",
+    ),
+    ("cli/sessions.rs", "writes the file that the person names"),
+    (
+        "config/layers.rs",
+        "resolves paths; reads through `base::nofollow`",
+    ),
+    ("observe/rolling.rs", "logs"),
+    ("provider/record.rs", "recordings, where the person says"),
+    ("provider/script.rs", "a script that the person names"),
+    (
+        "server/handlers/sessions.rs",
+        "asks whether a session's folder is one; reads nothing",
+    ),
+    ("store/content.rs", "the data folder"),
+    ("store/files.rs", "the data folder"),
+    ("store/kept.rs", "the data folder"),
+    ("store/lock.rs", "the data folder"),
+    ("store/writer.rs", "the data folder"),
+    ("transport/stdio.rs", "/dev/null"),
+    (
+        "workspace/process/exec.rs",
+        "asks whether a command's folder can be entered",
+    ),
+    ("workspace/process/family.rs", "/proc"),
+    (
+        "workspace/process/spawn.rs",
+        "/dev/null, and a private temporary file",
+    ),
+    (
+        "workspace/resolve.rs",
+        "follows links to judge where they lead; reads nothing",
+    ),
+];
+
+#[test]
+fn workspace_files_are_opened_in_one_way() {
+    let allowed: BTreeMap<&str, &str> = MAY_OPEN_BY_PATH.iter().copied().collect();
+    let mut used = BTreeSet::new();
+    let mut wrong = Vec::new();
+    for (path, text) in files() {
+        if is_test_file(&path) || path.starts_with("sim") || path.starts_with("bin") {
+            continue;
+        }
+        let shipped = text
+            .find("\n#[cfg(test)]\n")
+            .map_or(text.as_str(), |at| &text[..at]);
+        let name = path.to_str().unwrap();
+        for (number, line) in shipped.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            // A type alone opens nothing.
+            if code.trim() == "use std::fs::File;" {
+                continue;
+            }
+            // `RegularFile::open` is the right way.
+            let code = code.replace("RegularFile::open(", "");
+            let Some(way) = BY_PATH.iter().find(|way| code.contains(**way)) else {
+                continue;
+            };
+            match allowed.contains_key(name) {
+                true => _ = used.insert(name.to_owned()),
+                false => wrong.push(format!("{name}:{}: {way}", number + 1)),
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "open workspace files through base::nofollow, or say in the table why not:\n{}",
+        wrong.join("\n")
+    );
+    let unused: Vec<&&str> = allowed.keys().filter(|name| !used.contains(**name)).collect();
+    assert!(unused.is_empty(), "not needed in the table any more: {unused:?}");
+}
+
 #[test]
 fn domain_values_are_not_serialised() {
     let derived: Vec<String> = files()

@@ -113,6 +113,16 @@ pub fn reveal(text: &str) -> std::borrow::Cow<'_, str> {
     clear.into()
 }
 
+/// A file's name or path as one line of a list, quoted and escaped where it holds a line end or another control
+/// character: one entry never looks like two.
+pub fn name_in_list(name: &str) -> std::borrow::Cow<'_, str> {
+    let breaks = |c: char| c.is_control() || is_bidi_control(c) || matches!(c, '\u{2028}' | '\u{2029}');
+    match name.chars().any(breaks) {
+        true => format!("{name:?}").into(),
+        false => name.into(),
+    }
+}
+
 /// Controls that reorder what a reader sees (the "Trojan source" set).
 fn is_bidi_control(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -191,6 +201,18 @@ mod tests {
             ("\u{9b}31m\u{202e}txt", "<U+009B>31m<U+202E>txt"),
         ] {
             assert_eq!(reveal(raw), clear, "{raw:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_in_a_list_is_one_line() {
+        for (name, shown) in [
+            ("src/ä b.rs", "src/ä b.rs"),
+            ("a\nb.rs:1:x", r#""a\nb.rs:1:x""#),
+            ("a\u{2028}\u{202e}", r#""a\u{2028}\u{202e}""#),
+            ("\u{1b}[2J", r#""\u{1b}[2J""#),
+        ] {
+            assert_eq!(name_in_list(name), shown);
         }
     }
 

@@ -6,12 +6,12 @@
 //! `default`), `AGENTLS_LOG` (a level, or a filter such as `info,agentls::provider=debug`). Flags say the same.
 
 use std::collections::BTreeSet;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::base::nofollow;
 use crate::domain::Mode;
 
 use super::check::check;
@@ -600,14 +600,15 @@ impl ConfigSource {
     }
 
     fn with_inputs<T>(&self, root: Option<&Path>, trust: &Trust, make: fn(&LoadInputs<'_>) -> T) -> T {
-        let of_root = |name: &str| root.and_then(|root| read(&root.join(".agentls").join(name), false));
+        let of_root =
+            |name: &str| root.and_then(|root| read(&root.join(".agentls").join(name), false, Some(root)));
         make(&LoadInputs {
             env: &self.env,
             places: self.places.as_ref(),
             user: self
                 .places
                 .as_ref()
-                .and_then(|places| read(&places.config_file, places.config_named)),
+                .and_then(|places| read(&places.config_file, places.config_named, None)),
             root,
             workspace: of_root("config.toml"),
             local: of_root("config.local.toml"),
@@ -622,34 +623,32 @@ impl ConfigSource {
 }
 
 /// A file's text; `None` when there is no such file and nobody said there is.
-fn read(path: &Path, must_exist: bool) -> Option<FileText> {
-    let result = read_bytes(path);
-    if let Err(error) = &result
-        && matches!(
-            error.kind(),
-            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
-        )
-        && !must_exist
-    {
-        return None;
-    }
+fn read(path: &Path, must_exist: bool, within: Option<&Path>) -> Option<FileText> {
+    let result = match real_file(path, within) {
+        Err(error)
+            if matches!(
+                error.kind(),
+                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+            ) && !must_exist =>
+        {
+            return None;
+        }
+        Err(error) => Err(error.to_string()),
+        Ok(real) => nofollow::read(&real, MAX_FILE).map_err(|error| error.to_string()),
+    };
     Some(FileText {
         path: path.to_path_buf(),
-        bytes: result.map_err(|error| error.to_string()),
+        bytes: result,
     })
 }
 
-/// A repository may put a pipe, a device, or a giant where its config should be.
-fn read_bytes(path: &Path) -> std::io::Result<Vec<u8>> {
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(std::io::Error::other("not a regular file"));
+/// Where a file really is. That of a repository may not be a link out of it.
+fn real_file(path: &Path, within: Option<&Path>) -> std::io::Result<PathBuf> {
+    let real = std::fs::canonicalize(path)?;
+    match within {
+        Some(root) if !real.starts_with(std::fs::canonicalize(root)?) => Err(std::io::Error::other(
+            "it is a link to a file outside the workspace folder; only files inside it are read",
+        )),
+        _ => Ok(real),
     }
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?
-        .take(MAX_FILE + 1)
-        .read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_FILE {
-        return Err(std::io::Error::other("larger than 1 MiB"));
-    }
-    Ok(bytes)
 }

@@ -13,7 +13,7 @@ use crate::base::{text, uri};
 use crate::domain::{Block, Reference};
 use crate::protocol::PromptContent;
 use crate::workspace::load::load;
-use crate::workspace::resolve::real_path;
+use crate::workspace::reference::follow_reference;
 
 /// How much of a file a reference takes along, in bytes; the model can read on by itself.
 const MAX_REFERENCE: usize = 64 << 10;
@@ -95,7 +95,7 @@ fn read(state: &State, pending: PendingReference) -> Result<Reference> {
     let path = uri::path_of(&uri).map_err(|error| bad("prompt", error.to_string()))?;
     let lines = span.map(|span| (span.first, span.last));
     // Documents are known by where their links lead: the path may be another way to the same file.
-    let real = real_path(&path);
+    let real = follow_reference(&state.roots(), &path);
     // Absolute: the session, which knows its folder, tells it from there.
     let told = real.as_deref().unwrap_or(&path).display().to_string();
     if let Some(text) = text {

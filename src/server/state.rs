@@ -19,7 +19,7 @@ use crate::store::{Health, StoreError, Write};
 use crate::tool::EditorAbilities;
 use crate::transport::outbox::{Item, Outbox};
 use crate::workspace::resolve::real_path;
-use crate::workspace::{Folder, Shared};
+use crate::workspace::{Folder, Roots, Shared};
 
 /// What the handlers share.
 pub(super) struct State {
@@ -89,6 +89,16 @@ impl State {
         } else {
             folders
         }
+    }
+
+    /// The same, to judge paths by.
+    pub(super) fn roots(&self) -> Roots {
+        let folder = |path| Folder {
+            name: String::new(),
+            path,
+        };
+        let folders: Vec<Folder> = self.folders().into_iter().map(folder).collect();
+        Roots::new(&folders)
     }
 
     /// The workspace folder that `cwd` is in, whose settings, grants and trust hold there; else itself.

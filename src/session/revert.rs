@@ -316,6 +316,7 @@ impl Actor {
             keep: self.keep(),
             checkpoints: Arc::new(NoCheckpoints),
             unkept: true,
+            judged: None,
         }
     }
 }

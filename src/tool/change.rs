@@ -50,7 +50,7 @@ pub(super) trait Plan:
 impl<F: FnOnce(&ToolContext, &Resolved, Aim) -> Result<Change, ToolError> + Send + 'static> Plan for F {}
 
 pub(super) fn effect(cx: &ToolContext, path: &str) -> Result<Effect, ToolError> {
-    let target = cx.workspace.resolve(&cx.cwd, path)?;
+    let target = cx.resolve(path)?;
     Ok(files::effect(EffectKind::Write, &[target]))
 }
 
@@ -58,7 +58,7 @@ pub(super) fn effect(cx: &ToolContext, path: &str) -> Result<Effect, ToolError> 
 pub(super) async fn preview(cx: &ToolContext, path: String, plan: impl Plan) -> Result<Preview, ToolError> {
     let inner = cx.clone();
     files::blocking(cx, move |_| {
-        let target = inner.workspace.resolve(&inner.cwd, &path)?;
+        let target = inner.resolve(&path)?;
         let change = plan(&inner, &target, Aim::Show)?;
         Ok(Preview {
             diff: Some(change.diff(&target).text.into()),
@@ -70,7 +70,7 @@ pub(super) async fn preview(cx: &ToolContext, path: String, plan: impl Plan) -> 
 
 /// Makes the change.
 pub(super) async fn make(cx: &ToolContext, path: String, plan: impl Plan) -> Result<ToolOutput, ToolError> {
-    let target = cx.workspace.resolve(&cx.cwd, &path)?;
+    let target = cx.resolve(&path)?;
     let _only_writer = tokio::select! {
         biased;
         () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),

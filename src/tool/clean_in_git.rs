@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::ToolContext;
 use crate::domain::FileState;
 use crate::workspace::checkpoint::of_bytes;
+use crate::workspace::git_files;
 use crate::workspace::git_index::Clean;
 use crate::workspace::process::{Command, Stdin, Stream, git_command};
 use crate::workspace::watch::Stamp;
@@ -51,6 +52,14 @@ async fn read(
     mut files: Vec<Clean>,
     kept: &mut HashMap<PathBuf, FileState>,
 ) -> Option<()> {
+    let (tree, sought) = (root.to_owned(), files.clone());
+    let regular = tokio::task::spawn_blocking(move || {
+        let paths = sought.iter().map(|file| file.path.as_path());
+        git_files::are_regular(&tree, paths, sought.iter().map(|file| file.id.as_str()))
+    });
+    if !regular.await.ok()? {
+        return None;
+    }
     let converted = converted(cx, root, &files).await?;
     files.retain(|file| !converted.contains(&file.path));
     while !files.is_empty() {

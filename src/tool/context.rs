@@ -1,17 +1,18 @@
 //! What a running tool may touch.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
-use super::{Editor, Spawner};
+use super::files::reported;
+use super::{Editor, Spawner, ToolError};
 use crate::base::CancellationToken;
 use crate::domain::{AgentQuestion, ContentRef, FileChange, InquiryReply, PlanItem, SessionId, ToolCallId};
-use crate::workspace::Workspace;
 use crate::workspace::prompts::Skills;
+use crate::workspace::{Resolved, Workspace};
 
 /// What a running tool may touch. Cheap to clone.
 #[derive(Clone)]
@@ -46,6 +47,8 @@ pub struct ToolContext {
     pub checkpoints: Arc<dyn Checkpoints>,
     /// The person allowed the call although that cannot be done.
     pub unkept: bool,
+    /// The resolved paths that the running call was judged by; none while it is being judged.
+    pub judged: Option<Arc<[PathBuf]>>,
 }
 
 /// Keeps what files were before a turn changes them (R-SESS-3).
@@ -107,6 +110,24 @@ pub enum ToolNews {
 pub struct OutputClosed;
 
 impl ToolContext {
+    /// Resolves a path of the call's arguments. What it leads to now must be what was judged: a link may have been put
+    /// there since.
+    pub fn resolve(&self, given: &str) -> Result<Resolved, ToolError> {
+        let resolved = self.workspace.resolve(&self.cwd, given)?;
+        self.check_judged(given, &resolved.absolute)?;
+        Ok(resolved)
+    }
+
+    /// Refuses `path`, which is what `given` leads to, where the call was not judged by it.
+    pub(super) fn check_judged(&self, given: &str, path: &Path) -> Result<(), ToolError> {
+        match &self.judged {
+            Some(judged) if !judged.iter().any(|judged| judged == path) => reported(format!(
+                "`{given}` leads somewhere else than when the call was checked; call the tool again"
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Tells the turn; waits while the client is slow.
     pub async fn tell(&self, news: ToolNews) -> Result<(), OutputClosed> {
         self.news.send(news).await.map_err(|_| OutputClosed)

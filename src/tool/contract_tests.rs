@@ -236,3 +236,109 @@ async fn numbers_beyond_their_range_are_refused() {
     let whole = bench.call("read_file", serde_json::json!({"path": "a.txt", "offset": 0}));
     assert_eq!(whole.await.unwrap().text, "1\tone\n");
 }
+
+/// Swaps a folder and a file of the workspace for links out of it, and back, all the time.
+struct Swapper {
+    stop: std::sync::Arc<std::sync::atomic::AtomicBool>,
+    thread: Option<std::thread::JoinHandle<u64>>,
+}
+
+impl Swapper {
+    fn start(bench: &Bench) -> Self {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let flag = stop.clone();
+        let pairs = [("sub", "sub-link"), ("file.txt", "file-link")]
+            .map(|(name, link)| (bench.path(name), bench.path(link)));
+        let thread = std::thread::spawn(move || {
+            let mut swaps = 0;
+            while !flag.load(std::sync::atomic::Ordering::Relaxed) {
+                for (name, link) in &pairs {
+                    renameat_with(CWD, name, CWD, link, RenameFlags::EXCHANGE).unwrap();
+                }
+                swaps += 1;
+                std::thread::yield_now();
+            }
+            swaps
+        });
+        let thread = Some(thread);
+        Self { stop, thread }
+    }
+
+    fn swaps(mut self) -> u64 {
+        self.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn what_is_swapped_between_look_and_use_leads_no_call_outside() {
+    const ROUNDS: usize = 600;
+    let bench = Bench::with_folders(&["work"]);
+    let outside = bench.path("../outside");
+    std::fs::create_dir(&outside).unwrap();
+    for name in ["data.txt", "canary-name.txt", "file.txt"] {
+        std::fs::write(outside.join(name), "canary-text\n").unwrap();
+    }
+    bench.write("sub/data.txt", "needle\n");
+    bench.write("file.txt", "needle\n");
+    std::os::unix::fs::symlink(&outside, bench.path("sub-link")).unwrap();
+    std::os::unix::fs::symlink(outside.join("file.txt"), bench.path("file-link")).unwrap();
+    let swapper = Swapper::start(&bench);
+    let mut ran = 0;
+    for round in 0..ROUNDS {
+        for (name, input) in [
+            ("read_file", json!({"path": "sub/data.txt"})),
+            ("read_file", json!({"path": "file.txt"})),
+            ("read_file", json!({"path": "sub/no-such.txt"})),
+            ("grep", json!({"pattern": "needle|canary", "path": "sub"})),
+            ("grep", json!({"pattern": "needle|canary"})),
+            ("glob", json!({"pattern": "sub/*"})),
+            ("glob", json!({"pattern": "**/*.txt"})),
+            ("list_dir", json!({"path": "sub"})),
+            (
+                "write_file",
+                json!({"path": format!("sub/new/{round}.txt"), "content": "written"}),
+            ),
+        ] {
+            let Some(result) = bench.judged_call(name, input).await else {
+                continue;
+            };
+            ran += usize::from(result.is_ok());
+            let told = result.map_or_else(|error| error, |output| output.text);
+            assert!(!told.contains("canary"), "{name}: {told}");
+        }
+    }
+    let swaps = swapper.swaps();
+    assert!(ran > ROUNDS && swaps > 100, "{ran} calls, {swaps} swaps");
+    let mut names: Vec<_> = std::fs::read_dir(&outside)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    names.sort();
+    assert_eq!(
+        names,
+        ["canary-name.txt", "data.txt", "file.txt"],
+        "nothing was written outside"
+    );
+}
+
+#[tokio::test]
+async fn a_call_is_held_to_the_paths_that_were_judged() {
+    let bench = Bench::with_folders(&["work"]);
+    bench.write("file.txt", "inside\n");
+    std::fs::write(bench.path("../other.txt"), "outside\n").unwrap();
+    let mut cx = bench.cx.clone();
+    cx.judged = Some([bench.path("file.txt")].into());
+    std::fs::remove_file(bench.path("file.txt")).unwrap();
+    std::os::unix::fs::symlink("../other.txt", bench.path("file.txt")).unwrap();
+    let error = cx.resolve("file.txt").unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "`file.txt` leads somewhere else than when the call was checked; call the tool again"
+    );
+    // A path outside that was approved is as good as one inside.
+    cx.judged = Some([cx.workspace.resolve(&cx.cwd, "../other.txt").unwrap().absolute].into());
+    assert!(cx.resolve("../other.txt").is_ok());
+}

@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::files::{self, reported};
 use super::{EditorDiagnostic, Grade, Tool, ToolContext, ToolError, ToolOutput};
+use crate::base::nofollow::{self, FileKind};
 use crate::base::text::{neutralise, one_line};
 use crate::base::uri;
 use crate::domain::{Effect, EffectKind};
@@ -86,13 +87,14 @@ impl Tool for Diagnostics {
         let path = input.path.clone();
         let (asked, within) = files::blocking(&cx, move |_| {
             let Some(path) = path else { return Ok((None, None)) };
-            let target = inner.workspace.resolve(&inner.cwd, &path)?.absolute;
-            if !target.exists() {
-                let suggestions = files::suggestions(&inner, &target);
-                return reported(format!("`{path}` does not exist{suggestions}"));
-            }
-            if target.is_dir() {
-                return Ok((None, Some(target)));
+            let target = inner.resolve(&path)?.absolute;
+            match nofollow::kind(&target) {
+                Some(FileKind::Folder) => return Ok((None, Some(target))),
+                Some(_) => {}
+                None => {
+                    let suggestions = files::suggestions(&inner, &target);
+                    return reported(format!("`{path}` does not exist{suggestions}"));
+                }
             }
             // As the editor spells it, where it is open there.
             let open = inner.workspace.overlay().opened(&target).map(|open| open.uri);

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use crate::base::nofollow::{self, FileKind, OpenFolder};
 use crate::base::spawn::panic_text;
 use crate::base::{CancellationToken, text, uri};
 use crate::domain::{Effect, EffectKind, Location};
@@ -53,6 +54,11 @@ pub(super) fn effect(kind: EffectKind, targets: &[Resolved]) -> Effect {
 /// A line for people: a verb and what it acts on.
 pub(super) fn title(verb: &str, what: &str) -> String {
     text::one_line(&format!("{verb} {}", text::reveal(what)), 120)
+}
+
+/// How the resolved `path` is told to the model, as one line.
+pub(super) fn shown(cx: &ToolContext, path: &Path) -> String {
+    text::name_in_list(&cx.workspace.show(&cx.cwd, path)).into_owned()
 }
 
 /// A place in a resolved path.
@@ -124,22 +130,24 @@ pub(super) fn suggestions(cx: &ToolContext, path: &Path) -> String {
     let Some((parent, wanted)) = path.parent().zip(path.file_name()) else {
         return String::new();
     };
-    if !parent.is_dir() {
-        let existing = parent.ancestors().find(|ancestor| ancestor.is_dir());
+    let is_folder = |path: &Path| nofollow::kind(path) == Some(FileKind::Folder);
+    if !is_folder(parent) {
+        let existing = parent.ancestors().find(|ancestor| is_folder(ancestor));
         return existing.map_or_else(String::new, |existing| {
             format!(
                 "; nor does its folder. The nearest one that does is `{}`",
-                cx.workspace.show(&cx.cwd, existing)
+                shown(cx, existing)
             )
         });
     }
     let wanted = wanted.to_string_lossy().to_lowercase();
-    let mut near: Vec<(f64, String)> = std::fs::read_dir(parent)
+    let entries = OpenFolder::open(parent).and_then(|folder| folder.entries());
+    let mut near: Vec<(f64, String)> = entries
         .into_iter()
         .flatten()
         .take(MAX_ENTRIES)
         .filter_map(|entry| {
-            let name = entry.ok()?.file_name().to_string_lossy().into_owned();
+            let name = entry.ok()?.name.to_string_lossy().into_owned();
             let lower = name.to_lowercase();
             let like = match strsim::osa_distance(&lower, &wanted) {
                 0 | 1 => 1.0,
@@ -152,7 +160,7 @@ pub(super) fn suggestions(cx: &ToolContext, path: &Path) -> String {
     let names: Vec<String> = near
         .into_iter()
         .take(3)
-        .map(|(_, name)| format!("`{}`", cx.workspace.show(&cx.cwd, &parent.join(name))))
+        .map(|(_, name)| format!("`{}`", shown(cx, &parent.join(name))))
         .collect();
     match names.is_empty() {
         true => String::new(),

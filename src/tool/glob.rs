@@ -6,6 +6,7 @@ use serde::Deserialize;
 use super::files::{self, reported};
 use super::walk::{self, Bound, Halt, MAX_RESULTS, MAX_TIME};
 use super::{Tool, ToolContext, ToolError, ToolOutput};
+use crate::base::nofollow::{self, FileKind};
 use crate::domain::{Effect, EffectKind};
 use crate::workspace::Resolved;
 
@@ -84,7 +85,7 @@ impl Input {
         };
         let starts = match start {
             None => walk::everywhere(cx)?,
-            Some(start) => vec![cx.workspace.resolve(&cx.cwd, &start)?],
+            Some(start) => vec![cx.resolve(&start)?],
         };
         // Only a pattern that was written without any `/` matches at any depth.
         let pattern = match pattern.contains('/') && !rest.contains('/') {
@@ -113,21 +114,19 @@ fn find(cx: &ToolContext, input: &Input, bound: &Bound) -> Result<String, ToolEr
     };
     let mut found = Vec::new();
     let mut end = None;
-    'all: for start in &search.starts {
-        if !start.absolute.is_dir() {
+    let mut rules = String::new();
+    for start in &search.starts {
+        if nofollow::kind(&start.absolute) != Some(FileKind::Folder) {
             let suggestions = files::suggestions(cx, &start.absolute);
             return reported(format!("`{}` is not a folder{suggestions}", start.display));
         }
-        for entry in walk::files(cx, &start.absolute, input.hidden.unwrap_or(false), max_depth) {
-            match bound.check() {
-                Some(Halt::Cancelled) => return Err(ToolError::Cancelled),
-                Some(Halt::TimeUp) => {
-                    end = Some("stopped after 10 seconds; there may be more".to_owned());
-                    break 'all;
-                }
-                None => {}
+        let hidden = input.hidden.unwrap_or(false);
+        let mut walk = walk::Files::new(cx, &start.absolute, hidden, max_depth, bound);
+        while let Some(path) = walk.next() {
+            if bound.check().is_some() {
+                break;
             }
-            let below = entry.path().strip_prefix(&start.absolute).unwrap_or(entry.path());
+            let below = path.strip_prefix(&start.absolute).unwrap_or(&path);
             if !matcher.is_match(below) {
                 continue;
             }
@@ -135,9 +134,18 @@ fn find(cx: &ToolContext, input: &Input, bound: &Bound) -> Result<String, ToolEr
                 end = Some(format!(
                     "the first {MAX_RESULTS} files; there are more: narrow the pattern or the path"
                 ));
-                break 'all;
+                break;
             }
-            found.push(cx.workspace.show(&cx.cwd, entry.path()));
+            found.push(files::shown(cx, &path));
+        }
+        rules.push_str(&walk.unusable_rules(cx));
+        match bound.check() {
+            Some(Halt::Cancelled) => return Err(ToolError::Cancelled),
+            Some(Halt::TimeUp) => end = Some("stopped after 10 seconds; there may be more".to_owned()),
+            None => {}
+        }
+        if end.is_some() {
+            break;
         }
     }
     let mut text = match (found.is_empty(), &end) {
@@ -146,6 +154,9 @@ fn find(cx: &ToolContext, input: &Input, bound: &Bound) -> Result<String, ToolEr
     };
     if let Some(end) = end {
         text.push_str(&format!("\n[{end}]"));
+    }
+    if !rules.is_empty() {
+        text.push_str(&format!("\n{}", rules.trim_end()));
     }
     Ok(text)
 }

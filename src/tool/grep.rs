@@ -2,7 +2,6 @@
 //! files that usually hold secrets only when they are named (R-SEC).
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -16,6 +15,7 @@ use serde::Deserialize;
 use super::files::{self, reported};
 use super::walk::{self, Bound, Halt, MAX_RESULTS, MAX_TIME};
 use super::{Tool, ToolContext, ToolError, ToolOutput};
+use crate::base::nofollow::{self, FileKind, RegularFile};
 use crate::base::secret_path::is_secret_like;
 use crate::domain::{Effect, EffectKind};
 use crate::workspace::{Buffer, Resolved};
@@ -91,7 +91,7 @@ impl Tool for Grep {
 impl Input {
     fn starts(&self, cx: &ToolContext) -> Result<Vec<Resolved>, ToolError> {
         match &self.path {
-            Some(path) => Ok(vec![cx.workspace.resolve(&cx.cwd, path)?]),
+            Some(path) => Ok(vec![cx.resolve(path)?]),
             None => walk::everywhere(cx),
         }
     }
@@ -121,6 +121,8 @@ struct Search<'a> {
     out: Out,
     secrets: usize,
     unreadable: usize,
+    /// What is to be said about ignore files.
+    rules: String,
 }
 
 /// What was found.
@@ -163,6 +165,7 @@ impl<'a> Search<'a> {
             },
             secrets: 0,
             unreadable: 0,
+            rules: String::new(),
         })
     }
 
@@ -170,9 +173,11 @@ impl<'a> Search<'a> {
         let mut halt = None;
         'all: for start in input.starts(self.cx)? {
             let path = &start.absolute;
-            if !path.is_dir() {
+            let kind = nofollow::kind(path);
+            if kind != Some(FileKind::Folder) {
                 // A file that is named is searched, whatever it is called.
-                if self.cx.workspace.overlay().look(path) == Buffer::Saved && !path.is_file() {
+                if self.cx.workspace.overlay().look(path) == Buffer::Saved && kind != Some(FileKind::Regular)
+                {
                     let suggestions = files::suggestions(self.cx, path);
                     return reported(format!(
                         "`{}` is not a file or folder{suggestions}",
@@ -182,14 +187,18 @@ impl<'a> Search<'a> {
                 halt = self.file(path);
                 break 'all;
             }
-            for entry in walk::files(self.cx, path, input.hidden.unwrap_or(false), None) {
-                halt = self.bound.check();
-                if halt.is_none() {
-                    halt = self.entry(path, entry.path());
-                }
+            let bound = self.bound.clone();
+            let mut found = walk::Files::new(self.cx, path, input.hidden.unwrap_or(false), None, &bound);
+            for file in found.by_ref() {
+                halt = bound.check().or_else(|| self.entry(path, &file));
                 if halt.is_some() || self.out.full {
-                    break 'all;
+                    break;
                 }
+            }
+            self.rules.push_str(&found.unusable_rules(self.cx));
+            halt = halt.or_else(|| bound.check());
+            if halt.is_some() || self.out.full {
+                break 'all;
             }
         }
         match halt {
@@ -220,17 +229,20 @@ impl<'a> Search<'a> {
             shown: None,
             before,
         };
-        let searched = match self.cx.workspace.overlay().look(path) {
-            Buffer::Unsaved(document) => {
-                self.searcher
-                    .search_slice(&self.matcher, document.text.as_bytes(), &mut hits)
-            }
-            Buffer::Saved | Buffer::Unknown => File::open(path).and_then(|file| {
-                let bound = &self.bound;
-                self.searcher
-                    .search_reader(&self.matcher, Watched { file, bound }, &mut hits)
-            }),
-        };
+        let searched =
+            match self.cx.workspace.overlay().look(path) {
+                Buffer::Unsaved(document) => {
+                    self.searcher
+                        .search_slice(&self.matcher, document.text.as_bytes(), &mut hits)
+                }
+                Buffer::Saved | Buffer::Unknown => RegularFile::open(path)
+                    .map_err(io::Error::other)
+                    .and_then(|file| {
+                        let (file, bound) = (file.into_file()?, &self.bound);
+                        self.searcher
+                            .search_reader(&self.matcher, Watched { file, bound }, &mut hits)
+                    }),
+            };
         if searched.is_err() {
             if let Some(halt) = self.bound.check() {
                 return Some(halt);
@@ -265,17 +277,18 @@ impl<'a> Search<'a> {
         if self.unreadable > 0 {
             let _ = writeln!(text, "[{} files could not be read to the end]", self.unreadable);
         }
+        text.push_str(&self.rules);
         text
     }
 }
 
 /// A file whose reading ends when the search has to.
-struct Watched<'a> {
-    file: File,
+struct Watched<'a, R> {
+    file: R,
     bound: &'a Bound,
 }
 
-impl Read for Watched<'_> {
+impl<R: Read> Read for Watched<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.bound.check() {
             Some(_) => Err(io::Error::other("stopped")),
@@ -301,7 +314,7 @@ impl Hits<'_> {
         if self.shown.is_none() && self.out.context && self.before.0 > 0 {
             self.out.text.push_str("--\n");
         }
-        let shown = || self.cx.workspace.show(&self.cx.cwd, self.path);
+        let shown = || files::shown(self.cx, self.path);
         self.shown.get_or_insert_with(shown).clone()
     }
 
@@ -515,7 +528,7 @@ mod tests {
         let bench = Bench::new();
         bench.write("a", "text");
         let mut watched = Watched {
-            file: File::open(bench.path("a")).unwrap(),
+            file: std::fs::File::open(bench.path("a")).unwrap(),
             bound: &bound,
         };
         assert_eq!(watched.read(&mut [0; 2]).unwrap(), 2);

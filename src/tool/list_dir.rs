@@ -1,7 +1,7 @@
 //! `list_dir`: what is in a folder.
 
+use std::ffi::OsStr;
 use std::fmt::Write as _;
-use std::fs::{self, DirEntry};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -9,6 +9,8 @@ use serde::Deserialize;
 use super::files::{self, reported};
 use super::walk::{Bound, Halt, MAX_RESULTS, MAX_TIME};
 use super::{Tool, ToolContext, ToolError, ToolOutput};
+use crate::base::nofollow::{self, FileKind, OpenFolder};
+use crate::base::text::name_in_list;
 use crate::domain::{Effect, EffectKind};
 
 /// Most entries of a folder that are looked at.
@@ -45,7 +47,7 @@ impl Tool for ListDir {
     }
 
     fn effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
-        let target = cx.workspace.resolve(&cx.cwd, input.path())?;
+        let target = cx.resolve(input.path())?;
         Ok(files::effect(EffectKind::Read, &[target]))
     }
 
@@ -59,19 +61,24 @@ impl Tool for ListDir {
 }
 
 fn list(cx: &ToolContext, input: &Input, bound: &Bound) -> Result<String, ToolError> {
-    let target = cx.workspace.resolve(&cx.cwd, input.path())?;
+    let target = cx.resolve(input.path())?;
     let path = &target.absolute;
-    if path.is_file() {
-        return reported(format!("`{}` is a file; use read_file", target.display));
-    }
-    if !path.exists() {
-        let suggestions = files::suggestions(cx, path);
-        return reported(format!("`{}` does not exist{suggestions}", target.display));
+    match nofollow::kind(path) {
+        Some(FileKind::Folder) => {}
+        Some(FileKind::Regular) => {
+            return reported(format!("`{}` is a file; use read_file", target.display));
+        }
+        Some(kind) => return reported(format!("`{}` is {kind}, not a folder", target.display)),
+        None => {
+            let suggestions = files::suggestions(cx, path);
+            return reported(format!("`{}` does not exist{suggestions}", target.display));
+        }
     }
     let failed = |error| ToolError::Reported(format!("cannot list `{}`: {error}", target.display));
+    let folder = OpenFolder::open(path).map_err(failed)?;
     let mut entries = Vec::new();
     let mut end = None;
-    for entry in fs::read_dir(path).map_err(failed)? {
+    for entry in folder.entries().map_err(failed)? {
         match bound.check() {
             Some(Halt::Cancelled) => return Err(ToolError::Cancelled),
             Some(Halt::TimeUp) => {
@@ -87,10 +94,9 @@ fn list(cx: &ToolContext, input: &Input, bound: &Bound) -> Result<String, ToolEr
             break;
         }
         let entry = entry.map_err(failed)?;
-        let is_file = !entry.file_type().is_ok_and(|kind| kind.is_dir());
-        entries.push((is_file, entry.file_name(), entry));
+        entries.push((entry.kind != FileKind::Folder, entry.name));
     }
-    entries.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+    entries.sort();
     if entries.len() > MAX_RESULTS {
         end.get_or_insert_with(|| {
             format!(
@@ -100,8 +106,8 @@ fn list(cx: &ToolContext, input: &Input, bound: &Bound) -> Result<String, ToolEr
         });
     }
     let mut text = String::new();
-    for (_, _, entry) in entries.iter().take(MAX_RESULTS) {
-        let _ = writeln!(text, "{}", describe(entry));
+    for (_, name) in entries.iter().take(MAX_RESULTS) {
+        let _ = writeln!(text, "{}", describe(&folder, name));
     }
     if text.is_empty() && end.is_none() {
         text.push_str("[the folder is empty]\n");
@@ -115,16 +121,17 @@ fn list(cx: &ToolContext, input: &Input, bound: &Bound) -> Result<String, ToolEr
     Ok(text)
 }
 
-fn describe(entry: &DirEntry) -> String {
-    // A name with a line feed must not look like two entries.
-    let name = entry.file_name().to_string_lossy().replace('\n', "\u{fffd}");
-    match entry.metadata() {
-        Ok(meta) if meta.is_dir() => format!("{name}/"),
-        Ok(meta) if meta.is_symlink() => {
-            let target = fs::read_link(entry.path()).unwrap_or_default();
-            format!("{name} -> {}", target.display())
+fn describe(folder: &OpenFolder, entry: &OsStr) -> String {
+    let status = folder.status(entry).ok();
+    let name = entry.to_string_lossy();
+    let name = name_in_list(&name);
+    match status.map(|status| (nofollow::kind_of(&status), status.st_size)) {
+        Some((FileKind::Folder, _)) => format!("{name}/"),
+        Some((FileKind::Link, _)) => {
+            let target = folder.read_link(entry).unwrap_or_default();
+            format!("{name} -> {}", name_in_list(&target.to_string_lossy()))
         }
-        Ok(meta) if meta.is_file() => format!("{name} ({})", meta.len()),
+        Some((FileKind::Regular, bytes)) => format!("{name} ({bytes})"),
         _ => format!("{name} (special)"),
     }
 }

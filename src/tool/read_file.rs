@@ -1,7 +1,6 @@
 //! `read_file`: a text file's lines with numbers, or a picture.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
 use base64::Engine as _;
@@ -12,6 +11,7 @@ use serde::Deserialize;
 use super::files::{self, Numbered, count_lines, location, reported};
 use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::CancellationToken;
+use crate::base::nofollow::RegularFile;
 use crate::domain::{Effect, EffectKind, ImageData};
 use crate::workspace::text_file::{NotText, is_binary};
 use crate::workspace::{Buffer, LoadError, load};
@@ -23,7 +23,7 @@ const MAX_BYTES: usize = 64 << 10;
 /// Largest picture: 5 MiB as base64, which is what the APIs take.
 const MAX_IMAGE: u64 = 15 << 18;
 /// How much of a file tells what it is.
-const HEAD: usize = 8 << 10;
+const HEAD: u64 = 8 << 10;
 
 /// Reads a file.
 pub struct ReadFile;
@@ -77,7 +77,7 @@ impl Tool for ReadFile {
     }
 
     fn effect(&self, input: &Input, cx: &ToolContext) -> Result<Effect, ToolError> {
-        let target = cx.workspace.resolve(&cx.cwd, &input.path)?;
+        let target = cx.resolve(&input.path)?;
         Ok(files::effect(EffectKind::Read, &[target]))
     }
 
@@ -88,24 +88,27 @@ impl Tool for ReadFile {
 }
 
 fn read(cx: &ToolContext, input: &Input, stop: &CancellationToken) -> Result<ToolOutput, ToolError> {
-    let path = cx.workspace.resolve(&cx.cwd, &input.path)?.absolute;
-    let mut output = match cx.workspace.overlay().look(&path) {
-        Buffer::Unsaved(_) => read_text(cx, input, &path).map_err(ToolError::from),
-        Buffer::Saved | Buffer::Unknown => read_disk(cx, input, &path, stop),
+    let path = cx.resolve(&input.path)?.absolute;
+    let buffer = cx.workspace.overlay().look(&path);
+    let mut output = match &buffer {
+        Buffer::Unsaved(document) => read_text(cx, input, &path, &document.text, &buffer),
+        Buffer::Saved | Buffer::Unknown => read_disk(cx, input, &path, &buffer, stop),
     }?;
     output.locations = vec![location(&path, input.offset)];
     output.paged = true;
     Ok(output)
 }
 
+/// Opens the file once: what is looked at is what is read.
 fn read_disk(
     cx: &ToolContext,
     input: &Input,
     path: &Path,
+    buffer: &Buffer,
     stop: &CancellationToken,
 ) -> Result<ToolOutput, ToolError> {
-    let length = match load::regular_file(path) {
-        Ok(meta) => meta.len(),
+    let mut file = match load::open(path) {
+        Ok(file) => file,
         Err(LoadError::Folder(_)) => return reported(format!("`{}` is a folder; use list_dir", input.path)),
         Err(LoadError::Missing(_)) => {
             let suggestions = files::suggestions(cx, path);
@@ -113,71 +116,43 @@ fn read_disk(
         }
         Err(error) => return Err(error.into()),
     };
+    let length = file.metadata().len();
     let failed = |error: io::Error| ToolError::Reported(format!("cannot read `{}`: {error}", input.path));
-    let mut head = Vec::with_capacity(HEAD);
-    let mut file = File::open(path).map_err(failed)?;
-    file.by_ref()
-        .take(HEAD as u64)
-        .read_to_end(&mut head)
-        .map_err(failed)?;
+    let head = file.read_start(HEAD).map_err(failed)?;
     if let Some(media_type) = image_type(&head) {
-        return read_image(input, path, length, media_type);
+        return read_image(input, file, length, media_type);
     }
-    match read_text(cx, input, path) {
-        Ok(output) => Ok(output),
+    let why = match load::from_file(path, &mut file) {
+        Ok(text) => return read_text(cx, input, path, &text.text, buffer),
         Err(_)
             if is_binary(&head) && !head.starts_with(&[0xff, 0xfe]) && !head.starts_with(&[0xfe, 0xff]) =>
         {
-            reported(format!(
+            return reported(format!(
                 "`{}` is a binary file of {length} bytes; it cannot be read as text",
                 input.path
-            ))
+            ));
         }
         // Too large to hold, or of another code page: still worth a look, but not to be edited.
-        Err(Failure::Load(LoadError::TooLarge { .. })) => {
-            let start = io::Cursor::new(head).chain(file);
-            read_stream(
-                input,
-                BufReader::new(start),
-                stop,
-                "large file; edit_file does not take it",
-            )
-        }
-        Err(Failure::Load(LoadError::NotText {
+        Err(LoadError::TooLarge { .. }) => "large file; edit_file does not take it",
+        Err(LoadError::NotText {
             source: NotText::NotUtf8 { .. },
             ..
-        })) => {
-            let start = io::Cursor::new(head).chain(file);
-            read_stream(
-                input,
-                BufReader::new(start),
-                stop,
-                "not UTF-8: bytes that are not are shown as \u{fffd}; edit_file does not take it",
-            )
-        }
-        Err(error) => Err(error.into()),
-    }
+        }) => "not UTF-8: bytes that are not are shown as \u{fffd}; edit_file does not take it",
+        Err(error) => return Err(error.into()),
+    };
+    let start = BufReader::new(file.into_file().map_err(failed)?);
+    read_stream(input, start, stop, why)
 }
 
-enum Failure {
-    Load(LoadError),
-    Tool(ToolError),
-}
-
-impl From<Failure> for ToolError {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Load(error) => error.into(),
-            Failure::Tool(error) => error,
-        }
-    }
-}
-
-fn read_text(cx: &ToolContext, input: &Input, path: &Path) -> Result<ToolOutput, Failure> {
-    let loaded = cx.workspace.load(path).map_err(Failure::Load)?;
-    let text = &loaded.file.text;
-    let mut output = window(input, text).map_err(Failure::Tool)?;
-    let note = match loaded.buffer {
+fn read_text(
+    cx: &ToolContext,
+    input: &Input,
+    path: &Path,
+    text: &str,
+    buffer: &Buffer,
+) -> Result<ToolOutput, ToolError> {
+    let mut output = window(input, text)?;
+    let note = match buffer {
         Buffer::Saved => "",
         Buffer::Unsaved(_) => "[the text of the editor, not saved yet]\n",
         Buffer::Unknown => "[the text on the disk; the editor may hold unsaved changes]\n",
@@ -291,14 +266,20 @@ fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>, stop: &CancellationT
     }
 }
 
-fn read_image(input: &Input, path: &Path, length: u64, media_type: &str) -> Result<ToolOutput, ToolError> {
+fn read_image(
+    input: &Input,
+    mut file: RegularFile,
+    length: u64,
+    media_type: &str,
+) -> Result<ToolOutput, ToolError> {
     if length > MAX_IMAGE {
         return reported(format!(
             "`{}` is a picture of {length} bytes; at most {MAX_IMAGE} can be shown",
             input.path
         ));
     }
-    let bytes = std::fs::read(path)
+    let bytes = file
+        .read(MAX_IMAGE)
         .map_err(|error| ToolError::Reported(format!("cannot read `{}`: {error}", input.path)))?;
     Ok(ToolOutput {
         text: format!("[a picture, {media_type}, {} bytes]", bytes.len()),

@@ -99,6 +99,7 @@ impl Bench {
             keep: Arc::new(MemoryKeep::default()),
             checkpoints: Arc::new(super::NoCheckpoints),
             unkept: false,
+            judged: None,
         };
         Self {
             _dir: dir,
@@ -134,6 +135,20 @@ impl Bench {
     pub(crate) async fn call(&self, name: &str, input: Value) -> Result<ToolOutput, String> {
         let call = self.registry.get(name).unwrap().clone().prepare(&input)?;
         call.run(self.cx.clone()).await.map_err(|error| error.to_string())
+    }
+
+    /// Judges the call, then runs it held to that, as a turn does; none where a person would be asked.
+    pub(crate) async fn judged_call(&self, name: &str, input: Value) -> Option<Result<ToolOutput, String>> {
+        let effect = self.effect(name, input.clone()).ok()?;
+        if effect.outside || effect.secret {
+            return None;
+        }
+        let call = self.registry.get(name).unwrap().clone().prepare(&input).unwrap();
+        let cx = ToolContext {
+            judged: Some(effect.paths.into()),
+            ..self.cx.clone()
+        };
+        Some(call.run(cx).await.map_err(|error| error.to_string()))
     }
 
     /// The error of a call that must fail.

@@ -2,16 +2,18 @@
 //!
 //! Links are not followed, so a walk that starts inside stays inside (I12). Names come in a fixed order.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use globset::{GlobBuilder, GlobMatcher};
-use ignore::{DirEntry, WalkBuilder};
 
-use super::{ToolContext, ToolError};
+use super::{ToolContext, ToolError, files};
 use crate::base::CancellationToken;
 use crate::base::clock::{self, Instant};
-use crate::workspace::{Resolved, resolve};
+use crate::base::nofollow::FileKind;
+use crate::workspace::ignore_rules::UnusableRules;
+use crate::workspace::tree::{Walk, WalkOptions};
+use crate::workspace::{Resolved, Root, resolve};
 
 /// Most results of a search.
 pub(super) const MAX_RESULTS: usize = 1_000;
@@ -71,40 +73,59 @@ pub(super) fn everywhere(cx: &ToolContext) -> Result<Vec<Resolved>, ToolError> {
             starts.push(resolved(root.path()));
         }
     }
+    for start in &starts {
+        cx.check_judged(&start.display, &start.absolute)?;
+    }
     Ok(starts)
 }
 
-/// All regular files below the folder `start`, in order, without what `.gitignore` and its like exclude,
+/// A walk over the regular files below the folder `start`, in order, without what `.gitignore` and its like exclude,
 /// what lies in version control's own folders, and hidden ones unless `hidden`.
-pub(super) fn files(
-    cx: &ToolContext,
-    start: &Path,
-    hidden: bool,
-    max_depth: Option<usize>,
-) -> impl Iterator<Item = DirEntry> + use<> {
-    // In a repository the ignore files above `start` count up to its top (the crate sees that only when it
-    // requires git). Without one they would count up to the home folder, where a `.gitignore` that
-    // excludes everything is not rare.
-    let is_root = cx
-        .workspace
-        .roots(&cx.cwd)
-        .iter()
-        .any(|root| root.path() == start);
-    let in_repository = start.ancestors().any(|folder| folder.join(".git").exists());
-    WalkBuilder::new(start)
-        .parents(in_repository || !is_root)
-        .hidden(!hidden)
-        .require_git(in_repository)
-        .follow_links(false)
-        .max_depth(max_depth)
-        .filter_entry(|entry| {
-            let name = entry.file_name();
-            entry.depth() == 0 || ![".git", ".hg", ".jj", ".svn"].iter().any(|own| name == *own)
-        })
-        .sort_by_file_name(std::ffi::OsStr::cmp)
-        .build()
-        .filter_map(Result::ok)
-        .filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()))
+pub(super) struct Files<'a> {
+    walk: Walk<Box<dyn Fn() -> bool + 'a>>,
+}
+
+impl<'a> Files<'a> {
+    pub(super) fn new(
+        cx: &ToolContext,
+        start: &Path,
+        hidden: bool,
+        max_depth: Option<usize>,
+        bound: &'a Bound,
+    ) -> Self {
+        let roots = cx.workspace.roots(&cx.cwd);
+        // In a repository the ignore files above `start` count up to its top. Without one they count up to the workspace
+        // folder: in the home folder a `.gitignore` that excludes everything is not rare.
+        let top = roots.containing(start).map(Root::path);
+        let options = WalkOptions {
+            hidden,
+            max_depth,
+            with_status: false,
+        };
+        let halt = || bound.check().is_some();
+        Self {
+            walk: Walk::new(start, top, options, Box::new(halt)),
+        }
+    }
+
+    /// What the model reads about ignore files that were not obeyed, a line each; empty when all were.
+    pub(super) fn unusable_rules(&self, cx: &ToolContext) -> String {
+        let line = |unusable: &UnusableRules| {
+            let path = files::shown(cx, &unusable.path);
+            format!("[`{path}` was not obeyed: {}]\n", unusable.why)
+        };
+        self.walk.unusable_rules().iter().map(line).collect()
+    }
+}
+
+impl Iterator for Files<'_> {
+    type Item = PathBuf;
+
+    fn next(&mut self) -> Option<PathBuf> {
+        self.walk
+            .find(|entry| entry.kind == FileKind::Regular)
+            .map(|entry| entry.path)
+    }
 }
 
 /// The matcher of a pattern for paths relative to where a walk started; one without `/` matches names at

@@ -4,6 +4,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -52,6 +53,8 @@ pub(super) struct Call {
     note: Option<String>,
     /// The person allowed it although what it changes cannot be kept.
     unkept: bool,
+    /// The resolved paths that it was judged by.
+    judged: Option<Arc<[PathBuf]>>,
 }
 
 /// How a call ended.
@@ -102,6 +105,7 @@ impl Call {
             approval: None,
             note: None,
             unkept: false,
+            judged: None,
         }
     }
 
@@ -115,6 +119,7 @@ impl Call {
             approval: carried.approval,
             note: None,
             unkept: false,
+            judged: None,
         }
     }
 
@@ -357,7 +362,7 @@ async fn permission(
         (judgement, _) => judgement,
     };
     match judgement {
-        Judgement::Allow => Ok(Permission::Granted(prepared)),
+        Judgement::Allow => Ok(grant(call, prepared, effect)),
         Judgement::Deny(why) => Ok(Permission::Refused(ToolCallStatus::Denied, why)),
         Judgement::Ask { why, risk, rule } => {
             let preview = match preview(cx, call, &effect, prepared.as_ref()).await? {
@@ -453,7 +458,7 @@ async fn ask(
                 ToolCallStatus::Failed,
                 "what the call would touch changed while it waited for approval; look again".to_owned(),
             )),
-            Ok(_) => Ok(Permission::Granted(prepared)),
+            Ok(now) => Ok(grant(call, prepared, now)),
             Err(refused) => Ok(refused),
         },
         Answer::Allow { input: Some(edited) } => edit(cx, call, edited).await,
@@ -478,10 +483,16 @@ async fn edit(cx: &TurnContext, call: &mut Call, edited: Arc<Value>) -> Result<P
         Ok(effect) => effect,
         Err(refused) => return Ok(refused),
     };
-    match cx.port.judge(&call.name, effect, None).await? {
-        Judgement::Allow | Judgement::Ask { .. } => Ok(Permission::Granted(prepared)),
+    match cx.port.judge(&call.name, effect.clone(), None).await? {
+        Judgement::Allow | Judgement::Ask { .. } => Ok(grant(call, prepared, effect)),
         Judgement::Deny(why) => Ok(Permission::Refused(ToolCallStatus::Denied, why)),
     }
+}
+
+/// What runs is held to the paths that were judged.
+fn grant(call: &mut Call, prepared: Box<dyn PreparedCall>, effect: Effect) -> Permission {
+    call.judged = Some(effect.paths.into());
+    Permission::Granted(prepared)
 }
 
 fn effect(cx: &TurnContext, call: &Call, prepared: &dyn PreparedCall) -> Result<Effect, Permission> {
@@ -759,5 +770,6 @@ fn tool_context(cx: &TurnContext, call: &Call, news: Option<mpsc::Sender<ToolNew
         keep: Arc::new(CleanKeep::new(cx.keep.clone(), cx.redactor.clone())),
         checkpoints: cx.checkpoints.clone(),
         unkept: call.unkept,
+        judged: call.judged.clone(),
     }
 }

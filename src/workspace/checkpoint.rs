@@ -2,13 +2,15 @@
 //! are kept is others' affair.
 
 use std::collections::HashMap;
-use std::fs::{self, Metadata};
-use std::io;
+use std::ffi::OsStr;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::resolve::real_path;
-use super::write::unfinished_name;
+use rustix::fs::{Mode, Stat, fchmod};
+
+use super::write::Temporary;
 use crate::base::hash;
+use crate::base::nofollow::{self, FileKind, OpenError, OpenFolder, kind_of};
 use crate::domain::{FileChange, FileState};
 
 /// Larger files are not kept, in bytes.
@@ -33,39 +35,50 @@ pub struct Found {
 /// The disk fails, or the file is larger than [`MAX_KEPT`].
 pub fn look(path: &Path) -> io::Result<Found> {
     let alone = |state| Ok(Found { state, bytes: None });
-    let meta = match path.symlink_metadata() {
-        Ok(meta) => meta,
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-            ) =>
-        {
-            return alone(FileState::Absent);
-        }
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return alone(FileState::Unknown);
+    };
+    let looked = OpenFolder::pass(parent).and_then(|folder| Ok((folder.status(name)?, folder)));
+    let (status, folder) = match looked {
+        Ok(looked) => looked,
+        Err(error) if is_absence(&error) => return alone(FileState::Absent),
         Err(error) => return Err(error),
     };
-    if !is_here(path) || meta.is_dir() && is_hollow(path)? {
-        return alone(FileState::Absent);
+    match kind_of(&status) {
+        FileKind::Folder if is_hollow(&folder.open_folder(name)?)? => return alone(FileState::Absent),
+        FileKind::Link => {
+            return alone(match folder.read_link(name)?.into_string() {
+                Ok(target) => FileState::Link { target },
+                Err(_) => FileState::Unknown,
+            });
+        }
+        FileKind::Regular => {}
+        _ => return alone(FileState::Unknown),
     }
-    if meta.is_symlink() {
-        return alone(match fs::read_link(path)?.into_os_string().into_string() {
-            Ok(target) => FileState::Link { target },
-            Err(_) => FileState::Unknown,
-        });
-    }
-    if !meta.is_file() {
-        return alone(FileState::Unknown);
-    }
-    if meta.len() > MAX_KEPT {
-        let why = format!("it is larger than {} MiB", MAX_KEPT >> 20);
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, why));
-    }
-    let bytes = fs::read(path)?;
+    let bytes = folder
+        .open_file(name)
+        .and_then(|mut file| file.read(MAX_KEPT))
+        .map_err(|error| match error {
+            OpenError::TooLarge { .. } => {
+                let why = format!("it is larger than {} MiB", MAX_KEPT >> 20);
+                io::Error::new(io::ErrorKind::FileTooLarge, why)
+            }
+            OpenError::Io(error) => error,
+            error => io::Error::other(error),
+        })?;
     Ok(Found {
-        state: of_bytes(&bytes, mode(&meta)),
+        state: of_bytes(&bytes, mode(&status)),
         bytes: Some(bytes),
     })
+}
+
+/// Nothing is there, or a link leads there that one of the folders has become.
+fn is_absence(error: &io::Error) -> bool {
+    nofollow::is_link_error(error)
+        || matches!(
+            error.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+        )
 }
 
 /// The state of a file with this content.
@@ -79,20 +92,20 @@ pub fn of_bytes(bytes: &[u8], mode: u32) -> FileState {
 
 /// The permission bits of `path`; 0 where there is no file.
 pub fn mode_of(path: &Path) -> u32 {
-    path.symlink_metadata().map_or(0, |meta| mode(&meta))
+    nofollow::status(path).map_or(0, |status| mode(&status))
 }
 
-/// Whether the folder of `path` is no link, nor any around it.
-fn is_here(path: &Path) -> bool {
-    path.parent()
-        .is_none_or(|folder| real_path(folder).is_ok_and(|real| real == folder))
+fn mode(status: &Stat) -> u32 {
+    #[expect(clippy::allow_attributes, reason = "needed on some systems only")]
+    #[allow(clippy::useless_conversion, reason = "u16 on macOS")]
+    u32::from(status.st_mode & 0o7777)
 }
 
 /// Whether the folder holds nothing but such folders.
-fn is_hollow(folder: &Path) -> io::Result<bool> {
-    for entry in fs::read_dir(folder)? {
+fn is_hollow(folder: &OpenFolder) -> io::Result<bool> {
+    for entry in folder.entries()? {
         let entry = entry?;
-        if !entry.file_type()?.is_dir() || !is_hollow(&entry.path())? {
+        if entry.kind != FileKind::Folder || !is_hollow(&folder.open_folder(&entry.name)?)? {
             return Ok(false);
         }
     }
@@ -104,32 +117,22 @@ fn is_hollow(folder: &Path) -> io::Result<bool> {
 /// # Errors
 /// The disk fails.
 pub fn files_below(path: &Path, most: usize) -> io::Result<Option<Vec<PathBuf>>> {
-    if !path.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
+    if nofollow::kind(path) != Some(FileKind::Folder) {
         return Ok(None);
     }
     let (mut files, mut folders) = (Vec::new(), vec![path.to_owned()]);
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder)? {
+        for entry in OpenFolder::open(&folder)?.entries()? {
             let entry = entry?;
-            match entry.file_type()?.is_dir() {
-                true => folders.push(entry.path()),
-                false if files.len() > most => return Ok(Some(files)),
-                false => files.push(entry.path()),
+            let path = folder.join(entry.name);
+            match entry.kind {
+                FileKind::Folder => folders.push(path),
+                _ if files.len() > most => return Ok(Some(files)),
+                _ => files.push(path),
             }
         }
     }
     Ok(Some(files))
-}
-
-#[cfg(unix)]
-pub(super) fn mode(meta: &Metadata) -> u32 {
-    use std::os::unix::fs::PermissionsExt as _;
-    meta.permissions().mode() & 0o7777
-}
-
-#[cfg(not(unix))]
-pub(super) fn mode(_meta: &Metadata) -> u32 {
-    0
 }
 
 /// What a file is to be again.
@@ -234,81 +237,64 @@ pub fn same_content(a: &FileState, b: &FileState) -> bool {
 /// # Errors
 /// Why not, for people.
 pub fn put_back(path: &Path, state: &FileState, bytes: Option<&[u8]>) -> Result<(), String> {
-    let said = |error: io::Error| error.to_string();
-    let folder = path.parent().ok_or("it has no folder")?;
-    if !is_here(path) {
-        return Err("its folder now leads somewhere else".to_owned());
-    }
-    if path.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
-        match (is_hollow(path).map_err(said)?, state) {
+    let said = |error: io::Error| match nofollow::is_link_error(&error) {
+        true => "its folder now leads somewhere else".to_owned(),
+        false => error.to_string(),
+    };
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err("it has no folder".to_owned());
+    };
+    let folder = match (OpenFolder::pass(parent), state) {
+        (Ok(folder), _) => folder,
+        (Err(error), FileState::Absent) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        (Err(_), _) => OpenFolder::create_all(parent).map_err(said)?,
+    };
+    if (folder.status(name)).is_ok_and(|status| kind_of(&status) == FileKind::Folder) {
+        let there = folder.open_folder(name).map_err(said)?;
+        match (is_hollow(&there).map_err(said)?, state) {
             (false, _) => return Err(A_FOLDER.to_owned()),
             (true, FileState::Absent) => return Ok(()),
-            (true, _) => remove_hollow(path).map_err(said)?,
+            (true, _) => remove_hollow(&folder, name).map_err(said)?,
         }
     }
     match state {
         FileState::Unknown => Err("its content is not known".to_owned()),
-        FileState::Absent => match fs::remove_file(path) {
+        FileState::Absent => match folder.remove_file(name) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(said(error)),
             Ok(()) | Err(_) => Ok(()),
         },
         FileState::File { mode, .. } => {
             let bytes = bytes.ok_or("its kept content is missing")?;
-            beside(path, folder, |new| {
-                fs::write(new, bytes)?;
-                set_mode(new, *mode)
-            })
+            put_file(&folder, name, bytes, *mode).map_err(said)
         }
-        FileState::Link { target } => beside(path, folder, |new| link(target, new)),
+        FileState::Link { target } => Temporary::create_link(&folder, target)
+            .and_then(|mut link| link.rename(name))
+            .map_err(said),
     }
 }
 
 /// Fails on the first file.
-fn remove_hollow(folder: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        remove_hollow(&entry?.path())?;
+fn remove_hollow(parent: &OpenFolder, name: &OsStr) -> io::Result<()> {
+    let folder = parent.open_folder(name)?;
+    for entry in folder.entries()? {
+        remove_hollow(&folder, &entry?.name)?;
     }
-    fs::remove_dir(folder)
+    parent.remove_folder(name)
 }
 
-fn beside(path: &Path, folder: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), String> {
-    let new = folder.join(unfinished_name());
-    let made = fs::create_dir_all(folder)
-        .and_then(|()| make(&new))
-        .and_then(|()| fs::rename(&new, path));
-    made.map_err(|error| {
-        let _ = fs::remove_file(&new);
-        error.to_string()
-    })
-}
-
-#[cfg(unix)]
-fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    match mode {
-        0 => Ok(()),
-        mode => fs::set_permissions(path, fs::Permissions::from_mode(mode)),
+fn put_file(folder: &OpenFolder, name: &OsStr, bytes: &[u8], mode: u32) -> io::Result<()> {
+    let (mut temporary, mut file) = Temporary::create(folder, if mode == 0 { 0o666 } else { 0o600 })?;
+    file.write_all(bytes)?;
+    if mode != 0 {
+        fchmod(&file, Mode::from_raw_mode(mode))?;
     }
-}
-
-#[cfg(not(unix))]
-fn set_mode(_path: &Path, _mode: u32) -> io::Result<()> {
-    Ok(())
-}
-
-#[cfg(unix)]
-fn link(target: &str, path: &Path) -> io::Result<()> {
-    std::os::unix::fs::symlink(target, path)
-}
-
-#[cfg(not(unix))]
-fn link(_target: &str, _path: &Path) -> io::Result<()> {
-    Err(io::Error::other("links are not made on this platform"))
+    temporary.rename(name)
 }
 
 #[cfg(test)]
 #[cfg(unix)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;

@@ -3,11 +3,12 @@
 //! it does not understand (a split index, an unknown extension) it says nothing.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use super::resolve::real_path;
 use super::watch::Stamp;
+use crate::base::nofollow::{self, FileKind, RegularFile};
 
 /// A longer index is not read, in bytes.
 const MAX_INDEX: u64 = 64 << 20;
@@ -48,16 +49,13 @@ struct Entry<'a> {
 impl GitIndex {
     /// The index of the work tree `root`, which has a `.git`; none where there is none that can be read. Blocks.
     pub fn read(root: &Path) -> Option<Self> {
-        let path = git_folder(root)?.join("index");
-        let meta = fs::metadata(&path).ok()?;
-        if !meta.is_file() || meta.len() > MAX_INDEX {
-            return None;
-        }
-        let written = meta.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_nanos();
+        let path = real_path(&git_folder(root)?.join("index")).ok()?;
+        let mut file = RegularFile::open(&path).ok()?;
+        let modified = file.metadata().modified().ok()?;
         Some(Self {
             root: root.to_owned(),
-            bytes: fs::read(path).ok()?,
-            written,
+            bytes: file.read(MAX_INDEX).ok()?,
+            written: modified.duration_since(UNIX_EPOCH).ok()?.as_nanos(),
         })
     }
 
@@ -112,16 +110,12 @@ impl std::fmt::Debug for GitIndex {
 }
 
 /// Where git keeps what belongs to the work tree: `.git`, or where that file points to.
-fn git_folder(root: &Path) -> Option<PathBuf> {
-    let dot = root.join(".git");
-    let meta = fs::metadata(&dot).ok()?;
-    if meta.is_dir() {
+pub(super) fn git_folder(root: &Path) -> Option<PathBuf> {
+    let dot = real_path(&root.join(".git")).ok()?;
+    if nofollow::kind(&dot)? == FileKind::Folder {
         return Some(dot);
     }
-    if !meta.is_file() || meta.len() > MAX_POINTER {
-        return None;
-    }
-    let pointer = fs::read_to_string(dot).ok()?;
+    let pointer = String::from_utf8(nofollow::read(&dot, MAX_POINTER).ok()?).ok()?;
     Some(root.join(pointer.strip_prefix("gitdir: ")?.trim_end_matches(['\n', '\r'])))
 }
 
@@ -217,6 +211,7 @@ fn varint(bytes: &[u8], at: &mut usize) -> Option<usize> {
 #[cfg(unix)]
 mod tests {
     use proptest::prelude::*;
+    use std::fs;
 
     use super::super::watch::stamp;
     use super::*;

@@ -1,11 +1,11 @@
 //! A file's present text: the editor's where it holds unsaved text, else the disk's.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::overlay::{Buffer, Overlay};
 use super::text_file::{MAX_TEXT, NotText, TextFile};
+use crate::base::nofollow::{FileKind, OpenError, RegularFile};
 
 /// A file's present text.
 #[derive(Clone, Debug)]
@@ -25,9 +25,9 @@ pub enum LoadError {
     /// A folder.
     #[error("`{0}` is a folder")]
     Folder(PathBuf),
-    /// A pipe, a socket, a device.
-    #[error("`{0}` is not a regular file")]
-    Special(PathBuf),
+    /// A pipe, a socket, a device, or a link that was put there since the path was resolved.
+    #[error("`{0}` is {1}; only regular files are read")]
+    Special(PathBuf, FileKind),
     /// Longer than [`MAX_TEXT`].
     #[error("`{path}` is too large ({} MiB, at most {} MiB)", .bytes >> 20, MAX_TEXT >> 20)]
     TooLarge {
@@ -67,41 +67,43 @@ pub fn load(overlay: &Overlay, path: &Path) -> Result<Loaded, LoadError> {
     Ok(Loaded { file, buffer })
 }
 
-/// What is at `path`, if it is a regular file. Blocks.
-pub fn regular_file(path: &Path) -> Result<fs::Metadata, LoadError> {
-    let path = || path.to_owned();
-    match fs::metadata(path()) {
-        Ok(meta) if meta.is_file() => Ok(meta),
-        Ok(meta) if meta.is_dir() => Err(LoadError::Folder(path())),
-        Ok(_) => Err(LoadError::Special(path())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(LoadError::Missing(path())),
-        Err(source) => Err(LoadError::Io { path: path(), source }),
-    }
+/// Opens the regular file at the resolved `path`: the only way in which a tool or a prompt reads a workspace file.
+pub fn open(path: &Path) -> Result<RegularFile, LoadError> {
+    RegularFile::open(path).map_err(|error| LoadError::of(path, error))
 }
 
 /// The text of `path` on the disk. Blocks.
 pub fn from_disk(path: &Path) -> Result<TextFile, LoadError> {
-    // Looked at before it is opened: opening a pipe would wait for ever.
-    let bytes = regular_file(path)?.len();
-    if bytes > MAX_TEXT as u64 {
-        return Err(LoadError::TooLarge {
-            path: path.to_owned(),
-            bytes,
-        });
-    }
-    let bytes = fs::read(path).map_err(|source| LoadError::Io {
-        path: path.to_owned(),
-        source,
-    })?;
+    from_file(path, &mut open(path)?)
+}
+
+/// The text of `file`, which was opened at `path`. Blocks.
+pub fn from_file(path: &Path, file: &mut RegularFile) -> Result<TextFile, LoadError> {
+    let bytes = file
+        .read(MAX_TEXT as u64)
+        .map_err(|error| LoadError::of(path, error))?;
     TextFile::decode(bytes).map_err(|source| LoadError::NotText {
         path: path.to_owned(),
         source,
     })
 }
 
+impl LoadError {
+    fn of(path: &Path, error: OpenError) -> Self {
+        let path = path.to_owned();
+        match error {
+            OpenError::Missing => Self::Missing(path),
+            OpenError::NotRegular(FileKind::Folder) => Self::Folder(path),
+            OpenError::NotRegular(kind) => Self::Special(path, kind),
+            OpenError::TooLarge { bytes, .. } => Self::TooLarge { path, bytes },
+            OpenError::Io(source) => Self::Io { path, source },
+        }
+    }
+}
 #[cfg(test)]
 #[cfg(unix)]
 mod tests {
+    use std::fs;
     use tempfile::TempDir;
 
     use super::*;
@@ -123,7 +125,7 @@ mod tests {
             ("binary", "it is a binary file"),
             ("latin1", "not UTF-8 (line 1)"),
             ("large", "too large (32 MiB, at most 32 MiB)"),
-            ("socket", "not a regular file"),
+            ("socket", "is a socket; only regular files are read"),
         ] {
             let error = load(&Overlay::default(), &path(name)).unwrap_err().to_string();
             assert!(error.contains(text), "{name}: {error}");

@@ -11,8 +11,6 @@
 //! saved, opened again or sent whole.
 
 use std::collections::HashMap;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,8 +18,9 @@ use tokio::sync::oneshot;
 
 use super::read_log::TextHash;
 use super::resolve::real_path;
-use super::text_file::{TextFile, unix_lines};
+use super::text_file::{MAX_TEXT, TextFile, unix_lines};
 use super::watch::Others;
+use crate::base::nofollow::{self, OpenError, RegularFile};
 use crate::base::position::{ContentChange, PositionEncoding, apply_changes};
 use crate::base::uri;
 
@@ -348,8 +347,12 @@ impl Entry {
     }
 }
 
+/// Longer files are not compared with documents, in bytes.
+const MAX_DOCUMENT: u64 = 4 * MAX_TEXT as u64;
+
 fn on_disk(path: &Path) -> Option<String> {
-    Some(TextFile::decode(fs::read(path).ok()?).ok()?.text)
+    let bytes = nofollow::read(path, MAX_DOCUMENT).ok()?;
+    Some(TextFile::decode(bytes).ok()?.text)
 }
 
 /// A text's fingerprint without its last line end, which editors keep apart from the text.
@@ -369,19 +372,19 @@ enum Compared {
 
 /// Line ends do not count: editors show a file of mixed ones as if it had one kind.
 fn compare(path: &Path, text: &str) -> Compared {
-    let meta = match fs::metadata(path) {
-        Ok(meta) => meta,
-        Err(error) if error.kind() == io::ErrorKind::NotFound && text.trim().is_empty() => {
-            return Compared::BlankAndNew;
-        }
+    let mut file = match RegularFile::open(path) {
+        Ok(file) => file,
+        Err(OpenError::Missing) if text.trim().is_empty() => return Compared::BlankAndNew,
         Err(_) => return Compared::Different,
     };
     // No encoding of ours makes more than four bytes of one; spares reading what cannot be equal.
-    let plausible = meta.is_file() && meta.len() <= 4 * text.len() as u64 + 16;
-    let same = plausible
-        && on_disk(path).is_some_and(|disk| {
+    let same = file
+        .read(4 * text.len() as u64 + 16)
+        .ok()
+        .and_then(|bytes| TextFile::decode(bytes).ok())
+        .is_some_and(|disk| {
             let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-            unix_lines(&disk) == unix_lines(text)
+            unix_lines(&disk.text) == unix_lines(text)
         });
     match same {
         true => Compared::Same,
@@ -392,6 +395,8 @@ fn compare(path: &Path, text: &str) -> Compared {
 #[cfg(test)]
 #[cfg(unix)]
 mod tests {
+    use std::fs;
+
     use tempfile::TempDir;
 
     use super::*;

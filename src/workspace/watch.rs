@@ -2,22 +2,24 @@
 //! two such moments. Blocks. Reads no contents, and owns no judgement of who changed what.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::UNIX_EPOCH;
+use std::time::Duration;
 
-use ignore::WalkBuilder;
+use rustix::fs::Stat;
 
-use super::checkpoint::mode;
-use super::resolve::real_path;
+use super::tree::{Walk, WalkOptions};
 use super::write::is_unfinished;
 use crate::base::clock;
+use crate::base::nofollow::{self, FileKind};
 use crate::domain::FileState;
 
 /// So many files are watched while a command runs.
 pub const MAX_WATCHED: usize = 20_000;
+
+/// Looking at the files ends after so long.
+const MAX_TIME: Duration = Duration::from_secs(10);
 
 /// So many work trees of git are asked at most what was clean.
 const MAX_TREES: usize = 64;
@@ -76,52 +78,30 @@ impl Stamp {
     }
 }
 
-/// The stamp of a regular file or a link.
+/// The stamp of a regular file or a link, where none of the folders on the way has become a link.
 pub fn stamp(path: &Path) -> Option<Stamp> {
-    let meta = path.symlink_metadata().ok()?;
-    (meta.is_file() || meta.is_symlink()).then(|| stamp_of(&meta))
+    stamp_of(&nofollow::status(path).ok()?)
 }
 
-/// The same, where none of the folders on the way has become a link.
-pub fn stamp_here(path: &Path) -> Option<Stamp> {
-    let folder = path.parent()?;
-    (real_path(folder).ok()? == folder).then(|| stamp(path))?
-}
-
-fn stamp_of(meta: &Metadata) -> Stamp {
-    let modified = meta.modified().ok();
-    let since = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-    Stamp {
-        bytes: meta.len(),
-        modified: since.map_or(0, |since| since.as_nanos()),
-        link: meta.is_symlink(),
-        mode: mode(meta),
-        node: node(meta),
-        touched: touched(meta),
-    }
-}
-
-#[cfg(unix)]
-fn node(meta: &Metadata) -> u64 {
-    use std::os::unix::fs::MetadataExt as _;
-    meta.ino()
-}
-
-#[cfg(not(unix))]
-fn node(_meta: &Metadata) -> u64 {
-    0
-}
-
-#[cfg(unix)]
-fn touched(meta: &Metadata) -> u128 {
-    use std::os::unix::fs::MetadataExt as _;
-    let nanos = i128::from(meta.ctime()) * 1_000_000_000 + i128::from(meta.ctime_nsec());
-    u128::try_from(nanos).unwrap_or(0)
-}
-
-#[cfg(not(unix))]
-fn touched(_meta: &Metadata) -> u128 {
-    u128::MAX
+#[expect(clippy::allow_attributes, reason = "needed on some systems only")]
+#[allow(clippy::unnecessary_cast, reason = "the fields' types differ between systems")]
+fn stamp_of(status: &Stat) -> Option<Stamp> {
+    let nanos = |seconds: i64, nanos: i64| {
+        u128::try_from(i128::from(seconds) * 1_000_000_000 + i128::from(nanos)).unwrap_or(0)
+    };
+    let link = match nofollow::kind_of(status) {
+        FileKind::Regular => false,
+        FileKind::Link => true,
+        _ => return None,
+    };
+    Some(Stamp {
+        bytes: u64::try_from(status.st_size).unwrap_or(0),
+        modified: nanos(status.st_mtime as i64, status.st_mtime_nsec as i64),
+        link,
+        mode: status.st_mode as u32 & 0o7777,
+        node: status.st_ino as u64,
+        touched: nanos(status.st_ctime as i64, status.st_ctime_nsec as i64),
+    })
 }
 
 /// A file's times may lag behind the clock by so much, in nanoseconds.
@@ -147,16 +127,17 @@ pub fn watch<'a>(roots: impl IntoIterator<Item = &'a Path>, most: usize) -> Watc
         begun: u128::try_from(clock::wall_ms()).unwrap_or(0) * 1_000_000,
         ..Watched::default()
     };
-    let trees: Arc<Mutex<Vec<PathBuf>>> = Arc::default();
+    let until = clock::now() + MAX_TIME;
     for root in roots {
-        let around = root.ancestors().find(|folder| folder.join(".git").exists());
-        lock(&trees).extend(around.map(Path::to_owned));
-        watched.look_below(root, around.is_some(), most, &trees);
+        let around = root
+            .ancestors()
+            .find(|folder| nofollow::kind(&folder.join(".git")).is_some());
+        watched.trees.extend(around.map(Path::to_owned));
+        watched.look_below(root, most, until);
         if watched.partial {
             break;
         }
     }
-    watched.trees = std::mem::take(&mut *lock(&trees));
     watched.trees.sort();
     watched.trees.dedup();
     let excludes = |tree: &PathBuf| (tree.clone(), stamp(&tree.join(".git/info/exclude")));
@@ -165,46 +146,36 @@ pub fn watch<'a>(roots: impl IntoIterator<Item = &'a Path>, most: usize) -> Watc
 }
 
 impl Watched {
-    fn look_below(&mut self, root: &Path, in_tree: bool, most: usize, trees: &Arc<Mutex<Vec<PathBuf>>>) {
-        let trees = trees.clone();
-        let walk = WalkBuilder::new(root)
-            .parents(in_tree)
-            .hidden(false)
-            .require_git(in_tree)
-            .follow_links(false)
-            .filter_entry(move |entry| {
-                if entry.depth() == 0 {
-                    return true;
-                }
-                if entry.file_name() == ".git" {
-                    let mut trees = lock(&trees);
-                    let tree = entry.path().parent().filter(|_| trees.len() < MAX_TREES);
-                    trees.extend(tree.map(Path::to_owned));
-                }
-                let own = [".git", ".hg", ".jj", ".svn"];
-                !own.iter().any(|own| entry.file_name() == *own) && !is_unfinished(entry.file_name())
-            })
-            .sort_by_file_name(std::ffi::OsStr::cmp)
-            .build();
-        for entry in walk.filter_map(Result::ok) {
-            if !(entry.file_type()).is_some_and(|kind| kind.is_file() || kind.is_symlink()) {
+    fn look_below(&mut self, root: &Path, most: usize, until: clock::Instant) {
+        let options = WalkOptions {
+            hidden: true,
+            max_depth: None,
+            with_status: true,
+        };
+        let mut walk = Walk::new(root, None, options, || clock::now() >= until);
+        for entry in walk.by_ref() {
+            let Some(stamp) = entry.status.as_ref().and_then(stamp_of) else {
+                continue;
+            };
+            if entry.path.file_name().is_some_and(is_unfinished) {
                 continue;
             }
             if self.files.len() >= most {
                 self.partial = true;
-                return;
+                break;
             }
-            if let Some(stamp) = stamp(entry.path()) {
-                self.files.insert(entry.into_path(), stamp);
-            }
+            self.files.insert(entry.path, stamp);
         }
+        self.partial |= walk.is_halted();
+        let room = MAX_TREES.saturating_sub(self.trees.len());
+        self.trees.extend(walk.repositories().iter().take(room).cloned());
     }
 
     /// Looks at `paths` too, be they excluded or beyond the limit. Blocks.
     pub fn look_at<'a>(&mut self, paths: impl IntoIterator<Item = &'a PathBuf>) {
         for path in paths {
             if !self.files.contains_key(path)
-                && let Some(stamp) = stamp_here(path)
+                && let Some(stamp) = stamp(path)
             {
                 self.files.insert(path.clone(), stamp);
             }
@@ -237,7 +208,7 @@ impl Watched {
             let is = match now.files.get(path) {
                 Some(is) => Some(*is),
                 // Not looked at any more, it is not gone.
-                None if now.partial => stamp_here(path),
+                None if now.partial => stamp(path),
                 None => None,
             };
             if is != Some(*was) {

@@ -4,17 +4,21 @@
 //! The temporary file is flushed (`fdatasync`) before the rename: a few milliseconds, for which a power cut
 //! cannot leave a person's file empty. Mode and, where we may, owner and group are kept; access lists and
 //! extended attributes are not, and a hard link's other names keep the old content.
+//!
+//! All of it happens through a descriptor of the file's folder, so that a link swapped in meanwhile leads nowhere.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use rustix::fs::{Gid, Mode, Stat, Uid, fchmod, fchown, fstat};
 use tokio::sync::OwnedMutexGuard;
 
 use super::resolve::{PathError, real_path};
+use crate::base::nofollow::{FileKind, OpenFolder, is_link_error, kind_of};
 use crate::base::random;
 
 /// Why a file was not written. It is as it was.
@@ -24,8 +28,8 @@ pub enum WriteError {
     #[error("`{0}` is read-only; make it writable first if it is meant to change")]
     ReadOnly(PathBuf),
     /// A folder, a pipe, a device.
-    #[error("`{0}` is not a regular file")]
-    NotAFile(PathBuf),
+    #[error("`{0}` is {1}; only regular files are written")]
+    NotAFile(PathBuf, FileKind),
     /// A link now stands where none stood when the path was resolved.
     #[error("`{0}` now leads somewhere else; ask for it again")]
     Moved(PathBuf),
@@ -51,39 +55,49 @@ fn write_with(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Re
     if real_path(path)? != path {
         return Err(WriteError::Moved(path.to_owned()));
     }
-    let failed = |source| WriteError::Io {
-        path: path.to_owned(),
-        source,
+    let failed = |source: io::Error| match is_link_error(&source) {
+        true => WriteError::Moved(path.to_owned()),
+        false => WriteError::Io {
+            path: path.to_owned(),
+            source,
+        },
     };
-    let before = match path.symlink_metadata() {
-        Ok(meta) => Some(meta),
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(WriteError::NotAFile(path.to_owned(), FileKind::Folder));
+    };
+    let folder = OpenFolder::create_all(parent).map_err(failed)?;
+    let before = match folder.status(name) {
+        Ok(status) => Some(status),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(failed(error)),
     };
-    if let Some(meta) = &before {
-        if !meta.is_file() {
-            return Err(WriteError::NotAFile(path.to_owned()));
+    if let Some(status) = &before {
+        match kind_of(status) {
+            FileKind::Regular => {}
+            FileKind::Link => return Err(WriteError::Moved(path.to_owned())),
+            kind => return Err(WriteError::NotAFile(path.to_owned(), kind)),
         }
         // Renaming over it would work where the folder is writable; its mode says that it should not.
-        if meta.permissions().readonly() || !writable(path) {
+        if Mode::from_raw_mode(status.st_mode) & WRITABLE == Mode::empty() || !folder.is_writable(name) {
             return Err(WriteError::ReadOnly(path.to_owned()));
         }
     }
-    let folder = path
-        .parent()
-        .ok_or_else(|| WriteError::NotAFile(path.to_owned()))?;
-    fs::create_dir_all(folder).map_err(failed)?;
-    let mut temporary = Temporary::create(folder, before.is_some()).map_err(failed)?;
-    fill(&mut temporary.file).map_err(failed)?;
-    if let Some(meta) = &before {
-        keep_owner_and_mode(&temporary.file, meta).map_err(failed)?;
+    // Nobody else may look into what may be a private file before it has its mode.
+    let mode = if before.is_some() { 0o600 } else { 0o666 };
+    let (mut temporary, mut file) = Temporary::create(&folder, mode).map_err(failed)?;
+    fill(&mut file).map_err(failed)?;
+    if let Some(before) = &before {
+        keep_owner_and_mode(&file, before).map_err(failed)?;
     }
-    temporary.file.sync_data().map_err(failed)?;
-    temporary.rename(path).map_err(failed)
+    file.sync_data().map_err(failed)?;
+    temporary.rename(name).map_err(failed)
 }
 
+/// Somebody may write it.
+const WRITABLE: Mode = Mode::WUSR.union(Mode::WGRP).union(Mode::WOTH);
+
 /// A name for a file that is being written, and is renamed when it is whole.
-pub(super) fn unfinished_name() -> String {
+fn unfinished_name() -> String {
     format!(".agentls-{}.tmp", random::token(12))
 }
 
@@ -93,67 +107,51 @@ pub(super) fn is_unfinished(name: &OsStr) -> bool {
     name.starts_with(b".agentls-") && name.ends_with(b".tmp")
 }
 
-/// A file that goes away unless it is renamed.
-struct Temporary {
-    file: File,
-    path: Option<PathBuf>,
+/// A name in a folder that goes away unless it is renamed.
+pub(super) struct Temporary<'a> {
+    folder: &'a OpenFolder,
+    name: Option<OsString>,
 }
 
-impl Temporary {
-    fn create(folder: &Path, private: bool) -> io::Result<Self> {
-        let path = folder.join(unfinished_name());
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        if private {
-            use std::os::unix::fs::OpenOptionsExt as _;
-            // Nobody else may look into what may be a private file before it has its mode.
-            options.mode(0o600);
-        }
-        #[cfg(not(unix))]
-        let _ = private;
-        Ok(Self {
-            file: options.open(&path)?,
-            path: Some(path),
-        })
+impl<'a> Temporary<'a> {
+    /// A new file of this mode.
+    pub(super) fn create(folder: &'a OpenFolder, mode: u32) -> io::Result<(Self, File)> {
+        let name = OsString::from(unfinished_name());
+        let file = folder.create_file(&name, mode)?;
+        let name = Some(name);
+        Ok((Self { folder, name }, file))
     }
 
-    fn rename(mut self, to: &Path) -> io::Result<()> {
-        if let Some(path) = &self.path {
-            fs::rename(path, to)?;
+    /// A new link.
+    pub(super) fn create_link(folder: &'a OpenFolder, target: &str) -> io::Result<Self> {
+        let name = OsString::from(unfinished_name());
+        folder.create_link(target, &name)?;
+        let name = Some(name);
+        Ok(Self { folder, name })
+    }
+
+    /// Gives it its name, in the place of what has that name.
+    pub(super) fn rename(&mut self, to: &OsStr) -> io::Result<()> {
+        if let Some(name) = &self.name {
+            self.folder.rename(name, to)?;
         }
-        self.path = None;
+        self.name = None;
         Ok(())
     }
 }
 
-impl Drop for Temporary {
+impl Drop for Temporary<'_> {
     fn drop(&mut self) {
-        if let Some(path) = &self.path {
-            let _ = fs::remove_file(path);
+        if let Some(name) = &self.name {
+            let _ = self.folder.remove_file(name);
         }
     }
 }
 
-#[cfg(unix)]
-fn writable(path: &Path) -> bool {
-    rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
-}
-
-#[cfg(not(unix))]
-fn writable(_path: &Path) -> bool {
-    true
-}
-
-#[cfg(unix)]
-fn keep_owner_and_mode(file: &File, before: &Metadata) -> io::Result<()> {
-    use std::os::unix::fs::MetadataExt as _;
-
-    use rustix::fs::{Gid, Uid, fchown};
-
-    let now = file.metadata()?;
-    if (now.uid(), now.gid()) != (before.uid(), before.gid()) {
-        let (uid, gid) = (Uid::from_raw(before.uid()), Gid::from_raw(before.gid()));
+fn keep_owner_and_mode(file: &File, before: &Stat) -> io::Result<()> {
+    let now = fstat(file)?;
+    if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid) {
+        let (uid, gid) = (Uid::from_raw(before.st_uid), Gid::from_raw(before.st_gid));
         // Who is not root may at most give it back to a group of theirs; the file then is theirs, as
         // after any editor's atomic save.
         if fchown(file, Some(uid), Some(gid)).is_err() {
@@ -161,12 +159,7 @@ fn keep_owner_and_mode(file: &File, before: &Metadata) -> io::Result<()> {
         }
     }
     // After the owner: changing that clears the set-id bits.
-    file.set_permissions(before.permissions())
-}
-
-#[cfg(not(unix))]
-fn keep_owner_and_mode(file: &File, before: &Metadata) -> io::Result<()> {
-    file.set_permissions(before.permissions())
+    Ok(fchmod(file, Mode::from_raw_mode(before.st_mode))?)
 }
 
 fn reason(error: &io::Error) -> String {
@@ -207,6 +200,7 @@ impl WriteLocks {
 #[cfg(test)]
 #[cfg(unix)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use tempfile::TempDir;
@@ -256,7 +250,10 @@ mod tests {
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
         assert!(matches!(write(&path, b"new"), Err(WriteError::ReadOnly(_))));
-        assert!(matches!(write(&dir, b"new"), Err(WriteError::NotAFile(_))));
+        assert!(matches!(
+            write(&dir, b"new"),
+            Err(WriteError::NotAFile(_, FileKind::Folder))
+        ));
         assert!(matches!(
             write(&path.join("below"), b"new"),
             Err(WriteError::Path(PathError::NotAFolder(_)))

@@ -33,6 +33,7 @@ mod editor;
 mod faults;
 mod flood;
 mod hooks;
+mod hostile;
 mod instructions;
 mod kills;
 mod lifecycle;

@@ -532,11 +532,22 @@ fn reads_files_of_user_and_root() {
         "[agent.default]\nmode = 'plan'\nmax_steps = 3",
     )
     .unwrap();
+    let outside = dir.path().join("outside.toml");
+    std::fs::write(&outside, "[agent.default]\nmax_steps = 7\n").unwrap();
+    std::os::unix::fs::symlink(&outside, root.join(".agentls/config.local.toml")).unwrap();
+    let loaded = source(None).load(Some(&root), &trusted);
+    assert_eq!(loaded.settings.default_agent().max_steps, 3);
+    assert!(
+        lines(&loaded)[0].contains("a link to a file outside the workspace folder"),
+        "{:?}",
+        lines(&loaded)
+    );
+    std::fs::remove_file(root.join(".agentls/config.local.toml")).unwrap();
     std::fs::create_dir(root.join(".agentls/config.local.toml")).unwrap();
     let loaded = source(None).load(Some(&root), &trusted);
     assert_eq!(loaded.settings.default_agent().max_steps, 3);
     assert!(
-        lines(&loaded)[0].ends_with("cannot be read: not a regular file"),
+        lines(&loaded)[0].ends_with("cannot be read: it is a folder; only regular files are read"),
         "{:?}",
         lines(&loaded)
     );
@@ -551,7 +562,7 @@ fn reads_files_of_user_and_root() {
 
     let big = dir.path().join("big.toml");
     std::fs::write(&big, vec![b'\n'; 1024 * 1024 + 1]).unwrap();
-    assert!(lines(&source(Some(&big)).load(None, &trusted))[0].ends_with("larger than 1 MiB"));
+    assert!(lines(&source(Some(&big)).load(None, &trusted))[0].ends_with("at most 1048576 are read"));
 }
 
 /// Diagnostics of files always say where.

@@ -102,11 +102,8 @@ fn files(place: &Place) -> Vec<PathBuf> {
         None => place.dir.join("commands"),
         Some(_) => place.dir.join(".agentls/commands"),
     };
-    let Ok(entries) = std::fs::read_dir(dir) else {
-        return Vec::new();
-    };
-    let mut found: Vec<PathBuf> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
+    let mut found: Vec<PathBuf> = file::names_in(place, &dir)
+        .into_iter()
         .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
         .collect();
     found.sort();

@@ -1,14 +1,13 @@
 //! One file that a person wrote for the agent, read with care: it may be huge, no text, a pipe, or a link to elsewhere.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Place;
+use crate::base::nofollow::{self, FileKind, OpenError, OpenFolder, RegularFile};
 use crate::base::secret_path::is_secret_like;
 use crate::base::text::prefix;
-use crate::workspace::load::{LoadError, regular_file};
-use crate::workspace::resolve::real_path;
+use crate::workspace::resolve::{PathError, real_path};
 
 /// More of a file is not read.
 pub(super) const MAX_FILE: usize = 64 << 10;
@@ -28,16 +27,16 @@ pub(super) fn read(place: &Place, path: &Path) -> Option<Result<Taken, String>> 
         Ok(None) => return None,
         Err(why) => return Some(Err(why)),
     };
-    let whole = match regular_file(&real) {
-        Ok(meta) => meta.len(),
-        Err(LoadError::Missing(_)) => return None,
-        Err(LoadError::Folder(_)) => return Some(Err("it is a folder".to_owned())),
-        Err(LoadError::Special(_)) => return Some(Err("it is not a regular file".to_owned())),
-        Err(LoadError::TooLarge { .. } | LoadError::NotText { .. }) => return None,
-        Err(LoadError::Io { source, .. }) => return Some(Err(unreadable(&source))),
+    let mut file = match RegularFile::open(&real) {
+        Ok(file) => file,
+        Err(OpenError::Missing) => return None,
+        Err(OpenError::NotRegular(FileKind::Folder)) => return Some(Err("it is a folder".to_owned())),
+        Err(OpenError::Io(error)) => return Some(Err(unreadable(&error))),
+        Err(error) => return Some(Err(error.to_string())),
     };
+    let whole = file.metadata().len();
     Some(
-        start_of(&real)
+        file.read_start(MAX_FILE as u64 + 4)
             .map_err(|error| unreadable(&error))
             .and_then(|bytes| taken(bytes, whole)),
     )
@@ -45,19 +44,16 @@ pub(super) fn read(place: &Place, path: &Path) -> Option<Result<Taken, String>> 
 
 /// Where it really is; none where there is nothing.
 fn locate(place: &Place, path: &Path) -> Result<Option<PathBuf>, String> {
-    match std::fs::symlink_metadata(path) {
-        Ok(_) => {}
-        Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-            ) =>
-        {
-            return Ok(None);
-        }
-        Err(error) => return Err(unreadable(&error)),
+    let real = match real_path(path) {
+        Ok(real) => real,
+        Err(PathError::NotAFolder(_)) => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    // What does not exist, be it where a link leads, is neither here nor outside.
+    match nofollow::status(&real) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        _ => {}
     }
-    let real = real_path(path).map_err(|error| error.to_string())?;
     let Some(roots) = &place.within else {
         return Ok(Some(real));
     };
@@ -70,12 +66,18 @@ fn locate(place: &Place, path: &Path) -> Result<Option<PathBuf>, String> {
     Ok(Some(real))
 }
 
-fn start_of(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?
-        .take(MAX_FILE as u64 + 4)
-        .read_to_end(&mut bytes)?;
-    Ok(bytes)
+/// More entries of a folder are not looked at.
+const MAX_ENTRIES: usize = 10_000;
+
+/// The paths of what is in the folder `dir` of `place`; none where it leads out of the workspace.
+pub(super) fn names_in(place: &Place, dir: &Path) -> Vec<PathBuf> {
+    let Ok(Some(real)) = locate(place, dir) else {
+        return Vec::new();
+    };
+    let entries = OpenFolder::open(&real).and_then(|folder| folder.entries());
+    (entries.into_iter().flatten().take(MAX_ENTRIES))
+        .filter_map(|entry| Some(dir.join(entry.ok()?.name)))
+        .collect()
 }
 
 fn unreadable(error: &io::Error) -> String {

@@ -136,7 +136,7 @@ pub(super) fn find(places: &[Place]) -> (Skills, Vec<InstructionFile>) {
             None => place.dir.join("skills"),
             Some(_) => place.dir.join(".agentls/skills"),
         };
-        for dir in folders(&dir) {
+        for dir in folders(place, &dir) {
             let Some((told, skill)) = look(place, &dir) else {
                 continue;
             };
@@ -152,11 +152,8 @@ pub(super) fn find(places: &[Place]) -> (Skills, Vec<InstructionFile>) {
 }
 
 /// The folders in `dir`, by name.
-fn folders(dir: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(dir) else {
-        return Vec::new();
-    };
-    let mut found: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+fn folders(place: &Place, dir: &Path) -> Vec<PathBuf> {
+    let mut found = file::names_in(place, dir);
     found.sort();
     found.truncate(MAX_SKILLS);
     found

@@ -1,0 +1,542 @@
+//! The only way to files and folders that a repository can provide: through a resolved absolute path, by descriptor,
+//! never through a symbolic link.
+//!
+//! A path is judged (is it inside the workspace? is it secret?) before it is opened, and another process may swap one
+//! of its names between the two. So the kernel is asked to refuse every link on the way: what opens is what the path
+//! literally names. A pipe, device or socket never blocks the caller, and a length is checked on the descriptor.
+//!
+//! Knows nothing of workspaces; `workspace` decides which paths may be opened, and `config` reads its files here too.
+
+use std::ffi::{CStr, OsStr, OsString};
+use std::fmt;
+use std::fs::{File, Metadata};
+use std::io::{self, Read as _, Seek as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{self, Access, AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+/// Never waits for a pipe's other end, never becomes the terminal, never reaches a child process.
+const READ: OFlags = OFlags::RDONLY
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NOFOLLOW);
+
+const FOLDER: OFlags = READ.union(OFlags::DIRECTORY);
+
+/// Enough to look names up in a folder that may not be listed.
+#[cfg(target_os = "linux")]
+const PASS: OFlags = OFlags::PATH
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NOFOLLOW);
+#[cfg(not(target_os = "linux"))]
+const PASS: OFlags = FOLDER;
+
+/// What is at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// A regular file.
+    Regular,
+    /// A folder.
+    Folder,
+    /// A symbolic link.
+    Link,
+    /// A named pipe.
+    Pipe,
+    /// A socket.
+    Socket,
+    /// A device, or something that this system alone knows.
+    Device,
+}
+
+impl From<FileType> for FileKind {
+    fn from(kind: FileType) -> Self {
+        match kind {
+            FileType::RegularFile => Self::Regular,
+            FileType::Directory => Self::Folder,
+            FileType::Symlink => Self::Link,
+            FileType::Fifo => Self::Pipe,
+            FileType::Socket => Self::Socket,
+            _ => Self::Device,
+        }
+    }
+}
+
+impl fmt::Display for FileKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Regular => "a regular file",
+            Self::Folder => "a folder",
+            Self::Link => "a symbolic link",
+            Self::Pipe => "a named pipe",
+            Self::Socket => "a socket",
+            Self::Device => "a device",
+        })
+    }
+}
+
+/// Why a file was not opened or read. The text continues "`path` cannot be read: …".
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Nothing is there.
+    #[error("it does not exist")]
+    Missing,
+    /// It is not a regular file.
+    #[error("it is {0}; only regular files are read")]
+    NotRegular(FileKind),
+    /// It is longer than the caller takes.
+    #[error("it has {bytes} bytes; at most {max} are read")]
+    TooLarge {
+        /// Its length, as far as it is known.
+        bytes: u64,
+        /// The caller's bound.
+        max: u64,
+    },
+    /// The system refused.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl From<Errno> for OpenError {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::NOENT => Self::Missing,
+            Errno::LOOP => Self::NotRegular(FileKind::Link),
+            // Sockets cannot be opened; nor can devices that have no driver.
+            Errno::NXIO | Errno::NODEV => Self::NotRegular(FileKind::Socket),
+            errno => Self::Io(errno.into()),
+        }
+    }
+}
+
+/// An opened regular file.
+#[derive(Debug)]
+pub struct RegularFile {
+    file: File,
+    meta: Metadata,
+}
+
+impl RegularFile {
+    /// Opens the file at the resolved absolute `path`.
+    ///
+    /// # Errors
+    /// Nothing or something else is there, or a part of `path` is a symbolic link.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        Self::of_descriptor(open(path, READ)?)
+    }
+
+    fn of_descriptor(descriptor: OwnedFd) -> Result<Self, OpenError> {
+        let file = File::from(descriptor);
+        let meta = file.metadata()?;
+        if !meta.is_file() {
+            let kind = FileType::from_raw_mode(fs::fstat(&file)?.st_mode);
+            return Err(OpenError::NotRegular(kind.into()));
+        }
+        Ok(Self { file, meta })
+    }
+
+    /// Its metadata when it was opened.
+    pub fn metadata(&self) -> &Metadata {
+        &self.meta
+    }
+
+    /// Its content.
+    ///
+    /// # Errors
+    /// It is longer than `max` bytes, or reading fails.
+    pub fn read(&mut self, max: u64) -> Result<Vec<u8>, OpenError> {
+        let bytes = self.meta.len();
+        if bytes > max {
+            return Err(OpenError::TooLarge { bytes, max });
+        }
+        let start = self.read_start(max + 1)?;
+        // A file may grow, and some file systems say 0 of all.
+        match start.len() as u64 > max {
+            true => Err(OpenError::TooLarge { bytes: max + 1, max }),
+            false => Ok(start),
+        }
+    }
+
+    /// Its first `most` bytes.
+    ///
+    /// # Errors
+    /// Reading fails.
+    pub fn read_start(&mut self, most: u64) -> io::Result<Vec<u8>> {
+        let known = usize::try_from(self.meta.len().min(most)).unwrap_or(0);
+        let mut bytes = Vec::with_capacity(known);
+        self.file.rewind()?;
+        (&self.file).take(most).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// The file, for reading in pieces from its start.
+    ///
+    /// # Errors
+    /// It cannot go back to its start.
+    pub fn into_file(mut self) -> io::Result<File> {
+        self.file.rewind()?;
+        Ok(self.file)
+    }
+}
+
+/// The content of the regular file at the resolved absolute `path`, of at most `max` bytes.
+///
+/// # Errors
+/// See [`RegularFile::open`] and [`RegularFile::read`].
+pub fn read(path: &Path, max: u64) -> Result<Vec<u8>, OpenError> {
+    RegularFile::open(path)?.read(max)
+}
+
+/// Whether something was not opened because a part of its path is a symbolic link.
+pub fn is_link_error(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
+}
+
+/// What is at the resolved absolute `path`, without its content; a link at its end is not followed.
+///
+/// # Errors
+/// Nothing is there, or the system refuses.
+pub fn status(path: &Path) -> io::Result<Stat> {
+    match (path.parent(), path.file_name()) {
+        (Some(parent), Some(name)) => Ok(fs::statat(open(parent, PASS)?, name, AtFlags::SYMLINK_NOFOLLOW)?),
+        _ => Ok(fs::fstat(open(path, PASS)?)?),
+    }
+}
+
+/// The kind of what is at the resolved absolute `path`; none where nothing is, or the system refuses.
+pub fn kind(path: &Path) -> Option<FileKind> {
+    status(path).ok().map(|status| kind_of(&status))
+}
+
+/// The kind of what has this status.
+pub fn kind_of(status: &Stat) -> FileKind {
+    FileType::from_raw_mode(status.st_mode).into()
+}
+
+/// An opened folder. Names given to its methods are single parts of paths.
+#[derive(Debug)]
+pub struct OpenFolder(OwnedFd);
+
+/// A name in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FolderEntry {
+    /// The name.
+    pub name: OsString,
+    /// What has it.
+    pub kind: FileKind,
+}
+
+impl OpenFolder {
+    /// Opens the folder at the resolved absolute `path`.
+    ///
+    /// # Errors
+    /// No folder is there, a part of `path` is a symbolic link, or the folder may not be listed.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self(open(path, FOLDER)?))
+    }
+
+    /// Opens the folder at the resolved absolute `path` to reach its names; it need not be listed.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn pass(path: &Path) -> io::Result<Self> {
+        Ok(Self(open(path, PASS)?))
+    }
+
+    /// Like [`Self::pass`]; the folder and those on the way are created where they are missing.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn create_all(path: &Path) -> io::Result<Self> {
+        let error = match open(path, PASS) {
+            Ok(descriptor) => return Ok(Self(descriptor)),
+            Err(error) => error,
+        };
+        let (Some(parent), Some(name)) = (path.parent().filter(|_| error == Errno::NOENT), path.file_name())
+        else {
+            return Err(error.into());
+        };
+        let parent = Self::create_all(parent)?;
+        match fs::mkdirat(&parent.0, name, Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(Self(fs::openat(&parent.0, name, PASS, Mode::empty())?))
+    }
+
+    /// Its entries, in no order.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn entries(&self) -> io::Result<impl Iterator<Item = io::Result<FolderEntry>> + use<>> {
+        let own = self.0.as_fd().try_clone_to_owned()?;
+        let entry = move |entry: rustix::io::Result<fs::DirEntry>| {
+            let entry = entry?;
+            let name = entry.file_name();
+            let kind = match entry.file_type() {
+                // Some file systems do not say.
+                FileType::Unknown => fs::statat(&own, name, AtFlags::SYMLINK_NOFOLLOW)
+                    .map_or(FileType::Unknown, |status| {
+                        FileType::from_raw_mode(status.st_mode)
+                    }),
+                known => known,
+            };
+            Ok(FolderEntry {
+                name: os_string(name),
+                kind: kind.into(),
+            })
+        };
+        let real = |entry: &rustix::io::Result<fs::DirEntry>| {
+            !entry
+                .as_ref()
+                .is_ok_and(|entry| matches!(entry.file_name().to_bytes(), b"." | b".."))
+        };
+        Ok(Dir::read_from(&self.0)?.filter(real).map(entry))
+    }
+
+    /// What is at `name`; a link is not followed.
+    ///
+    /// # Errors
+    /// Nothing is there, or the system refuses.
+    pub fn status(&self, name: &OsStr) -> io::Result<Stat> {
+        Ok(fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// Where the link `name` points.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn read_link(&self, name: &OsStr) -> io::Result<OsString> {
+        let target = fs::readlinkat(&self.0, name, Vec::new())?;
+        Ok(OsString::from_vec(target.into_bytes()))
+    }
+
+    /// Opens the regular file `name`.
+    ///
+    /// # Errors
+    /// See [`RegularFile::open`].
+    pub fn open_file(&self, name: &OsStr) -> Result<RegularFile, OpenError> {
+        RegularFile::of_descriptor(fs::openat(&self.0, name, READ, Mode::empty())?)
+    }
+
+    /// Opens the folder `name`.
+    ///
+    /// # Errors
+    /// See [`Self::open`].
+    pub fn open_folder(&self, name: &OsStr) -> io::Result<Self> {
+        Ok(Self(fs::openat(&self.0, name, FOLDER, Mode::empty())?))
+    }
+
+    /// Whether the mode of `name` lets us write it.
+    pub fn is_writable(&self, name: &OsStr) -> bool {
+        fs::accessat(&self.0, name, Access::WRITE_OK, AtFlags::empty()).is_ok()
+    }
+
+    /// Creates the file `name`, which must not exist, for writing.
+    ///
+    /// # Errors
+    /// Something is there, or the system refuses.
+    pub fn create_file(&self, name: &OsStr, mode: u32) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        #[cfg_attr(
+            target_os = "linux",
+            expect(clippy::useless_conversion, reason = "u16 on macOS")
+        )]
+        let mode = Mode::from_raw_mode(mode.try_into().unwrap_or(0o600));
+        Ok(fs::openat(&self.0, name, flags, mode)?.into())
+    }
+
+    /// Creates the symbolic link `name`, which must not exist.
+    ///
+    /// # Errors
+    /// Something is there, or the system refuses.
+    pub fn create_link(&self, target: &str, name: &OsStr) -> io::Result<()> {
+        Ok(fs::symlinkat(target, &self.0, name)?)
+    }
+
+    /// Renames `from` to `to`, which it replaces.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        Ok(fs::renameat(&self.0, from, &self.0, to)?)
+    }
+
+    /// Removes what is at `name`, unless it is a folder.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub fn remove_file(&self, name: &OsStr) -> io::Result<()> {
+        Ok(fs::unlinkat(&self.0, name, AtFlags::empty())?)
+    }
+
+    /// Removes the empty folder `name`.
+    ///
+    /// # Errors
+    /// It holds something, or the system refuses.
+    pub fn remove_folder(&self, name: &OsStr) -> io::Result<()> {
+        Ok(fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
+    }
+}
+
+fn os_string(name: &CStr) -> OsString {
+    OsStr::from_bytes(name.to_bytes()).to_owned()
+}
+
+/// Opens `path` where none of its parts is a symbolic link.
+fn open(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    // Somebody resolved the path before it was judged; anything else was not judged.
+    if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
+        return Err(Errno::INVAL);
+    }
+    #[cfg(target_os = "linux")]
+    {
+        use fs::ResolveFlags;
+        let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        match fs::openat2(CWD, path, flags, Mode::empty(), resolve) {
+            // Old kernels, and filters of system calls that do not know it.
+            Err(Errno::NOSYS | Errno::PERM) => {}
+            opened => return opened,
+        }
+    }
+    open_by_parts(path, flags)
+}
+
+/// The same where the system has no call for it: each part from its folder's descriptor.
+fn open_by_parts(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let mut at = PathBuf::new();
+    let mut names = Vec::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => names.push(name),
+            other => at.push(other),
+        }
+    }
+    let Some(last) = names.pop() else {
+        return fs::openat(CWD, &at, flags, Mode::empty());
+    };
+    let mut folder = fs::openat(CWD, &at, PASS, Mode::empty())?;
+    for name in names {
+        folder = open_part(&folder, name, PASS)?;
+    }
+    open_part(&folder, last, flags)
+}
+
+fn open_part(folder: &OwnedFd, name: &OsStr, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    fs::openat(folder, name, flags, Mode::empty()).map_err(|error| {
+        // A link where a folder should be: "not a folder", says the system.
+        let is_link = || {
+            fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
+                .is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::Symlink)
+        };
+        match error {
+            Errno::NOTDIR if is_link() => Errno::LOOP,
+            error => error,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    fn place() -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().canonicalize().unwrap();
+        (dir, path)
+    }
+
+    fn said(path: &Path) -> String {
+        let whole = read(path, 100).map(|bytes| String::from_utf8(bytes).unwrap());
+        let by_parts = open_by_parts(path, READ)
+            .map_err(OpenError::from)
+            .and_then(RegularFile::of_descriptor)
+            .and_then(|mut file| file.read(100))
+            .map(|bytes| String::from_utf8(bytes).unwrap());
+        let words = |result: Result<String, OpenError>| result.unwrap_or_else(|error| error.to_string());
+        let (whole, by_parts) = (words(whole), words(by_parts));
+        assert_eq!(whole, by_parts, "{}", path.display());
+        whole
+    }
+
+    #[test]
+    fn only_regular_files_of_a_bounded_length_are_read_and_no_link_is_followed() {
+        let (_dir, dir) = place();
+        std::fs::create_dir_all(dir.join("a/b")).unwrap();
+        std::fs::write(dir.join("a/b/file"), "text").unwrap();
+        std::fs::write(dir.join("long"), "x".repeat(101)).unwrap();
+        symlink("b", dir.join("a/link")).unwrap();
+        symlink("file", dir.join("a/b/link")).unwrap();
+        symlink("/dev/zero", dir.join("zero")).unwrap();
+        symlink("loop", dir.join("loop")).unwrap();
+        fs::mkfifoat(CWD, dir.join("pipe"), Mode::RUSR).unwrap();
+        let _listener = UnixListener::bind(dir.join("socket")).unwrap();
+        std::fs::File::create(dir.join("sparse"))
+            .unwrap()
+            .set_len(10 << 30)
+            .unwrap();
+        for (path, expected) in [
+            ("a/b/file", "text"),
+            (
+                "a/link/file",
+                "it is a symbolic link; only regular files are read",
+            ),
+            ("a/b/link", "it is a symbolic link; only regular files are read"),
+            ("zero", "it is a symbolic link; only regular files are read"),
+            ("loop", "it is a symbolic link; only regular files are read"),
+            ("pipe", "it is a named pipe; only regular files are read"),
+            ("socket", "it is a socket; only regular files are read"),
+            ("a", "it is a folder; only regular files are read"),
+            ("nothing", "it does not exist"),
+            ("long", "it has 101 bytes; at most 100 are read"),
+            ("sparse", "it has 10737418240 bytes; at most 100 are read"),
+        ] {
+            assert_eq!(said(&dir.join(path)), expected, "{path}");
+        }
+        assert_eq!(
+            said(Path::new("/dev/zero")),
+            "it is a device; only regular files are read"
+        );
+        // Its length is said to be 0; what is read is bounded all the same.
+        let long = read(Path::new("/proc/cpuinfo"), 10).unwrap_err();
+        assert!(matches!(long, OpenError::TooLarge { .. }), "{long}");
+    }
+
+    #[test]
+    fn a_path_that_was_not_resolved_is_refused() {
+        let (_dir, dir) = place();
+        std::fs::write(dir.join("file"), "text").unwrap();
+        for path in [dir.join("x/../file"), PathBuf::from("Cargo.toml")] {
+            let error = RegularFile::open(&path).unwrap_err();
+            assert!(matches!(&error, OpenError::Io(error) if error.kind() == io::ErrorKind::InvalidInput));
+        }
+    }
+
+    #[test]
+    fn folders_are_created_and_listed_without_links() {
+        let (_dir, dir) = place();
+        OpenFolder::create_all(&dir.join("a/b/c")).unwrap();
+        symlink("a", dir.join("link")).unwrap();
+        assert!(OpenFolder::create_all(&dir.join("link/new")).is_err());
+        assert!(OpenFolder::open(&dir.join("link")).is_err());
+        assert!(!dir.join("a/new").exists());
+        let mut entries: Vec<FolderEntry> = OpenFolder::open(&dir)
+            .unwrap()
+            .entries()
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        let kinds: Vec<FileKind> = entries.iter().map(|entry| entry.kind).collect();
+        assert_eq!(kinds, [FileKind::Folder, FileKind::Link]);
+        assert_eq!(kind(&dir.join("link")), Some(FileKind::Link));
+        assert_eq!(kind(&dir.join("link/b")), None);
+    }
+}

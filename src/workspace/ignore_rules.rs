@@ -1,0 +1,221 @@
+//! What `.ignore`, `.gitignore`, `.git/info/exclude` and the person's own git settings exclude, with git's precedence:
+//! deeper files override those above, and of a repository inside another one only its own `.gitignore` files count.
+//!
+//! A repository provides these files, so each is bounded: see the constants. One that is not a regular file, or is
+//! larger, is not obeyed at all, and [`IgnoreRules::unusable`] says so. Does not walk.
+
+use std::path::{Path, PathBuf};
+
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder, gitconfig_excludes_path};
+
+use super::git_index::git_folder;
+use super::resolve::real_path;
+use crate::base::nofollow::{self, FileKind, OpenError};
+
+/// Largest file of rules, in bytes.
+const MAX_FILE: usize = 256 << 10;
+/// Most lines of a file of rules.
+const MAX_LINES: usize = 10_000;
+/// Longest rule, in bytes.
+const MAX_LINE: usize = 4 << 10;
+/// All files of rules that count for one folder together, in bytes.
+const MAX_ALL: usize = 1 << 20;
+/// Unusable files that are named; of more only the first are.
+const MAX_UNUSABLE: usize = 5;
+
+/// The names of files with rules.
+pub const IGNORE_FILES: [&str; 2] = [".ignore", ".gitignore"];
+
+/// The rules that count for a folder: its own and those of the folders around it.
+#[derive(Debug, Default)]
+pub struct IgnoreRules {
+    /// The person's own.
+    global: Option<Gitignore>,
+    levels: Vec<Level>,
+    unusable: Vec<UnusableRules>,
+}
+
+/// The rules that one folder holds.
+#[derive(Debug)]
+struct Level {
+    folder: PathBuf,
+    ignore: Option<Gitignore>,
+    gitignore: Option<Gitignore>,
+    exclude: Option<Gitignore>,
+    is_repository: bool,
+    bytes: usize,
+}
+
+/// A file of rules that is not obeyed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnusableRules {
+    /// The file.
+    pub path: PathBuf,
+    /// Why it is not.
+    pub why: String,
+}
+
+impl IgnoreRules {
+    /// The rules for a walk that starts at the resolved folder `start`: those of the folders above it, up to the top of
+    /// its repository, else up to `top`. Its own are added by [`Self::enter`]. Blocks.
+    pub fn above(start: &Path, top: Option<&Path>) -> Self {
+        let mut rules = Self::default();
+        if let Some(path) = gitconfig_excludes_path()
+            && let Ok(real) = real_path(&path)
+        {
+            rules.global = rules.read(start, &real, 0).map(|(global, _)| global);
+        }
+        let is_top = |folder: &Path| nofollow::kind(&folder.join(".git")).is_some();
+        let repository = start.ancestors().find(|folder| is_top(folder));
+        let Some(top) = repository.or(top.filter(|top| start.starts_with(top))) else {
+            return rules;
+        };
+        let mut above: Vec<&Path> = start
+            .ancestors()
+            .skip(1)
+            .take_while(|folder| folder.starts_with(top))
+            .collect();
+        above.reverse();
+        for folder in above {
+            rules.enter(folder, |_| true);
+        }
+        rules
+    }
+
+    /// Adds the rules of `folder`, which lies below those entered before; `holds` tells whether it may hold a name.
+    pub fn enter(&mut self, folder: &Path, holds: impl Fn(&str) -> bool) {
+        let used: usize = self.levels.iter().map(|level| level.bytes).sum();
+        let mut level = Level {
+            folder: folder.to_owned(),
+            ignore: None,
+            gitignore: None,
+            exclude: None,
+            is_repository: holds(".git") && nofollow::kind(&folder.join(".git")).is_some(),
+            bytes: 0,
+        };
+        let mut take = |rules: &mut Self, path: &Path| {
+            let (matcher, bytes) = rules.read(folder, path, used + level.bytes)?;
+            level.bytes += bytes;
+            Some(matcher)
+        };
+        let [ignore, gitignore] =
+            IGNORE_FILES.map(|name| holds(name).then(|| take(self, &folder.join(name))).flatten());
+        let exclude = level
+            .is_repository
+            .then(|| exclude_file(folder))
+            .flatten()
+            .and_then(|path| take(self, &path));
+        (level.ignore, level.gitignore, level.exclude) = (ignore, gitignore, exclude);
+        if level.bytes > 0 || level.is_repository {
+            self.levels.push(level);
+        }
+    }
+
+    /// Drops the rules of folders that do not hold `folder`.
+    pub fn leave_to(&mut self, folder: &Path) {
+        while (self.levels.last()).is_some_and(|level| !folder.starts_with(&level.folder)) {
+            self.levels.pop();
+        }
+    }
+
+    /// What the rules say of `path`, which lies in the folder entered last.
+    pub fn judge(&self, path: &Path, is_folder: bool) -> Verdict {
+        let (mut ignore, mut gitignore, mut exclude) = (Match::None, Match::None, Match::None);
+        let mut is_outer = false;
+        let ask = |found: &mut Match<()>, rules: &Option<Gitignore>| {
+            if let Some(rules) = rules.as_ref().filter(|_| found.is_none()) {
+                *found = rules.matched(path, is_folder).map(|_| ());
+            }
+        };
+        for level in self.levels.iter().rev() {
+            ask(&mut ignore, &level.ignore);
+            if !is_outer {
+                ask(&mut gitignore, &level.gitignore);
+                ask(&mut exclude, &level.exclude);
+            }
+            is_outer |= level.is_repository;
+        }
+        let mut global = Match::None;
+        ask(&mut global, &self.global);
+        match ignore.or(gitignore).or(exclude).or(global) {
+            Match::None => Verdict::Unnamed,
+            Match::Ignore(()) => Verdict::Excluded,
+            Match::Whitelist(()) => Verdict::Included,
+        }
+    }
+
+    /// The first files that are not obeyed.
+    pub fn unusable(&self) -> &[UnusableRules] {
+        &self.unusable
+    }
+
+    /// The matcher of a file of rules relative to `folder`, with its length.
+    fn read(&mut self, folder: &Path, path: &Path, used: usize) -> Option<(Gitignore, usize)> {
+        match parse(folder, path, used) {
+            Ok(parsed) => parsed,
+            Err(why) => {
+                if self.unusable.len() < MAX_UNUSABLE {
+                    let path = path.to_owned();
+                    self.unusable.push(UnusableRules { path, why });
+                }
+                None
+            }
+        }
+    }
+}
+
+/// What rules say of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// No rule names it.
+    Unnamed,
+    /// It is excluded.
+    Excluded,
+    /// A rule with `!` includes it.
+    Included,
+}
+
+fn parse(folder: &Path, path: &Path, used: usize) -> Result<Option<(Gitignore, usize)>, String> {
+    let bytes = match nofollow::read(path, MAX_FILE as u64) {
+        Ok(bytes) if bytes.is_empty() => return Ok(None),
+        Ok(bytes) => bytes,
+        // A folder of that name means nothing to git either.
+        Err(OpenError::Missing | OpenError::NotRegular(FileKind::Folder)) => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    if used + bytes.len() > MAX_ALL {
+        return Err(format!(
+            "the ignore files above it already have {used} bytes; at most {MAX_ALL} are read"
+        ));
+    }
+    let length = bytes.len();
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    if text.lines().nth(MAX_LINES).is_some() {
+        return Err(format!("it has more than {MAX_LINES} lines"));
+    }
+    if text.lines().any(|line| line.len() > MAX_LINE) {
+        return Err(format!("it has a line of more than {MAX_LINE} bytes"));
+    }
+    let mut builder = GitignoreBuilder::new(folder);
+    for line in text.lines() {
+        // What is not a pattern excludes nothing, as in git.
+        let _ = builder.add_line(None, line);
+    }
+    match builder.build() {
+        Ok(matcher) => Ok(Some((matcher, length))),
+        Err(_) => Err("its patterns are too complex".to_owned()),
+    }
+}
+
+/// Where git keeps what only this clone of the repository excludes.
+fn exclude_file(repository: &Path) -> Option<PathBuf> {
+    const MAX_POINTER: u64 = 4 << 10;
+    let own = git_folder(repository)?;
+    let common = nofollow::read(&own.join("commondir"), MAX_POINTER)
+        .ok()
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+        .map_or_else(|| own.clone(), |pointer| own.join(pointer.trim_end()));
+    Some(real_path(&common).ok()?.join("info/exclude"))
+}

@@ -1,0 +1,319 @@
+//! Walks a folder: what is below it in a fixed order, without what ignore files exclude and without version control's
+//! own folders. Never follows a link and opens every folder by [`nofollow`], so a walk stays where it began (I12).
+//!
+//! Bounded whatever the tree holds: the caller's `halt` is asked at every folder and now and then within one. No
+//! descriptor stays open between two entries.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::Stat;
+
+use super::ignore_rules::{IGNORE_FILES, IgnoreRules, UnusableRules, Verdict};
+use crate::base::nofollow::{FileKind, FolderEntry, OpenFolder};
+
+/// Folders of version control, whose content is nobody's work.
+const VERSION_CONTROL: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
+
+/// The halt is asked once for so many entries of a folder.
+const ASK_EVERY: usize = 1_024;
+
+/// What a walk shows.
+#[derive(Clone, Copy, Debug)]
+pub struct WalkOptions {
+    /// Also what has a name that begins with a dot.
+    pub hidden: bool,
+    /// How many folders deep; all where none.
+    pub max_depth: Option<usize>,
+    /// Fill [`TreeEntry::status`].
+    pub with_status: bool,
+}
+
+/// A file, link, pipe … that a walk has come to. Folders are walked, not shown.
+#[derive(Debug)]
+pub struct TreeEntry {
+    /// Its path.
+    pub path: PathBuf,
+    /// What it is.
+    pub kind: FileKind,
+    /// Its status when its folder was read, where that was asked for.
+    pub status: Option<Stat>,
+}
+
+/// A walk under way: an iterator over [`TreeEntry`].
+pub struct Walk<H> {
+    options: WalkOptions,
+    halt: H,
+    rules: IgnoreRules,
+    /// What is still to be shown or walked, the next one last.
+    pending: Vec<Pending>,
+    repositories: Vec<PathBuf>,
+    is_halted: bool,
+}
+
+#[derive(Debug)]
+struct Pending {
+    entry: TreeEntry,
+    depth: usize,
+}
+
+impl<H: Fn() -> bool> Walk<H> {
+    /// A walk below the resolved folder `start`, which is as deep as ignore files above it count from `top` on (from the
+    /// top of the repository where there is one). It ends early once `halt` says so.
+    pub fn new(start: &Path, top: Option<&Path>, options: WalkOptions, halt: H) -> Self {
+        let start = TreeEntry {
+            path: start.to_owned(),
+            kind: FileKind::Folder,
+            status: None,
+        };
+        Self {
+            options,
+            halt,
+            rules: IgnoreRules::above(&start.path, top),
+            pending: vec![Pending {
+                entry: start,
+                depth: 0,
+            }],
+            repositories: Vec::new(),
+            is_halted: false,
+        }
+    }
+
+    /// Whether it ended early.
+    pub fn is_halted(&self) -> bool {
+        self.is_halted
+    }
+
+    /// Ignore files that were not obeyed.
+    pub fn unusable_rules(&self) -> &[UnusableRules] {
+        self.rules.unusable()
+    }
+
+    /// The folders with a `.git` that it has come to.
+    pub fn repositories(&self) -> &[PathBuf] {
+        &self.repositories
+    }
+
+    fn open(&mut self, folder: &Path, depth: usize) {
+        if self.options.max_depth.is_some_and(|max| depth >= max) {
+            return;
+        }
+        if (self.halt)() {
+            self.is_halted = true;
+            return;
+        }
+        // Swapped for a link since it was seen, it is not opened.
+        let Ok(opened) = OpenFolder::open(folder) else {
+            return;
+        };
+        let Ok(read) = opened.entries() else { return };
+        let mut entries: Vec<FolderEntry> = Vec::new();
+        for entry in read.filter_map(Result::ok) {
+            if entries.len() % ASK_EVERY == ASK_EVERY - 1 && (self.halt)() {
+                self.is_halted = true;
+                return;
+            }
+            entries.push(entry);
+        }
+        self.rules.leave_to(folder);
+        let mut own: Vec<&str> = Vec::new();
+        for name in IGNORE_FILES.into_iter().chain([".git"]) {
+            own.extend(entries.iter().any(|entry| entry.name == name).then_some(name));
+        }
+        if own.contains(&".git") {
+            self.repositories.push(folder.to_owned());
+        }
+        if !own.is_empty() {
+            self.rules.enter(folder, |name| own.contains(&name));
+        }
+        entries.sort_unstable_by(|a, b| b.name.cmp(&a.name));
+        for (at, entry) in entries.into_iter().enumerate() {
+            if at % ASK_EVERY == ASK_EVERY - 1 && (self.halt)() {
+                self.is_halted = true;
+                return;
+            }
+            let path = folder.join(&entry.name);
+            let is_folder = entry.kind == FileKind::Folder;
+            if !self.is_shown(&path, &entry.name, is_folder) {
+                continue;
+            }
+            let status = (self.options.with_status && !is_folder)
+                .then(|| opened.status(&entry.name).ok())
+                .flatten();
+            let entry = TreeEntry {
+                path,
+                kind: entry.kind,
+                status,
+            };
+            let depth = depth + 1;
+            self.pending.push(Pending { entry, depth });
+        }
+    }
+
+    fn is_shown(&self, path: &Path, name: &OsStr, is_folder: bool) -> bool {
+        let is_hidden = !self.options.hidden && name.as_encoded_bytes().starts_with(b".");
+        if VERSION_CONTROL.iter().any(|own| name == *own) {
+            return false;
+        }
+        match self.rules.judge(path, is_folder) {
+            Verdict::Unnamed => !is_hidden,
+            Verdict::Excluded => false,
+            Verdict::Included => true,
+        }
+    }
+}
+
+impl<H: Fn() -> bool> Iterator for Walk<H> {
+    type Item = TreeEntry;
+
+    fn next(&mut self) -> Option<TreeEntry> {
+        while !self.is_halted
+            && let Some(Pending { entry, depth }) = self.pending.pop()
+        {
+            if entry.kind != FileKind::Folder {
+                return Some(entry);
+            }
+            self.open(&entry.path, depth);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use rustix::fs::{CWD, Mode, mkfifoat};
+
+    use super::*;
+
+    const ALL: WalkOptions = WalkOptions {
+        hidden: true,
+        max_depth: None,
+        with_status: false,
+    };
+
+    fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        for (name, text) in files {
+            let path = root.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        (dir, root)
+    }
+
+    fn names(start: &Path, options: WalkOptions) -> Vec<String> {
+        let walk = Walk::new(start, Some(start), options, || false);
+        walk.filter(|entry| !IGNORE_FILES.iter().any(|name| entry.path.ends_with(name)))
+            .map(|entry| {
+                entry
+                    .path
+                    .strip_prefix(start)
+                    .unwrap()
+                    .to_str()
+                    .unwrap()
+                    .to_owned()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn rules_nest_as_git_has_them() {
+        let (_dir, root) = tree(&[
+            (".git/HEAD", ""),
+            (".git/info/exclude", "local.txt\n"),
+            (".gitignore", "*.log\n!keep.log\n/top.txt\nbuild/\n.hidden\n"),
+            ("a/.gitignore", "!deep.log\n*.tmp\r\n"),
+            ("a/.ignore", "!x.tmp\n"),
+            ("a/b/.gitignore", "*.md\n"),
+            ("a/b/deep.log", ""),
+            ("a/b/read.md", ""),
+            ("a/b/top.txt", ""),
+            ("a/b/x.tmp", ""),
+            ("a/b/y.tmp", ""),
+            ("a/build", "a file, not a folder"),
+            ("b/build/out.txt", ""),
+            ("b/read.md", ""),
+            (".hidden", ""),
+            ("keep.log", ""),
+            ("local.txt", ""),
+            ("other.log", ""),
+            ("top.txt", ""),
+            // Another repository, in which the outer rules do not count.
+            ("c/.git/HEAD", ""),
+            ("c/other.log", ""),
+        ]);
+        let expected = [
+            "a/b/deep.log",
+            "a/b/top.txt",
+            "a/b/x.tmp",
+            "a/build",
+            "b/read.md",
+            "c/other.log",
+            "keep.log",
+        ];
+        assert_eq!(names(&root, ALL), expected);
+        // The rules above the start count too.
+        assert_eq!(names(&root.join("a/b"), ALL), ["deep.log", "top.txt", "x.tmp"]);
+    }
+
+    #[test]
+    fn hidden_names_links_and_depth_are_as_asked() {
+        let (_dir, root) = tree(&[
+            (".ignore", "!.shown\n"),
+            (".shown", ""),
+            (".not", ""),
+            ("a/b/c", ""),
+            ("a/d", ""),
+            (".git/x", ""),
+        ]);
+        symlink("a", root.join("link")).unwrap();
+        mkfifoat(CWD, root.join("pipe"), Mode::RUSR).unwrap();
+        let shown = WalkOptions { hidden: false, ..ALL };
+        assert_eq!(names(&root, shown), [".shown", "a/b/c", "a/d", "link", "pipe"]);
+        let flat = WalkOptions {
+            max_depth: Some(1),
+            ..shown
+        };
+        assert_eq!(names(&root, flat), [".shown", "link", "pipe"]);
+        let halted = std::cell::Cell::new(0);
+        let mut walk = Walk::new(&root, None, ALL, || halted.replace(halted.get() + 1) > 0);
+        assert_eq!(walk.by_ref().count(), 3, "the start alone was read");
+        assert!(walk.is_halted());
+    }
+
+    #[test]
+    fn odd_and_oversized_ignore_files_are_named_and_not_obeyed() {
+        let (_dir, root) = tree(&[("file", "")]);
+        let path = root.join(".gitignore");
+        let unusable = || {
+            let mut walk = Walk::new(&root, None, ALL, || false);
+            assert!(
+                walk.by_ref().any(|entry| entry.path.ends_with("file")),
+                "not obeyed"
+            );
+            let why: Vec<String> = walk
+                .unusable_rules()
+                .iter()
+                .map(|rules| rules.why.clone())
+                .collect();
+            let _ = fs::remove_file(&path);
+            why.join("; ")
+        };
+        mkfifoat(CWD, &path, Mode::RUSR).unwrap();
+        assert_eq!(unusable(), "it is a named pipe; only regular files are read");
+        symlink("/dev/zero", &path).unwrap();
+        assert_eq!(unusable(), "it is a symbolic link; only regular files are read");
+        fs::write(&path, "*\n".repeat(200_000)).unwrap();
+        assert_eq!(unusable(), "it has 400000 bytes; at most 262144 are read");
+        fs::write(&path, "*\n".repeat(10_001)).unwrap();
+        assert_eq!(unusable(), "it has more than 10000 lines");
+        fs::write(&path, format!("*\n{}\n", "x".repeat(5_000))).unwrap();
+        assert_eq!(unusable(), "it has a line of more than 4096 bytes");
+        fs::write(&path, "nothing\n").unwrap();
+        assert_eq!(unusable(), "");
+    }
+}

@@ -1,0 +1,389 @@
+//! What a clone can provide: every kind of file in every place that the server reads by itself. Nothing hangs, nothing
+//! dies below a limit of memory, and no content from outside the workspace reaches the model.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "git makes the repository, mkfifo the pipes"
+)]
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use serde_json::{Value, json};
+
+use crate::harness::{Client, World, now};
+use crate::mock_llm::Reply;
+
+/// Content of a file outside the workspace.
+const CANARY: &str = "canary-that-no-model-may-read";
+/// Longest turn with a command; one that waits for git takes 10 s alone.
+const LIMIT: Duration = Duration::from_secs(8);
+/// Longest turn with searches, each of which may take 10 s.
+const SEARCH_LIMIT: Duration = Duration::from_secs(15);
+/// Memory that a server may take beyond what it has at its start.
+const MEMORY: u64 = 1_500 << 20;
+/// Tracked files that commands change, one each.
+const TRACKED: usize = 24;
+
+/// What is read without anybody naming it, or by the tools and references below.
+const PLACES: [&str; 21] = [
+    ".gitignore",
+    ".ignore",
+    "sub/.gitignore",
+    "sub/.ignore",
+    ".git/info/exclude",
+    ".gitattributes",
+    "tracked/.gitattributes",
+    ".git/HEAD",
+    ".git/config",
+    ".git/index",
+    ".git/info/attributes",
+    ".git/commondir",
+    ".git/objects/info/alternates",
+    "attributes",
+    ".agentls/config.toml",
+    ".agentls/config.local.toml",
+    ".agentls/skills/one/SKILL.md",
+    ".agentls/commands/one.md",
+    "AGENTS.md",
+    "TOOLS.md",
+    "data.txt",
+];
+
+fn git(world: &World, args: &[&str]) {
+    let done = Command::new("git")
+        .current_dir(world.workspace())
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_SYSTEM", "/dev/null")
+        .args(["-c", "user.name=a", "-c", "user.email=a@example.org"])
+        .args(args)
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{args:?}: {done:?}");
+}
+
+/// A repository whose files are all committed, with a canary beside it.
+fn cloned() -> World {
+    let world = World::new();
+    std::fs::write(world.path("outside.txt"), format!("{CANARY}\n")).unwrap();
+    std::fs::create_dir(world.path("outside")).unwrap();
+    std::fs::write(world.path("outside/data.txt"), format!("{CANARY}\n")).unwrap();
+    let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
+    for number in 0..TRACKED {
+        let path = world.write(&format!("tracked/{number}.txt"), "needle\n");
+        let file = std::fs::File::options().write(true).open(path).unwrap();
+        file.set_modified(long_ago).unwrap();
+    }
+    world.write("sub/file.txt", "needle\n");
+    git(&world, &["init", "-q"]);
+    git(&world, &["config", "core.attributesFile", "../attributes"]);
+    git(&world, &["add", "-A"]);
+    git(&world, &["commit", "-qm", "first"]);
+    world
+}
+
+/// Puts something at a path.
+type Make = fn(&World, &Path);
+
+fn pipe(_world: &World, path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+/// The names of large files, next to the workspace.
+const LARGE: [&str; 3] = ["short-lines", "one-line", "sparse"];
+
+/// One file for all places: they are large.
+fn shared(world: &World, path: &Path, name: &str, write: impl FnOnce(&Path)) {
+    let source = world.path(name);
+    if !source.exists() {
+        write(&source);
+    }
+    std::fs::hard_link(source, path).unwrap();
+}
+
+fn short_lines(world: &World, path: &Path) {
+    shared(world, path, "short-lines", |source| {
+        std::fs::write(source, "some/pattern*\n".repeat(1_500_000)).unwrap();
+    });
+}
+
+fn one_line(world: &World, path: &Path) {
+    shared(world, path, "one-line", |source| {
+        std::fs::write(source, vec![b'x'; 60 << 20]).unwrap();
+    });
+}
+
+fn sparse(world: &World, path: &Path) {
+    shared(world, path, "sparse", |source| {
+        std::fs::File::create(source).unwrap().set_len(10 << 30).unwrap();
+    });
+}
+
+/// As many patterns as are obeyed, each of the slowest sort.
+fn patterns(_world: &World, path: &Path) {
+    let lines: String = (0..9_999).map(|n| format!("*a*b?c[d-f]**/{n}\n")).collect();
+    std::fs::write(path, lines).unwrap();
+}
+
+const KINDS: [(&str, Make); 13] = [
+    ("endless", |_, path| symlink("/dev/zero", path).unwrap()),
+    ("pipe", pipe),
+    ("socket", |_, path| {
+        // The address of a socket is short.
+        let short = std::env::temp_dir().join(format!("s{:x}", path.as_os_str().len() * 7919));
+        let short =
+            short.with_extension(format!("{:?}", std::thread::current().id()).replace(['(', ')'], ""));
+        let _ = std::fs::remove_file(&short);
+        drop(UnixListener::bind(&short).unwrap());
+        std::fs::rename(short, path).unwrap();
+    }),
+    ("terminal", |_, path| symlink("/dev/tty", path).unwrap()),
+    ("folder", |_, path| std::fs::create_dir(path).unwrap()),
+    ("loop", |_, path| {
+        symlink(path.file_name().unwrap(), path).unwrap()
+    }),
+    ("outside", |world, path| {
+        symlink(world.path("outside.txt"), path).unwrap();
+    }),
+    ("short lines", short_lines),
+    ("one line", one_line),
+    ("sparse", sparse),
+    ("patterns", patterns),
+    ("unreadable", |_, path| {
+        std::fs::write(path, "x").unwrap();
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0)).unwrap();
+    }),
+    ("not UTF-8", |_, path| {
+        std::fs::write(path, b"\xff\xfe\x00*\xc3\n").unwrap()
+    }),
+];
+
+/// Puts a thing where a file may have been; what was there is kept beside the workspace.
+fn put(world: &World, place: &str, make: Make) {
+    let path = world.workspace().join(place);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    if path.symlink_metadata().is_ok() {
+        std::fs::rename(&path, world.path("aside")).unwrap();
+    }
+    make(world, &path);
+}
+
+fn take_back(world: &World, place: &str) {
+    let path = world.workspace().join(place);
+    match path.symlink_metadata().unwrap().is_dir() {
+        true => std::fs::remove_dir(&path).unwrap(),
+        false => std::fs::remove_file(&path).unwrap(),
+    }
+    if world.path("aside").exists() {
+        std::fs::rename(world.path("aside"), &path).unwrap();
+    }
+}
+
+/// Limits the server's memory to what it has and a bit.
+fn limit_memory(client: &Client) {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", client.pid())).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmSize:"))
+        .unwrap();
+    let has = line.split_whitespace().next().unwrap().parse::<u64>().unwrap() << 10;
+    let pid = Pid::from_raw(i32::try_from(client.pid()).unwrap()).unwrap();
+    let maximum = getrlimit(Resource::As).maximum;
+    let current = Some(has + MEMORY);
+    prlimit(Some(pid), Resource::As, Rlimit { current, maximum }).unwrap();
+}
+
+/// Runs tools, a command that changes a tracked file, and a reference to `data.txt`.
+fn look_around(world: &World, client: &Client, what: &str, number: usize) {
+    let command = json!({"command": format!("echo more >> tracked/{number}.txt")});
+    let turns: [(&str, Vec<(&str, Value)>); 2] = [
+        ("full", vec![("bash", command)]),
+        (
+            "plan",
+            vec![
+                ("grep", json!({"pattern": "needle|canary", "hidden": true})),
+                ("glob", json!({"pattern": "**", "hidden": true})),
+                ("list_dir", json!({})),
+            ],
+        ),
+    ];
+    for (mode, calls) in turns {
+        let session = client.session_with(json!({"mode": mode}));
+        for (name, input) in calls {
+            world.mock().push(Reply::tool(name, input));
+        }
+        let start = now();
+        let done = client.ask(&session, "look around");
+        assert_eq!(done.text, "ok", "{what}, {mode}");
+        let limit = if mode == "full" { LIMIT } else { SEARCH_LIMIT };
+        assert!(start.elapsed() < limit, "{what}, {mode}: {:?}", start.elapsed());
+        let reference = json!([{"type": "reference", "uri": world.uri("data.txt")}]);
+        let start = now();
+        // Sent or refused; what matters is when, and what of it.
+        let id = client.prompt(&session, reference);
+        let _ = client.answer(&id);
+        assert!(
+            start.elapsed() < LIMIT,
+            "{what}, reference: {:?}",
+            start.elapsed()
+        );
+    }
+    assert_no_canary(world, what);
+}
+
+fn assert_no_canary(world: &World, what: &str) {
+    for seen in world.mock().requests() {
+        let text = String::from_utf8_lossy(&seen.raw);
+        // The pattern of the search is not what is looked for.
+        assert!(!text.contains(CANARY), "{what}: {text}");
+    }
+}
+
+/// What the model read of the last tool call.
+fn last_result(world: &World) -> String {
+    let seen = world.seen(world.requests() - 1);
+    let content = &seen.messages().last().unwrap()["content"][0]["content"];
+    match content.as_str() {
+        Some(text) => text.to_owned(),
+        None => content[0]["text"].as_str().unwrap().to_owned(),
+    }
+}
+
+fn every_place_at_once(kinds: &[(&str, Make)]) {
+    for (kind, make) in kinds {
+        let world = cloned();
+        for place in PLACES {
+            put(&world, place, *make);
+            let _ = std::fs::remove_file(world.path("aside"));
+        }
+        let client = world.start();
+        limit_memory(&client);
+        look_around(&world, &client, kind, 0);
+        // The client's end reads the whole world to look for leaked secrets.
+        for place in PLACES {
+            take_back(&world, place);
+        }
+        for source in LARGE {
+            let _ = std::fs::remove_file(world.path(source));
+        }
+    }
+}
+
+fn each_place(kind: &str, make: Make) {
+    let world = cloned();
+    let client = world.start();
+    limit_memory(&client);
+    for (number, place) in PLACES.into_iter().enumerate() {
+        put(&world, place, make);
+        look_around(&world, &client, &format!("{kind} as {place}"), number);
+        take_back(&world, place);
+    }
+}
+
+#[test]
+fn links_and_pipes_in_all_places_stop_nothing() {
+    every_place_at_once(&KINDS[..7]);
+}
+
+#[test]
+fn large_and_odd_files_in_all_places_stop_nothing() {
+    every_place_at_once(&KINDS[7..]);
+}
+
+#[test]
+fn a_pipe_in_any_one_place_stops_nothing() {
+    each_place("pipe", pipe);
+}
+
+#[test]
+fn an_endless_file_in_any_one_place_stops_nothing() {
+    each_place("endless", KINDS[0].1);
+}
+
+#[test]
+fn a_search_says_which_ignore_files_it_did_not_obey() {
+    let world = cloned();
+    put(&world, ".gitignore", pipe);
+    world.write("sub/.ignore", "file.txt\n");
+    let client = world.start();
+    let session = client.session_with(json!({"mode": "plan"}));
+    for name in ["grep", "glob"] {
+        let pattern = if name == "grep" { "needle" } else { "**/*.txt" };
+        world.mock().push(Reply::tool(name, json!({"pattern": pattern})));
+        client.ask(&session, "search");
+        let told = last_result(&world);
+        assert!(
+            told.contains("[`.gitignore` was not obeyed: it is a named pipe; only regular files are read]"),
+            "{told}"
+        );
+        assert!(
+            told.contains("tracked/0.txt") && !told.contains("sub/file.txt"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn names_with_line_ends_and_bad_bytes_are_one_entry_each() {
+    let world = World::new();
+    let forged = "a.txt\nsecrets.txt:1:needle";
+    world.write(forged, "needle\n");
+    std::fs::write(
+        world
+            .workspace()
+            .join(std::ffi::OsStr::from_bytes(b"b\xff\n.txt")),
+        "needle\n",
+    )
+    .unwrap();
+    let client = world.start();
+    let session = client.session_with(json!({"mode": "plan"}));
+    for (name, input, lines) in [
+        ("grep", json!({"pattern": "needle"}), 2),
+        ("glob", json!({"pattern": "**"}), 2),
+        ("list_dir", json!({}), 2),
+    ] {
+        world.mock().push(Reply::tool(name, input));
+        client.ask(&session, "search");
+        let told = last_result(&world);
+        assert_eq!(told.trim().lines().count(), lines, "{name}: {told}");
+        assert!(
+            told.contains(r#""a.txt\nsecrets.txt:1:needle""#),
+            "{name}: {told}"
+        );
+    }
+}
+
+#[test]
+fn a_reference_through_a_link_of_the_clone_is_refused_and_one_typed_by_the_person_is_sent() {
+    let world = cloned();
+    symlink(world.path("outside.txt"), world.workspace().join("README.md")).unwrap();
+    symlink(world.path("outside"), world.workspace().join("docs")).unwrap();
+    world.write(".env", CANARY);
+    symlink(".env", world.workspace().join("notes.txt")).unwrap();
+    world.write("real.txt", "the real text");
+    symlink("real.txt", world.workspace().join("same.txt")).unwrap();
+    let client = world.start();
+    let session = client.session();
+    for (name, why) in [
+        ("README.md", "leads out of the workspace"),
+        ("docs/data.txt", "leads out of the workspace"),
+        ("notes.txt", "usually holds secrets"),
+    ] {
+        let prompt = json!([{"type": "reference", "uri": world.uri(name)}]);
+        let refused = client.refused("agent/prompt", json!({"sessionId": session, "prompt": prompt}));
+        assert!(refused.message.contains(why), "{name}: {refused:?}");
+    }
+    assert_eq!(world.requests(), 0);
+    client.ask(
+        &session,
+        json!([{"type": "reference", "uri": world.uri("same.txt")}]),
+    );
+    assert!(String::from_utf8_lossy(&world.seen(0).raw).contains("the real text"));
+    let typed = format!("file://{}", world.path("outside.txt").display());
+    client.ask(&session, json!([{"type": "reference", "uri": typed}]));
+    assert!(String::from_utf8_lossy(&world.seen(1).raw).contains(CANARY));
+}
