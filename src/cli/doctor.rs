@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::chat::short_path;
 use super::client::{Client, ClientError, Launch};
-use super::config::{files, is_error};
+use super::config::{files, held_by_trust, is_error};
 use super::screen::Screen;
 use super::style::Ink;
 use crate::base::clock;
@@ -60,7 +60,7 @@ pub(super) async fn doctor(
     doctor.screen.gap();
     doctor.program();
     let loaded = source.load(Some(&launch.folder), trust);
-    doctor.configuration(&loaded, &launch.folder);
+    doctor.configuration(&loaded, trust, &launch.folder);
     doctor.keys();
     doctor.provider(&loaded.settings, offline).await;
     doctor.server(launch).await;
@@ -119,7 +119,7 @@ impl Doctor<'_> {
         self.tell(State::Info, "program", &format!("{path} ({platform})"), None);
     }
 
-    fn configuration(&mut self, loaded: &Loaded, folder: &Path) {
+    fn configuration(&mut self, loaded: &Loaded, trust: &Trust, folder: &Path) {
         let read = files(self.source, folder);
         let named = match read.as_slice() {
             [] => "no file; the defaults hold".to_owned(),
@@ -147,13 +147,12 @@ impl Doctor<'_> {
             ),
         });
         self.tell(state, "configuration", &named, todo.as_deref());
-        let own = folder.join(".agentls/config.toml");
-        if own.is_file() && !loaded.trusted {
+        if let Some(held) = held_by_trust(self.source, trust, folder) {
             self.tell(
                 State::Info,
                 "trust",
-                &format!("{} counts only where it restricts", self.path(&own)),
-                Some("/trust yes in a chat, or `trusted` in your own configuration, lets all of it count"),
+                &format!("not trusted: this folder {held}"),
+                Some("/trust in a chat lists all of it and asks"),
             );
         }
     }

@@ -48,6 +48,10 @@ pub(super) struct View {
     reasoning: Option<(Instant, String)>,
     /// Calls whose diff a person has seen in the question.
     asked: HashMap<String, String>,
+    /// What open approvals are about, by their ids.
+    subjects: HashMap<String, String>,
+    /// The question that keys answer now, in a line.
+    question: Option<String>,
     doing: Doing,
     draft: String,
     since: Instant,
@@ -84,6 +88,8 @@ impl View {
             open: None,
             reasoning: None,
             asked: HashMap::new(),
+            subjects: HashMap::new(),
+            question: None,
             doing: Doing::Nothing,
             draft: String::new(),
             since: clock::now(),
@@ -208,6 +214,12 @@ impl View {
         self.tick();
     }
 
+    /// What keys answer now; none: no question is open.
+    pub(super) fn open_question(&mut self, question: Option<String>) {
+        self.question = question;
+        self.tick();
+    }
+
     /// Something begins.
     pub(super) fn wait_for(&mut self, what: &str) {
         self.set(Doing::Waiting(what.to_owned()));
@@ -216,6 +228,7 @@ impl View {
     /// Nothing is going on.
     pub(super) fn rest(&mut self) {
         self.close_open();
+        self.question = None;
         self.set(Doing::Nothing);
         self.screen.status("");
     }
@@ -232,6 +245,9 @@ impl View {
             let skip = super::style::width(&shown).saturating_sub(room);
             let shown: String = shown.chars().skip(skip).collect();
             return self.screen.status(&format!("› {shown}▏"));
+        }
+        if let Some(question) = &self.question {
+            return self.screen.status(question);
         }
         let ran = clock::now().saturating_duration_since(self.since).as_millis() as u64;
         let frame = SPINNER[(ran / 100) as usize % SPINNER.len()];
@@ -405,6 +421,8 @@ impl View {
         if let Some(diff) = &asked.diff {
             self.asked.insert(asked.tool_call_id.clone(), diff.clone());
         }
+        let subject = blocks::question_subject(asked);
+        self.subjects.insert(asked.approval_id.clone(), subject);
         let (question, cut) = blocks::question(self.screen.painter, self.screen.width(), asked, whole);
         self.screen.gap();
         self.screen.write(&question);
@@ -599,9 +617,11 @@ impl View {
     }
 
     fn resolved(&mut self, resolved: &ApprovalResolvedNotification) {
+        let subject = self.subjects.remove(&resolved.approval_id);
         if self.replay {
             return;
         }
+        let subject = subject.map_or_else(String::new, |subject| format!(": {subject}"));
         let by = match resolved.by {
             SettledBy::Person => "",
             SettledBy::Rule => " by a rule",
@@ -611,10 +631,10 @@ impl View {
         };
         let rule = resolved.rule.as_deref().unwrap_or_default();
         let (ink, line) = match resolved.decision {
-            Decision::Allow => (Ink::Green, format!("✓ allowed{by}")),
+            Decision::Allow => (Ink::Green, format!("✓ allowed once{by}{subject}")),
             Decision::AllowSession => (Ink::Green, format!("✓ allowed for this session: {rule}")),
             Decision::AllowAlways => (Ink::Green, format!("✓ allowed from now on: {rule}")),
-            Decision::Deny => (Ink::Yellow, format!("⊘ denied{by}")),
+            Decision::Deny => (Ink::Yellow, format!("⊘ denied{by}{subject}")),
         };
         // A denied call says so itself.
         if resolved.decision != Decision::Deny || resolved.by != SettledBy::Person {

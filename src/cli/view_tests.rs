@@ -231,11 +231,11 @@ fn a_question_is_shown_with_its_rule_and_its_keys() {
     let with = blocks::question_keys(painter, 60, Some("edit_file(a)"), blocks::Keys::default());
     assert_eq!(
         with,
-        "  y yes   n no   s yes, this session   a always\n  s and a keep: edit_file(a)"
+        "  y allow   n deny   s allow for this session\n  a always allow\n  will remember: edit_file(a)"
     );
     assert_eq!(
         blocks::question_keys(painter, 60, None, blocks::Keys::default()),
-        "  y yes   n no"
+        "  y allow   n deny"
     );
     assert_eq!(
         blocks::question_keys(
@@ -247,7 +247,7 @@ fn a_question_is_shown_with_its_rule_and_its_keys() {
                 show: true
             }
         ),
-        "  y yes   n no   e edit   d show all\n  s yes, this session   a always\n  s and a keep: edit_file(a)"
+        "  y allow   n deny\n  s allow for this session\n  a always allow   e edit   d show diff\n  will remember: edit_file(a)"
     );
 }
 
