@@ -186,7 +186,7 @@ fn is_plain(ch: char) -> bool {
 }
 
 /// Characters that show nothing, or that change the order in which others are read: Unicode's default ignorable code
-/// points, and the annotation, separator and filler characters beside them. The one table for all that is shown.
+/// points, and the annotation, separator and filler characters next to them. The one table for all that is shown.
 pub fn is_hidden(ch: char) -> bool {
     matches!(
         ch,

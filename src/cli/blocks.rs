@@ -7,8 +7,9 @@ use super::highlight::diff_ink;
 use super::style::{Ink, Painter, duration, fit, pieces, width, wrap};
 use crate::base::text;
 use crate::protocol::{
-    APPROVAL_KEYS, ApprovalAction, ApprovalRequestedNotification, Decision, ErrorData, InstructionKind,
-    InstructionsNotification, PlanItem, PlanStatus, Risk, ToolCallNotification, ToolCallStatus,
+    APPROVAL_KEYS, ApprovalAction, ApprovalRequestedNotification, ApprovalResolvedNotification,
+    ContinueReason, Decision, ErrorData, InstructionKind, InstructionsNotification, PlanItem, PlanStatus,
+    Risk, SettledBy, ToolCallNotification, ToolCallStatus,
 };
 
 /// Files of instructions that are named in a line.
@@ -301,6 +302,47 @@ pub(super) fn question_keys(painter: Painter, columns: usize, rule: Option<&str>
         lines.extend(folded.iter().map(|line| format!("  {}", painter.dim(line))));
     }
     lines.join("\n")
+}
+
+/// What became of an approval, in a line.
+pub(super) fn approval_settled(
+    resolved: &ApprovalResolvedNotification,
+    subject: Option<&str>,
+) -> (Ink, String) {
+    let subject = subject.map_or_else(String::new, |subject| format!(": {subject}"));
+    let by = match resolved.by {
+        SettledBy::Person => "",
+        SettledBy::Rule => " by a rule",
+        SettledBy::Cancel => " by the cancel",
+        SettledBy::Timeout => ": its time ran out",
+        SettledBy::NewPrompt => " by a new prompt",
+    };
+    let rule = resolved.rule.as_deref().unwrap_or_default();
+    match resolved.decision {
+        Decision::Allow => (Ink::Green, format!("✓ allowed once{by}{subject}")),
+        Decision::AllowSession => (Ink::Green, format!("✓ allowed for this session: {rule}")),
+        Decision::AllowAlways => (Ink::Green, format!("✓ allowed from now on: {rule}")),
+        Decision::Deny => (Ink::Yellow, format!("⊘ denied{by}{subject}")),
+    }
+}
+
+/// Why a turn goes on, where that is worth a line.
+pub(super) fn continue_reason(reason: ContinueReason) -> Option<&'static str> {
+    Some(match reason {
+        ContinueReason::NextTurn => return None,
+        ContinueReason::StopHookBlocking => "a hook objects to ending here: asked to go on",
+        ContinueReason::MaxOutputTokensEscalate => "the answer was cut: asked again with more room",
+        ContinueReason::MaxOutputTokensRecovery => "the answer was cut: asked to go on",
+        ContinueReason::CollapseDrainRetry => "the prompt was too long: old tool results are left out",
+        ContinueReason::ReactiveCompactRetry => "the prompt was too long: the history was summarised",
+        ContinueReason::ImageRetry => "the image was refused: tried again without it",
+        ContinueReason::EmptyResponseRetry => "nothing came: asked again",
+        ContinueReason::PauseTurn => "the provider paused: asked to go on",
+        ContinueReason::ModelFallback => "the model was switched",
+        ContinueReason::Planning => "asked for a plan first",
+        ContinueReason::Reflection => "asked to judge its progress",
+        ContinueReason::TokenBudgetContinuation => "the token target is not reached: asked to go on",
+    })
 }
 
 /// The plan.

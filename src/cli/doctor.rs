@@ -51,7 +51,7 @@ pub(super) async fn doctor(
         screen,
         source,
         home: source.env.home().map(Path::to_path_buf),
-        failed: false,
+        failed: 0,
         warned: false,
     };
     let version = concat!("agentls ", env!("CARGO_PKG_VERSION"));
@@ -68,22 +68,23 @@ pub(super) async fn doctor(
     doctor.editors();
     doctor.screen.gap();
     let verdict = match doctor.failed {
-        true => painter.paint(Ink::Red, "Something does not work; the arrows say what to do."),
-        false if doctor.warned => painter.paint(
-            Ink::Yellow,
-            "It works, but for what is marked with an exclamation mark.",
-        ),
-        false => painter.paint(Ink::Green, "All that is needed works."),
+        1 => painter.paint(Ink::Red, "1 problem: follow the → hint."),
+        2.. => {
+            let verdict = format!("{} problems: follow the → hints.", doctor.failed);
+            painter.paint(Ink::Red, &verdict)
+        }
+        0 if doctor.warned => painter.paint(Ink::Yellow, "Everything needed works; see the ! lines."),
+        0 => painter.paint(Ink::Green, "Everything works."),
     };
     doctor.screen.line(&verdict);
-    i32::from(doctor.failed)
+    i32::from(doctor.failed > 0)
 }
 
 struct Doctor<'a> {
     screen: Screen,
     source: &'a ConfigSource,
     home: Option<PathBuf>,
-    failed: bool,
+    failed: usize,
     warned: bool,
 }
 
@@ -96,7 +97,7 @@ impl Doctor<'_> {
             State::Warn => painter.paint(Ink::BoldYellow, "!"),
             State::Fail => painter.paint(Ink::BoldRed, "✗"),
         };
-        self.failed |= state == State::Fail;
+        self.failed += usize::from(state == State::Fail);
         self.warned |= state == State::Warn;
         self.screen.status("");
         self.screen

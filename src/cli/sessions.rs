@@ -256,7 +256,7 @@ fn confirmed(id: &str) -> Result<bool, ClientError> {
         ));
     }
     let mut out = std::io::stdout();
-    let _ = write!(out, "Delete {id} for good? Type yes: ");
+    let _ = write!(out, "Delete {id} permanently? Type yes: ");
     let _ = out.flush();
     let mut line = String::new();
     let read = std::io::stdin().read_line(&mut line);

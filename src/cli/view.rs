@@ -14,11 +14,10 @@ use super::style::{Ink, dollars, duration, fit, tokens};
 use crate::base::clock::{self, Instant};
 use crate::base::text;
 use crate::protocol::{
-    ApprovalRequestedNotification, ApprovalResolvedNotification, CircuitNotification, CircuitState,
-    ContinueReason, Decision, MessageBlock, MessageNotification, MessageRetractedNotification,
-    RetryNotification, Role, ServerNotification, SettledBy, Standing, ToolCallNotification, ToolCallStatus,
-    TransitionNotification, TransitionReason, TurnAsker, TurnDiffNotification, TurnEndedNotification,
-    TurnState, UsageNotification,
+    ApprovalRequestedNotification, ApprovalResolvedNotification, CircuitNotification, CircuitState, Decision,
+    MessageBlock, MessageNotification, MessageRetractedNotification, RetryNotification, Role,
+    ServerNotification, SettledBy, Standing, ToolCallNotification, ToolCallStatus, TransitionNotification,
+    TransitionReason, TurnAsker, TurnDiffNotification, TurnEndedNotification, TurnState, UsageNotification,
 };
 
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -379,15 +378,12 @@ impl View {
             return;
         }
         let what = match count {
-            1 => "1 prompt waits".to_owned(),
-            count => format!("{count} prompts wait"),
+            1 => "1 queued prompt".to_owned(),
+            count => format!("{count} queued prompts"),
         };
         match held {
-            true => self.note(
-                Ink::Yellow,
-                &format!("{what}, held: /queue send goes on with the next"),
-            ),
-            false => self.note(Ink::Dim, &format!("{what} for the turn's end")),
+            true => self.note(Ink::Yellow, &format!("{what} on hold; /queue send runs the next")),
+            false => self.note(Ink::Dim, &format!("{what} until the turn ends")),
         }
     }
 
@@ -534,7 +530,10 @@ impl View {
         let painter = self.screen.painter;
         let open = self.open.take_if(|open| open.id == retracted.message_id);
         if self.brief {
-            return self.note(Ink::Yellow, "↺ a broken answer was taken back");
+            return self.note(
+                Ink::Yellow,
+                "↺ discarded a broken answer: the connection dropped; retrying",
+            );
         }
         if let Some(mut open) = open {
             let words = blocks::note(painter, self.screen.width(), Ink::Struck, &open.text);
@@ -544,10 +543,7 @@ impl View {
                 let rest = open.markdown.finish();
                 self.screen.write(&rest);
             }
-            self.note(
-                Ink::Yellow,
-                "↺ taken back: the text above is void, its answer broke off",
-            );
+            self.note(Ink::Yellow, "↺ discarded: the connection dropped; retrying");
         }
     }
 
@@ -621,21 +617,7 @@ impl View {
         if self.replay {
             return;
         }
-        let subject = subject.map_or_else(String::new, |subject| format!(": {subject}"));
-        let by = match resolved.by {
-            SettledBy::Person => "",
-            SettledBy::Rule => " by a rule",
-            SettledBy::Cancel => " by the cancel",
-            SettledBy::Timeout => ": its time ran out",
-            SettledBy::NewPrompt => " by a new prompt",
-        };
-        let rule = resolved.rule.as_deref().unwrap_or_default();
-        let (ink, line) = match resolved.decision {
-            Decision::Allow => (Ink::Green, format!("✓ allowed once{by}{subject}")),
-            Decision::AllowSession => (Ink::Green, format!("✓ allowed for this session: {rule}")),
-            Decision::AllowAlways => (Ink::Green, format!("✓ allowed from now on: {rule}")),
-            Decision::Deny => (Ink::Yellow, format!("⊘ denied{by}{subject}")),
-        };
+        let (ink, line) = blocks::approval_settled(resolved, subject.as_deref());
         // A denied call says so itself.
         if resolved.decision != Decision::Deny || resolved.by != SettledBy::Person {
             self.screen.gap();
@@ -650,20 +632,8 @@ impl View {
         if self.replay {
             return;
         }
-        let what = match reason {
-            ContinueReason::NextTurn => return,
-            ContinueReason::StopHookBlocking => "a hook objects to ending here: asked to go on",
-            ContinueReason::MaxOutputTokensEscalate => "the answer was cut: asked again with more room",
-            ContinueReason::MaxOutputTokensRecovery => "the answer was cut: asked to go on",
-            ContinueReason::CollapseDrainRetry => "the prompt was too long: old tool results are left out",
-            ContinueReason::ReactiveCompactRetry => "the prompt was too long: the history was summarised",
-            ContinueReason::ImageRetry => "the image was refused: tried again without it",
-            ContinueReason::EmptyResponseRetry => "nothing came: asked again",
-            ContinueReason::PauseTurn => "the provider paused: asked to go on",
-            ContinueReason::ModelFallback => "the model was switched",
-            ContinueReason::Planning => "asked for a plan first",
-            ContinueReason::Reflection => "asked to judge its progress",
-            ContinueReason::TokenBudgetContinuation => "the token target is not reached: asked to go on",
+        let Some(what) = blocks::continue_reason(reason) else {
+            return;
         };
         let parent = transition.parent_tool_call_id.as_ref();
         self.note_of(parent, Ink::Dim, &format!("⟳ {what}"));

@@ -52,7 +52,7 @@ fn a_chat_queues_takes_back_makes_again_forks_and_exports() {
     let mut chat = world.terminal(&["chat"], &[], 100);
     chat.sees("› ");
     chat.keys("/revert\r");
-    chat.sees("no turn here has changed that many files");
+    chat.sees("Nothing left to undo in this session.");
     chat.sees("› ");
     chat.keys("slow\r");
     chat.sees("word word");
@@ -61,9 +61,9 @@ fn a_chat_queues_takes_back_makes_again_forks_and_exports() {
     chat.keys("\u{3}");
     let told = chat.rests();
     for line in [
-        "1 prompt waits for the turn's end",
+        "1 queued prompt until the turn ends",
         "■ cancelled",
-        "1 prompt waits, held: /queue send goes on",
+        "1 queued prompt on hold; /queue send runs the next",
         "› /queue write it\r\n",
     ] {
         assert!(told.contains(line), "no {line:?} in {told:?}");
