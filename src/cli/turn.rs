@@ -23,8 +23,8 @@ use super::view::View;
 use crate::base::clock::{self, Instant};
 use crate::protocol::table::method;
 use crate::protocol::{
-    ApprovalAction, ApprovalRequestedNotification, ApprovalRespondParams, CancelNotification, Decision,
-    MessageBlock, PromptContent, PromptResult, QueueAction, QueueParams, ReadContentParams,
+    APPROVAL_KEYS, ApprovalAction, ApprovalRequestedNotification, ApprovalRespondParams, CancelNotification,
+    Decision, MessageBlock, PromptContent, PromptResult, QueueAction, QueueParams, ReadContentParams,
     ReadContentResult, Risk, ServerNotification, SteerParams,
 };
 
@@ -390,7 +390,7 @@ impl Turn<'_> {
             match desk.held.take(key, now, &question, desk.may_answer(key)) {
                 KeyRole::Held => {
                     if let Key::Char(letter) = key {
-                        self.view.draft(&letter.to_string());
+                        self.view.draft(&desk.held_line(*letter));
                     }
                     return Ok(());
                 }
@@ -723,6 +723,17 @@ impl Desk {
             Key::Char(letter) if !self.questions.is_empty() => answer_of(*letter, self.has_rule()).is_some(),
             Key::Char(letter) => self.inquiries.may_answer(*letter),
             _ => false,
+        }
+    }
+
+    /// A letter that waits, and what it will do.
+    fn held_line(&self, letter: char) -> String {
+        let entry = APPROVAL_KEYS
+            .iter()
+            .find(|entry| entry.key == letter.to_ascii_lowercase());
+        match entry.filter(|_| !self.questions.is_empty()) {
+            Some(entry) => format!("{letter} · {}, unless you type on ", entry.label.to_lowercase()),
+            None => letter.to_string(),
         }
     }
 

@@ -243,7 +243,12 @@ impl View {
             // The end of the line is where it is written.
             let skip = super::style::width(&shown).saturating_sub(room);
             let shown: String = shown.chars().skip(skip).collect();
-            return self.screen.status(&format!("› {shown}▏"));
+            let hint = if self.question.is_some() {
+                " (a message; Esc empties it)"
+            } else {
+                ""
+            };
+            return self.screen.status(&format!("› {shown}▏{hint}"));
         }
         if let Some(question) = &self.question {
             return self.screen.status(question);

@@ -201,7 +201,7 @@ fn typed_words_approve_nothing_and_a_single_key_does() {
     chat.keys("\u{1b}");
     chat.sees("a always allow");
     chat.keys("d");
-    chat.sees("› d▏");
+    chat.sees("› d · show diff, unless you type on");
     chat.keys("\u{1b}");
     chat.sees("? Write new.txt");
     chat.keys("y");
