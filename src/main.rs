@@ -26,6 +26,7 @@ fn main() {
     };
     exit(code.unwrap_or_else(|error| {
         // Stdout may be the client's: what went wrong before serving is told on stderr.
+        let error = agentls::base::text::neutralise(&error.to_string()).into_owned();
         let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("agentls: {error}\n"));
         1
     }));

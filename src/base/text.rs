@@ -64,11 +64,11 @@ pub fn one_line(text: &str, max: usize) -> String {
     line
 }
 
-/// Text that is safe to show: terminal escape sequences and control characters are taken out,
-/// tabs and line feeds stay, a carriage return becomes a line feed unless one follows (R-SEC).
+/// Text that is safe to show: terminal escape sequences, control characters and hidden characters are taken out,
+/// tabs and line feeds stay, a carriage return becomes a line feed unless one follows (R-SEC). What a script or an
+/// emoji needs (one joiner, one variation selector) stays where it has an effect.
 pub fn neutralise(text: &str) -> std::borrow::Cow<'_, str> {
-    let harmless = |c: char| matches!(c, '\n' | '\t') || !(c.is_control() || is_bidi_control(c));
-    if text.chars().all(harmless) {
+    if text.chars().all(is_plain) {
         return text.into();
     }
     let mut clean = String::with_capacity(text.len());
@@ -78,20 +78,19 @@ pub fn neutralise(text: &str) -> std::borrow::Cow<'_, str> {
             '\u{1b}' => skip_escape(&mut chars),
             '\u{9b}' => skip_csi(&mut chars),
             '\r' if chars.peek() == Some(&'\n') => {}
-            '\r' => clean.push('\n'),
-            _ if harmless(ch) => clean.push(ch),
+            '\r' | '\u{2028}' | '\u{2029}' => clean.push('\n'),
+            _ if is_plain(ch) || has_effect(&clean, ch) => clean.push(ch),
             _ => {}
         }
     }
     clean.into()
 }
 
-/// Text that a person is asked about, safe to show: every control character is made visible and nothing is taken
-/// out, so that what is approved is what is read (R-SEC). Tabs and line feeds stay, also those after a carriage
-/// return.
+/// Text that a person is asked about, safe to show: every control character, hidden character and odd space is made
+/// visible and nothing is taken out, so that what is approved is what is read (R-SEC). Tabs and line feeds stay, also
+/// those after a carriage return.
 pub fn reveal(text: &str) -> std::borrow::Cow<'_, str> {
-    use std::fmt::Write;
-    let harmless = |c: char| matches!(c, '\n' | '\t') || !(c.is_control() || is_bidi_control(c));
+    let harmless = |c: char| is_plain(c) && !is_odd_space(c);
     if text.chars().all(harmless) {
         return text.into();
     }
@@ -104,10 +103,7 @@ pub fn reveal(text: &str) -> std::borrow::Cow<'_, str> {
             // Unicode has a picture for each of the old controls.
             '\0'..='\u{1f}' => clear.push(char::from_u32(0x2400 + u32::from(ch)).unwrap_or('\u{fffd}')),
             '\u{7f}' => clear.push('\u{2421}'),
-            _ => {
-                // Writing to a string cannot fail.
-                let _ = write!(clear, "<U+{:04X}>", u32::from(ch));
-            }
+            _ => write_out(&mut clear, ch),
         }
     }
     clear.into()
@@ -116,16 +112,146 @@ pub fn reveal(text: &str) -> std::borrow::Cow<'_, str> {
 /// A file's name or path as one line of a list, quoted and escaped where it holds a line end or another control
 /// character: one entry never looks like two.
 pub fn name_in_list(name: &str) -> std::borrow::Cow<'_, str> {
-    let breaks = |c: char| c.is_control() || is_bidi_control(c) || matches!(c, '\u{2028}' | '\u{2029}');
+    let breaks = |c: char| c.is_control() || is_hidden(c);
     match name.chars().any(breaks) {
         true => format!("{name:?}").into(),
         false => name.into(),
     }
 }
 
-/// Controls that reorder what a reader sees (the "Trojan source" set).
-fn is_bidi_control(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+/// Text for a model in which nothing is written that only a model reads: tag characters, and runs of other hidden
+/// characters, are written out as code points. A hidden character that stands alone stays, so that a file can be edited
+/// as it was read.
+pub fn expose(text: &str) -> std::borrow::Cow<'_, str> {
+    /// How many characters of a run are written out one by one.
+    const WRITTEN: usize = 32;
+    if text.is_ascii() || !text.chars().any(is_hidden) {
+        return text.into();
+    }
+    let mut clear = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    while let Some(from) = rest.find(is_hidden) {
+        clear.push_str(&rest[..from]);
+        rest = &rest[from..];
+        let length = rest.find(|ch| !is_hidden(ch)).unwrap_or(rest.len());
+        let (run, after) = rest.split_at(length);
+        rest = after;
+        if !is_carrier(&clear, run) {
+            clear.push_str(run);
+            continue;
+        }
+        let count = run.chars().count();
+        run.chars().take(WRITTEN).for_each(|ch| write_out(&mut clear, ch));
+        if count > WRITTEN {
+            clear.push_str(&format!("<and {} more hidden characters>", count - WRITTEN));
+        }
+    }
+    clear.push_str(rest);
+    clear.into()
+}
+
+/// Text for programs, on a terminal: what is not ASCII and could act on the terminal is escaped as in JSON strings.
+pub fn escape_for_terminal(json: &str) -> std::borrow::Cow<'_, str> {
+    use std::fmt::Write;
+    let harmless = |ch: char| ch.is_ascii() || !(ch.is_control() || is_hidden(ch));
+    if json.chars().all(harmless) {
+        return json.into();
+    }
+    let mut out = String::with_capacity(json.len() + 16);
+    for ch in json.chars() {
+        if harmless(ch) {
+            out.push(ch);
+            continue;
+        }
+        for unit in ch.encode_utf16(&mut [0; 2]) {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "\\u{unit:04x}");
+        }
+    }
+    out.into()
+}
+
+/// Whether a run of hidden characters behind `before` may carry text: it holds tags, or more than emoji and scripts
+/// need, or a variation selector where none has an effect.
+fn is_carrier(before: &str, run: &str) -> bool {
+    let is_tag = |ch| matches!(ch, '\u{e0000}'..='\u{e00ff}' | '\u{e01f0}'..='\u{e0fff}');
+    let is_selector = |ch| matches!(ch, '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}');
+    let idle_selector = run.starts_with(is_selector) && !run.starts_with(|first| has_effect(before, first));
+    let needed = run.strip_prefix('\u{fe0f}').unwrap_or(run);
+    run.contains(is_tag) || idle_selector || needed.chars().count() > 1
+}
+
+fn write_out(text: &mut String, ch: char) {
+    use std::fmt::Write;
+    // Writing to a string cannot fail.
+    let _ = write!(text, "<U+{:04X}>", u32::from(ch));
+}
+
+/// Neither a control character nor hidden.
+fn is_plain(ch: char) -> bool {
+    match ch {
+        ' '..='~' | '\n' | '\t' => true,
+        _ => !(ch.is_control() || is_hidden(ch)),
+    }
+}
+
+/// Characters that show nothing, or that change the order in which others are read: Unicode's default ignorable code
+/// points, and the annotation, separator and filler characters next to them. The one table for all that is shown.
+pub fn is_hidden(ch: char) -> bool {
+    matches!(
+        ch,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}'
+            | '\u{13430}'..='\u{1343f}'
+            | '\u{16fe4}'
+            | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d159}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
+    )
+}
+
+/// Spaces that look like the usual one, or like nothing, and are another character.
+fn is_odd_space(ch: char) -> bool {
+    matches!(
+        ch,
+        '\u{a0}' | '\u{1680}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{2800}'
+    )
+}
+
+/// Whether a hidden character changes how the text before it looks: one joiner, or one variation selector, behind
+/// something that is not ASCII (or is the base of a keycap).
+fn has_effect(before: &str, ch: char) -> bool {
+    let mut before = before.chars().rev();
+    let Some(last) = before.next() else { return false };
+    match ch {
+        '\u{200c}' | '\u{200d}' => {
+            let base = if last == '\u{fe0f}' {
+                before.next()
+            } else {
+                Some(last)
+            };
+            base.is_some_and(|base| !base.is_ascii() && !is_hidden(base))
+        }
+        '\u{fe0e}' | '\u{fe0f}' => {
+            matches!(last, '0'..='9' | '#' | '*') || !last.is_ascii() && !is_hidden(last)
+        }
+        '\u{180b}'..='\u{180d}' | '\u{180f}' => matches!(last, '\u{1820}'..='\u{18aa}'),
+        '\u{e0100}'..='\u{e01ef}' => matches!(last, '\u{3400}'..='\u{9fff}' | '\u{20000}'..='\u{3ffff}'),
+        _ => false,
+    }
 }
 
 fn skip_escape(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) {
@@ -184,9 +310,66 @@ mod tests {
             ("unfinished \u{1b}[", "unfinished "),
             ("evil\u{202e}txt", "eviltxt"),
             ("a\u{1b}]no end\nb\u{1b}Pno end\r\nc", "a\nb\nc"),
+            ("a\u{200b}b\u{200d}c\u{feff}\u{ad}\u{3164}", "abc"),
+            ("x\u{e0041}\u{e0042}\u{fe0f}\u{fe0e}", "x"),
+            ("a\u{2028}b", "a\nb"),
+            // Emoji, keycaps, Persian and Han keep what they need, and no more.
+            (
+                "👩\u{200d}💻 ❤\u{fe0f}\u{200d}🔥 1\u{fe0f}\u{20e3}",
+                "👩\u{200d}💻 ❤\u{fe0f}\u{200d}🔥 1\u{fe0f}\u{20e3}",
+            ),
+            ("می\u{200c}خواهم", "می\u{200c}خواهم"),
+            ("葛\u{e0100}", "葛\u{e0100}"),
+            ("❤\u{fe0f}\u{fe0f}\u{fe01}\u{e0101}", "❤\u{fe0f}"),
+            ("می\u{200c}\u{200d}\u{200c}", "می\u{200c}"),
         ] {
             assert_eq!(neutralise(raw), clean, "{raw:?}");
         }
+    }
+
+    #[test]
+    fn every_hidden_character_is_seen_in_questions_and_none_reaches_the_screen() {
+        let named = [
+            0xad, 0x34f, 0x61c, 0x115f, 0x1160, 0x180e, 0x200b, 0x200f, 0x2028, 0x2029, 0x202e, 0x2060,
+            0x2064, 0x2065, 0x2069, 0x206f, 0x3164, 0xfe00, 0xfe0f, 0xfeff, 0xffa0, 0xfff9, 0xfffb, 0x1d173,
+            0x1d17a, 0xe0001, 0xe0020, 0xe007f, 0xe0100, 0xe01ef,
+        ];
+        for code in named {
+            let hidden = char::from_u32(code).unwrap();
+            let text = format!("a{hidden}b");
+            assert_eq!(reveal(&text), format!("a<U+{code:04X}>b"));
+            assert!(!neutralise(&text).contains(hidden), "{code:x}");
+        }
+        for code in [
+            0xa0, 0x2000, 0x2007, 0x200a, 0x202f, 0x205f, 0x1680, 0x2800, 0x9b, 0x85,
+        ] {
+            let text = format!("a{}b", char::from_u32(code).unwrap());
+            assert_eq!(reveal(&text), format!("a<U+{code:04X}>b"));
+        }
+        assert_eq!(reveal("👩\u{200d}💻"), "👩<U+200D>💻");
+        assert_eq!(
+            escape_for_terminal("{\"a\":\"\u{9b}\u{202e}é\u{e0041}\"}"),
+            "{\"a\":\"\\u009b\\u202eé\\udb40\\udc41\"}"
+        );
+    }
+
+    #[test]
+    fn a_model_reads_nothing_that_people_do_not_see() {
+        for (raw, clear) in [
+            ("plain ❤\u{fe0f}\u{200d}🔥 می\u{200c}خ a\u{200b}b \u{feff}x", None),
+            ("hi\u{e0041}\u{e0042}", Some("hi<U+E0041><U+E0042>")),
+            ("x\u{e0041}y", Some("x<U+E0041>y")),
+            ("a\u{e0141}b\u{fe01}", Some("a<U+E0141>b<U+FE01>")),
+            ("a\u{200b}\u{200c}b", Some("a<U+200B><U+200C>b")),
+            ("❤\u{fe0f}\u{e0100}\u{e0101}", Some("❤<U+FE0F><U+E0100><U+E0101>")),
+        ] {
+            assert_eq!(expose(raw), clear.unwrap_or(raw), "{raw:?}");
+        }
+        let long = expose(&"\u{e0041}".repeat(100)).into_owned();
+        assert!(
+            long.ends_with("<U+E0041><and 68 more hidden characters>"),
+            "{long}"
+        );
     }
 
     #[test]

@@ -59,10 +59,10 @@ pub enum Command {
         /// Begin with this agent of the configuration.
         #[arg(long, value_name = "NAME", conflicts_with_all = ["session", "continue"])]
         agent: Option<String>,
-        /// Go on with this session.
+        /// Resume this session.
         #[arg(long, value_name = "ID", conflicts_with = "continue")]
         session: Option<String>,
-        /// Go on with the session used last in this folder.
+        /// Resume the session used last in this folder.
         #[arg(short, long)]
         r#continue: bool,
         /// The folder to work in; the current one when absent.
@@ -80,10 +80,10 @@ pub enum Command {
         /// Use this agent of the configuration.
         #[arg(long, value_name = "NAME", conflicts_with = "session")]
         agent: Option<String>,
-        /// Go on with this session.
+        /// Resume this session.
         #[arg(long, value_name = "ID")]
         session: Option<String>,
-        /// Allow what would be asked. Without it what would be asked is denied.
+        /// Allow whatever needs approval. Without it, anything that needs approval is denied.
         #[arg(short, long)]
         yes: bool,
         /// The folder to work in; the current one when absent.
@@ -140,7 +140,7 @@ pub enum SessionsCommand {
         /// The session.
         id: String,
     },
-    /// Writes one as Markdown or JSON.
+    /// Export a session as Markdown or JSON.
     Export {
         /// The session. The beginning of an id is enough.
         id: String,
@@ -157,7 +157,7 @@ pub enum SessionsCommand {
         #[arg(required = true)]
         words: Vec<String>,
     },
-    /// Deletes one for good.
+    /// Delete a session permanently.
     Delete {
         /// The session.
         id: String,

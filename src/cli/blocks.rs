@@ -7,8 +7,9 @@ use super::highlight::diff_ink;
 use super::style::{Ink, Painter, duration, fit, pieces, width, wrap};
 use crate::base::text;
 use crate::protocol::{
-    ApprovalRequestedNotification, ErrorData, InstructionKind, InstructionsNotification, PlanItem,
-    PlanStatus, Risk, ToolCallNotification, ToolCallStatus,
+    APPROVAL_KEYS, ApprovalAction, ApprovalRequestedNotification, ApprovalResolvedNotification,
+    ContinueReason, Decision, ErrorData, InstructionKind, InstructionsNotification, PlanItem, PlanStatus,
+    Risk, SettledBy, ToolCallNotification, ToolCallStatus,
 };
 
 /// Files of instructions that are named in a line.
@@ -180,10 +181,15 @@ pub(super) fn question(
         Some(diff) => diff_lines(painter, width, diff, whole),
         // A short command is its own head.
         None if is_told_by_title(asked, inner) => Vec::new(),
-        None => input_lines(painter, inner, asked, whole),
+        None => match &asked.shown {
+            // What is approved is read whole.
+            Some(shown) => shown_lines(painter, inner, shown),
+            None => input_lines(painter, inner, asked, whole),
+        },
     };
-    let lines = lines_of(whole);
+    let mut lines = lines_of(whole);
     let cut = !whole && lines_of(true) != lines;
+    lines.extend(option_lines(painter, inner, asked));
     let (risk, ink) = match asked.risk {
         Risk::Low => ("low risk", Ink::Dim),
         Risk::Medium => ("medium risk", Ink::Dim),
@@ -204,11 +210,44 @@ fn width_of(text: &str) -> usize {
     width(text) + 5
 }
 
-/// Whether the head says all of the input: a command that fits.
+/// Whether the head says all that is asked: a command that fits in one line and hides nothing.
 fn is_told_by_title(asked: &ApprovalRequestedNotification, room: usize) -> bool {
-    let command = asked.input.as_object().filter(|input| input.len() == 1);
-    let command = command.and_then(|input| input.get("command")?.as_str());
-    command == Some(asked.title.as_str()) && width(&asked.title) + 2 <= room
+    asked.shown.as_ref() == Some(&asked.title)
+        && text::reveal(&asked.title) == asked.title
+        && !asked.title.contains(['\n', '\t'])
+        && width(&asked.title) + 2 <= room
+}
+
+/// The command line or address, whole.
+fn shown_lines(painter: Painter, columns: usize, shown: &str) -> Vec<String> {
+    let shown = text::reveal(shown).replace('\t', "    ");
+    let lines = wrap(&shown, columns);
+    lines.iter().map(|line| painter.paint(Ink::Cyan, line)).collect()
+}
+
+/// What changes how the call runs.
+fn option_lines(painter: Painter, columns: usize, asked: &ApprovalRequestedNotification) -> Vec<String> {
+    let options = asked
+        .options
+        .iter()
+        .map(|option| format!("· {}", text::reveal(option)));
+    let lines = options.flat_map(|option| wrap(&option, columns));
+    lines.map(|line| painter.paint(Ink::Yellow, &line)).collect()
+}
+
+/// What is asked, for one line: the command or address, else the title.
+pub(super) fn question_subject(asked: &ApprovalRequestedNotification) -> String {
+    let subject = asked.shown.as_deref().unwrap_or(&asked.title);
+    text::one_line(&text::reveal(subject), 200)
+}
+
+/// The question that keys answer now, for the line that does not stay; and how many wait behind it.
+pub(super) fn question_line(asked: &ApprovalRequestedNotification, waiting: usize) -> String {
+    let more = match waiting {
+        0 => String::new(),
+        waiting => format!(" ({waiting} more)"),
+    };
+    format!("?{more} {}", question_subject(asked))
 }
 
 /// What a call without a diff would do: its command, or its arguments.
@@ -258,35 +297,79 @@ pub(super) struct Keys {
     pub(super) show: bool,
 }
 
-/// The keys that answer a question; folded between keys where they have no room.
+/// The keys that answer a question, folded where they have no room; and the rule that an answer may keep, whole.
 pub(super) fn question_keys(painter: Painter, columns: usize, rule: Option<&str>, more: Keys) -> String {
-    let mut keys = vec![("y", "yes"), ("n", "no")];
-    keys.extend(more.edit.then_some(("e", "edit")));
-    keys.extend(more.show.then_some(("d", "show all")));
-    if rule.is_some() {
-        keys.extend([("s", "yes, this session"), ("a", "always")]);
-    }
-    let mut out = String::new();
+    let is_there = |action: ApprovalAction| match action {
+        ApprovalAction::Decide(Decision::Allow | Decision::Deny) => true,
+        ApprovalAction::Decide(Decision::AllowSession | Decision::AllowAlways) => rule.is_some(),
+        ApprovalAction::Edit => more.edit,
+        ApprovalAction::ShowDiff => more.show,
+    };
+    let mut lines = vec![String::new()];
     let mut column = 0;
-    for (key, says) in keys {
-        let needed = 2 + width(key) + width(says);
-        if column > 0 && column + 1 + needed > columns {
-            out.push('\n');
+    for entry in APPROVAL_KEYS.iter().filter(|entry| is_there(entry.action)) {
+        let says = entry.label.to_lowercase();
+        let needed = 4 + width(&says);
+        if column > 0 && column + needed > columns {
+            lines.push(String::new());
             column = 0;
         }
-        out += &format!("  {} {says} ", painter.paint(Ink::BoldCyan, key));
-        column += needed + 2;
+        if let Some(line) = lines.last_mut() {
+            let gap = if column > 0 { "   " } else { "  " };
+            *line += &format!(
+                "{gap}{} {says}",
+                painter.paint(Ink::BoldCyan, &entry.key.to_string())
+            );
+        }
+        column += needed + 1;
     }
-    let mut line: String = out
-        .lines()
-        .map(|line| line.trim_end().to_owned() + "\n")
-        .collect();
     if let Some(rule) = rule {
-        let rule = fit(rule, columns.saturating_sub(15));
-        line += &format!("  {}\n", painter.dim(&format!("s and a keep: {rule}")));
+        let rule = format!("will remember: {}", text::reveal(rule).replace(['\n', '\t'], " "));
+        let folded = wrap(&rule, columns.saturating_sub(2));
+        lines.extend(folded.iter().map(|line| format!("  {}", painter.dim(line))));
     }
-    line.truncate(line.trim_end_matches('\n').len());
-    line
+    lines.join("\n")
+}
+
+/// What became of an approval, in a line.
+pub(super) fn approval_settled(
+    resolved: &ApprovalResolvedNotification,
+    subject: Option<&str>,
+) -> (Ink, String) {
+    let subject = subject.map_or_else(String::new, |subject| format!(": {subject}"));
+    let by = match resolved.by {
+        SettledBy::Person => "",
+        SettledBy::Rule => " by a rule",
+        SettledBy::Cancel => " by the cancel",
+        SettledBy::Timeout => ": its time ran out",
+        SettledBy::NewPrompt => " by a new prompt",
+    };
+    let rule = resolved.rule.as_deref().unwrap_or_default();
+    match resolved.decision {
+        Decision::Allow => (Ink::Green, format!("✓ allowed once{by}{subject}")),
+        Decision::AllowSession => (Ink::Green, format!("✓ allowed for this session: {rule}")),
+        Decision::AllowAlways => (Ink::Green, format!("✓ allowed from now on: {rule}")),
+        Decision::Deny => (Ink::Yellow, format!("⊘ denied{by}{subject}")),
+    }
+}
+
+/// Why a turn goes on, where that is worth a line.
+pub(super) fn continue_reason(reason: ContinueReason) -> Option<&'static str> {
+    Some(match reason {
+        ContinueReason::NextTurn => return None,
+        ContinueReason::StopHookBlocking => "a hook objects to ending here: asked to go on",
+        ContinueReason::MaxOutputTokensEscalate => "the answer was cut: asked again with more room",
+        ContinueReason::MaxOutputTokensRecovery => "the answer was cut: asked to go on",
+        ContinueReason::CollapseDrainRetry => "the prompt was too long: old tool results are left out",
+        ContinueReason::ReactiveCompactRetry => "the prompt was too long: the history was summarised",
+        ContinueReason::ImageRetry => "the image was refused: tried again without it",
+        ContinueReason::EmptyResponseRetry => "nothing came: asked again",
+        ContinueReason::PauseTurn => "the provider paused: asked to go on",
+        ContinueReason::ModelFallback => "the model was switched",
+        ContinueReason::Planning => "asked for a plan first",
+        ContinueReason::Reflection => "asked to judge its progress",
+        ContinueReason::TokenBudgetContinuation => "the token target is not reached: asked to go on",
+    })
 }
 
 /// The plan.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::screen::{Screen, print};
 use super::style::Ink;
-use crate::config::{ConfigSource, Diagnostic, Severity, Trust, schema};
+use crate::config::{ConfigSource, Diagnostic, FolderItemKind, Severity, Trust, schema};
 
 /// Prints the JSON Schema of a configuration file.
 pub(super) fn print_schema() -> std::io::Result<i32> {
@@ -37,7 +37,33 @@ pub(super) fn check(screen: &mut Screen, source: &ConfigSource, trust: &Trust, f
             read => format!("{}: nothing is wrong", read.join(", ")),
         });
     }
+    if let Some(held) = held_by_trust(source, trust, folder) {
+        screen.line(&format!(
+            "not trusted: this folder {held}; `/trust` in a chat lists it and asks"
+        ));
+    }
     i32::from(problems.iter().any(is_error))
+}
+
+/// What an untrusted folder's own files would do, in a phrase; none when it is trusted or they would do nothing.
+pub(super) fn held_by_trust(source: &ConfigSource, trust: &Trust, folder: &Path) -> Option<String> {
+    let described = source.describe_folder(folder, trust);
+    if described.trusted {
+        return None;
+    }
+    let of_kind = |kind| described.items.iter().filter(|item| item.kind == kind).count();
+    let counts = [
+        (of_kind(FolderItemKind::Hook), "hook"),
+        (of_kind(FolderItemKind::Tool), "tool"),
+        (of_kind(FolderItemKind::Setting), "setting"),
+        (described.redirects.len(), "redirected provider"),
+    ];
+    let named: Vec<String> = counts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}{}", if *count == 1 { "" } else { "s" }))
+        .collect();
+    (!named.is_empty()).then(|| format!("would activate {}", named.join(", ")))
 }
 
 /// Whether it is more than a warning.

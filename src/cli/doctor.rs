@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::chat::short_path;
 use super::client::{Client, ClientError, Launch};
-use super::config::{files, is_error};
+use super::config::{files, held_by_trust, is_error};
 use super::screen::Screen;
 use super::style::Ink;
 use crate::base::clock;
@@ -51,7 +51,7 @@ pub(super) async fn doctor(
         screen,
         source,
         home: source.env.home().map(Path::to_path_buf),
-        failed: false,
+        failed: 0,
         warned: false,
     };
     let version = concat!("agentls ", env!("CARGO_PKG_VERSION"));
@@ -60,7 +60,7 @@ pub(super) async fn doctor(
     doctor.screen.gap();
     doctor.program();
     let loaded = source.load(Some(&launch.folder), trust);
-    doctor.configuration(&loaded, &launch.folder);
+    doctor.configuration(&loaded, trust, &launch.folder);
     doctor.keys();
     doctor.provider(&loaded.settings, offline).await;
     doctor.server(launch).await;
@@ -68,22 +68,23 @@ pub(super) async fn doctor(
     doctor.editors();
     doctor.screen.gap();
     let verdict = match doctor.failed {
-        true => painter.paint(Ink::Red, "Something does not work; the arrows say what to do."),
-        false if doctor.warned => painter.paint(
-            Ink::Yellow,
-            "It works, but for what is marked with an exclamation mark.",
-        ),
-        false => painter.paint(Ink::Green, "All that is needed works."),
+        1 => painter.paint(Ink::Red, "1 problem: follow the → hint."),
+        2.. => {
+            let verdict = format!("{} problems: follow the → hints.", doctor.failed);
+            painter.paint(Ink::Red, &verdict)
+        }
+        0 if doctor.warned => painter.paint(Ink::Yellow, "Everything needed works; see the ! lines."),
+        0 => painter.paint(Ink::Green, "Everything works."),
     };
     doctor.screen.line(&verdict);
-    i32::from(doctor.failed)
+    i32::from(doctor.failed > 0)
 }
 
 struct Doctor<'a> {
     screen: Screen,
     source: &'a ConfigSource,
     home: Option<PathBuf>,
-    failed: bool,
+    failed: usize,
     warned: bool,
 }
 
@@ -96,7 +97,7 @@ impl Doctor<'_> {
             State::Warn => painter.paint(Ink::BoldYellow, "!"),
             State::Fail => painter.paint(Ink::BoldRed, "✗"),
         };
-        self.failed |= state == State::Fail;
+        self.failed += usize::from(state == State::Fail);
         self.warned |= state == State::Warn;
         self.screen.status("");
         self.screen
@@ -119,7 +120,7 @@ impl Doctor<'_> {
         self.tell(State::Info, "program", &format!("{path} ({platform})"), None);
     }
 
-    fn configuration(&mut self, loaded: &Loaded, folder: &Path) {
+    fn configuration(&mut self, loaded: &Loaded, trust: &Trust, folder: &Path) {
         let read = files(self.source, folder);
         let named = match read.as_slice() {
             [] => "no file; the defaults hold".to_owned(),
@@ -147,13 +148,12 @@ impl Doctor<'_> {
             ),
         });
         self.tell(state, "configuration", &named, todo.as_deref());
-        let own = folder.join(".agentls/config.toml");
-        if own.is_file() && !loaded.trusted {
+        if let Some(held) = held_by_trust(self.source, trust, folder) {
             self.tell(
                 State::Info,
                 "trust",
-                &format!("{} counts only where it restricts", self.path(&own)),
-                Some("/trust yes in a chat, or `trusted` in your own configuration, lets all of it count"),
+                &format!("not trusted: this folder {held}"),
+                Some("/trust in a chat lists all of it and asks"),
             );
         }
     }

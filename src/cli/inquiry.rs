@@ -109,6 +109,49 @@ impl Inquiries {
         })
     }
 
+    /// The id of the first.
+    pub(super) fn first(&self) -> Option<String> {
+        self.open.front().map(|asking| asking.id().to_owned())
+    }
+
+    /// Whether a letter is among the keys of the first.
+    pub(super) fn may_answer(&self, letter: char) -> bool {
+        let letter = letter.to_ascii_lowercase();
+        match self.open.front() {
+            Some(Asking::Limit { asked, .. }) if asked.limit == LimitName::UnknownPrice => {
+                "gs".contains(letter)
+            }
+            Some(Asking::Limit { .. }) => "mrs".contains(letter),
+            Some(Asking::Question { asked, at, .. }) => asked.fields.get(*at).is_some_and(|field| {
+                let digit = letter
+                    .to_digit(10)
+                    .is_some_and(|digit| (1..=field.choices.len().min(9)).contains(&(digit as usize)));
+                digit
+                    || letter == 'x'
+                    || letter == 't' && takes_words(field)
+                    || letter == 'n' && !field.required
+            }),
+            None => false,
+        }
+    }
+
+    /// Whether a key needs no waiting: it makes or confirms choices, and does not answer by itself.
+    pub(super) fn takes_at_once(&self, key: &Key) -> bool {
+        let Some(Asking::Question {
+            asked, at, chosen, ..
+        }) = self.open.front()
+        else {
+            return false;
+        };
+        let several = asked.fields.get(*at).is_some_and(|field| field.several);
+        several
+            && match key {
+                Key::Char('1'..='9') => true,
+                Key::Enter => !chosen.is_empty(),
+                _ => false,
+            }
+    }
+
     /// What a key means for the first.
     pub(super) fn key(&mut self, key: &Key, now: Instant) -> Step {
         match self.open.front_mut() {
@@ -180,6 +223,10 @@ fn limit_key(asked: &LimitRequestedNotification, typed: &mut Option<Draft>, key:
         Step::Answer(method::LIMIT_RESPOND, params)
     };
     if let Some(draft) = typed {
+        if *key == Key::Esc {
+            *typed = None;
+            return Step::Show;
+        }
         let Some(line) = draft.take(key, now) else {
             return Step::Typing(format!("raise by {}", draft.text));
         };
@@ -202,6 +249,7 @@ fn limit_key(asked: &LimitRequestedNotification, typed: &mut Option<Draft>, key:
         Key::Char(_)
         | Key::Paste(_)
         | Key::Enter
+        | Key::Esc
         | Key::Backspace
         | Key::CtrlC
         | Key::CtrlD
@@ -271,6 +319,10 @@ fn question_key(
         return Step::Nothing;
     };
     let answered = if let Some(draft) = words {
+        if *key == Key::Esc {
+            *words = None;
+            return Step::Show;
+        }
         let Some(line) = draft.take(key, now) else {
             return Step::Typing(draft.text.clone());
         };
@@ -310,6 +362,7 @@ fn question_key(
             Key::Char(_)
             | Key::Paste(_)
             | Key::Enter
+            | Key::Esc
             | Key::Backspace
             | Key::CtrlC
             | Key::CtrlD

@@ -1,7 +1,7 @@
-//! Single keys while a turn runs: bytes to keys, what a key means at a question, and a line typed meanwhile.
+//! Single keys while a turn runs: bytes to keys, and a line typed meanwhile.
 //!
 //! Pure but for [`Keys`], which reads the terminal. Sequences that are no keys of ours are skipped whole, and
-//! pasted text is text: neither can ever answer a question.
+//! pasted text is text: neither can ever answer a question. When a letter answers is `held_key`'s affair.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 
 use crate::base::clock::Instant;
-use crate::protocol::Decision;
+use crate::protocol::{ApprovalAction, Decision, approval_action};
 
 /// A key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,7 @@ pub(super) enum Key {
     Char(char),
     Paste(String),
     Enter,
+    Esc,
     Backspace,
     CtrlC,
     CtrlD,
@@ -33,6 +34,8 @@ pub(super) struct Parser {
     pasted: Option<Vec<u8>>,
 }
 
+/// How long the rest of a sequence may take after its Esc.
+const ESCAPE: Duration = Duration::from_millis(50);
 const PASTE: &[u8] = b"\x1b[200~";
 const PASTE_END: &[u8] = b"\x1b[201~";
 
@@ -41,6 +44,22 @@ impl Parser {
     pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<Key> {
         self.bytes.extend(bytes);
         std::iter::from_fn(|| self.pop()).collect()
+    }
+
+    /// Whether a sequence has begun, or Esc was pressed.
+    fn has_escape(&self) -> bool {
+        self.pasted.is_none() && self.bytes.front() == Some(&0x1b)
+    }
+
+    /// No more comes of what has begun with Esc.
+    fn flush(&mut self) -> Key {
+        let key = if self.bytes.len() == 1 {
+            Key::Esc
+        } else {
+            Key::Other
+        };
+        self.bytes.clear();
+        key
     }
 
     fn pop(&mut self) -> Option<Key> {
@@ -72,6 +91,7 @@ impl Parser {
                 continue;
             }
             return Some(match first {
+                0x1b if length == 1 => Key::Esc,
                 b'\r' | b'\n' => Key::Enter,
                 0x7f | 0x08 => Key::Backspace,
                 0x03 => Key::CtrlC,
@@ -96,57 +116,29 @@ fn sequence(bytes: &[u8]) -> Option<usize> {
             Some(end + 3)
         }
         b'O' => bytes.get(2).map(|_| 3),
+        // Esc, and a key of its own.
+        0x00..=0x1f | 0x7f => Some(1),
         _ => Some(2),
     }
 }
 
-/// What a key means while a question is open. Enter alone never means anything (R-APPR-1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Meaning {
-    Decide(Decision),
-    /// No, and the reason is asked for.
-    Deny,
-    /// Change the input.
-    Edit,
-    /// Show the whole diff.
-    Show,
-    /// Cancel the turn.
-    Cancel,
-    Nothing,
+/// What a letter does at a question. Without a rule to keep, the keys that keep one do nothing.
+pub(super) fn answer_of(letter: char, has_rule: bool) -> Option<ApprovalAction> {
+    let keeps_rule = |action: &ApprovalAction| {
+        matches!(
+            action,
+            ApprovalAction::Decide(Decision::AllowSession | Decision::AllowAlways)
+        )
+    };
+    approval_action(letter).filter(|action| has_rule || !keeps_rule(action))
 }
 
-/// The one table of keys at a question. Without a rule to keep, `s` and `a` mean nothing.
-pub(super) fn meaning(key: &Key, rule: bool) -> Meaning {
-    match key {
-        Key::Char('y' | 'Y') => Meaning::Decide(Decision::Allow),
-        Key::Char('s' | 'S') if rule => Meaning::Decide(Decision::AllowSession),
-        Key::Char('a' | 'A') if rule => Meaning::Decide(Decision::AllowAlways),
-        Key::Char('n' | 'N') => Meaning::Deny,
-        Key::Char('e' | 'E') => Meaning::Edit,
-        Key::Char('d' | 'D') => Meaning::Show,
-        Key::CtrlC => Meaning::Cancel,
-        Key::Char(_)
-        | Key::Paste(_)
-        | Key::Enter
-        | Key::Backspace
-        | Key::CtrlD
-        | Key::CtrlU
-        | Key::CtrlW
-        | Key::Other => Meaning::Nothing,
-    }
-}
-
-/// A key this soon after a question appeared, or after typed text, was meant for the text.
+/// A key this soon after typed text was meant for the text.
 const HASTE: Duration = Duration::from_millis(600);
 
-/// Whether a key pressed `now` was meant for a question shown at `shown`, while a line was typed at `typed`.
-pub(super) fn deliberate(now: Instant, shown: Instant, typed: Option<Instant>) -> bool {
-    let since = |then: Instant| now.saturating_duration_since(then);
-    match typed {
-        // Someone was typing when the question came.
-        Some(typed) => since(shown) >= HASTE && since(typed) >= HASTE,
-        None => true,
-    }
+/// Whether a key pressed `now` may be meant for a question, when a line was typed at `typed`.
+pub(super) fn is_deliberate(now: Instant, typed: Option<Instant>) -> bool {
+    typed.is_none_or(|typed| now.saturating_duration_since(typed) >= HASTE)
 }
 
 /// A line typed while a turn runs.
@@ -161,12 +153,11 @@ pub(super) struct Draft {
 impl Draft {
     /// Takes a key; the line when Enter ended it.
     pub(super) fn take(&mut self, key: &Key, now: Instant) -> Option<String> {
-        self.touched = Some(now);
         match key {
             Key::Char(ch) => self.text.push(*ch),
             Key::Paste(text) => self.text.push_str(text),
             Key::Backspace => drop(self.text.pop()),
-            Key::CtrlU => self.text.clear(),
+            Key::CtrlU | Key::Esc => self.text.clear(),
             Key::CtrlW => {
                 let kept = self
                     .text
@@ -175,9 +166,14 @@ impl Draft {
                     .map_or(0, |at| at + 1);
                 self.text.truncate(kept);
             }
-            Key::Enter => return Some(std::mem::take(&mut self.text)),
-            Key::CtrlC | Key::CtrlD | Key::Other => {}
+            Key::Enter => {
+                self.touched = (!self.text.is_empty()).then_some(now);
+                return Some(std::mem::take(&mut self.text));
+            }
+            Key::CtrlC | Key::CtrlD | Key::Other => return None,
         }
+        // Who emptied the line is done with it.
+        self.touched = (!self.text.is_empty()).then_some(now);
         None
     }
 }
@@ -242,7 +238,15 @@ impl Keys {
             if let Some(key) = self.ready.pop_front() {
                 return Some(key);
             }
-            let mut guard = self.input.readable().await.ok()?;
+            let readable = self.input.readable();
+            let readable = match self.parser.has_escape() {
+                true => tokio::time::timeout(ESCAPE, readable).await,
+                false => Ok(readable.await),
+            };
+            let Ok(readable) = readable else {
+                return Some(self.parser.flush());
+            };
+            let mut guard = readable.ok()?;
             // The descriptor blocks (it is shared with whoever started us), so it is read only when it is ready.
             if !is_ready(self.input.get_ref())? {
                 guard.clear_ready();
@@ -309,31 +313,33 @@ mod tests {
     }
 
     #[test]
-    fn only_letters_answer_a_question() {
-        let all = (0..=255u8).map(|byte| Key::Char(char::from(byte))).chain([
-            Key::Enter,
-            Key::Paste("y".into()),
-            Key::Paste("\n".into()),
-            Key::Backspace,
-            Key::CtrlC,
-            Key::CtrlD,
-            Key::CtrlU,
-            Key::CtrlW,
-            Key::Other,
-        ]);
-        for key in all {
-            for rule in [false, true] {
-                let expected = match (&key, rule) {
-                    (Key::Char('y' | 'Y'), _) => Meaning::Decide(Decision::Allow),
-                    (Key::Char('s' | 'S'), true) => Meaning::Decide(Decision::AllowSession),
-                    (Key::Char('a' | 'A'), true) => Meaning::Decide(Decision::AllowAlways),
-                    (Key::Char('n' | 'N'), _) => Meaning::Deny,
-                    (Key::Char('e' | 'E'), _) => Meaning::Edit,
-                    (Key::Char('d' | 'D'), _) => Meaning::Show,
-                    (Key::CtrlC, _) => Meaning::Cancel,
-                    _ => Meaning::Nothing,
-                };
-                assert_eq!(meaning(&key, rule), expected, "{key:?} {rule}");
+    fn esc_is_a_key_and_eats_no_other() {
+        let mut parser = Parser::default();
+        assert_eq!(parser.push(b"\x1b"), []);
+        assert!(parser.has_escape());
+        assert_eq!(parser.flush(), Key::Esc);
+        assert_eq!(parser.push(b"\x03"), [Key::CtrlC]);
+        assert_eq!(
+            parser.push(b"\x1b\x03\x1b\x1b[A\x1b\r"),
+            [Key::Esc, Key::CtrlC, Key::Esc, Key::Other, Key::Esc, Key::Enter]
+        );
+        assert_eq!(parser.push(b"\x1b[1;"), []);
+        assert_eq!(parser.flush(), Key::Other);
+        assert!(!parser.has_escape());
+    }
+
+    #[test]
+    fn the_one_table_answers_a_question() {
+        for letter in (0..=255u8).map(char::from) {
+            for has_rule in [false, true] {
+                let action = answer_of(letter, has_rule);
+                let known = approval_action(letter);
+                let keeps = matches!(letter, 's' | 'S' | 'a' | 'A');
+                assert_eq!(
+                    action,
+                    known.filter(|_| has_rule || !keeps),
+                    "{letter} {has_rule}"
+                );
             }
         }
     }
@@ -342,10 +348,25 @@ mod tests {
     async fn who_types_does_not_answer_by_accident() {
         let start = clock::now();
         let after = |ms| start + Duration::from_millis(ms);
-        assert!(deliberate(start, start, None));
-        assert!(!deliberate(after(100), start, Some(start)));
-        assert!(!deliberate(after(2_000), start, Some(after(1_900))));
-        assert!(deliberate(after(2_000), start, Some(start)));
+        assert!(is_deliberate(start, None));
+        assert!(!is_deliberate(after(100), Some(start)));
+        assert!(is_deliberate(after(600), Some(start)));
+        // A line that was emptied is not being typed any more.
+        let mut draft = Draft::default();
+        for (key, touched) in [
+            (Key::Char('a'), true),
+            (Key::Backspace, false),
+            (Key::Paste("b".into()), true),
+            (Key::Esc, false),
+            (Key::Char('c'), true),
+            (Key::CtrlU, false),
+            (Key::Enter, false),
+            (Key::Char('d'), true),
+            (Key::Enter, true),
+        ] {
+            draft.take(&key, start);
+            assert_eq!(draft.touched.is_some(), touched, "{key:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

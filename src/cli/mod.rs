@@ -15,6 +15,7 @@ mod demo;
 mod doctor;
 mod edit;
 mod flow;
+mod held_key;
 mod highlight;
 mod inquiry;
 mod keys;

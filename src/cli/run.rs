@@ -8,7 +8,7 @@ use super::chat::slash::content;
 use super::client::{Client, ClientError, Launch};
 use super::keys::Draft;
 use super::markdown::Markdown;
-use super::screen::{Screen, print};
+use super::screen::{Screen, print, print_json};
 use super::style::Painter;
 use super::turn::{Answers, Signals, Turn, Until, Wish};
 use super::view::View;
@@ -196,5 +196,5 @@ fn print_answer(result: &PromptResult, env: &Env) -> io::Result<bool> {
 }
 
 fn print_line(value: &Value) -> io::Result<bool> {
-    print(&format!("{value}\n"))
+    print_json(&format!("{value}\n"))
 }

@@ -1,11 +1,14 @@
 //! The terminal as something to append to: text that stays, and one line below it that does not.
 //!
 //! Knows columns and rows, so that what was shown last can be taken off again; knows nothing of what is
-//! shown. Text given to it is safe already, and holds no escape sequences but those of colours.
+//! shown. The one place through which all lines for people go: nothing that acts on a terminal passes, but for line
+//! feeds, tabs and our own colours.
 
-use std::io::Write;
+use std::borrow::Cow;
+use std::io::{IsTerminal, Write};
 
-use super::style::{Painter, char_width, fit, wrap};
+use super::style::{Ink, Painter, char_width, fit, wrap};
+use crate::base::text::{escape_for_terminal, neutralise};
 
 /// Lines for reading are not longer than this, in columns.
 const READABLE: usize = 100;
@@ -90,6 +93,7 @@ impl Screen {
             return;
         }
         let columns = (self.size)().0;
+        let text = &without_controls(text);
         let mut bytes = String::with_capacity(text.len() + 64);
         self.undraw(&mut bytes);
         let mut chars = text.chars();
@@ -238,6 +242,47 @@ impl Screen {
         // Who stops reading our output has seen enough.
         let _ = self.out.write_all(bytes.as_bytes());
         let _ = self.out.flush();
+    }
+}
+
+/// The text without controls and hidden characters; our own colours stay.
+fn without_controls(text: &str) -> Cow<'_, str> {
+    if !text.contains('\u{1b}') {
+        return neutralise(text);
+    }
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\u{1b}') {
+        let colour = Ink::sequence(&rest[at..]);
+        match colour {
+            Some(colour) => {
+                clean.push_str(&neutralise(&rest[..at]));
+                clean.push_str(colour);
+                rest = &rest[at + colour.len()..];
+            }
+            None => {
+                // A sequence of another's: up to the next of ours it is cleaned as one text.
+                let next = rest[at + 1..]
+                    .match_indices('\u{1b}')
+                    .map(|(found, _)| at + 1 + found);
+                let next = next
+                    .into_iter()
+                    .find(|next| Ink::sequence(&rest[*next..]).is_some());
+                let (foreign, after) = rest.split_at(next.unwrap_or(rest.len()));
+                clean.push_str(&neutralise(foreign));
+                rest = after;
+            }
+        }
+    }
+    clean.push_str(&neutralise(rest));
+    clean.into()
+}
+
+/// Writes JSON to standard output; on a terminal nothing in it acts there.
+pub(super) fn print_json(json: &str) -> std::io::Result<bool> {
+    match std::io::stdout().is_terminal() {
+        true => print(&escape_for_terminal(json)),
+        false => print(json),
     }
 }
 
@@ -391,6 +436,16 @@ mod tests {
         screen.write(&"\n".repeat(20));
         assert!(!screen.erase_to(mark), "out of reach");
         assert!(!Paper::default().screen(false).erase_to(mark));
+    }
+
+    #[test]
+    fn nothing_but_our_colours_acts_on_the_terminal() {
+        let paper = Paper::default();
+        let mut screen = paper.screen(false);
+        let evil = "a\u{1b}]52;c;eA==\u{7}b\u{1b}[2Jc\u{1b}[8md\u{9b}1Je\u{202e}\u{e0041}\u{200b}\u{7}";
+        screen.line(&format!("\u{1b}[1;31mred\u{1b}[0m {evil} \u{1b}[2mdim\u{1b}[0m"));
+        let raw = paper.raw();
+        assert_eq!(raw, "\u{1b}[1;31mred\u{1b}[0m abcde \u{1b}[2mdim\u{1b}[0m\n");
     }
 
     #[test]

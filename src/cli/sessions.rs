@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::args::{ExportAs, SessionsCommand};
 use super::chat::short_path;
 use super::client::{Client, ClientError, Launch};
-use super::screen::Screen;
+use super::screen::{self, Screen};
 use super::style::{Ink, Painter, fit};
 use super::view::View;
 use crate::base::clock;
@@ -150,7 +150,11 @@ impl Desk<'_> {
         };
         let export: ExportSessionResult = self.client.request(method::EXPORT_SESSION, &params).await?;
         let Some(path) = output else {
-            let _ = writeln!(std::io::stdout(), "{}", export.text.trim_end());
+            let text = format!("{}\n", export.text.trim_end());
+            let _ = match format {
+                ExportAs::Markdown => screen::print(&text),
+                ExportAs::Json => screen::print_json(&text),
+            };
             return Ok(0);
         };
         let written = tokio::fs::write(path, export.text).await;
@@ -252,7 +256,7 @@ fn confirmed(id: &str) -> Result<bool, ClientError> {
         ));
     }
     let mut out = std::io::stdout();
-    let _ = write!(out, "Delete {id} for good? Type yes: ");
+    let _ = write!(out, "Delete {id} permanently? Type yes: ");
     let _ = out.flush();
     let mut line = String::new();
     let read = std::io::stdin().read_line(&mut line);
@@ -261,12 +265,12 @@ fn confirmed(id: &str) -> Result<bool, ClientError> {
 
 fn print_json(value: &impl Serialize) {
     let text = serde_json::to_string_pretty(value).unwrap_or_default();
-    let _ = writeln!(std::io::stdout(), "{text}");
+    let _ = screen::print_json(&format!("{text}\n"));
 }
 
 fn print_line(value: &impl Serialize) {
     let text = serde_json::to_string(value).unwrap_or_default();
-    let _ = writeln!(std::io::stdout(), "{text}");
+    let _ = screen::print_json(&format!("{text}\n"));
 }
 
 /// How long ago, in words.

@@ -22,6 +22,29 @@ pub(super) enum Ink {
 }
 
 impl Ink {
+    const ALL: [Self; 11] = [
+        Self::Bold,
+        Self::Dim,
+        Self::Struck,
+        Self::Red,
+        Self::Green,
+        Self::Yellow,
+        Self::Magenta,
+        Self::Cyan,
+        Self::BoldCyan,
+        Self::BoldRed,
+        Self::BoldYellow,
+    ];
+
+    /// The sequence of ours that `text` begins with.
+    pub(super) fn sequence(text: &str) -> Option<&str> {
+        let parameters = text.strip_prefix("\u{1b}[")?;
+        let length = parameters.find('m')?;
+        let code = &parameters[..length];
+        let is_ours = code == "0" || Self::ALL.iter().any(|ink| ink.code() == code);
+        is_ours.then(|| &text[..length + 3])
+    }
+
     /// The parameters of its escape sequence.
     pub(super) fn code(self) -> &'static str {
         match self {

@@ -15,16 +15,17 @@ use super::chat::queue::Queued;
 use super::chat::slash::{self, Slash};
 use super::client::{Client, ClientError, Incoming};
 use super::edit::{self, EditError, Editor};
+use super::held_key::{HeldKey, KeyRole};
 use super::inquiry::{Inquiries, Step};
-use super::keys::{Draft, Key, Keys, Meaning, deliberate, meaning};
+use super::keys::{Draft, Key, Keys, answer_of, is_deliberate};
 use super::style::{Ink, Painter};
 use super::view::View;
 use crate::base::clock::{self, Instant};
 use crate::protocol::table::method;
 use crate::protocol::{
-    ApprovalRequestedNotification, ApprovalRespondParams, CancelNotification, Decision, MessageBlock,
-    PromptContent, PromptResult, QueueAction, QueueParams, ReadContentParams, ReadContentResult, Risk,
-    ServerNotification, SteerParams,
+    APPROVAL_KEYS, ApprovalAction, ApprovalRequestedNotification, ApprovalRespondParams, CancelNotification,
+    Decision, MessageBlock, PromptContent, PromptResult, QueueAction, QueueParams, ReadContentParams,
+    ReadContentResult, Risk, ServerNotification, SteerParams,
 };
 
 /// Two Ctrl-C within this time leave.
@@ -139,6 +140,8 @@ struct Desk {
     inquiries: Inquiries,
     /// The reason for a no, being typed.
     reason: Option<Draft>,
+    /// A letter that may answer.
+    held: HeldKey,
     /// The first question's input is to be edited.
     edit: bool,
     /// It was edited.
@@ -220,6 +223,7 @@ impl Turn<'_> {
                     }
                     Incoming::Answer(answered, result) => self.answered(answered, result, desk).await?,
                 },
+                () = sleep_until(desk.held.due()), if ended.is_none() => self.answer_held(desk).await?,
                 _ = tick.tick(), if animated => self.view.tick(),
             }
             if std::mem::take(&mut desk.edit) {
@@ -246,8 +250,12 @@ impl Turn<'_> {
         match told {
             ServerNotification::ApprovalRequested(asked) => {
                 desk.questions.push_back(asked.clone());
-                if desk.questions.len() == 1 {
-                    self.show_question(desk, false).await?;
+                match desk.questions.front() {
+                    Some(first) if desk.questions.len() > 1 => {
+                        let line = blocks::question_line(first, desk.questions.len() - 1);
+                        self.view.open_question(desk.shown.map(|_| line));
+                    }
+                    _ => self.show_question(desk, false).await?,
                 }
             }
             ServerNotification::ApprovalResolved(resolved) => {
@@ -264,6 +272,7 @@ impl Turn<'_> {
                 desk.questions.clear();
                 desk.reason = None;
                 desk.edited = None;
+                self.view.open_question(None);
                 for steer in &ended.unused_steers {
                     give_back(self.draft, &words(steer));
                 }
@@ -273,7 +282,7 @@ impl Turn<'_> {
         if another && desk.questions.is_empty() {
             self.show_inquiry(desk);
         }
-        if desk.reason.is_none() && desk.inquiries.typing().is_none() {
+        if desk.reason.is_none() && desk.inquiries.typing().is_none() && desk.held.due().is_none() {
             self.view.draft(&self.draft.text);
         }
         Ok(())
@@ -314,6 +323,7 @@ impl Turn<'_> {
     async fn show_question(&mut self, desk: &mut Desk, whole: bool) -> Result<(), ClientError> {
         let Some(mut asked) = desk.questions.front().cloned() else {
             desk.shown = None;
+            self.view.open_question(None);
             self.show_inquiry(desk);
             return Ok(());
         };
@@ -323,7 +333,8 @@ impl Turn<'_> {
             asked.why = "your change was judged by nobody but you".to_owned();
             asked.risk = Risk::High;
             asked.input = input.clone();
-            (asked.diff, asked.rule) = (None, None);
+            (asked.diff, asked.rule, asked.shown) = (None, None, None);
+            asked.options.clear();
         }
         let show = self.view.ask(&asked, whole);
         let painter: Painter = self.view.screen.painter;
@@ -340,6 +351,8 @@ impl Turn<'_> {
                     },
                 );
                 self.view.screen.line(&keys);
+                self.view
+                    .open_question(Some(blocks::question_line(&asked, desk.questions.len() - 1)));
                 desk.shown = Some(clock::now());
                 Ok(())
             }
@@ -357,44 +370,40 @@ impl Turn<'_> {
     async fn key(&mut self, key: &Key, desk: &mut Desk) -> Result<(), ClientError> {
         let now = clock::now();
         if *key == Key::CtrlC {
+            desk.held.release(None);
             return self.cancel(desk).await;
         }
-        if let Some(reason) = &mut desk.reason {
-            match reason.take(key, now) {
-                Some(why) => {
-                    desk.reason = None;
-                    let why = Some(why.trim().to_owned()).filter(|why| !why.is_empty());
-                    self.decide(desk, Decision::Deny, why).await?;
-                }
-                None => self.show_reason(desk),
-            }
-            return Ok(());
+        if desk.reason.is_some() {
+            return self.reason_key(key, now, desk).await;
         }
-        if let (Some(asked), Some(shown)) = (desk.questions.front(), desk.shown) {
-            let typing = self.draft.touched.filter(|_| !self.draft.text.is_empty());
-            if deliberate(now, shown, typing) {
-                match meaning(key, asked.rule.is_some() && desk.input().is_none()) {
-                    Meaning::Decide(decision) => self.decide(desk, decision, None).await?,
-                    Meaning::Deny => {
-                        desk.reason = Some(Draft::default());
-                        if self.view.screen.painter.dumb {
-                            self.view.note(Ink::Dim, "no, because (Enter: no reason)");
-                        }
-                        self.show_reason(desk);
-                    }
-                    Meaning::Edit => desk.edit = self.editor.is_some(),
-                    Meaning::Show => self.show_question(desk, true).await?,
-                    Meaning::Cancel | Meaning::Nothing => {}
-                }
-                return Ok(());
-            }
+        if desk.questions.is_empty() && desk.inquiries.shown.is_some() && desk.inquiries.typing().is_some() {
+            return self.inquiry_key(key, now, desk).await;
         }
-        if desk.questions.is_empty()
-            && let Some(shown) = desk.inquiries.shown
+        if let Some(question) = desk.open_question()
+            && self.draft.text.is_empty()
+            && is_deliberate(now, self.draft.touched)
         {
-            let typing = self.draft.touched.filter(|_| !self.draft.text.is_empty());
-            if desk.inquiries.typing().is_some() || deliberate(now, shown, typing) {
+            let asks_inquiry = desk.questions.is_empty();
+            if asks_inquiry && desk.held.due().is_none() && desk.inquiries.takes_at_once(key) {
                 return self.inquiry_key(key, now, desk).await;
+            }
+            match desk.held.take(key, now, &question, desk.may_answer(key)) {
+                KeyRole::Held => {
+                    if let Key::Char(letter) = key {
+                        self.view.draft(&desk.held_line(*letter));
+                    }
+                    return Ok(());
+                }
+                KeyRole::Answer(letter) => return self.answer(letter, desk).await,
+                KeyRole::Dropped => {
+                    self.view.draft("");
+                    return Ok(());
+                }
+                KeyRole::Text(first) => {
+                    if let Some(first) = first {
+                        self.draft.take(&Key::Char(first), now);
+                    }
+                }
             }
         }
         match self.draft.take(key, now) {
@@ -404,6 +413,59 @@ impl Turn<'_> {
                 Ok(())
             }
         }
+    }
+
+    async fn reason_key(&mut self, key: &Key, now: Instant, desk: &mut Desk) -> Result<(), ClientError> {
+        if *key == Key::Esc {
+            desk.reason = None;
+            self.view.draft("");
+            return self.show_question(desk, false).await;
+        }
+        let why = desk.reason.as_mut().and_then(|reason| reason.take(key, now));
+        let Some(why) = why else {
+            self.show_reason(desk);
+            return Ok(());
+        };
+        desk.reason = None;
+        let why = Some(why.trim().to_owned()).filter(|why| !why.is_empty());
+        self.decide(desk, Decision::Deny, why).await
+    }
+
+    /// The letter that waited has waited long enough: it answers the question it was pressed at, or is text.
+    async fn answer_held(&mut self, desk: &mut Desk) -> Result<(), ClientError> {
+        let question = desk.open_question();
+        match desk.held.release(question.as_deref()) {
+            Some((letter, true)) => self.answer(letter, desk).await,
+            Some((letter, false)) => {
+                self.draft.take(&Key::Char(letter), clock::now());
+                self.view.draft(&self.draft.text);
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A letter answers what is asked now.
+    async fn answer(&mut self, letter: char, desk: &mut Desk) -> Result<(), ClientError> {
+        self.view.draft("");
+        if desk.questions.is_empty() {
+            return self.inquiry_key(&Key::Char(letter), clock::now(), desk).await;
+        }
+        match answer_of(letter, desk.has_rule()) {
+            Some(ApprovalAction::Decide(Decision::Deny)) => {
+                desk.reason = Some(Draft::default());
+                if self.view.screen.painter.dumb {
+                    self.view
+                        .note(Ink::Dim, "no, because (Enter: no reason; Esc: back)");
+                }
+                self.show_reason(desk);
+            }
+            Some(ApprovalAction::Decide(decision)) => self.decide(desk, decision, None).await?,
+            Some(ApprovalAction::Edit) => desk.edit = self.editor.is_some(),
+            Some(ApprovalAction::ShowDiff) => self.show_question(desk, true).await?,
+            None => {}
+        }
+        Ok(())
     }
 
     /// A line typed meanwhile: words steer; of the commands few are obeyed now, the others wait as they stand.
@@ -429,7 +491,7 @@ impl Turn<'_> {
     fn show_reason(&mut self, desk: &Desk) {
         let typed = desk.reason.as_ref().map_or("", |reason| reason.text.as_str());
         self.view
-            .draft(&format!("no, because (Enter: no reason) {typed}"));
+            .draft(&format!("no, because (Enter: no reason; Esc: back) {typed}"));
     }
 
     async fn decide(
@@ -450,6 +512,7 @@ impl Turn<'_> {
         };
         // The question stays the first until it is told to be resolved, but no key answers it twice.
         desk.shown = None;
+        self.view.open_question(None);
         let id = self.client.begin(method::APPROVAL_RESPOND, &params).await?;
         desk.sent.insert(id, None);
         self.view.draft("");
@@ -646,6 +709,40 @@ impl Turn<'_> {
 }
 
 impl Desk {
+    /// The id of the question that keys answer now.
+    fn open_question(&self) -> Option<String> {
+        match self.questions.front() {
+            Some(asked) => self.shown.map(|_| asked.approval_id.clone()),
+            None => self.inquiries.shown.and(self.inquiries.first()),
+        }
+    }
+
+    /// Whether a key may answer what is asked now.
+    fn may_answer(&self, key: &Key) -> bool {
+        match key {
+            Key::Char(letter) if !self.questions.is_empty() => answer_of(*letter, self.has_rule()).is_some(),
+            Key::Char(letter) => self.inquiries.may_answer(*letter),
+            _ => false,
+        }
+    }
+
+    /// A letter that waits, and what it will do.
+    fn held_line(&self, letter: char) -> String {
+        let entry = APPROVAL_KEYS
+            .iter()
+            .find(|entry| entry.key == letter.to_ascii_lowercase());
+        match entry.filter(|_| !self.questions.is_empty()) {
+            Some(entry) => format!("{letter} · {}, unless you type on ", entry.label.to_lowercase()),
+            None => letter.to_string(),
+        }
+    }
+
+    /// Whether an answer to the first question may keep a rule.
+    fn has_rule(&self) -> bool {
+        let first = self.questions.front();
+        first.is_some_and(|asked| asked.rule.is_some()) && self.input().is_none()
+    }
+
     /// The first question's input as the person changed it.
     fn input(&self) -> Option<&Value> {
         self.edited.as_ref()?.input.as_ref()
@@ -670,6 +767,13 @@ fn words(blocks: &[MessageBlock]) -> String {
         | MessageBlock::Reference { .. } => None,
     });
     text.collect::<Vec<_>>().join(" ")
+}
+
+async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
 }
 
 async fn next_key(keys: &mut Option<Keys>) -> Option<Key> {

@@ -14,11 +14,10 @@ use super::style::{Ink, dollars, duration, fit, tokens};
 use crate::base::clock::{self, Instant};
 use crate::base::text;
 use crate::protocol::{
-    ApprovalRequestedNotification, ApprovalResolvedNotification, CircuitNotification, CircuitState,
-    ContinueReason, Decision, MessageBlock, MessageNotification, MessageRetractedNotification,
-    RetryNotification, Role, ServerNotification, SettledBy, Standing, ToolCallNotification, ToolCallStatus,
-    TransitionNotification, TransitionReason, TurnAsker, TurnDiffNotification, TurnEndedNotification,
-    TurnState, UsageNotification,
+    ApprovalRequestedNotification, ApprovalResolvedNotification, CircuitNotification, CircuitState, Decision,
+    MessageBlock, MessageNotification, MessageRetractedNotification, RetryNotification, Role,
+    ServerNotification, SettledBy, Standing, ToolCallNotification, ToolCallStatus, TransitionNotification,
+    TransitionReason, TurnAsker, TurnDiffNotification, TurnEndedNotification, TurnState, UsageNotification,
 };
 
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -48,6 +47,10 @@ pub(super) struct View {
     reasoning: Option<(Instant, String)>,
     /// Calls whose diff a person has seen in the question.
     asked: HashMap<String, String>,
+    /// What open approvals are about, by their ids.
+    subjects: HashMap<String, String>,
+    /// The question that keys answer now, in a line.
+    question: Option<String>,
     doing: Doing,
     draft: String,
     since: Instant,
@@ -84,6 +87,8 @@ impl View {
             open: None,
             reasoning: None,
             asked: HashMap::new(),
+            subjects: HashMap::new(),
+            question: None,
             doing: Doing::Nothing,
             draft: String::new(),
             since: clock::now(),
@@ -208,6 +213,12 @@ impl View {
         self.tick();
     }
 
+    /// What keys answer now; none: no question is open.
+    pub(super) fn open_question(&mut self, question: Option<String>) {
+        self.question = question;
+        self.tick();
+    }
+
     /// Something begins.
     pub(super) fn wait_for(&mut self, what: &str) {
         self.set(Doing::Waiting(what.to_owned()));
@@ -216,6 +227,7 @@ impl View {
     /// Nothing is going on.
     pub(super) fn rest(&mut self) {
         self.close_open();
+        self.question = None;
         self.set(Doing::Nothing);
         self.screen.status("");
     }
@@ -231,7 +243,15 @@ impl View {
             // The end of the line is where it is written.
             let skip = super::style::width(&shown).saturating_sub(room);
             let shown: String = shown.chars().skip(skip).collect();
-            return self.screen.status(&format!("› {shown}▏"));
+            let hint = if self.question.is_some() {
+                " (a message; Esc empties it)"
+            } else {
+                ""
+            };
+            return self.screen.status(&format!("› {shown}▏{hint}"));
+        }
+        if let Some(question) = &self.question {
+            return self.screen.status(question);
         }
         let ran = clock::now().saturating_duration_since(self.since).as_millis() as u64;
         let frame = SPINNER[(ran / 100) as usize % SPINNER.len()];
@@ -363,15 +383,12 @@ impl View {
             return;
         }
         let what = match count {
-            1 => "1 prompt waits".to_owned(),
-            count => format!("{count} prompts wait"),
+            1 => "1 queued prompt".to_owned(),
+            count => format!("{count} queued prompts"),
         };
         match held {
-            true => self.note(
-                Ink::Yellow,
-                &format!("{what}, held: /queue send goes on with the next"),
-            ),
-            false => self.note(Ink::Dim, &format!("{what} for the turn's end")),
+            true => self.note(Ink::Yellow, &format!("{what} on hold; /queue send runs the next")),
+            false => self.note(Ink::Dim, &format!("{what} until the turn ends")),
         }
     }
 
@@ -405,6 +422,8 @@ impl View {
         if let Some(diff) = &asked.diff {
             self.asked.insert(asked.tool_call_id.clone(), diff.clone());
         }
+        let subject = blocks::question_subject(asked);
+        self.subjects.insert(asked.approval_id.clone(), subject);
         let (question, cut) = blocks::question(self.screen.painter, self.screen.width(), asked, whole);
         self.screen.gap();
         self.screen.write(&question);
@@ -516,7 +535,10 @@ impl View {
         let painter = self.screen.painter;
         let open = self.open.take_if(|open| open.id == retracted.message_id);
         if self.brief {
-            return self.note(Ink::Yellow, "↺ a broken answer was taken back");
+            return self.note(
+                Ink::Yellow,
+                "↺ discarded a broken answer: the connection dropped; retrying",
+            );
         }
         if let Some(mut open) = open {
             let words = blocks::note(painter, self.screen.width(), Ink::Struck, &open.text);
@@ -526,10 +548,7 @@ impl View {
                 let rest = open.markdown.finish();
                 self.screen.write(&rest);
             }
-            self.note(
-                Ink::Yellow,
-                "↺ taken back: the text above is void, its answer broke off",
-            );
+            self.note(Ink::Yellow, "↺ discarded: the connection dropped; retrying");
         }
     }
 
@@ -599,23 +618,11 @@ impl View {
     }
 
     fn resolved(&mut self, resolved: &ApprovalResolvedNotification) {
+        let subject = self.subjects.remove(&resolved.approval_id);
         if self.replay {
             return;
         }
-        let by = match resolved.by {
-            SettledBy::Person => "",
-            SettledBy::Rule => " by a rule",
-            SettledBy::Cancel => " by the cancel",
-            SettledBy::Timeout => ": its time ran out",
-            SettledBy::NewPrompt => " by a new prompt",
-        };
-        let rule = resolved.rule.as_deref().unwrap_or_default();
-        let (ink, line) = match resolved.decision {
-            Decision::Allow => (Ink::Green, format!("✓ allowed{by}")),
-            Decision::AllowSession => (Ink::Green, format!("✓ allowed for this session: {rule}")),
-            Decision::AllowAlways => (Ink::Green, format!("✓ allowed from now on: {rule}")),
-            Decision::Deny => (Ink::Yellow, format!("⊘ denied{by}")),
-        };
+        let (ink, line) = blocks::approval_settled(resolved, subject.as_deref());
         // A denied call says so itself.
         if resolved.decision != Decision::Deny || resolved.by != SettledBy::Person {
             self.screen.gap();
@@ -630,20 +637,8 @@ impl View {
         if self.replay {
             return;
         }
-        let what = match reason {
-            ContinueReason::NextTurn => return,
-            ContinueReason::StopHookBlocking => "a hook objects to ending here: asked to go on",
-            ContinueReason::MaxOutputTokensEscalate => "the answer was cut: asked again with more room",
-            ContinueReason::MaxOutputTokensRecovery => "the answer was cut: asked to go on",
-            ContinueReason::CollapseDrainRetry => "the prompt was too long: old tool results are left out",
-            ContinueReason::ReactiveCompactRetry => "the prompt was too long: the history was summarised",
-            ContinueReason::ImageRetry => "the image was refused: tried again without it",
-            ContinueReason::EmptyResponseRetry => "nothing came: asked again",
-            ContinueReason::PauseTurn => "the provider paused: asked to go on",
-            ContinueReason::ModelFallback => "the model was switched",
-            ContinueReason::Planning => "asked for a plan first",
-            ContinueReason::Reflection => "asked to judge its progress",
-            ContinueReason::TokenBudgetContinuation => "the token target is not reached: asked to go on",
+        let Some(what) = blocks::continue_reason(reason) else {
+            return;
         };
         let parent = transition.parent_tool_call_id.as_ref();
         self.note_of(parent, Ink::Dim, &format!("⟳ {what}"));

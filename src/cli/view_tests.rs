@@ -81,7 +81,7 @@ fn what_is_told_twice_is_shown_once() {
 }
 
 #[test]
-fn a_broken_answer_is_taken_back() {
+fn a_broken_answer_is_discarded() {
     let events = [
         message(1, "a", "before"),
         delta("m", 0, "**wrong** answer\n\n- and a list"),
@@ -94,18 +94,14 @@ fn a_broken_answer_is_taken_back() {
     assert_eq!(lines[..2], ["before", ""]);
     // Struck out as it was written, and told.
     assert_eq!(lines[2..5], ["**wrong** answer", "", "- and a list"]);
-    assert!(lines[5].starts_with("↺ taken back"), "{lines:?}");
+    assert!(lines[5].starts_with("↺ discarded"), "{lines:?}");
     assert_eq!(lines.last().unwrap(), "right");
     let paper = Paper::default();
     let mut view = View::new(paper.screen(false));
     for event in &events {
         view.event(event);
     }
-    assert!(
-        paper.raw().contains("and a list\n↺ taken back"),
-        "{}",
-        paper.raw()
-    );
+    assert!(paper.raw().contains("and a list\n↺ discarded"), "{}", paper.raw());
 }
 
 #[test]
@@ -231,11 +227,11 @@ fn a_question_is_shown_with_its_rule_and_its_keys() {
     let with = blocks::question_keys(painter, 60, Some("edit_file(a)"), blocks::Keys::default());
     assert_eq!(
         with,
-        "  y yes   n no   s yes, this session   a always\n  s and a keep: edit_file(a)"
+        "  y allow   n deny   s allow for this session\n  a always allow\n  will remember: edit_file(a)"
     );
     assert_eq!(
         blocks::question_keys(painter, 60, None, blocks::Keys::default()),
-        "  y yes   n no"
+        "  y allow   n deny"
     );
     assert_eq!(
         blocks::question_keys(
@@ -247,7 +243,7 @@ fn a_question_is_shown_with_its_rule_and_its_keys() {
                 show: true
             }
         ),
-        "  y yes   n no   e edit   d show all\n  s yes, this session   a always\n  s and a keep: edit_file(a)"
+        "  y allow   n deny\n  s allow for this session\n  a always allow   e edit   d show diff\n  will remember: edit_file(a)"
     );
 }
 

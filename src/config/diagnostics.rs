@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::tree::At;
+use crate::base::text::reveal;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -69,18 +70,20 @@ impl Diagnostic {
 }
 
 impl fmt::Display for Diagnostic {
+    /// On one line, and legible: keys and values come from files of others.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.file)?;
+        let legible = |text: &str| reveal(text).replace('\n', "␊").replace('\t', "␉");
+        f.write_str(&legible(&self.file))?;
         if self.line > 0 {
             write!(f, ":{}:{}", self.line, self.column)?;
         }
         write!(f, ": {}: ", self.severity.name())?;
         if !self.key.is_empty() {
-            write!(f, "{}: ", self.key)?;
+            write!(f, "{}: ", legible(&self.key))?;
         }
-        f.write_str(&self.message)?;
+        f.write_str(&legible(&self.message))?;
         match &self.hint {
-            Some(hint) => write!(f, " ({hint})"),
+            Some(hint) => write!(f, " ({})", legible(hint)),
             None => Ok(()),
         }
     }
@@ -122,6 +125,23 @@ mod tests {
             assert_eq!(nearest(given, names), meant, "{given}");
         }
         assert_eq!(nearest(&"m".repeat(100_000), names), None);
+    }
+
+    #[test]
+    fn shows_what_would_act_on_a_terminal() {
+        let evil = "\u{1b}]52;c;x\u{7}\u{9b}2J\u{202e}\u{e0041}a\nb\rc\td";
+        let problem = Diagnostic {
+            severity: Severity::Error,
+            file: format!("/w/{evil}"),
+            line: 1,
+            column: 1,
+            key: evil.to_owned(),
+            message: evil.to_owned(),
+            hint: Some(evil.to_owned()),
+        };
+        let line = problem.to_string();
+        let shown = "␛]52;c;x␇<U+009B>2J<U+202E><U+E0041>a␊b␍c␉d";
+        assert_eq!(line, format!("/w/{shown}:1:1: error: {shown}: {shown} ({shown})"));
     }
 
     #[test]

@@ -113,7 +113,7 @@ fn command_text(value: &Tree) -> String {
 /// The plain values below a path, one item each.
 fn settings(path: &str, value: &Tree, root: &Path, items: &mut Vec<FolderItem>) {
     match &value.node {
-        Node::Table(entries) if !entries.is_empty() => {
+        Node::Table(entries) => {
             for (key, value) in entries {
                 settings(&join(path, key), value, root, items);
             }

@@ -79,7 +79,12 @@ pub(super) fn content(state: &State, prompt: PromptContent) -> Result<Vec<Block>
     for piece in from_wire::prompt(prompt)? {
         blocks.push(match piece {
             PromptPart::Block(block) => block,
-            PromptPart::Reference(pending) => Block::Reference(read(state, pending)?),
+            PromptPart::Reference(pending) => {
+                let mut reference = read(state, pending)?;
+                // What only a model would read is written out.
+                reference.text = text::expose(&reference.text).into_owned();
+                Block::Reference(reference)
+            }
         });
     }
     Ok(blocks)

@@ -240,6 +240,22 @@ mod tests {
     }
 
     #[test]
+    fn trust_of_an_older_store_stays_and_accepts_no_redirect() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut connection = Connection::open(folder.path().join("x.db")).unwrap();
+        migrate_into(&mut connection, &MIGRATIONS[..3]).unwrap();
+        connection
+            .execute("INSERT INTO trust VALUES ('/w', 1, 1)", [])
+            .unwrap();
+        migrate_into(&mut connection, MIGRATIONS).unwrap();
+        let count = |table: &str| -> i64 {
+            let query = format!("SELECT count(*) FROM {table}");
+            connection.query_row(&query, [], |row| row.get(0)).unwrap()
+        };
+        assert_eq!((count("trust"), count("redirects")), (1, 0));
+    }
+
+    #[test]
     fn a_failed_migration_leaves_nothing_behind() {
         let folder = tempfile::tempdir().unwrap();
         let mut connection = Connection::open(folder.path().join("x.db")).unwrap();

@@ -3,8 +3,10 @@
 //! Whatever prints a key by accident (a log, a dump of the environment, a configuration file) is covered;
 //! one that is taken apart on purpose is not.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
+use crate::base::text::expose;
 use crate::config::{RedactedPieces, Redactor};
 use crate::domain::ContentRef;
 use crate::tool::{Keep, Kept, Preview, ToolOutput};
@@ -14,6 +16,10 @@ const NOTE: &str = "\n[*** stands for a key that is not shown; do not write it b
 
 /// The output with `***` for every key.
 pub(super) fn output(redactor: &Redactor, mut output: ToolOutput) -> ToolOutput {
+    // Nobody smuggles text that only a model reads.
+    if let Cow::Owned(exposed) = expose(&output.text) {
+        output.text = exposed;
+    }
     if let Some(clean) = redactor.redact_content(&output.text) {
         output.text = clean;
         output.text.push_str(NOTE);

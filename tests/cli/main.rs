@@ -146,7 +146,7 @@ fn demo_shows_the_whole_job_without_a_home() {
     for landmark in [
         "no key, no network",
         "Read cart.py",
-        "taken back",
+        "↺ discarded",
         "Overloaded (529)",
         "try 2 of 4",
         "? Edit cart.py",
@@ -380,7 +380,7 @@ fn doctor_looks_and_tells_no_secret() {
         .says("because ANTHROPIC_API_KEY is set")
         .says("starts and shakes hands")
         .says("0 sessions")
-        .says("All that is needed works.");
+        .says("Everything works.");
     assert!(
         !format!("{}{}", done.out, done.err).contains("canary"),
         "{}",
@@ -391,7 +391,10 @@ fn doctor_looks_and_tells_no_secret() {
     // Nothing is configured: that is told, and not as if all were well.
     world.configure("");
     let offline = world.run(&["doctor", "--offline"]);
-    offline.is(0).says("! provider").says("It works, but");
+    offline
+        .is(0)
+        .says("! provider")
+        .says("Everything needed works; see the ! lines.");
 }
 
 /// Answers every request with `head` and `body`; the requests' heads come out.

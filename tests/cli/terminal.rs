@@ -125,6 +125,16 @@ impl Terminal {
         }
     }
 
+    /// Waits for its end; all that was shown, with its escape sequences.
+    pub(crate) fn raw_until_end(&mut self) -> String {
+        let mut bytes = Vec::new();
+        while let Ok(more) = self.screen.recv_timeout(Duration::from_secs(20)) {
+            bytes.extend(more);
+        }
+        self.child.wait().unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
     /// Waits for its end.
     #[track_caller]
     pub(crate) fn ends(mut self) -> i32 {

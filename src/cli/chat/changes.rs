@@ -22,10 +22,8 @@ impl Chat {
     /// Takes back what the last `turns` turns that changed files did.
     pub(super) async fn revert(&mut self, turns: usize) -> Result<(), ClientError> {
         let Some(turn_id) = self.view.changes().to_revert(turns) else {
-            self.view.note(
-                Ink::Yellow,
-                "no turn here has changed that many files that are not taken back",
-            );
+            self.view
+                .note(Ink::Yellow, "Nothing left to undo in this session.");
             return Ok(());
         };
         self.put_back(turn_id, false).await
@@ -69,7 +67,7 @@ impl Chat {
             );
         }
         match (done.files.is_empty(), redo) {
-            (true, _) if done.conflicts.is_empty() => self.view.note(Ink::Dim, "all is so already"),
+            (true, _) if done.conflicts.is_empty() => self.view.note(Ink::Dim, "Nothing to revert."),
             (true, _) => {}
             (false, false) => self.done("taken back; /redo makes it again, and the agent is told of it"),
             (false, true) => self.done("made again; the agent is told of it"),
@@ -82,7 +80,7 @@ impl Chat {
         let Some(diff) = self.view.changes().made(turns).cloned() else {
             return self
                 .view
-                .note(Ink::Yellow, "no turn here has changed that many files");
+                .note(Ink::Yellow, "No such turn in this session changed files.");
         };
         let painter = self.view.screen.painter;
         for file in &diff.files {

@@ -14,7 +14,7 @@ use crate::protocol::{
     Effort, EmptyResult, GrantScope, ListGrantsParams, ListGrantsResult, ListModelsParams, ListModelsResult,
     ListSessionsParams, ListSessionsResult, ListToolsParams, ListToolsResult, Mode, ProviderHealth,
     ReloadConfigParams, ReloadConfigResult, RenameSessionParams, RevokeGrantParams, SetModeParams,
-    SetModelParams, SetTrustParams,
+    SetModelParams,
 };
 
 impl Chat {
@@ -55,7 +55,7 @@ impl Chat {
                     .client
                     .request(method::REVOKE_GRANT, &RevokeGrantParams { grant_id })
                     .await?;
-                self.done("taken back");
+                self.done("revoked");
             }
             Slash::Title(title) => {
                 let session_id = self.session.clone();
@@ -63,20 +63,8 @@ impl Chat {
                 let _: EmptyResult = self.client.request(method::RENAME_SESSION, &params).await?;
                 self.done("the session has its title");
             }
-            Slash::Trust(trusted) => {
-                let folder = self.launch.folder.display().to_string();
-                let params = SetTrustParams {
-                    folder,
-                    trusted,
-                    accept_redirects: Vec::new(),
-                };
-                let _: EmptyResult = self.client.request(method::SET_TRUST, &params).await?;
-                self.done(if trusted {
-                    "this folder is trusted"
-                } else {
-                    "this folder is not trusted"
-                });
-            }
+            Slash::Trust(true) => return self.trust().await,
+            Slash::Trust(false) => self.set_trust(false, Vec::new()).await?,
             Slash::Reload => self.reload().await?,
             Slash::Revert(turns) => self.revert(turns).await?,
             Slash::Redo => self.redo().await?,
@@ -303,16 +291,17 @@ impl Chat {
                 GrantScope::Session => "this session",
                 GrantScope::Workspace => "this folder, always",
             };
-            let rule = fit(&grant.rule, self.view.screen.width().saturating_sub(28));
-            self.view
-                .screen
-                .line(&format!("{:>3}  {rule}  {}", number + 1, painter.dim(scope)));
+            // A rule is always shown whole.
+            let rule = text::reveal(&grant.rule).replace(['\n', '\t'], " ");
+            let screen = &mut self.view.screen;
+            screen.entry(&format!("{:>3}  ", number + 1), 5, &rule);
+            screen.line(&format!("     {}", painter.dim(scope)));
         }
         let none = listed.grants.is_empty();
         let line = if none {
             "nothing was allowed beyond single calls"
         } else {
-            "/revoke NUMBER takes one back"
+            "/grants revoke NUMBER revokes one"
         };
         self.view.note(Ink::Dim, line);
         self.granted = listed.grants.into_iter().map(|grant| grant.grant_id).collect();

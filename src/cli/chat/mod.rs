@@ -8,6 +8,7 @@ mod commands;
 mod input;
 pub(in crate::cli) mod queue;
 pub(in crate::cli) mod slash;
+mod trust;
 
 use std::path::{Path, PathBuf};
 
@@ -236,7 +237,9 @@ impl Chat {
         };
         let listed: ListCommandsResult = self.client.request(method::LIST_COMMANDS, &params).await?;
         if let Some(input) = &mut self.input {
-            input.complete_too(listed.commands.iter().map(|command| format!("/{}", command.name)));
+            let names = listed.commands.iter().map(|command| format!("/{}", command.name));
+            // A file's name may act on the terminal: such a command is not offered.
+            input.complete_too(names.filter(|name| crate::base::text::reveal(name) == *name));
         }
         self.own = listed.commands;
         Ok(())

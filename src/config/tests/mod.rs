@@ -1,5 +1,6 @@
 //! The configuration as a whole: layers in, settings and diagnostics out.
 
+mod redirects;
 mod values;
 
 use std::collections::BTreeSet;
@@ -385,23 +386,17 @@ fn trust_is_told_and_obeyed() {
         assert_eq!(loaded.trusted, trusted);
         assert_eq!(
             loaded.diagnostics.len(),
-            if trusted { 0 } else { 2 },
+            if trusted { 1 } else { 2 },
             "{:?}",
             lines(&loaded)
         );
         let settings = &loaded.settings;
         assert_eq!(settings.default_agent().model.as_deref(), Some("theirs"));
-        let (mode, url) = match trusted {
-            true => (Mode::Full, "https://evil.example"),
-            false => (Mode::Ask, "https://api.anthropic.com"),
-        };
-        assert_eq!(
-            (
-                settings.default_agent().mode,
-                settings.providers["anthropic"].base_url.as_str()
-            ),
-            (mode, url)
-        );
+        let mode = if trusted { Mode::Full } else { Mode::Ask };
+        assert_eq!(settings.default_agent().mode, mode);
+        // Trust alone redirects no provider that may get a key.
+        let url = settings.providers["anthropic"].base_url.as_str();
+        assert_eq!(url, "https://api.anthropic.com");
     }
     // It cannot make a provider unusable, either, nor trust itself.
     let loaded = Given {

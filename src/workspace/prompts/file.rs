@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::Place;
 use crate::base::nofollow::{self, FileKind, OpenError, OpenFolder, RegularFile};
 use crate::base::secret_path::is_secret_like;
-use crate::base::text::prefix;
+use crate::base::text::{expose, prefix};
 use crate::workspace::resolve::{PathError, real_path};
 
 /// More of a file is not read.
@@ -102,6 +102,8 @@ fn taken(bytes: Vec<u8>, whole: u64) -> Result<Taken, String> {
         .strip_prefix('\u{feff}')
         .unwrap_or(&text)
         .replace("\r\n", "\n");
+    // What only a model would read is written out.
+    let text = expose(&text);
     if long {
         let start = prefix(&text, MAX_FILE);
         // Whole lines, unless there is but one.
@@ -115,7 +117,7 @@ fn taken(bytes: Vec<u8>, whole: u64) -> Result<Taken, String> {
         });
     }
     Ok(Taken {
-        text,
+        text: text.into_owned(),
         problem: invalid.then(|| "it is not valid UTF-8: what cannot be read was replaced".to_owned()),
     })
 }

@@ -10,7 +10,7 @@ mod tale;
 mod world;
 
 pub use client::{Client, Remains, framed};
-pub use folders::resident;
+pub use folders::{contents, resident};
 pub use inbox::{Asked, Id, Note};
 pub use tale::{screen, short, tale};
 pub use world::{Config, Options, World};

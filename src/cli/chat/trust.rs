@@ -1,0 +1,125 @@
+//! `/trust`: what a folder's own files would activate is shown before anybody can say yes to it, and each redirect of a
+//! keyed provider is a question of its own.
+
+use super::input::Line;
+use super::{Chat, Next};
+use crate::base::text;
+use crate::cli::client::ClientError;
+use crate::cli::style::{Ink, wrap};
+use crate::protocol::table::method;
+use crate::protocol::{
+    AcceptedRedirect, DescribeTrustParams, DescribeTrustResult, EmptyResult, ProviderRedirect,
+    SetTrustParams, TrustItem, TrustItemKind,
+};
+
+impl Chat {
+    /// Shows what trust would activate, and asks.
+    pub(super) async fn trust(&mut self) -> Result<Next, ClientError> {
+        let folder = self.launch.folder.display().to_string();
+        let params = DescribeTrustParams { folder };
+        let described: DescribeTrustResult = self.client.request(method::DESCRIBE_TRUST, &params).await?;
+        self.show_items(&described.activates);
+        if described.trusted {
+            self.view.note(Ink::Dim, "this folder is trusted");
+        } else if !self
+            .confirm("Trust this folder, so that its own settings count?")
+            .await?
+        {
+            self.view.note(Ink::Dim, "nothing was changed");
+            return Ok(Next::GoOn);
+        }
+        let mut accepted = Vec::new();
+        for redirect in described
+            .redirects
+            .into_iter()
+            .filter(|redirect| !redirect.accepted)
+        {
+            self.show_redirect(&redirect);
+            if self.confirm(&format!("Redirect {}?", redirect.provider)).await? {
+                let ProviderRedirect { provider, to, .. } = redirect;
+                accepted.push(AcceptedRedirect { provider, to });
+            } else {
+                self.view.note(Ink::Dim, "not redirected");
+            }
+        }
+        if !described.trusted || !accepted.is_empty() {
+            self.set_trust(true, accepted).await?;
+        }
+        Ok(Next::GoOn)
+    }
+
+    pub(super) async fn set_trust(
+        &mut self,
+        trusted: bool,
+        accept_redirects: Vec<AcceptedRedirect>,
+    ) -> Result<(), ClientError> {
+        let redirected = accept_redirects.len();
+        let params = SetTrustParams {
+            folder: self.launch.folder.display().to_string(),
+            trusted,
+            accept_redirects,
+        };
+        let _: EmptyResult = self.client.request(method::SET_TRUST, &params).await?;
+        match (trusted, redirected) {
+            (false, _) => self.done("this folder is not trusted"),
+            (true, 0) => self.done("this folder is trusted"),
+            (true, _) => self.done("this folder is trusted, and redirects what you accepted"),
+        }
+        Ok(())
+    }
+
+    fn show_items(&mut self, items: &[TrustItem]) {
+        let (painter, width) = (self.view.screen.painter, self.view.screen.width());
+        self.view.screen.gap();
+        let head = match items {
+            [] => "This folder's own files activate nothing that needs trust.",
+            _ => "Where this folder is trusted, its own files activate:",
+        };
+        self.view.screen.line(head);
+        for item in items {
+            let kind = match item.kind {
+                TrustItemKind::Hook => "hook",
+                TrustItemKind::Tool => "tool",
+                TrustItemKind::Setting => "setting",
+            };
+            let text = format!("{}: {}", one_line(&item.name), one_line(&item.detail));
+            self.view.screen.entry(&format!("  {kind:<8}"), 10, &text);
+            let command = item.command.iter().flat_map(|command| command.lines());
+            for line in command.flat_map(|line| wrap(&text::reveal(line), width.saturating_sub(12))) {
+                let line = painter.paint(Ink::Cyan, &line);
+                self.view.screen.line(&format!("          {line}"));
+            }
+        }
+        self.view.screen.gap();
+    }
+
+    fn show_redirect(&mut self, redirect: &ProviderRedirect) {
+        let sends = match redirect.sends.as_slice() {
+            [] => "your requests".to_owned(),
+            sends => sends.join(", "),
+        };
+        let from = match &redirect.from {
+            Some(from) => format!(" instead of {from}"),
+            None => String::new(),
+        };
+        let line = format!(
+            "! this folder sends requests for the provider {}, with {sends}, to {}{from}",
+            redirect.provider, redirect.to
+        );
+        self.view.screen.gap();
+        self.view.note(Ink::Yellow, &one_line(&line));
+    }
+
+    /// Asks for a yes; everything else is a no.
+    async fn confirm(&mut self, question: &str) -> Result<bool, ClientError> {
+        self.view
+            .note(Ink::Bold, &one_line(&format!("{question} Type yes or no (no)")));
+        let line = self.read_line().await?;
+        Ok(matches!(line, Line::Words(words) if matches!(words.trim().to_lowercase().as_str(), "y" | "yes")))
+    }
+}
+
+/// Legible, and on one line however long that is.
+fn one_line(text: &str) -> String {
+    text::reveal(text).replace(['\n', '\t'], " ")
+}

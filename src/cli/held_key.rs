@@ -1,0 +1,144 @@
+//! A letter that may answer a question, held for the moment in which it may still begin a word.
+//!
+//! Typed words never answer: a letter acts only when no other key follows it for [`QUIET`], and only where nothing is
+//! typed before it. Pure.
+
+use std::time::Duration;
+
+use super::keys::Key;
+use crate::base::clock::Instant;
+
+/// How long a letter waits for another key before it acts.
+pub(super) const QUIET: Duration = Duration::from_millis(350);
+
+/// The letter that waits.
+#[derive(Debug, Default)]
+pub(super) struct HeldKey {
+    held: Option<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    letter: char,
+    question: String,
+    due: Instant,
+}
+
+/// What becomes of a key at a question.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum KeyRole {
+    /// It waits.
+    Held,
+    /// This letter answers: Enter confirmed it.
+    Answer(char),
+    /// It is typed, behind the letter that waited.
+    Text(Option<char>),
+    /// It ended the waiting of a letter, and no more.
+    Dropped,
+}
+
+impl HeldKey {
+    /// Decides about a key at `question`.
+    pub(super) fn take(&mut self, key: &Key, now: Instant, question: &str, may_answer: bool) -> KeyRole {
+        match (self.held.take(), key) {
+            (Some(held), Key::Char(_) | Key::Paste(_)) => KeyRole::Text(Some(held.letter)),
+            (Some(held), Key::Enter) if held.question == question => KeyRole::Answer(held.letter),
+            (Some(_), _) => KeyRole::Dropped,
+            (None, Key::Char(letter)) if may_answer => {
+                self.held = Some(Held {
+                    letter: *letter,
+                    question: question.to_owned(),
+                    due: now + QUIET,
+                });
+                KeyRole::Held
+            }
+            (None, _) => KeyRole::Text(None),
+        }
+    }
+
+    /// When the letter acts.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.held.as_ref().map(|held| held.due)
+    }
+
+    /// The letter; whether it may answer `question`: it was pressed at no other.
+    pub(super) fn release(&mut self, question: Option<&str>) -> Option<(char, bool)> {
+        let held = self.held.take()?;
+        Some((held.letter, question == Some(held.question.as_str())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::clock;
+    use crate::protocol::{APPROVAL_KEYS, approval_action};
+
+    /// What a sentence comes to that is typed with this much time between its keys: answers, and the text.
+    fn typed(sentence: &str, gap: Duration) -> (Vec<char>, String) {
+        let (mut held, mut now) = (HeldKey::default(), clock::now());
+        let (mut answers, mut text) = (Vec::new(), String::new());
+        for letter in sentence.chars() {
+            now += gap;
+            if held.due().is_some_and(|due| due <= now) {
+                answers.extend(held.release(Some("q")).map(|(letter, _)| letter));
+            }
+            if !text.is_empty() {
+                text.push(letter);
+                continue;
+            }
+            let may_answer = approval_action(letter).is_some();
+            if let KeyRole::Text(first) = held.take(&Key::Char(letter), now, "q", may_answer) {
+                text.extend(first);
+                text.push(letter);
+            }
+        }
+        answers.extend(held.release(Some("q")).map(|(letter, _)| letter));
+        (answers, text)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn typed_words_answer_nothing_and_a_single_key_answers() {
+        for sentence in [
+            "why do you need this?",
+            "yes but why",
+            "always",
+            "say",
+            "no",
+            "need",
+            "do",
+        ] {
+            for gap in [0, 50, 349] {
+                let (answers, text) = typed(sentence, Duration::from_millis(gap));
+                assert_eq!((answers.as_slice(), text.as_str()), (&[][..], sentence), "{gap}");
+            }
+        }
+        // A word that begins with no key is text however slowly it is typed.
+        let slow = Duration::from_secs(5);
+        assert_eq!(typed("why so", slow), (vec![], "why so".to_owned()));
+        for entry in APPROVAL_KEYS {
+            assert_eq!(typed(&entry.key.to_string(), slow).0, [entry.key]);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_letter_answers_only_the_question_it_was_pressed_at() {
+        let (mut held, now) = (HeldKey::default(), clock::now());
+        assert_eq!(held.take(&Key::Char('y'), now, "one", true), KeyRole::Held);
+        assert_eq!(held.due(), Some(now + QUIET));
+        assert_eq!(held.release(Some("two")), Some(('y', false)));
+        assert_eq!(held.release(Some("one")), None);
+        for (key, role) in [
+            (Key::Enter, KeyRole::Answer('y')),
+            (Key::Esc, KeyRole::Dropped),
+            (Key::Backspace, KeyRole::Dropped),
+            (Key::Paste("y".into()), KeyRole::Text(Some('y'))),
+        ] {
+            held.take(&Key::Char('y'), now, "one", true);
+            assert_eq!(held.take(&key, now, "one", false), role);
+            assert_eq!(held.due(), None);
+        }
+        held.take(&Key::Char('y'), now, "one", true);
+        assert_eq!(held.take(&Key::Enter, now, "two", true), KeyRole::Dropped);
+    }
+}

@@ -1,0 +1,57 @@
+//! Text that only a model would read (tags, runs of invisible characters) is written out before a model sees it (R-SEC).
+
+use serde_json::{Value, json};
+
+use crate::harness::World;
+use crate::mock_llm::Reply;
+
+/// "AB" in tags, and in selectors behind a letter.
+const HIDDEN: &str = "x\u{e0041}\u{e0042} y\u{e0131}\u{e0132} z\u{200b}\u{200c}\u{200d}";
+const SHOWN: [&str; 3] = [
+    "x<U+E0041><U+E0042>",
+    "y<U+E0131><U+E0132>",
+    "z<U+200B><U+200C><U+200D>",
+];
+
+fn is_written_out(body: &Value, times: usize) {
+    let body = body.to_string();
+    for hidden in ['\u{e0041}', '\u{e0131}', '\u{200b}'] {
+        assert!(!body.contains(hidden), "{hidden:?} in {body}");
+    }
+    for shown in SHOWN {
+        assert_eq!(body.matches(shown).count(), times, "{shown} in {body}");
+    }
+}
+
+#[test]
+fn hidden_text_of_files_commands_and_instructions_is_written_out_for_the_model() {
+    let world = World::new();
+    world.write("AGENTS.md", format!("Be kind. {HIDDEN}\n"));
+    let notes = format!("{HIDDEN} 👩\u{200d}💻 ❤\u{fe0f} می\u{200c}خواهم\n");
+    world.write("notes.txt", &notes);
+    world.write(".agentls/commands/do.md", format!("Do it. {HIDDEN}\n"));
+    let client = world.start();
+    let session = client.session();
+    world
+        .mock()
+        .push(Reply::tool("read_file", json!({"path": "notes.txt"})));
+    world.mock().push(Reply::text("done"));
+    client.ask(
+        &session,
+        json!([
+            {"type": "text", "text": "look"},
+            {"type": "reference", "uri": world.uri("notes.txt")},
+        ]),
+    );
+    is_written_out(&world.seen(0).body, 2);
+    let body = &world.seen(1).body;
+    is_written_out(body, 3);
+    // What emoji and scripts need stays.
+    let body = body.to_string();
+    for kept in ["👩\u{200d}💻", "❤\u{fe0f}", "می\u{200c}خواهم"] {
+        assert_eq!(body.matches(kept).count(), 2, "{kept} in {body}");
+    }
+    world.mock().push(Reply::text("done"));
+    client.ask(&session, "/do");
+    is_written_out(&world.seen(2).body, 4);
+}
