@@ -1,13 +1,12 @@
 //! The binary: arguments, logging, runtime, exit code.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::exit;
 
 use agentls::cli::{self, Arguments, Command, Shared};
-use agentls::config::{ConfigSource, Env, Flags, Places, Redactor};
+use agentls::config::{ConfigSource, Env, Flags, Places, Redactor, Trust};
 use agentls::observe;
 use agentls::server::{self, ServeOptions};
 use agentls::transport;
@@ -42,14 +41,16 @@ fn client(command: Command, shared: &Shared) -> std::io::Result<i32> {
         tools: server::tool_names(),
         ..source(shared)
     };
-    let trusted = match (&command, &source.places) {
+    let trust = match (&command, &source.places) {
         // A store that cannot be read trusts nothing.
-        (Command::Config { .. } | Command::Doctor { .. }, Some(places)) => runtime
-            .block_on(server::trusted_folders(places.data_dir.clone()))
-            .unwrap_or_default(),
-        _ => BTreeSet::new(),
+        (Command::Config { .. } | Command::Doctor { .. }, Some(places)) => {
+            let stored = runtime.block_on(server::stored_trust(places.data_dir.clone()));
+            let (folders, redirects) = stored.unwrap_or_default();
+            Trust { folders, redirects }
+        }
+        _ => Trust::default(),
     };
-    let code = runtime.block_on(cli::run(command, shared, &source, &trusted, cwd()?));
+    let code = runtime.block_on(cli::run(command, shared, &source, &trust, cwd()?));
     // A line that is being read is not waited for.
     runtime.shutdown_background();
     Ok(code)

@@ -1,11 +1,10 @@
 //! `agentls config`: the schema, and what is wrong in the files.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::screen::{Screen, print};
 use super::style::Ink;
-use crate::config::{ConfigSource, Diagnostic, Severity, schema};
+use crate::config::{ConfigSource, Diagnostic, Severity, Trust, schema};
 
 /// Prints the JSON Schema of a configuration file.
 pub(super) fn print_schema() -> std::io::Result<i32> {
@@ -14,13 +13,8 @@ pub(super) fn print_schema() -> std::io::Result<i32> {
 }
 
 /// Prints what is wrong, one problem a line; the exit code: 1 when there is an error.
-pub(super) fn check(
-    screen: &mut Screen,
-    source: &ConfigSource,
-    trusted: &BTreeSet<PathBuf>,
-    folder: &Path,
-) -> i32 {
-    let problems = source.load(Some(folder), trusted).diagnostics;
+pub(super) fn check(screen: &mut Screen, source: &ConfigSource, trust: &Trust, folder: &Path) -> i32 {
+    let problems = source.load(Some(folder), trust).diagnostics;
     let painter = screen.painter;
     for problem in &problems {
         let ink = match problem.severity {

@@ -2,7 +2,6 @@
 //!
 //! Keys are told by the names of their variables, never by their values.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use super::screen::Screen;
 use super::style::Ink;
 use crate::base::clock;
 use crate::config::{
-    ConfigSource, DefaultChoice, KEY_VARIABLES, Loaded, ProviderKind, ProviderSettings, Settings,
+    ConfigSource, DefaultChoice, KEY_VARIABLES, Loaded, ProviderKind, ProviderSettings, Settings, Trust,
     select_default,
 };
 use crate::protocol::table::method;
@@ -44,7 +43,7 @@ enum State {
 pub(super) async fn doctor(
     offline: bool,
     source: &ConfigSource,
-    trusted: &BTreeSet<PathBuf>,
+    trust: &Trust,
     launch: &Launch,
     screen: Screen,
 ) -> i32 {
@@ -60,7 +59,7 @@ pub(super) async fn doctor(
     doctor.screen.line(&painter.paint(Ink::Bold, version));
     doctor.screen.gap();
     doctor.program();
-    let loaded = source.load(Some(&launch.folder), trusted);
+    let loaded = source.load(Some(&launch.folder), trust);
     doctor.configuration(&loaded, &launch.folder);
     doctor.keys();
     doctor.provider(&loaded.settings, offline).await;

@@ -28,7 +28,6 @@ mod view;
 
 pub use args::{Arguments, Command, ConfigCommand, SessionsCommand, Shared};
 
-use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
@@ -38,19 +37,19 @@ use client::Launch;
 use screen::Screen;
 use style::{Ink, Painter};
 
-use crate::config::ConfigSource;
+use crate::config::{ConfigSource, Trust};
 
 /// Runs a command that is a client; its exit code. `cwd` is the folder the program was started in.
 ///
-/// `trusted`: the folders whose own configuration counts wholly, for the commands that judge it themselves.
+/// `trust`: what the person said of folders, for the commands that judge it themselves.
 pub async fn run(
     command: Command,
     shared: &Shared,
     source: &ConfigSource,
-    trusted: &BTreeSet<PathBuf>,
+    trust: &Trust,
     cwd: PathBuf,
 ) -> i32 {
-    match try_run(command, shared, source, trusted, cwd).await {
+    match try_run(command, shared, source, trust, cwd).await {
         Ok(code) => code,
         Err(why) => {
             let terminal = std::io::stderr().is_terminal();
@@ -66,7 +65,7 @@ async fn try_run(
     command: Command,
     shared: &Shared,
     source: &ConfigSource,
-    trusted: &BTreeSet<PathBuf>,
+    trust: &Trust,
     cwd: PathBuf,
 ) -> Result<i32, Box<dyn std::error::Error>> {
     let env = &source.env;
@@ -130,11 +129,11 @@ async fn try_run(
         }
         Command::Config { command } => Ok(match command.unwrap_or(ConfigCommand::Check { dir: None }) {
             ConfigCommand::Schema => config::print_schema()?,
-            ConfigCommand::Check { dir } => config::check(&mut stdout(), source, trusted, &folder(dir)?),
+            ConfigCommand::Check { dir } => config::check(&mut stdout(), source, trust, &folder(dir)?),
         }),
         Command::Doctor { offline } => {
             let launch = launch(None, "agentls doctor")?;
-            Ok(doctor::doctor(offline, source, trusted, &launch, stdout()).await)
+            Ok(doctor::doctor(offline, source, trust, &launch, stdout()).await)
         }
         Command::Completions { shell } => {
             let mut command = Arguments::command();

@@ -192,14 +192,14 @@ fn fits_words(tree: &Tree, words: &[&str], path: &str) -> Result<(), Diagnostic>
     if words.contains(&text) {
         return Ok(());
     }
-    let shown = if tree.expanded {
+    let shown = if tree.raw.is_some() {
         "this value".to_owned()
     } else {
         format!("`{}`", shortened(text))
     };
     let problem = Diagnostic::error(&tree.at, path, format!("{shown} is not one of {}", list()));
     Err(match nearest(text, words.iter().copied()) {
-        Some(meant) if !tree.expanded => problem.hint(format!("did you mean `{meant}`?")),
+        Some(meant) if tree.raw.is_none() => problem.hint(format!("did you mean `{meant}`?")),
         _ => problem,
     })
 }

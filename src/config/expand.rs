@@ -29,9 +29,9 @@ fn walk(tree: &mut Tree, path: &str, env: &Env, out: &mut Expansion) -> bool {
         Node::Text(text) => match expanded(text, env) {
             Ok(None) => true,
             Ok(Some((new, named))) => {
-                tree.expanded = !named.is_empty();
+                let raw = std::mem::replace(text, new);
+                tree.raw = (!named.is_empty()).then(|| raw.into());
                 out.named.extend(named);
-                *text = new;
                 true
             }
             Err(Trouble::Unset(name)) => {

@@ -17,7 +17,9 @@ use crate::domain::Mode;
 use super::check::check;
 use super::diagnostics::Diagnostic;
 use super::expand::expand;
-use super::resolve::{self, resolve};
+use super::folder_items::{FolderItem, folder_items};
+use super::redirect::{self, FolderSays, Merged, ProviderRedirect};
+use super::resolve::{self, Stated, resolve};
 use super::settings::Settings;
 use super::tree::{At, Node, Origin, Tree, keys_of, parse_toml, path_of};
 use super::trust;
@@ -69,12 +71,32 @@ pub struct LoadInputs<'a> {
     pub editor: Option<&'a Value>,
     /// The command line.
     pub flags: &'a Flags,
-    /// Folders that the user has trusted, as the store keeps them.
-    pub trusted: &'a BTreeSet<PathBuf>,
+    /// What the user said of folders, as the store keeps it.
+    pub trust: &'a Trust,
     /// Where a path leads when its links are followed: a folder may be spelled in several ways.
     pub real: fn(&Path) -> PathBuf,
     /// Names of the tools there are, so that a misspelt one is noticed; empty: not checked.
     pub tools: &'a [String],
+}
+
+/// What the user said of folders.
+#[derive(Clone, Debug, Default)]
+pub struct Trust {
+    /// Trusted folders.
+    pub folders: BTreeSet<PathBuf>,
+    /// Accepted redirects: folder, provider and target.
+    pub redirects: BTreeSet<(PathBuf, String, String)>,
+}
+
+/// What a folder's own files would do if it were trusted.
+#[derive(Clone, Debug)]
+pub struct FolderDescription {
+    /// Whether it is trusted.
+    pub trusted: bool,
+    /// What they activate.
+    pub items: Vec<FolderItem>,
+    /// Where they send keys of the person's.
+    pub redirects: Vec<ProviderRedirect>,
 }
 
 /// A configuration and what is wrong with it.
@@ -90,7 +112,102 @@ pub struct Loaded {
 
 /// Makes one configuration of all layers. Never fails: what is wrong is reported and left out.
 pub fn load(inputs: &LoadInputs<'_>) -> Loaded {
-    let user_file = inputs.user.as_ref().map(|file| Layer::file(file, inputs.env));
+    let trusted = is_trusted(inputs);
+    let assembled = match trusted {
+        true => {
+            let redirects = find_redirects(inputs);
+            assemble(inputs, FolderUse::Trusted(&redirects))
+        }
+        false => assemble(inputs, FolderUse::Restrained),
+    };
+    Loaded {
+        settings: Arc::new(assembled.settings),
+        diagnostics: assembled.diagnostics,
+        trusted,
+    }
+}
+
+/// What the root's own files would do if it were trusted. Loads the same way; starts and changes nothing.
+pub fn describe_folder(inputs: &LoadInputs<'_>) -> FolderDescription {
+    let user = inputs.user.as_ref().map(|file| Layer::file(file, inputs.env));
+    let user = user.map_or_else(|| Tree::table(At::nowhere(Origin::Options)), |layer| layer.tree);
+    let folder = FolderLayer::read(inputs);
+    let root = inputs.root.unwrap_or(Path::new(""));
+    FolderDescription {
+        trusted: is_trusted(inputs),
+        redirects: find_redirects(inputs),
+        items: folder_items(folder.tree, &folder.failed, &user, root),
+    }
+}
+
+fn is_trusted(inputs: &LoadInputs<'_>) -> bool {
+    let Some(root) = inputs.root else { return true };
+    if inputs.trust.folders.contains(root) {
+        return true;
+    }
+    let Some(user) = inputs.user.as_ref().map(|file| Layer::file(file, inputs.env)) else {
+        return false;
+    };
+    let real = (inputs.real)(root);
+    resolve::trusted_folders(&user.tree, inputs.env)
+        .iter()
+        .any(|folder| (inputs.real)(folder) == real)
+}
+
+/// Where the root's own files would send keys of the person's.
+fn find_redirects(inputs: &LoadInputs<'_>) -> Vec<ProviderRedirect> {
+    let Some(root) = inputs.root else {
+        return Vec::new();
+    };
+    let folder = FolderLayer::read(inputs);
+    let of_folder = |table: &str| folder.tree.find(&[table]).is_some();
+    if !of_folder("provider") && !of_folder("network") {
+        return Vec::new();
+    }
+    let own = assemble(inputs, FolderUse::Ignored);
+    let full = assemble(inputs, FolderUse::Trusted(&[]));
+    redirect::find_redirects(
+        &own.as_merged(),
+        &full.as_merged(),
+        &FolderSays {
+            tree: &folder.tree,
+            variables: &folder.named,
+        },
+        &|provider, to| {
+            let accepted = (root.to_path_buf(), provider.to_owned(), to.to_owned());
+            inputs.trust.redirects.contains(&accepted)
+        },
+    )
+}
+
+/// What becomes of the files of the workspace root.
+#[derive(Clone, Copy)]
+enum FolderUse<'a> {
+    /// As if there were none.
+    Ignored,
+    /// They may only restrict.
+    Restrained,
+    /// All they say counts, but for the redirects that were not accepted.
+    Trusted(&'a [ProviderRedirect]),
+}
+
+/// The merged layers and what they resolve to.
+struct Assembled {
+    tree: Tree,
+    settings: Settings,
+    diagnostics: Vec<Diagnostic>,
+}
+
+impl Assembled {
+    fn as_merged(&self) -> Merged<'_> {
+        Merged {
+            tree: &self.tree,
+            settings: &self.settings,
+        }
+    }
+}
+
+fn assemble(inputs: &LoadInputs<'_>, folder: FolderUse<'_>) -> Assembled {
     let options = inputs.options.map(|options| match inputs.editor {
         Some(editor) => without_nulls_of(options, editor),
         None => options.clone(),
@@ -98,26 +215,19 @@ pub fn load(inputs: &LoadInputs<'_>) -> Loaded {
     let options = options.and_then(|value| Layer::said_by_editor(&value, Origin::Options, inputs.env));
     let editor = inputs.editor;
     let editor = editor.and_then(|value| Layer::said_by_editor(value, Origin::Editor, inputs.env));
-    let trusts = |layer: &Option<Layer>, root: &Path| {
-        let folders = layer
-            .as_ref()
-            .map(|layer| resolve::trusted_folders(&layer.tree, inputs.env));
-        let real = (inputs.real)(root);
-        folders
-            .into_iter()
-            .flatten()
-            .any(|folder| (inputs.real)(&folder) == real)
-    };
-    let trusted = inputs
-        .root
-        .is_none_or(|root| inputs.trusted.contains(root) || trusts(&user_file, root));
 
     let mut stack = Stack::new();
-    stack.lay(user_file);
+    stack.lay(inputs.user.as_ref().map(|file| Layer::file(file, inputs.env)));
     let user = stack.merged.clone();
     for file in [&inputs.workspace, &inputs.local].into_iter().flatten() {
-        let root = inputs.root.filter(|_| !trusted);
-        stack.lay(Some(Layer::workspace_file(file, inputs.env, root, &user)));
+        let layer = match (folder, inputs.root) {
+            (FolderUse::Ignored, _) => continue,
+            (FolderUse::Trusted(redirects), _) => Layer::trusted_file(file, inputs.env, redirects),
+            (FolderUse::Restrained, root) => {
+                Layer::restrained_file(file, inputs.env, root.unwrap_or(Path::new("")), &user)
+            }
+        };
+        stack.lay(Some(layer));
     }
     stack.lay(options);
     stack.lay(editor);
@@ -129,13 +239,39 @@ pub fn load(inputs: &LoadInputs<'_>) -> Loaded {
         mut diagnostics,
         failed,
         named,
+        chosen,
     } = stack;
-    let (settings, problems) = resolve(&merged, &failed, named, inputs);
+    let stated = Stated {
+        failed: &failed,
+        chosen: &chosen,
+    };
+    let (settings, problems) = resolve(&merged, stated, named, inputs);
     diagnostics.extend(problems);
-    Loaded {
-        settings: Arc::new(settings),
+    Assembled {
+        tree: merged,
+        settings,
         diagnostics,
-        trusted,
+    }
+}
+
+/// What the root's own files say, the later over the earlier.
+struct FolderLayer {
+    tree: Tree,
+    named: BTreeSet<String>,
+    failed: BTreeSet<String>,
+}
+
+impl FolderLayer {
+    fn read(inputs: &LoadInputs<'_>) -> Self {
+        let mut stack = Stack::new();
+        for file in [&inputs.workspace, &inputs.local].into_iter().flatten() {
+            stack.lay(Some(Layer::trusted_file(file, inputs.env, &[])));
+        }
+        Self {
+            tree: stack.merged,
+            named: stack.named,
+            failed: stack.failed,
+        }
     }
 }
 
@@ -158,6 +294,8 @@ struct Stack {
     diagnostics: Vec<Diagnostic>,
     failed: BTreeSet<String>,
     named: BTreeSet<String>,
+    /// Providers that somebody configured who may choose one.
+    chosen: BTreeSet<String>,
 }
 
 impl Stack {
@@ -167,6 +305,7 @@ impl Stack {
             diagnostics: Vec::new(),
             failed: BTreeSet::new(),
             named: BTreeSet::new(),
+            chosen: BTreeSet::new(),
         }
     }
 
@@ -177,6 +316,11 @@ impl Stack {
             .sort_by_key(|problem| (problem.line, problem.column));
         self.diagnostics.append(&mut layer.problems);
         self.named.append(&mut layer.named);
+        if let Some(Node::Table(providers)) = layer.tree.find(&["provider"]).map(|tree| &tree.node)
+            && !layer.restrained
+        {
+            self.chosen.extend(providers.keys().cloned());
+        }
         let joined = |path: &str| {
             matches!(
                 path,
@@ -234,6 +378,8 @@ struct Layer {
     problems: Vec<Diagnostic>,
     failed: BTreeSet<String>,
     named: BTreeSet<String>,
+    /// It is a file of a folder that is not trusted.
+    restrained: bool,
 }
 
 impl Layer {
@@ -243,23 +389,30 @@ impl Layer {
         layer
     }
 
-    /// A file of the workspace; `untrusted` names its root when the user has not trusted that.
-    fn workspace_file(file: &FileText, env: &Env, untrusted: Option<&Path>, user: &Tree) -> Self {
+    /// A file of a folder that the user has not trusted.
+    fn restrained_file(file: &FileText, env: &Env, root: &Path, user: &Tree) -> Self {
         let mut layer = Self::read(file);
-        if let Some(root) = untrusted {
-            layer
-                .problems
-                .extend(trust::hold_back_variables(&mut layer.tree, root));
-        }
+        layer.restrained = true;
+        layer
+            .problems
+            .extend(trust::hold_back_variables(&mut layer.tree, root));
         layer.finish(env);
         layer.problems.extend(trust::drop_own_trust(&mut layer.tree));
-        if let Some(root) = untrusted {
-            layer
-                .problems
-                .extend(trust::restrain(&mut layer.tree, user, root));
-            // Nor can it make unusable what it may not set.
-            layer.failed.retain(|path| !trust::forbidden(path));
-        }
+        layer
+            .problems
+            .extend(trust::restrain(&mut layer.tree, user, root));
+        // Nor can it make unusable what it may not set.
+        layer.failed.retain(|path| !trust::forbidden(path));
+        layer
+    }
+
+    /// A file of a trusted folder, less the redirects that were not accepted.
+    fn trusted_file(file: &FileText, env: &Env, redirects: &[ProviderRedirect]) -> Self {
+        let mut layer = Self::file(file, env);
+        layer.problems.extend(trust::drop_own_trust(&mut layer.tree));
+        let (problems, failed) = redirect::hold_back(&mut layer.tree, redirects);
+        layer.problems.extend(problems);
+        layer.failed.extend(failed);
         layer
     }
 
@@ -365,6 +518,7 @@ impl Layer {
             problems: Vec::new(),
             failed: BTreeSet::new(),
             named: BTreeSet::new(),
+            restrained: false,
         }
     }
 
@@ -436,9 +590,18 @@ pub struct ConfigSource {
 
 impl ConfigSource {
     /// Reads the files and makes the configuration of `root`. Blocks on the disk for a moment.
-    pub fn load(&self, root: Option<&Path>, trusted: &BTreeSet<PathBuf>) -> Loaded {
+    pub fn load(&self, root: Option<&Path>, trust: &Trust) -> Loaded {
+        self.with_inputs(root, trust, load)
+    }
+
+    /// Reads the files and tells what those of `root` would do if it were trusted. Blocks on the disk for a moment.
+    pub fn describe_folder(&self, root: &Path, trust: &Trust) -> FolderDescription {
+        self.with_inputs(Some(root), trust, describe_folder)
+    }
+
+    fn with_inputs<T>(&self, root: Option<&Path>, trust: &Trust, make: fn(&LoadInputs<'_>) -> T) -> T {
         let of_root = |name: &str| root.and_then(|root| read(&root.join(".agentls").join(name), false));
-        load(&LoadInputs {
+        make(&LoadInputs {
             env: &self.env,
             places: self.places.as_ref(),
             user: self
@@ -451,7 +614,7 @@ impl ConfigSource {
             options: self.options.as_ref(),
             editor: self.editor.as_ref(),
             flags: &self.flags,
-            trusted,
+            trust,
             real: |path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf()),
             tools: &self.tools,
         })

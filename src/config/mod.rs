@@ -10,10 +10,12 @@ pub mod diagnostics;
 pub mod env;
 mod expand;
 pub mod file;
+mod folder_items;
 pub mod hooks;
 pub mod layers;
 mod names;
 pub mod places;
+mod redirect;
 mod resolve;
 mod schema;
 pub mod secrets;
@@ -25,10 +27,14 @@ mod trust;
 pub use command_tools::{CommandToolSettings, ToolEffect};
 pub use diagnostics::{Diagnostic, Severity};
 pub use env::Env;
+pub use folder_items::{FolderItem, FolderItemKind};
 pub use hooks::{CommandLine, HookMoment, HookSettings};
-pub use layers::{ConfigSource, FileText, Flags, LoadInputs, Loaded, load};
+pub use layers::{
+    ConfigSource, FileText, Flags, FolderDescription, LoadInputs, Loaded, Trust, describe_folder, load,
+};
 pub use names::KEY_VARIABLES;
 pub use places::Places;
+pub use redirect::ProviderRedirect;
 pub use schema::schema;
 pub use secrets::{RedactedPieces, Redactor, long_words};
 pub use select::{DefaultChoice, select_default, select_for, selected_by_key};

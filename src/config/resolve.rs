@@ -32,16 +32,25 @@ mod tools;
 /// After how many tool calls an agent whose reflection is on judges its progress (R-LOOP-3).
 const REFLECTION: u32 = 3;
 
-/// Makes settings of what the layers say. `failed`: settings that were stated and could not be used.
+/// What the layers stated, beyond the merged values.
+pub(super) struct Stated<'a> {
+    /// Settings that could not be used.
+    pub(super) failed: &'a BTreeSet<String>,
+    /// Providers that count as configured: an untrusted folder chooses none by naming it.
+    pub(super) chosen: &'a BTreeSet<String>,
+}
+
+/// Makes settings of what the layers say.
 pub(super) fn resolve(
     merged: &Tree,
-    failed: &BTreeSet<String>,
+    stated: Stated<'_>,
     named_variables: BTreeSet<String>,
     inputs: &LoadInputs<'_>,
 ) -> (Settings, Vec<Diagnostic>) {
     let mut resolver = Resolver {
         merged,
-        failed,
+        failed: stated.failed,
+        chosen: stated.chosen,
         inputs,
         problems: Vec::new(),
     };
@@ -109,6 +118,7 @@ fn folder(text: &str, env: &Env) -> Option<PathBuf> {
 struct Resolver<'a> {
     merged: &'a Tree,
     failed: &'a BTreeSet<String>,
+    chosen: &'a BTreeSet<String>,
     inputs: &'a LoadInputs<'a>,
     problems: Vec<Diagnostic>,
 }
@@ -162,7 +172,7 @@ impl Resolver<'_> {
             )
             .collect();
         for name in names {
-            let configured = tables.contains_key(&name);
+            let configured = self.chosen.contains(&name);
             match self.provider(&name, tables.remove(&name).unwrap_or_default(), configured) {
                 Ok(provider) => _ = good.insert(name, provider),
                 Err(why) => _ = broken.insert(name, why),

@@ -234,6 +234,13 @@ impl Default for TimeLimits {
 }
 
 impl ProviderSettings {
+    /// Whether a key of the editor would be used: there is none of another source, and the provider may want one.
+    pub fn takes_editor_key(&self) -> bool {
+        self.api_key.is_none()
+            && self.kind != ProviderKind::Script
+            && (self.needs_key || !self.local && self.headers.is_empty())
+    }
+
     /// The limit for response headers or the first event: as configured, else 60 s; 300 s for local addresses and with
     /// reasoning on.
     pub fn first_event_limit(&self, reasoning: bool) -> Duration {

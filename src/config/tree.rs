@@ -67,8 +67,8 @@ impl At {
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     pub(super) at: At,
-    /// An environment variable was put in, so the text must not be shown.
-    pub(super) expanded: bool,
+    /// The text before environment variables were put in; the expanded one must not be shown.
+    pub(super) raw: Option<Box<str>>,
     pub(super) node: Node,
 }
 
@@ -85,11 +85,7 @@ pub(super) enum Node {
 
 impl Tree {
     pub(super) fn new(at: At, node: Node) -> Self {
-        Self {
-            at,
-            expanded: false,
-            node,
-        }
+        Self { at, raw: None, node }
     }
 
     pub(super) fn table(at: At) -> Self {
@@ -173,7 +169,7 @@ impl Tree {
             (_, node) => {
                 *self = Tree {
                     at: upper.at,
-                    expanded: upper.expanded,
+                    raw: upper.raw,
                     node,
                 }
             }
@@ -194,6 +190,21 @@ impl Tree {
                     .map(|(key, tree)| (key.clone(), tree.to_json()))
                     .collect(),
             ),
+        }
+    }
+
+    /// As JSON, with the names of variables where their values were put in.
+    pub(super) fn raw_json(&self) -> Value {
+        match (&self.raw, &self.node) {
+            (Some(raw), _) => Value::from(&**raw),
+            (None, Node::List(items)) => items.iter().map(Tree::raw_json).collect(),
+            (None, Node::Table(entries)) => Value::Object(
+                entries
+                    .iter()
+                    .map(|(key, tree)| (key.clone(), tree.raw_json()))
+                    .collect(),
+            ),
+            _ => self.to_json(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! What the files of a folder that the user has not trusted may not do: loosen approvals, change what is talked to and
-//! with which key, pass secrets on, or write elsewhere (R-CONF). What they may: choose among what the user has set up,
-//! and be stricter.
+//! with which key, send code to another provider, pass secrets on, or write elsewhere (R-CONF). What they may: choose
+//! models of the user's own provider, and be stricter.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::domain::Mode;
 
 use super::diagnostics::Diagnostic;
 use super::expand::names_variable;
-use super::settings::AgentSettings;
+use super::settings::{AgentSettings, RetryProfile, RetrySettings};
 use super::tree::{Node, Tree, join, keys_of};
 
 /// Settings that an untrusted folder's files may not touch; `*` stands for any one name.
@@ -33,6 +33,8 @@ const FORBIDDEN: &[&str] = &[
     "tool.*.effect",
     // Would start commands, or switch the user's own off.
     "hook",
+    // Would cause model calls that the user did not ask for.
+    "agent.*.reflection",
     // A price of nothing would make a money limit void.
     "model",
     "network",
@@ -76,21 +78,44 @@ pub(super) fn hold_back_variables(tree: &mut Tree, folder: &Path) -> Vec<Diagnos
 pub(super) fn restrain(tree: &mut Tree, user: &Tree, folder: &Path) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     prune(tree, "", &mut |path, value| {
-        let why = if forbidden(path) {
-            "ignored"
-        } else if loosens_mode(path, value, user) {
-            "ignored, for it is looser than your own"
-        } else if raises_limit(path, value, user) {
-            "ignored, for it is above your own"
-        } else if replaces_tools(path, user) {
-            "ignored, for you have chosen the tools yourself"
-        } else {
+        let Some(why) = why_refused(path, value, user) else {
             return true;
         };
         problems.push(refusal(value, path, why, folder));
         false
     });
     problems
+}
+
+/// Takes out what only a trusted folder may set: the paths and values.
+pub(super) fn take_refused(tree: &mut Tree, user: &Tree) -> Vec<(String, Tree)> {
+    let mut refused = Vec::new();
+    prune(tree, "", &mut |path, value| {
+        // An untrusted folder gets no variables, wherever it names them.
+        let kept = value.raw.is_none() && why_refused(path, value, user).is_none();
+        if !kept {
+            refused.push((path.to_owned(), value.clone()));
+        }
+        kept
+    });
+    refused
+}
+
+/// Why an untrusted folder may not set this; none when it may.
+fn why_refused(path: &str, value: &Tree, user: &Tree) -> Option<&'static str> {
+    if forbidden(path) {
+        Some("ignored")
+    } else if loosens_mode(path, value, user) {
+        Some("ignored, because it is looser than your own")
+    } else if raises_limit(path, value, user) || raises_retries(path, value, user) {
+        Some("ignored, because it is above your own")
+    } else if replaces_tools(path, user) {
+        Some("ignored, because you have chosen the tools yourself")
+    } else if chooses_provider(path, value, user) {
+        Some("ignored, because it would send your code to another provider than your own choice")
+    } else {
+        None
+    }
 }
 
 /// A folder cannot trust itself, so `trusted` means nothing in a workspace's file, trusted or not.
@@ -136,7 +161,8 @@ pub(super) fn mode_of(tree: &Tree, agent: &str) -> Mode {
 }
 
 /// Limits of R-BUDGET: a folder may set what the user has not, and lower what the user has.
-const LIMITS: [&str; 6] = [
+const LIMITS: [&str; 7] = [
+    "token_target",
     "max_steps",
     "max_tool_calls",
     "max_turn_cost",
@@ -148,7 +174,12 @@ const LIMITS: [&str; 6] = [
 fn raises_limit(path: &str, value: &Tree, user: &Tree) -> bool {
     let of_agents = LIMITS.iter().find_map(|limit| {
         let agent = agent_key(path, limit)?;
-        let usual = (*limit == "max_steps").then_some(f64::from(AgentSettings::default().max_steps));
+        let usual = match *limit {
+            "max_steps" => Some(f64::from(AgentSettings::default().max_steps)),
+            // Without one the agent ends when it likes.
+            "token_target" => Some(0.0),
+            _ => None,
+        };
         of_agent(user, &agent, limit).and_then(Tree::number).or(usual)
     });
     let own = of_agents.or_else(|| match <[String; 3]>::try_from(keys_of(path)) {
@@ -158,6 +189,54 @@ fn raises_limit(path: &str, value: &Tree, user: &Tree) -> bool {
         _ => None,
     });
     own.is_some_and(|own| value.number().is_some_and(|given| given > own))
+}
+
+/// Whether it would make a failed call again more often, or after longer waits, than the user wants.
+fn raises_retries(path: &str, value: &Tree, user: &Tree) -> bool {
+    let Ok([table, provider, key]) = <[String; 3]>::try_from(keys_of(path)) else {
+        return false;
+    };
+    if table != "provider" {
+        return false;
+    }
+    let of_user = |key: &str| user.find(&["provider", &provider, key]);
+    let own = retry_profile(of_user("retry"));
+    let own_retries = of_user("max_retries").and_then(Tree::number);
+    match key.as_str() {
+        "max_retries" => {
+            let own = own_retries.unwrap_or_else(|| f64::from(RetrySettings::of(own).max_retries));
+            value.number().is_some_and(|given| given > own)
+        }
+        "retry" => {
+            let given = retry_profile(Some(value));
+            let waits_longer = given == RetryProfile::Patient && own != RetryProfile::Patient;
+            waits_longer || RetrySettings::of(given).max_retries > RetrySettings::of(own).max_retries
+        }
+        _ => false,
+    }
+}
+
+fn retry_profile(value: Option<&Tree>) -> RetryProfile {
+    match value.and_then(Tree::text) {
+        Some("persistent") => RetryProfile::Persistent,
+        Some("patient") => RetryProfile::Patient,
+        _ => RetryProfile::Interactive,
+    }
+}
+
+/// Whether it would have code sent to a provider that the user did not choose for this agent or provider.
+fn chooses_provider(path: &str, value: &Tree, user: &Tree) -> bool {
+    let of_agents = ["provider", "route", "compaction_model"].iter().find_map(|key| {
+        let agent = agent_key(path, key)?;
+        Some(of_agent(user, &agent, key))
+    });
+    let own = match <[String; 3]>::try_from(keys_of(path)) {
+        Ok([table, provider, last]) if table == "provider" && last == "fallback" => {
+            Some(user.find(&["provider", &provider, "fallback"]))
+        }
+        _ => of_agents,
+    };
+    own.is_some_and(|own| own.map(Tree::to_json) != Some(value.to_json()))
 }
 
 /// Whether it would take the place of the user's own choice of an agent's tools.
@@ -221,7 +300,7 @@ mod tests {
                 "[provider.anthropic.headers]\nx = 'y'",
                 Some("provider.anthropic.headers"),
             ),
-            ("", "[provider.anthropic]\nmax_retries = 9", None),
+            ("", "[provider.anthropic]\nmax_retries = 3", None),
             (
                 "",
                 "[provider.'a.b']\nbase_url = 'u'",

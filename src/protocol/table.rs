@@ -191,7 +191,9 @@ table! {
         SET_MODE "agent/setMode": SetModeParams => EmptyResult;
         /// Sets the model and how hard it thinks.
         SET_MODEL "agent/setModel": SetModelParams => EmptyResult;
-        /// Says whether a workspace folder is trusted.
+        /// Lists what a folder's own files would activate, and where they would send keys of the person's. Reads only: it starts and changes nothing.
+        DESCRIBE_TRUST "agent/describeTrust": DescribeTrustParams => DescribeTrustResult;
+        /// Says whether a workspace folder is trusted, and which redirects of its are accepted.
         SET_TRUST "agent/setTrust": SetTrustParams => EmptyResult;
         /// Lists the models that can be chosen, and the providers with their health.
         LIST_MODELS "agent/listModels": ListModelsParams => ListModelsResult;

@@ -17,6 +17,6 @@ mod service;
 mod state;
 pub mod to_wire;
 
-pub use crate::store::trusted_folders;
+pub use crate::store::stored_trust;
 pub use run::{ServeOptions, serve, tool_names};
 pub use state::SettingsHook;

@@ -55,6 +55,7 @@ pub(super) fn build(state: Arc<State>) -> (LspService<Service>, ClientSocket) {
         .custom_method(method::REVERT, Service::revert)
         .custom_method(method::SET_MODE, Service::set_mode)
         .custom_method(method::SET_MODEL, Service::set_model)
+        .custom_method(method::DESCRIBE_TRUST, Service::describe_trust)
         .custom_method(method::SET_TRUST, Service::set_trust)
         .custom_method(method::LIST_MODELS, Service::list_models)
         .custom_method(method::LIST_AGENTS, Service::list_agents)

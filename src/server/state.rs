@@ -1,6 +1,6 @@
 //! What the handlers share.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -53,10 +53,21 @@ pub(super) struct Client {
     pub(super) folders: Vec<Folder>,
     /// The editor's own word on trust, for its workspace folders.
     pub(super) trusted: Option<bool>,
-    /// What the person says of folders now, until the store has it: the number of the word, and the word.
-    said: HashMap<PathBuf, (u64, bool)>,
-    /// How many such words there were.
-    words: u64,
+    /// What the person says of folders now, until the store has it.
+    said: HashMap<PathBuf, TrustDecision>,
+    /// How many such decisions there were.
+    decisions: u64,
+}
+
+/// A person's word on a folder that the store may not have yet.
+#[derive(Clone, Debug)]
+struct TrustDecision {
+    number: u64,
+    trusted: bool,
+    /// Redirects that were accepted since: provider and target.
+    redirects: BTreeMap<String, String>,
+    /// What the store has of redirects still counts.
+    keeps_stored: bool,
 }
 
 impl State {
@@ -138,44 +149,59 @@ impl State {
     /// `agent/setTrust` goes before all; then the editor's option, which speaks for its workspace folders only.
     pub(super) async fn learn_trust(&self, folder: &Path) {
         loop {
-            let (words, said) = {
+            let (decisions, said) = {
                 let client = self.client();
-                (client.words, client.said.get(folder).copied())
+                (client.decisions, client.said.get(folder).cloned())
             };
-            let stored = match said {
-                Some((_, word)) => Ok(Some(word)),
-                None => {
-                    let reader = &self.sessions.house().store.reader;
-                    reader.trust(&folder.display().to_string()).await
-                }
-            };
+            let stored = self.stored_trust(folder).await;
             let client = self.client();
-            if client.words != words {
+            if client.decisions != decisions {
                 // Something was said meanwhile, and may not have been read.
                 continue;
             }
-            let trusted = match stored {
-                Ok(Some(word)) => word,
-                Ok(None) => client.trusts(folder),
-                Err(error) => {
-                    tracing::warn!(%error, "what was said of a folder's trust cannot be read: it is not trusted");
-                    false
-                }
+            let (stored, mut redirects) = stored.unwrap_or_else(|error| {
+                tracing::warn!(%error, "what was said of a folder's trust cannot be read: it is not trusted");
+                (Some(false), BTreeMap::new())
+            });
+            let trusted = match &said {
+                Some(said) => said.trusted,
+                None => stored.unwrap_or_else(|| client.trusts(folder)),
             };
-            return self.configured.set_trust(folder, trusted);
+            if let Some(said) = said {
+                if !said.keeps_stored {
+                    redirects.clear();
+                }
+                redirects.extend(said.redirects);
+            }
+            return self.configured.set_trust(folder, trusted, &redirects);
         }
     }
 
-    /// A person says whether a folder is trusted: holds at once, and after the return in the store too.
-    pub(super) async fn set_trust(&self, folder: &Path, trusted: bool) -> Result<(), StoreError> {
-        let number = {
-            let mut client = self.client();
-            client.words += 1;
-            let number = client.words;
-            client.said.insert(folder.to_path_buf(), (number, trusted));
-            number
-        };
-        self.configured.set_trust(folder, trusted);
+    /// What the store has on a folder: whether it is trusted, and where it may send each provider's key.
+    async fn stored_trust(
+        &self,
+        folder: &Path,
+    ) -> Result<(Option<bool>, BTreeMap<String, String>), StoreError> {
+        let reader = &self.sessions.house().store.reader;
+        let trusted = reader.trust(&folder.display().to_string()).await?;
+        let redirects = reader.redirects().await?;
+        let of_folder = redirects.into_iter().filter(|(of, _, _)| of == folder);
+        Ok((
+            trusted,
+            of_folder.map(|(_, provider, to)| (provider, to)).collect(),
+        ))
+    }
+
+    /// A person says whether a folder is trusted, and which redirects (provider and target) of its are accepted: holds
+    /// at once, and after the return in the store too.
+    pub(super) async fn set_trust(
+        &self,
+        folder: &Path,
+        trusted: bool,
+        redirects: Vec<(String, String)>,
+    ) -> Result<(), StoreError> {
+        let number = self.client().decide_trust(folder, trusted, &redirects);
+        self.learn_trust(folder).await;
         if self.folders().iter().any(|known| known == folder) {
             self.apply_settings();
         } else if self.notices.folders().iter().any(|known| known == folder) {
@@ -185,12 +211,13 @@ impl State {
         let write = Write::SetTrust {
             folder: folder.display().to_string(),
             trusted,
+            redirects,
             at_ms: clock::wall_ms(),
         };
         writes.send(write).await?;
         if writes.barrier().await? == Health::Ok {
             let mut client = self.client();
-            if client.said.get(folder).is_some_and(|(last, _)| *last == number) {
+            if client.said.get(folder).is_some_and(|last| last.number == number) {
                 client.said.remove(folder);
             }
         }
@@ -199,6 +226,28 @@ impl State {
 }
 
 impl Client {
+    /// Notes a person's word on a folder; its number.
+    fn decide_trust(&mut self, folder: &Path, trusted: bool, accepted: &[(String, String)]) -> u64 {
+        self.decisions += 1;
+        let number = self.decisions;
+        let before = self.said.remove(folder).filter(|_| trusted);
+        // Trust that was withdrawn takes the acceptances with it, also those that the store still has.
+        let keeps_stored = trusted
+            && before
+                .as_ref()
+                .is_none_or(|before| before.trusted && before.keeps_stored);
+        let mut redirects = before.map(|before| before.redirects).unwrap_or_default();
+        redirects.extend(accepted.iter().cloned());
+        let decision = TrustDecision {
+            number,
+            trusted,
+            redirects,
+            keeps_stored,
+        };
+        self.said.insert(folder.to_path_buf(), decision);
+        number
+    }
+
     /// Whether the editor trusts this folder: only its workspace folders are its own to speak of.
     fn trusts(&self, folder: &Path) -> bool {
         self.trusted == Some(true) && self.folders.iter().any(|own| own.path == folder)

@@ -1,6 +1,6 @@
 //! Settings as sessions use them: per folder, read when first needed, read again on reload.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,9 @@ use super::house::{Profile, Profiles, Rules};
 use super::keys::EditorKeys;
 use super::models::{LearntWindows, Models};
 use crate::approval::Rule;
-use crate::config::{self, AgentSettings, ConfigSource, Diagnostic, Loaded, Redactor, Settings};
+use crate::config::{
+    self, AgentSettings, ConfigSource, Diagnostic, FolderDescription, Loaded, Redactor, Settings, Trust,
+};
 use crate::domain::Mode;
 use crate::provider::Accounts;
 use crate::tool::command_tool::CommandTool;
@@ -32,8 +34,8 @@ pub struct Configured {
 
 struct State {
     source: ConfigSource,
-    /// Folders that the user trusts, as the store and the editor say.
-    trusted: BTreeSet<PathBuf>,
+    /// What the user said of folders, as the store and the editor say.
+    trust: Trust,
     loaded: HashMap<PathBuf, Arc<Folder>>,
     /// Variables that no child process gets.
     stripped: BTreeSet<String>,
@@ -70,7 +72,7 @@ impl Configured {
     ) -> Self {
         let state = State {
             source,
-            trusted: BTreeSet::new(),
+            trust: Trust::default(),
             loaded: HashMap::new(),
             stripped: BTreeSet::new(),
         };
@@ -103,16 +105,42 @@ impl Configured {
         state.loaded.clear();
     }
 
-    /// Says whether a folder is trusted.
-    pub fn set_trust(&self, folder: &Path, trusted: bool) {
+    /// Says whether a folder is trusted, and where it may send the key of each provider.
+    pub fn set_trust(&self, folder: &Path, trusted: bool, redirects: &BTreeMap<String, String>) {
         let mut state = self.lock();
-        let changed = match trusted {
-            true => state.trusted.insert(folder.to_path_buf()),
-            false => state.trusted.remove(folder),
+        let mut changed = match trusted {
+            true => state.trust.folders.insert(folder.to_path_buf()),
+            false => state.trust.folders.remove(folder),
         };
+        let of_folder = |(of, _, _): &(PathBuf, String, String)| of == folder;
+        let known: BTreeSet<_> = state
+            .trust
+            .redirects
+            .iter()
+            .filter(|known| of_folder(known))
+            .cloned()
+            .collect();
+        let accepted: BTreeSet<_> = redirects
+            .iter()
+            .map(|(provider, to)| (folder.to_path_buf(), provider.clone(), to.clone()))
+            .collect();
+        if known != accepted {
+            state.trust.redirects.retain(|known| !of_folder(known));
+            state.trust.redirects.extend(accepted);
+            changed = true;
+        }
         if changed {
             state.loaded.remove(folder);
         }
+    }
+
+    /// What the folder's own files would do if it were trusted. Nothing of it is taken over.
+    pub fn describe_folder(&self, folder: &Path) -> FolderDescription {
+        let (source, trust) = {
+            let state = self.lock();
+            (state.source.clone(), state.trust.clone())
+        };
+        source.describe_folder(folder, &trust)
     }
 
     /// Reads everything again, keys of the editor too when they are needed; what is wrong in the files of `folders`, each problem once.
@@ -137,7 +165,7 @@ impl Configured {
         if let Some(known) = state.loaded.get(folder) {
             return known.clone();
         }
-        let loaded = state.source.load(Some(folder), &state.trusted);
+        let loaded = state.source.load(Some(folder), &state.trust);
         self.redactor.learn_all(&loaded.settings);
         // Sessions of several folders share the launcher: what any of them names is kept from children.
         state.stripped.extend(loaded.settings.secret_env_names());

@@ -125,15 +125,35 @@ impl Batch<'_> {
             Op::SetTrust {
                 folder,
                 trusted,
+                redirects,
                 at_ms,
-            } => {
-                self.run(
-                    "INSERT OR REPLACE INTO trust (folder, trusted, at_ms) VALUES (?, ?, ?)",
-                    params![folder, trusted, at_ms],
-                )?;
-            }
+            } => self.set_trust(folder, *trusted, redirects, *at_ms)?,
         }
         Ok(None)
+    }
+
+    fn set_trust(
+        &mut self,
+        folder: &str,
+        trusted: bool,
+        redirects: &[(String, String)],
+        at_ms: i64,
+    ) -> Result<(), rusqlite::Error> {
+        self.run(
+            "INSERT OR REPLACE INTO trust (folder, trusted, at_ms) VALUES (?, ?, ?)",
+            params![folder, trusted, at_ms],
+        )?;
+        if !trusted {
+            self.run("DELETE FROM redirects WHERE folder = ?", [folder])?;
+            return Ok(());
+        }
+        for (provider, target) in redirects {
+            self.run(
+                "INSERT OR REPLACE INTO redirects (folder, provider, target, at_ms) VALUES (?, ?, ?, ?)",
+                params![folder, provider, target, at_ms],
+            )?;
+        }
+        Ok(())
     }
 
     fn create(&mut self, row: &SessionRow) -> Result<(), rusqlite::Error> {

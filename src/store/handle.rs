@@ -90,12 +90,14 @@ pub enum Write {
         /// Its id.
         id: String,
     },
-    /// Remembers whether a folder is trusted.
+    /// Remembers whether a folder is trusted. Where it is not, no redirect of it stays accepted.
     SetTrust {
         /// The folder.
         folder: String,
         /// Whether it is.
         trusted: bool,
+        /// Redirects that were accepted now: provider and target.
+        redirects: Vec<(String, String)>,
         /// When it was said, in ms since the epoch.
         at_ms: i64,
     },

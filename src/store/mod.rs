@@ -65,14 +65,17 @@ pub struct Store {
     pub kept: KeptFiles,
 }
 
-/// Folders that a person said to trust, as the store in `data` has it; for those who only look.
+/// Redirects that a person accepted: folder, provider and target.
+pub type AcceptedRedirects = BTreeSet<(PathBuf, String, String)>;
+
+/// Folders that a person said to trust, and the redirects that were accepted, as the store in `data` has
+/// them; for those who only look.
 ///
 /// # Errors
 /// The store cannot be read. One that is not there trusts nothing.
-pub async fn trusted_folders(data: PathBuf) -> Result<BTreeSet<PathBuf>, StoreError> {
-    Reader::new(Folder::new(data), Place::Here)
-        .trusted_folders()
-        .await
+pub async fn stored_trust(data: PathBuf) -> Result<(BTreeSet<PathBuf>, AcceptedRedirects), StoreError> {
+    let reader = Reader::new(Folder::new(data), Place::Here);
+    Ok((reader.trusted_folders().await?, reader.redirects().await?))
 }
 
 impl Store {

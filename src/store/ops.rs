@@ -46,6 +46,7 @@ pub(super) enum Op {
     SetTrust {
         folder: String,
         trusted: bool,
+        redirects: Vec<(String, String)>,
         at_ms: i64,
     },
 }

@@ -359,6 +359,19 @@ impl Reader {
         .await
     }
 
+    /// The redirects that a person accepted, of all folders.
+    pub async fn redirects(&self) -> Result<super::AcceptedRedirects, StoreError> {
+        self.read(move |connection| {
+            let mut statement =
+                connection.prepare_cached("SELECT folder, provider, target FROM redirects")?;
+            let rows = statement.query_map((), |row| {
+                Ok((PathBuf::from(row.get::<_, String>(0)?), row.get(1)?, row.get(2)?))
+            })?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+        .await
+    }
+
     /// Whether a folder is trusted; none when nobody has said.
     pub async fn trust(&self, folder: &str) -> Result<Option<bool>, StoreError> {
         let folder = folder.to_owned();

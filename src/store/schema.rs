@@ -97,6 +97,16 @@ const MIGRATIONS: &[&str] = &[
         UNIQUE (session, cause, path)
     ) STRICT;
     ",
+    // 4. Where a trusted folder may send a provider's key: one address for each provider, exactly as it was accepted.
+    "
+    CREATE TABLE redirects (
+        folder TEXT NOT NULL,
+        provider TEXT NOT NULL,
+        target TEXT NOT NULL,
+        at_ms INTEGER NOT NULL,
+        PRIMARY KEY (folder, provider)
+    ) STRICT, WITHOUT ROWID;
+    ",
 ];
 
 /// The version that this program writes.

@@ -128,10 +128,12 @@ impl Writer {
                 Write::SetTrust {
                     folder,
                     trusted,
+                    redirects,
                     at_ms,
                 } => ops.push(Op::SetTrust {
                     folder,
                     trusted,
+                    redirects,
                     at_ms,
                 }),
                 Write::Changes {

@@ -81,7 +81,12 @@ export const requests = {
   setMode: "agent/setMode",
   /** Sets the model and how hard it thinks. */
   setModel: "agent/setModel",
-  /** Says whether a workspace folder is trusted. */
+  /**
+   * Lists what a folder's own files would activate, and where they would send keys of the person's.
+   * Reads only: it starts and changes nothing.
+   */
+  describeTrust: "agent/describeTrust",
+  /** Says whether a workspace folder is trusted, and which redirects of its are accepted. */
   setTrust: "agent/setTrust",
   /** Lists the models that can be chosen, and the providers with their health. */
   listModels: "agent/listModels",
@@ -229,6 +234,7 @@ export interface RequestTypes {
   "agent/revert": { params: RevertParams; result: RevertResult };
   "agent/setMode": { params: SetModeParams; result: EmptyResult };
   "agent/setModel": { params: SetModelParams; result: EmptyResult };
+  "agent/describeTrust": { params: DescribeTrustParams; result: DescribeTrustResult };
   "agent/setTrust": { params: SetTrustParams; result: EmptyResult };
   "agent/listModels": { params: ListModelsParams; result: ListModelsResult };
   "agent/listAgents": { params: ListAgentsParams; result: ListAgentsResult };
@@ -1403,6 +1409,68 @@ export interface SetModelParams {
   effort?: Effort;
 }
 
+/** Params of `agent/describeTrust`. */
+export interface DescribeTrustParams {
+  /** The workspace folder: its URI or absolute path. */
+  folder: string;
+}
+
+/**
+ * Result of `agent/describeTrust`. Control characters and invisible characters are written out in
+ * all texts.
+ */
+export interface DescribeTrustResult {
+  /** The folder's path. */
+  folder: string;
+  /** Whether it is trusted now. */
+  trusted: boolean;
+  /** What its own files activate where it is trusted. */
+  activates: TrustItem[];
+  /** Where its own files send keys of the person's. Each needs a question of its own. */
+  redirects: ProviderRedirect[];
+}
+
+/** Something that a folder's own files activate where the folder is trusted. */
+export interface TrustItem {
+  /** What it is. */
+  kind: TrustItemKind;
+  /** The hook's or tool's name, or the setting's key. */
+  name: string;
+  /** When it runs, or what is set; and the file and line. */
+  detail: string;
+  /** The command that it runs. */
+  command?: string;
+}
+
+/**
+ * What a folder's files activate. Later versions add kinds: show an unknown one by its `name` and
+ * `detail`.
+ */
+export type TrustItemKind =
+  /** A command that runs at a moment of every turn. */
+  | "hook"
+  /** A tool whose call runs a command. */
+  | "tool"
+  /** Any other setting that an untrusted folder may not set. */
+  | "setting";
+
+/** A folder's wish to send a key of the person's to another address. */
+export interface ProviderRedirect {
+  /** The provider; `*` where a proxy or certificates concern all of them. */
+  provider: string;
+  /** Where the folder sends them. Show it whole; send it back exactly to accept it. */
+  to: string;
+  /** What of the person's would go there, each as a short phrase. */
+  sends: string[];
+  /** Whether the person accepted it. Until then it is ignored, with a warning. */
+  accepted: boolean;
+  /**
+   * Where the person's own configuration sends requests; absent where only the folder names this
+   * provider.
+   */
+  from?: string;
+}
+
 /** Params of `agent/setTrust`. */
 export interface SetTrustParams {
   /** The workspace folder: its URI or absolute path. */
@@ -1412,6 +1480,20 @@ export interface SetTrustParams {
    * keys.
    */
   trusted: boolean;
+  /**
+   * Redirects that the person accepted, each after a question of its own. Trusting alone accepts
+   * none; one that was accepted stays so until the folder names another address or is trusted no
+   * more.
+   */
+  acceptRedirects?: AcceptedRedirect[];
+}
+
+/** A redirect that the person accepts. */
+export interface AcceptedRedirect {
+  /** The provider, as `agent/describeTrust` named it. */
+  provider: string;
+  /** The target, exactly as `agent/describeTrust` named it. */
+  to: string;
 }
 
 /** Params of `agent/listModels`. */

@@ -65,7 +65,11 @@ impl Chat {
             }
             Slash::Trust(trusted) => {
                 let folder = self.launch.folder.display().to_string();
-                let params = SetTrustParams { folder, trusted };
+                let params = SetTrustParams {
+                    folder,
+                    trusted,
+                    accept_redirects: Vec::new(),
+                };
                 let _: EmptyResult = self.client.request(method::SET_TRUST, &params).await?;
                 self.done(if trusted {
                     "this folder is trusted"

@@ -54,6 +54,7 @@ struct Given<'a> {
     env: &'a [(&'a str, &'a str)],
     flags: Flags,
     trusted: bool,
+    accepted: &'a [(&'a str, &'a str)],
     tools: &'a [&'a str],
 }
 
@@ -63,6 +64,14 @@ impl Given<'_> {
     }
 
     fn load(&self) -> Loaded {
+        self.with_inputs(load)
+    }
+
+    fn describe(&self) -> FolderDescription {
+        self.with_inputs(describe_folder)
+    }
+
+    fn with_inputs<T>(&self, make: fn(&LoadInputs<'_>) -> T) -> T {
         let env = self.env();
         let places = Places::of(&env, None);
         let file = |path: &str, text: &str| {
@@ -74,7 +83,7 @@ impl Given<'_> {
         };
         let root = Path::new("/w");
         let tools: Vec<String> = self.tools.iter().map(ToString::to_string).collect();
-        load(&LoadInputs {
+        make(&LoadInputs {
             env: &env,
             places: places.as_ref(),
             user: file("/h/c.toml", self.user),
@@ -85,7 +94,14 @@ impl Given<'_> {
             editor: self.editor.as_ref(),
             flags: &self.flags,
             real: Path::to_path_buf,
-            trusted: &self.trusted.then(|| root.to_path_buf()).into_iter().collect(),
+            trust: &Trust {
+                folders: self.trusted.then(|| root.to_path_buf()).into_iter().collect(),
+                redirects: self
+                    .accepted
+                    .iter()
+                    .map(|(provider, to)| (root.to_path_buf(), provider.to_string(), to.to_string()))
+                    .collect(),
+            },
             tools: &tools,
         })
     }
@@ -499,7 +515,10 @@ fn reads_files_of_user_and_root() {
         env: env.clone(),
         ..ConfigSource::default()
     };
-    let trusted = BTreeSet::from([root.clone()]);
+    let trusted = Trust {
+        folders: BTreeSet::from([root.clone()]),
+        ..Trust::default()
+    };
     assert_eq!(lines(&source(None).load(Some(&root), &trusted)), [""; 0]);
 
     let missing = source(Some(Path::new("/nonexistent/c.toml"))).load(None, &trusted);
@@ -626,7 +645,11 @@ fn check_bytes(bytes: Vec<u8>) {
         })
     };
     let options = serde_json::from_slice::<Value>(&bytes).ok();
-    for trusted in [BTreeSet::new(), BTreeSet::from([PathBuf::from("/w")])] {
+    for folders in [BTreeSet::new(), BTreeSet::from([PathBuf::from("/w")])] {
+        let trust = Trust {
+            folders,
+            ..Trust::default()
+        };
         let loaded = load(&LoadInputs {
             env: &env,
             places: None,
@@ -638,7 +661,7 @@ fn check_bytes(bytes: Vec<u8>) {
             editor: options.as_ref(),
             flags: &Flags::default(),
             real: Path::to_path_buf,
-            trusted: &trusted,
+            trust: &trust,
             tools: &[],
         });
         assert_located(&loaded);
@@ -744,6 +767,6 @@ fn a_trusted_folder_may_be_spelled_with_a_link() {
         places,
         ..ConfigSource::default()
     };
-    assert!(source.load(Some(&root), &BTreeSet::new()).trusted);
-    assert!(!source.load(Some(&base), &BTreeSet::new()).trusted);
+    assert!(source.load(Some(&root), &Trust::default()).trusted);
+    assert!(!source.load(Some(&base), &Trust::default()).trusted);
 }

@@ -3,6 +3,7 @@
 mod approvals;
 mod info;
 mod sessions;
+mod trust;
 mod turns;
 
 use tokio::sync::oneshot;

@@ -1,4 +1,4 @@
-//! Sessions: new, listed, loaded, renamed, deleted; their mode and model; trust.
+//! Sessions: new, listed, loaded, renamed, deleted; their mode and model.
 
 use serde_json::Value;
 use tower_lsp::jsonrpc::Result;
@@ -15,7 +15,7 @@ use crate::protocol::{
     DeleteSessionParams, EmptyResult, EventRecord, ExportSessionParams, ExportSessionResult,
     ForkSessionParams, ForkSessionResult, ListSessionsParams, ListSessionsResult, LoadSessionParams,
     LoadSessionResult, NewSessionParams, NewSessionResult, PartialMessage, RenameSessionParams, RevertParams,
-    RevertResult, SessionInfo, SessionState, SetModeParams, SetModelParams, SetTrustParams,
+    RevertResult, SessionInfo, SessionState, SetModeParams, SetModelParams,
 };
 use crate::provider::Effort;
 use crate::session::{self, Command, Snapshot};
@@ -232,14 +232,6 @@ impl Service {
             reply,
         })
         .await?;
-        Ok(EmptyResult {})
-    }
-
-    pub(in crate::server) async fn set_trust(&self, params: Value) -> Result<EmptyResult> {
-        let params: SetTrustParams = from_wire::params(params)?;
-        let folder = folder_param("folder", &params.folder)?;
-        let set = self.state.set_trust(&folder, params.trusted).await;
-        set.map_err(store_failed)?;
         Ok(EmptyResult {})
     }
 }

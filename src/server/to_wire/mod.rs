@@ -13,6 +13,7 @@ mod export;
 mod inquiry;
 mod message;
 mod names;
+mod trust;
 mod values;
 
 pub use checkpoint::reverted;
@@ -20,6 +21,7 @@ pub use export::Export;
 pub use inquiry::{OpenOnWire, open_inquiry};
 pub use message::{blocks, open_approval};
 pub use names::effort;
+pub use trust::{redirects, trust_item};
 pub use values::{
     agent_info, circuit, circuits, command_info, error_data, grant, metrics, prompt_result, queue,
     queue_result, spent, tool_info, usage,

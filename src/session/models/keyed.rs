@@ -9,9 +9,7 @@ use futures::future::join_all;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{Chosen, ListedProvider, Models};
-use crate::config::{
-    AgentSettings, DefaultChoice, ProviderKind, ProviderSettings, Settings, select_for, selected_by_key,
-};
+use crate::config::{AgentSettings, DefaultChoice, ProviderSettings, Settings, select_for, selected_by_key};
 use crate::domain::{AgentError, ErrorCode};
 use crate::provider::{self, Fault, Health, Reached};
 use crate::tool::EditorError;
@@ -29,7 +27,7 @@ impl Models {
             .settings
             .providers
             .iter()
-            .filter(|(_, provider)| takes_key(provider))
+            .filter(|(_, provider)| provider.takes_editor_key())
             .filter_map(|(name, _)| Some((name, self.keys.given(name)?)))
             .collect();
         if given.is_empty() {
@@ -47,7 +45,7 @@ impl Models {
     /// The provider's settings, with the key that the editor gave for it.
     pub(super) fn keyed(&self, settings: &ProviderSettings) -> ProviderSettings {
         let mut own = settings.clone();
-        if takes_key(settings) {
+        if settings.takes_editor_key() {
             own.api_key = self.keys.given(&settings.name);
         }
         own
@@ -87,15 +85,18 @@ impl Models {
         };
         let route = self.route_of(agent, first);
         let takers = route.iter().filter_map(|name| self.settings.providers.get(name));
-        let takers = takers.filter(|provider| takes_key(provider));
+        let takers = takers.filter(|provider| provider.takes_editor_key());
         join_all(takers.map(|provider| self.keys.ask_once(&provider.name))).await;
     }
 
     /// All at once.
     async fn ask<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Unanswered {
-        let takers = names
-            .into_iter()
-            .filter(|name| self.settings.providers.get(*name).is_some_and(takes_key));
+        let takers = names.into_iter().filter(|name| {
+            self.settings
+                .providers
+                .get(*name)
+                .is_some_and(ProviderSettings::takes_editor_key)
+        });
         let asked = takers.map(|name| async move { (name, self.keys.ask(name).await) });
         let answers = join_all(asked).await;
         let failed = answers
@@ -148,13 +149,6 @@ impl Models {
         };
         Some(listed)
     }
-}
-
-/// Whether a key of the editor would be used: there is none of another source, and the provider may want one.
-fn takes_key(provider: &ProviderSettings) -> bool {
-    provider.api_key.is_none()
-        && provider.kind != ProviderKind::Script
-        && (provider.needs_key || !provider.local && provider.headers.is_empty())
 }
 
 /// Whether two keys are the same.

@@ -327,6 +327,7 @@ async fn grants_and_trust() {
     }
     for trusted in [true, false] {
         rig.send(Write::SetTrust {
+            redirects: Vec::new(),
             folder: "/w".into(),
             trusted,
             at_ms: 1,

@@ -69,7 +69,10 @@ M.requests = {
   setMode = "agent/setMode",
   ---Sets the model and how hard it thinks.
   setModel = "agent/setModel",
-  ---Says whether a workspace folder is trusted.
+  ---Lists what a folder's own files would activate, and where they would send keys of the person's.
+  ---Reads only: it starts and changes nothing.
+  describeTrust = "agent/describeTrust",
+  ---Says whether a workspace folder is trusted, and which redirects of its are accepted.
   setTrust = "agent/setTrust",
   ---Lists the models that can be chosen, and the providers with their health.
   listModels = "agent/listModels",
@@ -820,10 +823,50 @@ M.server_notifications = {
 ---@field model string The model, as `provider/model`; it holds from the next model call on.
 ---@field effort? agentls.Effort How hard it shall think; absent: as the provider has it by default.
 
+---Params of `agent/describeTrust`.
+---@class (exact) agentls.DescribeTrustParams
+---@field folder string The workspace folder: its URI or absolute path.
+
+---Result of `agent/describeTrust`. Control characters and invisible characters are written out in all
+---texts.
+---@class (exact) agentls.DescribeTrustResult
+---@field folder string The folder's path.
+---@field trusted boolean Whether it is trusted now.
+---@field activates agentls.TrustItem[] What its own files activate where it is trusted.
+---@field redirects agentls.ProviderRedirect[] Where its own files send keys of the person's. Each needs a question of its own.
+
+---Something that a folder's own files activate where the folder is trusted.
+---@class (exact) agentls.TrustItem
+---@field kind agentls.TrustItemKind What it is.
+---@field name string The hook's or tool's name, or the setting's key.
+---@field detail string When it runs, or what is set; and the file and line.
+---@field command? string The command that it runs.
+
+---What a folder's files activate. Later versions add kinds: show an unknown one by its `name` and
+---`detail`.
+---@alias agentls.TrustItemKind
+---| "hook" # A command that runs at a moment of every turn.
+---| "tool" # A tool whose call runs a command.
+---| "setting" # Any other setting that an untrusted folder may not set.
+
+---A folder's wish to send a key of the person's to another address.
+---@class (exact) agentls.ProviderRedirect
+---@field provider string The provider; `*` where a proxy or certificates concern all of them.
+---@field to string Where the folder sends them. Show it whole; send it back exactly to accept it.
+---@field sends string[] What of the person's would go there, each as a short phrase.
+---@field accepted boolean Whether the person accepted it. Until then it is ignored, with a warning.
+---@field from? string Where the person's own configuration sends requests; absent where only the folder names this provider.
+
 ---Params of `agent/setTrust`.
 ---@class (exact) agentls.SetTrustParams
 ---@field folder string The workspace folder: its URI or absolute path.
 ---@field trusted boolean Whether the folder's own settings may loosen approvals, start anything, or change addresses and keys.
+---@field acceptRedirects? agentls.AcceptedRedirect[] Redirects that the person accepted, each after a question of its own. Trusting alone accepts none; one that was accepted stays so until the folder names another address or is trusted no more.
+
+---A redirect that the person accepts.
+---@class (exact) agentls.AcceptedRedirect
+---@field provider string The provider, as `agent/describeTrust` named it.
+---@field to string The target, exactly as `agent/describeTrust` named it.
 
 ---Params of `agent/listModels`.
 ---@class (exact) agentls.ListModelsParams

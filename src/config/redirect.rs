@@ -1,0 +1,325 @@
+//! Where a trusted folder's files would send keys of the person's: found, asked about one by one, and held back until
+//! the person accepted exactly that address (R-CONF).
+//!
+//! Fails closed: whatever the folder says about a provider's address, its headers or its key is a redirect, unless it
+//! leads where the person's own configuration leads, or no secret of the person's can go there. Must not know how an
+//! acceptance is stored.
+
+use std::collections::BTreeSet;
+
+use url::Url;
+
+use crate::base::text::reveal;
+
+use super::diagnostics::Diagnostic;
+use super::names::known;
+use super::settings::{ProviderKind, ProviderSettings, Settings};
+use super::tree::{Node, Origin, Tree, path_of};
+
+/// The provider's name in a redirect of all of them, by a proxy or certificates.
+const ALL: &str = "*";
+/// The longest target that can be accepted, in bytes: it is shown whole.
+const MAX_TARGET: usize = 2_000;
+/// Settings that decide where a provider's key goes, and which key.
+const KEYS: [&str; 4] = ["kind", "base_url", "api_key", "headers"];
+/// Headers that neither route a request nor carry a secret.
+const HARMLESS_HEADERS: [&str; 9] = [
+    "accept",
+    "accept-language",
+    "anthropic-beta",
+    "anthropic-version",
+    "http-referer",
+    "openai-beta",
+    "referer",
+    "user-agent",
+    "x-title",
+];
+
+/// A folder's wish to send a key of the person's somewhere else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProviderRedirect {
+    /// The provider; `*` for all of them.
+    pub provider: String,
+    /// Where the person's own configuration sends it; none where only the folder names this provider.
+    pub from: Option<String>,
+    /// Where the folder sends it. An acceptance holds for exactly this text.
+    pub to: String,
+    /// What of the person's would go there.
+    pub sends: Vec<String>,
+    /// Whether the person accepted it.
+    pub accepted: bool,
+}
+
+impl ProviderRedirect {
+    /// Whether it is short enough for a person to read it whole.
+    pub fn can_be_accepted(&self) -> bool {
+        let sends: usize = self.sends.iter().map(String::len).sum();
+        self.provider.len() + self.to.len() + sends <= MAX_TARGET
+    }
+}
+
+/// A configuration, merged and resolved.
+pub(super) struct Merged<'a> {
+    pub(super) tree: &'a Tree,
+    pub(super) settings: &'a Settings,
+}
+
+/// What the folder's own files say, merged, and the variables that they name.
+pub(super) struct FolderSays<'a> {
+    pub(super) tree: &'a Tree,
+    pub(super) variables: &'a BTreeSet<String>,
+}
+
+/// The redirects of a folder. `own`: the configuration without its files; `full`: with all that they say.
+pub(super) fn find_redirects(
+    own: &Merged<'_>,
+    full: &Merged<'_>,
+    folder: &FolderSays<'_>,
+    is_accepted: &dyn Fn(&str, &str) -> bool,
+) -> Vec<ProviderRedirect> {
+    let finder = Finder { own, full, folder };
+    let providers = full.settings.providers.values();
+    let mut redirects: Vec<_> = providers
+        .filter_map(|provider| finder.of_provider(provider))
+        .collect();
+    redirects.extend(finder.of_network());
+    for redirect in &mut redirects {
+        redirect.accepted = redirect.can_be_accepted() && is_accepted(&redirect.provider, &redirect.to);
+    }
+    redirects
+}
+
+/// Takes what was not accepted out of what a folder's file says. The second list: settings without which a provider
+/// that only the folder names cannot be used.
+pub(super) fn hold_back(tree: &mut Tree, redirects: &[ProviderRedirect]) -> (Vec<Diagnostic>, Vec<String>) {
+    let mut problems = Vec::new();
+    let mut failed = Vec::new();
+    for redirect in redirects.iter().filter(|redirect| !redirect.accepted) {
+        let provider = redirect.provider.as_str();
+        let paths: Vec<Vec<&str>> = match provider {
+            ALL => vec![vec!["network", "proxy"], vec!["network", "ca_file"]],
+            _ => KEYS.iter().map(|key| vec!["provider", provider, *key]).collect(),
+        };
+        let taken: Vec<_> = paths
+            .iter()
+            .filter_map(|path| Some((path_of(path), tree.take(path)?)))
+            .collect();
+        let Some((path, value)) = taken.first() else {
+            continue;
+        };
+        let problem = Diagnostic::warning(&value.at, path.as_str(), held_message(redirect));
+        problems.push(
+            problem.hint(
+                "to accept it, use `/trust` in a chat, or send `agent/setTrust` with `acceptRedirects`",
+            ),
+        );
+        if redirect.from.is_none() && provider != ALL {
+            failed.push(path_of(&["provider", provider, "base_url"]));
+        }
+    }
+    (problems, failed)
+}
+
+fn held_message(redirect: &ProviderRedirect) -> String {
+    let what = match redirect.sends.as_slice() {
+        [] => "your requests".to_owned(),
+        sends => sends.join(", "),
+    };
+    format!("ignored: it would send {what} to {}", shown_target(&redirect.to))
+}
+
+/// The target; of one that is too long to be accepted its begin, which says so.
+fn shown_target(target: &str) -> String {
+    match target.len() > MAX_TARGET {
+        true => format!(
+            "{}… (too long to be accepted)",
+            crate::base::text::prefix(target, MAX_TARGET)
+        ),
+        false => target.to_owned(),
+    }
+}
+
+struct Finder<'a> {
+    own: &'a Merged<'a>,
+    full: &'a Merged<'a>,
+    folder: &'a FolderSays<'a>,
+}
+
+impl Finder<'_> {
+    fn of_provider(&self, provider: &ProviderSettings) -> Option<ProviderRedirect> {
+        let name = provider.name.as_str();
+        self.folder.tree.find(&["provider", name])?;
+        if provider.kind == ProviderKind::Script || !self.carries_secret(provider) {
+            return None;
+        }
+        let own = self.own.settings.providers.get(name);
+        let usual = match own {
+            Some(own) => Some(own.base_url.as_str()),
+            // What the person configured is unusable now; its usual address was not their choice.
+            None if self.own.settings.broken_providers.contains_key(name) => None,
+            None => known(name).map(|known| known.base_url),
+        };
+        let is_moved = usual.map(normalized) != Some(normalized(&provider.base_url));
+        let extras = self.extras(name);
+        if !is_moved && extras.is_empty() {
+            return None;
+        }
+        let mut to = self.target(name, &provider.base_url);
+        for extra in &extras {
+            to.push_str(extra);
+        }
+        Some(ProviderRedirect {
+            provider: name.to_owned(),
+            from: usual.map(|usual| self.shown_own(name, usual)),
+            to,
+            sends: self.sends(provider),
+            accepted: false,
+        })
+    }
+
+    /// A proxy sees only where TLS goes; but with certificates of the folder's, or without TLS, it sees everything.
+    fn of_network(&self) -> Option<ProviderRedirect> {
+        let certificates = self.set_by_folder(&["network", "ca_file"]);
+        let proxy = self.set_by_folder(&["network", "proxy"]);
+        let mut keyed = self.full.settings.providers.values();
+        let is_open = keyed.any(|provider| {
+            provider.base_url.to_ascii_lowercase().starts_with("http:") && self.carries_secret(provider)
+        });
+        if certificates.is_none() && (proxy.is_none() || !is_open) {
+            return None;
+        }
+        let named = [("the proxy", proxy), ("the certificates of", certificates)];
+        let named = named
+            .iter()
+            .filter_map(|(what, value)| Some(format!("{what} {}", raw_text((*value)?))));
+        Some(ProviderRedirect {
+            provider: ALL.to_owned(),
+            from: Some("your own network settings".to_owned()),
+            to: format!(
+                "all providers through {}",
+                named.collect::<Vec<_>>().join(" with ")
+            ),
+            sends: vec!["the keys of all providers".to_owned()],
+            accepted: false,
+        })
+    }
+
+    /// Whether a secret of the person's may go to this provider.
+    fn carries_secret(&self, provider: &ProviderSettings) -> bool {
+        let has_secret = |provider: &ProviderSettings| {
+            provider.takes_editor_key() || provider.api_key.is_some() || !provider.headers.is_empty()
+        };
+        let own = self.own.settings.providers.get(&provider.name);
+        own.is_some_and(has_secret)
+            || provider.takes_editor_key()
+            || provider.api_key.is_some() && !self.has_folder_key(&provider.name)
+            || !self.folder.variables.is_empty()
+    }
+
+    /// Whether the key itself is written in the folder's file.
+    fn has_folder_key(&self, provider: &str) -> bool {
+        let key = self.set_by_folder(&["provider", provider, "api_key"]);
+        key.is_some_and(|key| key.raw.is_none())
+    }
+
+    /// Headers of the folder's that may route the request or carry a variable, and a variable of its choice as the key.
+    fn extras(&self, provider: &str) -> Vec<String> {
+        let mut extras = Vec::new();
+        let headers = self.folder.tree.find(&["provider", provider, "headers"]);
+        if let Some(Node::Table(headers)) = headers.map(|headers| &headers.node) {
+            for name in headers.keys() {
+                let Some(value) = self.set_by_folder(&["provider", provider, "headers", name]) else {
+                    continue;
+                };
+                let is_harmless = HARMLESS_HEADERS
+                    .iter()
+                    .any(|known| known.eq_ignore_ascii_case(name));
+                if !is_harmless || value.raw.is_some() {
+                    let text = reveal(name).into_owned() + ": " + &raw_text(value);
+                    extras.push(format!(" with the header `{text}`"));
+                }
+            }
+        }
+        let key = self.set_by_folder(&["provider", provider, "api_key"]);
+        if let Some(raw) = key.and_then(|key| key.raw.as_deref()) {
+            let usual = known(provider).and_then(|known| known.key_variable);
+            if usual.is_none_or(|usual| raw != format!("${{{usual}}}")) {
+                extras.push(format!(" with the key `{}`", reveal(raw)));
+            }
+        }
+        extras
+    }
+
+    /// A value that counts and is the folder's.
+    fn set_by_folder(&self, path: &[&str]) -> Option<&Tree> {
+        let said = self.folder.tree.find(path)?;
+        let merged = self.full.tree.find(path)?;
+        let is_same = said.at.origin == merged.at.origin
+            && (said.at.line, said.at.column) == (merged.at.line, merged.at.column);
+        is_same.then_some(merged)
+    }
+
+    /// Where the folder sends requests, without what a URL says of users; variables by their names.
+    fn target(&self, provider: &str, base_url: &str) -> String {
+        let said = self.full.tree.find(&["provider", provider, "base_url"]);
+        match said.and_then(|said| said.raw.as_deref()) {
+            Some(raw) => reveal(raw).into_owned(),
+            None => normalized(base_url),
+        }
+    }
+
+    /// Where the person's own configuration sends requests. What a variable gave may be a secret beyond the host.
+    fn shown_own(&self, provider: &str, base_url: &str) -> String {
+        let said = self.own.tree.find(&["provider", provider, "base_url"]);
+        match (said.is_some_and(|said| said.raw.is_some()), Url::parse(base_url)) {
+            (true, Ok(url)) => url.origin().ascii_serialization(),
+            _ => normalized(base_url),
+        }
+    }
+
+    fn sends(&self, provider: &ProviderSettings) -> Vec<String> {
+        let name = provider.name.as_str();
+        let mut sends = Vec::new();
+        if provider.api_key.is_some() && !self.has_folder_key(name) {
+            let said = self.full.tree.find(&["provider", name, "api_key"]);
+            match (said, known(name).and_then(|known| known.key_variable)) {
+                (Some(said), _) if matches!(&*said.at.origin, Origin::File(_)) => {
+                    sends.push(match said.raw.as_deref() {
+                        Some(raw) => reveal(raw).into_owned(),
+                        None => format!("the API key of {name}"),
+                    });
+                }
+                (None, Some(variable)) => sends.push(format!("${{{variable}}}")),
+                _ => sends.push(format!("the API key of {name}")),
+            }
+        }
+        if provider.takes_editor_key() {
+            sends.push(format!("the key that your editor keeps for {name}"));
+        }
+        let own = self.own.settings.providers.get(name);
+        let headers = own.iter().flat_map(|own| own.headers.keys());
+        sends.extend(headers.map(|header| format!("your header {}", reveal(header))));
+        let variables = self.folder.variables.iter();
+        sends.extend(variables.map(|variable| format!("${{{variable}}}")));
+        let mut seen = BTreeSet::new();
+        sends.retain(|sent| seen.insert(sent.clone()));
+        sends
+    }
+}
+
+/// A value as the file has it.
+fn raw_text(value: &Tree) -> String {
+    let text = value.raw.as_deref().or_else(|| value.text()).unwrap_or_default();
+    reveal(text).into_owned()
+}
+
+/// An address in one spelling: no user, no slash at its end, no default port.
+fn normalized(address: &str) -> String {
+    let Ok(mut url) = Url::parse(address) else {
+        return reveal(address).into_owned();
+    };
+    // Both fail only for addresses that have no host.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.as_str().trim_end_matches('/').to_owned()
+}

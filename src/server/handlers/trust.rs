@@ -1,0 +1,63 @@
+//! Trust of folders: what it would activate, and a person's word on it.
+
+use std::path::Path;
+
+use serde_json::Value;
+use tower_lsp::jsonrpc::Result;
+
+use super::super::service::Service;
+use super::super::state::{bad, folder_param};
+use super::super::{from_wire, to_wire};
+use super::store_failed;
+use crate::config::FolderDescription;
+use crate::protocol::{DescribeTrustParams, DescribeTrustResult, EmptyResult, SetTrustParams};
+
+impl Service {
+    pub(in crate::server) async fn describe_trust(&self, params: Value) -> Result<DescribeTrustResult> {
+        let params: DescribeTrustParams = from_wire::params(params)?;
+        let folder = folder_param("folder", &params.folder)?;
+        let described = self.describe_folder(&folder).await;
+        Ok(DescribeTrustResult {
+            folder: folder.display().to_string(),
+            trusted: described.trusted,
+            activates: described.items.into_iter().map(to_wire::trust_item).collect(),
+            redirects: to_wire::redirects(described.redirects),
+        })
+    }
+
+    pub(in crate::server) async fn set_trust(&self, params: Value) -> Result<EmptyResult> {
+        let params: SetTrustParams = from_wire::params(params)?;
+        let folder = folder_param("folder", &params.folder)?;
+        let accepted = params.accept_redirects;
+        if !accepted.is_empty() {
+            if !params.trusted {
+                return Err(bad(
+                    "acceptRedirects",
+                    "an untrusted folder redirects nothing; set `trusted` too",
+                ));
+            }
+            let described = to_wire::redirects(self.describe_folder(&folder).await.redirects);
+            let is_described = |provider: &str, to: &str| {
+                described
+                    .iter()
+                    .any(|known| known.provider == provider && known.to == to)
+            };
+            if let Some(unknown) = accepted.iter().find(|one| !is_described(&one.provider, &one.to)) {
+                let problem = format!(
+                    "the folder does not redirect {:?} there now; ask again with agent/describeTrust",
+                    unknown.provider
+                );
+                return Err(bad("acceptRedirects", problem));
+            }
+        }
+        let accepted = accepted.into_iter().map(|one| (one.provider, one.to)).collect();
+        let set = self.state.set_trust(&folder, params.trusted, accepted).await;
+        set.map_err(store_failed)?;
+        Ok(EmptyResult {})
+    }
+
+    async fn describe_folder(&self, folder: &Path) -> FolderDescription {
+        self.state.learn_trust(folder).await;
+        self.state.configured.describe_folder(folder)
+    }
+}
