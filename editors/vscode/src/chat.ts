@@ -158,7 +158,7 @@ export class Chat {
         exports: methods.has(requests.exportSession),
         agents: methods.has(requests.listAgents),
         commands: methods.has(requests.listCommands),
-        trust: methods.has("agent/describeTrust"),
+        trust: methods.has(requests.describeTrust),
       },
     });
     const { sessionId } = this;

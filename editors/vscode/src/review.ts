@@ -56,6 +56,7 @@ export class Reviews implements Disposable {
   readonly #files = new MemoryFiles();
   /** By the ids of their approvals. */
   readonly #reviews = new Map<string, Review>();
+  readonly #closing = new Map<string, Promise<void>>();
   readonly #disposables: Disposable[];
   #measuring: NodeJS.Timeout | undefined;
   #opened = 0;
@@ -187,13 +188,16 @@ export class Reviews implements Disposable {
   }
 
   /** The approval was settled, or its review discarded: its editor closes. */
-  async close(approvalId: string): Promise<void> {
-    const review = this.#reviews.get(approvalId);
+  close(approvalId: string): Promise<void> {
+    // The answer and the event about it both close it.
+    const closing = this.#closing.get(approvalId) ?? this.#close(approvalId);
+    this.#closing.set(approvalId, closing);
+    return closing.finally(() => this.#closing.delete(approvalId));
+  }
+
+  async #close(approvalId: string): Promise<void> {
     this.#reviews.delete(approvalId);
-    const document = review && documentOf(review.right);
-    // Saved first, so that closing asks nothing.
-    if (document?.isDirty) await document.save();
-    await window.tabGroups.close(tabsOf(approvalId));
+    await closeTabs(approvalId);
     if (this.#reviews.size === 0) await commands.executeCommand("setContext", "agentls.reviewing", false);
     this.#report();
   }
@@ -218,7 +222,7 @@ export class Reviews implements Disposable {
     this.#files.put(left, before);
     this.#files.put(right, proposal);
     // A tab from before the last reload may show an older text.
-    await window.tabGroups.close(tabsOf(approvalId));
+    await closeTabs(approvalId);
     // Compared is what the editor makes of the text: line ends may differ.
     const document = await workspace.openTextDocument(right);
     return { sessionId, approval, file, left, right, before, proposal: document.getText() };
@@ -305,11 +309,26 @@ function documentOf(uri: Uri): TextDocument | undefined {
 function tabsOf(approvalId: string): Tab[] {
   return window.tabGroups.all
     .flatMap(({ tabs }) => tabs)
-    .filter(({ input }) => {
-      const { modified, uri } = input as Partial<TabInputTextDiff & { uri: Uri }>;
-      const shown = modified ?? uri;
+    .filter((tab) => {
+      const shown = shownIn(tab);
       return shown?.scheme === REVIEW && shown.path.startsWith(`/${approvalId}/`);
     });
+}
+
+/** Closes the review of an approval without a question. */
+async function closeTabs(approvalId: string): Promise<void> {
+  const tabs = tabsOf(approvalId);
+  for (const tab of tabs) {
+    const uri = shownIn(tab);
+    const document = uri && documentOf(uri);
+    if (document?.isDirty) await document.save();
+  }
+  await window.tabGroups.close(tabs);
+}
+
+function shownIn({ input }: Tab): Uri | undefined {
+  const { modified, uri } = (input ?? {}) as Partial<TabInputTextDiff & { uri: Uri }>;
+  return modified ?? uri;
 }
 
 /** The text of a review; line ends alone are no change. */

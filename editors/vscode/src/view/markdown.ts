@@ -108,8 +108,10 @@ export function elements(block: string): DocumentFragment {
   });
   revealTexts(fragment);
   for (const link of fragment.querySelectorAll("a")) {
-    // A link says where it leads, whatever its text says.
-    link.title = reveal(link.getAttribute("href") ?? "");
+    // A link says where it leads, whatever its text says; one that leads nowhere is text.
+    const href = link.getAttribute("href");
+    if (href === null) link.replaceWith(...link.childNodes);
+    else link.title = reveal(href);
   }
   return fragment;
 }

@@ -92,7 +92,8 @@ export function answerShown(action: "allow" | "deny" | "diff", reviewed: string 
   const ofReview = document.hasFocus() ? undefined : all.find((one) => one.dataset["approval"] === reviewed);
   const inSight = all.filter(isInSight);
   const meant = focused ?? ofReview ?? (inSight.length === 1 ? inSight[0] : undefined);
-  if (meant && (meant === ofReview || isInSight(meant))) {
+  // What has not settled is shown: the key was on its way when it appeared.
+  if (meant?.dataset["armed"] === "true" && (meant === ofReview || isInSight(meant))) {
     meant.dispatchEvent(new CustomEvent(ANSWER, { detail: action }));
   } else showQuestion(meant ?? inSight[0] ?? first);
   return true;
