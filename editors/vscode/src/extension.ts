@@ -56,9 +56,12 @@ export function activate(context: ExtensionContext): void {
   const surroundings = new Surroundings(chat, panel);
   const reviews = new Reviews(chat);
   const approvals = new Approvals(chat, panel, reviews);
-  const decisions = new Decisions(chat, reviews, (message) => {
-    chat.set({ trouble: message });
-    void window.showWarningMessage(message);
+  const decisions = new Decisions(chat, reviews, {
+    refused: (message) => {
+      chat.set({ trouble: message });
+      void window.showWarningMessage(message);
+    },
+    stillOpen: (approvalId) => panel.post({ type: "stillOpen", approvalId }),
   });
   const trust = new TrustNotices(chat, reviews);
   const credentials = new Credentials(context, chat, (key) => client?.trace.hide(key));

@@ -170,6 +170,8 @@ export type ToView =
   | { type: "compose"; text?: string | undefined; attach?: Attachment[] | undefined; replace: boolean }
   /** Puts the focus on the first open question. */
   | { type: "showAsked" }
+  /** An answer was not taken: the question can be answered again. */
+  | { type: "stillOpen"; approvalId: string }
   /**
    * A key of the editor answers, or reviews, the question that the page shows; if none is in sight, the page shows the
    * first one. `reviewed`: the approval whose review is in the active editor.

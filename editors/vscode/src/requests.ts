@@ -32,7 +32,9 @@ export async function handle(parts: Parts, message: FromView): Promise<void> {
       const { approvalId, decision, feedback, rule } = message;
       const approval = chat.shown?.approvals.find((open) => open.approvalId === approvalId);
       // What the server cut cannot be edited: its end would be lost.
-      if (message.input !== undefined && approval?.more?.["input"] !== undefined) return;
+      if (message.input !== undefined && approval?.more?.["input"] !== undefined) {
+        return panel.post({ type: "stillOpen", approvalId });
+      }
       const input = message.input === undefined ? undefined : (JSON.parse(message.input) as unknown);
       return parts.decisions.decide(approvalId, decision, { feedback, rule, input });
     }

@@ -114,7 +114,7 @@ inWorkbench(
       await review("closed.txt");
       await leaveOut("closed.txt");
       await page.keyboard.press("Control+s");
-      await page.locator(".tab", { hasText: "what the agent proposes" }).locator(".codicon-close").click();
+      await s.command("View: Close Editor");
       await page.locator(".tab", { hasText: "what the agent proposes" }).waitFor({ state: "detached" });
       await s.at("reviewed").filter({ hasText: "1 of 3 changes left out" }).waitFor();
       await s.shot("reviewed-closed");

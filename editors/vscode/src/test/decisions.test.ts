@@ -25,13 +25,17 @@ async function decisions(outcome: ReviewOutcome) {
   fake.event("approvalRequested", { seq: 2, ...ASKED });
   const refusals: string[] = [];
   const closed: string[] = [];
+  const reopened: string[] = [];
   const reviews = {
     outcome: () => Promise.resolve(outcome),
     close: (id: string) => Promise.resolve(void closed.push(id)),
   };
-  const made = new Decisions(fake.chat, reviews, (message) => void refusals.push(message));
+  const made = new Decisions(fake.chat, reviews, {
+    refused: (message) => void refusals.push(message),
+    stillOpen: (id) => void reopened.push(id),
+  });
   const sent = () => fake.asked.filter(({ method }) => method === "agent/approvalRespond").map(({ params }) => params);
-  return { fake, made, refusals, closed, sent };
+  return { fake, made, refusals, closed, reopened, sent };
 }
 
 const EDITED = { path: "a.ts", edits: [{ old_text: "a", new_text: "b" }] };
@@ -47,9 +51,13 @@ for (const decision of ["allow", "allowSession", "allowAlways"] as const) {
   });
 
   test(`${decision} sends nothing where the review cannot be sent`, async () => {
-    const { made, sent, refusals, closed } = await decisions({ kind: "refused", message: "a.ts has changed." });
+    const { made, sent, refusals, closed, reopened } = await decisions({
+      kind: "refused",
+      message: "a.ts has changed.",
+    });
     await made.decide("a1", decision);
     assert.deepEqual([sent(), refusals, closed], [[], ["a.ts has changed."], []]);
+    assert.deepEqual(reopened, ["a1"], "the question can be answered again");
   });
 }
 

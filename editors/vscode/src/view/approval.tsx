@@ -6,7 +6,7 @@ import type { ReviewSummary } from "../messages";
 import { type ApprovalRequestedNotification, approvalKeys, type Decision } from "../protocol";
 import { bytes, reveal } from "../text";
 import { Button, Code, useFocus } from "./parts";
-import { ANSWER, APPEARED, questionAppeared, questionGoes, SETTLE_MS } from "./questions";
+import { ANSWER, APPEARED, questionAppeared, questionGoes, SETTLE_MS, STILL_OPEN } from "./questions";
 import { post } from "./store";
 
 /** The risk is about what a call may touch, not about whether it does harm: the reason follows. */
@@ -52,7 +52,13 @@ export function Approval({ approval, review }: Props): JSX.Element {
     const question = place.current;
     if (!question) return undefined;
     questionAppeared(question);
-    return () => questionGoes(question);
+    // A refused answer leaves the question to be answered again.
+    const onStillOpen = () => setSent(false);
+    question.addEventListener(STILL_OPEN, onStillOpen);
+    return () => {
+      question.removeEventListener(STILL_OPEN, onStillOpen);
+      questionGoes(question);
+    };
   }, []);
 
   const answer = (decision: Decision, more: object = {}) => {
@@ -61,8 +67,6 @@ export function Approval({ approval, review }: Props): JSX.Element {
     if (place.current?.contains(document.activeElement)) place.current.focus({ preventScroll: true });
     setSent(true);
     setWay("ask");
-    // It may be refused; then the person decides again.
-    setTimeout(() => setSent(false), 3000);
     post({ type: "approve", approvalId: approval.approvalId, decision, ...more });
   };
   const { rule } = approval;

@@ -10,6 +10,9 @@ export const APPEARED = "agentls-appeared";
 /** Tells a question about a key of the editor. */
 export const ANSWER = "agentls-answer";
 
+/** Tells a question that its answer was not taken. */
+export const STILL_OPEN = "agentls-still-open";
+
 /** The first question is to be shown once it is drawn. */
 let showNext = false;
 
@@ -77,6 +80,12 @@ export function questionGoes(question: HTMLElement): void {
     if (next) showQuestion(next);
     else document.querySelector<HTMLElement>('[data-testid="input"]')?.focus();
   });
+}
+
+/** The answer to an approval was not taken. */
+export function reopen(approvalId: string): void {
+  const question = openQuestions().find(({ dataset }) => dataset["approval"] === approvalId);
+  question?.dispatchEvent(new CustomEvent(STILL_OPEN));
 }
 
 /**
