@@ -16,11 +16,16 @@ export interface GrantItem extends QuickPickItem {
 export function grantItems(grants: readonly Grant[], now: number): GrantItem[] {
   const buttons = [{ iconPath: new ThemeIcon("trash"), tooltip: "Revoke…" }];
   return grants.flatMap((grant) => {
-    const [first = "", ...rest] = wrapText(grant.rule, LINE_WIDTH).map(labelText);
+    const labels = wrapText(grant.rule, LINE_WIDTH).map(labelText);
     const scope = grant.scope === "session" ? "this session only" : "every session in this folder";
     const detail = `${scope} · ${labelText(grant.folder)} · allowed ${when(grant.grantedAt, now)}`;
-    const rows = rest.map((label) => ({ label: `… ${label}`, alwaysShow: true, grant }));
-    return [{ label: first, detail, buttons, alwaysShow: rest.length > 0, grant }, ...rows];
+    return labels.map((label, at) => ({
+      label: at === 0 ? label : `… ${label}`,
+      grant,
+      alwaysShow: labels.length > 1,
+      ...(at === 0 ? { buttons } : {}),
+      ...(at === labels.length - 1 ? { detail } : {}),
+    }));
   });
 }
 

@@ -8,6 +8,9 @@ import type { DescribeTrustResult, ProviderRedirect, TrustItem } from "./protoco
 import type { Reviews } from "./review";
 import { labelText, notificationText, reveal } from "./text";
 
+/** So many lines of the document are below the list that asks. */
+const COVERED_LINES = 6;
+
 /** The known kinds, in the order of the list. */
 const KINDS = ["hook", "tool", "setting"];
 
@@ -32,7 +35,8 @@ export function trustCounts({ activates, redirects }: DescribeTrustResult): stri
 export function trustDocument(folder: string, { activates, redirects }: DescribeTrustResult): string {
   // The folder writes these texts: their further lines are marked, so that none passes for an entry of the list.
   const text = (value: string) => reveal(value).replaceAll("\n", "\n      | ");
-  const lines = [`What ${text(folder)} activates if you trust it`, ""];
+  // The question lies over the top of the editor.
+  const lines = [...Array<string>(COVERED_LINES).fill(""), `What ${text(folder)} activates if you trust it`, ""];
   for (const kind of kindsOf(activates)) {
     const items = activates.filter((item) => item.kind === kind);
     lines.push(`${text(kind)}s (${items.length}):`, "");

@@ -53,5 +53,5 @@ test("a rule is listed whole, over several rows of one grant", () => {
   assert.ok(rows.every((row) => row.grant === grant));
   const whole = rows.map(({ label }) => label.replace(/^… /, "")).join("");
   assert.equal(whole, rule.replace("$(", "\\$(").replace("\u202e", "<U+202E>"));
-  assert.equal(rows[0]?.detail, "every session in this folder · /w · allowed 2 min ago");
+  assert.equal(rows.at(-1)?.detail, "every session in this folder · /w · allowed 2 min ago");
 });
