@@ -124,7 +124,8 @@ async function acceptsRedirect({ provider, from, to, sends }: ProviderRedirect):
   const instead = from === undefined ? "" : ` instead of ${notificationText(from)}`;
   const question = `Send requests of provider ${notificationText(provider)} to ${notificationText(to)}${instead}?`;
   const detail = `This sends there: ${notificationText(sends.join(", "))}.`;
-  const no = { title: "Do Not Send", isCloseAffordance: true };
+  // The one that closes the dialog would come last, so this is none.
+  const no = { title: "Do Not Send" };
   const yes = { title: "Send There" };
   const answer = await window.showWarningMessage(question, { modal: true, detail }, no, yes);
   return answer === undefined ? undefined : answer === yes;
