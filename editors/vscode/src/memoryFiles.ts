@@ -40,8 +40,8 @@ export class MemoryFiles implements FileSystemProvider {
     return this.#file(uri).text;
   }
 
+  /** Also what was there before the window was reloaded: an editor that is open may be saved. */
   writeFile(uri: Uri, text: Uint8Array): void {
-    this.#file(uri);
     this.#texts.set(uri.toString(), { text, at: Date.now() });
   }
 

@@ -31,6 +31,10 @@ export const TEXT = "agentls-text";
 /** A review is measured this long after the last change of its text. */
 const SETTLED_MS = 100;
 
+/** Where the approvals are kept whose review has changes: after a reload none of them is answered unreviewed. */
+const CHANGED = "changedReviews";
+const MOST_KEPT = 100;
+
 interface Review {
   sessionId: string;
   approval: ApprovalRequestedNotification;
@@ -58,10 +62,13 @@ export class Reviews implements Disposable {
   readonly #reviews = new Map<string, Review>();
   readonly #closing = new Map<string, Promise<void>>();
   readonly #disposables: Disposable[];
+  /** Approvals whose review had changes when the window was reloaded, and was not opened since. */
+  readonly #lost: Set<string>;
   #measuring: NodeJS.Timeout | undefined;
   #opened = 0;
 
   constructor(readonly chat: Chat) {
+    this.#lost = new Set(JSON.parse(chat.memory.get(CHANGED) ?? "[]") as string[]);
     this.#disposables = [
       workspace.registerFileSystemProvider(REVIEW, this.#files, { isCaseSensitive: true }),
       workspace.registerTextDocumentContentProvider(TEXT, {
@@ -102,6 +109,7 @@ export class Reviews implements Disposable {
     const review = await this.#prepare(approval);
     if (review === undefined) return;
     this.#reviews.set(approvalId, review);
+    this.#lost.delete(approvalId);
     await commands.executeCommand("setContext", "agentls.reviewing", true);
     await this.#open(review);
     const hidden = hiddenCharacters(review);
@@ -113,7 +121,8 @@ export class Reviews implements Disposable {
   async outcome(approval: ApprovalRequestedNotification): Promise<ReviewOutcome> {
     const review = this.#reviews.get(approval.approvalId);
     if (review === undefined) {
-      if (tabsOf(approval.approvalId).length === 0) return { kind: "none" };
+      const { approvalId } = approval;
+      if (!this.#lost.has(approvalId) && tabsOf(approvalId).length === 0) return { kind: "none" };
       return refused("The review of this edit is from before the window was reloaded. Open the review again (D).");
     }
     // Read before anything is awaited: what counts is what was shown when the key was pressed.
@@ -197,6 +206,7 @@ export class Reviews implements Disposable {
 
   async #close(approvalId: string): Promise<void> {
     this.#reviews.delete(approvalId);
+    this.#lost.delete(approvalId);
     await closeTabs(approvalId);
     if (this.#reviews.size === 0) await commands.executeCommand("setContext", "agentls.reviewing", false);
     this.#report();
@@ -257,6 +267,9 @@ export class Reviews implements Disposable {
       reviews[approvalId] = { difference: same ? "" : difference || "changed by you" };
     }
     if (JSON.stringify(reviews) !== JSON.stringify(this.chat.view.reviews)) this.chat.set({ reviews });
+    const changed = Object.entries(reviews).flatMap(([id, { difference }]) => (difference === "" ? [] : [id]));
+    const kept = JSON.stringify([...this.#lost, ...changed].slice(-MOST_KEPT));
+    if (kept !== (this.chat.memory.get(CHANGED) ?? "[]")) this.chat.memory.set(CHANGED, kept);
   }
 
   async #proposal(approval: ApprovalRequestedNotification, before: string): Promise<string | undefined> {

@@ -48,7 +48,21 @@ function inWorkbench(name, options, body) {
   );
 }
 
-const REVIEWED = ["y", "button", "s", "a", "key", "palette", "title", "typed", "closed", "stale", "json", "discard"];
+const REVIEWED = [
+  "y",
+  "button",
+  "s",
+  "a",
+  "key",
+  "palette",
+  "title",
+  "typed",
+  "closed",
+  "stale",
+  "json",
+  "discard",
+  "reload",
+];
 
 inWorkbench(
   "every way to allow sends what the review shows",
@@ -161,6 +175,21 @@ inWorkbench(
       await s.card.press("y");
       await s.ended(++turns, "completed");
       assert.equal(s.read("discard.txt"), "ONE\n2\n3\n4\nTWO\n6\n7\n8\nTHREE\n");
+    });
+
+    await step("a review from before the window was reloaded is refused, and opens anew", async () => {
+      await review("reload.txt");
+      await leaveOut("reload.txt");
+      await s.reload();
+      await s.ready();
+      await s.card.press("y");
+      await s.at("trouble").filter({ hasText: "before the window was reloaded" }).waitFor();
+      assert.equal(s.read("reload.txt"), BEFORE);
+      await s.card.press("d");
+      await right("reload.txt").filter({ hasText: "TWO" }).first().waitFor();
+      await leaveOut("reload.txt");
+      await s.card.press("y");
+      await until(() => s.read("reload.txt") === WITHOUT_SECOND, "the reviewed file");
     });
   },
 );
