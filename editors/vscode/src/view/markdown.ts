@@ -100,8 +100,8 @@ export function elements(block: string): DocumentFragment {
     ALLOW_ARIA_ATTR: false,
     ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|file:|#|[^:]*$)/i,
   });
-  const languages = infoStrings(marked.lexer(block));
   const codes = [...fragment.querySelectorAll("pre")];
+  const languages = codes.length === 0 ? [] : infoStrings(marked.lexer(block));
   const known = languages.length === codes.length;
   codes.forEach((pre, at) => {
     pre.replaceWith(codeBlock(pre.textContent, known ? (languages[at] ?? "") : ""));
