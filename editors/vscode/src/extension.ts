@@ -16,7 +16,7 @@ import { type Mode, serverRequests } from "./protocol";
 import { handle } from "./requests";
 import { Reviews } from "./review";
 import { diagnostics, follow, options, Surroundings } from "./surroundings";
-import { TrustNotices } from "./trust";
+import { TrustNotices, withdrawTrust } from "./trust";
 
 let client: Client | undefined;
 
@@ -74,7 +74,10 @@ export function activate(context: ExtensionContext): void {
   const listener = {
     connected: (...answer: Parameters<Chat["connected"]>) => {
       notebooks.connected();
-      void chat.connected(...answer).then(() => trust.check());
+      // In Restricted Mode nothing is trusted before a session is opened.
+      void withdrawTrust(answer[0])
+        .then(() => chat.connected(...answer))
+        .then(() => trust.check());
     },
     disconnected: chat.disconnected.bind(chat),
     received: chat.received.bind(chat),

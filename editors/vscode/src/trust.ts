@@ -3,7 +3,7 @@
 // Mode no folder is trusted.
 
 import { type QuickPickItem, type Uri, window, workspace } from "vscode";
-import type { Chat } from "./chat";
+import type { Api, Chat } from "./chat";
 import type { DescribeTrustResult, ProviderRedirect, TrustItem } from "./protocol";
 import type { Reviews } from "./review";
 import { labelText, notificationText, reveal } from "./text";
@@ -150,6 +150,15 @@ function decisionKey(folder: Uri): string {
 
 function fingerprint({ activates, redirects }: DescribeTrustResult): string {
   return JSON.stringify([activates, redirects.map(({ provider, to }) => [provider, to])]);
+}
+
+/** In Restricted Mode, withdraws the trust that a folder got earlier or elsewhere. */
+export async function withdrawTrust(api: Api): Promise<void> {
+  if (workspace.isTrusted) return;
+  for (const { uri } of workspace.workspaceFolders ?? []) {
+    // What is refused here is reported by `TrustNotices.check`, which asks again.
+    await api.request("agent/setTrust", { folder: uri.toString(), trusted: false }).catch(() => undefined);
+  }
 }
 
 /** Keeps the server's trust within VS Code's, and says once a window that a folder waits for a decision. */
