@@ -6,38 +6,36 @@ import type { Panel } from "./panel";
 import type { ApprovalRequestedNotification } from "./protocol";
 import type { Event, State, TurnEndItem } from "./state";
 import { endLine } from "./state";
-
-/** A key that was on its way when a question came is not its answer. */
-const SETTLE_MS = 400;
+import { notificationText } from "./text";
 
 export class Approvals implements Disposable {
-  #latest = 0;
-
   constructor(
     readonly chat: Chat,
     readonly panel: Panel,
+    readonly reviews: { readonly active: ApprovalRequestedNotification | undefined },
   ) {}
 
   dispose(): void {}
 
-  /** The question that a key answers: the oldest of the session that is shown. */
-  get first(): ApprovalRequestedNotification | undefined {
-    return this.chat.shown?.approvals[0];
-  }
-
-  async decide(decision: "allow" | "deny"): Promise<void> {
-    const approval = this.first;
-    if (approval === undefined) return;
-    if (Date.now() - this.#latest < SETTLE_MS || !this.panel.visible) return this.panel.showAsked();
-    await this.chat.approve(approval.approvalId, decision, {});
+  /**
+   * A key of the editor answers the question that the person sees: the one of the review they are in, else one that the
+   * page shows. Only the page knows what is in sight, so it decides; without it the first press shows it.
+   */
+  async answerShown(action: "allow" | "deny" | "diff"): Promise<void> {
+    const { active } = this.reviews;
+    if (active !== undefined && active.sessionId !== this.chat.shown?.sessionId) {
+      await this.chat.open(active.sessionId);
+      return this.panel.showAsked();
+    }
+    if (!this.panel.visible) return this.panel.showAsked();
+    this.panel.post({ type: "answerShown", action, reviewed: active?.approvalId });
   }
 
   /** Tells what a person who is elsewhere would miss. */
   happened(event: Event, before: State, after: State): void {
     if (event.method === "agent/approvalRequested") {
-      this.#latest = Date.now();
-      const { title } = event.params as ApprovalRequestedNotification;
-      this.#tell(after, `The agent asks: ${title}`, "warning");
+      const { shown, title } = event.params as ApprovalRequestedNotification;
+      this.#tell(after, `The agent asks: ${shown ?? title}`, "warning");
     }
     if (event.method === "agent/limitRequested" || event.method === "agent/questionRequested") {
       const { message, text } = event.params as { message?: string; text?: string };
@@ -54,7 +52,7 @@ export class Approvals implements Disposable {
   #tell(state: State, text: string, kind: "info" | "warning"): void {
     if (window.state.focused || limit() === 0) return;
     const show = kind === "info" ? window.showInformationMessage : window.showWarningMessage;
-    void show(text, "Show").then((answer) => {
+    void show(notificationText(text), "Show").then((answer) => {
       if (answer === undefined) return;
       void this.chat.open(state.sessionId).then(() => this.panel.showAsked());
     });

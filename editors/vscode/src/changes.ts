@@ -6,6 +6,7 @@ import { laterOf, sides } from "./hunks";
 import type { FileDiff } from "./protocol";
 import { fileOf, folderOf, type Reviews, textOf } from "./review";
 import type { ChangesItem, State } from "./state";
+import { notificationText } from "./text";
 
 interface Pair {
   file: Uri;
@@ -48,8 +49,9 @@ async function showOne(reviews: Reviews, state: State, changes: ChangesItem, fil
   if (pair) {
     await commands.executeCommand("vscode.diff", pair.left, pair.right, `${name}: ${what(changes)}`, { preview: true });
   } else if (file.diff !== undefined) await reviews.text(`${name}.diff`, file.diff);
-  else if (file.kind === "deleted") await window.showInformationMessage(`${file.path} is gone, and was no text.`);
-  else await commands.executeCommand("vscode.open", fileOf(file.path, folderOf(state)), { preview: true });
+  else if (file.kind === "deleted") {
+    await window.showInformationMessage(notificationText(`${file.path} is gone, and was no text.`));
+  } else await commands.executeCommand("vscode.open", fileOf(file.path, folderOf(state)), { preview: true });
 }
 
 async function pairOf(reviews: Reviews, state: State, changes: ChangesItem, file: FileDiff): Promise<Pair | undefined> {

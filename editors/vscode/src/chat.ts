@@ -6,6 +6,7 @@
 import { fileURLToPath } from "node:url";
 import type { Attachment, Near, Offers, ViewState } from "./messages";
 import {
+  type ApprovalRequestedNotification,
   type Decision,
   type Effort,
   type ErrorData,
@@ -76,6 +77,7 @@ const OFFERS: Offers = {
   exports: false,
   agents: false,
   commands: false,
+  trust: false,
 };
 
 /** How many sessions are kept that are not shown and do not work. */
@@ -89,6 +91,7 @@ export class Chat {
     loading: false,
     next: {},
     elsewhere: 0,
+    reviews: {},
     warnings: [],
     sending: false,
     stopping: false,
@@ -126,7 +129,8 @@ export class Chat {
 
   set(change: Partial<ViewState>): void {
     this.view = { ...this.view, ...change };
-    const here = this.view.chat?.running === undefined ? 0 : asked(this.view.chat);
+    // A turn that was cut does not run, but its open questions count.
+    const here = this.view.chat === undefined ? 0 : asked(this.view.chat);
     const elsewhere = Math.max(0, (this.status?.openApprovals ?? 0) - here);
     if (elsewhere !== this.view.elsewhere) this.view = { ...this.view, elsewhere };
     this.listener.changed();
@@ -154,6 +158,7 @@ export class Chat {
         exports: methods.has(requests.exportSession),
         agents: methods.has(requests.listAgents),
         commands: methods.has(requests.listCommands),
+        trust: methods.has(requests.describeTrust),
       },
     });
     const { sessionId } = this;
@@ -212,7 +217,7 @@ export class Chat {
         if (!["noTurn", "staleTurn"].includes(refusal(error))) return this.#refused(error, { text, attach });
       }
     }
-    this.set({ sending: true, trouble: undefined, key: undefined });
+    this.set({ sending: true, trouble: undefined, answered: undefined, key: undefined });
     try {
       const sessionId = this.view.chat?.sessionId ?? (await this.#create(api)).sessionId;
       this.#run(api, "agent/prompt", { sessionId, prompt }, { text, attach });
@@ -255,7 +260,7 @@ export class Chat {
     if (api === undefined) return;
     this.memory.set("session", sessionId);
     const known = this.#known.get(sessionId);
-    const asked = { trouble: undefined, revert: undefined, editing: undefined };
+    const asked = { trouble: undefined, answered: undefined, revert: undefined, editing: undefined };
     this.set({ list: undefined, chat: known, loading: known === undefined, stopping: false, ...asked });
     try {
       const state = await this.#load(api, known ?? empty(sessionId));
@@ -279,7 +284,7 @@ export class Chat {
   begin(agent?: string): void {
     this.memory.set("session", undefined);
     const next = given({ mode: this.listener.mode(), agent });
-    const asked = { trouble: undefined, revert: undefined, editing: undefined };
+    const asked = { trouble: undefined, answered: undefined, revert: undefined, editing: undefined };
     this.set({ chat: undefined, list: undefined, next, sending: false, stopping: false, ...asked });
     void this.refreshModels();
     void this.refreshAgent();
@@ -300,22 +305,39 @@ export class Chat {
     }
   }
 
-  async approve(approvalId: string, decision: Decision, more: { feedback?: string; input?: unknown; rule?: string }) {
+  /** An open approval of any session that this window has opened. */
+  approval(approvalId: string): ApprovalRequestedNotification | undefined {
+    return this.#asking(approvalId)?.approvals.find((open) => open.approvalId === approvalId);
+  }
+
+  #asking(approvalId: string): State | undefined {
+    return [...this.#known.values()].find((one) => one.approvals.some((open) => open.approvalId === approvalId));
+  }
+
+  /** Sends an answer; only `Decisions` calls this. Returns whether the server took it. */
+  async approve(
+    approvalId: string,
+    decision: Decision,
+    more: { feedback?: string; input?: unknown; rule?: string },
+  ): Promise<boolean> {
     const api = this.#ready();
-    if (api === undefined) return;
-    const state = [...this.#known.values()].find((one) => one.approvals.some((open) => open.approvalId === approvalId));
+    if (api === undefined) return false;
+    const state = this.#asking(approvalId);
+    const asked = this.approval(approvalId);
     try {
       await api.request("agent/approvalRespond", { approvalId, decision, ...more });
     } catch (error) {
       this.#refused(error, undefined);
-      return;
+      return false;
     }
+    if (asked) this.set({ answered: answerLine(asked, decision, more), trouble: undefined });
     // The turn that asked is gone: the decision is kept until the turn goes on, and that is what it was made for.
     const idle = state && this.#known.get(state.sessionId);
-    if (!idle || idle.running !== undefined || idle.resumable === undefined) return;
+    if (!idle || idle.running !== undefined || idle.resumable === undefined) return true;
     const approvals = idle.approvals.filter((open) => open.approvalId !== approvalId);
     this.#keep({ ...idle, approvals });
     if (approvals.length === 0 && idle.sessionId === this.view.chat?.sessionId) this.resume();
+    return true;
   }
 
   /** Shows the session that asks while another is shown. */
@@ -546,6 +568,25 @@ export class Chat {
   #refused(error: unknown, typed: Typed | undefined): void {
     this.set({ sending: false, ...(lost(error) ? {} : { trouble: told(error) }) });
     if (typed !== undefined) this.listener.giveBack(typed.text, typed.attach);
+  }
+}
+
+/** What an answer did, for people. */
+export function answerLine(
+  { shown, title }: ApprovalRequestedNotification,
+  decision: Decision,
+  { input, rule }: { input?: unknown; rule?: string },
+): string {
+  const what = input === undefined ? (shown ?? title) : `${title}, as edited by you`;
+  switch (decision) {
+    case "allow":
+      return `Allowed once: ${what}`;
+    case "allowSession":
+      return `Allowed, and ${rule ?? "the rule"} for this session: ${what}`;
+    case "allowAlways":
+      return `Allowed, and ${rule ?? "the rule"} from now on: ${what}`;
+    case "deny":
+      return `Denied: ${what}`;
   }
 }
 

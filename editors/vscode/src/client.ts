@@ -133,7 +133,8 @@ export class Client implements Disposable {
         revealOutputChannelOn: RevealOutputChannelOn.Never,
         initializationOptions: () => ({
           ...settings.get<Record<string, unknown>>("options", {}),
-          trusted: workspace.isTrusted,
+          // VS Code's trust alone activates nothing (trust.ts).
+          trusted: false,
         }),
         initializationFailedHandler: () => false,
         middleware: this.middleware,

@@ -9,6 +9,8 @@ import { showChanges } from "./changes";
 import type { Chat } from "./chat";
 import type { Client } from "./client";
 import type { Credentials } from "./credentials";
+import type { Decisions } from "./decisions";
+import { showGrants } from "./grants";
 import { nearby, problem, selection } from "./mentions";
 import { TURN_RUNS } from "./messages";
 import type { Panel } from "./panel";
@@ -21,10 +23,11 @@ import {
   selectEffort,
   selectMode,
   selectModel,
-  showGrants,
 } from "./pickers";
 import { sendNow } from "./queue";
 import type { Reviews } from "./review";
+import { notificationText } from "./text";
+import { trustFolder } from "./trust";
 import { askRevert, fork } from "./turns";
 
 /** What commands act on. */
@@ -33,6 +36,7 @@ export interface Parts {
   client: Client;
   panel: Panel;
   approvals: Approvals;
+  decisions: Decisions;
   reviews: Reviews;
   credentials: Credentials;
 }
@@ -91,13 +95,26 @@ export const table = {
   },
   exportSession: ({ chat }) => exportSession(chat),
   sendQueued: ({ chat }) => sendNow(chat),
-  approve: ({ approvals }) => approvals.decide("allow"),
-  deny: ({ approvals }) => approvals.decide("deny"),
-  review: ({ approvals, reviews }) => reviews.propose(approvals.first?.approvalId ?? ""),
-  reviewAllow: ({ reviews }) => reviews.allow(),
-  reviewDeny: ({ reviews }) => reviews.deny(),
+  approve: ({ approvals }) => approvals.answerShown("allow"),
+  deny: ({ approvals }) => approvals.answerShown("deny"),
+  review: ({ approvals }) => approvals.answerShown("diff"),
+  reviewAllow: ({ decisions, reviews }) => {
+    const { active } = reviews;
+    return active && decisions.decide(active.approvalId, "allow");
+  },
+  reviewDeny: async ({ decisions, reviews }) => {
+    const { active } = reviews;
+    if (!active) return;
+    const feedback = await window.showInputBox({
+      title: "Deny the edit",
+      prompt: "What shall the agent be told? May be empty.",
+    });
+    if (feedback === undefined) return;
+    await decisions.decide(active.approvalId, "deny", feedback === "" ? {} : { feedback });
+  },
   reviewRejectHunk: ({ reviews }) => reviews.rejectHunk(),
   grants: ({ chat }) => showGrants(chat),
+  trust: ({ chat, reviews }) => trustFolder(chat, reviews),
   selectAgent: ({ chat }) => selectAgent(chat),
   selectModel: ({ chat }) => selectModel(chat),
   selectMode: ({ chat }) => selectMode(chat),
@@ -117,7 +134,7 @@ export const table = {
     const problems = (answer?.problems ?? []).map(
       ({ file, line, message }) => `${file}${line ? `:${line}` : ""}: ${message}`,
     );
-    if (problems.length > 0) await window.showWarningMessage(problems.join("\n"));
+    if (problems.length > 0) await window.showWarningMessage(notificationText(problems.join("\n")));
     else if (answer) await window.showInformationMessage("The configuration is read again; nothing is wrong in it.");
     await chat.refreshModels();
   },
@@ -141,7 +158,7 @@ export const buttons = {
 /** What comes after the turn is out of sight at once: a person is told where they are. */
 export async function forkAndTell(chat: Chat, turnId: string): Promise<void> {
   const told = await fork(chat, turnId);
-  if (told !== undefined) void window.showInformationMessage(told);
+  if (told !== undefined) void window.showInformationMessage(notificationText(told));
 }
 
 const CONFIG = `# Settings of agentls. \`agentls config schema\` prints all of them.

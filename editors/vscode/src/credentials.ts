@@ -3,6 +3,7 @@
 import { type ExtensionContext, window } from "vscode";
 import type { Chat } from "./chat";
 import { type KeyCheck, keyLine } from "./messages";
+import { notificationText } from "./text";
 
 const KNOWN: [name: string, label: string][] = [
   ["anthropic", "Anthropic"],
@@ -39,8 +40,8 @@ export class Credentials {
     const check = await this.#check(provider);
     // The card of the chat tells it too, but the chat may be out of sight.
     const told = keyLine(check);
-    if (check.result === "refused") void window.showErrorMessage(told);
-    else void window.showInformationMessage(told);
+    if (check.result === "refused") void window.showErrorMessage(notificationText(told));
+    else void window.showInformationMessage(notificationText(told));
     return check.result === "works";
   }
 

@@ -7,6 +7,7 @@ import { Chat } from "./chat";
 import { Client } from "./client";
 import { type Parts, registerCommands } from "./commands";
 import { Credentials } from "./credentials";
+import { Decisions } from "./decisions";
 import { Edits } from "./edits";
 import { currentFolder, nearby } from "./mentions";
 import { Notebooks } from "./notebooks";
@@ -14,7 +15,8 @@ import { Panel } from "./panel";
 import { type Mode, serverRequests } from "./protocol";
 import { handle } from "./requests";
 import { Reviews } from "./review";
-import { diagnostics, follow, options, Surroundings, tellTrust } from "./surroundings";
+import { diagnostics, follow, options, Surroundings } from "./surroundings";
+import { TrustNotices, withdrawTrust } from "./trust";
 
 let client: Client | undefined;
 
@@ -34,7 +36,7 @@ export function activate(context: ExtensionContext): void {
       void follow(chat, event);
       if (event.method === "agent/turnEnded") edits.turnEnded();
       for (const { approvalId } of before.approvals) {
-        if (!after.approvals.some((open) => open.approvalId === approvalId)) void reviews.settled(approvalId);
+        if (!after.approvals.some((open) => open.approvalId === approvalId)) void reviews.close(approvalId);
       }
     },
     giveBack: (text, attach) => panel.giveBack(text, attach),
@@ -52,8 +54,16 @@ export function activate(context: ExtensionContext): void {
     near,
   );
   const surroundings = new Surroundings(chat, panel);
-  const approvals = new Approvals(chat, panel);
   const reviews = new Reviews(chat);
+  const approvals = new Approvals(chat, panel, reviews);
+  const decisions = new Decisions(chat, reviews, {
+    refused: (message) => {
+      chat.set({ trouble: message });
+      void window.showWarningMessage(message);
+    },
+    stillOpen: (approvalId) => panel.post({ type: "stillOpen", approvalId }),
+  });
+  const trust = new TrustNotices(chat, reviews);
   const credentials = new Credentials(context, chat, (key) => client?.trace.hide(key));
   const notebooks = new Notebooks((method, params) => client?.notify(method, params));
   const handlers = {
@@ -64,7 +74,10 @@ export function activate(context: ExtensionContext): void {
   const listener = {
     connected: (...answer: Parameters<Chat["connected"]>) => {
       notebooks.connected();
-      void chat.connected(...answer).then(() => tellTrust(chat));
+      // In Restricted Mode nothing is trusted before a session is opened.
+      void withdrawTrust(answer[0])
+        .then(() => chat.connected(...answer))
+        .then(() => trust.check());
     },
     disconnected: chat.disconnected.bind(chat),
     received: chat.received.bind(chat),
@@ -72,7 +85,7 @@ export function activate(context: ExtensionContext): void {
   client = new Client(context, listener, handlers, {
     workspace: { handleApplyEdit: (params, next) => edits.apply(params, next) },
   });
-  const parts: Parts = { chat, client, panel, approvals, reviews, credentials };
+  const parts: Parts = { chat, client, panel, approvals, decisions, reviews, credentials };
   context.subscriptions.push(
     client,
     panel,
@@ -87,8 +100,8 @@ export function activate(context: ExtensionContext): void {
     window.registerWebviewViewProvider(Panel.id, panel),
     window.onDidChangeActiveTextEditor(near),
     window.onDidChangeTextEditorSelection(near),
-    workspace.onDidGrantWorkspaceTrust(() => void tellTrust(chat)),
-    workspace.onDidChangeWorkspaceFolders(() => void tellTrust(chat)),
+    workspace.onDidGrantWorkspaceTrust(() => void trust.check()),
+    workspace.onDidChangeWorkspaceFolders(() => void trust.check()),
     workspace.onDidChangeConfiguration((event) => {
       if (event.affectsConfiguration("agentls.server")) void client?.restart();
       else if (event.affectsConfiguration("agentls.options")) {

@@ -50,10 +50,52 @@ export function hunkAt(list: readonly Hunk[], line: number): Hunk | undefined {
   );
 }
 
+/** How a reviewed text differs from the proposal. */
+export interface ReviewDifference {
+  /** The changes that the agent proposes. */
+  proposed: number;
+  /** Those that the reviewed text leaves out. */
+  leftOut: number;
+  /** Changes that are the person's own, or that the person altered. */
+  own: number;
+}
+
+export function reviewDifference(before: string, proposal: string, reviewed: string): ReviewDifference {
+  const proposed = hunks(before, proposal);
+  const remaining = hunks(before, reviewed);
+  const key = (hunk: Hunk) => JSON.stringify([hunk.oldStart, hunk.old, hunk.new]);
+  const asProposed = new Set(proposed.map(key));
+  // Two changes without an old line between them are one hunk, so ranges that touch overlap.
+  const overlaps = (a: Hunk, b: Hunk) =>
+    a.oldStart <= b.oldStart + b.old.length && b.oldStart <= a.oldStart + a.old.length;
+  const leftOut = proposed.filter((hunk) => !remaining.some((other) => overlaps(hunk, other)));
+  const own = remaining.filter((hunk) => !asProposed.has(key(hunk)));
+  return { proposed: proposed.length, leftOut: leftOut.length, own: own.length };
+}
+
+/** The difference in words; empty if there is none. */
+export function reviewDifferenceLine({ proposed, leftOut, own }: ReviewDifference): string {
+  const parts: string[] = [];
+  if (leftOut > 0) parts.push(`${leftOut} of ${proposed} ${proposed === 1 ? "change" : "changes"} left out`);
+  if (own > 0) parts.push(own === 1 ? "1 change edited by you" : `${own} changes edited by you`);
+  return parts.join(", ");
+}
+
 /** One edit of `edit_file`. */
 export interface Edit {
   old_text: string;
   new_text: string;
+}
+
+/** `text` after the edits of a call; nothing where an old text is missing or ambiguous. */
+export function withEdits(text: string, edits: readonly (Edit & { replace_all?: boolean })[]): string | undefined {
+  let now = text;
+  for (const { old_text, new_text, replace_all } of edits) {
+    const count = old_text === "" ? 0 : occurrences(now, old_text);
+    if (count === 0 || (count > 1 && !replace_all)) return undefined;
+    now = now.split(old_text).join(new_text);
+  }
+  return now;
 }
 
 /**

@@ -29,6 +29,7 @@ export interface Offers {
   exports: boolean;
   agents: boolean;
   commands: boolean;
+  trust: boolean;
 }
 
 /** A revert, or a redo, that waits for the person's yes: what it would do. */
@@ -43,6 +44,12 @@ export interface RevertAsked {
   fileCount: number;
   conflicts: RevertConflict[];
   conflictCount: number;
+}
+
+/** What the card says about the review of its call. */
+export interface ReviewSummary {
+  /** How the review differs from the proposal; empty if it does not. */
+  difference: string;
 }
 
 /** A queued prompt that is being edited. */
@@ -107,6 +114,10 @@ export interface ViewState {
   near?: Near | undefined;
   /** How many questions wait in sessions that are not shown. */
   elsewhere: number;
+  /** How reviews differ from their proposals, by the ids of the approvals. */
+  reviews: Readonly<Record<string, ReviewSummary>>;
+  /** What the last answer to an approval did, for people; until the next prompt. */
+  answered?: string | undefined;
   /** Warnings of the server as a whole. */
   warnings: string[];
   /** A request that was refused, for people. */
@@ -158,7 +169,14 @@ export type ToView =
   /** Puts text and attachments into the input and the focus there. */
   | { type: "compose"; text?: string | undefined; attach?: Attachment[] | undefined; replace: boolean }
   /** Puts the focus on the first open question. */
-  | { type: "showAsked" };
+  | { type: "showAsked" }
+  /** An answer was not taken: the question can be answered again. */
+  | { type: "stillOpen"; approvalId: string }
+  /**
+   * A key of the editor answers, or reviews, the question that the page shows; if none is in sight, the page shows the
+   * first one. `reviewed`: the approval whose review is in the active editor.
+   */
+  | { type: "answerShown"; action: "allow" | "deny" | "diff"; reviewed?: string | undefined };
 
 export type FromView =
   | { type: "ready" }
@@ -183,6 +201,8 @@ export type FromView =
   /** Shows the session that asks while another is shown. */
   | { type: "showElsewhere" }
   | { type: "review"; approvalId: string }
+  /** Drops the changes that were made in the review. */
+  | { type: "discardReview"; approvalId: string }
   /** Shows the whole of a field that was cut, or a text, in an editor. */
   | { type: "openText"; title: string; text: string; ref?: string | undefined }
   | { type: "openDiff"; toolCallId: string }

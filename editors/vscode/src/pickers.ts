@@ -1,11 +1,11 @@
-// Choices that VS Code's own lists are best for: agent, model, mode, effort, turns, and what is always allowed.
+// Choices that VS Code's own lists are best for: agent, model, mode, effort, and turns.
 
-import { type QuickPickItem, ThemeIcon, Uri, window, workspace } from "vscode";
+import { type QuickPickItem, Uri, window, workspace } from "vscode";
 import type { Chat } from "./chat";
 import type { Effort, Mode } from "./protocol";
 import { folderOf } from "./review";
 import { type ChangesItem, changesLine } from "./state";
-import { tokens } from "./text";
+import { notificationText, tokens } from "./text";
 import { changed, ended } from "./turns";
 
 export const MODES: Record<Mode, { label: string; detail: string }> = {
@@ -140,7 +140,8 @@ export async function exportSession(chat: Chat): Promise<void> {
     await workspace.fs.writeFile(uri, Buffer.from(answer.text));
     await window.showTextDocument(uri, { preview: true });
   } catch (error) {
-    await window.showWarningMessage(`${uri.fsPath}: ${error instanceof Error ? error.message : String(error)}`);
+    const reason = error instanceof Error ? error.message : String(error);
+    await window.showWarningMessage(notificationText(`${uri.fsPath}: ${reason}`));
   }
 }
 
@@ -159,37 +160,4 @@ export async function resetCircuit(chat: Chat): Promise<void> {
   if (!choice) return;
   const { subject, label: name } = choice;
   await chat.request("agent/resetCircuit", { subject, name, ...(sessionId === undefined ? {} : { sessionId }) });
-}
-
-/** What was allowed for good or for the session; a button takes it back. */
-export async function showGrants(chat: Chat): Promise<void> {
-  const sessionId = chat.shown?.sessionId;
-  const answer = await chat.request("agent/listGrants", sessionId === undefined ? {} : { sessionId });
-  if (answer === undefined) return;
-  if (answer.grants.length === 0) {
-    await window.showInformationMessage("Nothing is allowed beyond the mode: each call is asked about.");
-    return;
-  }
-  const items = answer.grants.map(({ grantId, rule, scope, folder }) => ({
-    label: rule,
-    description: scope === "session" ? "this session" : "this workspace",
-    detail: folder,
-    grantId,
-    buttons: [{ iconPath: new ThemeIcon("trash"), tooltip: "Take it back" }],
-  }));
-  const pick = window.createQuickPick<(typeof items)[number]>();
-  pick.title = "Allowed without asking. Enter takes one back.";
-  pick.items = items;
-  const revoke = async ({ grantId }: { grantId: string }) => {
-    if (await chat.request("agent/revokeGrant", { grantId })) {
-      pick.items = pick.items.filter((item) => item.grantId !== grantId);
-    }
-    if (pick.items.length === 0) pick.hide();
-  };
-  pick.onDidTriggerItemButton(({ item }) => void revoke(item));
-  pick.onDidAccept(() => {
-    for (const item of pick.selectedItems) void revoke(item);
-  });
-  pick.onDidHide(() => pick.dispose());
-  pick.show();
 }

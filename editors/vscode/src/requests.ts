@@ -8,6 +8,7 @@ import { suggest, suggestCommands } from "./mentions";
 import type { FromView } from "./messages";
 import { edit, enqueue, remove, save, sendNow } from "./queue";
 import { fileOf, folderOf } from "./review";
+import { notificationText } from "./text";
 import { askRevert, doRevert } from "./turns";
 
 export async function handle(parts: Parts, message: FromView): Promise<void> {
@@ -29,9 +30,16 @@ export async function handle(parts: Parts, message: FromView): Promise<void> {
     }
     case "approve": {
       const { approvalId, decision, feedback, rule } = message;
+      const approval = chat.shown?.approvals.find((open) => open.approvalId === approvalId);
+      // What the server cut cannot be edited: its end would be lost.
+      if (message.input !== undefined && approval?.more?.["input"] !== undefined) {
+        return panel.post({ type: "stillOpen", approvalId });
+      }
       const input = message.input === undefined ? undefined : (JSON.parse(message.input) as unknown);
-      return chat.approve(approvalId, decision, given({ feedback, rule, input }));
+      return parts.decisions.decide(approvalId, decision, { feedback, rule, input });
     }
+    case "discardReview":
+      return reviews.discard(message.approvalId);
     case "limit": {
       const { limitId, raiseBy, stop } = message;
       return void (await chat.request("agent/limitRespond", {
@@ -82,6 +90,8 @@ export async function handle(parts: Parts, message: FromView): Promise<void> {
     case "openFile":
       return openFile(Uri.parse(message.uri), message.line);
     case "openPath":
+      // On Windows a path with two slashes names another machine, and opening it sends the person's credentials.
+      if (/^[/\\]{2}/.test(message.path)) return;
       return openFile(fileOf(message.path, folderOf(chat.shown)), message.line);
     case "openLink":
       // Only what a browser or a mail program opens; a person confirms it in VS Code's own question.
@@ -103,7 +113,7 @@ export async function handle(parts: Parts, message: FromView): Promise<void> {
     case "renameSession":
       return chat.rename(message.sessionId, message.title);
     case "deleteSession": {
-      const question = `Delete “${message.title}” for good?`;
+      const question = `Delete “${notificationText(message.title)}” for good?`;
       if ((await window.showWarningMessage(question, { modal: true }, "Delete")) === "Delete") {
         await chat.remove(message.sessionId);
       }
@@ -128,6 +138,6 @@ async function openFile(uri: Uri, line: number | undefined): Promise<void> {
       ...(line === undefined ? {} : { selection: new Range(at, 0, at, 0) }),
     });
   } catch {
-    await window.showWarningMessage(`${uri.fsPath} cannot be shown.`);
+    await window.showWarningMessage(`${notificationText(uri.fsPath)} cannot be shown.`);
   }
 }

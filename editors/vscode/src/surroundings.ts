@@ -140,13 +140,6 @@ export function diagnostics({ uri }: GetDiagnosticsParams): GetDiagnosticsResult
   };
 }
 
-/** Tells the server of each folder whether it is trusted: Workspace Trust decides. */
-export async function tellTrust(chat: Chat): Promise<void> {
-  for (const folder of workspace.workspaceFolders ?? []) {
-    await chat.request("agent/setTrust", { folder: folder.uri.toString(), trusted: workspace.isTrusted });
-  }
-}
-
 /** The settings that lie over the server's files. */
 export function options(): Record<string, unknown> {
   return workspace.getConfiguration("agentls").get<Record<string, unknown>>("options", {});

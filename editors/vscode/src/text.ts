@@ -87,3 +87,57 @@ export function lastLines(text: string, max: number): { text: string; left: numb
   for (let line = 0; line < max; line++) at = text.lastIndexOf("\n", at - 1);
   return { text: text.slice(at + 1), left: total - max };
 }
+
+/** What a person cannot see, or what changes the order or the width of what they see. Spaces other than U+0020 count. */
+const HIDDEN = /[\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}\p{Cs}\p{Co}\u2800]|(?! )\p{Zs}/gu;
+
+/** Joiners and variation selectors where scripts and emoji need them, and the spaces of prose. */
+const NEEDED =
+  /(?<=\p{Extended_Pictographic})[\ufe0e\ufe0f]|(?<=[0-9#*])\ufe0f(?=\u20e3)|(?<=\p{Extended_Pictographic}\p{Emoji_Modifier}?\ufe0f?)\u200d(?=\p{Extended_Pictographic})|(?<=[\p{Script=Arabic}\p{Script=Devanagari}\p{Script=Bengali}\p{Script=Tamil}\p{Script=Telugu}\p{Script=Kannada}\p{Script=Malayalam}\p{Script=Sinhala}])[\u200c\u200d](?=\p{L})|[\u00a0\u202f\u3000]/gu;
+
+/**
+ * `text` with everything that hides written out: `<U+202E>`. For what a person decides about: commands, arguments,
+ * rules, code. Line feeds and tabs remain; a carriage return before a line feed is dropped.
+ */
+export function reveal(text: string): string {
+  return revealWhere(text, () => true);
+}
+
+/** As `reveal`, but emoji, the scripts that need joiners, and spaces of prose remain as they are. */
+export function revealInProse(text: string): string {
+  let needed: Set<number> | undefined;
+  return revealWhere(text, (at) => {
+    needed ??= new Set([...text.matchAll(NEEDED)].map(({ index }) => index));
+    return !needed.has(at);
+  });
+}
+
+function revealWhere(text: string, hides: (at: number) => boolean): string {
+  return text.replace(HIDDEN, (character, at: number) => {
+    if (character === "\n" || character === "\t") return character;
+    if (character === "\r" && text[at + 1] === "\n") return "";
+    if (!hides(at)) return character;
+    const code = character.codePointAt(0) ?? 0;
+    // Unicode has a picture for each of the old controls.
+    if (code < 0x20) return String.fromCodePoint(0x2400 + code);
+    return `<U+${code.toString(16).toUpperCase().padStart(4, "0")}>`;
+  });
+}
+
+/** `text` inside a notification or a dialog of VS Code, where `[label](command:…)` would be a live link. */
+export function notificationText(text: string): string {
+  return reveal(text).replaceAll("](", "] (");
+}
+
+/** `text` as a label in VS Code's lists, where `$(name)` would be drawn as an icon. */
+export function labelText(text: string): string {
+  return reveal(text).replaceAll("\n", "␊").replaceAll("\t", " ").replaceAll("$(", "\\$(");
+}
+
+/** `text` in pieces of at most `width` characters, for lists that cut long lines. */
+export function wrapText(text: string, width: number): string[] {
+  const characters = [...text];
+  const pieces: string[] = [];
+  for (let at = 0; at < characters.length; at += width) pieces.push(characters.slice(at, at + width).join(""));
+  return pieces.length === 0 ? [""] : pieces;
+}

@@ -96,7 +96,8 @@ it("Enter alone allows nothing; a key does", async () => {
 it("a denial with a word reaches the model", async () => {
   await s.ask("delete it");
   const card = s.view.locator('[data-testid="approval"][data-armed="true"]');
-  await card.press("f");
+  await card.waitFor();
+  await s.at("deny-reason").click();
   const field = s.at("approval").locator("textarea");
   await field.fill("Keep the folder.");
   await field.press("Enter");

@@ -18,7 +18,7 @@ faked("edits and questions", { files: { "a.ts": "export {};\n", "b.ts": "export 
     });
     assert.equal(capabilities.workspace.applyEdit, true);
     assert.equal(capabilities.workspace.workspaceEdit.documentChanges, true);
-    assert.equal(initializationOptions.trusted, true);
+    assert.equal(initializationOptions.trusted, false, "VS Code's trust alone activates nothing");
   });
 
   await t.test("two edits of an open file are saved, and are one undo step", async () => {

@@ -147,6 +147,11 @@ inWorkbench(
     // The button goes, and the keys' focus with it: the page is closed as a person does.
     await page.getByText("You trust this folder").waitFor();
     await page.getByRole("button", { name: "Close Modal Editor" }).click();
+    // That alone activates nothing: the folder's own settings are listed first.
+    const notice = page.locator(".notification-toast", { hasText: "wants to activate 1 setting" }).first();
+    await notice.getByRole("button", { name: "Review…" }).click();
+    await page.locator(".quick-input-list .monaco-list-row", { hasText: "Yes, activate" }).click();
+    await page.locator(".notification-toast", { hasText: "is trusted" }).first().waitFor();
     await s.command("Agent: New Session");
     await s.at("begin").waitFor();
     await s.ask("hello");

@@ -15,7 +15,15 @@ if (env.VSIX === undefined) {
   execFileSync(process.execPath, [path.join(here, "../package.mjs"), "--out", env.VSIX], { env, stdio: "inherit" });
 }
 const MEASURES = "flood.test.mjs";
-const ALL = [MEASURES, "chat.test.mjs", "work.test.mjs", "turns.test.mjs", "editor.test.mjs", "first.test.mjs"];
+const ALL = [
+  MEASURES,
+  "chat.test.mjs",
+  "work.test.mjs",
+  "turns.test.mjs",
+  "approvals.test.mjs",
+  "editor.test.mjs",
+  "first.test.mjs",
+];
 const wanted = process.argv.length > 2 ? process.argv.slice(2) : ALL;
 const only = env.TEST_NAME === undefined ? [] : [`--test-name-pattern=${env.TEST_NAME}`];
 // What measures runs by itself; of the rest two files at a time: most of their time is waiting.

@@ -114,10 +114,11 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
       await s.ask("touch it again");
       await s.ended(++turns, "completed");
       assert.equal(s.read("stamp.txt"), "");
-      await s.command("Agent: Show What Is Always Allowed");
+      await s.command("agentls: Show and Revoke Grants");
       await page.locator(".quick-input-list .monaco-list-row", { hasText: "bash(touch" }).waitFor();
       await page.keyboard.press("Enter");
-      await page.locator(".quick-input-widget").waitFor({ state: "hidden" });
+      await page.locator(".monaco-dialog-box").getByRole("button", { name: "Revoke" }).click();
+      await page.locator(".notification-toast", { hasText: "There are no grants" }).first().waitFor();
       await s.ask("touch it once more");
       await s.card.press("n");
       await s.ended(++turns, "completed");

@@ -1,14 +1,17 @@
 // The notices for a person who is elsewhere, and the keys that decide from anywhere.
 
 import assert from "node:assert/strict";
-import { beforeEach, mock, test } from "node:test";
+import { beforeEach, test } from "node:test";
 import { Approvals } from "../approvals";
 import type { Chat } from "../chat";
 import type { Panel } from "../panel";
+import type { ApprovalRequestedNotification } from "../protocol";
 import { type Event, empty, reduce, type State } from "../state";
 import { settings, told, window } from "./vscode.mock";
 
-const decided: string[] = [];
+const posted: unknown[] = [];
+const opened: string[] = [];
+let active: (typeof ASKED & { sessionId: string }) | undefined;
 let visible = true;
 let looked = 0;
 let state: State;
@@ -16,7 +19,9 @@ let approvals: Approvals;
 
 beforeEach(() => {
   told.length = 0;
-  decided.length = 0;
+  posted.length = 0;
+  opened.length = 0;
+  active = undefined;
   settings.clear();
   window.state.focused = false;
   visible = true;
@@ -26,7 +31,7 @@ beforeEach(() => {
     get shown() {
       return state;
     },
-    approve: (id: string, decision: string) => Promise.resolve(void decided.push(`${id} ${decision}`)),
+    open: (id: string) => Promise.resolve(void opened.push(id)),
   };
   const panel = {
     get visible() {
@@ -35,8 +40,14 @@ beforeEach(() => {
     async showAsked() {
       looked += 1;
     },
+    post: (message: unknown) => void posted.push(message),
   };
-  approvals = new Approvals(chat as unknown as Chat, panel as unknown as Panel);
+  const reviews = {
+    get active() {
+      return active as ApprovalRequestedNotification | undefined;
+    },
+  };
+  approvals = new Approvals(chat as unknown as Chat, panel as unknown as Panel, reviews);
 });
 
 function happens(method: string, seq: number, at: number, params: object): void {
@@ -83,18 +94,28 @@ test("nothing is told where the person does not want it, or stopped the turn", (
   assert.deepEqual(told, []);
 });
 
-test("a key decides only what was seen", async (t) => {
-  t.mock.timers.enable({ apis: ["Date"], now: 1_000_000 });
+test("a key is answered by the page that is in sight, and shows the page else", async () => {
   happens("approvalRequested", 1, 0, ASKED);
-  await approvals.decide("allow");
-  assert.deepEqual(decided, [], "it came at the same moment");
-  t.mock.timers.tick(1000);
   visible = false;
-  await approvals.decide("allow");
-  assert.deepEqual(decided, [], "it was not in sight");
-  assert.equal(looked, 2);
+  await approvals.answerShown("allow");
+  assert.deepEqual([looked, posted], [1, []]);
   visible = true;
-  await approvals.decide("allow");
-  assert.deepEqual(decided, ["a1 allow"]);
-  mock.reset();
+  await approvals.answerShown("deny");
+  assert.deepEqual(posted, [{ type: "answerShown", action: "deny", reviewed: undefined }]);
+});
+
+test("a key in a review means the call of that review, and never one of a hidden session", async () => {
+  happens("approvalRequested", 1, 0, ASKED);
+  active = { ...ASKED, sessionId: "s1" };
+  await approvals.answerShown("allow");
+  assert.deepEqual(posted, [{ type: "answerShown", action: "allow", reviewed: "a1" }]);
+  active = { ...ASKED, sessionId: "s2" };
+  await approvals.answerShown("allow");
+  assert.equal(posted.length, 1);
+  assert.deepEqual([opened, looked], [["s2"], 1]);
+});
+
+test("a notice holds no live link and hides nothing", () => {
+  happens("approvalRequested", 1, 0, { ...ASKED, shown: "[x](command:agentls.approve)\u202e" });
+  assert.deepEqual(told, ["warning: The agent asks: [x] (command:agentls.approve)<U+202E>"]);
 });

@@ -203,6 +203,24 @@ test("a session that asks while another is shown is a press away", async () => {
   assert.equal(fake.chat.shown?.sessionId, "s1");
 });
 
+test("an open question of a turn that was cut is not one of another session", async () => {
+  const fake = new Fake();
+  fake.kept.set("session", "s1");
+  const approval = {
+    ...{ sessionId: "s1", seq: 2, at: 1, approvalId: "a1", toolCallId: "c1", name: "bash", input: {} },
+  };
+  fake.answers["agent/loadSession"] = {
+    events: [],
+    hasEarlier: false,
+    openApprovals: [{ ...approval, title: "x", cwd: "/w", risk: "high", why: "y" }],
+    seq: 3,
+    state: { ...STATE, resumableTurnId: "t1" },
+  };
+  await fake.connect();
+  fake.chat.received({ method: "agent/status", params: { state: "ready", runningTurns: 0, openApprovals: 1 } });
+  assert.equal(fake.chat.view.elsewhere, 0);
+});
+
 test("a limit that is asked here is not one of another session", async () => {
   const fake = await new Fake().connect();
   await fake.chat.send("hello", []);
@@ -233,6 +251,7 @@ test("what the server does not offer is not offered", async () => {
     exports: false,
     agents: false,
     commands: false,
+    trust: false,
   });
 });
 

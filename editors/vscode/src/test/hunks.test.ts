@@ -2,7 +2,16 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { hunkAt, hunks, patched, toEdits, unpatched } from "../hunks";
+import {
+  hunkAt,
+  hunks,
+  patched,
+  reviewDifference,
+  reviewDifferenceLine,
+  toEdits,
+  unpatched,
+  withEdits,
+} from "../hunks";
 
 /** What `edit_file` does: each old text must occur once in the text that the edits before left. */
 function applied(text: string, edits: { old_text: string; new_text: string }[]): string {
@@ -59,4 +68,23 @@ test("a diff is applied and taken back", () => {
   assert.equal(patched("a\nb\nc\n", diff), "a\nB\nc\n");
   assert.equal(unpatched("a\nB\nc\n", diff), "a\nb\nc\n");
   assert.equal(patched("quite\nanother\n", diff), undefined);
+});
+
+test("a review says what it leaves out and what it changes", () => {
+  const before = "a\nb\nc\nd\ne\nf\ng\n";
+  const proposal = "A\nb\nc\nD\ne\nf\nG\n";
+  const line = (reviewed: string) => reviewDifferenceLine(reviewDifference(before, proposal, reviewed));
+  assert.equal(line(proposal), "");
+  assert.equal(line("A\nb\nc\nd\ne\nf\nG\n"), "1 of 3 changes left out");
+  assert.equal(line("A\nb\nc\nDD\ne\nf\nG\n"), "1 change edited by you");
+  assert.equal(line("a\nb\nc\nd\ne\nx\nf\nG\n"), "2 of 3 changes left out, 1 change edited by you");
+  assert.equal(line(before), "3 of 3 changes left out");
+});
+
+test("the edits of a call are made only where each old text is certain", () => {
+  assert.equal(withEdits("a\nb\n", [{ old_text: "b", new_text: "$&c" }]), "a\n$&c\n");
+  assert.equal(withEdits("x x", [{ old_text: "x", new_text: "y" }]), undefined);
+  assert.equal(withEdits("x x", [{ old_text: "x", new_text: "y", replace_all: true }]), "y y");
+  assert.equal(withEdits("a", [{ old_text: "b", new_text: "c" }]), undefined);
+  assert.equal(withEdits("a", [{ old_text: "", new_text: "c" }]), undefined);
 });

@@ -45,3 +45,7 @@ function tell(text: string): Promise<undefined> {
   told.push(text);
   return Promise.resolve(undefined);
 }
+
+export class ThemeIcon {
+  constructor(readonly id: string) {}
+}

@@ -39,11 +39,14 @@ export function App({ view }: { view: ViewState }): JSX.Element {
       ) : (
         <>
           {chat ? (
-            <Chat chat={chat} offers={view.offers} checked={view.key} />
+            <Chat chat={chat} offers={view.offers} reviews={view.reviews} checked={view.key} />
           ) : (
             <Begin loading={view.loading} commands={view.offers.commands} />
           )}
           <Passing chat={chat} view={view} />
+          <p class={view.answered === undefined ? "said" : "answered"} role="status" data-testid="answered">
+            {view.answered}
+          </p>
           {view.elsewhere > 0 && (
             <p class="elsewhere" role="status" data-testid="elsewhere">
               Another session asks you.{" "}
@@ -132,10 +135,11 @@ function Begin({ loading, commands }: { loading: boolean; commands: boolean }): 
 interface ChatProps {
   chat: State;
   offers: Offers;
+  reviews: ViewState["reviews"];
   checked: KeyCheck | undefined;
 }
 
-function Chat({ chat, offers, checked }: ChatProps): JSX.Element {
+function Chat({ chat, offers, reviews, checked }: ChatProps): JSX.Element {
   return (
     <Log session={chat.sessionId} first={chat.firstSeq} changed={chat.items}>
       {chat.hasEarlier && <Button label="Show earlier" kind="quiet" onPress={() => post({ type: "earlier" })} />}
@@ -145,6 +149,7 @@ function Chat({ chat, offers, checked }: ChatProps): JSX.Element {
         resumable={chat.running === undefined ? chat.resumable : undefined}
         running={chat.running !== undefined}
         offers={offers}
+        reviews={reviews}
         checked={checked}
       />
     </Log>
@@ -157,11 +162,12 @@ interface EntriesProps {
   resumable: string | undefined;
   running: boolean;
   offers: Offers;
+  reviews: ViewState["reviews"];
   checked: KeyCheck | undefined;
 }
 
 class Entries extends Still<EntriesProps> {
-  render({ items, notices, resumable, running, offers, checked }: EntriesProps): JSX.Element {
+  render({ items, notices, resumable, running, offers, reviews, checked }: EntriesProps): JSX.Element {
     const { top, inner } = nest(items, notices);
     return (
       <>
@@ -170,6 +176,7 @@ class Entries extends Still<EntriesProps> {
             key={keyOf(item)}
             item={item}
             offers={offers}
+            reviews={inner?.has(item) || (item.kind === "tool" && item.approval) ? reviews : undefined}
             running={running && item.kind === "changes"}
             inner={inner?.has(item) ? inner : undefined}
             checked={at === top.length - 1 ? checked : undefined}
@@ -315,7 +322,7 @@ class Announcer extends Still<{ chat: State | undefined }> {
 /** The first thing that waits for the person, in words. */
 function openQuestion({ approvals, items }: State): string | undefined {
   const [approval] = approvals;
-  if (approval) return `${approval.title}. ${approval.why}`;
+  if (approval) return `${approval.shown ?? approval.title}. ${approval.why}`;
   const item = items.find((one) => (one.kind === "limit" || one.kind === "question") && one.resolved === undefined);
   if (item?.kind === "limit") return item.asked.message;
   return item?.kind === "question" ? item.asked.text : undefined;

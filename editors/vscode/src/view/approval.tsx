@@ -1,57 +1,91 @@
 // The question about an effect, at its tool call. Letters decide while it has the focus; Enter alone never allows.
 
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
-import type { ApprovalRequestedNotification } from "../protocol";
-import { Button, useFocus } from "./parts";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { ReviewSummary } from "../messages";
+import { type ApprovalRequestedNotification, approvalKeys, type Decision } from "../protocol";
+import { bytes, reveal } from "../text";
+import { Button, Code, useFocus } from "./parts";
+import { ANSWER, APPEARED, questionAppeared, questionGoes, SETTLE_MS, STILL_OPEN } from "./questions";
 import { post } from "./store";
 
-const RISKS: Record<string, string> = { low: "low risk", medium: "changes files", high: "high risk" };
+/** The risk is about what a call may touch, not about whether it does harm: the reason follows. */
+const RISKS: Record<string, string> = { low: "reads", medium: "changes files", high: "look closely" };
 
-/** A key that was on its way when the question came is not its answer. */
-const SETTLE_MS = 400;
-
+type Action = (typeof approvalKeys)[number]["action"];
 type Way = "ask" | "deny" | "edit" | "rule";
 
 interface Props {
   approval: ApprovalRequestedNotification;
+  /** What a person has done to the proposal in the diff editor. */
+  review: ReviewSummary | undefined;
 }
 
-export function Approval({ approval }: Props): JSX.Element {
+/** Whether the question has settled: a while after it appeared, or came into sight. */
+function useArmed(place: { current: HTMLElement | null }): boolean {
+  const [armed, setArmed] = useState(false);
+  useEffect(() => {
+    const question = place.current;
+    let timer: ReturnType<typeof setTimeout>;
+    const settle = () => {
+      setArmed(false);
+      clearTimeout(timer);
+      timer = setTimeout(() => setArmed(true), SETTLE_MS);
+    };
+    settle();
+    question?.addEventListener(APPEARED, settle);
+    return () => {
+      clearTimeout(timer);
+      question?.removeEventListener(APPEARED, settle);
+    };
+  }, []);
+  return armed;
+}
+
+/** One instance for each question: give it the approval's id as its key. */
+export function Approval({ approval, review }: Props): JSX.Element {
   const [way, setWay] = useState<Way>("ask");
   const [sent, setSent] = useState(false);
-  const [armed, setArmed] = useState(false);
   const place = useRef<HTMLElement>(null);
+  const armed = useArmed(place);
   useEffect(() => {
-    const timer = setTimeout(() => setArmed(true), SETTLE_MS);
-    return () => clearTimeout(timer);
+    const question = place.current;
+    if (!question) return undefined;
+    questionAppeared(question);
+    // A refused answer leaves the question to be answered again.
+    const onStillOpen = () => setSent(false);
+    question.addEventListener(STILL_OPEN, onStillOpen);
+    return () => {
+      question.removeEventListener(STILL_OPEN, onStillOpen);
+      questionGoes(question);
+    };
   }, []);
-  useEffect(() => {
-    setSent(false);
-    // Nobody who types is interrupted.
-    const active = document.activeElement;
-    const typing = active instanceof HTMLTextAreaElement && active.value !== "";
-    if (!typing && document.hasFocus() && active?.closest(".approval") === null) place.current?.focus();
-  }, [approval.approvalId]);
 
-  const answer = (decision: "allow" | "allowSession" | "allowAlways" | "deny", more: object = {}) => {
+  const answer = (decision: Decision, more: object = {}) => {
     if (sent || !armed) return;
+    // A button that is disabled loses the focus, and the keys with it.
+    if (place.current?.contains(document.activeElement)) place.current.focus({ preventScroll: true });
     setSent(true);
-    // It may be refused; then the person decides again.
-    setTimeout(() => setSent(false), 3000);
+    setWay("ask");
     post({ type: "approve", approvalId: approval.approvalId, decision, ...more });
   };
-  const keys: Record<string, () => void> = {
-    y: () => answer("allow"),
-    n: () => answer("deny"),
-    f: () => setWay("deny"),
+  const { rule } = approval;
+  const actions: Partial<Record<Action, () => void>> = {
+    allow: () => answer("allow"),
+    deny: () => answer("deny"),
     // Arguments that were cut for the wire cannot be sent whole.
-    ...(approval.more?.["input"] === undefined ? { e: () => setWay("edit") } : {}),
-    ...(approval.rule === undefined
+    ...(approval.more?.["input"] === undefined ? { edit: () => setWay("edit") } : {}),
+    ...(rule === undefined
       ? {}
-      : { s: () => answer("allowSession", { rule: approval.rule }), a: () => setWay("rule") }),
-    ...(approval.diff === undefined ? {} : { d: () => post({ type: "review", approvalId: approval.approvalId }) }),
+      : { allowSession: () => answer("allowSession", { rule }), allowAlways: () => setWay("rule") }),
+    ...(approval.diff === undefined ? {} : { diff: () => post({ type: "review", approvalId: approval.approvalId }) }),
   };
+  useEffect(() => {
+    const question = place.current;
+    const onAnswer = (event: Event) => actions[(event as CustomEvent<Action>).detail]?.();
+    question?.addEventListener(ANSWER, onAnswer);
+    return () => question?.removeEventListener(ANSWER, onAnswer);
+  });
   const onKeyDown = (event: KeyboardEvent) => {
     const inField = event.target instanceof HTMLTextAreaElement || event.target instanceof HTMLInputElement;
     if (event.key === "Escape" && way !== "ask") {
@@ -61,10 +95,12 @@ export function Approval({ approval }: Props): JSX.Element {
       return;
     }
     if (inField || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
-    const run = keys[event.key.toLowerCase()];
+    const action = approvalKeys.find(({ key }) => key === event.key.toLowerCase())?.action;
+    const run = action && actions[action];
     if (!run) return;
     event.preventDefault();
-    run();
+    // A key that is held down answers one question.
+    if (!event.repeat) run();
   };
 
   return (
@@ -73,18 +109,22 @@ export function Approval({ approval }: Props): JSX.Element {
       class={`approval ${approval.risk}`}
       role="group"
       tabIndex={0}
-      aria-label={`The agent asks: ${approval.title}. ${approval.why}. Y allows, N denies, E edits, F denies with a word.`}
+      aria-label={`The agent asks: ${reveal(approval.shown ?? approval.title)}. ${approval.why}. ${keysLine(actions)}`}
       data-testid="approval"
+      data-question
+      data-approval={approval.approvalId}
       data-armed={armed}
       onKeyDown={onKeyDown}
     >
       <p class="why">
         <span class="risk">{RISKS[approval.risk] ?? approval.risk}</span> {approval.why}
       </p>
-      <p class="dim cwd" title={approval.cwd}>
-        in {approval.cwd}
-      </p>
-      {way === "ask" && <Ways approval={approval} sent={sent} keys={keys} />}
+      <Subject approval={approval} />
+      <p class="dim cwd">in {reveal(approval.cwd)}</p>
+      {review && <Reviewed approvalId={approval.approvalId} review={review} />}
+      {way === "ask" && (
+        <Ways approval={approval} sent={sent} actions={actions} review={review} denyWithReason={() => setWay("deny")} />
+      )}
       {way === "deny" && (
         <Field
           label="What shall the agent do instead?"
@@ -108,10 +148,10 @@ export function Approval({ approval }: Props): JSX.Element {
         <Field
           label="Allow without asking in this workspace what fits this rule"
           action="Always allow"
-          value={approval.rule ?? ""}
+          value={rule ?? ""}
           check={(text) => (text.trim() === "" ? "The rule is empty." : undefined)}
           code
-          onDone={(rule) => answer("allowAlways", { rule: rule.trim() })}
+          onDone={(text) => answer("allowAlways", { rule: text.trim() })}
           onCancel={() => setWay("ask")}
         />
       )}
@@ -119,46 +159,117 @@ export function Approval({ approval }: Props): JSX.Element {
   );
 }
 
-function Ways({ approval, sent, keys }: Props & { sent: boolean; keys: Record<string, () => void> }): JSX.Element {
+function keysLine(actions: Partial<Record<Action, () => void>>): string {
+  const parts = approvalKeys.flatMap(({ key, action, label }) =>
+    actions[action] ? [`${key.toUpperCase()}: ${label}`] : [],
+  );
+  return parts.join(", ");
+}
+
+/** What would be done, in full: the command line or address, its options, and every other argument. */
+function Subject({ approval }: { approval: ApprovalRequestedNotification }): JSX.Element {
+  const { shown, options = [], diff, more, name } = approval;
+  const { path } = approval.input as { path?: unknown };
+  const rest = otherArguments(approval);
+  const cut = more?.["shown"] ?? (diff === undefined ? more?.["input"] : undefined);
   return (
-    <div class="ways">
-      <Way label="Allow" letter="y" kind="main" keys={keys} sent={sent} />
-      {approval.rule !== undefined && (
-        <Way label="This session" letter="s" keys={keys} sent={sent} title={`Allow ${approval.rule} in this session`} />
+    <div class="subject" data-testid="subject">
+      {shown !== undefined && <Code text={shown} language={name === "bash" ? "bash" : ""} wrap />}
+      {options.length > 0 && (
+        <ul class="options" aria-label="Options">
+          {options.map((option) => (
+            <li key={option}>{reveal(option)}</li>
+          ))}
+        </ul>
       )}
-      {approval.rule !== undefined && (
-        <Way label="Always…" letter="a" keys={keys} sent={sent} title={`Allow ${approval.rule} in this workspace`} />
+      {diff !== undefined && typeof path === "string" && (
+        <p class="whole">
+          <code>{reveal(path)}</code>
+        </p>
       )}
-      <Way label="Deny" letter="n" keys={keys} sent={sent} />
-      <Way label="Deny and say why…" letter="f" kind="quiet" keys={keys} sent={sent} />
-      {keys["e"] && <Way label="Edit…" letter="e" kind="quiet" keys={keys} sent={sent} />}
-      {approval.diff !== undefined && <Way label="Review changes" letter="d" kind="quiet" keys={keys} sent={sent} />}
+      {rest !== undefined && <Code text={JSON.stringify(rest, undefined, 2)} language="json" wrap />}
+      {cut !== undefined && (
+        <p class="problem">
+          This is only the beginning of {bytes(cut.bytes)}.{" "}
+          <Button
+            label="Read all of it in an editor"
+            kind="quiet"
+            onPress={() => post({ type: "openText", title: "The whole call", text: "", ref: cut.ref })}
+          />
+        </p>
+      )}
     </div>
   );
 }
 
-interface WayProps {
-  label: string;
-  letter: string;
-  kind?: "main" | "plain" | "quiet";
-  keys: Record<string, () => void>;
-  sent: boolean;
-  title?: string;
+/** The arguments that are not shown otherwise. */
+function otherArguments({ shown, diff, input, name }: ApprovalRequestedNotification): unknown {
+  if (diff !== undefined) return undefined;
+  if (typeof input !== "object" || input === null || Array.isArray(input))
+    return shown === undefined ? input : undefined;
+  const rest: Record<string, unknown> = { ...input };
+  if (shown !== undefined) delete rest["command" in rest ? "command" : "url"];
+  // The phrases in `options` say these.
+  if (name === "bash") for (const told of ["background", "timeout_s", "description"]) delete rest[told];
+  return Object.keys(rest).length === 0 ? undefined : rest;
 }
 
-function Way({ label, letter, kind = "plain", keys, sent, title }: WayProps): JSX.Element {
+/** How the review differs from the proposal: allowed is what it shows. */
+function Reviewed({ approvalId, review }: { approvalId: string; review: ReviewSummary }): JSX.Element {
+  const changed = review.difference !== "";
   return (
-    <Button
-      label={label}
-      kind={kind}
-      title={title ?? ""}
-      disabled={sent}
-      notByEnter
-      testId={`way-${letter}`}
-      onPress={() => keys[letter]?.()}
-    >
-      {label} <kbd>{letter.toUpperCase()}</kbd>
-    </Button>
+    <p class="reviewed" role="status" data-testid="reviewed">
+      {changed ? `Your review is what runs: ${review.difference}.` : "Your review shows the agent's proposal."}{" "}
+      <Button label="Open the review" kind="quiet" onPress={() => post({ type: "review", approvalId })} />
+      {changed && (
+        <Button label="Discard it…" kind="quiet" onPress={() => post({ type: "discardReview", approvalId })} />
+      )}
+    </p>
+  );
+}
+
+interface WaysProps extends Props {
+  sent: boolean;
+  actions: Partial<Record<Action, () => void>>;
+  denyWithReason: () => void;
+}
+
+/** Actions that ask something more first. */
+const ASKS_MORE = new Set<Action>(["allowAlways", "edit"]);
+const QUIET = new Set<Action>(["edit", "diff"]);
+
+function Ways({ approval, review, sent, actions, denyWithReason }: WaysProps): JSX.Element {
+  const reviewed = review !== undefined && review.difference !== "";
+  return (
+    <>
+      {approval.rule !== undefined && (
+        <p class="dim whole" data-testid="rule">
+          For this session, or always: <code>{reveal(approval.rule)}</code>
+        </p>
+      )}
+      <div class="ways">
+        {approvalKeys.map(({ key, action, label }) => {
+          const run = actions[action];
+          if (!run) return null;
+          const text = action === "allow" && reviewed ? "Allow as reviewed" : label;
+          const kind = action === "allow" ? "main" : QUIET.has(action) ? "quiet" : "plain";
+          return (
+            <Button key={key} label={text} kind={kind} disabled={sent} notByEnter testId={`way-${key}`} onPress={run}>
+              {text}
+              {ASKS_MORE.has(action) ? "…" : ""} <kbd>{key.toUpperCase()}</kbd>
+            </Button>
+          );
+        })}
+        <Button
+          label="Deny with a reason…"
+          kind="quiet"
+          disabled={sent}
+          notByEnter
+          testId="deny-reason"
+          onPress={denyWithReason}
+        />
+      </div>
+    </>
   );
 }
 
@@ -177,6 +288,14 @@ function Field({ label, action, value = "", code = false, check, onDone, onCance
   const [text, setText] = useState(value);
   const place = useFocus<HTMLTextAreaElement>();
   const problem = check?.(text);
+  useLayoutEffect(() => {
+    // As high as its text: no part of a rule is out of sight.
+    const box = place.current;
+    if (!box) return;
+    box.style.height = "auto";
+    box.style.height = `${Math.min(box.scrollHeight + 2, Math.max(200, window.innerHeight / 2))}px`;
+  }, [text]);
+  const hidden = code && reveal(text) !== text;
   return (
     <div class="field">
       <label>
@@ -184,7 +303,7 @@ function Field({ label, action, value = "", code = false, check, onDone, onCance
         <textarea
           ref={place}
           class={code ? "mono" : ""}
-          rows={Math.min(12, Math.max(2, text.split("\n").length))}
+          rows={2}
           value={text}
           aria-invalid={problem !== undefined}
           onInput={(event) => setText(event.currentTarget.value)}
@@ -195,6 +314,11 @@ function Field({ label, action, value = "", code = false, check, onDone, onCance
           }}
         />
       </label>
+      {hidden && (
+        <p class="problem whole">
+          With what hides written out: <code>{reveal(text)}</code>
+        </p>
+      )}
       {problem !== undefined && (
         <p class="problem" role="alert">
           {problem}

@@ -6,30 +6,49 @@ import type { QuestionField } from "../protocol";
 import type { LimitItem, QuestionItem } from "../state";
 import { dollars } from "../text";
 import { Button } from "./parts";
+import { questionAppeared, questionGoes } from "./questions";
 import { post } from "./store";
 
 export function Limit({ item }: { item: LimitItem }): JSX.Element {
   const { asked, resolved } = item;
+  if (resolved === undefined) return <OpenLimit asked={asked} />;
+  const money = asked.limit.endsWith("cost");
+  const by = money && resolved.raisedBy !== undefined ? dollars(resolved.raisedBy) : resolved.raisedBy;
+  const became = resolved.outcome === "raised" ? `raised by ${by}` : resolved.outcome;
+  return (
+    <p class="note">
+      {asked.message}: {became}
+    </p>
+  );
+}
+
+/** The place of an open question: it gets the focus when it appears, and passes it on when it goes. */
+function useQuestion(): { current: HTMLElement | null } {
+  const place = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const question = place.current;
+    if (!question) return undefined;
+    questionAppeared(question);
+    return () => questionGoes(question);
+  }, []);
+  return place;
+}
+
+function OpenLimit({ asked }: { asked: LimitItem["asked"] }): JSX.Element {
+  const place = useQuestion();
   const unknown = asked.limit === "unknown_price";
   const money = asked.limit.endsWith("cost");
   // Once more as much is the usual wish.
   const [by, setBy] = useState(String(asked.max > 0 ? asked.max : 1));
-  if (resolved) {
-    const by = money && resolved.raisedBy !== undefined ? dollars(resolved.raisedBy) : resolved.raisedBy;
-    const became = resolved.outcome === "raised" ? `raised by ${by}` : resolved.outcome;
-    return (
-      <p class="note">
-        {asked.message}: {became}
-      </p>
-    );
-  }
   const amount = Number.parseFloat(by);
   return (
     <section
+      ref={place}
       class="approval medium"
       role="group"
       aria-label={`A limit: ${asked.message}`}
       data-testid="limit"
+      data-question
       tabIndex={0}
     >
       <p class="why">{asked.message}</p>
@@ -57,24 +76,20 @@ export function Limit({ item }: { item: LimitItem }): JSX.Element {
 
 export function Question({ item }: { item: QuestionItem }): JSX.Element {
   const { asked, resolved } = item;
+  if (resolved === undefined) return <OpenQuestion id={item.id} asked={asked} />;
+  const said = Object.values(resolved.answers ?? {})
+    .flat()
+    .join(", ");
+  return (
+    <p class="note">
+      {asked.text} {said === "" ? "(not answered)" : `→ ${said}`}
+    </p>
+  );
+}
+
+function OpenQuestion({ id, asked }: { id: string; asked: QuestionItem["asked"] }): JSX.Element {
   const [answers, setAnswers] = useState<Record<string, string[]>>({});
-  const place = useRef<HTMLElement>(null);
-  useEffect(() => {
-    // Nobody who types is interrupted.
-    const active = document.activeElement;
-    const typing = active instanceof HTMLTextAreaElement && active.value !== "";
-    if (!typing && document.hasFocus() && active?.closest(".approval") === null) place.current?.focus();
-  }, [asked.questionId]);
-  if (resolved) {
-    const said = Object.values(resolved.answers ?? {})
-      .flat()
-      .join(", ");
-    return (
-      <p class="note">
-        {asked.text} {said === "" ? "(not answered)" : `→ ${said}`}
-      </p>
-    );
-  }
+  const place = useQuestion();
   const missing = asked.fields.some(
     (field) => field.required && !(answers[field.name]?.some((one) => one !== "") ?? false),
   );
@@ -105,6 +120,7 @@ export function Question({ item }: { item: QuestionItem }): JSX.Element {
       role="group"
       aria-label={`The agent asks: ${asked.text}`}
       data-testid="question"
+      data-question
       tabIndex={0}
       onKeyDown={onKeyDown}
     >
@@ -113,7 +129,7 @@ export function Question({ item }: { item: QuestionItem }): JSX.Element {
       {asked.fields.map((field) => (
         <Answer
           key={field.name}
-          id={`${item.id} ${field.name}`}
+          id={`${id} ${field.name}`}
           field={field}
           values={answers[field.name] ?? []}
           numbered={field === numbered}
@@ -129,7 +145,6 @@ export function Question({ item }: { item: QuestionItem }): JSX.Element {
     </section>
   );
 }
-
 interface AnswerProps {
   id: string;
   field: QuestionField;

@@ -4,6 +4,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Attachment, Suggestion, ViewState } from "../messages";
 import { Choices } from "./choices";
+import { answerShown, reopen, showFirstQuestion } from "./questions";
 import { draft, hear, keepDraft, post } from "./store";
 import { Suggestions } from "./suggestions";
 
@@ -49,9 +50,11 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
         if (message.attach) setAttach((old) => added(old, message.attach ?? []));
         place.current?.focus();
       } else if (message.type === "showAsked") {
-        const first = document.querySelector<HTMLElement>(".approval");
-        (first ?? place.current)?.focus();
-        first?.scrollIntoView({ block: "nearest" });
+        showFirstQuestion(place.current, (view.chat?.approvals.length ?? 0) > 0);
+      } else if (message.type === "stillOpen") {
+        reopen(message.approvalId);
+      } else if (message.type === "answerShown") {
+        if (!answerShown(message.action, message.reviewed)) place.current?.focus();
       }
     });
   });

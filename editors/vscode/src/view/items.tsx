@@ -1,7 +1,7 @@
 // What stands in the chat, each kind in its form.
 
 import type { JSX } from "preact";
-import { type KeyCheck, keyLine, type Offers } from "../messages";
+import { type KeyCheck, keyLine, type Offers, type ViewState } from "../messages";
 import type { AssistantItem, Item, PlanListItem, TurnEndItem, UserItem } from "../state";
 import { endLine } from "../state";
 import { dollars, tokens } from "../text";
@@ -18,6 +18,8 @@ interface Props {
   /** It is the end of the last turn, so it can be gone on with. */
   resumable: boolean;
   offers: Offers;
+  /** How reviews differ from their proposals; of calls that ask only, or under which something stands. */
+  reviews?: ViewState["reviews"] | undefined;
   /** Whether a turn runs; of changes only. */
   running?: boolean;
   /** The key that was entered last; of the last item only. */
@@ -26,8 +28,18 @@ interface Props {
   inner?: Inner | undefined;
 }
 
+const NO_REVIEWS = {};
+
 export class Entry extends Still<Props> {
-  render({ item, resumable, offers, running = false, checked, inner }: Props): JSX.Element | null {
+  render({
+    item,
+    resumable,
+    offers,
+    reviews = NO_REVIEWS,
+    running = false,
+    checked,
+    inner,
+  }: Props): JSX.Element | null {
     switch (item.kind) {
       case "user":
         return <User item={item} />;
@@ -36,7 +48,7 @@ export class Entry extends Still<Props> {
       case "tool":
         // The plan itself stands below, and so does the question.
         if (["update_plan", "ask_user"].includes(item.name) && item.status !== "failed") return null;
-        return <Tool tool={item} inner={inner} offers={offers} />;
+        return <Tool tool={item} inner={inner} offers={offers} reviews={reviews} />;
       case "plan":
         return <Plan item={item} />;
       case "warning":

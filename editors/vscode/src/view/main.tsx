@@ -2,8 +2,10 @@
 
 import { render } from "preact";
 import { App } from "./app";
+import { revealAllTexts } from "./reveal";
 import { longestDraw, start } from "./store";
 
+revealAllTexts();
 const root = document.getElementById("root");
 if (root) start((view) => render(<App view={view} />, root));
 

@@ -1,5 +1,7 @@
-// Markdown of the model as elements. `marked` reads it, DOMPurify makes what comes of it harmless, highlight.js colours
-// code. A message that grows is cut into its blocks, and only the last blocks are read and drawn again.
+// Markdown of the model as elements. `marked` reads it, DOMPurify keeps a short list of elements and attributes, and
+// highlight.js colors code. HTML in the Markdown is shown as text: the model and the repository can neither fake a
+// control of ours nor hide anything. Our own buttons are made as elements after the cleaning. A message that grows is
+// cut into its blocks, and only the last blocks are read and drawn again.
 
 import DOMPurify from "dompurify";
 import hljs from "highlight.js/lib/core";
@@ -28,7 +30,7 @@ import typescript from "highlight.js/lib/languages/typescript";
 import xml from "highlight.js/lib/languages/xml";
 import yaml from "highlight.js/lib/languages/yaml";
 import { Marked, type Token, type Tokens } from "marked";
-import { lastLines } from "../text";
+import { lastLines, reveal, revealInProse } from "../text";
 
 const LANGUAGES = {
   bash,
@@ -58,54 +60,138 @@ const LANGUAGES = {
 };
 for (const [name, language] of Object.entries(LANGUAGES)) hljs.registerLanguage(name, language);
 
-/** Longer code is not coloured: it would take more than a frame. */
-const COLOURED = 30_000;
-/** Code beyond so many lines is not in the page. */
+/** Longer code is not colored: it would take more than a frame. */
+const COLORED = 30_000;
+/** The page contains only this many lines of code. */
 const MOST_LINES = 2000;
 
 const marked = new Marked({
   gfm: true,
   renderer: {
-    code({ text, lang }: Tokens.Code): string {
-      const language = lang?.trim().split(/[\s,{]/, 1)[0] ?? "";
-      const { text: shown, left } = lastLines(text, MOST_LINES);
-      const above = left > 0 ? `<p class="left">${left} lines above are not shown</p>` : "";
-      const label = language === "" ? "" : `<span class="lang">${escaped(language)}</span>`;
-      return (
-        `<div class="code"><div class="bar">${label}` +
-        `<button type="button" class="quiet" data-do="copy">Copy</button>` +
-        `<button type="button" class="quiet" data-do="insert">Insert</button></div>` +
-        `${above}<pre tabindex="0"><code>${colour(shown, language)}</code></pre></div>`
-      );
+    html({ text, block }: Tokens.HTML | Tokens.Tag): string {
+      return block ? `<p>${escaped(text)}</p>` : escaped(text);
+    },
+    // Only what is visible in the page: its language and its buttons are added to the cleaned elements.
+    code({ text }: Tokens.Code): string {
+      return `<pre><code>${escaped(text)}</code></pre>`;
     },
     // Nothing is fetched: a picture is a link to it.
     image({ href, text }: Tokens.Image): string {
       return `<a href="${escaped(href)}">${escaped(text === "" ? href : text)}</a>`;
     },
+    checkbox({ checked }: Tokens.Checkbox): string {
+      return checked ? "☑ " : "☐ ";
+    },
   },
 });
 
-/** Code with its colours, as HTML. */
-export function colour(code: string, language: string): string {
-  const known = language !== "" && hljs.getLanguage(language) !== undefined;
-  if (!known || code.length > COLOURED) return escaped(code);
-  return hljs.highlight(code, { language, ignoreIllegals: true }).value;
+/** The HTML of Markdown, before it is cleaned; for tests. */
+export function html(block: string): string {
+  return marked.parse(block, { async: false });
 }
 
 /** The elements of one block. */
 export function elements(block: string): DocumentFragment {
-  return clean(marked.parse(block, { async: false }));
+  const fragment = DOMPurify.sanitize(html(block), {
+    RETURN_DOM_FRAGMENT: true,
+    ALLOWED_TAGS: TAGS,
+    ALLOWED_ATTR: ["href", "align", "start"],
+    ALLOW_DATA_ATTR: false,
+    ALLOW_ARIA_ATTR: false,
+    ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|file:|#|[^:]*$)/i,
+  });
+  const codes = [...fragment.querySelectorAll("pre")];
+  const languages = codes.length === 0 ? [] : infoStrings(marked.lexer(block));
+  const known = languages.length === codes.length;
+  codes.forEach((pre, at) => {
+    pre.replaceWith(codeBlock(pre.textContent, known ? (languages[at] ?? "") : ""));
+  });
+  revealTexts(fragment);
+  for (const link of fragment.querySelectorAll("a")) {
+    // A link says where it leads, whatever its text says; one that leads nowhere is text.
+    const href = link.getAttribute("href");
+    if (href === null) link.replaceWith(...link.childNodes);
+    else link.title = reveal(href);
+  }
+  return fragment;
 }
 
-/** Harmless elements of HTML. Scripts, styles, forms and all that is fetched go. */
-export function clean(html: string): DocumentFragment {
-  return DOMPurify.sanitize(html, {
+const TAGS = [
+  ...["a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre"],
+  ...["strong", "table", "tbody", "td", "th", "thead", "tr", "ul"],
+];
+
+/** What follows the fences of the code blocks, in the order of the text. */
+function infoStrings(tokens: readonly Token[]): string[] {
+  const found: string[] = [];
+  marked.walkTokens([...tokens], (token) => {
+    if (token.type === "code") found.push((token as Tokens.Code).lang?.trim() ?? "");
+  });
+  return found;
+}
+
+/** Code with its language, its colors, and our buttons. These copy the text that is visible, and nothing else. */
+function codeBlock(text: string, info: string): HTMLElement {
+  const { text: shown, left } = lastLines(text, MOST_LINES);
+  const bar = element("div", "bar");
+  if (info !== "") bar.append(element("span", "lang", reveal(info)));
+  for (const [name, label] of [
+    ["copy", "Copy"],
+    ["insert", "Insert"],
+  ] as const) {
+    const button = element("button", "quiet", label);
+    button.type = "button";
+    button.dataset["do"] = name;
+    bar.append(button);
+  }
+  const pre = element("pre", "");
+  pre.tabIndex = 0;
+  const code = element("code", "");
+  code.append(colored(shown, info.split(/[\s,{]/, 1)[0] ?? ""));
+  pre.append(code);
+  const box = element("div", "code");
+  box.append(bar);
+  if (left > 0) box.append(element("p", "left", `${left} lines above are not shown`));
+  box.append(pre);
+  return box;
+}
+
+function element<K extends keyof HTMLElementTagNameMap>(
+  name: K,
+  className: string,
+  text = "",
+): HTMLElementTagNameMap[K] {
+  const made = document.createElement(name);
+  if (className !== "") made.className = className;
+  made.textContent = text;
+  return made;
+}
+
+/** Writes out what hides in the texts: everything in code, in prose what no script or emoji needs. */
+function revealTexts(fragment: DocumentFragment): void {
+  const walker = document.createTreeWalker(fragment, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
+    const text = node.nodeValue ?? "";
+    const shown = node.parentElement?.closest("code") ? reveal(text) : revealInProse(text);
+    if (shown !== text) node.nodeValue = shown;
+  }
+}
+
+/** Code with its colors, and with everything that hides written out. */
+export function colored(code: string, language: string): DocumentFragment {
+  const shown = reveal(code);
+  const known = language !== "" && hljs.getLanguage(language) !== undefined;
+  if (!known || shown.length > COLORED) {
+    const fragment = document.createDocumentFragment();
+    fragment.append(shown);
+    return fragment;
+  }
+  return DOMPurify.sanitize(hljs.highlight(shown, { language, ignoreIllegals: true }).value, {
     RETURN_DOM_FRAGMENT: true,
-    USE_PROFILES: { html: true },
-    ADD_ATTR: ["data-do", "tabindex"],
-    FORBID_TAGS: ["style", "img", "video", "audio", "source", "picture", "form", "textarea", "select", "option"],
-    FORBID_ATTR: ["style", "srcset", "id", "name"],
-    ALLOWED_URI_REGEXP: /^(?:https?:|mailto:|file:|#|[^:]*$)/i,
+    ALLOWED_TAGS: ["span"],
+    ALLOWED_ATTR: ["class"],
+    ALLOW_DATA_ATTR: false,
+    ALLOW_ARIA_ATTR: false,
   });
 }
 

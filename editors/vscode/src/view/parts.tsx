@@ -2,8 +2,8 @@
 
 import { Component, type ComponentChildren, type JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { seconds } from "../text";
-import { type Blocks, blocks, clean, colour, elements } from "./markdown";
+import { reveal, seconds } from "../text";
+import { type Blocks, blocks, colored, elements } from "./markdown";
 import { post } from "./store";
 
 /** Drawn again only when one of its properties, or its own state, is another. */
@@ -91,7 +91,7 @@ function pressed(event: MouseEvent): void {
   }
 }
 
-/** Code with its colours. */
+/** Code with its colors. */
 export class Code extends Still<{ text: string; language: string; wrap?: boolean }> {
   #place: HTMLElement | null = null;
 
@@ -116,7 +116,7 @@ export class Code extends Still<{ text: string; language: string; wrap?: boolean
   }
 
   #fill(): void {
-    this.#place?.replaceChildren(clean(colour(this.props.text, this.props.language)));
+    this.#place?.replaceChildren(colored(this.props.text, this.props.language));
   }
 }
 
@@ -131,7 +131,7 @@ export class Diff extends Still<{ text: string; toolCallId: string }> {
       <div>
         <pre class="diff" tabIndex={0} role="region" aria-label="Changes">
           {body.slice(0, DIFF_LINES).map((line) => (
-            <span class={kindOf(line)}>{line === "" ? " " : line}</span>
+            <span class={kindOf(line)}>{line === "" ? " " : reveal(line)}</span>
           ))}
         </pre>
         {body.length > DIFF_LINES && (

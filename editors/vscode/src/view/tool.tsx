@@ -2,7 +2,7 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
-import type { Offers } from "../messages";
+import type { Offers, ViewState } from "../messages";
 import { keyOf, type ToolItem } from "../state";
 import { bytes, lastLines, lineCount, seconds } from "../text";
 import { Approval } from "./approval";
@@ -32,12 +32,14 @@ interface Props {
   /** What stands under it and others; only where something stands under it. */
   inner?: Inner | undefined;
   offers: Offers;
+  /** How reviews differ from their proposals, by the ids of the approvals. */
+  reviews: ViewState["reviews"];
 }
 
 export class Tool extends Still<Props> {
   override state = { open: undefined as boolean | undefined };
 
-  render({ tool, inner, offers }: Props): JSX.Element {
+  render({ tool, inner, offers, reviews }: Props): JSX.Element {
     const wants = tool.status === "running" || tool.status === "failed" || tool.approval !== undefined;
     const chosen = this.state.open ?? (wants || (tool.diff !== undefined && tool.status === "completed"));
     // A sub-agent that asks is never out of sight.
@@ -70,9 +72,17 @@ export class Tool extends Still<Props> {
           </span>
         </button>
         <div id={id} class="body" hidden={!open}>
-          {open && <Body tool={tool}>{inner && <Nested tool={tool} inner={inner} offers={offers} />}</Body>}
+          {open && (
+            <Body tool={tool}>{inner && <Nested tool={tool} inner={inner} offers={offers} reviews={reviews} />}</Body>
+          )}
         </div>
-        {tool.approval && <Approval approval={tool.approval} />}
+        {tool.approval && (
+          <Approval
+            key={tool.approval.approvalId}
+            approval={tool.approval}
+            review={reviews[tool.approval.approvalId]}
+          />
+        )}
       </section>
     );
   }
@@ -105,7 +115,7 @@ function Took({ tool }: { tool: ToolItem }): JSX.Element | null {
 }
 
 /** What a sub-agent does, under the call that delegated to it. */
-function Nested({ tool, inner, offers }: Props & { inner: Inner }): JSX.Element {
+function Nested({ tool, inner, offers, reviews }: Props & { inner: Inner }): JSX.Element {
   return (
     <div class="inner" role="group" aria-label={`What ${tool.title} does`} data-testid="inner">
       {inner.items(tool).map((item) => (
@@ -113,6 +123,7 @@ function Nested({ tool, inner, offers }: Props & { inner: Inner }): JSX.Element 
           key={keyOf(item)}
           item={item}
           offers={offers}
+          reviews={reviews}
           resumable={false}
           inner={inner.has(item) ? inner : undefined}
         />
@@ -128,7 +139,11 @@ function Body({ tool, children }: { tool: ToolItem; children: ComponentChildren 
   const { decision } = tool;
   return (
     <>
-      {tool.diff === undefined ? <Input tool={tool} /> : <Diff text={tool.diff} toolCallId={tool.id} />}
+      {tool.diff === undefined ? (
+        tool.approval === undefined && <Input tool={tool} />
+      ) : (
+        <Diff text={tool.diff} toolCallId={tool.id} />
+      )}
       {tool.diff !== undefined && tool.status === "completed" && (
         <div class="row">
           <Button

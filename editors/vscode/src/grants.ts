@@ -1,0 +1,76 @@
+// The list of what is allowed without asking, and its revocation.
+
+import { type QuickPickItem, ThemeIcon, window } from "vscode";
+import type { Chat } from "./chat";
+import type { Grant } from "./protocol";
+import { ago, labelText, notificationText, wrapText } from "./text";
+
+/** VS Code cuts longer lines of a list, and a rule must be read whole. */
+const LINE_WIDTH = 64;
+
+export interface GrantItem extends QuickPickItem {
+  grant: Grant;
+}
+
+/** The rows of the list: a rule goes on in further rows, so that no end of it is out of sight. */
+export function grantItems(grants: readonly Grant[], now: number): GrantItem[] {
+  const buttons = [{ iconPath: new ThemeIcon("trash"), tooltip: "Revoke…" }];
+  return grants.flatMap((grant) => {
+    const labels = wrapText(grant.rule, LINE_WIDTH).map(labelText);
+    const scope = grant.scope === "session" ? "this session only" : "every session in this folder";
+    const detail = `${scope} · ${labelText(grant.folder)} · allowed ${when(grant.grantedAt, now)}`;
+    return labels.map((label, at) => ({
+      label: at === 0 ? label : `… ${label}`,
+      grant,
+      alwaysShow: labels.length > 1,
+      ...(at === 0 ? { buttons } : {}),
+      ...(at === labels.length - 1 ? { detail } : {}),
+    }));
+  });
+}
+
+function when(at: number, now: number): string {
+  const past = ago(at, now);
+  return past === "now" ? "just now" : `${past} ago`;
+}
+
+/** Lists what runs without asking; what is chosen is revoked after a confirmation. */
+export async function showGrants(chat: Chat): Promise<void> {
+  const sessionId = chat.shown?.sessionId;
+  for (;;) {
+    const answer = await chat.request("agent/listGrants", sessionId === undefined ? {} : { sessionId });
+    if (answer === undefined) return;
+    if (answer.grants.length === 0) {
+      await window.showInformationMessage(
+        "There are no grants: nothing is allowed beyond the mode and the configuration.",
+      );
+      return;
+    }
+    const grant = await chooseGrant(grantItems(answer.grants, Date.now()));
+    if (grant === undefined) return;
+    const question = `Revoke this grant? What it allows asks again from now on.\n\n${notificationText(grant.rule)}`;
+    if ((await window.showWarningMessage(question, { modal: true }, "Revoke")) !== "Revoke") continue;
+    if ((await chat.request("agent/revokeGrant", { grantId: grant.grantId })) === undefined) return;
+    chat.set({ answered: `Revoked: ${grant.rule}` });
+  }
+}
+
+function chooseGrant(items: readonly GrantItem[]): Promise<Grant | undefined> {
+  return new Promise((chosen) => {
+    const pick = window.createQuickPick<GrantItem>();
+    pick.title = "Allowed without asking";
+    pick.placeholder = "Choose a rule to revoke it";
+    pick.items = items;
+    const end = (grant: Grant | undefined) => {
+      chosen(grant);
+      pick.hide();
+    };
+    pick.onDidTriggerItemButton(({ item }) => end(item.grant));
+    pick.onDidAccept(() => end(pick.selectedItems[0]?.grant));
+    pick.onDidHide(() => {
+      chosen(undefined);
+      pick.dispose();
+    });
+    pick.show();
+  });
+}

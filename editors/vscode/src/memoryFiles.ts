@@ -1,0 +1,69 @@
+// A file system of files that exist only in memory: the sides of diffs, and reviews that a person edits.
+
+import {
+  type Disposable,
+  type Event as EditorEvent,
+  EventEmitter,
+  type FileChangeEvent,
+  FileChangeType,
+  type FileStat,
+  FileSystemError,
+  type FileSystemProvider,
+  FileType,
+  type Uri,
+} from "vscode";
+
+export class MemoryFiles implements FileSystemProvider {
+  readonly #texts = new Map<string, { text: Uint8Array; at: number }>();
+  readonly #changed = new EventEmitter<FileChangeEvent[]>();
+  readonly onDidChangeFile: EditorEvent<FileChangeEvent[]> = this.#changed.event;
+
+  put(uri: Uri, text: string): void {
+    this.#texts.set(uri.toString(), { text: Buffer.from(text), at: Date.now() });
+    this.#changed.fire([{ type: FileChangeType.Changed, uri }]);
+  }
+
+  text(uri: Uri): string {
+    return Buffer.from(this.readFile(uri)).toString();
+  }
+
+  watch(): Disposable {
+    return { dispose() {} };
+  }
+
+  stat(uri: Uri): FileStat {
+    const file = this.#file(uri);
+    return { type: FileType.File, ctime: file.at, mtime: file.at, size: file.text.length };
+  }
+
+  readFile(uri: Uri): Uint8Array {
+    return this.#file(uri).text;
+  }
+
+  /** Also what was there before the window was reloaded: an editor that is open may be saved. */
+  writeFile(uri: Uri, text: Uint8Array): void {
+    this.#texts.set(uri.toString(), { text, at: Date.now() });
+  }
+
+  delete(uri: Uri): void {
+    this.#texts.delete(uri.toString());
+  }
+
+  readDirectory(): [string, FileType][] {
+    return [];
+  }
+
+  createDirectory(uri: Uri): void {
+    throw FileSystemError.NoPermissions(uri);
+  }
+
+  rename(uri: Uri): void {
+    throw FileSystemError.NoPermissions(uri);
+  }
+
+  #file(uri: Uri): { text: Uint8Array; at: number } {
+    const file = this.#texts.get(uri.toString());
+    if (!file) throw FileSystemError.FileNotFound(uri);
+    return file;
+  }
+}

