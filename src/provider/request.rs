@@ -378,6 +378,37 @@ pub(crate) mod tests {
         }
     }
 
+    /// A history in which `origin` called two tools, the first under its own `id` and with opaque data.
+    pub(crate) fn called(id: &str, origin: &str) -> Vec<Message> {
+        let mut messages = every_block();
+        messages[1]
+            .content
+            .retain(|block| !matches!(block, Block::Reasoning { .. }));
+        for block in &mut messages[1].content {
+            if let Block::ToolUse {
+                id: ours, attached, ..
+            } = block
+            {
+                let first = ours.as_str() == "call_a";
+                *attached = Some(Arc::new(ProviderCall {
+                    id: first.then(|| id.to_owned()),
+                    extra: first.then(|| Arc::new(json!({"google": {"thought_signature": "s"}}))),
+                    origin: origin.into(),
+                }));
+            }
+        }
+        messages
+    }
+
+    #[test]
+    fn calls_of_the_history_are_found_by_either_id() {
+        let request = request("m", called("functions.bash:0", ORIGIN));
+        for id in ["functions.bash:0", "call_a", "call_b"] {
+            assert!(request.has_call(id), "{id}");
+        }
+        assert!(!request.has_call("functions.bash:1"));
+    }
+
     #[test]
     fn names_are_made_safe() {
         for (name, safe) in [

@@ -459,6 +459,69 @@ mod tests {
         }
     }
 
+    fn call(index: u32, id: &str, json: &str) -> [StreamEvent; 4] {
+        [
+            StreamEvent::ToolUseStarted {
+                index,
+                name: "bash".into(),
+            },
+            StreamEvent::ToolUseAttached {
+                index,
+                id: Some(id.into()),
+                extra: None,
+            },
+            StreamEvent::ToolInput {
+                index,
+                json: json.into(),
+            },
+            StreamEvent::ToolUseCompleted { index },
+        ]
+    }
+
+    #[test]
+    fn a_providers_id_is_kept_unless_it_is_taken() {
+        let mut accumulator = Accumulator::new(MessageId::from("m"));
+        let ids = ["functions.bash:0", "same", "same", "taken"];
+        for (index, id) in ids.iter().enumerate() {
+            for event in call(index as u32, id, "{}") {
+                accumulator.push(event);
+            }
+        }
+        let answer = accumulator.finish(false, &"here".into(), |id| id == "taken");
+        let message = answer.message.unwrap();
+        let kept: Vec<Option<(&str, &str)>> = message
+            .content
+            .iter()
+            .map(|block| match block {
+                Block::ToolUse { attached, .. } => {
+                    let call = attached.as_ref()?;
+                    Some((call.id.as_deref()?, &*call.origin))
+                }
+                _ => None,
+            })
+            .collect();
+        let here = |id| Some((id, "here"));
+        assert_eq!(kept, [here("functions.bash:0"), here("same"), None, None]);
+        // Ours differ in any case.
+        let ours: HashSet<_> = answer.wanted.iter().map(|wanted| wanted.id.clone()).collect();
+        assert_eq!(ours.len(), 4);
+    }
+
+    #[test]
+    fn input_that_is_encoded_twice_is_decoded_twice() {
+        let twice = serde_json::to_string(r#"{"command":"ls"}"#).unwrap();
+        let thrice = serde_json::to_string(&twice).unwrap();
+        let (_, answer) = run(call(0, "a", &twice).into(), false);
+        assert_eq!(
+            *answer.wanted[0].input.clone().unwrap(),
+            serde_json::json!({"command": "ls"})
+        );
+        for bad in [thrice.as_str(), "\"ls\"", "\"[1]\""] {
+            let (_, answer) = run(call(0, "a", bad).into(), false);
+            assert!(answer.wanted[0].input.is_err(), "{bad}");
+        }
+    }
+
     #[test]
     fn a_message_beyond_8_mib_is_cut_there() {
         let mut accumulator = Accumulator::new(MessageId::from("m"));

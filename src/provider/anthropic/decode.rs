@@ -46,7 +46,9 @@ impl ApiDecoder for MessagesDecoder {
             "content_block_start" => self.block_started(&value, out),
             "content_block_delta" => self.delta(&value, out),
             "content_block_stop" => {
-                self.block_ended(&value, out);
+                if let Some(index) = self.index_of(&value).or(self.last) {
+                    self.block_ended(index, out);
+                }
                 Ok(Progress::Event)
             }
             "message_delta" => {
@@ -248,10 +250,7 @@ impl MessagesDecoder {
         }
     }
 
-    fn block_ended(&mut self, event: &Value, out: &mut Out) {
-        let Some(index) = self.index_of(event).or(self.last) else {
-            return;
-        };
+    fn block_ended(&mut self, index: u32, out: &mut Out) {
         match self.blocks.remove(&index) {
             Some(Open::Thinking { signature }) if !signature.is_empty() => {
                 out.push(StreamEvent::ReasoningSignature(signature));
@@ -274,6 +273,10 @@ impl MessagesDecoder {
     }
 
     fn finish(&mut self, out: &mut Out) {
+        let open: Vec<u32> = self.blocks.keys().copied().collect();
+        for index in open {
+            self.block_ended(index, out);
+        }
         let stop = match (self.stop.take(), self.tools.is_empty()) {
             (Some(StopReason::EndTurn) | None, false) => StopReason::ToolUse,
             (Some(StopReason::ToolUse) | None, true) => StopReason::EndTurn,

@@ -271,6 +271,24 @@ mod tests {
     }
 
     #[test]
+    fn calls_go_back_under_the_id_that_they_came_with() {
+        const HERE: &str = "api.anthropic.com/m";
+        for (id, given, asked, sent) in [
+            ("toolu_1", HERE, HERE, "toolu_1"),
+            ("functions.bash:0", HERE, HERE, "call_a"),
+            ("functions.bash:0", ORIGIN, ORIGIN, "functions.bash:0"),
+            ("toolu_1", ORIGIN, HERE, "call_a"),
+        ] {
+            let history = crate::provider::request::tests::called(id, given);
+            let body: Value = serde_json::from_str(&body(&request("m", history), asked).text()).unwrap();
+            let messages = body["messages"].as_array().unwrap();
+            assert_eq!(messages[1]["content"][1]["id"], sent, "{id}");
+            assert_eq!(messages[2]["content"][0]["tool_use_id"], sent, "{id}");
+            assert_eq!(messages[2]["content"][1]["tool_use_id"], "call_b");
+        }
+    }
+
+    #[test]
     fn writes_every_kind_of_block() {
         let body = json_of(&request("claude-sonnet-4-20250514", every_block()));
         insta::assert_snapshot!(serde_json::to_string_pretty(&body).unwrap());

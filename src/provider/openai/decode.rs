@@ -112,7 +112,7 @@ impl ChatDecoder {
         self.say(thought.map(StreamEvent::Reasoning), out);
         self.opaque.add(delta);
         match &delta["content"] {
-            Value::Array(parts) => self.parts(parts, out),
+            Value::Array(parts) => self.parts(parts, out)?,
             _ => self.say_text(needed_text(delta, "content")?, out),
         }
         self.refusal.push_str(text(delta, "refusal").unwrap_or_default());
@@ -131,16 +131,21 @@ impl ChatDecoder {
     }
 
     /// Content in parts (Mistral's thinking models).
-    fn parts(&mut self, parts: &[Value], out: &mut Out) {
+    fn parts(&mut self, parts: &[Value], out: &mut Out) -> Result<(), Wrong> {
         for part in parts {
             if let Some(thinking) = part.get("thinking") {
                 let text = plain(thinking).or_else(|| texts(thinking));
                 self.say(text.map(StreamEvent::Reasoning), out);
             } else {
-                let said = part.as_str().or_else(|| text(part, "text"));
-                self.say_text(said.unwrap_or_default(), out);
+                let holder = json!({"content": part});
+                let said = match part.is_object() {
+                    true => needed_text(part, "text")?,
+                    false => needed_text(&holder, "content")?,
+                };
+                self.say_text(said, out);
             }
         }
+        Ok(())
     }
 
     fn say_text(&mut self, text: &str, out: &mut Out) {

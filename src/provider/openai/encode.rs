@@ -307,7 +307,7 @@ fn short_id(id: &str) -> String {
 mod tests {
     use super::*;
     use crate::provider::request::Effort;
-    use crate::provider::request::tests::{ORIGIN, every_block, request};
+    use crate::provider::request::tests::{ORIGIN, called, every_block, request};
 
     fn json_of(request: &Request, flavour: Flavour) -> Value {
         serde_json::from_str(&body(request, flavour, ORIGIN).text()).unwrap()
@@ -360,6 +360,84 @@ mod tests {
             (Flavour::OpenAi, Value::Null),
         ] {
             let body = json_of(&request("m", thinking.clone()), flavour);
+            assert_eq!(body["messages"][2]["reasoning_content"], expected);
+        }
+    }
+
+    /// The ids of the calls, and of their results.
+    fn ids(body: &Value) -> (Vec<&str>, Vec<&str>) {
+        let messages = || body["messages"].as_array().unwrap().iter();
+        let calls = messages()
+            .filter_map(|message| message["tool_calls"].as_array())
+            .flatten();
+        (
+            calls.map(|call| call["id"].as_str().unwrap()).collect(),
+            messages()
+                .filter_map(|message| message["tool_call_id"].as_str())
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn calls_go_back_as_they_came_and_only_there() {
+        let long = "x".repeat(41);
+        for (flavour, id, origin, sent) in [
+            (Flavour::Other, "functions.bash:0", ORIGIN, "functions.bash:0"),
+            (
+                Flavour::ReasoningBack,
+                "functions.bash:0",
+                ORIGIN,
+                "functions.bash:0",
+            ),
+            (Flavour::OpenRouter, &*long, ORIGIN, &*long),
+            (Flavour::OpenAi, &*long, ORIGIN, "call_a"),
+            (Flavour::Mistral, "AbCd12345", ORIGIN, "AbCd12345"),
+            (Flavour::Other, "functions.bash:0", "elsewhere/model", "call_a"),
+        ] {
+            let body = json_of(&request("m", called(id, origin)), flavour);
+            let (calls, results) = ids(&body);
+            assert_eq!((calls[0], results[0]), (sent, sent), "{flavour:?} {id}");
+            assert_eq!(calls[1], results[1], "{flavour:?} {id}");
+            let extra = &body["messages"][2]["tool_calls"][0]["extra_content"];
+            let expected = match origin == ORIGIN {
+                true => json!({"google": {"thought_signature": "s"}}),
+                false => Value::Null,
+            };
+            assert_eq!(*extra, expected, "{flavour:?} {id}");
+        }
+    }
+
+    #[test]
+    fn opaque_reasoning_goes_back_to_its_origin_alone() {
+        let details = json!([{"type": "reasoning.encrypted", "data": "AAA", "id": "1", "index": 0}]);
+        let kept = json!({"reasoning_details": details, "extra_content": {"google": {}}}).to_string();
+        for (origin, expected) in [(ORIGIN, details), ("elsewhere/model", Value::Null)] {
+            let mut messages = called("c", origin);
+            messages[1].content.push(Block::Reasoning {
+                text: String::new(),
+                signature: Some(crate::domain::Signature {
+                    value: kept.clone(),
+                    origin: Some(origin.into()),
+                }),
+                redacted: true,
+            });
+            let body = json_of(&request("m", messages), Flavour::OpenRouter);
+            assert_eq!(body["messages"][2]["reasoning_details"], expected);
+            assert_eq!(body["messages"][2]["extra_content"].is_object(), origin == ORIGIN);
+        }
+    }
+
+    #[test]
+    fn open_reasoning_of_another_provider_stays_with_it() {
+        for (origin, expected) in [(ORIGIN, json!("hm")), ("elsewhere/model", Value::Null)] {
+            let mut messages = called("c", origin);
+            let thought = Block::Reasoning {
+                text: "hm".into(),
+                signature: None,
+                redacted: false,
+            };
+            messages[1].content.insert(0, thought);
+            let body = json_of(&request("m", messages), Flavour::ReasoningBack);
             assert_eq!(body["messages"][2]["reasoning_content"], expected);
         }
     }

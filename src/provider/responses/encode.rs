@@ -220,7 +220,7 @@ mod tests {
     use super::*;
     use crate::domain::{ImageData, Signature};
     use crate::provider::request::Effort;
-    use crate::provider::request::tests::{ORIGIN, every_block, message, request};
+    use crate::provider::request::tests::{ORIGIN, called, every_block, message, request};
 
     fn json_of(request: &Request) -> Value {
         serde_json::from_str(&body(request, ORIGIN).text()).unwrap()
@@ -281,6 +281,59 @@ mod tests {
             assert_eq!(kinds(&json_of(&said(content))), ["message"]);
         }
         assert_eq!(json_of(&said(vec![own]))["input"], json!([]));
+    }
+
+    #[test]
+    fn calls_go_back_under_the_id_that_they_came_with() {
+        let long = "x".repeat(65);
+        for (id, given, asked, sent) in [
+            ("functions.bash:0", ORIGIN, ORIGIN, "functions.bash:0"),
+            (&*long, ORIGIN, ORIGIN, &*long),
+            (
+                &*long,
+                "api.openai.com/responses/m",
+                "api.openai.com/responses/m",
+                "call_a",
+            ),
+            ("functions.bash:0", "elsewhere/m", ORIGIN, "call_a"),
+        ] {
+            let body: Value =
+                serde_json::from_str(&body(&request("m", called(id, given)), asked).text()).unwrap();
+            let input = body["input"].as_array().unwrap().iter();
+            let ids: Vec<&str> = input.filter_map(|item| item["call_id"].as_str()).collect();
+            assert_eq!(ids, [sent, "call_b", sent, "call_b"]);
+        }
+    }
+
+    #[test]
+    fn phases_go_back_with_their_messages() {
+        let phase =
+            |phase: Option<&str>, origin: &str| thought("", &json!({"phase": phase}).to_string(), origin);
+        let said = |origin: &str| {
+            let content = vec![
+                phase(Some("commentary"), origin),
+                Block::Text("I look.".into()),
+                phase(Some("final_answer"), origin),
+                Block::Text("\n\nDone.".into()),
+            ];
+            json_of(&request("gpt-5", vec![message(Role::Assistant, content)]))["input"].take()
+        };
+        let item = |text: &str, phase: Option<&str>| {
+            let mut item = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]});
+            if let Some(phase) = phase {
+                item["phase"] = json!(phase);
+            }
+            item
+        };
+        let own = json!([
+            item("I look.", Some("commentary")),
+            item("Done.", Some("final_answer"))
+        ]);
+        assert_eq!(said(ORIGIN), own);
+        assert_eq!(
+            said("elsewhere/m"),
+            json!([item("I look.", None), item("\n\nDone.", None)])
+        );
     }
 
     #[test]
