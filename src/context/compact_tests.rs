@@ -26,6 +26,7 @@ fn calls(id: &str, calls: &[&str]) -> Event {
         id: (*call).into(),
         name: "bash".to_owned(),
         input: Arc::new(json!({"path": format!("{call}.rs")})),
+        attached: None,
     });
     message(id, Role::Assistant, uses.collect())
 }
@@ -333,7 +334,7 @@ proptest! {
         let input: Value = json!({"path": value, "text": text});
         let items = vec![Item::new(Message {
             role: Role::Assistant,
-            content: vec![Block::ToolUse { id: "c".into(), name: "t".into(), input: Arc::new(input) }],
+            content: vec![Block::ToolUse { id: "c".into(), name: "t".into(), input: Arc::new(input), attached: None }],
             ..Message::user_text("")
         })];
         prop_assert!(transcript(&items, None).len() < 10_000);

@@ -216,6 +216,7 @@ mod tests {
             id: ToolCallId::from(*id),
             name: "bash".to_owned(),
             input: Arc::new(Value::Null),
+            attached: None,
         }));
         Event::Message(Arc::new(Message {
             role: Role::Assistant,

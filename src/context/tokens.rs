@@ -16,7 +16,17 @@ fn block(block: &Block) -> u64 {
         Block::Reasoning { text, signature, .. } => {
             of_text(text) + signature.as_ref().map_or(0, |s| s.value.len() as u64 / 4)
         }
-        Block::ToolUse { name, input, .. } => of_text(name) + of_text(&input.to_string()),
+        Block::ToolUse {
+            name,
+            input,
+            attached,
+            ..
+        } => {
+            let extra = attached.as_ref().and_then(|call| call.extra.as_ref());
+            of_text(name)
+                + of_text(&input.to_string())
+                + extra.map_or(0, |extra| extra.to_string().len() as u64 / 4)
+        }
         Block::ToolResult { result, .. } => of_text(&result.text) + result.images.len() as u64 * IMAGE_TOKENS,
         Block::Image(_) => IMAGE_TOKENS,
         Block::Reference(reference) => of_text(&reference.text) + 20,

@@ -55,6 +55,8 @@ pub enum Block {
         name: String,
         /// Its arguments.
         input: Arc<Value>,
+        /// What its provider attached to the call.
+        attached: Option<Arc<ProviderCall>>,
     },
     /// What a tool call gave, for the model.
     ToolResult {
@@ -83,6 +85,17 @@ impl Signature {
     pub fn is_of(&self, origin: &str) -> bool {
         !self.value.is_empty() && self.origin.as_deref() == Some(origin)
     }
+}
+
+/// What a provider attached to a tool call. Only its origin gets it back; every other provider sees our id (R-LOOP-4).
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProviderCall {
+    /// The provider's id of the call, unique in the history that led to it.
+    pub id: Option<String>,
+    /// Opaque data that the provider requires with the call (Gemini's `extra_content`).
+    pub extra: Option<Arc<Value>>,
+    /// The provider and model, as in [`Signature::origin`].
+    pub origin: Arc<str>,
 }
 
 /// A picture's bytes, in the form that every provider takes.
@@ -144,7 +157,7 @@ impl Message {
     /// The tool calls that the message asks for, in order.
     pub fn tool_uses(&self) -> impl Iterator<Item = (&ToolCallId, &str, &Arc<Value>)> {
         self.content.iter().filter_map(|block| match block {
-            Block::ToolUse { id, name, input } => Some((id, name.as_str(), input)),
+            Block::ToolUse { id, name, input, .. } => Some((id, name.as_str(), input)),
             _ => None,
         })
     }

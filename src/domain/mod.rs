@@ -31,7 +31,7 @@ pub use inquiry::{
     QuestionField, Subject,
 };
 pub use instructions::{InstructionFile, InstructionKind};
-pub use message::{Block, ImageData, Message, Reference, ReferenceKind, Role, Signature};
+pub use message::{Block, ImageData, Message, ProviderCall, Reference, ReferenceKind, Role, Signature};
 pub use reason::{ContinueReason, TerminalReason, Transition, TurnState};
 pub use tool_call::{ContentRef, Location, ToolCallStatus, ToolCallUpdate, ToolResult, ToolSpec};
 pub use usage::{Cost, Price, Usage};

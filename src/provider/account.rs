@@ -44,6 +44,7 @@ impl Account {
             request_id: failure.request_id,
             retry_after: failure.retry_after,
             user_action: failure.user_action.map(|action| self.redact(&action)),
+            should_retry: failure.should_retry,
         }
     }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
+use tokio::time::Instant;
 use url::Url;
 
 use super::account::Account;
@@ -19,6 +20,7 @@ use super::http::{BodyStream, Http, is_early_end, no_response};
 use super::patience::Patience;
 use super::stream::{EventStream, StreamEvent};
 use crate::base::causes::innermost;
+use crate::base::clock;
 
 /// Of a response that is not a stream, this much is read, for this long.
 const ERROR_BODY: usize = 256 * 1024;
@@ -88,6 +90,7 @@ async fn start(account: &Arc<Account>, http: Arc<Http>, call: Call) -> Result<Ev
         wrong: None,
         waiting_for: Phase::FirstEvent,
         patience,
+        closes_at: None,
         limits,
         account: account.clone(),
         http,
@@ -156,6 +159,8 @@ struct Events {
     wrong: Option<Wrong>,
     waiting_for: Phase,
     patience: Patience,
+    /// When the answer ends without the closing word, once all was said.
+    closes_at: Option<Instant>,
     limits: Limits,
     account: Arc<Account>,
     http: Arc<Http>,
@@ -199,10 +204,10 @@ impl Events {
     fn take(&mut self, next: Option<reqwest::Result<bytes::Bytes>>) {
         self.patience.pause();
         let result = match next {
-            Some(Ok(chunk)) => self
-                .decoder
-                .push(&chunk, &mut self.out)
-                .map(|progress| self.note(progress)),
+            Some(Ok(chunk)) => match self.decoder.push(&chunk, &mut self.out) {
+                Ok(progress) => return self.note(progress),
+                Err(wrong) => Err(wrong),
+            },
             None => self.decoder.end(&mut self.out),
             Some(Err(_)) if self.decoder.may_end() => self.decoder.end(&mut self.out),
             Some(Err(error)) => Err(Wrong::broken(match is_early_end(&error) {
@@ -222,10 +227,23 @@ impl Events {
             Phase::Gap => progress == Progress::Content,
         };
         if self.decoder.may_end() && !self.decoder.has_stopped() {
-            self.patience.restart(FORMALITY.min(self.limits.gap));
+            self.await_closing_word();
         } else if counts {
             self.waiting_for = Phase::Gap;
             self.patience.restart(self.limits.gap);
+        }
+    }
+
+    /// Nothing that still comes, such as a ping, makes the wait longer.
+    fn await_closing_word(&mut self) {
+        match self.closes_at {
+            None => {
+                let limit = FORMALITY.min(self.limits.gap);
+                self.closes_at = Some(clock::now() + limit);
+                self.patience.restart(limit);
+            }
+            Some(at) if clock::now() >= at => self.lose_patience(),
+            Some(_) => {}
         }
     }
 
@@ -251,7 +269,6 @@ impl Events {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::clock;
     use crate::provider::account::tests::account;
     use crate::provider::anthropic::MessagesDecoder;
     use crate::provider::http::HttpSettings;
@@ -285,6 +302,7 @@ mod tests {
             wrong: None,
             waiting_for: Phase::FirstEvent,
             patience: Patience::new(LIMITS.first_event),
+            closes_at: None,
             limits: LIMITS,
             http: Http::new(account.clone(), settings),
             account,
@@ -355,5 +373,30 @@ mod tests {
         let chunk = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\n";
         let events = events(Decoder::new(ChatDecoder::default()), vec![(1, chunk)]);
         assert_eq!(ending(events).await, (6, Ok(StopReason::EndTurn)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pings_do_not_prolong_the_wait_for_a_closing_word() {
+        const SAID: &str =
+            "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\n";
+        const EMPTY: &str = "data: {\"choices\":[]}\n\n";
+        let delta = "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n";
+        for (decoder, said, ping) in [
+            (Decoder::new(ChatDecoder::default()), SAID, EMPTY),
+            (Decoder::new(ChatDecoder::default()), SAID, ": ping\n\n"),
+            (Decoder::new(MessagesDecoder::default()), delta, PING),
+        ] {
+            // Far more of them than the test would wait for.
+            let pings = std::iter::repeat_n((2, ping), 1_000);
+            let events = events(decoder, std::iter::once((1, said)).chain(pings).collect());
+            let (took, end) = ending(events).await;
+            assert_eq!(end, Ok(StopReason::EndTurn));
+            assert!((6..=7).contains(&took), "{took}");
+        }
+        // Nor does a flood of them that never lets us wait.
+        let flood = std::iter::once((1, SAID)).chain(std::iter::repeat_n((0, EMPTY), 100_000));
+        let mut events = events(Decoder::new(ChatDecoder::default()), flood.collect());
+        events.closes_at = Some(clock::now());
+        assert_eq!(ending(events).await, (1, Ok(StopReason::EndTurn)));
     }
 }

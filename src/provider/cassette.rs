@@ -383,6 +383,7 @@ impl Failed {
                 request_id: self.request_id.clone(),
                 retry_after: self.retry_after_ms.map(Duration::from_millis),
                 user_action: self.action.clone(),
+                should_retry: None,
             },
             None => self.judged(account, model),
         }

@@ -29,6 +29,7 @@ pub(crate) struct Failure {
     pub(crate) request_id: Option<String>,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) user_action: Option<String>,
+    pub(crate) should_retry: Option<bool>,
 }
 
 impl Failure {
@@ -40,6 +41,7 @@ impl Failure {
             request_id: None,
             retry_after: None,
             user_action: None,
+            should_retry: None,
         }
     }
 
@@ -96,10 +98,16 @@ pub(crate) fn response(refusal: &Refusal<'_>) -> Failure {
         user_action: remedy(&fault, refusal.account, refusal.model, &told),
         request_id: request_id(refusal.headers).or(told.request_id),
         status: Some(refusal.status),
+        should_retry: should_retry(refusal.headers),
         retry_after: after.or(told.retry_after),
         message,
         fault,
     }
+}
+
+/// The provider's own word on whether the request may be made again.
+fn should_retry(headers: &HeaderMap) -> Option<bool> {
+    headers.get("x-should-retry")?.to_str().ok()?.trim().parse().ok()
 }
 
 /// What an error inside a stream means; `data` is the whole event.
@@ -113,6 +121,7 @@ pub(crate) fn event(account: &Account, model: &str, data: &str) -> Failure {
     Failure {
         user_action: remedy(&fault, account, model, &told),
         status: told.status,
+        should_retry: None,
         request_id: told.request_id,
         retry_after: told.retry_after,
         message,
@@ -193,6 +202,12 @@ impl Told {
         // "Provider returned error" says nothing: what it passes on does.
         let message = match message.to_ascii_lowercase().contains("returned error") && !behind.is_empty() {
             true => format!("{message}: {}", text::one_line(&behind, 500)),
+            false => message,
+        };
+        // Words in an unknown place are better than none.
+        let says_anything = value.as_object().is_some_and(|fields| !fields.is_empty());
+        let message = match message.is_empty() && says_anything {
+            true => text::one_line(body, 500),
             false => message,
         };
         let text = format!("{message} {behind} {reasons}").to_ascii_lowercase();
@@ -278,8 +293,9 @@ fn fault_of(status: Option<u16>, told: &Told, headers: &HeaderMap) -> Fault {
     }
     match status {
         Some(401 | 403) => Fault::Unauthorized,
+        Some(400) | None if key_refused(told) => Fault::Unauthorized,
         Some(404 | 405 | 410) => Fault::NotFound,
-        Some(408 | 429) => Fault::Throttled,
+        Some(408 | 409 | 429) => Fault::Throttled,
         Some(500..600) => Fault::Server,
         Some(_) => Fault::InvalidRequest,
         None => fault_of_code(&told.code),
@@ -342,7 +358,58 @@ fn too_long(told: &Told, throttled: bool) -> bool {
     ];
     // What throttles speaks of tokens too; only the texts above tell that no wait would help.
     let by_code = !throttled && CODES.iter().any(|code| told.code.contains(code));
-    by_code || TEXTS.iter().any(|words| told.text.contains(words)) || hugging_face(&told.text)
+    by_code
+        || TEXTS.iter().any(|words| told.text.contains(words))
+        || hugging_face(&told.text)
+        || (!throttled && length_refused(&told.text))
+}
+
+/// Some length of the prompt and a complaint about it, in whichever words: `total length 5000 of the messages is too
+/// long`. Not the length of a tool's name, and not what is allowed per minute.
+fn length_refused(text: &str) -> bool {
+    const LENGTHS: [&str; 6] = [
+        "total length",
+        "input length",
+        "prompt length",
+        "context length",
+        "total tokens",
+        "number of tokens",
+    ];
+    const COMPLAINTS: [&str; 6] = [
+        "too long",
+        "too large",
+        "too many",
+        "exceed",
+        "longer than",
+        "greater than",
+    ];
+    let names = |words: &[&str]| words.iter().any(|words| text.contains(words));
+    names(&LENGTHS) && names(&COMPLAINTS) && !names(&["per min", "per day", "tool name", "function name"])
+}
+
+/// A wrong key that comes with status 400 (Google, xAI), or inside a stream.
+fn key_refused(told: &Told) -> bool {
+    const TEXTS: [&str; 18] = [
+        "api key not valid",
+        "api_key_invalid",
+        "api key not found",
+        "invalid api key",
+        "invalid_api_key",
+        "invalid api-key",
+        "invalid x-api-key",
+        "invalid apikey",
+        "incorrect api key",
+        "wrong api key",
+        "api key is invalid",
+        "api key is missing",
+        "api key expired",
+        "api key has expired",
+        "missing api key",
+        "no api key",
+        "invalid authentication",
+        "authentication_error",
+    ];
+    told.has(&TEXTS)
 }
 
 /// `inputs tokens + max_new_tokens must be <= 4097`.

@@ -117,10 +117,13 @@ impl Decoder {
         let mut result = Ok(Progress::Nothing);
         sse.finish(|event| step(api.as_mut(), &event, out, &mut result));
         result?;
-        match self.api.has_stopped() {
-            true => Ok(()),
-            false => self.api.end(out),
+        if self.api.has_stopped() {
+            return Ok(());
         }
+        self.api.end(out).map_err(|wrong| match self.sse.stray() {
+            "" => wrong,
+            words => Wrong::Told(words.to_owned()),
+        })
     }
 
     pub(crate) fn has_stopped(&self) -> bool {
@@ -152,6 +155,15 @@ impl ToolInput {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.json.trim().is_empty()
+    }
+
+    /// Whether it is what the server later sent as the whole. Some send nothing or an empty object there.
+    pub(crate) fn agrees_with(&self, whole: &str) -> bool {
+        let parse = |json: &str| serde_json::from_str::<serde_json::Value>(json).ok();
+        match parse(whole) {
+            Some(whole) if whole != serde_json::json!({}) => parse(&self.json) == Some(whole),
+            _ => true,
+        }
     }
 
     /// It is a whole JSON value. An empty input is not: it may be whole or cut before its first byte.

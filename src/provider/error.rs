@@ -24,12 +24,14 @@ pub struct ProviderError {
     pub retry_after: Option<Duration>,
     /// What the person can do.
     pub user_action: Option<String>,
+    /// Whether the provider wants the same request again, where it says so (`x-should-retry`).
+    pub should_retry: Option<bool>,
 }
 
 /// The kinds of failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// 429 without a used-up quota, 408.
+    /// 429 without a used-up quota, 408, 409.
     Throttled,
     /// 529 and its like.
     Overloaded,
@@ -100,8 +102,17 @@ pub enum Disposition {
 }
 
 impl ProviderError {
-    /// What to do: one exhaustive match, no look at the text.
+    /// What to do. The provider's own word on retries wins over what its status usually means.
     pub fn disposition(&self) -> Disposition {
+        match (self.should_retry, self.usual_disposition()) {
+            (Some(false), Disposition::Retry | Disposition::RetryOnce) => Disposition::NextOnRoute,
+            (Some(true), Disposition::Fail) => Disposition::Retry,
+            (_, usual) => usual,
+        }
+    }
+
+    /// One exhaustive match, no look at the text.
+    fn usual_disposition(&self) -> Disposition {
         match self.fault {
             Fault::Throttled
             | Fault::Overloaded

@@ -25,6 +25,7 @@ mod configured;
 mod contract_tests;
 mod decode;
 mod error;
+mod fields;
 mod http;
 pub mod models;
 mod openai;

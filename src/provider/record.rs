@@ -182,6 +182,8 @@ impl Take {
                 // Its place; what stands there is written at the end.
                 events.push(Event::default());
             }
+            // A cassette plays under ids of its own.
+            Ok(StreamEvent::ToolUseAttached { .. }) => {}
             Ok(StreamEvent::ToolInput { index, json }) => {
                 if let Some(tool) = self.tools.iter_mut().rfind(|tool| tool.index == *index) {
                     tool.json.push_str(json);
@@ -427,6 +429,7 @@ mod tests {
             request_id: Some("req_1".into()),
             retry_after: Some(Duration::from_millis(1_234)),
             user_action: Some("wait".into()),
+            should_retry: None,
         }
     }
 
@@ -570,6 +573,7 @@ mod tests {
             Err(ProviderError {
                 message: CANARY.into(),
                 user_action: Some(CANARY.into()),
+                should_retry: None,
                 request_id: Some(CANARY.into()),
                 ..error(Fault::Server)
             }),

@@ -337,6 +337,7 @@ pub(super) fn unusable(spec: &ProviderSpec, model: &str, failure: Failure) -> Pr
         request_id: None,
         retry_after: None,
         user_action: failure.user_action,
+        should_retry: None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::domain::{Block, Message, ToolSpec};
+use crate::domain::{Block, Message, ProviderCall, Role, ToolCallId, ToolSpec};
 use bytes::Bytes;
 
 /// One call's content.
@@ -21,6 +21,40 @@ pub struct Request {
     pub max_output_tokens: u32,
     /// How hard the model shall think; none leaves it to the API.
     pub effort: Option<Effort>,
+}
+
+impl Request {
+    /// Whether a call of the history already has this id, ours or its provider's.
+    pub fn has_call(&self, id: &str) -> bool {
+        let blocks = self.messages.iter().flat_map(|item| &item.message.content);
+        blocks.into_iter().any(|block| match block {
+            Block::ToolUse {
+                id: ours, attached, ..
+            } => {
+                ours.as_str() == id
+                    || attached
+                        .as_ref()
+                        .is_some_and(|call| call.id.as_deref() == Some(id))
+            }
+            _ => false,
+        })
+    }
+
+    /// The messages, each with the answer that its call ids come from: of results the one that asked for them.
+    pub(crate) fn with_calls(&self) -> impl Iterator<Item = (&Item, &Item)> {
+        let mut asking: Option<&Item> = None;
+        self.messages.iter().map(move |item| {
+            match item.message.role {
+                Role::Assistant => asking = Some(item),
+                Role::User | Role::Tool => {}
+            }
+            let calls = match item.message.role {
+                Role::Tool => asking.unwrap_or(item),
+                Role::User | Role::Assistant => item,
+            };
+            (&**item, calls)
+        })
+    }
 }
 
 /// How hard a model shall think.
@@ -60,10 +94,16 @@ pub enum Shape {
     AnthropicBare,
     /// Chat Completions.
     OpenAi,
+    /// The same without what another model attached.
+    OpenAiBare,
     /// Chat Completions with Mistral's short ids.
     Mistral,
+    /// The same without what another model attached.
+    MistralBare,
     /// Chat Completions with the reasoning given back.
     DeepSeek,
+    /// The same without what another model attached.
+    DeepSeekBare,
     /// The Responses API.
     Responses,
     /// The same without reasoning: another model gave it.
@@ -71,7 +111,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    const COUNT: usize = 7;
+    const COUNT: usize = 10;
 
     fn slot(self) -> usize {
         match self {
@@ -82,6 +122,9 @@ impl Shape {
             Self::AnthropicBare => 4,
             Self::Responses => 5,
             Self::ResponsesBare => 6,
+            Self::OpenAiBare => 7,
+            Self::MistralBare => 8,
+            Self::DeepSeekBare => 9,
         }
     }
 }
@@ -91,8 +134,8 @@ impl Shape {
 pub struct Item {
     /// The message.
     pub message: Message,
-    /// It holds reasoning: only then who gave it has to be looked up.
-    reasons: bool,
+    /// It contains reasoning or calls: only then its origin has to be looked up.
+    has_origin: bool,
     encoded: [OnceLock<Bytes>; Shape::COUNT],
     tokens: OnceLock<u64>,
 }
@@ -100,9 +143,9 @@ pub struct Item {
 impl Item {
     /// Wraps a message.
     pub fn new(message: Message) -> Arc<Self> {
-        let reasons = |block: &Block| matches!(block, Block::Reasoning { .. });
+        let has_origin = |block: &Block| matches!(block, Block::Reasoning { .. } | Block::ToolUse { .. });
         Arc::new(Self {
-            reasons: message.content.iter().any(reasons),
+            has_origin: message.content.iter().any(has_origin),
             message,
             encoded: Default::default(),
             tokens: OnceLock::new(),
@@ -119,21 +162,73 @@ impl Item {
         self.encoded[shape.slot()].get_or_init(|| encode(&self.message))
     }
 
-    /// Whether all its reasoning is from `origin`.
+    /// Whether everything that a provider attached to it is from `origin`.
     pub(crate) fn gives_back(&self, origin: &str) -> bool {
-        !self.reasons || gives_back(&self.message, origin)
+        !self.has_origin || gives_back(&self.message, origin)
     }
 }
 
-/// Whether all reasoning in the message is from `origin`. It is one answer's: all or nothing.
+/// Whether all reasoning and everything attached to calls is from `origin`. It is one answer's: all or nothing.
 pub(crate) fn gives_back(message: &Message, origin: &str) -> bool {
     message.content.iter().all(|block| match block {
         Block::Reasoning {
             signature: Some(signature),
             ..
         } => signature.is_of(origin),
+        Block::ToolUse {
+            attached: Some(call), ..
+        } => &*call.origin == origin,
         _ => true,
     })
+}
+
+/// Our ids of an answer's calls, as the provider that is asked knows them.
+pub(crate) struct CallIds<'m> {
+    /// The answer that asked for the calls; none where its ids are not this provider's.
+    answer: Option<&'m Message>,
+    accepts: fn(&str) -> bool,
+}
+
+impl<'m> CallIds<'m> {
+    /// The ids that came with `answer`, as far as the API `accepts` them.
+    pub(crate) fn of(answer: &'m Message, accepts: fn(&str) -> bool) -> Self {
+        Self {
+            answer: Some(answer),
+            accepts,
+        }
+    }
+
+    /// Our own ids.
+    pub(crate) fn ours() -> Self {
+        Self {
+            answer: None,
+            accepts: |_| false,
+        }
+    }
+
+    /// What the provider attached to a call.
+    pub(crate) fn attached(&self, id: &ToolCallId) -> Option<&'m ProviderCall> {
+        self.answer?.content.iter().find_map(|block| match block {
+            Block::ToolUse {
+                id: ours, attached, ..
+            } if ours == id => attached.as_deref(),
+            _ => None,
+        })
+    }
+
+    /// The provider's id of a call; none where it gave none that it takes back.
+    pub(crate) fn theirs(&self, id: &ToolCallId) -> Option<&'m str> {
+        let theirs = self.attached(id)?.id.as_deref()?;
+        (self.accepts)(theirs).then_some(theirs)
+    }
+
+    /// The id to send.
+    pub(crate) fn send<'i>(&self, id: &'i ToolCallId) -> &'i str
+    where
+        'm: 'i,
+    {
+        self.theirs(id).unwrap_or_else(|| id.as_str())
+    }
 }
 
 /// A tool's name as every API takes it: models invent names that would make the history invalid.
@@ -167,7 +262,7 @@ pub(crate) fn object_input(input: &serde_json::Value) -> serde_json::Value {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::domain::{ImageData, MessageId, Reference, ReferenceKind, Role, Signature, ToolResult};
+    use crate::domain::{ImageData, MessageId, Reference, ReferenceKind, Signature, ToolResult};
     use serde_json::json;
 
     pub(crate) fn message(role: Role, content: Vec<Block>) -> Message {
@@ -224,6 +319,7 @@ pub(crate) mod tests {
             id: id.into(),
             name: name.into(),
             input: Arc::new(input),
+            attached: None,
         };
         let result = |id: &str, result| Block::ToolResult {
             id: id.into(),
@@ -280,6 +376,37 @@ pub(crate) mod tests {
             max_output_tokens: 4_096,
             effort: None,
         }
+    }
+
+    /// A history in which `origin` called two tools, the first under its own `id` and with opaque data.
+    pub(crate) fn called(id: &str, origin: &str) -> Vec<Message> {
+        let mut messages = every_block();
+        messages[1]
+            .content
+            .retain(|block| !matches!(block, Block::Reasoning { .. }));
+        for block in &mut messages[1].content {
+            if let Block::ToolUse {
+                id: ours, attached, ..
+            } = block
+            {
+                let first = ours.as_str() == "call_a";
+                *attached = Some(Arc::new(ProviderCall {
+                    id: first.then(|| id.to_owned()),
+                    extra: first.then(|| Arc::new(json!({"google": {"thought_signature": "s"}}))),
+                    origin: origin.into(),
+                }));
+            }
+        }
+        messages
+    }
+
+    #[test]
+    fn calls_of_the_history_are_found_by_either_id() {
+        let request = request("m", called("functions.bash:0", ORIGIN));
+        for id in ["functions.bash:0", "call_a", "call_b"] {
+            assert!(request.has_call(id), "{id}");
+        }
+        assert!(!request.has_call("functions.bash:1"));
     }
 
     #[test]

@@ -198,6 +198,7 @@ mod tests {
             request_id: None,
             retry_after: retry_after_ms.map(Duration::from_millis),
             user_action: None,
+            should_retry: None,
         }
     }
 

@@ -17,6 +17,9 @@ pub(crate) struct SseEvent {
     pub(crate) data: String,
 }
 
+/// So many bytes of lines that are no events are kept.
+const STRAY: usize = 4 * 1024;
+
 /// An event is larger than [`LIMIT`].
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an event of the stream is larger than {LIMIT} bytes")]
@@ -30,6 +33,7 @@ pub(crate) struct SseDecoder {
     has_data: bool,
     after_cr: bool,
     begun: bool,
+    stray: String,
 }
 
 impl SseDecoder {
@@ -99,8 +103,30 @@ impl SseDecoder {
                 self.event.data.push_str(&String::from_utf8_lossy(value));
             }
             b"event" => self.event.name = String::from_utf8_lossy(value).into_owned(),
-            _ => {}
+            // Not of the standard, but llama.cpp reports its errors so.
+            b"error" => each(SseEvent {
+                name: "error".to_owned(),
+                data: String::from_utf8_lossy(value).into_owned(),
+            }),
+            b"" | b"id" | b"retry" => {}
+            _ => self.keep_stray(line),
         }
+    }
+
+    /// Gateways break a stream off with their error as it is, without a field's name before it.
+    fn keep_stray(&mut self, line: &[u8]) {
+        let is_cut_field = [b"data".as_slice(), b"event", b"error", b"retry"]
+            .iter()
+            .any(|field| field.starts_with(line));
+        if !is_cut_field && self.stray.len() + line.len() < STRAY {
+            self.stray.push_str(&String::from_utf8_lossy(line));
+            self.stray.push('\n');
+        }
+    }
+
+    /// The lines that are no events.
+    pub(crate) fn stray(&self) -> &str {
+        self.stray.trim()
     }
 
     fn dispatch(&mut self, each: &mut impl FnMut(SseEvent)) {
@@ -197,6 +223,11 @@ mod tests {
             &[("", "a"), ("", "[DONE]")],
         ),
         ("unknown fields", b"x: y\nDATA: no\ndata: a\n\n", &[("", "a")]),
+        (
+            "an error in a field of its own",
+            b"data: a\n\nerror: {\"code\":500}\n\n",
+            &[("", "a"), ("error", "{\"code\":500}")],
+        ),
         ("CR CR at the end", b"data: a\r\r", &[("", "a")]),
         ("nothing", b"", &[]),
         ("only line ends", b"\n\r\n\r\n\n", &[]),

@@ -338,6 +338,7 @@ mod tests {
             request_id: None,
             retry_after: None,
             user_action: None,
+            should_retry: None,
         }
     }
 

@@ -1,6 +1,7 @@
 //! What a provider yields.
 
 use futures::stream::BoxStream;
+use serde_json::Value;
 
 use super::error::ProviderError;
 use crate::domain::{Cost, Usage};
@@ -25,6 +26,15 @@ pub enum StreamEvent {
         index: u32,
         /// The tool's name.
         name: String,
+    },
+    /// What the provider attached to that tool use; it gets both back as they are.
+    ToolUseAttached {
+        /// Which tool use of this answer.
+        index: u32,
+        /// The provider's id of it.
+        id: Option<String>,
+        /// Opaque data.
+        extra: Option<Value>,
     },
     /// A piece of that tool use's JSON input.
     ToolInput {

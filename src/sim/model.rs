@@ -345,6 +345,7 @@ fn failure(dice: &Dice, fault: Fault) -> ProviderError {
         request_id: None,
         retry_after: dice.chance(200).then(|| dice.pause(90_000)),
         user_action: None,
+        should_retry: None,
     }
 }
 

@@ -1,11 +1,13 @@
 //! From a provider's stream to one message: pure, no I/O.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::domain::{Block, Cost, Delta, Message, MessageId, Role, Signature, ToolCallId, Usage};
+use crate::domain::{
+    Block, Cost, Delta, Message, MessageId, ProviderCall, Role, Signature, ToolCallId, Usage,
+};
 use crate::provider::{StopReason, StreamEvent};
 
 /// A single message beyond this ends the turn with `max_output_tokens` (R-WIRE-3).
@@ -38,9 +40,13 @@ enum Draft {
         id: ToolCallId,
         name: String,
         json: String,
+        attached: Option<Attached>,
         complete: bool,
     },
 }
+
+/// What came with a tool call: the provider's id, and opaque data.
+type Attached = (Option<String>, Option<Value>);
 
 /// What a stream event asks the driver to do.
 #[derive(Debug, PartialEq)]
@@ -170,9 +176,14 @@ impl Accumulator {
                     id,
                     name,
                     json: String::new(),
+                    attached: None,
                     complete: false,
                 });
                 Progressed::Show(delta)
+            }
+            StreamEvent::ToolUseAttached { index, id, extra } => {
+                self.attach(index, (id, extra));
+                Progressed::Quiet
             }
             StreamEvent::ToolInput { index, json } => self.tool_input(index, json),
             StreamEvent::ToolUseCompleted { index } => {
@@ -189,6 +200,19 @@ impl Accumulator {
                 Progressed::Quiet
             }
             StreamEvent::Stop(reason) => Progressed::Stopped(reason),
+        }
+    }
+
+    fn attach(&mut self, index: u32, attached: Attached) {
+        let (id, extra) = &attached;
+        let bytes = id.as_ref().map_or(0, String::len) + extra.as_ref().map_or(0, |e| e.to_string().len());
+        if self.room_for(bytes) < bytes {
+            return;
+        }
+        if let Some(Draft::Tool { attached: kept, .. }) =
+            self.tools.get(&index).and_then(|at| self.blocks.get_mut(*at))
+        {
+            *kept = Some(attached);
         }
     }
 
@@ -264,8 +288,10 @@ impl Accumulator {
     }
 
     /// The whole message, and the calls it asks for. A `cut` message keeps its text and asks for nothing:
-    /// a truncated tool call never runs. `origin`: who gave it, and takes its reasoning back.
-    pub(super) fn finish(self, cut: bool, origin: &Arc<str>) -> Answer {
+    /// a truncated tool call never runs. `origin`: who gave it, and takes its reasoning and ids back. `is_taken`: the
+    /// history already uses this call id, so results could not be matched by it.
+    pub(super) fn finish(self, cut: bool, origin: &Arc<str>, is_taken: impl Fn(&str) -> bool) -> Answer {
+        let mut ids = HashSet::new();
         let mut content = Vec::with_capacity(self.blocks.len());
         let mut wanted = Vec::new();
         for draft in self.blocks {
@@ -292,15 +318,27 @@ impl Accumulator {
                     id,
                     name,
                     json,
+                    attached,
                     complete: true,
                 } => {
                     let input = parse_input(&json);
+                    let attached = attached.and_then(|(id, extra)| {
+                        let id = id.filter(|id| !is_taken(id) && ids.insert(id.clone()));
+                        (id.is_some() || extra.is_some()).then(|| {
+                            Arc::new(ProviderCall {
+                                id,
+                                extra: extra.map(Arc::new),
+                                origin: origin.clone(),
+                            })
+                        })
+                    });
                     content.push(Block::ToolUse {
                         id: id.clone(),
                         name: name.clone(),
                         input: input
                             .clone()
                             .unwrap_or_else(|_| Arc::new(Value::Object(Default::default()))),
+                        attached,
                     });
                     wanted.push(Wanted { id, name, input });
                 }
@@ -317,12 +355,16 @@ impl Accumulator {
     }
 }
 
-/// A tool's input: an object; nothing at all stands for an empty one.
+/// A tool's input: an object; nothing at all counts as an empty one. Some models encode the object twice.
 fn parse_input(json: &str) -> Result<Arc<Value>, String> {
     if json.trim().is_empty() {
         return Ok(Arc::new(Value::Object(Default::default())));
     }
-    match serde_json::from_str::<Value>(json) {
+    let parsed = match serde_json::from_str::<Value>(json) {
+        Ok(Value::String(inner)) => serde_json::from_str(&inner),
+        parsed => parsed,
+    };
+    match parsed {
         Ok(value @ Value::Object(_)) => Ok(Arc::new(value)),
         Ok(_) => Err("the input is not a JSON object".to_owned()),
         Err(error) => Err(format!("the input is not valid JSON: {error}")),
@@ -343,7 +385,7 @@ mod tests {
                 shown.push(delta);
             }
         }
-        (shown, accumulator.finish(cut, &"here".into()))
+        (shown, accumulator.finish(cut, &"here".into(), |_| false))
     }
 
     #[test]
@@ -417,6 +459,69 @@ mod tests {
         }
     }
 
+    fn call(index: u32, id: &str, json: &str) -> [StreamEvent; 4] {
+        [
+            StreamEvent::ToolUseStarted {
+                index,
+                name: "bash".into(),
+            },
+            StreamEvent::ToolUseAttached {
+                index,
+                id: Some(id.into()),
+                extra: None,
+            },
+            StreamEvent::ToolInput {
+                index,
+                json: json.into(),
+            },
+            StreamEvent::ToolUseCompleted { index },
+        ]
+    }
+
+    #[test]
+    fn a_providers_id_is_kept_unless_it_is_taken() {
+        let mut accumulator = Accumulator::new(MessageId::from("m"));
+        let ids = ["functions.bash:0", "same", "same", "taken"];
+        for (index, id) in ids.iter().enumerate() {
+            for event in call(index as u32, id, "{}") {
+                accumulator.push(event);
+            }
+        }
+        let answer = accumulator.finish(false, &"here".into(), |id| id == "taken");
+        let message = answer.message.unwrap();
+        let kept: Vec<Option<(&str, &str)>> = message
+            .content
+            .iter()
+            .map(|block| match block {
+                Block::ToolUse { attached, .. } => {
+                    let call = attached.as_ref()?;
+                    Some((call.id.as_deref()?, &*call.origin))
+                }
+                _ => None,
+            })
+            .collect();
+        let here = |id| Some((id, "here"));
+        assert_eq!(kept, [here("functions.bash:0"), here("same"), None, None]);
+        // Ours differ in any case.
+        let ours: HashSet<_> = answer.wanted.iter().map(|wanted| wanted.id.clone()).collect();
+        assert_eq!(ours.len(), 4);
+    }
+
+    #[test]
+    fn input_that_is_encoded_twice_is_decoded_twice() {
+        let twice = serde_json::to_string(r#"{"command":"ls"}"#).unwrap();
+        let thrice = serde_json::to_string(&twice).unwrap();
+        let (_, answer) = run(call(0, "a", &twice).into(), false);
+        assert_eq!(
+            *answer.wanted[0].input.clone().unwrap(),
+            serde_json::json!({"command": "ls"})
+        );
+        for bad in [thrice.as_str(), "\"ls\"", "\"[1]\""] {
+            let (_, answer) = run(call(0, "a", bad).into(), false);
+            assert!(answer.wanted[0].input.is_err(), "{bad}");
+        }
+    }
+
     #[test]
     fn a_message_beyond_8_mib_is_cut_there() {
         let mut accumulator = Accumulator::new(MessageId::from("m"));
@@ -432,7 +537,7 @@ mod tests {
         assert!(accumulator.is_full());
         assert_eq!(
             accumulator
-                .finish(true, &"here".into())
+                .finish(true, &"here".into(), |_| false)
                 .message
                 .unwrap()
                 .text()

@@ -79,8 +79,8 @@ pub(super) async fn attempt(
     let mut accumulator = Accumulator::new(MessageId::fresh());
     cx.totals.requests.add(1);
     cx.requests.add(1);
-    match follow(cx, model, request, shows, &mut accumulator).await {
-        Ok(Ok(stop)) => answered(accumulator, stop, model, shows),
+    match follow(cx, model, request.clone(), shows, &mut accumulator).await {
+        Ok(Ok(stop)) => answered(accumulator, stop, model, shows, &request),
         Ok(Err(error)) => failed(accumulator, error, model, shows),
         Err(Stopped) => Attempt::Stopped {
             spent: spent(&accumulator, model),
@@ -147,13 +147,21 @@ fn push(accumulator: &mut Accumulator, batch: &mut Batch, piece: StreamEvent) ->
     accumulator.is_full().then_some(StopReason::MaxTokens)
 }
 
-fn answered(accumulator: Accumulator, stop: StopReason, model: &ResolvedModel, shows: Shows) -> Attempt {
+fn answered(
+    accumulator: Accumulator,
+    stop: StopReason,
+    model: &ResolvedModel,
+    shows: Shows,
+    request: &Request,
+) -> Attempt {
     let spent = spent(&accumulator, model);
     let cut = matches!(stop, StopReason::MaxTokens | StopReason::WindowFull);
     Attempt::Answered(Box::new(Answered {
         shown: shown(&accumulator, shows),
         overlong: accumulator.is_full(),
-        answer: accumulator.finish(cut, &model.provider.origin(&model.model)),
+        answer: accumulator.finish(cut, &model.provider.origin(&model.model), |id| {
+            request.has_call(id)
+        }),
         stop,
         spent,
     }))
@@ -194,6 +202,7 @@ fn broken(model: &ResolvedModel) -> ProviderError {
         request_id: None,
         retry_after: None,
         user_action: None,
+        should_retry: None,
     }
 }
 

@@ -1,12 +1,12 @@
 //! The Messages API's events.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use crate::domain::Usage;
 use crate::provider::decode::{ApiDecoder, Out, Progress, ToolInput, Wrong, complete_tools};
+use crate::provider::fields::{kind, needed_input, needed_object, needed_text, number, parse_event, text};
 use crate::provider::sse::SseEvent;
 use crate::provider::stream::{StopReason, StreamEvent};
 
@@ -14,9 +14,15 @@ use crate::provider::stream::{StopReason, StreamEvent};
 #[derive(Debug, Default)]
 pub(crate) struct MessagesDecoder {
     started: bool,
+    /// The id of the message, where the server gives one.
+    id: Option<String>,
+    /// Our index for each of the server's. If the server uses one twice, the later block has it.
+    indexes: HashMap<u64, u32>,
+    /// The last block that began.
+    last: Option<u32>,
     blocks: BTreeMap<u32, Open>,
     tools: BTreeMap<u32, ToolInput>,
-    completed: Vec<u32>,
+    completed: BTreeSet<u32>,
     usage: Usage,
     stop: Option<StopReason>,
     stopped: bool,
@@ -26,179 +32,96 @@ pub(crate) struct MessagesDecoder {
 #[derive(Debug)]
 enum Open {
     Thinking { signature: String },
-    Tool { whole: Option<Value> },
+    Tool { whole: Option<String> },
     Other,
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Event {
-    MessageStart {
-        message: Start,
-    },
-    ContentBlockStart {
-        index: u32,
-        content_block: Block,
-    },
-    ContentBlockDelta {
-        index: u32,
-        delta: Delta,
-    },
-    ContentBlockStop {
-        index: u32,
-    },
-    MessageDelta {
-        delta: End,
-        #[serde(default)]
-        usage: Option<Tokens>,
-    },
-    MessageStop {},
-    Ping {},
-    Error {},
-    #[serde(other)]
-    Unknown,
-}
-
-#[derive(Deserialize)]
-struct Start {
-    #[serde(default)]
-    usage: Option<Tokens>,
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Block {
-    Text {
-        #[serde(default)]
-        text: String,
-    },
-    Thinking {
-        #[serde(default)]
-        thinking: String,
-        #[serde(default)]
-        signature: String,
-    },
-    RedactedThinking {
-        #[serde(default)]
-        data: String,
-    },
-    ToolUse {
-        name: String,
-        #[serde(default)]
-        input: Value,
-    },
-    #[serde(other)]
-    Unknown,
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "type")]
-#[expect(clippy::enum_variant_names, reason = "the API's words")]
-enum Delta {
-    #[serde(rename = "text_delta")]
-    TextDelta { text: String },
-    #[serde(rename = "thinking_delta")]
-    ThinkingDelta { thinking: String },
-    #[serde(rename = "signature_delta")]
-    SignatureDelta { signature: String },
-    #[serde(rename = "input_json_delta")]
-    InputJsonDelta { partial_json: String },
-    #[serde(other)]
-    UnknownDelta,
-}
-
-#[derive(Deserialize)]
-struct End {
-    #[serde(default)]
-    stop_reason: Option<String>,
-    #[serde(default)]
-    stop_details: Option<Value>,
-}
-
-/// Counts are the answer's so far; what is absent has not changed.
-#[derive(Deserialize)]
-struct Tokens {
-    #[serde(default)]
-    input_tokens: Option<u64>,
-    #[serde(default)]
-    output_tokens: Option<u64>,
-    #[serde(default)]
-    cache_read_input_tokens: Option<u64>,
-    #[serde(default)]
-    cache_creation_input_tokens: Option<u64>,
 }
 
 impl ApiDecoder for MessagesDecoder {
     fn event(&mut self, event: &SseEvent, out: &mut Out) -> Result<Progress, Wrong> {
-        let data = event.data.trim();
-        if data.is_empty() || data == "[DONE]" {
+        let Some(value) = parse_event(event)? else {
             return Ok(Progress::Nothing);
-        }
-        let parsed = match serde_json::from_str(data) {
-            Ok(parsed) => parsed,
-            Err(error) => return not_an_event(data, &error),
         };
-        match parsed {
-            Event::MessageStart { message } => {
-                // Some gateways send it twice.
-                if !std::mem::replace(&mut self.started, true) {
-                    self.count(message.usage, out);
+        match kind(&value, event)? {
+            "message_start" => self.message_started(&value["message"], out),
+            "content_block_start" => self.block_started(&value, out),
+            "content_block_delta" => self.delta(&value, out),
+            "content_block_stop" => {
+                if let Some(index) = self.index_of(&value).or(self.last) {
+                    self.block_ended(index, out);
                 }
                 Ok(Progress::Event)
             }
-            Event::ContentBlockStart { index, content_block } => {
-                Ok(self.block_started(index, content_block, out))
-            }
-            Event::ContentBlockDelta { index, delta } => self.delta(index, delta, out),
-            Event::ContentBlockStop { index } => {
-                self.block_ended(index, out);
-                Ok(Progress::Event)
-            }
-            Event::MessageDelta { delta, usage } => {
-                self.count(usage, out);
-                if let Some(reason) = delta.stop_reason {
-                    self.stop = Some(stop_reason(&reason, delta.stop_details.as_ref()));
+            "message_delta" => {
+                self.count(&value["usage"], out);
+                let delta = &value["delta"];
+                if let Some(reason) = text(delta, "stop_reason").filter(|reason| !reason.is_empty()) {
+                    self.stop = Some(stop_reason(reason, &delta["stop_details"]));
                 }
                 Ok(Progress::Event)
             }
-            Event::MessageStop {} => {
+            "message_stop" => {
                 self.finish(out);
                 Ok(Progress::Event)
             }
-            Event::Ping {} => Ok(Progress::Nothing),
-            Event::Error {} => Err(Wrong::Told(data.to_owned())),
+            "ping" => Ok(Progress::Nothing),
+            "error" => Err(Wrong::Told(event.data.clone())),
+            _ if !value["error"].is_null() => Err(Wrong::Told(event.data.clone())),
             // New kinds of events come to be.
-            Event::Unknown => Ok(Progress::Event),
+            _ => Ok(Progress::Event),
         }
     }
 
-    fn end(&mut self, _out: &mut Out) -> Result<(), Wrong> {
-        Err(Wrong::broken("the stream ended in the middle of the answer"))
+    /// After a stop reason the answer is whole, even without its last event.
+    fn end(&mut self, out: &mut Out) -> Result<(), Wrong> {
+        match self.stop.is_some() {
+            true => {
+                self.finish(out);
+                Ok(())
+            }
+            false => Err(Wrong::broken("the stream ended in the middle of the answer")),
+        }
     }
 
     fn has_stopped(&self) -> bool {
         self.stopped
     }
-}
 
-/// Gateways send errors without the type that makes them events.
-fn not_an_event(data: &str, error: &serde_json::Error) -> Result<Progress, Wrong> {
-    let told = serde_json::from_str::<Value>(data).is_ok_and(|value| value.get("error").is_some());
-    Err(match told {
-        true => Wrong::Told(data.to_owned()),
-        false => Wrong::broken(format!("an event of the stream is not as it should be: {error}")),
-    })
+    fn may_end(&self) -> bool {
+        self.stop.is_some()
+    }
 }
 
 impl MessagesDecoder {
-    fn count(&mut self, tokens: Option<Tokens>, out: &mut Out) {
-        let Some(tokens) = tokens else { return };
+    /// Some gateways send it twice. With another id it begins another message, and what came before is void.
+    fn message_started(&mut self, message: &Value, out: &mut Out) -> Result<Progress, Wrong> {
+        let id = text(message, "id");
+        let is_other = matches!((&self.id, id), (Some(first), Some(id)) if first != id);
+        if is_other && self.last.is_some() {
+            return Err(Wrong::broken(
+                "the provider began another message in the middle of the answer",
+            ));
+        }
+        if is_other {
+            *self = Self::default();
+        }
+        if !std::mem::replace(&mut self.started, true) {
+            self.id = id.map(str::to_owned);
+            self.count(&message["usage"], out);
+        }
+        Ok(Progress::Event)
+    }
+
+    /// Counts are the answer's so far; what is absent has not changed.
+    fn count(&mut self, tokens: &Value, out: &mut Out) {
         let before = self.usage;
-        let set = |field: &mut u64, count: Option<u64>| *field = count.unwrap_or(*field);
-        set(&mut self.usage.input, tokens.input_tokens);
-        set(&mut self.usage.output, tokens.output_tokens);
-        set(&mut self.usage.cache_read, tokens.cache_read_input_tokens);
-        set(&mut self.usage.cache_write, tokens.cache_creation_input_tokens);
+        for (total, field) in [
+            (&mut self.usage.input, "input_tokens"),
+            (&mut self.usage.output, "output_tokens"),
+            (&mut self.usage.cache_read, "cache_read_input_tokens"),
+            (&mut self.usage.cache_write, "cache_creation_input_tokens"),
+        ] {
+            *total = number(tokens, field).unwrap_or(*total);
+        }
         if self.usage != before {
             out.push(StreamEvent::Usage {
                 usage: self.usage,
@@ -207,66 +130,124 @@ impl MessagesDecoder {
         }
     }
 
-    fn block_started(&mut self, index: u32, block: Block, out: &mut Out) -> Progress {
+    fn block_started(&mut self, event: &Value, out: &mut Out) -> Result<Progress, Wrong> {
+        let Some(block) = needed_object(event, "content_block")? else {
+            return Err(Wrong::broken("a block of the answer began without its content"));
+        };
+        let index = self.next_index(number(event, "index"));
         let mut progress = Progress::Event;
-        let open = match block {
-            Block::Text { text } => {
-                progress = say(StreamEvent::Text(text), out);
+        let open = match needed_text(block, "type")? {
+            "text" => {
+                progress = say(StreamEvent::Text(needed_text(block, "text")?.to_owned()), out);
                 Open::Other
             }
-            Block::Thinking { thinking, signature } => {
-                progress = say(StreamEvent::Reasoning(thinking), out);
+            "thinking" => {
+                let thinking = text(block, "thinking").unwrap_or_default();
+                progress = say(StreamEvent::Reasoning(thinking.to_owned()), out);
+                let signature = text(block, "signature").unwrap_or_default().to_owned();
                 Open::Thinking { signature }
             }
-            Block::RedactedThinking { data } => {
-                out.push(StreamEvent::RedactedReasoning(data));
-                progress = Progress::Content;
+            "redacted_thinking" => {
+                if let Some(data) = text(block, "data") {
+                    out.push(StreamEvent::RedactedReasoning(data.to_owned()));
+                    progress = Progress::Content;
+                }
                 Open::Other
             }
-            Block::ToolUse { name, input } => {
-                out.push(StreamEvent::ToolUseStarted { index, name });
-                self.tools.insert(index, ToolInput::default());
+            "tool_use" => {
                 progress = Progress::Content;
-                let given = input.as_object().is_some_and(|input| !input.is_empty());
-                Open::Tool {
-                    whole: given.then_some(input),
-                }
+                self.tool_started(index, block, out)?
             }
-            Block::Unknown => Open::Other,
+            "" => return Err(Wrong::broken("a block of the answer has no type")),
+            _ => Open::Other,
         };
         self.blocks.insert(index, open);
-        progress
+        Ok(progress)
     }
 
-    fn delta(&mut self, index: u32, delta: Delta, out: &mut Out) -> Result<Progress, Wrong> {
-        Ok(match delta {
-            Delta::TextDelta { text } => say(StreamEvent::Text(text), out),
-            Delta::ThinkingDelta { thinking } => say(StreamEvent::Reasoning(thinking), out),
-            Delta::SignatureDelta { signature: piece } => {
-                if let Some(Open::Thinking { signature }) = self.blocks.get_mut(&index) {
-                    signature.push_str(&piece);
+    /// An index that no block has yet: the server's own, unless it uses one twice or sends none.
+    fn next_index(&mut self, sent: Option<u64>) -> u32 {
+        let free = |index: &u32| !self.blocks.contains_key(index) && !self.tools.contains_key(index);
+        let index = sent
+            .and_then(|sent| u32::try_from(sent).ok())
+            .filter(free)
+            .or_else(|| (0..=u32::MAX).find(free))
+            .unwrap_or_default();
+        self.last = Some(index);
+        if let Some(sent) = sent {
+            self.indexes.insert(sent, index);
+        }
+        index
+    }
+
+    /// The block that an event is about: without an index the last that began.
+    fn index_of(&self, event: &Value) -> Option<u32> {
+        match number(event, "index") {
+            Some(sent) => self.indexes.get(&sent).copied(),
+            None => self.last,
+        }
+    }
+
+    fn tool_started(&mut self, index: u32, block: &Value, out: &mut Out) -> Result<Open, Wrong> {
+        let Some(name) = text(block, "name").filter(|name| !name.is_empty()) else {
+            return Err(Wrong::broken("a tool call of the answer has no name"));
+        };
+        let name = name.to_owned();
+        out.push(StreamEvent::ToolUseStarted { index, name });
+        if let Some(id) = text(block, "id").filter(|id| !id.is_empty()) {
+            out.push(StreamEvent::ToolUseAttached {
+                index,
+                id: Some(id.to_owned()),
+                extra: None,
+            });
+        }
+        self.tools.insert(index, ToolInput::default());
+        let whole = match &block["input"] {
+            Value::Null => None,
+            Value::Object(input) if input.is_empty() => None,
+            Value::String(json) => Some(json.clone()),
+            other => Some(other.to_string()),
+        };
+        Ok(Open::Tool { whole })
+    }
+
+    fn delta(&mut self, event: &Value, out: &mut Out) -> Result<Progress, Wrong> {
+        let Some(delta) = needed_object(event, "delta")? else {
+            return Ok(Progress::Event);
+        };
+        Ok(match needed_text(delta, "type")? {
+            "text_delta" => say(StreamEvent::Text(needed_text(delta, "text")?.to_owned()), out),
+            "thinking_delta" => {
+                let thinking = text(delta, "thinking").unwrap_or_default();
+                say(StreamEvent::Reasoning(thinking.to_owned()), out)
+            }
+            "signature_delta" => {
+                let at = self.index_of(event).and_then(|index| self.blocks.get_mut(&index));
+                if let Some(Open::Thinking { signature }) = at {
+                    signature.push_str(text(delta, "signature").unwrap_or_default());
                 }
                 Progress::Event
             }
-            Delta::InputJsonDelta { partial_json } => {
-                let Some(input) = self.tools.get_mut(&index) else {
-                    // The input of a tool that the server runs itself.
-                    return match self.blocks.contains_key(&index) {
-                        true => Ok(Progress::Event),
-                        false => Err(Wrong::broken("a tool's input came before its name")),
-                    };
-                };
-                input.push(&partial_json);
-                say(
-                    StreamEvent::ToolInput {
-                        index,
-                        json: partial_json,
-                    },
-                    out,
-                )
-            }
-            Delta::UnknownDelta => Progress::Event,
+            "input_json_delta" => self.tool_input(event, needed_input(delta, "partial_json")?, out)?,
+            "" => return Err(Wrong::broken("a piece of the answer has no type")),
+            _ => Progress::Event,
         })
+    }
+
+    fn tool_input(&mut self, event: &Value, json: String, out: &mut Out) -> Result<Progress, Wrong> {
+        let index = self.index_of(event);
+        let tool = index.and_then(|index| Some((index, self.tools.get_mut(&index)?)));
+        match tool {
+            Some((index, input)) if !self.completed.contains(&index) => {
+                input.push(&json);
+                Ok(say(StreamEvent::ToolInput { index, json }, out))
+            }
+            Some(_) if json.is_empty() => Ok(Progress::Event),
+            Some(_) => Err(Wrong::broken("a tool's input went on after its end")),
+            // The input of a tool that the server runs itself.
+            None if index.is_some_and(|index| self.blocks.contains_key(&index)) => Ok(Progress::Event),
+            None => Err(Wrong::broken("a tool's input came before its name")),
+        }
     }
 
     fn block_ended(&mut self, index: u32, out: &mut Out) {
@@ -278,13 +259,12 @@ impl MessagesDecoder {
                 let Some(input) = self.tools.get_mut(&index) else {
                     return;
                 };
-                if let (true, Some(whole)) = (input.is_empty(), whole) {
-                    let json = whole.to_string();
+                if let (true, Some(json)) = (input.is_empty(), whole) {
                     input.push(&json);
                     out.push(StreamEvent::ToolInput { index, json });
                 }
                 if input.is_whole() {
-                    self.completed.push(index);
+                    self.completed.insert(index);
                     out.push(StreamEvent::ToolUseCompleted { index });
                 }
             }
@@ -293,6 +273,10 @@ impl MessagesDecoder {
     }
 
     fn finish(&mut self, out: &mut Out) {
+        let open: Vec<u32> = self.blocks.keys().copied().collect();
+        for index in open {
+            self.block_ended(index, out);
+        }
         let stop = match (self.stop.take(), self.tools.is_empty()) {
             (Some(StopReason::EndTurn) | None, false) => StopReason::ToolUse,
             (Some(StopReason::ToolUse) | None, true) => StopReason::EndTurn,
@@ -322,14 +306,11 @@ fn say(event: StreamEvent, out: &mut Out) -> Progress {
     Progress::Content
 }
 
-fn stop_reason(reason: &str, details: Option<&Value>) -> StopReason {
+fn stop_reason(reason: &str, details: &Value) -> StopReason {
     match reason {
         "tool_use" => StopReason::ToolUse,
         "max_tokens" => StopReason::MaxTokens,
-        "refusal" => {
-            let words = details.and_then(|details| details["explanation"].as_str());
-            StopReason::Refusal(words.map(str::to_owned))
-        }
+        "refusal" => StopReason::Refusal(text(details, "explanation").map(str::to_owned)),
         "pause_turn" => StopReason::PauseTurn,
         "model_context_window_exceeded" => StopReason::WindowFull,
         // "end_turn", "stop_sequence", and what may come to be.

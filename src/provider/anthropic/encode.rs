@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::domain::{Block, Message, Role, ToolResult};
 use crate::provider::body::Body;
 use crate::provider::models::{claude_version, thinks};
-use crate::provider::request::{Effort, Item, Request, Shape, gives_back, object_input, safe_name};
+use crate::provider::request::{CallIds, Effort, Item, Request, Shape, gives_back, object_input, safe_name};
 
 const BREAKPOINT: &str = r#","cache_control":{"type":"ephemeral"}"#;
 
@@ -59,14 +59,17 @@ pub(super) fn body(request: &Request, origin: &str) -> Body {
 
 fn messages(request: &Request, origin: &str, body: &mut Body) {
     let written: Vec<(&Item, &Bytes)> = request
-        .messages
-        .iter()
-        .map(|item| {
-            let shape = match item.gives_back(origin) {
-                true => Shape::Anthropic,
-                false => Shape::AnthropicBare,
+        .with_calls()
+        .map(|(item, calls)| {
+            let accepts = match is_anthropic(origin) {
+                true => accepts_id,
+                false => |_: &str| true,
             };
-            (&**item, item.encoded(shape, |message| encode(message, shape)))
+            let (shape, ids) = match calls.gives_back(origin) {
+                true => (Shape::Anthropic, CallIds::of(&calls.message, accepts)),
+                false => (Shape::AnthropicBare, CallIds::ours()),
+            };
+            (item, item.encoded(shape, |message| encode(message, shape, &ids)))
         })
         .filter(|(_, bytes)| !bytes.is_empty())
         .collect();
@@ -169,9 +172,10 @@ fn may_think(messages: &[std::sync::Arc<Item>], origin: &str) -> bool {
 }
 
 /// A message; empty when nothing of it can be said to this API.
-fn encode(message: &Message, shape: Shape) -> Bytes {
+fn encode(message: &Message, shape: Shape, ids: &CallIds<'_>) -> Bytes {
     let sent = |block: &&Block| shape != Shape::AnthropicBare || !matches!(block, Block::Reasoning { .. });
-    let blocks: Vec<Value> = message.content.iter().filter(sent).filter_map(block).collect();
+    let blocks = message.content.iter().filter(sent);
+    let blocks: Vec<Value> = blocks.filter_map(|part| block(part, ids)).collect();
     // Reasoning alone is no message.
     let says = blocks
         .iter()
@@ -188,17 +192,27 @@ fn encode(message: &Message, shape: Shape) -> Bytes {
     Bytes::from(format!("{{\"role\":\"{role}\",\"content\":{content}}}"))
 }
 
-fn block(block: &Block) -> Option<Value> {
+/// Anthropic's own API, which is strict about ids; others take back what they gave.
+fn is_anthropic(origin: &str) -> bool {
+    let host = origin.split(['/', ':']).next().unwrap_or_default();
+    host == "anthropic.com" || host.ends_with(".anthropic.com")
+}
+
+fn accepts_id(id: &str) -> bool {
+    let safe = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    !id.is_empty() && id.bytes().all(safe)
+}
+
+fn block(block: &Block, ids: &CallIds<'_>) -> Option<Value> {
     match block {
         Block::Text(said) => text(said),
         Block::Reasoning { .. } => reasoning(block),
-        Block::ToolUse { id, name, input } => {
+        Block::ToolUse { id, name, input, .. } => {
             let input = object_input(input);
-            Some(json!({"type": "tool_use", "id": id.as_str(), "name": safe_name(name), "input": input}))
+            Some(json!({"type": "tool_use", "id": ids.send(id), "name": safe_name(name), "input": input}))
         }
         Block::ToolResult { id, result } => {
-            let mut value =
-                json!({"type": "tool_result", "tool_use_id": id.as_str(), "content": result_content(result)});
+            let mut value = json!({"type": "tool_result", "tool_use_id": ids.send(id), "content": result_content(result)});
             if result.is_error {
                 value["is_error"] = json!(true);
             }
@@ -254,6 +268,24 @@ mod tests {
 
     fn json_of(request: &Request) -> Value {
         serde_json::from_str(&body(request, ORIGIN).text()).unwrap()
+    }
+
+    #[test]
+    fn calls_go_back_under_the_id_that_they_came_with() {
+        const HERE: &str = "api.anthropic.com/m";
+        for (id, given, asked, sent) in [
+            ("toolu_1", HERE, HERE, "toolu_1"),
+            ("functions.bash:0", HERE, HERE, "call_a"),
+            ("functions.bash:0", ORIGIN, ORIGIN, "functions.bash:0"),
+            ("toolu_1", ORIGIN, HERE, "call_a"),
+        ] {
+            let history = crate::provider::request::tests::called(id, given);
+            let body: Value = serde_json::from_str(&body(&request("m", history), asked).text()).unwrap();
+            let messages = body["messages"].as_array().unwrap();
+            assert_eq!(messages[1]["content"][1]["id"], sent, "{id}");
+            assert_eq!(messages[2]["content"][0]["tool_use_id"], sent, "{id}");
+            assert_eq!(messages[2]["content"][1]["tool_use_id"], "call_b");
+        }
     }
 
     #[test]
@@ -474,8 +506,12 @@ mod tests {
         });
         let last = Item::new(Message::user_text("go on"));
         long.messages = vec![item.clone(), answer, last];
-        let kept = item.encoded(Shape::Anthropic, |message| encode(message, Shape::Anthropic));
-        let again = item.encoded(Shape::Anthropic, |message| encode(message, Shape::Anthropic));
+        let kept = item.encoded(Shape::Anthropic, |message| {
+            encode(message, Shape::Anthropic, &CallIds::ours())
+        });
+        let again = item.encoded(Shape::Anthropic, |message| {
+            encode(message, Shape::Anthropic, &CallIds::ours())
+        });
         assert_eq!(kept.as_ptr(), again.as_ptr());
         assert!(Arc::strong_count(&item) == 2 && body(&long, ORIGIN).len() > 100_000);
     }

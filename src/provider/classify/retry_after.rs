@@ -8,15 +8,15 @@ use reqwest::header::HeaderMap;
 const LONGEST: Duration = Duration::from_secs(30 * 86_400);
 
 /// How long the provider asks to wait. `now_ms` is the wall time. What is past, negative, unreadable or
-/// over 30 days counts as absent.
+/// over 30 days counts as absent, and so does 0.
 pub(crate) fn retry_after(headers: &HeaderMap, now_ms: i64) -> Option<Duration> {
     let header = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
-    let ms = header("retry-after-ms").and_then(|text| number(text, 1.0));
+    let ms = header("retry-after-ms").and_then(|text| number(text, 1.0).filter(|wait| !wait.is_zero()));
     let wait = ms.or_else(|| {
         let text = header("retry-after")?;
         number(text, 1_000.0).or_else(|| until(text, now_ms))
     })?;
-    (wait <= LONGEST).then_some(wait)
+    (wait <= LONGEST && !wait.is_zero()).then_some(wait)
 }
 
 fn number(text: &str, ms_each: f64) -> Option<Duration> {
@@ -38,13 +38,28 @@ fn until(date: &str, now_ms: i64) -> Option<Duration> {
 pub(super) fn delay_in(body: &str) -> Option<Duration> {
     let after = body.split("\"retryDelay\"").nth(1)?;
     let value = after.trim_start_matches([' ', ':', '"']);
-    number(value.split('s').next()?, 1_000.0)
+    number(value.split('s').next()?, 1_000.0).filter(|wait| !wait.is_zero())
 }
 
-/// The wait that OpenAI's texts name, inside streams without a header: `please try again in 1m6.5s`, `… in 20ms`. The
+/// The wait that texts name, inside streams without a header: `please try again in 1m6.5s`, `retry after 2 seconds`. The
 /// text is in lower case.
 pub(super) fn delay_told(text: &str) -> Option<Duration> {
-    let mut rest = text.split("try again in ").nth(1)?;
+    const BEFORE: [&str; 6] = [
+        "try again in ",
+        "try again after ",
+        "retry after ",
+        "retry-after: ",
+        "retry in ",
+        "wait ",
+    ];
+    BEFORE
+        .iter()
+        .find_map(|words| text.split(words).skip(1).find_map(leading_delay))
+        .filter(|wait| !wait.is_zero())
+}
+
+fn leading_delay(text: &str) -> Option<Duration> {
+    let mut rest = text;
     let mut wait = None;
     loop {
         let digits = rest
@@ -119,7 +134,6 @@ mod tests {
         for (name, value, expected) in [
             ("retry-after", "7", Some(7_000)),
             ("retry-after", " 7 ", Some(7_000)),
-            ("retry-after", "0", Some(0)),
             ("retry-after", "1.5", Some(1_500)),
             ("retry-after", "2592000", Some(2_592_000_000)),
             ("retry-after", "2592001", None),
@@ -136,6 +150,10 @@ mod tests {
             ("retry-after", "Sat, 21 Nov 2036 00:00:00 GMT", None),
             ("retry-after-ms", "250", Some(250)),
             ("retry-after-ms", "-250", None),
+            ("retry-after-ms", "0", None),
+            ("retry-after-ms", "0.2", None),
+            ("retry-after", "0", None),
+            ("retry-after", "0.0", None),
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(name, value.parse().unwrap());
@@ -151,6 +169,8 @@ mod tests {
         headers.insert("retry-after-ms", "1234".parse().unwrap());
         assert_eq!(retry_after(&headers, NOW), Some(Duration::from_millis(1234)));
         headers.insert("retry-after-ms", "x".parse().unwrap());
+        assert_eq!(retry_after(&headers, NOW), Some(Duration::from_secs(7)));
+        headers.insert("retry-after-ms", "0".parse().unwrap());
         assert_eq!(retry_after(&headers, NOW), Some(Duration::from_secs(7)));
     }
 
@@ -180,6 +200,14 @@ mod tests {
             ("try again in ", None),
             ("try again in 5", None),
             ("again in 5s", None),
+            ("rate limited, retry after 2s", Some(2_000)),
+            ("rate limited: retry after 2 seconds.", Some(2_000)),
+            ("retry in 1m", Some(60_000)),
+            ("try again after 3 s", Some(3_000)),
+            ("please wait 4 seconds and retry", Some(4_000)),
+            ("retry after a while, then retry after 5s", Some(5_000)),
+            ("try again in 0s", None),
+            ("try again in 0h0m3s", Some(3_000)),
         ] {
             let wait = delay_told(text).map(|wait| wait.as_millis() as u64);
             assert_eq!(wait, expected, "{text}");

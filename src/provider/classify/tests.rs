@@ -4,6 +4,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::*;
 use crate::provider::account::tests::account;
+use crate::provider::error::Disposition;
 use crate::provider::registry::Kind;
 
 fn classify(status: u16, body: &str) -> Failure {
@@ -95,6 +96,9 @@ fn prompts_too_long_and_their_limits() {
         (400, r#"{"error":"Trying to keep the first 5000 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens"}"#.to_owned(), Some(4_096)),
         (400, openai("prompt token count of 140000 exceeds the limit of 128000", "model_max_prompt_tokens_exceeded"), Some(128_000)),
         (400, openai("Invalid request: Your request exceeded model token limit: 262144", "x"), Some(262_144)),
+        (400, openai("The total length of the messages is too long.", "x"), None),
+        (400, r#"{"message":"total length 70000 too long"}"#.to_owned(), None),
+        (400, openai("Input length 70000 exceeds what this model takes", "x"), None),
         (413, String::new(), None),
     ] {
         let failure = classify(status, &body);
@@ -198,7 +202,7 @@ fn statuses_mean_what_they_say() {
         (404, Fault::NotFound),
         (405, Fault::NotFound),
         (408, Fault::Throttled),
-        (409, Fault::InvalidRequest),
+        (409, Fault::Throttled),
         (422, Fault::InvalidRequest),
         (429, Fault::Throttled),
         (500, Fault::Server),
@@ -355,6 +359,54 @@ fn events_inside_a_stream() {
         ),
     ] {
         assert_eq!(event(&account, "m", &data).fault, fault, "{data}");
+    }
+}
+
+#[test]
+fn a_refused_key_is_known_without_its_status() {
+    let google = r#"[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT","details":[{"reason":"API_KEY_INVALID"}]}}]"#;
+    let xai = r#"{"code":"Client specified an invalid argument","error":"Incorrect API key provided: x***. You can obtain one at the console."}"#;
+    for body in [google, xai, &openai("no", "invalid_api_key")] {
+        let failure = classify(400, body);
+        assert_eq!(failure.fault, Fault::Unauthorized, "{body}");
+        assert!(failure.user_action.unwrap().contains("check the key"), "{body}");
+    }
+    let other = classify(400, &openai("tool name too long: 80 > 64", "x"));
+    assert_eq!(other.fault, Fault::InvalidRequest);
+}
+
+#[test]
+fn words_in_unknown_places_are_kept() {
+    let account = account("work", Kind::OpenAi, "https://x.example");
+    for body in [
+        r#"{"error":{"reason":"the pump is broken"}}"#,
+        r#"{"errors":["the pump is broken"]}"#,
+        "the pump is broken",
+    ] {
+        assert!(event(&account, "m", body).message.contains("pump"), "{body}");
+        assert!(classify(500, body).message.contains("pump"), "{body}");
+    }
+}
+
+#[test]
+fn the_providers_word_on_retries_wins() {
+    for (status, word, expected) in [
+        (500, "false", Disposition::NextOnRoute),
+        (429, "false", Disposition::NextOnRoute),
+        (500, "true", Disposition::Retry),
+        (400, "true", Disposition::Retry),
+        (400, "false", Disposition::Fail),
+        (500, "perhaps", Disposition::Retry),
+        (409, "", Disposition::Retry),
+    ] {
+        let body = openai("no", "x");
+        let failure = classify_at("https://x.example", status, &[("x-should-retry", word)], &body);
+        let account = account("work", Kind::OpenAi, "https://x.example");
+        assert_eq!(
+            account.error("m", failure).disposition(),
+            expected,
+            "{status} {word}"
+        );
     }
 }
 

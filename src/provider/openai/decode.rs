@@ -1,11 +1,14 @@
 //! Chat Completions chunks, in the many ways in which they are sent.
 
-use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::opaque::OpaqueReasoning;
 use crate::domain::{Cost, Usage};
 use crate::provider::decode::{ApiDecoder, Out, Progress, ToolInput, Wrong, complete_tools};
 use crate::provider::error::Fault;
+use crate::provider::fields::{
+    needed_input, needed_object, needed_objects, needed_text, number, parse_event, text,
+};
 use crate::provider::sse::SseEvent;
 use crate::provider::stream::{StopReason, StreamEvent};
 
@@ -14,6 +17,7 @@ use crate::provider::stream::{StopReason, StreamEvent};
 pub(crate) struct ChatDecoder {
     tools: Vec<Tool>,
     refusal: String,
+    opaque: OpaqueReasoning,
     usage: Option<(Usage, Option<Cost>)>,
     finish: Option<StopReason>,
     /// There was content, and there was some in this piece.
@@ -23,130 +27,46 @@ pub(crate) struct ChatDecoder {
 }
 
 /// A tool call in the making.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Tool {
     /// The server's number and id of it, where it has them.
     number: Option<u64>,
     id: String,
-    named: bool,
+    /// Empty until it comes.
+    name: String,
     input: ToolInput,
+    /// Its name came once more behind its whole input.
+    named_again: bool,
     /// Input that came before the name.
     early: String,
-}
-
-#[derive(Deserialize)]
-struct Chunk {
-    #[serde(default)]
-    choices: Option<Vec<Choice>>,
-    #[serde(default)]
-    usage: Option<Tokens>,
-    #[serde(default)]
-    error: Option<Value>,
-    #[serde(default)]
-    object: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Choice {
-    #[serde(default)]
-    index: Option<u64>,
-    #[serde(default)]
-    delta: Option<Delta>,
-    /// Servers that answer a stream with one whole message.
-    #[serde(default)]
-    message: Option<Delta>,
-    #[serde(default)]
-    finish_reason: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Delta {
-    #[serde(default)]
-    content: Option<Value>,
-    #[serde(default)]
-    reasoning_content: Option<Value>,
-    #[serde(default)]
-    reasoning: Option<Value>,
-    #[serde(default)]
-    reasoning_details: Option<Value>,
-    #[serde(default)]
-    refusal: Option<String>,
-    #[serde(default)]
-    tool_calls: Option<Vec<Call>>,
-    #[serde(default)]
-    function_call: Option<Function>,
-}
-
-#[derive(Deserialize)]
-struct Call {
-    #[serde(default)]
-    index: Option<u64>,
-    #[serde(default)]
-    id: Option<String>,
-    #[serde(default)]
-    function: Option<Function>,
-}
-
-#[derive(Deserialize)]
-struct Function {
-    #[serde(default)]
-    name: Option<String>,
-    #[serde(default)]
-    arguments: Option<Value>,
-}
-
-#[derive(Deserialize)]
-struct Tokens {
-    #[serde(default)]
-    prompt_tokens: Option<u64>,
-    #[serde(default)]
-    completion_tokens: Option<u64>,
-    #[serde(default)]
-    total_tokens: Option<u64>,
-    #[serde(default)]
-    prompt_tokens_details: Option<Details>,
-    /// DeepSeek's word for cached tokens.
-    #[serde(default)]
-    prompt_cache_hit_tokens: Option<u64>,
-    /// OpenRouter: US dollars.
-    #[serde(default)]
-    cost: Option<f64>,
-}
-
-#[derive(Deserialize)]
-struct Details {
-    #[serde(default)]
-    cached_tokens: Option<u64>,
-    #[serde(default)]
-    cache_write_tokens: Option<u64>,
+    /// Opaque data that the server wants back with the call.
+    extra: Value,
 }
 
 impl ApiDecoder for ChatDecoder {
     fn event(&mut self, event: &SseEvent, out: &mut Out) -> Result<Progress, Wrong> {
-        let data = event.data.trim();
-        if data.is_empty() {
-            return Ok(Progress::Nothing);
-        }
-        if data == "[DONE]" {
+        if event.data.trim() == "[DONE]" {
             self.done(out)?;
             return Ok(Progress::Event);
         }
-        let chunk: Chunk = serde_json::from_str(data).map_err(|error| {
-            Wrong::broken(format!("an event of the stream is not as it should be: {error}"))
-        })?;
-        let told = chunk.error.is_some_and(|error| !error.is_null());
-        if told || chunk.object.as_deref() == Some("error") || event.name == "error" {
-            return Err(Wrong::Told(data.to_owned()));
+        let Some(chunk) = parse_event(event)? else {
+            return Ok(Progress::Nothing);
+        };
+        if !chunk["error"].is_null() || chunk["object"] == "error" {
+            return Err(Wrong::Told(event.data.clone()));
         }
         let mut progress = Progress::Event;
-        for choice in chunk.choices.into_iter().flatten() {
-            if choice.index.unwrap_or(0) == 0 {
-                progress = progress.max(self.choice(choice, data, out)?);
+        let mut usage = &chunk["usage"];
+        for choice in needed_objects(&chunk, "choices")? {
+            if number(choice, "index").unwrap_or(0) == 0 {
+                progress = progress.max(self.choice(choice, &event.data, out)?);
+            }
+            // Moonshot counts inside the choice.
+            if !usage.is_object() {
+                usage = &choice["usage"];
             }
         }
-        if let Some(tokens) = chunk.usage {
-            self.count(&tokens, out);
-        }
+        self.count(usage, out);
         Ok(progress)
     }
 
@@ -167,65 +87,70 @@ impl ApiDecoder for ChatDecoder {
 }
 
 impl ChatDecoder {
-    fn choice(&mut self, choice: Choice, data: &str, out: &mut Out) -> Result<Progress, Wrong> {
-        let mut progress = Progress::Event;
-        for delta in choice.delta.into_iter().chain(choice.message) {
-            progress = progress.max(self.delta(delta, out));
-        }
-        if let Some(reason) = choice.finish_reason.filter(|reason| !reason.is_empty()) {
-            self.finish = Some(self.stop_reason(&reason, data)?);
+    fn choice(&mut self, choice: &Value, data: &str, out: &mut Out) -> Result<Progress, Wrong> {
+        let delta = needed_object(choice, "delta")?.filter(|delta| *delta != &json!({}));
+        // Servers that answer a stream with one whole message. Next to a piece, or behind one, it repeats what was said.
+        let message = match delta.is_some() || self.has_content {
+            true => None,
+            false => needed_object(choice, "message")?,
+        };
+        let progress = match delta.or(message) {
+            Some(delta) => self.delta(delta, out)?,
+            None => Progress::Event,
+        };
+        if let Some(reason) = text(choice, "finish_reason").filter(|reason| !reason.is_empty()) {
+            self.finish = Some(self.stop_reason(reason, data)?);
         }
         Ok(progress)
     }
 
-    fn delta(&mut self, delta: Delta, out: &mut Out) -> Progress {
+    fn delta(&mut self, delta: &Value, out: &mut Out) -> Result<Progress, Wrong> {
         self.fresh = false;
-        let thought = delta
-            .reasoning_content
-            .as_ref()
-            .and_then(plain)
-            .or_else(|| delta.reasoning.as_ref().and_then(plain))
-            .or_else(|| delta.reasoning_details.as_ref().and_then(details));
+        let thought = plain(&delta["reasoning_content"])
+            .or_else(|| plain(&delta["reasoning"]))
+            .or_else(|| texts(&delta["reasoning_details"]));
         self.say(thought.map(StreamEvent::Reasoning), out);
-        match delta.content {
-            Some(Value::String(text)) if !text.is_empty() => self.say(Some(StreamEvent::Text(text)), out),
-            Some(Value::Array(parts)) => self.parts(&parts, out),
-            _ => {}
+        self.opaque.add(delta);
+        match &delta["content"] {
+            Value::Array(parts) => self.parts(parts, out)?,
+            _ => self.say_text(needed_text(delta, "content")?, out),
         }
-        if let Some(words) = delta.refusal {
-            self.refusal.push_str(&words);
+        self.refusal.push_str(text(delta, "refusal").unwrap_or_default());
+        for call in needed_objects(delta, "tool_calls")? {
+            let function = needed_object(call, "function")?.unwrap_or(&Value::Null);
+            self.call(call, function, out)?;
         }
-        for call in delta.tool_calls.into_iter().flatten() {
-            self.call(call, out);
-        }
-        if let Some(function) = delta.function_call {
-            self.call(
-                Call {
-                    index: Some(0),
-                    id: None,
-                    function: Some(function),
-                },
-                out,
-            );
+        if let Some(function) = needed_object(delta, "function_call")? {
+            self.call(&json!({"index": 0}), function, out)?;
         }
         self.has_content |= self.fresh;
-        if self.fresh {
-            Progress::Content
-        } else {
-            Progress::Event
-        }
+        Ok(match self.fresh {
+            true => Progress::Content,
+            false => Progress::Event,
+        })
     }
 
     /// Content in parts (Mistral's thinking models).
-    fn parts(&mut self, parts: &[Value], out: &mut Out) {
+    fn parts(&mut self, parts: &[Value], out: &mut Out) -> Result<(), Wrong> {
         for part in parts {
             if let Some(thinking) = part.get("thinking") {
-                let text = plain(thinking).or_else(|| details(thinking));
+                let text = plain(thinking).or_else(|| texts(thinking));
                 self.say(text.map(StreamEvent::Reasoning), out);
             } else {
-                self.say(part.get("text").and_then(plain).map(StreamEvent::Text), out);
+                let holder = json!({"content": part});
+                let said = match part.is_object() {
+                    true => needed_text(part, "text")?,
+                    false => needed_text(&holder, "content")?,
+                };
+                self.say_text(said, out);
             }
         }
+        Ok(())
+    }
+
+    fn say_text(&mut self, text: &str, out: &mut Out) {
+        let said = (!text.is_empty()).then(|| StreamEvent::Text(text.to_owned()));
+        self.say(said, out);
     }
 
     fn say(&mut self, event: Option<StreamEvent>, out: &mut Out) {
@@ -235,62 +160,59 @@ impl ChatDecoder {
         }
     }
 
-    fn call(&mut self, call: Call, out: &mut Out) {
-        let function = call.function;
-        let name = function
-            .as_ref()
-            .and_then(|f| f.name.clone())
-            .filter(|name| !name.is_empty());
-        let at = self.slot(call.index, call.id.as_deref().unwrap_or(""), name.is_some());
+    fn call(&mut self, call: &Value, function: &Value, out: &mut Out) -> Result<(), Wrong> {
+        let name = text(function, "name").unwrap_or_default();
+        let mut piece = needed_input(function, "arguments")?;
+        let (sent, id) = (number(call, "index"), text(call, "id").unwrap_or_default());
+        let (at, name) = self.slot(sent, id, name, &piece);
         let tool = &mut self.tools[at];
         let index = at as u32;
-        let mut piece = match function.and_then(|function| function.arguments) {
-            Some(Value::String(json)) => json,
-            // Whole arguments as they are, instead of as a text.
-            Some(object @ Value::Object(_)) => object.to_string(),
-            _ => String::new(),
-        };
-        if let (Some(name), false) = (name, tool.named) {
-            tool.named = true;
+        if call["extra_content"].is_object() {
+            tool.extra = call["extra_content"].clone();
+        }
+        if !name.is_empty() && tool.name.is_empty() {
+            name.clone_into(&mut tool.name);
             piece.insert_str(0, &std::mem::take(&mut tool.early));
             self.fresh = true;
             out.push(StreamEvent::ToolUseStarted { index, name });
         }
-        if !tool.named {
+        if tool.name.is_empty() {
             tool.early.push_str(&piece);
         } else if !piece.is_empty() {
             tool.input.push(&piece);
             self.say(Some(StreamEvent::ToolInput { index, json: piece }), out);
         }
+        Ok(())
     }
 
-    /// Which call a piece belongs to: by its number, else by its id, else the last. A known number with
-    /// another id and a name is another call (servers that number every call 0).
-    fn slot(&mut self, number: Option<u64>, id: &str, named: bool) -> usize {
+    /// Which call a piece belongs to, by its number, else by its id, else the last; and the name that it brings.
+    fn slot(&mut self, number: Option<u64>, id: &str, name: &str, piece: &str) -> (usize, String) {
         let known = match (number, id) {
             (Some(number), _) => self.tools.iter().rposition(|tool| tool.number == Some(number)),
-            (None, "") if named => None,
+            (None, "") if !name.is_empty() => None,
             (None, "") => self.tools.len().checked_sub(1),
-            (None, id) => self.tools.iter().position(|tool| tool.id == id),
+            (None, id) => self.tools.iter().rposition(|tool| tool.id == id),
         };
+        let mut name = name.to_owned();
         if let Some(at) = known {
             let tool = &mut self.tools[at];
-            let same = id.is_empty() || tool.id.is_empty() || tool.id == id || !named;
-            if same {
+            if !tool.is_followed_by(id, &name, piece) {
+                tool.named_again |= tool.name == name && tool.input.is_whole();
                 if tool.id.is_empty() {
-                    tool.id = id.to_owned();
+                    id.clone_into(&mut tool.id);
                 }
-                return at;
+                return (at, name);
+            }
+            if name.is_empty() {
+                name.clone_from(&tool.name);
             }
         }
         self.tools.push(Tool {
             number,
             id: id.to_owned(),
-            named: false,
-            input: ToolInput::default(),
-            early: String::new(),
+            ..Tool::default()
         });
-        self.tools.len() - 1
+        (self.tools.len() - 1, name)
     }
 
     fn stop_reason(&self, reason: &str, data: &str) -> Result<StopReason, Wrong> {
@@ -308,36 +230,42 @@ impl ChatDecoder {
             }
             "abort" => return Err(Wrong::broken("the server aborted the answer")),
             // "stop" with tool calls is meant as "tool_calls" by more than one server.
-            _ if !self.tools.is_empty() => StopReason::ToolUse,
+            _ if self.calls_tools() => StopReason::ToolUse,
             _ if !self.refusal.is_empty() => StopReason::Refusal(Some(self.refusal.clone())),
             _ => StopReason::EndTurn,
         })
     }
 
-    fn count(&mut self, tokens: &Tokens, out: &mut Out) {
-        let details = tokens.prompt_tokens_details.as_ref();
-        let cached = details
-            .and_then(|details| details.cached_tokens)
-            .or(tokens.prompt_cache_hit_tokens);
-        let (read, write) = (
-            cached.unwrap_or(0),
-            details
-                .and_then(|details| details.cache_write_tokens)
-                .unwrap_or(0),
+    fn calls_tools(&self) -> bool {
+        self.tools.iter().any(|tool| !tool.name.is_empty())
+    }
+
+    fn count(&mut self, tokens: &Value, out: &mut Out) {
+        let (total, output) = (
+            number(tokens, "total_tokens"),
+            number(tokens, "completion_tokens"),
         );
-        let prompt = tokens.prompt_tokens.unwrap_or(0);
+        let prompt = number(tokens, "prompt_tokens").or_else(|| total?.checked_sub(output?));
+        let cost = cost(&tokens["cost"]).map(Cost::from_usd);
+        if prompt.or(output).is_none() && cost.is_none() {
+            return;
+        }
+        let prompt = prompt.unwrap_or(0);
+        let details = &tokens["prompt_tokens_details"];
+        // The second is DeepSeek's word.
+        let read = number(details, "cached_tokens").or_else(|| number(tokens, "prompt_cache_hit_tokens"));
+        let (read, write) = (
+            read.unwrap_or(0),
+            number(details, "cache_write_tokens").unwrap_or(0),
+        );
         // Where reasoning is not counted as completion, the total still holds it.
-        let rest = tokens.total_tokens.unwrap_or(0).saturating_sub(prompt);
+        let rest = total.unwrap_or(0).saturating_sub(prompt);
         let usage = Usage {
             input: prompt.saturating_sub(read.saturating_add(write)),
-            output: tokens.completion_tokens.unwrap_or(0).max(rest),
+            output: output.unwrap_or(0).max(rest),
             cache_read: read,
             cache_write: write,
         };
-        let cost = tokens
-            .cost
-            .filter(|cost| cost.is_finite() && *cost >= 0.0)
-            .map(Cost::from_usd);
         if self.usage != Some((usage, cost)) {
             self.usage = Some((usage, cost));
             out.push(StreamEvent::Usage { usage, cost });
@@ -346,8 +274,11 @@ impl ChatDecoder {
 
     /// The server says, or it is known, that all was said.
     fn done(&mut self, out: &mut Out) -> Result<(), Wrong> {
+        if self.tools.iter().any(Tool::lacks_name) {
+            return Err(Wrong::broken("a tool call of the answer has no name"));
+        }
         let stop = match self.finish.take() {
-            Some(StopReason::EndTurn) if !self.tools.is_empty() => StopReason::ToolUse,
+            Some(StopReason::EndTurn) if self.calls_tools() => StopReason::ToolUse,
             Some(stop) => stop,
             // No reason was given. An answer with content and nothing half-said is taken as whole.
             None => {
@@ -355,19 +286,61 @@ impl ChatDecoder {
                 if !self.has_content || !whole {
                     return Err(Wrong::broken("the stream ended without a reason"));
                 }
-                if self.tools.is_empty() {
-                    StopReason::EndTurn
-                } else {
-                    StopReason::ToolUse
+                match self.calls_tools() {
+                    true => StopReason::ToolUse,
+                    false => StopReason::EndTurn,
                 }
             }
         };
-        let named = self.tools.iter().enumerate().filter(|(_, tool)| tool.named);
-        complete_tools(named.map(|(at, tool)| (at as u32, &tool.input)), &stop, out);
+        let named = || {
+            let tools = self.tools.iter().enumerate();
+            tools
+                .filter(|(_, tool)| !tool.name.is_empty())
+                .map(|(at, tool)| (at as u32, tool))
+        };
+        for (index, tool) in named() {
+            tool.attach(index, out);
+        }
+        complete_tools(named().map(|(index, tool)| (index, &tool.input)), &stop, out);
+        if let Some(opaque) = self.opaque.take() {
+            out.push(StreamEvent::RedactedReasoning(opaque));
+        }
         self.stopped = true;
         out.push(StreamEvent::Stop(stop));
         Ok(())
     }
+}
+
+impl Tool {
+    /// A piece begins another call, though it has this one's number or id: servers number every call 0, and some give
+    /// all the same id. It names another tool, has another id, or brings input where this call has all of it.
+    fn is_followed_by(&self, id: &str, name: &str, piece: &str) -> bool {
+        let goes_on = self.input.is_whole() && !piece.trim().is_empty();
+        if name.is_empty() || self.name.is_empty() {
+            return goes_on && self.named_again;
+        }
+        let has_other_id = !id.is_empty() && !self.id.is_empty() && self.id != id;
+        has_other_id || name != self.name || goes_on
+    }
+
+    fn lacks_name(&self) -> bool {
+        self.name.is_empty() && !(self.id.is_empty() && self.early.is_empty())
+    }
+
+    fn attach(&self, index: u32, out: &mut Out) {
+        let id = (!self.id.is_empty()).then(|| self.id.clone());
+        let extra = Some(&self.extra).filter(|extra| !extra.is_null()).cloned();
+        if id.is_some() || extra.is_some() {
+            out.push(StreamEvent::ToolUseAttached { index, id, extra });
+        }
+    }
+}
+
+/// US dollars: a number (OpenRouter), or an object with the total (Perplexity).
+fn cost(cost: &Value) -> Option<f64> {
+    cost.as_f64()
+        .or_else(|| cost["total_cost"].as_f64())
+        .filter(|cost| cost.is_finite() && *cost >= 0.0)
 }
 
 /// A text that is not empty.
@@ -376,7 +349,7 @@ fn plain(value: &Value) -> Option<String> {
 }
 
 /// The texts of OpenRouter's reasoning details, or of Mistral's thinking parts.
-fn details(value: &Value) -> Option<String> {
+fn texts(value: &Value) -> Option<String> {
     let entries = value.as_array()?;
     let text: String = entries
         .iter()

@@ -3,13 +3,13 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::Flavour;
+use super::{Flavour, opaque};
 use crate::domain::{Block, ImageData, Message, Role, ToolCallId, ToolResult};
 use crate::provider::body::Body;
-use crate::provider::request::{Request, Shape, object_input, safe_name};
+use crate::provider::request::{CallIds, Request, Shape, object_input, safe_name};
 
-/// The whole request.
-pub(super) fn body(request: &Request, flavour: Flavour) -> Body {
+/// The whole request. `origin`: who is asked, as what it attaches to its answers is marked.
+pub(super) fn body(request: &Request, flavour: Flavour, origin: &str) -> Body {
     let mut body = Body::default();
     body.raw("{\"model\":");
     body.json(&request.model);
@@ -28,7 +28,7 @@ pub(super) fn body(request: &Request, flavour: Flavour) -> Body {
         body.raw("]");
     }
     body.raw(",\"messages\":[");
-    messages(request, flavour, &mut body);
+    messages(request, flavour, origin, &mut body);
     body.raw("]}");
     body
 }
@@ -56,21 +56,26 @@ fn options(request: &Request, flavour: Flavour) -> Vec<(&'static str, Value)> {
     options
 }
 
-fn messages(request: &Request, flavour: Flavour, body: &mut Body) {
+fn messages(request: &Request, flavour: Flavour, origin: &str, body: &mut Body) {
     let mut first = true;
     let mut comma = |body: &mut Body| body.raw(if std::mem::take(&mut first) { "" } else { "," });
     if !request.system.trim().is_empty() {
         comma(body);
         body.json(&json!({"role": "system", "content": &*request.system}));
     }
-    let (shape, dialect) = match flavour {
-        Flavour::OpenAi | Flavour::OpenRouter | Flavour::Other => (Shape::OpenAi, Dialect::Plain),
-        Flavour::Mistral => (Shape::Mistral, Dialect::ShortIds),
-        Flavour::ReasoningBack => (Shape::DeepSeek, Dialect::ReasoningBack),
+    let dialect = match flavour {
+        Flavour::OpenAi | Flavour::OpenRouter | Flavour::Other => Dialect::Plain,
+        Flavour::Mistral => Dialect::ShortIds,
+        Flavour::ReasoningBack => Dialect::ReasoningBack,
     };
     let mut before = None;
-    for item in &request.messages {
-        let bytes = item.encoded(shape, |message| encode(message, dialect));
+    for (item, calls) in request.with_calls() {
+        let ids = match calls.gives_back(origin) {
+            true => Some(CallIds::of(&calls.message, accepts_id(flavour))),
+            false => None,
+        };
+        let shape = dialect.shape(ids.is_some());
+        let bytes = item.encoded(shape, |message| encode(message, dialect, ids.as_ref()));
         if bytes.is_empty() {
             continue;
         }
@@ -98,12 +103,35 @@ enum Dialect {
     ReasoningBack,
 }
 
-/// A message as one or several of the API's, with commas between; empty when nothing of it can be said.
-fn encode(message: &Message, dialect: Dialect) -> Bytes {
+impl Dialect {
+    fn shape(self, own: bool) -> Shape {
+        match (self, own) {
+            (Self::Plain, true) => Shape::OpenAi,
+            (Self::Plain, false) => Shape::OpenAiBare,
+            (Self::ShortIds, true) => Shape::Mistral,
+            (Self::ShortIds, false) => Shape::MistralBare,
+            (Self::ReasoningBack, true) => Shape::DeepSeek,
+            (Self::ReasoningBack, false) => Shape::DeepSeekBare,
+        }
+    }
+}
+
+/// Which of its own ids a server takes back. The strict ones give no others; a gateway before them might.
+fn accepts_id(flavour: Flavour) -> fn(&str) -> bool {
+    match flavour {
+        Flavour::OpenAi => |id| id.len() <= 40,
+        Flavour::Mistral => |id| id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()),
+        Flavour::OpenRouter | Flavour::ReasoningBack | Flavour::Other => |_| true,
+    }
+}
+
+/// A message as one or several of the API's, with commas between; empty when nothing of it can be said. `own`: the ids
+/// of the calls, where the message comes from the server that is asked.
+fn encode(message: &Message, dialect: Dialect, own: Option<&CallIds<'_>>) -> Bytes {
     let values = match message.role {
         Role::User => user(message),
-        Role::Assistant => assistant(message, dialect),
-        Role::Tool => tools(message, dialect),
+        Role::Assistant => assistant(message, dialect, own),
+        Role::Tool => tools(message, dialect, own),
     };
     Bytes::from(values.iter().map(Value::to_string).collect::<Vec<_>>().join(","))
 }
@@ -147,13 +175,17 @@ fn image(data: &ImageData) -> Value {
     json!({"type": "image_url", "image_url": {"url": url}})
 }
 
-fn assistant(message: &Message, dialect: Dialect) -> Vec<Value> {
+fn assistant(message: &Message, dialect: Dialect, own: Option<&CallIds<'_>>) -> Vec<Value> {
     let text = message.text();
     let calls: Vec<Value> = message
         .tool_uses()
         .map(|(id, name, input)| {
-            json!({"id": call_id(id, dialect), "type": "function",
-                "function": {"name": safe_name(name), "arguments": object_input(input).to_string()}})
+            let mut call = json!({"id": call_id(id, dialect, own), "type": "function",
+                "function": {"name": safe_name(name), "arguments": object_input(input).to_string()}});
+            if let Some(extra) = own.and_then(|ids| ids.attached(id)?.extra.as_deref()) {
+                call["extra_content"] = extra.clone();
+            }
+            call
         })
         .collect();
     if text.trim().is_empty() && calls.is_empty() {
@@ -167,13 +199,30 @@ fn assistant(message: &Message, dialect: Dialect) -> Vec<Value> {
     let mut value = json!({"role": "assistant", "content": content});
     if !calls.is_empty() {
         if dialect == Dialect::ReasoningBack
+            && own.is_some()
             && let Some(thought) = own_reasoning(message)
         {
             value["reasoning_content"] = json!(thought);
         }
         value["tool_calls"] = json!(calls);
     }
+    if own.is_some() {
+        for (name, field) in opaque_reasoning(message) {
+            value[name] = field;
+        }
+    }
     vec![value]
+}
+
+fn opaque_reasoning(message: &Message) -> impl Iterator<Item = (String, Value)> {
+    message.content.iter().flat_map(|block| match block {
+        Block::Reasoning {
+            signature: Some(signature),
+            redacted: true,
+            ..
+        } => opaque::fields(&signature.value),
+        _ => opaque::fields(""),
+    })
 }
 
 /// Reasoning of an API like this one: open and unsigned.
@@ -194,13 +243,14 @@ fn own_reasoning(message: &Message) -> Option<String> {
 }
 
 /// Results, then what they show: tools cannot hand over pictures here, so the user does.
-fn tools(message: &Message, dialect: Dialect) -> Vec<Value> {
+fn tools(message: &Message, dialect: Dialect, own: Option<&CallIds<'_>>) -> Vec<Value> {
     let mut values = Vec::new();
     let mut images = Vec::new();
     for block in &message.content {
         if let Block::ToolResult { id, result } = block {
             let content = result_text(result);
-            values.push(json!({"role": "tool", "tool_call_id": call_id(id, dialect), "content": content}));
+            let id = call_id(id, dialect, own);
+            values.push(json!({"role": "tool", "tool_call_id": id, "content": content}));
             images.extend(result.images.iter().map(image));
         }
     }
@@ -228,7 +278,10 @@ pub(in crate::provider) fn result_text(result: &ToolResult) -> String {
     }
 }
 
-fn call_id(id: &ToolCallId, dialect: Dialect) -> String {
+fn call_id(id: &ToolCallId, dialect: Dialect, own: Option<&CallIds<'_>>) -> String {
+    if let Some(theirs) = own.and_then(|ids| ids.theirs(id)) {
+        return theirs.to_owned();
+    }
     match dialect {
         Dialect::Plain | Dialect::ReasoningBack => id.as_str().to_owned(),
         Dialect::ShortIds => short_id(id.as_str()),
@@ -254,10 +307,10 @@ fn short_id(id: &str) -> String {
 mod tests {
     use super::*;
     use crate::provider::request::Effort;
-    use crate::provider::request::tests::{every_block, request};
+    use crate::provider::request::tests::{ORIGIN, called, every_block, request};
 
     fn json_of(request: &Request, flavour: Flavour) -> Value {
-        serde_json::from_str(&body(request, flavour).text()).unwrap()
+        serde_json::from_str(&body(request, flavour, ORIGIN).text()).unwrap()
     }
 
     #[test]
@@ -307,6 +360,84 @@ mod tests {
             (Flavour::OpenAi, Value::Null),
         ] {
             let body = json_of(&request("m", thinking.clone()), flavour);
+            assert_eq!(body["messages"][2]["reasoning_content"], expected);
+        }
+    }
+
+    /// The ids of the calls, and of their results.
+    fn ids(body: &Value) -> (Vec<&str>, Vec<&str>) {
+        let messages = || body["messages"].as_array().unwrap().iter();
+        let calls = messages()
+            .filter_map(|message| message["tool_calls"].as_array())
+            .flatten();
+        (
+            calls.map(|call| call["id"].as_str().unwrap()).collect(),
+            messages()
+                .filter_map(|message| message["tool_call_id"].as_str())
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn calls_go_back_as_they_came_and_only_there() {
+        let long = "x".repeat(41);
+        for (flavour, id, origin, sent) in [
+            (Flavour::Other, "functions.bash:0", ORIGIN, "functions.bash:0"),
+            (
+                Flavour::ReasoningBack,
+                "functions.bash:0",
+                ORIGIN,
+                "functions.bash:0",
+            ),
+            (Flavour::OpenRouter, &*long, ORIGIN, &*long),
+            (Flavour::OpenAi, &*long, ORIGIN, "call_a"),
+            (Flavour::Mistral, "AbCd12345", ORIGIN, "AbCd12345"),
+            (Flavour::Other, "functions.bash:0", "elsewhere/model", "call_a"),
+        ] {
+            let body = json_of(&request("m", called(id, origin)), flavour);
+            let (calls, results) = ids(&body);
+            assert_eq!((calls[0], results[0]), (sent, sent), "{flavour:?} {id}");
+            assert_eq!(calls[1], results[1], "{flavour:?} {id}");
+            let extra = &body["messages"][2]["tool_calls"][0]["extra_content"];
+            let expected = match origin == ORIGIN {
+                true => json!({"google": {"thought_signature": "s"}}),
+                false => Value::Null,
+            };
+            assert_eq!(*extra, expected, "{flavour:?} {id}");
+        }
+    }
+
+    #[test]
+    fn opaque_reasoning_goes_back_to_its_origin_alone() {
+        let details = json!([{"type": "reasoning.encrypted", "data": "AAA", "id": "1", "index": 0}]);
+        let kept = json!({"reasoning_details": details, "extra_content": {"google": {}}}).to_string();
+        for (origin, expected) in [(ORIGIN, details), ("elsewhere/model", Value::Null)] {
+            let mut messages = called("c", origin);
+            messages[1].content.push(Block::Reasoning {
+                text: String::new(),
+                signature: Some(crate::domain::Signature {
+                    value: kept.clone(),
+                    origin: Some(origin.into()),
+                }),
+                redacted: true,
+            });
+            let body = json_of(&request("m", messages), Flavour::OpenRouter);
+            assert_eq!(body["messages"][2]["reasoning_details"], expected);
+            assert_eq!(body["messages"][2]["extra_content"].is_object(), origin == ORIGIN);
+        }
+    }
+
+    #[test]
+    fn open_reasoning_of_another_provider_stays_with_it() {
+        for (origin, expected) in [(ORIGIN, json!("hm")), ("elsewhere/model", Value::Null)] {
+            let mut messages = called("c", origin);
+            let thought = Block::Reasoning {
+                text: "hm".into(),
+                signature: None,
+                redacted: false,
+            };
+            messages[1].content.insert(0, thought);
+            let body = json_of(&request("m", messages), Flavour::ReasoningBack);
             assert_eq!(body["messages"][2]["reasoning_content"], expected);
         }
     }

@@ -2,6 +2,7 @@
 
 mod decode;
 mod encode;
+mod opaque;
 
 pub(crate) use decode::ChatDecoder;
 pub(super) use encode::result_text;
@@ -84,6 +85,12 @@ impl Provider for OpenAi {
         &self.account.name
     }
 
+    /// By the address, not by the name: a name may be given to another address. With the API, because a gateway may
+    /// speak several.
+    fn origin(&self, model: &str) -> Arc<str> {
+        format!("{}/chat/{model}", self.account.host()).into()
+    }
+
     fn stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
         let thinks = thinks(&request.model, request.effort);
         // OpenAI keeps what its models think to itself: they may be silent for long.
@@ -91,7 +98,7 @@ impl Provider for OpenAi {
         let call = Call {
             url: address(&self.account.base, "chat/completions"),
             headers: self.headers.clone(),
-            body: encode::body(&request, self.flavour),
+            body: encode::body(&request, self.flavour, &self.origin(&request.model)),
             decoder: Decoder::new(ChatDecoder::default()),
             limits: self.limits.for_call(self.account.is_local(), thinks, silent),
             model: request.model.clone(),

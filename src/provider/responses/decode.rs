@@ -1,49 +1,43 @@
 //! The Responses API's events.
 //!
-//! An answer is a list of items; `output_index` says which one an event is about (some gateways change the items' ids
-//! from event to event). Servers that send an item only when it is done are understood too.
-
-use std::collections::BTreeMap;
+//! An answer is a list of items; [`Items`] says which one an event is about. Servers that send an item only when it is
+//! done are understood too.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::items::{Item, Items, Kind};
 use crate::domain::Usage;
 use crate::provider::decode::{ApiDecoder, Out, Progress, ToolInput, Wrong, complete_tools};
+use crate::provider::fields::{kind, list, needed_input, needed_text, number, parse_event, text};
 use crate::provider::sse::SseEvent;
 use crate::provider::stream::{StopReason, StreamEvent};
+
+/// Between the texts of two messages, and between parts of reasoning.
+pub(super) const BREAK: &str = "\n\n";
 
 /// What has come of an answer.
 #[derive(Debug, Default)]
 pub(crate) struct ResponsesDecoder {
-    /// Items that have begun and not ended, by their place in the answer.
-    open: BTreeMap<u64, Open>,
+    /// The id of the response, where the server gives one.
+    id: Option<String>,
+    items: Items,
     tools: Vec<Tool>,
+    /// The phase of the last message that said something; the outer is none before the first.
+    phase: Option<Option<String>>,
     refusal: String,
     usage: Usage,
     stopped: bool,
 }
 
-/// An item in the making.
-#[derive(Debug)]
-enum Open {
-    /// Whether something of it was said.
-    Message {
-        said: bool,
-    },
-    /// The same, and whether the next piece begins a new part.
-    Reasoning {
-        said: bool,
-        part: bool,
-    },
-    /// Where in `tools`.
-    Call(usize),
-    Other,
-}
-
 #[derive(Debug, Default)]
 struct Tool {
     input: ToolInput,
+    /// Its name has come.
+    begun: bool,
+    /// Input that came before the name.
+    early: String,
+    attached: bool,
     completed: bool,
 }
 
@@ -67,179 +61,53 @@ impl Proof {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(tag = "type")]
-enum Event {
-    #[serde(rename = "response.output_item.added")]
-    ItemAdded {
-        #[serde(default)]
-        output_index: u64,
-        item: Item,
-    },
-    #[serde(rename = "response.output_item.done")]
-    ItemDone {
-        #[serde(default)]
-        output_index: u64,
-        item: Item,
-    },
-    #[serde(rename = "response.output_text.delta")]
-    Text(Piece),
-    #[serde(rename = "response.refusal.delta")]
-    Refusal(Piece),
-    #[serde(rename = "response.reasoning_summary_part.added")]
-    SummaryPart {
-        #[serde(default)]
-        output_index: u64,
-    },
-    #[serde(rename = "response.reasoning_summary_text.delta")]
-    Summary(Piece),
-    #[serde(rename = "response.reasoning_text.delta")]
-    Reasoning(Piece),
-    #[serde(rename = "response.function_call_arguments.delta")]
-    Arguments(Piece),
-    #[serde(rename = "response.completed", alias = "response.done")]
-    Completed {
-        #[serde(default)]
-        response: Response,
-    },
-    #[serde(rename = "response.incomplete")]
-    Incomplete {
-        #[serde(default)]
-        response: Response,
-    },
-    #[serde(rename = "response.failed")]
-    Failed {
-        #[serde(default)]
-        response: Response,
-    },
-    #[serde(rename = "response.cancelled")]
-    Cancelled {},
-    #[serde(rename = "keepalive", alias = "ping")]
-    Ping {},
-    #[serde(rename = "error")]
-    Error {},
-    #[serde(other)]
-    Unknown,
+/// The phase of the text that follows (`commentary`, `final_answer`), kept as opaque data before it.
+#[derive(Debug, Deserialize, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Phase {
+    pub(super) phase: Option<String>,
 }
 
-#[derive(Deserialize)]
-struct Piece {
-    #[serde(default)]
-    output_index: u64,
-    #[serde(default)]
-    delta: String,
-}
-
-#[derive(Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Item {
-    Message {
-        #[serde(default)]
-        content: Vec<Part>,
-    },
-    Reasoning {
-        #[serde(default)]
-        id: Option<String>,
-        #[serde(default)]
-        summary: Vec<Part>,
-        #[serde(default)]
-        content: Option<Vec<Part>>,
-        #[serde(default)]
-        encrypted_content: Option<String>,
-    },
-    FunctionCall {
-        name: String,
-        #[serde(default)]
-        arguments: String,
-        #[serde(default)]
-        status: Option<String>,
-    },
-    #[serde(other)]
-    Unknown,
-}
-
-#[derive(Deserialize)]
-struct Part {
-    #[serde(default)]
-    text: Option<String>,
-    #[serde(default)]
-    refusal: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Response {
-    status: Option<String>,
-    error: Option<Value>,
-    incomplete_details: Option<Details>,
-    usage: Option<Tokens>,
-}
-
-#[derive(Deserialize)]
-struct Details {
-    #[serde(default)]
-    reason: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Tokens {
-    #[serde(default)]
-    input_tokens: u64,
-    #[serde(default)]
-    output_tokens: u64,
-    #[serde(default)]
-    input_tokens_details: Option<Cached>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Cached {
-    cached_tokens: Option<u64>,
-    cache_write_tokens: Option<u64>,
+impl Phase {
+    pub(super) fn read(kept: &str) -> Option<Self> {
+        serde_json::from_str(kept).ok()
+    }
 }
 
 impl ApiDecoder for ResponsesDecoder {
     fn event(&mut self, event: &SseEvent, out: &mut Out) -> Result<Progress, Wrong> {
-        let data = event.data.trim();
-        if data.is_empty() || data == "[DONE]" {
+        let Some(value) = parse_event(event)? else {
             return Ok(Progress::Nothing);
-        }
-        let parsed = match serde_json::from_str(data) {
-            Ok(parsed) => parsed,
-            Err(error) => return not_an_event(data, &error),
         };
-        match parsed {
-            Event::ItemAdded { output_index, item } => Ok(self.added(output_index, item, out)),
-            Event::ItemDone { output_index, item } => Ok(self.done(output_index, item, out)),
-            Event::Text(piece) => {
-                self.open.insert(piece.output_index, Open::Message { said: true });
-                Ok(say(StreamEvent::Text(piece.delta), out))
+        match kind(&value, event)? {
+            "response.created" => self.created(&value["response"]),
+            "response.output_item.added" => Ok(self.added(&value, out)),
+            "response.output_item.done" => self.done(&value, &value["item"], out),
+            "response.output_text.delta" => {
+                let at = self.items.place(&value, &Kind::Message { said: false });
+                self.say_text(at, needed_text(&value, "delta")?, out)
             }
-            Event::Refusal(piece) => {
-                self.open.insert(piece.output_index, Open::Message { said: true });
-                self.refusal.push_str(&piece.delta);
-                Ok(if piece.delta.is_empty() {
-                    Progress::Event
-                } else {
-                    Progress::Content
-                })
-            }
-            Event::SummaryPart { output_index } => {
-                if let Some(Open::Reasoning { said, part }) = self.open.get_mut(&output_index) {
+            "response.refusal.delta" => Ok(self.refused(&value)),
+            "response.reasoning_summary_part.added" => {
+                let at = self.items.place(&value, &Kind::new_reasoning());
+                if let Kind::Reasoning { said, part } = &mut self.items.get(at).kind {
                     *part = *said;
                 }
                 Ok(Progress::Event)
             }
-            Event::Summary(piece) | Event::Reasoning(piece) => Ok(self.reasoning(piece, out)),
-            Event::Arguments(piece) => self.arguments(piece, out),
-            Event::Completed { response } => self.ended(response, "completed", out),
-            Event::Incomplete { response } => self.ended(response, "incomplete", out),
-            Event::Failed { response } => self.ended(response, "failed", out),
-            Event::Cancelled {} => self.ended(Response::default(), "cancelled", out),
-            Event::Ping {} => Ok(Progress::Nothing),
-            Event::Error {} => Err(Wrong::Told(data.to_owned())),
+            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                Ok(self.reasoning(&value, out))
+            }
+            "response.function_call_arguments.delta" => self.arguments(&value, out),
+            "response.completed" | "response.done" => self.ended(&value, "completed", out),
+            "response.incomplete" => self.ended(&value, "incomplete", out),
+            "response.failed" => self.ended(&value, "failed", out),
+            "response.cancelled" => self.ended(&Value::Null, "cancelled", out),
+            "keepalive" | "ping" => Ok(Progress::Nothing),
+            "error" => Err(Wrong::Told(event.data.clone())),
+            _ if !value["error"].is_null() => Err(Wrong::Told(event.data.clone())),
             // New kinds of events come to be.
-            Event::Unknown => Ok(Progress::Event),
+            _ => Ok(Progress::Event),
         }
     }
 
@@ -252,77 +120,152 @@ impl ApiDecoder for ResponsesDecoder {
     }
 }
 
-/// Gateways send errors without the type that makes them events.
-fn not_an_event(data: &str, error: &serde_json::Error) -> Result<Progress, Wrong> {
-    let told = serde_json::from_str::<Value>(data).is_ok_and(|value| !value["error"].is_null());
-    Err(match told {
-        true => Wrong::Told(data.to_owned()),
-        false => Wrong::broken(format!("an event of the stream is not as it should be: {error}")),
-    })
-}
-
 impl ResponsesDecoder {
-    fn added(&mut self, at: u64, item: Item, out: &mut Out) -> Progress {
-        // Some gateways say it twice.
-        if self.open.contains_key(&at) {
-            return Progress::Event;
+    /// Some gateways send it twice. With another id it begins another response, and what came before is void.
+    fn created(&mut self, response: &Value) -> Result<Progress, Wrong> {
+        let id = text(response, "id");
+        let is_other = matches!((&self.id, id), (Some(first), Some(id)) if first != id);
+        if is_other && !self.items.is_empty() {
+            return Err(Wrong::broken(
+                "the provider began another response in the middle of the answer",
+            ));
         }
-        let mut progress = Progress::Event;
-        let open = match item {
-            Item::Message { .. } => Open::Message { said: false },
-            Item::Reasoning { .. } => Open::Reasoning {
-                said: false,
-                part: false,
-            },
-            Item::FunctionCall { name, .. } => {
-                progress = Progress::Content;
-                Open::Call(self.begin(name, out))
-            }
-            Item::Unknown => Open::Other,
+        self.id = id.map(str::to_owned).or(self.id.take());
+        Ok(Progress::Event)
+    }
+
+    fn added(&mut self, event: &Value, out: &mut Out) -> Progress {
+        let item = &event["item"];
+        let kind = match text(item, "type") {
+            Some("message") => Kind::Message { said: false },
+            Some("reasoning") => Kind::new_reasoning(),
+            Some("function_call") => Kind::Call(None),
+            Some(_) => Kind::Other,
+            // The end of the item says what it is.
+            None => return Progress::Event,
         };
-        self.open.insert(at, open);
-        progress
+        let at = self.items.add(event, &kind);
+        match kind {
+            Kind::Call(_) if text(item, "name").is_some() => {
+                let tool = self.tool(at);
+                self.begin(tool, item, out);
+                Progress::Content
+            }
+            _ => Progress::Event,
+        }
     }
 
-    fn begin(&mut self, name: String, out: &mut Out) -> usize {
-        let at = self.tools.len();
-        self.tools.push(Tool::default());
-        out.push(StreamEvent::ToolUseStarted {
-            index: at as u32,
-            name,
-        });
-        at
+    /// The tool call of an item: where in `tools`.
+    fn tool(&mut self, at: usize) -> usize {
+        let next = self.tools.len();
+        match &mut self.items.get(at).kind {
+            Kind::Call(Some(tool)) => *tool,
+            kind => {
+                *kind = Kind::Call(Some(next));
+                self.tools.push(Tool::default());
+                next
+            }
+        }
     }
 
-    fn reasoning(&mut self, piece: Piece, out: &mut Out) -> Progress {
-        if piece.delta.is_empty() {
+    /// Begins a call as soon as it has a name, with what came of its input by then.
+    fn begin(&mut self, at: usize, item: &Value, out: &mut Out) {
+        let index = at as u32;
+        let name = text(item, "name").filter(|name| !name.is_empty());
+        let tool = &mut self.tools[at];
+        if let (Some(name), false) = (name, tool.begun) {
+            tool.begun = true;
+            let name = name.to_owned();
+            out.push(StreamEvent::ToolUseStarted { index, name });
+            let early = std::mem::take(&mut tool.early);
+            self.input(at, early, out);
+        }
+        let tool = &mut self.tools[at];
+        if let (Some(id), true, false) = (text(item, "call_id"), tool.begun, tool.attached) {
+            tool.attached = true;
+            out.push(StreamEvent::ToolUseAttached {
+                index,
+                id: Some(id.to_owned()).filter(|id| !id.is_empty()),
+                extra: None,
+            });
+        }
+    }
+
+    /// A piece of a message's text, after a break if another message said something, and after its phase.
+    fn say_text(&mut self, at: usize, piece: &str, out: &mut Out) -> Result<Progress, Wrong> {
+        if piece.is_empty() {
+            return Ok(Progress::Event);
+        }
+        let Item { kind, phase, .. } = self.items.get(at);
+        if matches!(kind, Kind::Message { said: true }) {
+            return Ok(say(StreamEvent::Text(piece.to_owned()), out));
+        }
+        *kind = Kind::Message { said: true };
+        let phase = phase.clone();
+        let follows = self.phase.is_some();
+        if phase.is_some() || self.phase.take().flatten().is_some() {
+            let phase = Phase { phase: phase.clone() };
+            out.push(StreamEvent::RedactedReasoning(json!(phase).to_string()));
+        }
+        self.phase = Some(phase);
+        let text = match follows {
+            true => format!("{BREAK}{piece}"),
+            false => piece.to_owned(),
+        };
+        Ok(say(StreamEvent::Text(text), out))
+    }
+
+    fn refused(&mut self, event: &Value) -> Progress {
+        let at = self.items.place(event, &Kind::Message { said: false });
+        self.items.get(at).kind = Kind::Message { said: true };
+        let words = text(event, "delta").unwrap_or_default();
+        self.refusal.push_str(words);
+        match words.is_empty() {
+            true => Progress::Event,
+            false => Progress::Content,
+        }
+    }
+
+    fn reasoning(&mut self, event: &Value, out: &mut Out) -> Progress {
+        let piece = text(event, "delta").unwrap_or_default();
+        if piece.is_empty() {
             return Progress::Event;
         }
-        let open = self.open.entry(piece.output_index).or_insert(Open::Other);
-        let divided = matches!(open, Open::Reasoning { part: true, .. });
-        *open = Open::Reasoning {
+        let at = self.items.place(event, &Kind::new_reasoning());
+        let kind = &mut self.items.get(at).kind;
+        let divided = matches!(kind, Kind::Reasoning { part: true, .. });
+        *kind = Kind::Reasoning {
             said: true,
             part: false,
         };
-        let text = if divided {
-            format!("\n\n{}", piece.delta)
-        } else {
-            piece.delta
+        let text = match divided {
+            true => format!("{BREAK}{piece}"),
+            false => piece.to_owned(),
         };
         say(StreamEvent::Reasoning(text), out)
     }
 
-    fn arguments(&mut self, piece: Piece, out: &mut Out) -> Result<Progress, Wrong> {
-        match self.open.get(&piece.output_index) {
-            Some(Open::Call(at)) => Ok(self.input(*at, piece.delta, out)),
-            // The input of a tool that the server runs itself.
-            Some(_) => Ok(Progress::Event),
-            None => Err(Wrong::broken("a tool's input came before its name")),
+    fn arguments(&mut self, event: &Value, out: &mut Out) -> Result<Progress, Wrong> {
+        let piece = needed_input(event, "delta")?;
+        let at = self.items.place(event, &Kind::Call(None));
+        // The input of a tool that the server runs itself.
+        if matches!(self.items.get(at).kind, Kind::Other) {
+            return Ok(Progress::Event);
         }
+        let tool = self.tool(at);
+        if self.tools[tool].completed && !piece.is_empty() {
+            return Err(Wrong::broken("a tool's input went on after its end"));
+        }
+        Ok(self.input(tool, piece, out))
     }
 
     fn input(&mut self, at: usize, json: String, out: &mut Out) -> Progress {
-        self.tools[at].input.push(&json);
+        let tool = &mut self.tools[at];
+        if !tool.begun {
+            tool.early.push_str(&json);
+            return Progress::Event;
+        }
+        tool.input.push(&json);
         say(
             StreamEvent::ToolInput {
                 index: at as u32,
@@ -333,111 +276,141 @@ impl ResponsesDecoder {
     }
 
     /// The item as a whole: what of it was not said yet is said now.
-    fn done(&mut self, at: u64, item: Item, out: &mut Out) -> Progress {
-        let open = self.open.remove(&at);
-        match item {
-            Item::Message { content } => {
-                if matches!(open, Some(Open::Message { said: true })) {
-                    return Progress::Event;
-                }
-                let mut progress = Progress::Event;
-                for part in content {
-                    self.refusal.push_str(&part.refusal.unwrap_or_default());
-                    progress = progress.max(say(StreamEvent::Text(part.text.unwrap_or_default()), out));
-                }
-                progress
-            }
-            Item::Reasoning {
-                id,
-                summary,
-                content,
-                encrypted_content,
-            } => {
-                let mut said = matches!(open, Some(Open::Reasoning { said: true, .. }));
-                if !said {
-                    let parts = summary.into_iter().chain(content.into_iter().flatten());
-                    let texts: Vec<String> = parts.filter_map(|part| part.text).collect();
-                    let text = texts.join("\n\n");
-                    said = !text.is_empty();
-                    say(StreamEvent::Reasoning(text), out);
-                }
-                if let Some(encrypted) = encrypted_content.filter(|content| !content.is_empty()) {
-                    let id = id.unwrap_or_default();
-                    let proof = Proof { id, encrypted }.write();
-                    out.push(match said {
-                        true => StreamEvent::ReasoningSignature(proof),
-                        false => StreamEvent::RedactedReasoning(proof),
-                    });
-                }
-                Progress::Content
-            }
-            Item::FunctionCall {
-                name,
-                arguments,
-                status,
-            } => {
-                let at = match open {
-                    Some(Open::Call(at)) => at,
-                    _ => self.begin(name, out),
-                };
-                if self.tools[at].input.is_empty() {
-                    self.input(at, arguments, out);
-                }
-                let tool = &mut self.tools[at];
-                if status.as_deref() != Some("incomplete") && tool.input.is_whole() {
-                    tool.completed = true;
-                    out.push(StreamEvent::ToolUseCompleted { index: at as u32 });
-                }
-                Progress::Content
-            }
-            Item::Unknown => Progress::Event,
+    fn done(&mut self, event: &Value, item: &Value, out: &mut Out) -> Result<Progress, Wrong> {
+        let kind = match text(item, "type") {
+            Some("message") => Kind::Message { said: false },
+            Some("reasoning") => Kind::new_reasoning(),
+            Some("function_call") => Kind::Call(None),
+            Some(_) => Kind::Other,
+            // Fine where all of it came in pieces; a call without its end is completed with the answer.
+            None => return Ok(Progress::Event),
+        };
+        let Some(at) = self.items.finish(event, item, &kind) else {
+            return Ok(Progress::Event);
+        };
+        match kind {
+            Kind::Message { .. } => self.message_done(at, item, out),
+            Kind::Reasoning { .. } => Ok(self.reasoning_done(at, item, out)),
+            Kind::Call(_) => self.call_done(at, item, out),
+            Kind::Other => Ok(Progress::Event),
         }
     }
 
+    fn message_done(&mut self, at: usize, item: &Value, out: &mut Out) -> Result<Progress, Wrong> {
+        if matches!(self.items.get(at).kind, Kind::Message { said: true }) {
+            return Ok(Progress::Event);
+        }
+        let mut progress = Progress::Event;
+        for part in list(item, "content") {
+            self.refusal.push_str(text(part, "refusal").unwrap_or_default());
+            progress = progress.max(self.say_text(at, needed_text(part, "text")?, out)?);
+        }
+        Ok(progress)
+    }
+
+    fn reasoning_done(&mut self, at: usize, item: &Value, out: &mut Out) -> Progress {
+        let mut said = matches!(self.items.get(at).kind, Kind::Reasoning { said: true, .. });
+        if !said {
+            let parts = list(item, "summary").iter().chain(list(item, "content"));
+            let texts: Vec<&str> = parts.filter_map(|part| text(part, "text")).collect();
+            let text = texts.join(BREAK);
+            said = !text.is_empty();
+            say(StreamEvent::Reasoning(text), out);
+        }
+        if let Some(encrypted) = text(item, "encrypted_content").filter(|content| !content.is_empty()) {
+            let proof = Proof {
+                id: text(item, "id").unwrap_or_default().to_owned(),
+                encrypted: encrypted.to_owned(),
+            };
+            out.push(match said {
+                true => StreamEvent::ReasoningSignature(proof.write()),
+                false => StreamEvent::RedactedReasoning(proof.write()),
+            });
+        }
+        Progress::Content
+    }
+
+    fn call_done(&mut self, at: usize, item: &Value, out: &mut Out) -> Result<Progress, Wrong> {
+        let at = self.tool(at);
+        self.begin(at, item, out);
+        if self.tools[at].begun && self.tools[at].input.is_empty() {
+            let whole = needed_input(item, "arguments")?;
+            self.input(at, whole, out);
+        } else if !self.tools[at]
+            .input
+            .agrees_with(text(item, "arguments").unwrap_or_default())
+        {
+            return Err(Wrong::broken(
+                "the pieces of a tool's input are not the whole of it",
+            ));
+        }
+        let tool = &mut self.tools[at];
+        let is_cut = text(item, "status") == Some("incomplete");
+        if tool.begun && !is_cut && tool.input.is_whole() {
+            tool.completed = true;
+            out.push(StreamEvent::ToolUseCompleted { index: at as u32 });
+        }
+        Ok(Progress::Content)
+    }
+
     /// The end of the answer; `kind` is what its event says, where the response does not say it itself.
-    fn ended(&mut self, response: Response, kind: &str, out: &mut Out) -> Result<Progress, Wrong> {
-        self.count(response.usage, out);
-        let stop = match response.status.as_deref().unwrap_or(kind) {
+    fn ended(&mut self, event: &Value, kind: &str, out: &mut Out) -> Result<Progress, Wrong> {
+        let response = &event["response"];
+        self.count(&response["usage"], out);
+        // Servers that announce no items.
+        if self.items.is_empty() {
+            for item in list(response, "output") {
+                self.done(&Value::Null, item, out)?;
+            }
+        }
+        let stop = match text(response, "status").unwrap_or(kind) {
             "failed" => {
-                let error = response.error.unwrap_or(Value::Null);
-                return Err(Wrong::Told(json!({"error": error}).to_string()));
+                let error = &response["error"];
+                let told = match error.is_null() {
+                    true => event.clone(),
+                    false => json!({"error": error}),
+                };
+                return Err(Wrong::Told(told.to_string()));
             }
             "cancelled" => return Err(Wrong::broken("the server aborted the answer")),
-            "incomplete" => match response
-                .incomplete_details
-                .and_then(|details| details.reason)
-                .as_deref()
-            {
-                Some("content_filter") => StopReason::Refusal(self.refused()),
+            "incomplete" => match text(&response["incomplete_details"], "reason") {
+                Some("content_filter") => StopReason::Refusal(self.refusal()),
                 // Whatever else cut it: it is not whole.
                 _ => StopReason::MaxTokens,
             },
             // "completed", and what may come to be.
             _ if !self.tools.is_empty() => StopReason::ToolUse,
-            _ if !self.refusal.is_empty() => StopReason::Refusal(self.refused()),
+            _ if !self.refusal.is_empty() => StopReason::Refusal(self.refusal()),
             _ => StopReason::EndTurn,
         };
-        let rest = self.tools.iter().enumerate().filter(|(_, tool)| !tool.completed);
+        if stop == StopReason::ToolUse && self.tools.iter().any(|tool| !tool.begun) {
+            return Err(Wrong::broken("a tool call of the answer has no name"));
+        }
+        let rest = self.tools.iter().enumerate();
+        let rest = rest.filter(|(_, tool)| tool.begun && !tool.completed);
         complete_tools(rest.map(|(at, tool)| (at as u32, &tool.input)), &stop, out);
         self.stopped = true;
         out.push(StreamEvent::Stop(stop));
         Ok(Progress::Event)
     }
 
-    fn refused(&self) -> Option<String> {
+    fn refusal(&self) -> Option<String> {
         (!self.refusal.is_empty()).then(|| self.refusal.clone())
     }
 
-    fn count(&mut self, tokens: Option<Tokens>, out: &mut Out) {
-        let Some(tokens) = tokens else { return };
-        let cached = tokens.input_tokens_details.unwrap_or_default();
+    fn count(&mut self, tokens: &Value, out: &mut Out) {
+        let (input, output) = (number(tokens, "input_tokens"), number(tokens, "output_tokens"));
+        if input.or(output).is_none() {
+            return;
+        }
+        let cached = &tokens["input_tokens_details"];
         let (read, write) = (
-            cached.cached_tokens.unwrap_or(0),
-            cached.cache_write_tokens.unwrap_or(0),
+            number(cached, "cached_tokens").unwrap_or(0),
+            number(cached, "cache_write_tokens").unwrap_or(0),
         );
         let usage = Usage {
-            input: tokens.input_tokens.saturating_sub(read.saturating_add(write)),
-            output: tokens.output_tokens,
+            input: input.unwrap_or(0).saturating_sub(read.saturating_add(write)),
+            output: output.unwrap_or(0),
             cache_read: read,
             cache_write: write,
         };

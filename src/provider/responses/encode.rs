@@ -1,17 +1,20 @@
 //! A request as the Responses API reads it.
 //!
-//! Items carry no ids of the other side's, because nothing is stored there; only reasoning keeps its own, which some
-//! servers ask for together with the encrypted text.
+//! Items carry no ids of the other side's, because nothing is stored there. Reasoning keeps its own, which some servers
+//! require together with the encrypted text, and so do calls.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::decode::Proof;
+use super::decode::{BREAK, Phase, Proof};
 use crate::domain::{Block, ImageData, Message, Role};
 use crate::provider::body::Body;
 use crate::provider::models::thinks;
 use crate::provider::openai::result_text;
-use crate::provider::request::{Request, Shape, object_input, safe_name};
+use crate::provider::request::{CallIds, Request, Shape, object_input, safe_name};
+
+/// The longest call id that OpenAI takes.
+const LONGEST_ID: usize = 64;
 
 /// The whole request. `origin`: who is asked, as its reasoning is marked.
 pub(super) fn body(request: &Request, origin: &str) -> Body {
@@ -40,12 +43,16 @@ pub(super) fn body(request: &Request, origin: &str) -> Body {
     }
     body.raw(",\"input\":[");
     let mut first = true;
-    for item in &request.messages {
-        let shape = match item.gives_back(origin) {
-            true => Shape::Responses,
-            false => Shape::ResponsesBare,
+    for (item, calls) in request.with_calls() {
+        let accepts = match is_openai(origin) {
+            true => |id: &str| id.len() <= LONGEST_ID,
+            false => |_: &str| true,
         };
-        let bytes = item.encoded(shape, |message| encode(message, shape));
+        let (shape, ids) = match calls.gives_back(origin) {
+            true => (Shape::Responses, CallIds::of(&calls.message, accepts)),
+            false => (Shape::ResponsesBare, CallIds::ours()),
+        };
+        let bytes = item.encoded(shape, |message| encode(message, shape, &ids));
         if !bytes.is_empty() {
             body.raw(if std::mem::take(&mut first) { "" } else { "," });
             body.push(bytes);
@@ -69,13 +76,19 @@ fn options(request: &Request) -> Vec<(&'static str, Value)> {
 }
 
 /// A message as one or several items, with commas between; empty when nothing of it can be said.
-fn encode(message: &Message, shape: Shape) -> Bytes {
+fn encode(message: &Message, shape: Shape, ids: &CallIds<'_>) -> Bytes {
     let items = match message.role {
         Role::User => user(message).into_iter().collect(),
-        Role::Assistant => assistant(message, shape),
-        Role::Tool => tools(message),
+        Role::Assistant => assistant(message, shape, ids),
+        Role::Tool => tools(message, ids),
     };
     Bytes::from(items.iter().map(Value::to_string).collect::<Vec<_>>().join(","))
+}
+
+/// OpenAI's own API, also on Azure; others take back what they gave.
+fn is_openai(origin: &str) -> bool {
+    let host = origin.split(['/', ':']).next().unwrap_or_default();
+    host.ends_with("openai.com") || host.ends_with("openai.azure.com")
 }
 
 fn user(message: &Message) -> Option<Value> {
@@ -105,18 +118,41 @@ fn image(data: &ImageData) -> Value {
     json!({"type": "input_image", "image_url": url})
 }
 
-fn assistant(message: &Message, shape: Shape) -> Vec<Value> {
+fn assistant(message: &Message, shape: Shape, ids: &CallIds<'_>) -> Vec<Value> {
+    // The phase of the texts that follow, and whether a text came before it.
+    let mut phase = None;
+    let mut has_said = false;
     let mut items: Vec<Value> = message
         .content
         .iter()
         .filter_map(|block| match block {
-            Block::Text(said_text) => said("assistant", text("output_text", said_text).into_iter().collect()),
+            Block::Text(said_text) => {
+                // The decoder put a break between the texts of two messages.
+                let said_text = match &phase {
+                    Some(_) if std::mem::replace(&mut has_said, true) => {
+                        said_text.strip_prefix(BREAK).unwrap_or(said_text)
+                    }
+                    _ => said_text,
+                };
+                has_said = true;
+                let mut item = said("assistant", text("output_text", said_text).into_iter().collect())?;
+                if let Some(phase) = phase.as_ref().and_then(Option::as_ref) {
+                    item["phase"] = json!(phase);
+                }
+                Some(item)
+            }
             Block::Reasoning { .. } if shape == Shape::ResponsesBare => None,
-            Block::Reasoning { .. } => reasoning(block),
-            Block::ToolUse { id, name, input } => {
+            Block::Reasoning { .. } => match phase_of(block) {
+                Some(next) => {
+                    phase = Some(next.phase);
+                    None
+                }
+                None => reasoning(block),
+            },
+            Block::ToolUse { id, name, input, .. } => {
                 let arguments = object_input(input).to_string();
                 Some(
-                    json!({"type": "function_call", "call_id": id.as_str(), "name": safe_name(name),
+                    json!({"type": "function_call", "call_id": ids.send(id), "name": safe_name(name),
                     "arguments": arguments}),
                 )
             }
@@ -128,6 +164,17 @@ fn assistant(message: &Message, shape: Shape) -> Vec<Value> {
         items.pop();
     }
     items
+}
+
+fn phase_of(block: &Block) -> Option<Phase> {
+    match block {
+        Block::Reasoning {
+            signature: Some(signature),
+            redacted: true,
+            ..
+        } => Phase::read(&signature.value),
+        _ => None,
+    }
 }
 
 fn reasoning(block: &Block) -> Option<Value> {
@@ -149,13 +196,13 @@ fn reasoning(block: &Block) -> Option<Value> {
 }
 
 /// Results, then what they show: not every server takes pictures from tools, so the user hands them over.
-fn tools(message: &Message) -> Vec<Value> {
+fn tools(message: &Message, ids: &CallIds<'_>) -> Vec<Value> {
     let mut items = Vec::new();
     let mut images = Vec::new();
     for block in &message.content {
         if let Block::ToolResult { id, result } = block {
             let output = result_text(result);
-            items.push(json!({"type": "function_call_output", "call_id": id.as_str(), "output": output}));
+            items.push(json!({"type": "function_call_output", "call_id": ids.send(id), "output": output}));
             images.extend(result.images.iter().map(image));
         }
     }
@@ -173,7 +220,7 @@ mod tests {
     use super::*;
     use crate::domain::{ImageData, Signature};
     use crate::provider::request::Effort;
-    use crate::provider::request::tests::{ORIGIN, every_block, message, request};
+    use crate::provider::request::tests::{ORIGIN, called, every_block, message, request};
 
     fn json_of(request: &Request) -> Value {
         serde_json::from_str(&body(request, ORIGIN).text()).unwrap()
@@ -234,6 +281,59 @@ mod tests {
             assert_eq!(kinds(&json_of(&said(content))), ["message"]);
         }
         assert_eq!(json_of(&said(vec![own]))["input"], json!([]));
+    }
+
+    #[test]
+    fn calls_go_back_under_the_id_that_they_came_with() {
+        let long = "x".repeat(65);
+        for (id, given, asked, sent) in [
+            ("functions.bash:0", ORIGIN, ORIGIN, "functions.bash:0"),
+            (&*long, ORIGIN, ORIGIN, &*long),
+            (
+                &*long,
+                "api.openai.com/responses/m",
+                "api.openai.com/responses/m",
+                "call_a",
+            ),
+            ("functions.bash:0", "elsewhere/m", ORIGIN, "call_a"),
+        ] {
+            let body: Value =
+                serde_json::from_str(&body(&request("m", called(id, given)), asked).text()).unwrap();
+            let input = body["input"].as_array().unwrap().iter();
+            let ids: Vec<&str> = input.filter_map(|item| item["call_id"].as_str()).collect();
+            assert_eq!(ids, [sent, "call_b", sent, "call_b"]);
+        }
+    }
+
+    #[test]
+    fn phases_go_back_with_their_messages() {
+        let phase =
+            |phase: Option<&str>, origin: &str| thought("", &json!({"phase": phase}).to_string(), origin);
+        let said = |origin: &str| {
+            let content = vec![
+                phase(Some("commentary"), origin),
+                Block::Text("I look.".into()),
+                phase(Some("final_answer"), origin),
+                Block::Text("\n\nDone.".into()),
+            ];
+            json_of(&request("gpt-5", vec![message(Role::Assistant, content)]))["input"].take()
+        };
+        let item = |text: &str, phase: Option<&str>| {
+            let mut item = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]});
+            if let Some(phase) = phase {
+                item["phase"] = json!(phase);
+            }
+            item
+        };
+        let own = json!([
+            item("I look.", Some("commentary")),
+            item("Done.", Some("final_answer"))
+        ]);
+        assert_eq!(said(ORIGIN), own);
+        assert_eq!(
+            said("elsewhere/m"),
+            json!([item("I look.", None), item("\n\nDone.", None)])
+        );
     }
 
     #[test]

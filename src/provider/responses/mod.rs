@@ -3,6 +3,7 @@
 
 mod decode;
 mod encode;
+mod items;
 
 pub(crate) use decode::ResponsesDecoder;
 

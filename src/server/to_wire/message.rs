@@ -127,7 +127,8 @@ fn block(block: &Block, path: &str, cutter: &mut Cutter) -> MessageBlock {
             text: cutter.text(path, "text", text, &mut more),
             more,
         },
-        Block::ToolUse { id, name, input } => MessageBlock::ToolUse {
+        // What a provider attached to its call is for the provider alone.
+        Block::ToolUse { id, name, input, .. } => MessageBlock::ToolUse {
             tool_call_id: id.to_string(),
             name: cutter.line(name),
             input: cutter.json(path, "input", input, &mut more),

@@ -170,6 +170,7 @@ fn golden() -> Vec<(Event, &'static str, Value)> {
                         id: ToolCallId::from("call_1"),
                         name: "bash".to_owned(),
                         input: Arc::new(json!({"command": "ls"})),
+                        attached: None,
                     },
                 ],
             ),
@@ -595,6 +596,7 @@ fn huge_events_stay_below_the_limit() {
         id: ToolCallId::fresh(),
         name: "n".repeat(5_000),
         input: Arc::new(input.clone()),
+        attached: None,
     };
     let reference = Block::Reference(Reference {
         kind: ReferenceKind::File,
@@ -732,6 +734,7 @@ proptest! {
                         id: ToolCallId::fresh(),
                         name: unit,
                         input: Arc::new(json!({"text": text})),
+                        attached: None,
                     },
                     _ => Block::Reference(Reference {
                         kind: ReferenceKind::File,

@@ -142,6 +142,7 @@ impl Provider for BreaksOff {
             request_id: None,
             retry_after: None,
             user_action: None,
+            should_retry: None,
         };
         let (standing, broke, behind) = (self.standing.clone(), self.broke.clone(), self.behind.clone());
         let pool = self.pool.get().unwrap().clone();

@@ -181,6 +181,7 @@ fn wants_a_tool() -> Event {
             id: "call_1".into(),
             name: "bash".to_owned(),
             input: Arc::new(serde_json::json!({})),
+            attached: None,
         }],
         ..Message::user_text("")
     }))

@@ -133,6 +133,14 @@ fn signature() -> impl Strategy<Value = Signature> {
     })
 }
 
+fn provider_call() -> impl Strategy<Value = ProviderCall> {
+    (of(text()), of(json()), text()).prop_map(|(id, extra, origin)| ProviderCall {
+        id,
+        extra,
+        origin: origin.into(),
+    })
+}
+
 fn block() -> impl Strategy<Value = Block> {
     prop_oneof![
         text().prop_map(Block::Text),
@@ -141,7 +149,12 @@ fn block() -> impl Strategy<Value = Block> {
             signature,
             redacted
         }),
-        (id(), text(), json()).prop_map(|(id, name, input)| Block::ToolUse { id, name, input }),
+        (id(), text(), json(), of(provider_call())).prop_map(|(id, name, input, attached)| Block::ToolUse {
+            id,
+            name,
+            input,
+            attached: attached.map(Arc::new)
+        }),
         (id(), result()).prop_map(|(id, result)| Block::ToolResult { id, result }),
         image().prop_map(Block::Image),
         reference().prop_map(Block::Reference),

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::parts::{Json, Text, off};
+use super::parts::{Json, Text, off, present};
 use super::words::Word;
 use crate::domain::{
-    Block, ContentRef, ImageData, Message, Reference, ReferenceKind, Role, Signature, ToolResult,
+    Block, ContentRef, ImageData, Message, ProviderCall, Reference, ReferenceKind, Role, Signature,
+    ToolResult,
 };
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -77,6 +78,9 @@ pub(super) enum BlockRecord {
         id: String,
         name: String,
         input: Json,
+        /// Records of old do not have it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        attached: Option<ProviderCallRecord>,
     },
     ToolResult {
         id: String,
@@ -102,10 +106,16 @@ impl From<&Block> for BlockRecord {
                     .and_then(|signature| signature.origin.clone().map(Text)),
                 redacted: *redacted,
             },
-            Block::ToolUse { id, name, input } => Self::ToolUse {
+            Block::ToolUse {
+                id,
+                name,
+                input,
+                attached,
+            } => Self::ToolUse {
                 id: id.to_string(),
                 name: name.clone(),
                 input: Json(input.clone()),
+                attached: attached.as_deref().map(Into::into),
             },
             Block::ToolResult { id, result } => Self::ToolResult {
                 id: id.to_string(),
@@ -134,10 +144,16 @@ impl From<BlockRecord> for Block {
                 }),
                 redacted,
             },
-            BlockRecord::ToolUse { id, name, input } => Self::ToolUse {
+            BlockRecord::ToolUse {
+                id,
+                name,
+                input,
+                attached,
+            } => Self::ToolUse {
                 id: id.into(),
                 name,
                 input: input.0,
+                attached: attached.map(|record| Arc::new(record.into())),
             },
             BlockRecord::ToolResult { id, result } => Self::ToolResult {
                 id: id.into(),
@@ -145,6 +161,41 @@ impl From<BlockRecord> for Block {
             },
             BlockRecord::Image(image) => Self::Image(image.into()),
             BlockRecord::Reference(reference) => Self::Reference(reference.into()),
+        }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct ProviderCallRecord {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "present"
+    )]
+    extra: Option<Json>,
+    origin: Text,
+}
+
+impl From<&ProviderCall> for ProviderCallRecord {
+    fn from(call: &ProviderCall) -> Self {
+        let ProviderCall { id, extra, origin } = call;
+        Self {
+            id: id.clone(),
+            extra: extra.clone().map(Json),
+            origin: Text(origin.clone()),
+        }
+    }
+}
+
+impl From<ProviderCallRecord> for ProviderCall {
+    fn from(record: ProviderCallRecord) -> Self {
+        let ProviderCallRecord { id, extra, origin } = record;
+        Self {
+            id,
+            extra: extra.map(|json| json.0),
+            origin: origin.0,
         }
     }
 }

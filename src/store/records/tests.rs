@@ -185,6 +185,11 @@ fn blocks() -> Vec<Block> {
             id: "call_1".into(),
             name: "bash".into(),
             input: Arc::new(json!({"command": "ls"})),
+            attached: Some(Arc::new(ProviderCall {
+                id: Some("functions.bash:0".into()),
+                extra: Some(Arc::new(json!({"google": {"thought_signature": "s"}}))),
+                origin: "api.example/m".into(),
+            })),
         },
         Block::ToolResult {
             id: "call_1".into(),

@@ -201,6 +201,7 @@ async fn search_finds_prompts_final_texts_and_titles() {
                 id: "call_1".into(),
                 name: "bash".into(),
                 input: Arc::new(serde_json::json!({})),
+                attached: None,
             },
         ],
         incomplete: false,

@@ -1,0 +1,389 @@
+//! Every field of every event, changed to every other type or left out: a field that is not needed can never end an
+//! answer, and changes nothing of what it says and asks for.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::provider::responses::ResponsesDecoder;
+
+/// A stream of one API, and the only fields that may change or end an answer.
+struct Api {
+    name: &'static str,
+    make: Make,
+    events: Vec<Value>,
+    /// As `kind of event: path`; a `*` is any place in a list.
+    needed: &'static [&'static str],
+}
+
+fn apis() -> [Api; 3] {
+    [
+        Api {
+            name: "messages",
+            make: messages,
+            events: messages_events(),
+            needed: &[
+                "content_block_start:/type",
+                "content_block_start:/index",
+                "content_block_start:/content_block",
+                "content_block_start:/content_block/type",
+                "content_block_start:/content_block/name",
+                "content_block_start:/content_block/text",
+                "content_block_delta:/type",
+                "content_block_delta:/index",
+                "content_block_delta:/delta",
+                "content_block_delta:/delta/type",
+                "content_block_delta:/delta/text",
+                "content_block_delta:/delta/partial_json",
+            ],
+        },
+        Api {
+            name: "chat",
+            make: chat,
+            events: chat_events(),
+            needed: &[
+                "chunk:/choices",
+                "chunk:/choices/*",
+                "chunk:/choices/*/index",
+                "chunk:/choices/*/delta",
+                "chunk:/choices/*/delta/content",
+                "chunk:/choices/*/delta/tool_calls",
+                "chunk:/choices/*/delta/tool_calls/*",
+                "chunk:/choices/*/delta/tool_calls/*/index",
+                "chunk:/choices/*/delta/tool_calls/*/function",
+                "chunk:/choices/*/delta/tool_calls/*/function/name",
+                "chunk:/choices/*/delta/tool_calls/*/function/arguments",
+            ],
+        },
+        Api {
+            name: "responses",
+            make: || Decoder::new(ResponsesDecoder::default()),
+            events: responses_events(),
+            needed: &[
+                "response.output_item.added:/item/name",
+                "response.output_text.delta:/type",
+                "response.output_text.delta:/delta",
+                "response.function_call_arguments.delta:/type",
+                "response.function_call_arguments.delta:/delta",
+                "response.completed:/type",
+            ],
+        },
+    ]
+}
+
+fn messages_events() -> Vec<Value> {
+    let delta =
+        |index: u32, delta: Value| json!({"type": "content_block_delta", "index": index, "delta": delta});
+    let start = |index: u32, block: Value| json!({"type": "content_block_start", "index": index, "content_block": block});
+    let end = |index: u32| json!({"type": "content_block_stop", "index": index});
+    vec![
+        json!({"type": "message_start", "message": {"id": "msg_1", "type": "message", "role": "assistant", "model": "m",
+            "content": [], "stop_reason": null, "container": {"id": "c"}, "usage": {"input_tokens": 25, "output_tokens": 1,
+            "cache_read_input_tokens": 3, "cache_creation_input_tokens": 7, "service_tier": "standard",
+            "cache_creation": {"ephemeral_5m_input_tokens": 7}, "server_tool_use": {"web_search_requests": 0}}}}),
+        json!({"type": "ping"}),
+        start(0, json!({"type": "thinking", "thinking": "", "signature": ""})),
+        delta(0, json!({"type": "thinking_delta", "thinking": "Let me see."})),
+        delta(0, json!({"type": "signature_delta", "signature": "EqQB"})),
+        end(0),
+        start(1, json!({"type": "redacted_thinking", "data": "opaque"})),
+        end(1),
+        start(2, json!({"type": "text", "text": "", "citations": null})),
+        delta(2, json!({"type": "text_delta", "text": "I look "})),
+        delta(2, json!({"type": "text_delta", "text": "at it."})),
+        end(2),
+        start(
+            3,
+            json!({"type": "tool_use", "id": "toolu_1", "name": "read_file", "input": {}}),
+        ),
+        delta(
+            3,
+            json!({"type": "input_json_delta", "partial_json": "{\"path\":"}),
+        ),
+        delta(3, json!({"type": "input_json_delta", "partial_json": "\"a\"}"})),
+        end(3),
+        start(
+            4,
+            json!({"type": "tool_use", "id": "toolu_2", "name": "list", "input": {}}),
+        ),
+        delta(
+            4,
+            json!({"type": "input_json_delta", "partial_json": "{\"x\":1}"}),
+        ),
+        end(4),
+        json!({"type": "message_delta", "delta": {"stop_reason": "tool_use", "stop_sequence": null, "stop_details": null},
+            "usage": {"output_tokens": 89, "input_tokens": 25}, "context_management": {"applied_edits": []}}),
+        json!({"type": "message_stop"}),
+    ]
+}
+
+fn chat_events() -> Vec<Value> {
+    let chunk = |delta: Value, finish: Value| {
+        json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "provider": "p",
+            "system_fingerprint": null, "service_tier": "x", "choices": [{"index": 0, "delta": delta, "logprobs": null,
+            "finish_reason": finish, "native_finish_reason": null}]})
+    };
+    let call = |call: Value| chunk(json!({"tool_calls": [call]}), Value::Null);
+    vec![
+        chunk(
+            json!({"role": "assistant", "content": "", "refusal": null}),
+            Value::Null,
+        ),
+        chunk(
+            json!({"reasoning": "hm", "reasoning_content": "hm", "reasoning_details": [{"type": "reasoning.text",
+                "text": "hm", "signature": null, "format": "f", "index": 0}]}),
+            Value::Null,
+        ),
+        chunk(json!({"content": "I look ", "annotations": []}), Value::Null),
+        chunk(
+            json!({"content": "at it.", "extra_content": {"google": {"thought_signature": "s"}}}),
+            Value::Null,
+        ),
+        call(
+            json!({"index": 0, "id": "call_1", "type": "function", "function": {"name": "read_file", "arguments": ""},
+            "extra_content": {"google": {"thought_signature": "s"}}}),
+        ),
+        call(json!({"index": 0, "function": {"arguments": "{\"path\":"}})),
+        call(json!({"index": 0, "function": {"arguments": "\"a\"}"}})),
+        call(
+            json!({"index": 1, "id": "call_2", "type": "function", "function": {"name": "list", "arguments": "{\"x\":1}"}}),
+        ),
+        chunk(json!({}), json!("tool_calls")),
+        json!({"id": "c", "object": "chat.completion.chunk", "choices": [], "usage": {"prompt_tokens": 35,
+            "completion_tokens": 9, "total_tokens": 44, "cost": 0.1, "is_byok": false,
+            "cost_details": {"upstream_inference_cost": null}, "prompt_tokens_details": {"cached_tokens": 10,
+            "cache_write_tokens": 5}, "completion_tokens_details": {"reasoning_tokens": 4}}}),
+    ]
+}
+
+fn responses_events() -> Vec<Value> {
+    let added = |at: u32, item: Value| json!({"type": "response.output_item.added", "output_index": at, "item": item});
+    let done =
+        |at: u32, item: Value| json!({"type": "response.output_item.done", "output_index": at, "item": item});
+    let piece = |kind: &str, at: u32, id: &str, delta: &str| {
+        json!({"type": kind, "sequence_number": 5, "item_id": id, "output_index": at, "content_index": 0, "delta": delta,
+            "logprobs": [], "obfuscation": "x"})
+    };
+    let call = |id: &str, call_id: &str, name: &str, arguments: &str, status: &str| {
+        json!({"id": id, "type": "function_call", "status": status, "arguments": arguments, "call_id": call_id,
+            "name": name})
+    };
+    let arguments = "response.function_call_arguments.delta";
+    vec![
+        json!({"type": "response.created", "response": {"id": "resp_1", "status": "in_progress", "output": [],
+            "usage": null, "error": null}}),
+        added(0, json!({"id": "rs_1", "type": "reasoning", "summary": []})),
+        json!({"type": "response.reasoning_summary_part.added", "item_id": "rs_1", "output_index": 0, "summary_index": 0,
+            "part": {"type": "summary_text", "text": ""}}),
+        piece("response.reasoning_summary_text.delta", 0, "rs_1", "hm"),
+        done(
+            0,
+            json!({"id": "rs_1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}],
+            "content": null, "encrypted_content": "gAAA"}),
+        ),
+        added(
+            1,
+            json!({"id": "msg_1", "type": "message", "role": "assistant", "phase": "commentary", "content": []}),
+        ),
+        piece("response.output_text.delta", 1, "msg_1", "I look "),
+        piece("response.output_text.delta", 1, "msg_1", "at it."),
+        json!({"type": "response.output_text.done", "item_id": "msg_1", "output_index": 1, "text": "I look at it."}),
+        done(
+            1,
+            json!({"id": "msg_1", "type": "message", "role": "assistant", "phase": "commentary", "status": "completed",
+            "content": [{"type": "output_text", "text": "I look at it.", "annotations": []}]}),
+        ),
+        added(2, call("fc_1", "call_1", "read_file", "", "in_progress")),
+        piece(arguments, 2, "fc_1", "{\"path\":"),
+        piece(arguments, 2, "fc_1", "\"a\"}"),
+        done(
+            2,
+            call("fc_1", "call_1", "read_file", "{\"path\":\"a\"}", "completed"),
+        ),
+        added(3, call("fc_2", "call_2", "list", "", "in_progress")),
+        piece(arguments, 3, "fc_2", "{\"x\":1}"),
+        done(3, call("fc_2", "call_2", "list", "{\"x\":1}", "completed")),
+        json!({"type": "response.completed", "response": {"id": "resp_1", "status": "completed", "error": null,
+            "incomplete_details": null, "output": [], "usage": {"input_tokens": 35, "output_tokens": 9,
+            "input_tokens_details": {"cached_tokens": 10}, "output_tokens_details": {"reasoning_tokens": 4}}}}),
+    ]
+}
+
+/// What an answer says and asks for, and how it ends.
+#[derive(Debug, PartialEq)]
+struct Said {
+    text: String,
+    /// By their order in the answer.
+    calls: BTreeMap<u32, (String, Value)>,
+    stop: Option<StopReason>,
+}
+
+fn said(events: &[StreamEvent]) -> Said {
+    let mut said = Said {
+        text: String::new(),
+        calls: BTreeMap::new(),
+        stop: None,
+    };
+    let mut names = BTreeMap::new();
+    let mut inputs = BTreeMap::<u32, String>::new();
+    for event in events {
+        match event {
+            StreamEvent::Text(text) => said.text.push_str(text),
+            StreamEvent::ToolUseStarted { index, name } => {
+                assert!(names.insert(*index, name.clone()).is_none(), "two calls {index}");
+            }
+            StreamEvent::ToolInput { index, json } => inputs.entry(*index).or_default().push_str(json),
+            StreamEvent::ToolUseCompleted { index } => {
+                let input = serde_json::from_str(&inputs[index]).unwrap_or(Value::Null);
+                let known = said.calls.insert(*index, (names[index].clone(), input));
+                assert!(known.is_none(), "two ends of call {index}");
+            }
+            StreamEvent::Stop(stop) => said.stop = Some(stop.clone()),
+            _ => {}
+        }
+    }
+    said
+}
+
+/// Both APIs that have kinds of events say them twice: in the event, and as its name.
+fn answer(api: &Api, events: &[Value]) -> (Vec<StreamEvent>, Option<Wrong>) {
+    let mut stream = String::new();
+    for (event, whole) in events.iter().zip(&api.events) {
+        if let Some(name) = whole["type"].as_str() {
+            stream.push_str(&format!("event: {name}\n"));
+        }
+        stream.push_str(&format!("data: {event}\n\n"));
+    }
+    if api.name == "chat" {
+        stream.push_str(DONE);
+    }
+    run(api.make, [stream.as_bytes()])
+}
+
+/// The places of all values in `value`, below `path`.
+fn places(value: &Value, path: &str, into: &mut Vec<String>) {
+    let children: Vec<(String, &Value)> = match value {
+        Value::Object(fields) => fields.iter().map(|(name, value)| (name.clone(), value)).collect(),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .map(|(at, item)| (at.to_string(), item))
+            .collect(),
+        _ => Vec::new(),
+    };
+    for (name, child) in children {
+        let path = format!("{path}/{name}");
+        places(child, &path, into);
+        into.push(path);
+    }
+}
+
+fn changed(event: &Value, path: &str, change: Option<&Value>) -> Value {
+    let mut event = event.clone();
+    match change {
+        Some(value) => *event.pointer_mut(path).unwrap() = value.clone(),
+        None => {
+            let (parent, name) = path.rsplit_once('/').unwrap();
+            match event.pointer_mut(parent).unwrap() {
+                Value::Object(fields) => drop(fields.remove(name)),
+                Value::Array(items) => drop(items.remove(name.parse().unwrap())),
+                _ => unreachable!(),
+            }
+        }
+    }
+    event
+}
+
+#[test]
+fn fields_that_are_not_needed_change_nothing() {
+    let values = [
+        json!(null),
+        json!(7),
+        json!(-1.5),
+        json!(true),
+        json!("x"),
+        json!({}),
+        json!({"x": 1}),
+        json!([]),
+        json!([1]),
+    ];
+    let changes: Vec<Option<&Value>> = values.iter().map(Some).chain([None]).collect();
+    let mut wrongs = Vec::new();
+    for api in apis() {
+        let (events, wrong) = answer(&api, &api.events);
+        let whole = said(&events);
+        assert_eq!(
+            (wrong, &*whole.text, whole.calls.len()),
+            (None, "I look at it.", 2),
+            "{}",
+            api.name
+        );
+        let mut unused: Vec<&str> = api.needed.to_vec();
+        for (at, event) in api.events.iter().enumerate() {
+            let kind = event["type"].as_str().unwrap_or("chunk");
+            let mut paths = Vec::new();
+            places(event, "", &mut paths);
+            for path in paths {
+                let place: Vec<&str> = path
+                    .split('/')
+                    .map(|name| if name.parse::<usize>().is_ok() { "*" } else { name })
+                    .collect();
+                let place = format!("{kind}:{}", place.join("/"));
+                for change in &changes {
+                    let mut events = api.events.clone();
+                    events[at] = changed(event, &path, *change);
+                    let (events, wrong) = answer(&api, &events);
+                    if wrong.is_none() && said(&events) == whole {
+                        continue;
+                    }
+                    unused.retain(|needed| *needed != place);
+                    if !api.needed.contains(&&*place) {
+                        wrongs.push(format!("{} {place} to {change:?}: {wrong:?}", api.name));
+                    }
+                }
+            }
+        }
+        assert!(
+            unused.is_empty(),
+            "{}: not needed after all: {unused:?}",
+            api.name
+        );
+    }
+    assert!(
+        wrongs.is_empty(),
+        "{} changes:\n{}",
+        wrongs.len(),
+        wrongs.join("\n")
+    );
+}
+
+/// What is needed and has another type than text ends the answer, instead of leaving a hole in it.
+#[test]
+fn no_change_leaves_a_hole_in_what_is_run() {
+    for api in apis() {
+        let whole = said(&answer(&api, &api.events).0);
+        for (at, event) in api.events.iter().enumerate() {
+            let mut paths = Vec::new();
+            places(event, "", &mut paths);
+            for path in paths {
+                for change in [json!(7), json!([7]), json!(true)] {
+                    let mut events = api.events.clone();
+                    events[at] = changed(event, &path, Some(&change));
+                    let (events, wrong) = answer(&api, &events);
+                    let said = said(&events);
+                    // Another index is another choice's.
+                    if wrong.is_none() && !path.ends_with("/index") {
+                        assert_eq!(said.text, whole.text, "{} {path} to {change}", api.name);
+                    }
+                    for (_, input) in said.calls.into_values() {
+                        let known = whole.calls.values().any(|(_, whole)| *whole == input);
+                        assert!(
+                            known || !input.is_object(),
+                            "{} {path} to {change}: {input}",
+                            api.name
+                        );
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Reads a provider's events leniently: a field that is not needed can never end an answer.
+//!
+//! A field of an unexpected type counts as absent and is logged at debug level. Only a field whose loss would leave a
+//! hole in the answer (text, a tool's input, the containers of both) is an error, so that the call is made again
+//! instead. Knows JSON, not the APIs.
+
+use serde_json::Value;
+
+use super::decode::Wrong;
+use super::sse::SseEvent;
+use crate::base::text::one_line;
+
+/// So much of a malformed event is quoted, in characters.
+const EXCERPT: usize = 300;
+
+/// The event's JSON object. None if the event carries nothing. Errors in whatever shape keep their words.
+pub(super) fn parse_event(event: &SseEvent) -> Result<Option<Value>, Wrong> {
+    let data = event.data.trim();
+    if event.name == "error" {
+        return Err(Wrong::Told(data.to_owned()));
+    }
+    if data.is_empty() || data == "[DONE]" {
+        return Ok(None);
+    }
+    match serde_json::from_str(data) {
+        Ok(value @ Value::Object(_)) => Ok(Some(value)),
+        Ok(Value::Null) => Ok(None),
+        Ok(Value::String(words)) => Err(Wrong::Told(words)),
+        // Google wraps its errors into a list.
+        Ok(value) if !value[0]["error"].is_null() => Err(Wrong::Told(data.to_owned())),
+        Ok(_) => Err(malformed(data, "not an object")),
+        Err(error) if data.starts_with(['{', '[', '"']) => Err(malformed(data, &error.to_string())),
+        Err(_) => Err(Wrong::Told(data.to_owned())),
+    }
+}
+
+fn malformed(data: &str, why: &str) -> Wrong {
+    Wrong::broken(format!(
+        "malformed stream event ({why}): {}",
+        one_line(data, EXCERPT)
+    ))
+}
+
+/// The event's kind: its `type`, else the name that SSE gives it.
+pub(super) fn kind<'e>(value: &'e Value, event: &'e SseEvent) -> Result<&'e str, Wrong> {
+    match text(value, "type") {
+        Some(kind) => Ok(kind),
+        None if !value["error"].is_null() => Err(Wrong::Told(event.data.clone())),
+        None if !event.name.is_empty() => Ok(&event.name),
+        None => Err(malformed(&event.data, "no type")),
+    }
+}
+
+/// A text that is not needed.
+pub(super) fn text<'v>(object: &'v Value, field: &str) -> Option<&'v str> {
+    let value = &object[field];
+    value.as_str().or_else(|| absent(value, field))
+}
+
+/// A number that is not needed. Some servers write whole numbers as floats.
+pub(super) fn number(object: &Value, field: &str) -> Option<u64> {
+    let value = &object[field];
+    let whole = |float: f64| (float >= 0.0 && float.fract() == 0.0).then_some(float as u64);
+    value
+        .as_u64()
+        .or_else(|| value.as_f64().and_then(whole))
+        .or_else(|| absent(value, field))
+}
+
+/// A list that is not needed.
+pub(super) fn list<'v>(object: &'v Value, field: &str) -> &'v [Value] {
+    let value = &object[field];
+    value
+        .as_array()
+        .or_else(|| absent(value, field))
+        .map_or(&[], Vec::as_slice)
+}
+
+/// A text without which the answer would have a hole. Nothing where the field is null or absent.
+pub(super) fn needed_text<'v>(object: &'v Value, field: &str) -> Result<&'v str, Wrong> {
+    match &object[field] {
+        Value::String(text) => Ok(text),
+        Value::Null => Ok(""),
+        other => Err(mistyped(other, field)),
+    }
+}
+
+/// A piece of a tool's input. Some servers send the whole object instead of its text.
+pub(super) fn needed_input(object: &Value, field: &str) -> Result<String, Wrong> {
+    match &object[field] {
+        whole @ Value::Object(_) => Ok(whole.to_string()),
+        _ => needed_text(object, field).map(str::to_owned),
+    }
+}
+
+/// An object that holds what the answer is made of. None where the field is null or absent.
+pub(super) fn needed_object<'v>(object: &'v Value, field: &str) -> Result<Option<&'v Value>, Wrong> {
+    match &object[field] {
+        value @ Value::Object(_) => Ok(Some(value)),
+        Value::Null => Ok(None),
+        other => Err(mistyped(other, field)),
+    }
+}
+
+/// A list of such objects. One alone counts as a list of one.
+pub(super) fn needed_objects<'v>(object: &'v Value, field: &str) -> Result<Vec<&'v Value>, Wrong> {
+    let items = match &object[field] {
+        Value::Array(items) => items.iter().filter(|item| !item.is_null()).collect(),
+        one @ Value::Object(_) => vec![one],
+        Value::Null => Vec::new(),
+        other => return Err(mistyped(other, field)),
+    };
+    match items.iter().find(|item| !item.is_object()) {
+        Some(other) => Err(mistyped(other, field)),
+        None => Ok(items),
+    }
+}
+
+fn mistyped(value: &Value, field: &str) -> Wrong {
+    malformed(&value.to_string(), &format!("unexpected type of `{field}`"))
+}
+
+fn absent<T>(value: &Value, field: &str) -> Option<T> {
+    if !value.is_null() {
+        tracing::debug!(
+            field,
+            "ignored a field of an unexpected type in the provider's stream"
+        );
+    }
+    None
+}

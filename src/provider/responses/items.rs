@@ -1,0 +1,164 @@
+//! Which item of an answer an event is about.
+//!
+//! The API says it twice: by `output_index` and by the item's id. Gateways change the ids from event to event, and
+//! other servers leave the index out or always send 0. So a known id wins, then the index, then the order.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use crate::provider::fields::{number, text};
+
+/// The items of an answer, in the order in which they were first mentioned.
+#[derive(Debug, Default)]
+pub(super) struct Items {
+    items: Vec<Item>,
+    by_index: HashMap<u64, usize>,
+    by_id: HashMap<String, usize>,
+}
+
+/// An item of the answer.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) kind: Kind,
+    /// What part of the answer a message is.
+    pub(super) phase: Option<String>,
+    call_id: Option<String>,
+    done: bool,
+}
+
+/// What an item is.
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    /// Whether something of it was said.
+    Message {
+        said: bool,
+    },
+    /// The same, and whether the next piece begins a new part.
+    Reasoning {
+        said: bool,
+        part: bool,
+    },
+    /// Where in the decoder's list of tool calls, once it is there.
+    Call(Option<usize>),
+    Other,
+}
+
+impl Kind {
+    pub(super) fn new_reasoning() -> Self {
+        Self::Reasoning {
+            said: false,
+            part: false,
+        }
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+}
+
+impl Items {
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    pub(super) fn get(&mut self, at: usize) -> &mut Item {
+        &mut self.items[at]
+    }
+
+    /// The item that a piece of `kind` belongs to; a new one if there is none. A tool that the server runs itself
+    /// takes any piece.
+    pub(super) fn place(&mut self, event: &Value, kind: &Kind) -> usize {
+        let fits = |item: &Item| item.kind.is_like(kind) || matches!(item.kind, Kind::Other);
+        let named = self.find(event, &Value::Null);
+        let at = match named {
+            Some(at) => Some(at).filter(|at| fits(&self.items[*at])),
+            None if has_name(event) => None,
+            None => self
+                .items
+                .iter()
+                .rposition(|item| item.kind.is_like(kind) && !item.done),
+        };
+        self.enter(at, event, &Value::Null, kind)
+    }
+
+    /// The item that begins. Some gateways say so twice.
+    pub(super) fn add(&mut self, event: &Value, kind: &Kind) -> usize {
+        let item = &event["item"];
+        let at = self.find(event, item).filter(|at| {
+            let known = &self.items[*at];
+            !known.done && known.kind.is_like(kind) && !self.is_other_call(known, event, item)
+        });
+        self.enter(at, event, item, kind)
+    }
+
+    /// The item that ends; none if it has ended before.
+    pub(super) fn finish(&mut self, event: &Value, item: &Value, kind: &Kind) -> Option<usize> {
+        let at = match self.find(event, item) {
+            Some(at) => Some(at).filter(|at| {
+                let known = &self.items[*at];
+                known.kind.is_like(kind) && !self.is_other_call(known, event, item)
+            }),
+            None if has_name(event) => None,
+            None => self
+                .items
+                .iter()
+                .position(|known| known.kind.is_like(kind) && !known.done),
+        };
+        let at = self.enter(at, event, item, kind);
+        (!std::mem::replace(&mut self.items[at].done, true)).then_some(at)
+    }
+
+    /// Only their index is the same, which some servers always send as 0.
+    fn is_other_call(&self, known: &Item, event: &Value, item: &Value) -> bool {
+        let is_named = ids(event, item).any(|id| self.by_id.contains_key(id));
+        let call_ids = (known.call_id.as_deref(), text(item, "call_id"));
+        !is_named && matches!(call_ids, (Some(one), Some(other)) if one != other)
+    }
+
+    fn find(&self, event: &Value, item: &Value) -> Option<usize> {
+        ids(event, item)
+            .find_map(|id| self.by_id.get(id))
+            .or_else(|| self.by_index.get(&number(event, "output_index")?))
+            .copied()
+    }
+
+    /// Remembers what the event calls the item, which is new if `at` is none.
+    fn enter(&mut self, at: Option<usize>, event: &Value, item: &Value, kind: &Kind) -> usize {
+        let at = at.unwrap_or_else(|| {
+            self.items.push(Item {
+                kind: kind.clone(),
+                phase: None,
+                call_id: None,
+                done: false,
+            });
+            self.items.len() - 1
+        });
+        for id in ids(event, item) {
+            self.by_id.insert(id.to_owned(), at);
+        }
+        if let Some(index) = number(event, "output_index") {
+            self.by_index.insert(index, at);
+        }
+        let known = &mut self.items[at];
+        known.call_id = known
+            .call_id
+            .take()
+            .or_else(|| text(item, "call_id").map(str::to_owned));
+        known.phase = known
+            .phase
+            .take()
+            .or_else(|| text(item, "phase").map(str::to_owned));
+        at
+    }
+}
+
+/// Whether the event says which item it is about.
+fn has_name(event: &Value) -> bool {
+    number(event, "output_index").is_some() || ids(event, &event["item"]).next().is_some()
+}
+
+fn ids<'v>(event: &'v Value, item: &'v Value) -> impl Iterator<Item = &'v str> {
+    let ids = [text(event, "item_id"), text(item, "id"), text(item, "call_id")];
+    ids.into_iter().flatten().filter(|id| !id.is_empty())
+}
