@@ -70,16 +70,19 @@ pub struct Shared {
 impl Shared {
     /// The workspace folders, and the home folder that `~` stands for.
     pub fn new(folders: &[Folder], home: Option<PathBuf>) -> Arc<Self> {
-        Arc::new(Self {
-            roots: RwLock::new(Arc::new(Roots::new(folders))),
+        let shared = Self {
             home,
             ..Self::default()
-        })
+        };
+        shared.set_folders(folders);
+        Arc::new(shared)
     }
 
     /// Replaces the workspace folders; what is resolved from now on follows them.
     pub fn set_folders(&self, folders: &[Folder]) {
         let roots = Arc::new(Roots::new(folders));
+        let paths: Vec<PathBuf> = roots.iter().map(|root| root.path().to_path_buf()).collect();
+        self.change_launcher(|launcher| launcher.outside(paths));
         *self.roots.write().unwrap_or_else(PoisonError::into_inner) = roots;
     }
 
@@ -108,8 +111,12 @@ impl Shared {
 
     /// Replaces the names of the variables that no child gets from now on (R-SEC).
     pub fn set_stripped_env(&self, names: BTreeSet<String>) {
+        self.change_launcher(|launcher| launcher.stripping(names));
+    }
+
+    fn change_launcher(&self, change: impl FnOnce(Launcher) -> Launcher) {
         let mut launcher = self.launcher.write().unwrap_or_else(PoisonError::into_inner);
-        *launcher = Arc::new(launcher.stripping(names));
+        *launcher = Arc::new(change(Launcher::clone(&launcher)));
     }
 }
 

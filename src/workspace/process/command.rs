@@ -13,6 +13,8 @@ pub struct Command {
     pub(super) argv: Vec<OsString>,
     /// Starts `sh` where there is no `bash`.
     pub(super) shell: bool,
+    /// We name the program ourselves, so no workspace folder may provide it.
+    pub(super) ours: bool,
     pub(super) cwd: PathBuf,
     pub(super) env: BTreeMap<OsString, Option<OsString>>,
     pub(super) stdin: Stdin,
@@ -34,7 +36,7 @@ pub enum Stdin {
 }
 
 impl Command {
-    /// A program (looked for in PATH) and its arguments, or a whole `argv`, in the directory `/`.
+    /// A program (looked for in the absolute entries of PATH) and its arguments, or a whole `argv`, in the directory `/`.
     pub fn argv<I>(argv: I) -> Self
     where
         I: IntoIterator,
@@ -43,6 +45,7 @@ impl Command {
         Self {
             argv: argv.into_iter().map(Into::into).collect(),
             shell: false,
+            ours: false,
             cwd: PathBuf::from("/"),
             env: BTreeMap::new(),
             stdin: Stdin::Null,
@@ -55,6 +58,7 @@ impl Command {
     pub fn shell(script: impl Into<OsString>) -> Self {
         Self {
             shell: true,
+            ours: true,
             ..Self::argv([OsString::from("bash"), "-c".into(), script.into()])
         }
     }
