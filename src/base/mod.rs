@@ -6,6 +6,7 @@ pub mod causes;
 pub mod chaos;
 pub mod clock;
 pub mod counters;
+pub mod credential_env;
 pub mod flow;
 pub mod front_matter;
 pub mod hash;

@@ -23,7 +23,7 @@ use crate::workspace::{self, Shared, Workspace};
 /// The configuration of all folders, and what is made of it.
 pub struct Configured {
     shared: Arc<Shared>,
-    redactor: Redactor,
+    pub(super) redactor: Redactor,
     accounts: Arc<Accounts>,
     windows: Arc<LearntWindows>,
     keys: Arc<EditorKeys>,
@@ -117,7 +117,11 @@ impl Configured {
 
     /// Reads everything again, keys of the editor too when they are needed; what is wrong in the files of `folders`, each problem once.
     pub fn reload(&self, folders: &[PathBuf]) -> Vec<Diagnostic> {
-        self.lock().loaded.clear();
+        let mut state = self.lock();
+        state.loaded.clear();
+        // What `pass_env` names now counts from here on.
+        state.stripped.clear();
+        drop(state);
         self.windows.forget();
         self.keys.forget();
         let mut problems: Vec<Diagnostic> = Vec::new();
@@ -140,7 +144,8 @@ impl Configured {
         let loaded = state.source.load(Some(folder), &state.trusted);
         self.redactor.learn_all(&loaded.settings);
         // Sessions of several folders share the launcher: what any of them names is kept from children.
-        state.stripped.extend(loaded.settings.secret_env_names());
+        let secret = loaded.settings.secret_env_names(&state.source.env);
+        state.stripped.extend(secret);
         self.shared.set_stripped_env(state.stripped.clone());
         for problem in &loaded.diagnostics {
             tracing::warn!(

@@ -34,6 +34,7 @@ mod faults;
 mod flood;
 mod hooks;
 mod instructions;
+mod keys;
 mod kills;
 mod lifecycle;
 mod limits;
