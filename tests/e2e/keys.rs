@@ -86,3 +86,139 @@ fn no_command_inherits_variables_that_look_like_credentials() {
         );
     }
 }
+
+#[test]
+fn a_key_in_any_text_reaches_neither_the_model_nor_the_store() {
+    let world = World::new();
+    // Another provider's key: this one must not see it either.
+    let key = world.secrets()[2].clone();
+    world.write("AGENTS.md", format!("Use {key}-agents.\n"));
+    world.write(
+        ".agentls/skills/deploy/SKILL.md",
+        format!("---\ndescription: deploys with {key}\n---\nThe key is {key}.\n"),
+    );
+    world.write(
+        ".agentls/commands/ship.md",
+        format!("Ship $ARGUMENTS with {key}.\n"),
+    );
+    world.write("notes.txt", format!("first\nkey = {key}\n"));
+    let client = world.start();
+    let session = client.session();
+    world
+        .mock()
+        .push(Reply::tool("read_skill", json!({"name": "deploy"})));
+    client.ask(&session, "/ship it");
+    client.ask(
+        &session,
+        json!([
+            {"type": "text", "text": format!("is {key} right?")},
+            {"type": "reference", "uri": world.uri("notes.txt")},
+            {"type": "selection", "uri": "untitled:1", "text": format!("unsaved {key}"),
+             "range": {"start": {"line": 0, "character": 0}, "end": {"line": 1, "character": 0}}},
+        ]),
+    );
+    let opened = json!({"uri": world.uri("open.txt"), "languageId": "text", "version": 1, "text": format!("open {key}")});
+    client.notify("textDocument/didOpen", json!({"textDocument": opened}));
+    client.ask(
+        &session,
+        json!([{"type": "reference", "uri": world.uri("open.txt")}]),
+    );
+    let title = json!({"sessionId": session, "title": format!("about {key}")});
+    let _: serde_json::Value = client.call("agent/renameSession", title);
+    let export: serde_json::Value = client.call("agent/exportSession", json!({"sessionId": session}));
+    assert!(
+        export["text"].as_str().unwrap().contains("is *** right?"),
+        "{export}"
+    );
+    // The harness looks at all that was written, stored and logged.
+    let sent: Vec<String> = world
+        .mock()
+        .requests()
+        .iter()
+        .map(|seen| seen.body.to_string())
+        .collect();
+    assert!(sent.iter().all(|body| !body.contains(&key)), "{sent:?}");
+    for shown in [
+        "Use ***-agents.",
+        "deploys with ***",
+        "The key is ***.",
+        "Ship it with ***.",
+        "is *** right?",
+        "key = ***",
+        "unsaved ***",
+        "open ***",
+    ] {
+        assert!(sent.last().unwrap().contains(shown), "{shown}");
+    }
+}
+
+#[test]
+fn a_key_that_a_provider_repeats_is_shown_nowhere() {
+    let world = World::new();
+    let keys = [world.secrets()[0].clone(), world.secrets()[2].clone()];
+    let client = world.start();
+    let session = client.session();
+    for key in &keys {
+        let refusal = Reply::error(400, "invalid_request_error", &format!("no {key}"));
+        world
+            .mock()
+            .push(refusal.header("request-id", &format!("req-{key}")));
+        let failed = client.ask(&session, "go");
+        let told = serde_json::to_string(&failed).unwrap();
+        assert!(told.contains("req-") && !told.contains(key), "{told}");
+        world.mock().push(
+            Reply::new()
+                .say("half")
+                .fail("api_error", &format!("broke at {key}"))
+                .header("request-id", &format!("req-{key}")),
+        );
+        client.ask(&session, "again");
+    }
+    let metrics: serde_json::Value = client.call("agent/metrics", json!({"sessionId": session}));
+    assert!(keys.iter().all(|key| !metrics.to_string().contains(key)));
+}
+
+/// A folder of programs, each of which says that it ran.
+fn traps(folder: &std::path::Path, names: &[&str]) {
+    std::fs::create_dir_all(folder).unwrap();
+    for name in names {
+        let path = folder.join(name);
+        std::fs::write(
+            &path,
+            format!("#!/bin/sh\necho trap-{name}\necho {name} >> \"$TRAPPED\"\n"),
+        )
+        .unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+}
+
+#[test]
+fn no_folder_of_the_workspace_provides_bash_or_git() {
+    let world = World::new();
+    let trapped = world.path("trapped");
+    let names = ["bash", "sh", "git", "ls"];
+    for folder in ["bin", "node_modules/.bin"] {
+        traps(&world.workspace().join(folder), &names);
+    }
+    traps(&world.workspace(), &names);
+    world.write(".git/HEAD", "ref: refs/heads/main\n");
+    let inside = world.workspace().join("bin");
+    let env = [
+        (
+            "PATH",
+            format!("bin::./node_modules/.bin:{}:/usr/bin:/bin:", inside.display()),
+        ),
+        ("TRAPPED", trapped.display().to_string()),
+    ];
+    let options = Options {
+        env: env.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+        ..Options::default()
+    };
+    let seen = output_of(&world, options, |_| {
+        "echo changed > file; echo path:$PATH; cd /; ls >/dev/null; echo done".to_owned()
+    });
+    let expected = format!("path:{}:/usr/bin:/bin\\ndone", inside.display());
+    assert!(seen.contains(&expected), "{seen}");
+    // A command may find programs of the workspace by an absolute entry; we do not.
+    assert_eq!(std::fs::read_to_string(trapped).unwrap(), "ls\n");
+}

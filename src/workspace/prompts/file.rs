@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::Place;
 use crate::base::secret_path::is_secret_like;
 use crate::base::text::prefix;
+use crate::config::Redactor;
 use crate::workspace::load::{LoadError, regular_file};
 use crate::workspace::resolve::real_path;
 
@@ -39,7 +40,8 @@ pub(super) fn read(place: &Place, path: &Path) -> Option<Result<Taken, String>> 
     Some(
         start_of(&real)
             .map_err(|error| unreadable(&error))
-            .and_then(|bytes| taken(bytes, whole)),
+            .and_then(|bytes| taken(bytes, whole))
+            .map(|taken| without_keys(&place.redactor, taken)),
     )
 }
 
@@ -76,6 +78,14 @@ fn start_of(path: &Path) -> io::Result<Vec<u8>> {
         .take(MAX_FILE as u64 + 4)
         .read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// A key in a file that a person wrote for the agent is there by mistake: no model gets it (R-SEC, I15).
+fn without_keys(redactor: &Redactor, mut taken: Taken) -> Taken {
+    if let Some(clean) = redactor.redact_content(&taken.text) {
+        taken.text = clean;
+    }
+    taken
 }
 
 fn unreadable(error: &io::Error) -> String {
