@@ -432,6 +432,8 @@ pub struct AgentSettings {
     pub max_day_cost: Option<Cost>,
     /// Tool calls a prompt may cause.
     pub max_tool_calls: Option<u32>,
+    /// Sub-agents a prompt may start, those of sub-agents included.
+    pub max_subagents: u32,
     /// How long a turn may run, less what it waits for people.
     pub max_wall_time: Option<Duration>,
     /// Steps or tool calls used up end the turn with a summary instead of an error.
@@ -466,6 +468,7 @@ impl Default for AgentSettings {
             max_turn_cost: None,
             max_day_cost: None,
             max_tool_calls: None,
+            max_subagents: 100,
             max_wall_time: None,
             degrade_at_limit: false,
         }

@@ -136,7 +136,8 @@ pub(super) fn mode_of(tree: &Tree, agent: &str) -> Mode {
 }
 
 /// Limits of R-BUDGET: a folder may set what the user has not, and lower what the user has.
-const LIMITS: [&str; 6] = [
+const LIMITS: [&str; 7] = [
+    "max_subagents",
     "max_steps",
     "max_tool_calls",
     "max_turn_cost",
@@ -148,7 +149,11 @@ const LIMITS: [&str; 6] = [
 fn raises_limit(path: &str, value: &Tree, user: &Tree) -> bool {
     let of_agents = LIMITS.iter().find_map(|limit| {
         let agent = agent_key(path, limit)?;
-        let usual = (*limit == "max_steps").then_some(f64::from(AgentSettings::default().max_steps));
+        let usual = match *limit {
+            "max_steps" => Some(f64::from(AgentSettings::default().max_steps)),
+            "max_subagents" => Some(f64::from(AgentSettings::default().max_subagents)),
+            _ => None,
+        };
         of_agent(user, &agent, limit).and_then(Tree::number).or(usual)
     });
     let own = of_agents.or_else(|| match <[String; 3]>::try_from(keys_of(path)) {
@@ -325,6 +330,11 @@ mod tests {
                 "",
                 "[agent.default]\nmax_steps = 51",
                 Some("agent.default.max_steps"),
+            ),
+            (
+                "",
+                "[agent.default]\nmax_subagents = 101",
+                Some("agent.default.max_subagents"),
             ),
             ("", "[agent.default]\nmax_steps = 50", None),
             (

@@ -147,6 +147,7 @@ impl Configured {
         let secret = loaded.settings.secret_env_names(&state.source.env);
         state.stripped.extend(secret);
         self.shared.set_stripped_env(state.stripped.clone());
+        self.shared.set_trusted(folder, loaded.trusted);
         for problem in &loaded.diagnostics {
             tracing::warn!(
                 file = problem.file,
@@ -233,6 +234,7 @@ impl Profiles for Configured {
             },
             token_target: agent.token_target,
             max_tool_calls: agent.max_tool_calls,
+            max_subagents: agent.max_subagents,
             degrade: agent.degrade_at_limit,
         };
         let of_providers = settings.providers.values();

@@ -13,6 +13,7 @@ mod background;
 pub mod checkpoint;
 pub mod diff;
 pub mod edit;
+mod git_guard;
 pub mod git_index;
 pub mod load;
 pub mod overlay;
@@ -36,7 +37,8 @@ pub use resolve::{PathError, Resolved};
 pub use roots::{Folder, Root, Roots};
 pub use write::{WriteError, WriteLocks};
 
-use process::{Launcher, Stop};
+use git_guard::GitGuard;
+use process::{Command, Launcher, Stop};
 
 /// What a cancel does to a running command (R-CANCEL).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,6 +67,8 @@ pub struct Shared {
     locks: WriteLocks,
     home: Option<PathBuf>,
     launcher: RwLock<Arc<Launcher>>,
+    trusted: RwLock<BTreeSet<PathBuf>>,
+    git_guard: GitGuard,
 }
 
 impl Shared {
@@ -112,6 +116,27 @@ impl Shared {
     /// Replaces the names of the variables that no child gets from now on (R-SEC).
     pub fn set_stripped_env(&self, names: BTreeSet<String>) {
         self.change_launcher(|launcher| launcher.stripping(names));
+    }
+
+    /// Says whether the person trusts a folder.
+    pub fn set_trusted(&self, folder: &Path, trusted: bool) {
+        let mut folders = self.trusted.write().unwrap_or_else(PoisonError::into_inner);
+        match trusted {
+            true => folders.insert(folder.to_path_buf()),
+            false => folders.remove(folder),
+        };
+    }
+
+    /// The command, kept from running what a repository around `cwd` names, unless the person trusts the folder.
+    pub async fn guard_git(&self, cwd: &Path, command: Command) -> Command {
+        let trusted = {
+            let folders = self.trusted.read().unwrap_or_else(PoisonError::into_inner);
+            folders.iter().any(|folder| cwd.starts_with(folder))
+        };
+        match trusted {
+            true => command,
+            false => self.git_guard.guard(&self.launcher(), cwd, command).await,
+        }
     }
 
     fn change_launcher(&self, change: impl FnOnce(Launcher) -> Launcher) {

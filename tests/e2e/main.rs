@@ -32,6 +32,7 @@ mod diagnostics;
 mod editor;
 mod faults;
 mod flood;
+mod git;
 mod hooks;
 mod instructions;
 mod keys;

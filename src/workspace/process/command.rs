@@ -20,7 +20,7 @@ pub struct Command {
     pub(super) stdin: Stdin,
     pub(super) merge: bool,
     /// Settings for every git below it.
-    pub(super) git: &'static [(&'static str, &'static str)],
+    pub(super) git: Vec<(String, String)>,
 }
 
 /// What a command reads.
@@ -50,7 +50,7 @@ impl Command {
             env: BTreeMap::new(),
             stdin: Stdin::Null,
             merge: false,
-            git: &[],
+            git: Vec::new(),
         }
     }
 
@@ -101,10 +101,26 @@ impl Command {
     /// Tells every git below it to start no file system monitor, pager or signature check that a repository's
     /// settings name (R-TOOL-7). Its hooks stay, and what a command itself says with `git -c` wins.
     #[must_use]
-    pub fn harden_git(mut self) -> Self {
-        self.git = &FOR_COMMANDS;
-        // Without it, looking at the status writes the index, which runs a hook.
-        self.env("GIT_OPTIONAL_LOCKS", "0")
+    pub fn harden_git(self) -> Self {
+        let settings = FOR_COMMANDS.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        self.git_settings(settings)
+            // Without it, looking at the status writes the index, which runs a hook.
+            .env("GIT_OPTIONAL_LOCKS", "0")
+    }
+
+    /// Adds settings for every git below it; a later one wins over an earlier one and over those of a repository.
+    #[must_use]
+    pub fn git_settings(mut self, settings: impl IntoIterator<Item = (String, String)>) -> Self {
+        self.git.extend(settings);
+        self
+    }
+
+    /// Whether its words name git, also in quotes. A program that it runs may still start one by itself.
+    pub fn names_git(&self) -> bool {
+        self.argv.iter().any(|word| {
+            let word = word.to_string_lossy().replace(['"', '\'', '\\', '\n'], "");
+            word.contains("git")
+        })
     }
 
     /// The program's name, for messages.
