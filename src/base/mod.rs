@@ -12,6 +12,8 @@ pub mod front_matter;
 pub mod hash;
 mod issuer;
 pub mod position;
+#[cfg(unix)]
+pub mod private;
 pub mod random;
 pub mod secret_path;
 pub mod spawn;

@@ -113,7 +113,7 @@ fn a_key_in_any_text_reaches_neither_the_model_nor_the_store() {
         json!([
             {"type": "text", "text": format!("is {key} right?")},
             {"type": "reference", "uri": world.uri("notes.txt")},
-            {"type": "selection", "uri": "untitled:1", "text": format!("unsaved {key}"),
+            {"type": "selection", "uri": world.uri("notes.txt"), "text": format!("unsaved {key}"),
              "range": {"start": {"line": 0, "character": 0}, "end": {"line": 1, "character": 0}}},
         ]),
     );
@@ -221,4 +221,33 @@ fn no_folder_of_the_workspace_provides_bash_or_git() {
     assert!(seen.contains(&expected), "{seen}");
     // A command may find programs of the workspace by an absolute entry; we do not.
     assert_eq!(std::fs::read_to_string(trapped).unwrap(), "ls\n");
+}
+
+#[test]
+fn folders_of_ours_become_private_and_links_are_not_followed() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    let world = World::new();
+    let folders = ["data/agentls", "state/agentls"].map(|name| world.path(name));
+    for folder in &folders {
+        std::fs::create_dir_all(folder).unwrap();
+        std::fs::set_permissions(folder, PermissionsExt::from_mode(0o777)).unwrap();
+    }
+    let log = folders[1].join("agentls.log");
+    symlink(world.path("elsewhere.log"), &log).unwrap();
+    let client = world.start();
+    let session = client.session();
+    client.ask(&session, "hello");
+    for folder in &folders {
+        assert_eq!(
+            folder.metadata().unwrap().mode() & 0o777,
+            0o700,
+            "{}",
+            folder.display()
+        );
+    }
+    assert!(!world.path("elsewhere.log").exists());
+    drop(client);
+    let told = std::fs::read_to_string(world.path("stderr-0")).unwrap();
+    assert!(told.contains("it is a symbolic link"), "{told}");
 }
