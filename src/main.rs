@@ -10,12 +10,14 @@ use agentls::config::{ConfigSource, Env, Flags, Places, Redactor, Trust};
 use agentls::observe;
 use agentls::server::{self, ServeOptions};
 use agentls::transport;
-use agentls::workspace::process::{EXEC_COMMAND, exec_main};
+use agentls::workspace::process::{EXEC_COMMAND, adopt_orphans, deny_inspection, exec_main, sweep_orphans};
 use clap::Parser;
 
 fn main() {
+    // Before anything else: our environment holds keys, and our memory will.
+    deny_inspection();
     let mut args = std::env::args_os().skip(1);
-    // First of all, before anything is set up: the helper must start within a millisecond.
+    // Before anything is set up: the helper must start within a millisecond.
     if args.next().as_deref() == Some(OsStr::new(EXEC_COMMAND)) {
         exit(exec_main(args));
     }
@@ -64,6 +66,7 @@ fn serve(shared: &Shared) -> std::io::Result<i32> {
     let by_hand = std::io::stdin().is_terminal();
     let stdio = transport::claim().map_err(std::io::Error::other)?;
     transport::raise_open_files();
+    adopt_orphans();
     let source = source(shared);
     let Some(places) = source.places.clone() else {
         return Err(std::io::Error::other(
@@ -101,6 +104,7 @@ fn serve(shared: &Shared) -> std::io::Result<i32> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let code = runtime.block_on(server::serve(options));
     runtime.shutdown_background();
+    sweep_orphans();
     code
 }
 

@@ -14,13 +14,61 @@ use std::time::Duration;
 
 use agentls::base::{CancellationToken, clock};
 use agentls::workspace::process::{
-    Child, Command, ExitStatus, Launcher, SpawnError, Stdin, Stop, Stream, git_command,
+    Child, Command, ExitStatus, Launcher, SpawnError, Stdin, Stop, Stream, adopt_orphans, git_command,
 };
 
 const HELPER: &str = env!("CARGO_BIN_EXE_agentls");
 const MARK: &str = "AGENTLS_TEST_MARK";
 const SERVER_SCRIPT: &str = "AGENTLS_TEST_SERVER_SCRIPT";
 const SERVER_COUNT: &str = "AGENTLS_TEST_SERVER_COUNT";
+/// The server of others adopts orphans, and stops the command in this way once it is there.
+const SERVER_END: &str = "AGENTLS_TEST_SERVER_END";
+const COMMAND_MARK: &str = "AGENTLS_TEST_COMMAND_MARK";
+
+/// What a command does to its helper, with children that try to get away. `;;` as above.
+const ATTACKS: [(&str, &str); 11] = [
+    ("kill", "setsid sleep 1000 & echo ready; kill -KILL $PPID"),
+    (
+        "kill, and go on",
+        "setsid sleep 1000 & echo ready; kill -KILL $PPID; sleep 1000",
+    ),
+    (
+        "segfault",
+        "setsid sleep 1000 & echo ready; kill -SEGV $PPID; sleep 1000",
+    ),
+    (
+        "abort",
+        "(setsid sleep 1000 &); echo ready; kill -ABRT $PPID; sleep 1000",
+    ),
+    (
+        "stop",
+        "setsid sleep 1000 & echo ready; kill -STOP $PPID; sleep 1000",
+    ),
+    (
+        "stop, and end",
+        "setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo ready; kill -STOP $PPID",
+    ),
+    (
+        "double fork",
+        "h=$PPID; ( (setsid sh -c 'sleep 1000; :' &) & ); echo ready; kill -KILL $h; sleep 1000",
+    ),
+    (
+        "killed by a daemon",
+        "h=$PPID; (setsid sh -c \"sleep 0.05; kill -KILL $h; sleep 1000\" &); echo ready; sleep 1000",
+    ),
+    (
+        "forks on",
+        "h=$PPID; (setsid sh -c 'while :; do setsid sleep 1000 & sleep 0.01; done' &); echo ready; kill -KILL $h; sleep 1000",
+    ),
+    (
+        "stubborn",
+        "trap '' INT TERM HUP QUIT; h=$PPID; setsid sh -c 'trap \"\" TERM; sleep 1000; :' & echo ready; kill -KILL $h; sleep 1000",
+    ),
+    (
+        "no descriptors",
+        "h=$PPID; (setsid sleep 1000 &); prlimit --pid $h --nofile=1:1; echo ready; sleep 1000",
+    ),
+];
 
 /// How children try to get away. Each prints `ready` when all its processes are there. The part
 /// after `;;` keeps the command itself running.
@@ -232,6 +280,9 @@ async fn server_role() {
         futures::future::join_all(several).await;
         return;
     }
+    if let Ok(end) = std::env::var(SERVER_END) {
+        return server_that_adopts(&script, &end).await;
+    }
     let mut child = launcher()
         .spawn(Command::shell(script).merge_stderr())
         .await
@@ -239,6 +290,96 @@ async fn server_role() {
     ready(&mut child, "server").await;
     println!("\nserver ready");
     std::future::pending::<()>().await;
+}
+
+async fn server_that_adopts(script: &str, end: &str) {
+    adopt_orphans();
+    let mark = std::env::var(COMMAND_MARK).unwrap();
+    // Another command, which has nothing to do with it and must be left alone.
+    let mut other = start("setsid sleep 1000 & echo ready; wait", &fresh_mark()).await;
+    ready(&mut other, "other").await;
+    let mut child = start(script, &mark).await;
+    ready(&mut child, end).await;
+    let begun = clock::now();
+    match end {
+        "stop" => {
+            let ending = child
+                .process
+                .stop(Stop::Interrupt, &CancellationToken::new())
+                .await;
+            assert!(ending.gone);
+            assert!(
+                begun.elapsed() < Duration::from_millis(3_000),
+                "{:?}",
+                begun.elapsed()
+            );
+            assert_eq!(marked(&mark), [], "nobody is left once gone is told");
+        }
+        "drop" => drop(child),
+        other => panic!("{other}"),
+    }
+    all_gone(&mark, end).await;
+    // The other command, its child and its helper stay; of those that were killed not even zombies do.
+    let reaped = tokio::time::timeout(Duration::from_secs(5), async {
+        while count_below(std::process::id()) != 3 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+    assert!(reaped.await.is_ok(), "{}", count_below(std::process::id()));
+    println!("\nserver content");
+}
+
+/// How many processes descend from one.
+fn count_below(root: u32) -> usize {
+    let stat = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/stat")).ok();
+    let parents: Vec<(u32, u32)> = std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter_map(|pid| {
+            let stat = stat(pid)?;
+            Some((
+                pid,
+                stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?,
+            ))
+        })
+        .collect();
+    let mut found = vec![root];
+    let mut at = 0;
+    while at < found.len() {
+        let parent = found[at];
+        found.extend(
+            parents
+                .iter()
+                .filter(|(_, of)| *of == parent)
+                .map(|(pid, _)| *pid),
+        );
+        at += 1;
+    }
+    found.len() - 1
+}
+
+#[tokio::test]
+async fn attacks_on_the_helper_free_nobody() {
+    for (name, attack) in ATTACKS {
+        for end in ["stop", "drop"] {
+            let mark = fresh_mark();
+            let server = std::process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "server_role", "--nocapture", "--test-threads=1"])
+                .env(SERVER_SCRIPT, attack)
+                .env(SERVER_END, end)
+                .env(COMMAND_MARK, &mark)
+                .output()
+                .unwrap();
+            let told = text(&server.stdout);
+            let errors = text(&server.stderr);
+            assert!(
+                told.contains("\nserver content\n"),
+                "{name}, {end}: {told}{errors}"
+            );
+            all_gone(&mark, name).await;
+        }
+    }
 }
 
 #[tokio::test]

@@ -6,12 +6,15 @@ pub mod causes;
 pub mod chaos;
 pub mod clock;
 pub mod counters;
+pub mod credential_env;
 pub mod flow;
 pub mod front_matter;
 pub mod hash;
 mod issuer;
 pub mod nofollow;
 pub mod position;
+#[cfg(unix)]
+pub mod private;
 pub mod random;
 pub mod secret_path;
 pub mod spawn;

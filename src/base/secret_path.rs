@@ -14,6 +14,20 @@ const NAMES: &[&str] = &[
     ".my.cnf",
     ".htpasswd",
     ".dockercfg",
+    ".dockerconfigjson",
+    ".credentials",
+    ".databrickscfg",
+    ".histfile",
+    ".mylogin.cnf",
+    ".terraformrc",
+    ".zhistory",
+    "cookies.sqlite",
+    "fish_history",
+    "kcore",
+    "key4.db",
+    "login data",
+    "logins.json",
+    "rclone.conf",
     ".git-credentials",
     ".vault-token",
     ".boto",
@@ -43,10 +57,31 @@ const DATA_EXTENSIONS: &[&str] = &["json", "yaml", "yml", "toml", "ini", "env", 
 
 /// Extensions of keys and key stores.
 const EXTENSIONS: &[&str] = &[
-    "env", "pem", "key", "p8", "p12", "pfx", "ppk", "jks", "keystore", "kdbx", "agekey",
+    "env",
+    "pem",
+    "key",
+    "p8",
+    "p12",
+    "pfx",
+    "ppk",
+    "jks",
+    "keystore",
+    "kdb",
+    "kdbx",
+    "agekey",
+    "keychain",
+    "keychain-db",
+    "keytab",
+    "tfstate",
+    "tfvars",
 ];
 
-/// Endings of `.env.…` that are meant to be shared.
+/// Endings of copies: a copy of a secret is one too.
+const COPIES: &[&str] = &[
+    "~", ".bak", ".backup", ".copy", ".old", ".orig", ".save", ".swo", ".swp", ".tmp",
+];
+
+/// Endings of names that are meant to be shared.
 const SHARED_ENDINGS: &[&str] = &["example", "sample", "template", "dist"];
 
 /// Folders whose content is secret.
@@ -56,14 +91,28 @@ const FOLDERS: &[&str] = &[".ssh", ".gnupg", ".aws", ".azure", ".kube", ".passwo
 const IN_FOLDER: &[(&str, &str)] = &[
     (".docker", "config.json"),
     (".cargo", "credentials.toml"),
+    (".composer", "auth.json"),
+    (".git", "config"),
+    (".gradle", "gradle.properties"),
+    (".m2", "settings-security.xml"),
+    (".m2", "settings.xml"),
     ("gh", "hosts.yml"),
     ("gcloud", "application_default_credentials.json"),
     ("gcloud", "access_tokens.db"),
     ("gcloud", "credentials.db"),
 ];
 
+/// Folders whose content is secret, known by the folder that they lie in.
+const FOLDERS_IN: &[(&str, &str)] = &[
+    (".config", "chromium"),
+    (".config", "google-chrome"),
+    (".mozilla", "firefox"),
+    ("library", "keychains"),
+    ("share", "keyrings"),
+];
+
 /// Whether a file of this name is likely to hold a secret: `.env` and its kin (but not
-/// `.env.example`), private keys, credential files of common tools.
+/// `.env.example`), private keys, credential files of common tools, and copies of them (`key.pem.bak`).
 ///
 /// A name alone decides, case does not matter, and both `/` and links are the caller's business. Public
 /// keys (`*.pub`) and `known_hosts` are not secret.
@@ -77,21 +126,59 @@ pub fn is_secret_like(path: impl AsRef<Path>) -> bool {
     if name.ends_with(".pub") || name.starts_with("known_hosts") {
         return false;
     }
+    let name = original(name);
     let parent = folders.last().copied().unwrap_or_default();
-    is_secret_name(name)
+    let memory = name == "mem" && folders.first() == Some(&"proc");
+    memory
+        || is_secret_name(name)
         || folders.iter().any(|folder| FOLDERS.contains(folder))
+        || folders
+            .windows(2)
+            .any(|pair| FOLDERS_IN.contains(&(pair[0], pair[1])))
         || IN_FOLDER.contains(&(parent, name))
+}
+
+/// The name of what a file is a copy of: `key.pem` of `key.pem.bak~` and of `#key.pem#`.
+fn original(name: &str) -> &str {
+    let mut name = name
+        .trim_matches('#')
+        .strip_prefix(".#")
+        .unwrap_or(name.trim_matches('#'));
+    loop {
+        let shorter = COPIES.iter().find_map(|copy| name.strip_suffix(copy));
+        let numbered = || {
+            let (before, number) = name.rsplit_once('.')?;
+            (number.len() <= 3 && number.bytes().all(|digit| digit.is_ascii_digit())).then_some(before)
+        };
+        match shorter.or_else(numbered) {
+            Some(shorter) if !shorter.is_empty() => name = shorter,
+            Some(_) | None => return name,
+        }
+    }
 }
 
 fn is_secret_name(name: &str) -> bool {
     if let Some((stem, ending)) = name.rsplit_once('.')
         && SHARED_ENDINGS.contains(&ending)
-        && (stem == ".env" || stem.starts_with(".env.") || stem.ends_with(".env"))
+        && (stem == ".env"
+            || stem.starts_with(".env.")
+            || stem.ends_with(".env")
+            || stem.ends_with(".tfvars"))
     {
         return false;
     }
-    if NAMES.contains(&name) || FOLDERS.contains(&name) || name.starts_with(".env.") {
+    let is_history = name.starts_with('.') && name.ends_with("_history");
+    if NAMES.contains(&name) || FOLDERS.contains(&name) || name.starts_with(".env.") || is_history {
         return true;
+    }
+    if let Some(stem) = name.strip_suffix(".json") {
+        let settings = stem.starts_with("appsettings.") || stem.ends_with(".tfvars");
+        let key = stem.ends_with("-key") || stem.ends_with("_key") || stem.contains("firebase-adminsdk");
+        let account =
+            stem.contains("service") && stem.contains("account") || stem.starts_with("client_secret");
+        if settings || key || account || stem.contains("credentials") {
+            return true;
+        }
     }
     match name.rsplit_once('.') {
         Some(("", _)) | None => false,
@@ -128,12 +215,26 @@ const SAMPLES: &[&str] = &[
     "secrets.yaml",
     "server.pem",
     "server.key",
+    "store.jks",
+    "store.p12",
+    "terraform.tfstate",
+    "prod.tfvars",
+    ".bash_history",
+    ".dockerconfigjson",
+    "environ",
+    "shadow",
 ];
 
 /// Whether a shell glob may stand for a secret-like file. A lone `*` in a folder is not counted: it
-/// matches no hidden file, and counting it would make every `rm *.o`-like command a secret.
+/// matches no hidden file, and counting it would make every `rm *.o`-like command a secret. One that leads out of the
+/// working directory may stand for anything.
 pub fn glob_may_name(text: &str) -> bool {
     if named_in(text).is_some() {
+        return true;
+    }
+    let has_glob = text.contains(['*', '?', '[']);
+    let leads_out = text.starts_with(['/', '~']) || text.split('/').any(|part| part == "..");
+    if has_glob && (leads_out || may_be_in_folder(text)) {
         return true;
     }
     text.split('/')
@@ -148,6 +249,23 @@ pub fn glob_may_name(text: &str) -> bool {
                     .any(|sample| matcher.is_match(sample))
             })
         })
+}
+
+/// Whether two parts of a glob that follow each other may stand for a secret file and its folder: `.git/conf*`.
+fn may_be_in_folder(text: &str) -> bool {
+    let fits = |part: &str, name: &str| {
+        globset::Glob::new(part).is_ok_and(|glob| glob.compile_matcher().is_match(name))
+    };
+    let parts: Vec<String> = text.split('/').map(str::to_lowercase).collect();
+    parts.windows(2).any(|pair| {
+        let mut known = IN_FOLDER.iter();
+        // A leading star does not match a hidden folder.
+        known.any(|(folder, name)| {
+            !(folder.starts_with('.') && pair[0].starts_with('*'))
+                && fits(&pair[0], folder)
+                && fits(&pair[1], name)
+        })
+    })
 }
 
 #[cfg(test)]
@@ -188,6 +306,41 @@ mod tests {
             "/etc/shadow",
             "id_ed25519",
             "./.env",
+            "terraform.tfstate",
+            "terraform.tfstate.backup",
+            "terraform.tfstate.1712.backup",
+            "prod.auto.tfvars",
+            "prod.tfvars.json",
+            ".env~",
+            ".env.bak",
+            ".ENV.OLD",
+            "key.pem.bak",
+            "key.pem.bak~",
+            ".key.pem.swp",
+            "#key.pem#",
+            ".#key.pem",
+            "id_rsa.old",
+            "id_ed25519.1",
+            "gcp-key.json",
+            "my-credentials-2.json",
+            "service-account-prod.json",
+            "serviceAccount.json",
+            "app-firebase-adminsdk-x1.json",
+            "client_secret_1.apps.json",
+            ".dockerconfigjson",
+            "appsettings.Production.json",
+            ".git/config",
+            "a/.git/config",
+            "~/.m2/settings.xml",
+            ".bash_history",
+            "~/.psql_history",
+            "~/.local/share/fish/fish_history",
+            "x.jks.orig",
+            "krb5.keytab",
+            "~/.mozilla/firefox/p/key4.db",
+            "~/.config/google-chrome/Default/Cookies",
+            "~/Library/Keychains/login.keychain-db",
+            "/proc/12/mem",
         ] {
             assert!(is_secret_like(path), "{path}");
         }
@@ -217,6 +370,25 @@ mod tests {
             "config.json",
             "docker/config.json",
             "Cargo.toml",
+            "src/key.ts",
+            "tokens.css",
+            "tokens.json",
+            "src/secrets.rs",
+            "terraform.tf",
+            "prod.tfvars.example",
+            "appsettings.json",
+            "git/config",
+            "src/history.rs",
+            "db/migration_history",
+            "m2/settings.xml",
+            "browsers/chromium/launch.ts",
+            "service.json",
+            "accounts.json",
+            "credentials.ts",
+            "notes.bak",
+            "CHANGELOG.1",
+            "src/mem",
+            "monkey.json",
         ] {
             assert!(!is_secret_like(path), "{path}");
         }
@@ -248,6 +420,18 @@ mod tests {
             ("id_*", true),
             ("~/.s*/x", true),
             ("conf/.env*", true),
+            ("*.tfstate", true),
+            (".bash_h*", true),
+            (".git/conf*", true),
+            (".gi?/config", true),
+            (".m2/*.xml", true),
+            ("/proc/[0-9]*/env*", true),
+            ("/proc/self/[e]nviron", true),
+            ("/etc/sha*", true),
+            ("~/*", true),
+            ("../*/x", true),
+            ("*/config", false),
+            ("*.json", false),
             ("*", false),
             ("src/*", false),
             ("*.rs", false),

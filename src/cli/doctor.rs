@@ -61,7 +61,7 @@ pub(super) async fn doctor(
     doctor.program();
     let loaded = source.load(Some(&launch.folder), trust);
     doctor.configuration(&loaded, trust, &launch.folder);
-    doctor.keys();
+    doctor.keys(&loaded.settings);
     doctor.provider(&loaded.settings, offline).await;
     doctor.server(launch).await;
     doctor.places(&loaded.settings);
@@ -158,7 +158,7 @@ impl Doctor<'_> {
         }
     }
 
-    fn keys(&mut self) {
+    fn keys(&mut self, settings: &Settings) {
         let env = &self.source.env;
         let set: Vec<&str> = KEY_VARIABLES
             .into_iter()
@@ -169,6 +169,19 @@ impl Doctor<'_> {
             set => format!("in the environment: {}", set.join(", ")),
         };
         self.tell(State::Info, "keys", &found, None);
+        let withheld: Vec<String> = settings
+            .secret_env_names(env)
+            .into_iter()
+            .filter(|name| env.non_empty(name).is_some() && name.chars().all(|c| c.is_ascii_graphic()))
+            .collect();
+        if !withheld.is_empty() {
+            self.tell(
+                State::Info,
+                "withheld",
+                &format!("commands do not get {}", withheld.join(", ")),
+                Some("[tool.bash] pass_env = [\"NAME\"] in your own configuration passes a variable on"),
+            );
+        }
     }
 
     async fn provider(&mut self, settings: &Settings, offline: bool) {

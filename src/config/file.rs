@@ -178,6 +178,9 @@ pub struct AgentTable {
     /// How many tool calls one prompt may cause. Default: no limit.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_tool_calls: Option<u32>,
+    /// How many sub-agents one prompt may start, those of sub-agents included. Default: 100.
+    #[schemars(range(min = 1, max = 100_000), extend("default" = 100))]
+    pub max_subagents: Option<u32>,
     /// How long a turn may run, in seconds, waiting for a person not counted. Default: no limit.
     #[schemars(range(min = 0.001, max = 31_536_000))]
     pub max_wall_time_s: Option<f64>,

@@ -671,6 +671,7 @@ fn agent(name: &str, table: AgentTable, base: &AgentSettings) -> AgentSettings {
         max_turn_cost: table.max_turn_cost.map(Cost::from_usd).or(base.max_turn_cost),
         max_day_cost: table.max_day_cost.map(Cost::from_usd).or(base.max_day_cost),
         max_tool_calls: table.max_tool_calls.or(base.max_tool_calls),
+        max_subagents: table.max_subagents.unwrap_or(base.max_subagents),
         max_wall_time: table.max_wall_time_s.map(seconds).or(base.max_wall_time),
         degrade_at_limit: table
             .limit_reached

@@ -68,11 +68,16 @@ impl Redactor {
 
     /// The content with `***` for every key; none if there is none in it.
     pub fn redact_content(&self, text: &str) -> Option<String> {
+        let clean = self.redact_bytes(text.as_bytes())?;
+        Some(String::from_utf8_lossy(&clean).into_owned())
+    }
+
+    /// The same of bytes, such as a request that is JSON already.
+    pub fn redact_bytes(&self, content: &[u8]) -> Option<Vec<u8>> {
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
-        let clean = redacted(&keys, text.as_bytes());
-        match clean {
+        match redacted(&keys, content) {
             Cow::Borrowed(_) => None,
-            Cow::Owned(clean) => Some(String::from_utf8_lossy(&clean).into_owned()),
+            Cow::Owned(clean) => Some(clean),
         }
     }
 

@@ -5,14 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
 use crate::base::backoff::Backoff;
+use crate::base::credential_env::is_credential;
 use crate::domain::{Cost, Mode, Price};
 
 use super::command_tools::CommandToolSettings;
+use super::env::Env;
 use super::hooks::HookSettings;
 use super::names::KEY_VARIABLES;
+
+/// Shorter keys are common words (`ollama`): a variable that holds one is no secret for that.
+const SHORTEST_KEY: usize = 16;
 
 /// A workspace root's whole configuration.
 #[derive(Clone, Debug)]
@@ -54,17 +59,35 @@ impl Settings {
         &self.agents["default"]
     }
 
-    /// Variables that no child process may get: those that the configuration names and the usual API keys, but for
-    /// `pass_env`, and for those without which no command works (`HOME`, `PATH`, …).
-    pub fn secret_env_names(&self) -> BTreeSet<String> {
+    /// Variables that no child process may get: those that the configuration names, the usual API keys, and whatever
+    /// in `env` looks like a credential or holds a configured one; but for `pass_env`, and for those without which no
+    /// command works (`HOME`, `PATH`, …).
+    pub fn secret_env_names(&self, env: &Env) -> BTreeSet<String> {
         const HARMLESS: [&str; 10] = [
             "HOME", "PATH", "USER", "LOGNAME", "SHELL", "PWD", "TMPDIR", "TERM", "LANG", "HOSTNAME",
         ];
         let harmless =
             |name: &str| HARMLESS.contains(&name) || name.starts_with("XDG_") || name.starts_with("LC_");
+        let holds_key = |value: &str| {
+            let mut keys = self.keys().map(ExposeSecret::expose_secret);
+            keys.any(|key| key.len() >= SHORTEST_KEY && value.contains(key))
+        };
+        let found = env.iter().filter_map(|(name, value)| {
+            let value = value.to_string_lossy();
+            let name = name.to_str()?;
+            let is_secret = is_credential(name, &value) || holds_key(&value);
+            // git refuses to run when one of the numbered settings is missing.
+            let whole = if name.starts_with("GIT_CONFIG_VALUE_") {
+                "GIT_CONFIG_COUNT"
+            } else {
+                name
+            };
+            is_secret.then_some([name, whole])
+        });
         self.named_variables
             .iter()
             .map(String::as_str)
+            .chain(found.flatten())
             .filter(|name| !harmless(name))
             .chain(KEY_VARIABLES)
             .filter(|name| !self.tools.pass_env.iter().any(|passed| passed == name))
@@ -416,6 +439,8 @@ pub struct AgentSettings {
     pub max_day_cost: Option<Cost>,
     /// Tool calls a prompt may cause.
     pub max_tool_calls: Option<u32>,
+    /// Sub-agents a prompt may start, those of sub-agents included.
+    pub max_subagents: u32,
     /// How long a turn may run, less what it waits for people.
     pub max_wall_time: Option<Duration>,
     /// Steps or tool calls used up end the turn with a summary instead of an error.
@@ -450,6 +475,7 @@ impl Default for AgentSettings {
             max_turn_cost: None,
             max_day_cost: None,
             max_tool_calls: None,
+            max_subagents: 100,
             max_wall_time: None,
             degrade_at_limit: false,
         }

@@ -161,8 +161,9 @@ pub(super) fn mode_of(tree: &Tree, agent: &str) -> Mode {
 }
 
 /// Limits of R-BUDGET: a folder may set what the user has not, and lower what the user has.
-const LIMITS: [&str; 7] = [
+const LIMITS: [&str; 8] = [
     "token_target",
+    "max_subagents",
     "max_steps",
     "max_tool_calls",
     "max_turn_cost",
@@ -178,6 +179,7 @@ fn raises_limit(path: &str, value: &Tree, user: &Tree) -> bool {
             "max_steps" => Some(f64::from(AgentSettings::default().max_steps)),
             // Without one the agent ends when it likes.
             "token_target" => Some(0.0),
+            "max_subagents" => Some(f64::from(AgentSettings::default().max_subagents)),
             _ => None,
         };
         of_agent(user, &agent, limit).and_then(Tree::number).or(usual)
@@ -404,6 +406,11 @@ mod tests {
                 "",
                 "[agent.default]\nmax_steps = 51",
                 Some("agent.default.max_steps"),
+            ),
+            (
+                "",
+                "[agent.default]\nmax_subagents = 101",
+                Some("agent.default.max_subagents"),
             ),
             ("", "[agent.default]\nmax_steps = 50", None),
             (

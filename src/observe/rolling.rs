@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
 
 use crate::base::clock;
+#[cfg(unix)]
+use crate::base::private;
 
 /// How many days old files are kept.
 const KEEP_DAYS: i64 = 7;
@@ -93,15 +95,33 @@ impl Write for RollingFile {
 
 fn open(path: &Path, today: i64) -> io::Result<File> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    if let Some(folder) = folder.filter(|folder| !folder.exists()) {
-        make_private(folder)?;
+    if let Some(folder) = folder {
+        match folder.exists() {
+            false => make_private(folder)?,
+            // Of a folder that is there only our own is ours to change.
+            #[cfg(unix)]
+            true if folder.ends_with(env!("CARGO_PKG_NAME")) => private::tighten(folder)?,
+            true => {}
+        }
     }
     set_aside(path, today);
     let mut options = OpenOptions::new();
     options.append(true).create(true);
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path)?;
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+        // `/dev/stderr` is a link by design.
+        if !path.starts_with("/dev") {
+            options.custom_flags(private::NO_FOLLOW);
+        }
+    }
+    let file = options.open(path).map_err(|error| match path.is_symlink() {
+        true => io::Error::other(
+            "it is a symbolic link, which is not followed: name its target in [logging] file",
+        ),
+        false => error,
+    })?;
     #[cfg(unix)]
     if file.metadata()?.is_file() {
         // A file from elsewhere may be open to others. Not ours to change: then it stays as it is.

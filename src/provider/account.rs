@@ -10,6 +10,7 @@ use super::error::ProviderError;
 use super::registry::Kind;
 use super::standing::Standing;
 use crate::base::text;
+use crate::config::Redactor;
 
 /// A provider's account, as far as messages and limits need to know it.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(crate) struct Account {
     pub(crate) base: Url,
     /// What must never be shown: the key, and the values of extra headers.
     pub(crate) secrets: Vec<SecretString>,
+    /// Knows the keys of all providers: none may go to this one.
+    pub(crate) redactor: Redactor,
     /// How it stands.
     pub(crate) standing: Arc<Standing>,
 }
@@ -41,7 +44,7 @@ impl Account {
             model: model.to_owned(),
             message: self.redact(&failure.message),
             status: failure.status,
-            request_id: failure.request_id,
+            request_id: failure.request_id.map(|id| self.redact(&id)),
             retry_after: failure.retry_after,
             user_action: failure.user_action.map(|action| self.redact(&action)),
             should_retry: failure.should_retry,
@@ -91,6 +94,7 @@ impl Account {
                 clean = clean.replace(secret, "[redacted]");
             }
         }
+        let clean = self.redactor.redact_text(&clean);
         text::one_line(&redact_key_shapes(&clean), MESSAGE)
     }
 }
@@ -156,6 +160,7 @@ pub(crate) mod tests {
             kind,
             base: Url::parse(base).unwrap(),
             secrets: vec!["s3cret-canary".to_owned().into()],
+            redactor: Redactor::default(),
             standing: Standing::new(name, Default::default()),
         }
     }

@@ -6,6 +6,8 @@ use std::convert::Infallible;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Serialize;
 
+use crate::config::Redactor;
+
 /// Shorter pieces are copied together: a write each would cost more.
 const COPIED: usize = 4 * 1024;
 
@@ -41,6 +43,19 @@ impl Body {
         let written = serde_json::to_writer((&mut self.tail).writer(), value);
         debug_assert!(written.is_ok(), "values of ours can always be written");
         self.len += self.tail.len() - before;
+    }
+
+    /// The same without any key: whatever way one came into a history, it goes to no model (I15). A key is never
+    /// spread over two pieces, each of which holds whole values.
+    pub(crate) fn without_keys(mut self, redactor: &Redactor) -> Self {
+        self.flush();
+        for piece in &mut self.pieces {
+            if let Some(clean) = redactor.redact_bytes(piece) {
+                self.len = self.len - piece.len() + clean.len();
+                *piece = clean.into();
+            }
+        }
+        self
     }
 
     /// Its length in bytes.

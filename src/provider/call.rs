@@ -70,6 +70,7 @@ async fn start(account: &Arc<Account>, http: Arc<Http>, call: Call) -> Result<Ev
         model,
     } = call;
     let client = http.client().await?;
+    let body = body.without_keys(&account.redactor);
     headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
     let request = client.post(url).headers(headers).body(body.into_stream());
     let mut patience = Patience::new(limits.first_event);

@@ -39,7 +39,8 @@ pub fn spec(settings: &Settings, provider: &ProviderSettings) -> ProviderSpec {
             .map(|(name, told)| (name.clone(), better(told)))
             .collect(),
         cassette: provider.cassette.clone(),
-        record: provider.record.clone().map(|path| (path, redactor(settings))),
+        record: provider.record.clone(),
+        redactor: redactor(settings),
         ..ProviderSpec::new(&provider.name, kind(provider.kind))
     }
 }

@@ -16,6 +16,7 @@ use super::http::{Http, HttpSettings, no_response};
 use super::openai::{Flavour, OpenAi};
 use super::registry::{Kind, ProviderSpec, unusable};
 use super::standing::Standing;
+use crate::config::Redactor;
 
 /// The largest list that is read, in bytes.
 const MAX_LIST: usize = 1 << 20;
@@ -30,6 +31,7 @@ pub async fn list_models(name: &str, base_url: &str, limit: Duration) -> Option<
         kind: Kind::OpenAi,
         base,
         secrets: Vec::new(),
+        redactor: Redactor::default(),
         standing: Standing::new(name, CircuitPolicy::default()),
     };
     let settings = HttpSettings {
@@ -69,6 +71,7 @@ pub async fn reach(spec: &ProviderSpec, limit: Duration) -> Result<Reached, Prov
             .chain(spec.headers.values())
             .cloned()
             .collect(),
+        redactor: spec.redactor.clone(),
         standing: spec.standing.clone(),
     });
     let asked = tokio::time::timeout(limit, models(spec, &account));

@@ -95,8 +95,10 @@ pub struct ProviderSpec {
     pub cassette: Option<PathBuf>,
     /// How the account stands; shared by all that use it.
     pub standing: Arc<Standing>,
-    /// Where calls are recorded, and what must not stand there.
-    pub record: Option<(PathBuf, Redactor)>,
+    /// Where calls are recorded.
+    pub record: Option<PathBuf>,
+    /// Knows the keys of all providers.
+    pub redactor: Redactor,
 }
 
 /// Time limits (R-PROV-2); what is not set follows the circumstances.
@@ -148,6 +150,7 @@ impl ProviderSpec {
             models: BTreeMap::new(),
             cassette: None,
             record: None,
+            redactor: Redactor::default(),
         }
     }
 
@@ -242,15 +245,16 @@ fn is_secret(name: &str) -> bool {
 /// Makes the provider. Connects to nothing: settings that cannot be used are the only errors.
 pub fn build(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
     let provider = bare(spec)?;
-    let Some((path, redactor)) = spec.record.clone() else {
-        return Ok(provider);
-    };
+    let redactor = spec.redactor.clone();
     spec.api_key
         .iter()
         .for_each(|key| redactor.learn_provider_key(key));
     let given = spec.headers.values();
     given.for_each(|secret| redactor.learn(secret));
     in_addresses(spec).for_each(|secret| redactor.learn(&secret));
+    let Some(path) = spec.record.clone() else {
+        return Ok(provider);
+    };
     Ok(Arc::new(Recorded::new(provider, spec.kind, path, redactor)))
 }
 
@@ -282,6 +286,7 @@ fn bare(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
         kind: spec.kind,
         base: spec.address().map_err(nobody)?,
         secrets: given().cloned().chain(words).chain(in_addresses(spec)).collect(),
+        redactor: spec.redactor.clone(),
         standing: spec.standing.clone(),
     });
     let with_account = |failure: Failure| account.error(&model, failure);

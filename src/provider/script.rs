@@ -54,6 +54,7 @@ impl Script {
             kind: Kind::Script,
             base,
             secrets: Vec::new(),
+            redactor: crate::config::Redactor::default(),
             standing: super::Standing::new(name, super::CircuitPolicy::default()),
         };
         let exchanges = exchanges

@@ -125,6 +125,8 @@ fn read(state: &State, pending: PendingReference) -> Result<Reference> {
             .join("\n"),
         None => loaded.file.text,
     };
+    let redactor = &state.sessions.house().redactor;
+    let wanted = redactor.redact_content(&wanted).unwrap_or(wanted);
     let mut shown = text::prefix(&wanted, MAX_REFERENCE).to_owned();
     if shown.len() < wanted.len() {
         shown.push_str("\n[… cut; read the file for the rest …]");

@@ -83,6 +83,7 @@ impl Configured {
             folders: folders.into_iter().map(source).collect(),
             cwd: session.cwd.clone(),
             prompt_file: None,
+            redactor: self.redactor.clone(),
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::workspace::{self, Shared, Workspace};
 /// The configuration of all folders, and what is made of it.
 pub struct Configured {
     shared: Arc<Shared>,
-    redactor: Redactor,
+    pub(super) redactor: Redactor,
     accounts: Arc<Accounts>,
     windows: Arc<LearntWindows>,
     keys: Arc<EditorKeys>,
@@ -145,7 +145,11 @@ impl Configured {
 
     /// Reads everything again, keys of the editor too when they are needed; what is wrong in the files of `folders`, each problem once.
     pub fn reload(&self, folders: &[PathBuf]) -> Vec<Diagnostic> {
-        self.lock().loaded.clear();
+        let mut state = self.lock();
+        state.loaded.clear();
+        // What `pass_env` names now counts from here on.
+        state.stripped.clear();
+        drop(state);
         self.windows.forget();
         self.keys.forget();
         let mut problems: Vec<Diagnostic> = Vec::new();
@@ -168,8 +172,10 @@ impl Configured {
         let loaded = state.source.load(Some(folder), &state.trust);
         self.redactor.learn_all(&loaded.settings);
         // Sessions of several folders share the launcher: what any of them names is kept from children.
-        state.stripped.extend(loaded.settings.secret_env_names());
+        let secret = loaded.settings.secret_env_names(&state.source.env);
+        state.stripped.extend(secret);
         self.shared.set_stripped_env(state.stripped.clone());
+        self.shared.set_trusted(folder, loaded.trusted);
         for problem in &loaded.diagnostics {
             tracing::warn!(
                 file = problem.file,
@@ -256,6 +262,7 @@ impl Profiles for Configured {
             },
             token_target: agent.token_target,
             max_tool_calls: agent.max_tool_calls,
+            max_subagents: agent.max_subagents,
             degrade: agent.degrade_at_limit,
         };
         let of_providers = settings.providers.values();

@@ -33,6 +33,11 @@ impl EditorKeys {
         }
     }
 
+    /// What knows every key so far.
+    pub(super) fn redactor(&self) -> &Redactor {
+        &self.redactor
+    }
+
     /// Whether the editor can be asked.
     pub(super) fn can_ask(&self) -> bool {
         self.editor.abilities().credentials

@@ -311,6 +311,8 @@ impl Models {
         let key = settings.api_key.as_ref().map(ExposeSecret::expose_secret);
         ProviderSpec {
             standing: self.accounts.of(&settings.name, &settings.base_url, key, policy),
+            // Knows the editor's keys too.
+            redactor: self.keys.redactor().clone(),
             ..provider::spec(&self.settings, settings)
         }
     }

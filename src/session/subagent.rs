@@ -84,6 +84,14 @@ impl Spawner for Parent {
     }
 
     fn run(&self, mut job: Job) -> BoxFuture<'static, Report> {
+        let most = self.cx.limits.max_subagents;
+        if self.cx.purse.count_subagent() > most {
+            let why = format!(
+                "this turn has started {most} sub-agents, which is its limit: do the rest yourself \
+                 (the person can raise `max_subagents` in [agent.NAME])"
+            );
+            return Box::pin(std::future::ready(Report::nothing(ChildState::Failed, why)));
+        }
         let (up, parent) = (self.cx.port.clone(), self.cx.clone());
         let cut = job.cancel.child_token();
         let work = cut.child_token();
@@ -156,6 +164,7 @@ impl Parent {
             cx.limits = Limits {
                 // Counted for the turn with all that runs in it.
                 max_tool_calls: cx.limits.max_tool_calls,
+                max_subagents: cx.limits.max_subagents,
                 ..profile.limits
             };
             if let Some(limit) = profile.wall_time {

@@ -293,6 +293,7 @@ impl Profiles for SimProfiles {
                 degrade: self.0.knobs.degrade,
                 max_escalations: self.0.knobs.max_escalations,
                 token_target: self.0.knobs.token_target,
+                ..Limits::default()
             },
             budgets: self.0.knobs.budgets.clone(),
             wall_time: self.0.knobs.wall_time,

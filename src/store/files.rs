@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::StoreError;
+#[cfg(unix)]
+use crate::base::private;
 use crate::base::random;
 use crate::domain::SessionId;
 
@@ -57,20 +59,26 @@ pub(super) fn safe(name: &str) -> Result<&str, StoreError> {
     Ok(name)
 }
 
-/// Makes a folder and those above it, for the owner only; leaves what exists as it is.
+/// Makes a folder and those above it, for the owner only; the folder itself becomes so if it is there and ours.
 pub(super) fn private_folder(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)
+    builder.create(path)?;
+    #[cfg(unix)]
+    private::tighten(path)?;
+    Ok(())
 }
 
-/// Options that make new files the owner's only.
+/// Options that make new files the owner's only, and follow no link.
 pub(super) fn private_file() -> fs::OpenOptions {
     let mut options = fs::OpenOptions::new();
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600).custom_flags(private::NO_FOLLOW);
+    }
     options
 }
 

@@ -107,6 +107,7 @@ async fn in_background(input: &Input, cx: &ToolContext) -> Result<ToolOutput, To
     let launcher = cx.workspace.shared().launcher();
     let background = cx.workspace.background();
     let command = command(input, cx);
+    let command = cx.workspace.shared().guard_git(&cx.cwd, command).await;
     let started = background.start(&cx.cancel, &launcher, command, &title).await;
     let status = started.map_err(|error| match error {
         BackgroundError::Spawn(error) => not_started(error),

@@ -50,6 +50,7 @@ pub(super) async fn run(command: Command, limit: Duration, cx: &ToolContext) -> 
         () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
         before = command_changes::before(cx) => before,
     };
+    let command = cx.workspace.shared().guard_git(&cx.cwd, command).await;
     let child = launcher.spawn_until(&cx.cancel, command).await;
     let child = child.map_err(not_started)?;
     let result = Running::new(child, cx).finish(limit, cx).await;

@@ -40,7 +40,9 @@ enum First {
 
 async fn run(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Result<Ran, Stopped> {
     let launcher = cx.workspace.shared().launcher();
-    let child = launcher.spawn_until(&cx.cancel, command(cx, hook, input)).await;
+    let command = command(cx, hook, input);
+    let command = cx.workspace.shared().guard_git(&cx.cwd, command).await;
+    let child = launcher.spawn_until(&cx.cancel, command).await;
     let Child {
         process,
         mut output,

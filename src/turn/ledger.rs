@@ -2,6 +2,7 @@
 //! calls that begin at once cannot each take the last of a budget (I14). Judging is `budget`'s.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::BoxFuture;
@@ -51,6 +52,8 @@ pub struct Purse {
     tree: u64,
     /// Held by whoever asks a person about a limit.
     asking: tokio::sync::Mutex<()>,
+    /// Sub-agents that were started.
+    subagents: AtomicU32,
 }
 
 /// What a planned call may do.
@@ -94,6 +97,7 @@ impl Ledger {
             ledger: self.clone(),
             tree: number,
             asking: tokio::sync::Mutex::default(),
+            subagents: AtomicU32::new(0),
         }
     }
 
@@ -172,6 +176,11 @@ impl Purse {
         reservation.hold(open, day);
         drop(books);
         Leave::Go(reservation)
+    }
+
+    /// Counts a sub-agent that is about to start; how many that makes, in all depths together.
+    pub fn count_subagent(&self) -> u32 {
+        self.subagents.fetch_add(1, Ordering::Relaxed).saturating_add(1)
     }
 
     /// The right to ask a person about a limit.

@@ -109,6 +109,8 @@ pub struct Limits {
     pub token_target: Option<u64>,
     /// Tool calls of one turn; none by default.
     pub max_tool_calls: Option<u32>,
+    /// Sub-agents of one turn, in all depths together; 100 by default.
+    pub max_subagents: u32,
     /// At the limit of steps or tool calls the turn sums up, and ends degraded.
     pub degrade: bool,
 }
@@ -120,6 +122,7 @@ impl Default for Limits {
             max_escalations: 1,
             token_target: None,
             max_tool_calls: None,
+            max_subagents: 100,
             degrade: false,
         }
     }

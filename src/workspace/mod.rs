@@ -14,6 +14,7 @@ pub mod checkpoint;
 pub mod diff;
 pub mod edit;
 pub mod git_files;
+mod git_guard;
 pub mod git_index;
 pub mod ignore_rules;
 pub mod load;
@@ -40,7 +41,8 @@ pub use resolve::{PathError, Resolved};
 pub use roots::{Folder, Root, Roots};
 pub use write::{WriteError, WriteLocks};
 
-use process::{Launcher, Stop};
+use git_guard::GitGuard;
+use process::{Command, Launcher, Stop};
 
 /// What a cancel does to a running command (R-CANCEL).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,21 +71,26 @@ pub struct Shared {
     locks: WriteLocks,
     home: Option<PathBuf>,
     launcher: RwLock<Arc<Launcher>>,
+    trusted: RwLock<BTreeSet<PathBuf>>,
+    git_guard: GitGuard,
 }
 
 impl Shared {
     /// The workspace folders, and the home folder that `~` stands for.
     pub fn new(folders: &[Folder], home: Option<PathBuf>) -> Arc<Self> {
-        Arc::new(Self {
-            roots: RwLock::new(Arc::new(Roots::new(folders))),
+        let shared = Self {
             home,
             ..Self::default()
-        })
+        };
+        shared.set_folders(folders);
+        Arc::new(shared)
     }
 
     /// Replaces the workspace folders; what is resolved from now on follows them.
     pub fn set_folders(&self, folders: &[Folder]) {
         let roots = Arc::new(Roots::new(folders));
+        let paths: Vec<PathBuf> = roots.iter().map(|root| root.path().to_path_buf()).collect();
+        self.change_launcher(|launcher| launcher.outside(paths));
         *self.roots.write().unwrap_or_else(PoisonError::into_inner) = roots;
     }
 
@@ -112,8 +119,33 @@ impl Shared {
 
     /// Replaces the names of the variables that no child gets from now on (R-SEC).
     pub fn set_stripped_env(&self, names: BTreeSet<String>) {
+        self.change_launcher(|launcher| launcher.stripping(names));
+    }
+
+    /// Says whether the person trusts a folder.
+    pub fn set_trusted(&self, folder: &Path, trusted: bool) {
+        let mut folders = self.trusted.write().unwrap_or_else(PoisonError::into_inner);
+        match trusted {
+            true => folders.insert(folder.to_path_buf()),
+            false => folders.remove(folder),
+        };
+    }
+
+    /// The command, kept from running what a repository around `cwd` names, unless the person trusts the folder.
+    pub async fn guard_git(&self, cwd: &Path, command: Command) -> Command {
+        let trusted = {
+            let folders = self.trusted.read().unwrap_or_else(PoisonError::into_inner);
+            folders.iter().any(|folder| cwd.starts_with(folder))
+        };
+        match trusted {
+            true => command,
+            false => self.git_guard.guard(&self.launcher(), cwd, command).await,
+        }
+    }
+
+    fn change_launcher(&self, change: impl FnOnce(Launcher) -> Launcher) {
         let mut launcher = self.launcher.write().unwrap_or_else(PoisonError::into_inner);
-        *launcher = Arc::new(launcher.stripping(names));
+        *launcher = Arc::new(change(Launcher::clone(&launcher)));
     }
 }
 

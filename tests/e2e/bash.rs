@@ -318,3 +318,60 @@ fn a_cancel_keeps_what_a_chatty_command_said_and_goes_by_its_stages() {
         );
     }
 }
+
+/// What a command does to its helper so that a child of it lives on.
+const ATTACKS: [&str; 4] = [
+    "setsid sleep 1000 & echo started; kill -KILL $PPID; sleep 1000",
+    "setsid sleep 1000 & echo started; kill -STOP $PPID; sleep 1000",
+    "h=$PPID; ( (setsid sleep 1000 &) & ); echo started; kill -SEGV $h; sleep 1000",
+    "h=$PPID; (setsid sh -c \"sleep 0.2; kill -KILL $h; sleep 1000\" &); echo started; sleep 1000",
+];
+
+#[test]
+fn no_child_outlives_a_cancel_or_the_server_by_killing_its_helper() {
+    for attack in ATTACKS {
+        for end in ["cancel", "end of input"] {
+            let world = World::new();
+            let client = world.start();
+            let session = full(&client);
+            world.mock().push(Reply::tool("bash", json!({"command": attack})));
+            let id = client.prompt(&session, "run it");
+            client.next_where(&session, "agent/toolOutputDelta", |note| {
+                note.text("text").contains("started")
+            });
+            if end == "cancel" {
+                client.cancel(&session);
+                client.done(&id);
+                assert_eq!(client.processes(), 1, "{attack}: only the server is left");
+            } else {
+                client.close_input();
+                client.done(&id);
+                let (_, took) = client.exited();
+                assert!(took < Duration::from_secs(3), "{attack}: {took:?}");
+                // The client looks for survivors.
+            }
+        }
+    }
+}
+
+#[test]
+fn no_child_of_a_hook_or_a_background_command_outlives_its_helper() {
+    for attack in &ATTACKS[..2] {
+        let world = World::with(crate::harness::Config {
+            tables: format!("[hook.h]\non = 'stop'\ncommand = '''setsid sleep 1000 & kill -KILL $PPID'''\n"),
+            ..crate::harness::Config::default()
+        });
+        let client = world.start();
+        let session = full(&client);
+        world.mock().push(Reply::tool(
+            "bash",
+            json!({"command": attack, "background": true}),
+        ));
+        world
+            .mock()
+            .push(Reply::tool("bash_output", json!({"id": "bg1", "wait_s": 1})));
+        world.mock().push(Reply::tool("bash_kill", json!({"id": "bg1"})));
+        client.ask(&session, "run it");
+        assert_eq!(client.processes(), 1, "{attack}: only the server is left");
+    }
+}

@@ -833,3 +833,28 @@ fn a_child_that_a_hook_watches_is_watched() {
     // The turn's end is one, not its child's.
     assert_eq!(world.read("stops").as_deref(), Some("stop\n"));
 }
+
+#[test]
+fn a_turn_starts_no_more_sub_agents_than_its_limit() {
+    let (world, cast) = world_with("max_subagents = 3", "");
+    let task = |name: &str| json!({"prompt": format!("{name}: go")});
+    cast.says(
+        "me",
+        delegate(json!({"prompt": "", "tasks": [task("one"), task("two")], "join": "allow_failures"})),
+    );
+    cast.says(
+        "me",
+        delegate(json!({"prompt": "", "tasks": [task("three"), task("four")], "join": "allow_failures"})),
+    );
+    let client = world.start();
+    let session = client.session();
+    client.ask(&session, "me: go");
+    let ran = ["one", "two", "three", "four"].map(|name| of(&world, name).len());
+    assert_eq!(ran[..2], [1, 1]);
+    assert_eq!(ran[2] + ran[3], 1, "{ran:?}");
+    let sent = of(&world, "me")[2].body.to_string();
+    assert!(
+        sent.contains("max_subagents") && sent.contains("3 sub-agents"),
+        "{sent}"
+    );
+}

@@ -452,7 +452,10 @@ fn secrets_are_known_and_never_told() {
                 [provider.work.headers]\nx-team = '${TEAM_TOKEN}'\n[agent.default]\nmode = '${WORK_KEY}'\n\
                 [logging]\nfile = '${HOME}/log'\n[tool.bash]\npass_env = ['GROQ_API_KEY']\n\
                 [network]\nproxy = 'http://u:pass-word@p:1'\n";
-    let env = [("WORK_KEY", "sk-work-123"), ("TEAM_TOKEN", "tok-456789")];
+    let env = [
+        ("WORK_KEY", "sk-work-0123456789abcdef"),
+        ("TEAM_TOKEN", "tok-456789"),
+    ];
     let loaded = Given {
         user: text,
         env: &env,
@@ -465,18 +468,38 @@ fn secrets_are_known_and_never_told() {
             "/h/c.toml:8:1: error: agent.default.mode: this value is not one of `plan`, `ask`, `autoEdit`, `full`"
         ]
     );
-    let names = loaded.settings.secret_env_names();
+    let env = Env::of([
+        ("GITHUB_TOKEN", "x"),
+        ("OTHER", "sk-work-0123456789abcdef and more"),
+        ("GIT_CONFIG_VALUE_1", "Authorization: Basic eDp5"),
+        ("LANG", "C"),
+        ("SSH_AUTH_SOCK", "/run/ssh"),
+    ]);
+    let names = loaded.settings.secret_env_names(&env);
     assert!(
-        ["WORK_KEY", "TEAM_TOKEN", "ANTHROPIC_API_KEY"]
-            .iter()
-            .all(|name| names.contains(*name))
+        [
+            "WORK_KEY",
+            "TEAM_TOKEN",
+            "ANTHROPIC_API_KEY",
+            "GITHUB_TOKEN",
+            "OTHER",
+            "GIT_CONFIG_VALUE_1",
+            "GIT_CONFIG_COUNT"
+        ]
+        .iter()
+        .all(|name| names.contains(*name)),
+        "{names:?}"
     );
-    assert!(["HOME", "GROQ_API_KEY"].iter().all(|name| !names.contains(*name)));
+    assert!(
+        ["HOME", "GROQ_API_KEY", "LANG", "SSH_AUTH_SOCK"]
+            .iter()
+            .all(|name| !names.contains(*name))
+    );
 
     let shown = format!("{loaded:?}");
     let redactor = Redactor::default();
     redactor.learn_all(&loaded.settings);
-    for secret in ["sk-work-123", "tok-456789", "http://u:pass-word@p:1"] {
+    for secret in ["sk-work-0123456789abcdef", "tok-456789", "http://u:pass-word@p:1"] {
         assert!(!shown.contains(secret), "{secret} in {shown}");
         assert_eq!(redactor.redact_text(secret), "***");
     }

@@ -20,7 +20,7 @@ use crate::store::Write;
 
 impl Service {
     pub(in crate::server) async fn approval_respond(&self, params: Value) -> Result<EmptyResult> {
-        let params: ApprovalRespondParams = from_wire::params(params)?;
+        let params: ApprovalRespondParams = self.params(params)?;
         let (approval, decision) = from_wire::decision(params)?;
         let asked_by = self.state.sessions.asked_by(&approval).await;
         let session = asked_by
@@ -36,12 +36,12 @@ impl Service {
     }
 
     pub(in crate::server) async fn limit_respond(&self, params: Value) -> Result<EmptyResult> {
-        let (limit, said) = from_wire::limit_answer(from_wire::params(params)?)?;
+        let (limit, said) = from_wire::limit_answer(self.params(params)?)?;
         self.answer(limit, said).await
     }
 
     pub(in crate::server) async fn question_respond(&self, params: Value) -> Result<EmptyResult> {
-        let (question, said) = from_wire::question_answer(from_wire::params(params)?)?;
+        let (question, said) = from_wire::question_answer(self.params(params)?)?;
         self.answer(question, said).await
     }
 
@@ -56,7 +56,7 @@ impl Service {
     }
 
     pub(in crate::server) async fn list_approvals(&self, params: Value) -> Result<ListApprovalsResult> {
-        let params: ListApprovalsParams = from_wire::params(params)?;
+        let params: ListApprovalsParams = self.params(params)?;
         let (approvals, inquiries) = match params.session_id {
             Some(session) => {
                 let session = session_param(&session);
@@ -80,7 +80,7 @@ impl Service {
     }
 
     pub(in crate::server) async fn list_grants(&self, params: Value) -> Result<ListGrantsResult> {
-        let params: ListGrantsParams = from_wire::params(params)?;
+        let params: ListGrantsParams = self.params(params)?;
         let reader = &self.state.sessions.house().store.reader;
         let mut grants: Vec<Grant> = Vec::new();
         match params.session_id {
@@ -107,7 +107,7 @@ impl Service {
     }
 
     pub(in crate::server) async fn revoke_grant(&self, params: Value) -> Result<EmptyResult> {
-        let params: RevokeGrantParams = from_wire::params(params)?;
+        let params: RevokeGrantParams = self.params(params)?;
         let store = &self.state.sessions.house().store;
         let live = self.state.sessions.revoke(&params.grant_id).await;
         if !live

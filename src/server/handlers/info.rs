@@ -19,7 +19,7 @@ use crate::session::{Command, SessionInfo, Snapshot};
 
 impl Service {
     pub(in crate::server) async fn list_models(&self, params: Value) -> Result<ListModelsResult> {
-        let params: ListModelsParams = from_wire::params(params)?;
+        let params: ListModelsParams = self.params(params)?;
         let (folder, agent, current) = match params.session_id {
             Some(session) => {
                 let session = session_param(&session);
@@ -44,7 +44,7 @@ impl Service {
     }
 
     pub(in crate::server) async fn list_agents(&self, params: Value) -> Result<ListAgentsResult> {
-        let params: ListAgentsParams = from_wire::params(params)?;
+        let params: ListAgentsParams = self.params(params)?;
         let (folder, current) = match params.session_id {
             Some(session) => {
                 let session = session_param(&session);
@@ -69,7 +69,7 @@ impl Service {
     }
 
     pub(in crate::server) async fn list_commands(&self, params: Value) -> Result<ListCommandsResult> {
-        let params: ListCommandsParams = from_wire::params(params)?;
+        let params: ListCommandsParams = self.params(params)?;
         let info = match params.session_id {
             Some(session) => {
                 let session = session_param(&session);
@@ -92,7 +92,7 @@ impl Service {
     }
 
     pub(in crate::server) async fn list_tools(&self, params: Value) -> Result<ListToolsResult> {
-        let params: ListToolsParams = from_wire::params(params)?;
+        let params: ListToolsParams = self.params(params)?;
         let info = match params.session_id {
             Some(session) => {
                 let session = session_param(&session);
@@ -119,7 +119,7 @@ impl Service {
     }
 
     pub(in crate::server) async fn read_content(&self, params: Value) -> Result<ReadContentResult> {
-        let params: ReadContentParams = from_wire::params(params)?;
+        let params: ReadContentParams = self.params(params)?;
         let session = session_param(&params.session_id);
         let store = &self.state.sessions.house().store;
         let (pointer, limit) = from_wire::content(&params)?;
@@ -147,7 +147,7 @@ impl Service {
     }
 
     pub(in crate::server) async fn metrics(&self, params: Value) -> Result<MetricsResult> {
-        let params: MetricsParams = from_wire::params(params)?;
+        let params: MetricsParams = self.params(params)?;
         let session = match params.session_id {
             Some(session) => {
                 let session = session_param(&session);
@@ -174,7 +174,7 @@ impl Service {
             subject,
             name,
             session_id,
-        } = from_wire::params(params)?;
+        } = self.params(params)?;
         let was_open = match subject {
             wire::CircuitSubject::Provider => {
                 let reset = self.state.configured.accounts().reset(&name);
@@ -198,7 +198,7 @@ impl Service {
     }
 
     pub(in crate::server) async fn reload_config(&self, params: Value) -> Result<ReloadConfigResult> {
-        let _: ReloadConfigParams = from_wire::params(params)?;
+        let _: ReloadConfigParams = self.params(params)?;
         let problems = self.state.reload();
         Ok(ReloadConfigResult {
             problems: problems.iter().map(problem_to_wire).collect(),

@@ -6,16 +6,27 @@ mod sessions;
 mod trust;
 mod turns;
 
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::sync::oneshot;
 use tower_lsp::jsonrpc::Result;
 
 use super::error::RequestError;
+use super::from_wire;
 use super::service::Service;
+use crate::config::Redactor;
 use crate::domain::{AgentError, ErrorCode, SessionId};
 use crate::session::{Command, Refused};
 use crate::store::StoreError;
 
 impl Service {
+    /// Reads params. Keys in them stay out of everything that is made of them: a key that a person types or pastes
+    /// goes to no model and into no store (I15).
+    fn params<T: DeserializeOwned>(&self, mut params: Value) -> Result<T> {
+        remove_keys(&self.state.sessions.house().redactor, &mut params);
+        Ok(from_wire::params(params)?)
+    }
+
     /// Posts a command, at once, and waits for its answer.
     async fn ask<T>(
         &self,
@@ -24,6 +35,21 @@ impl Service {
     ) -> Result<T> {
         let answer = self.state.sessions.ask(session, command).await;
         Ok(answer.map_err(|refused| request_error(session, refused))?)
+    }
+}
+
+fn remove_keys(redactor: &Redactor, value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Some(clean) = redactor.redact_content(text) {
+                *text = clean;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| remove_keys(redactor, item)),
+        Value::Object(members) => members
+            .values_mut()
+            .for_each(|member| remove_keys(redactor, member)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 

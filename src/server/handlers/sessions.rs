@@ -24,7 +24,7 @@ use crate::transport::outbox::Item;
 
 impl Service {
     pub(in crate::server) async fn new_session(&self, params: Value) -> Result<NewSessionResult> {
-        let params: NewSessionParams = from_wire::params(params)?;
+        let params: NewSessionParams = self.params(params)?;
         let cwd = match &params.cwd {
             Some(cwd) => folder_param("cwd", cwd)?,
             None => self.state.folders().swap_remove(0),
@@ -59,7 +59,7 @@ impl Service {
     }
 
     pub(in crate::server) async fn list_sessions(&self, params: Value) -> Result<ListSessionsResult> {
-        let params: ListSessionsParams = from_wire::params(params)?;
+        let params: ListSessionsParams = self.params(params)?;
         let cwd = params
             .cwd
             .as_deref()
@@ -82,7 +82,7 @@ impl Service {
     }
 
     pub(in crate::server) async fn load_session(&self, params: Value) -> Result<LoadSessionResult> {
-        let params: LoadSessionParams = from_wire::params(params)?;
+        let params: LoadSessionParams = self.params(params)?;
         let wanted = from_wire::page(&params)?;
         let id = session_param(&params.session_id);
         let store = &self.state.sessions.house().store;
@@ -135,7 +135,7 @@ impl Service {
     }
 
     pub(in crate::server) async fn rename_session(&self, params: Value) -> Result<EmptyResult> {
-        let params: RenameSessionParams = from_wire::params(params)?;
+        let params: RenameSessionParams = self.params(params)?;
         let title = from_wire::title(&params)?;
         let id = session_param(&params.session_id);
         self.ask(&id, |reply| Command::Rename { title, reply }).await?;
@@ -143,7 +143,7 @@ impl Service {
     }
 
     pub(in crate::server) async fn fork_session(&self, params: Value) -> Result<ForkSessionResult> {
-        let params: ForkSessionParams = from_wire::params(params)?;
+        let params: ForkSessionParams = self.params(params)?;
         let id = session_param(&params.session_id);
         let turn = params.turn_id.map(Into::into);
         let forked = self.state.sessions.fork(&id, turn).await;
@@ -155,7 +155,7 @@ impl Service {
     }
 
     pub(in crate::server) async fn export_session(&self, params: Value) -> Result<ExportSessionResult> {
-        let params: ExportSessionParams = from_wire::params(params)?;
+        let params: ExportSessionParams = self.params(params)?;
         let id = session_param(&params.session_id);
         let load = |reply| Command::Load {
             read_only: true,
@@ -184,7 +184,7 @@ impl Service {
     }
 
     pub(in crate::server) async fn delete_session(&self, params: Value) -> Result<EmptyResult> {
-        let params: DeleteSessionParams = from_wire::params(params)?;
+        let params: DeleteSessionParams = self.params(params)?;
         let id = session_param(&params.session_id);
         self.ask(&id, |reply| Command::Delete { reply }).await?;
         Ok(EmptyResult {})
@@ -196,7 +196,7 @@ impl Service {
             turn_id,
             dry_run,
             redo,
-        } = from_wire::params(params)?;
+        } = self.params(params)?;
         let id = session_param(&session_id);
         let turn = turn_id.into();
         let done = self
@@ -211,7 +211,7 @@ impl Service {
     }
 
     pub(in crate::server) async fn set_mode(&self, params: Value) -> Result<EmptyResult> {
-        let params: SetModeParams = from_wire::params(params)?;
+        let params: SetModeParams = self.params(params)?;
         let mode = Mode::from(params.mode);
         let id = session_param(&params.session_id);
         self.ask(&id, |reply| Command::SetMode { mode, reply }).await?;
@@ -219,7 +219,7 @@ impl Service {
     }
 
     pub(in crate::server) async fn set_model(&self, params: Value) -> Result<EmptyResult> {
-        let params: SetModelParams = from_wire::params(params)?;
+        let params: SetModelParams = self.params(params)?;
         let model = params.model.trim().to_owned();
         if model.is_empty() {
             return Err(bad("model", "name a model as `provider/model`"));

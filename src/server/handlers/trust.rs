@@ -14,7 +14,7 @@ use crate::protocol::{DescribeTrustParams, DescribeTrustResult, EmptyResult, Set
 
 impl Service {
     pub(in crate::server) async fn describe_trust(&self, params: Value) -> Result<DescribeTrustResult> {
-        let params: DescribeTrustParams = from_wire::params(params)?;
+        let params: DescribeTrustParams = self.params(params)?;
         let folder = folder_param("folder", &params.folder)?;
         let described = self.describe_folder(&folder).await;
         Ok(DescribeTrustResult {
@@ -26,7 +26,7 @@ impl Service {
     }
 
     pub(in crate::server) async fn set_trust(&self, params: Value) -> Result<EmptyResult> {
-        let params: SetTrustParams = from_wire::params(params)?;
+        let params: SetTrustParams = self.params(params)?;
         let folder = folder_param("folder", &params.folder)?;
         let accepted = params.accept_redirects;
         if !accepted.is_empty() {

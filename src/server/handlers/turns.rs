@@ -18,7 +18,7 @@ use crate::transport::cancel_token;
 
 impl Service {
     pub(in crate::server) async fn prompt(&self, params: Value) -> Result<PromptResult> {
-        let params: PromptParams = from_wire::params(params)?;
+        let params: PromptParams = self.params(params)?;
         let session = session_param(&params.session_id);
         let content = documents::content(&self.state, params.prompt)?;
         let handle = self
@@ -28,7 +28,7 @@ impl Service {
     }
 
     pub(in crate::server) async fn resume_turn(&self, params: Value) -> Result<PromptResult> {
-        let params: ResumeTurnParams = from_wire::params(params)?;
+        let params: ResumeTurnParams = self.params(params)?;
         let session = session_param(&params.session_id);
         let handle = self.ask(&session, |reply| Command::Resume { reply }).await?;
         self.follow(session, handle).await
@@ -38,7 +38,7 @@ impl Service {
         let CompactParams {
             session_id,
             instructions,
-        } = from_wire::params(params)?;
+        } = self.params(params)?;
         let session = session_param(&session_id);
         let handle = self
             .ask(&session, |reply| Command::Compact { instructions, reply })
@@ -47,7 +47,7 @@ impl Service {
     }
 
     pub(in crate::server) async fn steer(&self, params: Value) -> Result<SteerResult> {
-        let params: SteerParams = from_wire::params(params)?;
+        let params: SteerParams = self.params(params)?;
         let session = session_param(&params.session_id);
         let content = documents::content(&self.state, params.prompt)?;
         let expected = params.expected_turn_id.map(TurnId::from);
@@ -64,7 +64,7 @@ impl Service {
     }
 
     pub(in crate::server) async fn queue(&self, params: Value) -> Result<QueueResult> {
-        let params: QueueParams = from_wire::params(params)?;
+        let params: QueueParams = self.params(params)?;
         let session = session_param(&params.session_id);
         let wanted = from_wire::queue(params)?;
         let action = match wanted {

@@ -12,7 +12,8 @@ use tokio::sync::watch;
 
 use crate::base::CancellationToken;
 use crate::base::clock::{self, Instant};
-use crate::base::spawn::{Task, spawn};
+use crate::base::spawn::spawn;
+use crate::workspace::process::orphans::{self, Helper};
 use crate::workspace::process::output::{Output, Stream};
 use crate::workspace::process::wire::{Report, Stage};
 
@@ -22,6 +23,8 @@ const STEP: Duration = Duration::from_secs(1);
 const FINISH: Duration = Duration::from_secs(5);
 /// How long to wait for all to be gone after SIGKILL: so a stop takes 2.5 s or 7.5 s at the most.
 const AFTER_KILL: Duration = Duration::from_millis(500);
+/// How much of that the helper has; then the server kills it and does its work.
+const HELPER_ANSWERS: Duration = Duration::from_millis(250);
 /// The longest line that the helper may send.
 const LINE_LIMIT: usize = 64 << 10;
 
@@ -42,7 +45,7 @@ pub struct Process {
     pid: u32,
     control: Arc<UnixStream>,
     state: watch::Receiver<State>,
-    _watcher: Task<()>,
+    overdue: CancellationToken,
 }
 
 /// How a command ended.
@@ -159,47 +162,62 @@ impl Reports {
     }
 }
 
-/// Follows the helper's reports to its end, which is when no process is left.
-async fn watch_over(mut helper: tokio::process::Child, mut reports: Reports, state: watch::Sender<State>) {
+/// Follows the helper's reports to its end, which is when no process is left. `overdue` means that the helper does not
+/// answer: it is killed, and the server does its work.
+async fn watch_over(
+    helper: Helper,
+    mut reports: Reports,
+    state: watch::Sender<State>,
+    overdue: CancellationToken,
+) {
     let mut status = None;
     let mut left = None;
-    while let Some(report) = reports.next().await {
+    loop {
+        let report = tokio::select! {
+            biased;
+            report = reports.next() => report,
+            () = overdue.cancelled() => None,
+        };
         match report {
-            Report::Exited(code) => status = Some(ExitStatus::Code(code)),
-            Report::Signalled(signal) => status = Some(ExitStatus::Signal(signal)),
-            Report::Gone(count) => left = Some(count),
-            Report::Started(_) | Report::Refused(..) => {}
+            Some(Report::Exited(code)) => status = Some(ExitStatus::Code(code)),
+            Some(Report::Signalled(signal)) => status = Some(ExitStatus::Signal(signal)),
+            Some(Report::Gone(count)) => left = Some(count),
+            Some(Report::Started(_) | Report::Refused(..)) => {}
+            None => break,
         }
         if let (Some(status), None) = (status, left) {
             state.send_replace(State::Ended(status));
         }
     }
-    if left.is_none() {
-        // The helper died without a word (SIGKILL): its session is all that we know. It was not
-        // waited for yet, so its number is still its own.
-        #[cfg(target_os = "linux")]
-        if let Some(session) = helper.id().and_then(|id| i32::try_from(id).ok()) {
-            let sweep = tokio::task::spawn_blocking(move || super::family::kill_session(session));
-            let _ = sweep.await;
-        }
+    #[cfg(target_os = "linux")]
+    if left.is_none() && !orphans::are_adopted() {
+        // The helper may have died without a word (SIGKILL).
+        helper.kill_session().await;
     }
-    let _ = helper.wait().await;
+    let swept = helper.settle(overdue.is_cancelled()).await;
     state.send_replace(State::Gone {
         status: status.unwrap_or(ExitStatus::Unknown),
-        left: left.unwrap_or(0),
+        left: match orphans::are_adopted() {
+            true => swept,
+            false => left.unwrap_or(0),
+        },
         at: clock::now(),
     });
 }
 
 impl Process {
     /// The handle on a started command; `reports` are what comes after the start.
-    pub(super) fn new(pid: u32, helper: tokio::process::Child, reports: Reports) -> Self {
+    pub(super) fn new(pid: u32, helper: Helper, reports: Reports) -> Self {
         let (sender, state) = watch::channel(State::Running);
+        let overdue = CancellationToken::new();
+        let control = reports.control.clone();
+        // It ends by itself, at the latest shortly after the socket is closed, and must: it sees to it that nothing is left.
+        spawn(watch_over(helper, reports, sender, overdue.clone())).let_go();
         Self {
             pid,
-            control: reports.control.clone(),
+            control,
             state,
-            _watcher: spawn(watch_over(helper, reports, sender)),
+            overdue,
         }
     }
 
@@ -284,19 +302,22 @@ impl Process {
             }
         }
         self.kill();
-        match tokio::time::timeout(AFTER_KILL, self.gone()).await {
-            Ok(ending) => ending,
-            Err(_) => {
-                let status = self.state.borrow().status().unwrap_or(ExitStatus::Unknown);
-                Ending { status, gone: false }
+        for limit in [HELPER_ANSWERS, AFTER_KILL - HELPER_ANSWERS] {
+            if let Ok(ending) = tokio::time::timeout(limit, self.gone()).await {
+                return ending;
+            }
+            if orphans::are_adopted() {
+                self.overdue.cancel();
             }
         }
+        let status = self.state.borrow().status().unwrap_or(ExitStatus::Unknown);
+        Ending { status, gone: false }
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Not only closed: the aborted watcher may hold its half for a while yet.
+        // Not only closed: the watcher holds its half until the helper has ended.
         let _ = shutdown(&*self.control, Shutdown::Both);
     }
 }

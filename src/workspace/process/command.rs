@@ -13,12 +13,14 @@ pub struct Command {
     pub(super) argv: Vec<OsString>,
     /// Starts `sh` where there is no `bash`.
     pub(super) shell: bool,
+    /// We name the program ourselves, so no workspace folder may provide it.
+    pub(super) ours: bool,
     pub(super) cwd: PathBuf,
     pub(super) env: BTreeMap<OsString, Option<OsString>>,
     pub(super) stdin: Stdin,
     pub(super) merge: bool,
     /// Settings for every git below it.
-    pub(super) git: &'static [(&'static str, &'static str)],
+    pub(super) git: Vec<(String, String)>,
 }
 
 /// What a command reads.
@@ -34,7 +36,7 @@ pub enum Stdin {
 }
 
 impl Command {
-    /// A program (looked for in PATH) and its arguments, or a whole `argv`, in the directory `/`.
+    /// A program (looked for in the absolute entries of PATH) and its arguments, or a whole `argv`, in the directory `/`.
     pub fn argv<I>(argv: I) -> Self
     where
         I: IntoIterator,
@@ -43,11 +45,12 @@ impl Command {
         Self {
             argv: argv.into_iter().map(Into::into).collect(),
             shell: false,
+            ours: false,
             cwd: PathBuf::from("/"),
             env: BTreeMap::new(),
             stdin: Stdin::Null,
             merge: false,
-            git: &[],
+            git: Vec::new(),
         }
     }
 
@@ -55,6 +58,7 @@ impl Command {
     pub fn shell(script: impl Into<OsString>) -> Self {
         Self {
             shell: true,
+            ours: true,
             ..Self::argv([OsString::from("bash"), "-c".into(), script.into()])
         }
     }
@@ -97,10 +101,26 @@ impl Command {
     /// Tells every git below it to start no file system monitor, pager or signature check that a repository's
     /// settings name (R-TOOL-7). Its hooks stay, and what a command itself says with `git -c` wins.
     #[must_use]
-    pub fn harden_git(mut self) -> Self {
-        self.git = &FOR_COMMANDS;
-        // Without it, looking at the status writes the index, which runs a hook.
-        self.env("GIT_OPTIONAL_LOCKS", "0")
+    pub fn harden_git(self) -> Self {
+        let settings = FOR_COMMANDS.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        self.git_settings(settings)
+            // Without it, looking at the status writes the index, which runs a hook.
+            .env("GIT_OPTIONAL_LOCKS", "0")
+    }
+
+    /// Adds settings for every git below it; a later one wins over an earlier one and over those of a repository.
+    #[must_use]
+    pub fn git_settings(mut self, settings: impl IntoIterator<Item = (String, String)>) -> Self {
+        self.git.extend(settings);
+        self
+    }
+
+    /// Whether its words name git, also in quotes. A program that it runs may still start one by itself.
+    pub fn names_git(&self) -> bool {
+        self.argv.iter().any(|word| {
+            let word = word.to_string_lossy().replace(['"', '\'', '\\', '\n'], "");
+            word.contains("git")
+        })
     }
 
     /// The program's name, for messages.

@@ -35,14 +35,15 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
 
 /// Runs the helper; `args` are those after `__exec` (none). Returns the exit code of the process:
-/// 0 when it did its work, whatever the command did; 2 when it was not started by a server.
+/// 0 when it did its work, whatever the command did; 2 when it was not started by a server; 3 when processes are left.
 pub fn exec_main(mut args: impl Iterator<Item = OsString>) -> i32 {
     let outcome = match args.next() {
         Some(_) => Err(io::Error::other("takes no arguments")),
         None => run(),
     };
     match outcome {
-        Ok(()) => 0,
+        Ok(0) => 0,
+        Ok(_) => 3,
         Err(error) => {
             let _ = writeln!(
                 io::stderr(),
@@ -53,7 +54,8 @@ pub fn exec_main(mut args: impl Iterator<Item = OsString>) -> i32 {
     }
 }
 
-fn run() -> io::Result<()> {
+/// How many processes are left.
+fn run() -> io::Result<u32> {
     // Away from any terminal, and sole owner of every process group that comes to be below us.
     setsid()?;
     let server = Server {
@@ -76,10 +78,11 @@ fn run() -> io::Result<()> {
             }
             .keep();
             server.report(&Report::Gone(left));
+            return Ok(left);
         }
         Err((why, text)) => server.report(&Report::Refused(why, text)),
     }
-    Ok(())
+    Ok(0)
 }
 
 /// Starts the command in a group of its own. Our copies of its descriptors end here, so that
@@ -91,15 +94,17 @@ fn start(request: &Request, [stdin, stdout, stderr]: [OwnedFd; 3]) -> Result<Pid
             return Err((Refusal::Directory, error.to_string()));
         }
     }
-    let (program, args) = request
+    let (name, args) = request
         .argv
         .split_first()
         .ok_or((Refusal::Other, "no program".to_owned()))?;
+    let program = request.program.as_deref().unwrap_or(name.as_ref());
     #[expect(
         clippy::disallowed_methods,
         reason = "this is the one place where commands start"
     )]
     let child = Command::new(program)
+        .arg0(name)
         .args(args)
         .current_dir(&request.cwd)
         .stdin(Stdio::from(stdin))

@@ -79,6 +79,13 @@ pub(super) fn kill_session(session: i32) {
     }
 }
 
+/// Sends to a process and its whole group, which no fork can slip through. For a row in a session of its own.
+#[cfg(target_os = "linux")]
+pub(super) fn kill_row(row: &Row, signal: Signal) {
+    send(row.group, signal, kill_process_group);
+    send(row.pid, signal, kill_process);
+}
+
 /// Sends to a number that may be nobody any more: that is no error here.
 fn send(number: i32, signal: Signal, how: fn(Pid, Signal) -> rustix::io::Result<()>) {
     // 1 is never ours; 0 and below would address whole groups.
@@ -91,7 +98,7 @@ fn send(number: i32, signal: Signal, how: fn(Pid, Signal) -> rustix::io::Result<
 
 /// All processes that `/proc` shows; empty where it shows none.
 #[cfg(target_os = "linux")]
-fn table() -> Vec<Row> {
+pub(super) fn table() -> Vec<Row> {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return Vec::new();
     };
@@ -129,7 +136,7 @@ fn parse_stat(stat: &[u8]) -> Option<Row> {
 
 /// All rows below `root`, without it.
 #[cfg(any(target_os = "linux", test))]
-fn descendants(table: &[Row], root: i32) -> Vec<Row> {
+pub(super) fn descendants(table: &[Row], root: i32) -> Vec<Row> {
     let mut children: HashMap<i32, Vec<Row>> = HashMap::new();
     for row in table {
         children.entry(row.parent).or_default().push(*row);

@@ -6,7 +6,8 @@ use std::ffi::OsString;
 use crate::workspace::process::command::Command;
 
 /// Settings of the repository that could start a program, and their harmless values.
-const SETTINGS: [&str; 14] = [
+const SETTINGS: [&str; 15] = [
+    "safe.bareRepository=explicit",
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
     "core.pager=cat",
@@ -26,7 +27,9 @@ const SETTINGS: [&str; 14] = [
 /// The same for commands that people or the model write: only what no work of theirs depends on. External diffs,
 /// text conversions and filters are not among them: git has no setting that means "none" (an empty
 /// `diff.external` is a program that is missing), and only its command line can say `--no-ext-diff`.
-pub(super) const FOR_COMMANDS: [(&str, &str); 4] = [
+pub(super) const FOR_COMMANDS: [(&str, &str); 5] = [
+    // A folder of a clone may be a whole repository with settings of its own.
+    ("safe.bareRepository", "explicit"),
     ("core.fsmonitor", "false"),
     ("core.pager", "cat"),
     ("core.alternateRefsCommand", "true"),
@@ -82,6 +85,7 @@ where
         .env("GIT_EDITOR", "true")
         .env("GIT_PAGER", "cat")
         .env("LC_ALL", "C");
+    command.ours = true;
     for name in UNSET {
         command = command.env_remove(name);
     }

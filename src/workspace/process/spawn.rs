@@ -4,6 +4,7 @@
 //! inheritable and starts cannot catch each other's. Nothing here may start a process but the helper.
 
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, IoSlice, Seek, Write};
 use std::mem::MaybeUninit;
@@ -19,6 +20,8 @@ use tokio::net::{UnixStream, unix::pipe};
 use crate::base::CancellationToken;
 use crate::workspace::process::child::{Child, Process, Reports};
 use crate::workspace::process::command::{Command, Stdin};
+use crate::workspace::process::lookup::{absolute_entries, find_outside};
+use crate::workspace::process::orphans::{Helper, spawn_helper};
 use crate::workspace::process::output::Output;
 use crate::workspace::process::wire::{EXEC_COMMAND, REQUEST_LIMIT, Refusal, Report, Request};
 
@@ -30,6 +33,8 @@ const GONE_WITHIN: Duration = Duration::from_secs(2);
 pub struct Launcher {
     helper: PathBuf,
     strip_env: BTreeSet<String>,
+    /// The workspace folders.
+    folders: Vec<PathBuf>,
 }
 
 /// Why a command did not start.
@@ -96,13 +101,26 @@ impl Launcher {
         Self {
             helper: helper.into(),
             strip_env: strip_env.into_iter().collect(),
+            folders: Vec::new(),
         }
     }
 
     /// The same launcher, but for the variables that no child gets.
     #[must_use]
-    pub fn stripping(&self, strip_env: impl IntoIterator<Item = String>) -> Self {
-        Self::with_helper(&self.helper, strip_env)
+    pub fn stripping(self, strip_env: impl IntoIterator<Item = String>) -> Self {
+        Self {
+            strip_env: strip_env.into_iter().collect(),
+            ..self
+        }
+    }
+
+    /// The same launcher, for other workspace folders: what we start by ourselves comes from none of them.
+    #[must_use]
+    pub fn outside(self, folders: impl IntoIterator<Item = PathBuf>) -> Self {
+        Self {
+            folders: folders.into_iter().collect(),
+            ..self
+        }
     }
 
     /// Starts a command and waits until it runs (about 2 ms). Dropping the future kills what it
@@ -136,8 +154,10 @@ impl Launcher {
             reason: error.to_string(),
         };
         let (theirs, pipes) = Pipes::new(command).map_err(failed)?;
+        let path = self.path(command);
         let request = Request {
             cwd: command.cwd.clone(),
+            program: self.own_program(command, &path)?,
             argv: command.argv.clone(),
         }
         .encode();
@@ -152,7 +172,7 @@ impl Launcher {
         let (control, end) = std::os::unix::net::UnixStream::pair().map_err(failed)?;
         send_head(&control, request.len() as u32, &theirs).map_err(failed)?;
         drop(theirs);
-        let mut helper = self.helper(command, end.into()).map_err(failed)?;
+        let helper = self.helper(command, &path, end.into()).map_err(failed)?;
 
         control.set_nonblocking(true).map_err(failed)?;
         let control = Arc::new(UnixStream::from_std(control).map_err(failed)?);
@@ -163,7 +183,7 @@ impl Launcher {
         };
         let report = tokio::select! { biased;
             () = cancel.cancelled() => {
-                give_up(&control, &mut helper).await;
+                give_up(&control, helper).await;
                 return Err(SpawnError::Cancelled);
             }
             report = started => report.map_err(failed)?,
@@ -185,8 +205,34 @@ impl Launcher {
         })
     }
 
+    /// The PATH of the command.
+    fn path(&self, command: &Command) -> OsString {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "what the command inherits is decided here"
+        )]
+        let inherited = || (!self.strip_env.contains("PATH")).then(|| std::env::var_os("PATH"));
+        let path = match command.env.get(OsStr::new("PATH")) {
+            Some(given) => given.clone(),
+            None => inherited().flatten(),
+        };
+        absolute_entries(path.as_deref())
+    }
+
+    /// Where a program that we name ourselves is; `None` for one that somebody else names.
+    fn own_program(&self, command: &Command, path: &OsStr) -> Result<Option<PathBuf>, SpawnError> {
+        let Some(name) = command.argv.first().filter(|_| command.ours) else {
+            return Ok(None);
+        };
+        let folders: Vec<PathBuf> = self.folders.iter().chain([&command.cwd]).cloned().collect();
+        find_outside(name, path, &folders).map(Some).ok_or_else(|| {
+            let reason = "it is in no absolute entry of PATH outside of the workspace";
+            refused(command, Refusal::Missing, reason.to_owned())
+        })
+    }
+
     /// Starts the helper. It inherits the socket, as its stdin, and nothing else.
-    fn helper(&self, command: &Command, end: OwnedFd) -> io::Result<tokio::process::Child> {
+    fn helper(&self, command: &Command, path: &OsStr, end: OwnedFd) -> io::Result<Helper> {
         #[expect(
             clippy::disallowed_methods,
             reason = "this is the one place where helpers start"
@@ -207,38 +253,43 @@ impl Launcher {
                 None => helper.env_remove(name),
             };
         }
-        set_git(&mut helper, command);
-        helper.spawn()
+        helper.env("PATH", path);
+        self.set_git(&mut helper, command);
+        spawn_helper(&mut helper)
+    }
+
+    /// Adds the settings for git to those that the environment holds already.
+    fn set_git(&self, helper: &mut tokio::process::Command, command: &Command) {
+        const COUNT: &str = "GIT_CONFIG_COUNT";
+        if command.git.is_empty() {
+            return;
+        }
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "what the command inherits is decided here"
+        )]
+        let held: usize = std::env::var(COUNT)
+            .ok()
+            .filter(|_| !self.strip_env.contains(COUNT))
+            .and_then(|count| count.parse().ok())
+            .unwrap_or(0);
+        for (at, (key, value)) in command.git.iter().enumerate() {
+            helper.env(format!("GIT_CONFIG_KEY_{}", held + at), key);
+            helper.env(format!("GIT_CONFIG_VALUE_{}", held + at), value);
+        }
+        helper.env(COUNT, (held + command.git.len()).to_string());
     }
 }
 
 /// Has the helper end with whatever it has started, and waits for that.
-async fn give_up(control: &UnixStream, helper: &mut tokio::process::Child) {
+async fn give_up(control: &UnixStream, helper: Helper) {
     let _ = shutdown(control, Shutdown::Both);
-    if tokio::time::timeout(GONE_WITHIN, helper.wait()).await.is_err() {
+    if tokio::time::timeout(GONE_WITHIN, helper.settle(false))
+        .await
+        .is_err()
+    {
         tracing::warn!("a command that was cancelled while it started is not gone yet");
     }
-}
-
-/// Adds the settings for git to those that the environment holds already.
-fn set_git(helper: &mut tokio::process::Command, command: &Command) {
-    const COUNT: &str = "GIT_CONFIG_COUNT";
-    if command.git.is_empty() {
-        return;
-    }
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "what the command inherits is decided here"
-    )]
-    let held: usize = std::env::var(COUNT)
-        .ok()
-        .and_then(|count| count.parse().ok())
-        .unwrap_or(0);
-    for (at, (key, value)) in command.git.iter().enumerate() {
-        helper.env(format!("GIT_CONFIG_KEY_{}", held + at), key);
-        helper.env(format!("GIT_CONFIG_VALUE_{}", held + at), value);
-    }
-    helper.env(COUNT, (held + command.git.len()).to_string());
 }
 
 fn refused(command: &Command, why: Refusal, reason: String) -> SpawnError {

@@ -4,8 +4,8 @@
 //! command, then the request, then one byte per stage. Up: one line per report.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 /// The hidden subcommand that the server starts itself as.
 pub const EXEC_COMMAND: &str = "__exec";
@@ -17,15 +17,19 @@ pub(super) const REQUEST_LIMIT: usize = 64 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) cwd: PathBuf,
-    /// Program first; never empty.
+    /// Where the program is; without it, its name is looked for in the helper's PATH.
+    pub(super) program: Option<PathBuf>,
+    /// The program's name first; never empty.
     pub(super) argv: Vec<OsString>,
 }
 
 impl Request {
-    /// Length-prefixed fields: the working directory, then the arguments.
+    /// Length-prefixed fields: the working directory, the program (empty for none), then the arguments.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut body = Vec::new();
-        for field in std::iter::once(self.cwd.as_os_str()).chain(self.argv.iter().map(OsString::as_os_str)) {
+        let program = self.program.as_deref().unwrap_or(Path::new(""));
+        let head = [self.cwd.as_os_str(), program.as_os_str()];
+        for field in head.into_iter().chain(self.argv.iter().map(OsString::as_os_str)) {
             body.extend_from_slice(&(field.len() as u32).to_le_bytes());
             body.extend_from_slice(field.as_bytes());
         }
@@ -42,9 +46,10 @@ impl Request {
             body = rest;
         }
         let mut fields = fields.into_iter();
-        let cwd = PathBuf::from(OsString::from_vec(fields.next()?.into_vec()));
+        let cwd = PathBuf::from(fields.next()?);
+        let program = Some(PathBuf::from(fields.next()?)).filter(|program| !program.as_os_str().is_empty());
         let argv: Vec<_> = fields.collect();
-        (!argv.is_empty()).then_some(Self { cwd, argv })
+        (!argv.is_empty()).then_some(Self { cwd, program, argv })
     }
 }
 
@@ -148,6 +153,8 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
     use super::*;
     use proptest::prelude::*;
 
@@ -179,6 +186,7 @@ mod tests {
     fn cut_requests_are_refused() {
         let body = Request {
             cwd: "/tmp".into(),
+            program: Some("/bin/a".into()),
             argv: vec!["a".into(), "b".into()],
         }
         .encode();
@@ -191,9 +199,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn requests_come_back_as_they_went(cwd: Vec<u8>, argv in prop::collection::vec(any::<Vec<u8>>(), 1..5)) {
+        fn requests_come_back_as_they_went(cwd: Vec<u8>, program: Vec<u8>, argv in prop::collection::vec(any::<Vec<u8>>(), 1..5)) {
             let request = Request {
                 cwd: OsString::from_vec(cwd).into(),
+                program: (!program.is_empty()).then(|| OsString::from_vec(program).into()),
                 argv: argv.into_iter().map(OsString::from_vec).collect(),
             };
             prop_assert_eq!(Request::decode(&request.encode()), Some(request));

@@ -8,6 +8,7 @@ use crate::base::nofollow::{self, FileKind, OpenError, OpenFolder, RegularFile};
 use crate::base::secret_path::is_secret_like;
 use crate::base::text::{expose, prefix};
 use crate::workspace::resolve::{PathError, real_path};
+use crate::config::Redactor;
 
 /// More of a file is not read.
 pub(super) const MAX_FILE: usize = 64 << 10;
@@ -38,7 +39,8 @@ pub(super) fn read(place: &Place, path: &Path) -> Option<Result<Taken, String>> 
     Some(
         file.read_start(MAX_FILE as u64 + 4)
             .map_err(|error| unreadable(&error))
-            .and_then(|bytes| taken(bytes, whole)),
+            .and_then(|bytes| taken(bytes, whole))
+            .map(|taken| without_keys(&place.redactor, taken)),
     )
 }
 
@@ -78,6 +80,14 @@ pub(super) fn names_in(place: &Place, dir: &Path) -> Vec<PathBuf> {
     (entries.into_iter().flatten().take(MAX_ENTRIES))
         .filter_map(|entry| Some(dir.join(entry.ok()?.name)))
         .collect()
+}
+
+/// A key in a file that a person wrote for the agent is there by mistake: no model gets it (R-SEC, I15).
+fn without_keys(redactor: &Redactor, mut taken: Taken) -> Taken {
+    if let Some(clean) = redactor.redact_content(&taken.text) {
+        taken.text = clean;
+    }
+    taken
 }
 
 fn unreadable(error: &io::Error) -> String {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::file::{self, fingerprint};
 use super::skills::{self, Skills};
 use super::{Place, Sources};
+use crate::config::Redactor;
 use crate::domain::{InstructionFile, InstructionKind};
 use crate::workspace::resolve::real_path;
 
@@ -48,7 +49,7 @@ impl Sources {
         let inner = self.inner_places(&places);
         let mut found = Found::default();
         if let Some(path) = &self.prompt_file {
-            found.take_prompt(path);
+            found.take_prompt(&self.redactor, path);
         }
         let mut seen = BTreeSet::new();
         for (kind, name) in [
@@ -99,11 +100,12 @@ impl Sources {
 
 impl Found {
     /// The file that the configuration names: it is missed when it is not there.
-    fn take_prompt(&mut self, path: &Path) {
+    fn take_prompt(&mut self, redactor: &Redactor, path: &Path) {
         let place = Place {
             dir: PathBuf::new(),
             trusted: true,
             within: None,
+            redactor: redactor.clone(),
         };
         self.take(InstructionKind::Prompt, &place, path);
         if let Some(taken) = self.texts.pop() {
@@ -220,7 +222,7 @@ mod tests {
                 user: Some(self.base.join("user")),
                 folders: vec![folder("far", false), folder("near", true)],
                 cwd: self.base.join(cwd),
-                prompt_file: None,
+                ..Sources::default()
             };
             sources.instructions()
         }

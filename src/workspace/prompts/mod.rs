@@ -14,6 +14,7 @@ pub use instructions::{Found, Instruction, MAX_ALL};
 pub use skills::{Skill, SkillError, Skills};
 
 use super::roots::{Folder, Roots};
+use crate::config::Redactor;
 
 /// Where such files are looked for.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +27,8 @@ pub struct Sources {
     pub prompt_file: Option<PathBuf>,
     /// The session's working directory; what lies between its folder and it is looked at too.
     pub cwd: PathBuf,
+    /// Takes keys out of every text.
+    pub redactor: Redactor,
 }
 
 /// A workspace folder to look into.
@@ -44,6 +47,7 @@ struct Place {
     trusted: bool,
     /// Links may not lead out of these; none: they may lead anywhere.
     within: Option<Arc<Roots>>,
+    redactor: Redactor,
 }
 
 impl Sources {
@@ -62,11 +66,13 @@ impl Sources {
             dir: dir.clone(),
             trusted: true,
             within: None,
+            redactor: self.redactor.clone(),
         });
         let workspace = self.folders.iter().map(|folder| Place {
             dir: folder.path.clone(),
             trusted: folder.trusted,
             within: Some(roots.clone()),
+            redactor: self.redactor.clone(),
         });
         user.chain(workspace).collect()
     }

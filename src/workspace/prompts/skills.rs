@@ -273,7 +273,7 @@ mod tests {
                 trusted: false,
             }],
             cwd: base.join("w"),
-            prompt_file: None,
+            ..Sources::default()
         };
         let found = sources.instructions();
         let names: Vec<_> = found

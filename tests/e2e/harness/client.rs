@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,7 +48,16 @@ impl Client {
     #[expect(clippy::disallowed_methods, reason = "the test plays the editor")]
     pub(super) fn launch(world: World, options: Options, mark: String, number: u32) -> Self {
         let stderr = world.path(&format!("stderr-{number}"));
-        let mut child = Command::new(env!("CARGO_BIN_EXE_agentls"))
+        let errors = std::fs::File::create(&stderr).expect("a file for stderr");
+        let (user, program) = match options.ordinary_user {
+            true => world.give_to_ordinary_user(),
+            false => (None, PathBuf::from(env!("CARGO_BIN_EXE_agentls"))),
+        };
+        let mut command = Command::new(program);
+        if let Some(user) = user {
+            command.uid(user).gid(user);
+        }
+        let mut child = command
             .args(&options.args)
             .env_clear()
             .envs(world.env())
@@ -56,7 +66,7 @@ impl Client {
             .current_dir(world.workspace())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(std::fs::File::create(&stderr).expect("a file for stderr"))
+            .stderr(errors)
             .spawn()
             .expect("the server starts");
         let shared = Arc::new(Shared::default());

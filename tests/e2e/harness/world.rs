@@ -34,6 +34,8 @@ pub struct Options {
     pub process_id: Option<i64>,
     /// The client announces that a person answers limits and questions.
     pub questions: bool,
+    /// Runs the server as an ordinary user, also where the tests run as root.
+    pub ordinary_user: bool,
 }
 
 /// The world of one test.
@@ -267,6 +269,31 @@ filter = "debug"
         let number = self.inner.servers.fetch_add(1, Ordering::Relaxed);
         let mark = format!("e2e-{}-{number}", self.path("").display());
         Client::launch(self.clone(), options, mark, number)
+    }
+
+    /// Gives this world to an ordinary user, with a copy of the program that this user may run; both are returned.
+    /// Nothing changes where the tests run as one already.
+    pub fn give_to_ordinary_user(&self) -> (Option<u32>, PathBuf) {
+        const NOBODY: u32 = 65_534;
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_agentls"));
+        if !rustix::process::geteuid().is_root() {
+            return (None, program);
+        }
+        let copy = self.path("agentls");
+        if !copy.exists() && std::fs::hard_link(&program, &copy).is_err() {
+            std::fs::copy(&program, &copy).expect("a copy of the program");
+        }
+        let mut left = vec![self.path("")];
+        while let Some(path) = left.pop() {
+            if path != copy {
+                std::os::unix::fs::lchown(&path, Some(NOBODY), Some(NOBODY)).expect("a new owner");
+            }
+            if path.is_dir() {
+                let entries = std::fs::read_dir(&path).expect("a folder");
+                left.extend(entries.map(|entry| entry.expect("an entry").path()));
+            }
+        }
+        (Some(NOBODY), copy)
     }
 
     /// The variables of a server.

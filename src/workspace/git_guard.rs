@@ -1,0 +1,382 @@
+//! What git may use of a repository that nobody trusts: its data, and settings that are known to be harmless (R-SEC).
+//!
+//! Settings of a repository can name programs: filters, diff drivers, editors, aliases. An archive brings a `.git/config`
+//! along, and a clone may hold a whole repository in a folder. So for a command that names git, the settings of the
+//! nearest repository are listed by git itself, which runs nothing, and all that is not known to be harmless is replaced.
+//! git refuses every other repository, whose settings nobody has looked at. Knows no approvals; who is trusted is said.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use super::process::{Command, Launcher, git_command};
+use super::resolve::real_path;
+
+/// A larger file of settings is not read, nor what a listing of it has beyond this, in bytes.
+const MAX_CONFIG: usize = 1 << 20;
+/// How long git may take to list settings.
+const LISTING: Duration = Duration::from_secs(5);
+/// How many submodules may have settings of their own.
+const MAX_SUBMODULES: usize = 500;
+
+/// Sections whose settings run nothing, whatever they are.
+const SECTIONS: [&str; 10] = [
+    "advice",
+    "author",
+    "color",
+    "column",
+    "committer",
+    "extensions",
+    "http",
+    "index",
+    "pack",
+    "user",
+];
+/// Settings that run nothing, by section and name; whatever stands between them.
+const SETTINGS: [(&str, &[&str]); 15] = [
+    (
+        "core",
+        &[
+            "abbrev",
+            "autocrlf",
+            "bare",
+            "bigfilethreshold",
+            "checkstat",
+            "commentchar",
+            "compression",
+            "eol",
+            "filemode",
+            "ignorecase",
+            "logallrefupdates",
+            "longpaths",
+            "precomposeunicode",
+            "preloadindex",
+            "protecthfs",
+            "protectntfs",
+            "quotepath",
+            "repositoryformatversion",
+            "safecrlf",
+            "sharedrepository",
+            "sparsecheckout",
+            "sparsecheckoutcone",
+            "splitindex",
+            "symlinks",
+            "trustctime",
+            "untrackedcache",
+            "whitespace",
+        ],
+    ),
+    (
+        "branch",
+        &[
+            "description",
+            "github-pr-owner-number",
+            "merge",
+            "pushremote",
+            "rebase",
+            "remote",
+            "sort",
+            "vscode-merge-base",
+        ],
+    ),
+    (
+        "diff",
+        &[
+            "algorithm",
+            "colormoved",
+            "context",
+            "mnemonicprefix",
+            "noprefix",
+            "renamelimit",
+            "renames",
+        ],
+    ),
+    (
+        "fetch",
+        &["fsckobjects", "prune", "prunetags", "writecommitgraph"],
+    ),
+    ("init", &["defaultbranch"]),
+    (
+        "lfs",
+        &["access", "locksverify", "repositoryformatversion", "url"],
+    ),
+    ("log", &["date", "decorate", "follow"]),
+    ("merge", &["conflictstyle", "ff", "renamelimit", "renames"]),
+    ("pull", &["ff", "rebase"]),
+    ("push", &["autosetupremote", "default", "followtags"]),
+    ("rebase", &["autosquash", "autostash", "updaterefs"]),
+    (
+        "remote",
+        &[
+            "fetch",
+            "gh-resolved",
+            "mirror",
+            "partialclonefilter",
+            "promisor",
+            "prune",
+            "push",
+            "pushurl",
+            "tagopt",
+            "url",
+        ],
+    ),
+    ("status", &["branch", "short", "showuntrackedfiles"]),
+    ("submodule", &["active", "branch", "url"]),
+    ("tag", &["sort"]),
+];
+
+/// Instead of an external diff: the plain one.
+const PLAIN_DIFF: &str = "f() { diff -u -- \"$2\" \"$5\"; :; }; f";
+
+/// Settings for git, which win over those of the repository.
+type Overrides = Arc<[(String, String)]>;
+
+/// What was found of repositories, as long as their settings stay the same.
+#[derive(Debug, Default)]
+pub(super) struct GitGuard {
+    known: Mutex<HashMap<PathBuf, (Vec<FileState>, Overrides)>>,
+}
+
+/// By which a change of a file is noticed; none where there is none.
+type FileState = (PathBuf, Option<(u64, SystemTime)>);
+
+/// A repository and the files of its settings.
+struct Repository {
+    /// The work tree.
+    root: PathBuf,
+    /// Its `.git`, a folder or a file.
+    dot_git: PathBuf,
+    files: Vec<PathBuf>,
+}
+
+impl GitGuard {
+    /// The command with settings that keep the repository around `cwd` from running anything.
+    pub(super) async fn guard(&self, launcher: &Launcher, cwd: &Path, command: Command) -> Command {
+        if !command.names_git() {
+            return command;
+        }
+        let mut settings = vec![
+            // Only those that follow count.
+            ("safe.directory".to_owned(), String::new()),
+            ("core.hooksPath".to_owned(), "/dev/null".to_owned()),
+        ];
+        if let Some(repository) = Repository::around(cwd)
+            && let Some(overrides) = self.overrides(launcher, &repository).await
+        {
+            for allowed in [&repository.root, &repository.dot_git] {
+                settings.push(("safe.directory".to_owned(), allowed.display().to_string()));
+            }
+            settings.extend(overrides.iter().cloned());
+        }
+        command
+            .git_settings(settings)
+            // As if the folders were another user's: then git takes those that are named, and no other.
+            .env("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    }
+
+    /// None where the settings cannot be known, so that git must not run there.
+    async fn overrides(&self, launcher: &Launcher, repository: &Repository) -> Option<Overrides> {
+        let states: Vec<FileState> = repository.files.iter().map(state).collect::<Option<_>>()?;
+        let known = |known: &HashMap<_, (Vec<FileState>, Overrides)>| {
+            let (before, overrides) = known.get(&repository.root)?;
+            (*before == states).then(|| overrides.clone())
+        };
+        if let Some(overrides) = known(&self.known.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return Some(overrides);
+        }
+        let mut overrides = Vec::new();
+        for (path, _) in states.iter().filter(|(_, state)| state.is_some()) {
+            for key in list(launcher, path).await? {
+                if key == "core.worktree" && repository.is_main(path) {
+                    return None;
+                }
+                overrides.extend(replacement(&key, path.ends_with(".gitmodules"))?);
+            }
+        }
+        let overrides: Overrides = overrides.into();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(repository.root.clone(), (states, overrides.clone()));
+        Some(overrides)
+    }
+}
+
+impl Repository {
+    /// The nearest one, as git finds it.
+    fn around(cwd: &Path) -> Option<Self> {
+        let cwd = real_path(cwd).ok()?;
+        let (root, meta) = cwd
+            .ancestors()
+            .find_map(|folder| Some((folder, folder.join(".git").symlink_metadata().ok()?)))?;
+        let dot_git = root.join(".git");
+        let folder = match meta.is_dir() {
+            true => dot_git.clone(),
+            false => root.join(pointed_at(&dot_git, "gitdir: ")?),
+        };
+        let common = match folder.join("commondir") {
+            file if file.symlink_metadata().is_ok() => folder.join(pointed_at(&file, "")?),
+            _ => folder.clone(),
+        };
+        let mut files = vec![
+            common.join("config"),
+            folder.join("config.worktree"),
+            root.join(".gitmodules"),
+        ];
+        submodules(&common.join("modules"), &mut files)?;
+        Some(Self {
+            root: root.to_path_buf(),
+            dot_git,
+            files,
+        })
+    }
+
+    /// Whether these are the settings of a repository whose work tree is around its `.git`, and may be nowhere else.
+    fn is_main(&self, file: &Path) -> bool {
+        file.parent() == Some(self.dot_git.as_path())
+    }
+}
+
+/// Adds the settings of submodules; none if there are too many.
+fn submodules(folder: &Path, files: &mut Vec<PathBuf>) -> Option<()> {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Some(());
+    };
+    for entry in entries.flatten().filter(|entry| entry.path().is_dir()) {
+        if files.len() > MAX_SUBMODULES {
+            return None;
+        }
+        let path = entry.path();
+        if path.join("HEAD").exists() {
+            files.push(path.join("config"));
+            submodules(&path.join("modules"), files)?;
+        } else {
+            // A name with slashes.
+            submodules(&path, files)?;
+        }
+    }
+    Some(())
+}
+
+/// The path in a small regular file of git.
+fn pointed_at(file: &Path, before: &str) -> Option<PathBuf> {
+    let meta = file.symlink_metadata().ok()?;
+    if !meta.is_file() || meta.len() > 4096 {
+        return None;
+    }
+    let text = std::fs::read_to_string(file).ok()?;
+    Some(PathBuf::from(text.strip_prefix(before)?.trim_end()))
+}
+
+/// None for what is neither missing nor a regular file of a usual size: reading a pipe would never end.
+fn state(path: &PathBuf) -> Option<FileState> {
+    match path.metadata() {
+        Ok(meta) if meta.is_file() && meta.len() <= MAX_CONFIG as u64 => {
+            Some((path.clone(), Some((meta.len(), meta.modified().ok()?))))
+        }
+        Ok(_) => None,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some((path.clone(), None)),
+        Err(_) => None,
+    }
+}
+
+/// The names of all settings of a file. Other files that it includes are not read.
+async fn list(launcher: &Launcher, file: &Path) -> Option<Vec<String>> {
+    let file = file.to_str()?;
+    let command = git_command(["config", "--file", file, "--list", "-z", "--no-includes"]);
+    let listed = async { Some(launcher.spawn(command).await.ok()?.collect(MAX_CONFIG).await) };
+    let listed = tokio::time::timeout(LISTING, listed).await.ok()??;
+    if !listed.status.success() || listed.cut {
+        return None;
+    }
+    let text = String::from_utf8(listed.stdout).ok()?;
+    let keys = text.split_terminator('\0');
+    Some(
+        keys.map(|entry| entry.split('\n').next().unwrap_or_default().to_owned())
+            .collect(),
+    )
+}
+
+/// What a setting is replaced by, if it has to be; none where nothing can replace it. Keys come as git writes them:
+/// section and name in lower case.
+fn replacement(key: &str, of_gitmodules: bool) -> Option<Option<(String, String)>> {
+    let (section, rest) = key.split_once('.')?;
+    let name = rest.rsplit('.').next().unwrap_or(rest);
+    let with = |value: &str| Some(Some((key.to_owned(), value.to_owned())));
+    if section == "submodule" && name == "ignore" {
+        // Else git looks into it, by its own settings.
+        return with("all");
+    }
+    // git itself takes nothing else from that file that could run a program.
+    if of_gitmodules {
+        return Some(None);
+    }
+    let harmless = SECTIONS.contains(&section)
+        || SETTINGS
+            .iter()
+            .any(|(known, names)| *known == section && names.contains(&name));
+    match (section, name) {
+        _ if harmless => Some(None),
+        // What is included may change with the branch.
+        ("include" | "includeif", _) => None,
+        // It cannot be replaced; that of a submodule says where the submodule is.
+        ("core", "worktree") => Some(None),
+        ("diff", "textconv") => with("cat"),
+        ("diff", "command" | "external") => with(PLAIN_DIFF),
+        ("protocol", "allow") => with("never"),
+        ("core", "fsmonitor") => with("false"),
+        _ => with(""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_known_to_be_harmless_stays() {
+        for key in [
+            "core.repositoryformatversion",
+            "core.bare",
+            "user.email",
+            "remote.origin.url",
+            "remote.a.b.fetch",
+            "branch.feature.x.merge",
+            "submodule.lib.url",
+            "extensions.worktreeconfig",
+            "pull.rebase",
+        ] {
+            assert_eq!(replacement(key, false), Some(None), "{key}");
+        }
+        for (key, value) in [
+            ("filter.x.clean", ""),
+            ("filter.a.b.process", ""),
+            ("filter.x.required", ""),
+            ("diff.x.textconv", "cat"),
+            ("diff.external", PLAIN_DIFF),
+            ("diff.x.command", PLAIN_DIFF),
+            ("core.editor", ""),
+            ("core.sshcommand", ""),
+            ("core.hookspath", ""),
+            ("core.fsmonitor", "false"),
+            ("alias.statusx", ""),
+            ("credential.https://x.helper", ""),
+            ("gpg.ssh.program", ""),
+            ("remote.origin.uploadpack", ""),
+            ("submodule.lib.update", ""),
+            ("submodule.lib.ignore", "all"),
+            ("protocol.ext.allow", "never"),
+            ("whatever.comes.next", ""),
+        ] {
+            let want = Some(Some((key.to_owned(), value.to_owned())));
+            assert_eq!(replacement(key, false), want, "{key}");
+        }
+        for key in ["include.path", "includeif.onbranch:x.path", "nodot"] {
+            assert_eq!(replacement(key, false), None, "{key}");
+        }
+        assert_eq!(replacement("submodule.lib.update", true), Some(None));
+        assert_eq!(
+            replacement("submodule.lib.ignore", true),
+            Some(Some(("submodule.lib.ignore".to_owned(), "all".to_owned())))
+        );
+    }
+}

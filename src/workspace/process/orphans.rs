@@ -1,0 +1,197 @@
+//! Processes whose helper was killed: they become the server's own children, which kills and reaps them (R-CANCEL, I8).
+//!
+//! A command may kill or stop the helper that watches over it. Once the server is a child subreaper, whatever that
+//! helper leaves behind comes to the server. The server itself starts helpers only, all through [`spawn_helper`], so
+//! any other child is such an orphan. Never touched: what shares a session with the server or with a process that
+//! descended from it before [`adopt_orphans`]. Nothing here waits for a helper, whose status tokio collects.
+//!
+//! Out of reach: a command that kills the server and the helper at the same moment. Only a PID namespace helps there.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
+
+use crate::base::clock;
+use crate::base::spawn::{blocking, spawn};
+
+#[cfg(target_os = "linux")]
+use super::family;
+
+/// How long a sweep continues when processes do not die.
+const SWEEP_LIMIT: Duration = Duration::from_secs(2);
+/// The pause between two looks at the process table.
+const PAUSE: Duration = Duration::from_millis(2);
+/// How long a helper may take to end after its socket was closed, before the server takes over its work.
+const HELPER_ENDS_WITHIN: Duration = Duration::from_millis(500);
+
+/// Sessions that are not ours; set once this process adopts orphans.
+static FOREIGN_SESSIONS: OnceLock<BTreeSet<i32>> = OnceLock::new();
+/// Held for writing during a look at our children, so that none of them is a helper that is not listed yet.
+static STARTING: RwLock<()> = RwLock::new(());
+/// Helpers that were not collected yet.
+static HELPERS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+
+/// Makes this process the parent of every orphan below it. For the server, which starts nothing but helpers.
+///
+/// As process 1 of a container it gets the orphans of strangers as well: there nothing changes.
+pub fn adopt_orphans() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{getpid, getsid, set_child_subreaper};
+        if getpid().is_init() || set_child_subreaper(Some(getpid())).is_err() {
+            return;
+        }
+        let before = family::descendants(&family::table(), getpid().as_raw_nonzero().get());
+        let mut foreign: BTreeSet<i32> = before.iter().map(|row| row.session).collect();
+        foreign.extend(getsid(None).ok().map(|session| session.as_raw_nonzero().get()));
+        let _ = FOREIGN_SESSIONS.set(foreign);
+    }
+}
+
+/// Whether orphans come to this process.
+pub(super) fn are_adopted() -> bool {
+    FOREIGN_SESSIONS.get().is_some()
+}
+
+/// A started helper. One that is dropped is still collected.
+#[derive(Debug)]
+pub(super) struct Helper {
+    child: Option<tokio::process::Child>,
+    pid: u32,
+}
+
+/// Starts a helper and lists it.
+pub(super) fn spawn_helper(command: &mut tokio::process::Command) -> io::Result<Helper> {
+    let _starting = STARTING.read().unwrap_or_else(PoisonError::into_inner);
+    let child = command.spawn()?;
+    let pid = child.id().unwrap_or(0);
+    helpers().insert(pid);
+    Ok(Helper {
+        child: Some(child),
+        pid,
+    })
+}
+
+impl Helper {
+    /// Waits for the helper's end and kills what is left of its session: all that is known where orphans do not come
+    /// to us. The helper is not collected yet, so its number is still its own.
+    #[cfg(target_os = "linux")]
+    pub(super) async fn kill_session(&self) {
+        use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+        let Some(session) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else {
+            return;
+        };
+        let kill = move || {
+            let _ = waitid(
+                WaitId::Pid(session),
+                WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
+            );
+            family::kill_session(session.as_raw_nonzero().get());
+        };
+        let _ = blocking(kill).await;
+    }
+
+    /// Waits until the helper has ended and nothing of its command is left; how many processes are. `hurry` kills the
+    /// helper at once; else it has half a second.
+    pub(super) async fn settle(mut self, hurry: bool) -> u32 {
+        match self.child.take() {
+            Some(child) => settle(child, self.pid, hurry).await,
+            None => 0,
+        }
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        if let Some(child) = self.child.take()
+            && tokio::runtime::Handle::try_current().is_ok()
+        {
+            let pid = self.pid;
+            spawn(async move { settle(child, pid, false).await }).let_go();
+        }
+    }
+}
+
+async fn settle(mut child: tokio::process::Child, pid: u32, hurry: bool) -> u32 {
+    let mut status = None;
+    if !are_adopted() {
+        // Without its helper a command would be free, so the helper is waited for.
+        status = child.wait().await.ok();
+    } else if !hurry {
+        status = tokio::time::timeout(HELPER_ENDS_WITHIN, child.wait())
+            .await
+            .ok()
+            .and_then(Result::ok);
+    }
+    if status.is_none() {
+        let _ = child.start_kill();
+        status = child.wait().await.ok();
+    }
+    helpers().remove(&pid);
+    match status.is_some_and(|status| status.success()) {
+        true => 0,
+        false => blocking(sweep_orphans).await.unwrap_or(0),
+    }
+}
+
+fn helpers() -> MutexGuard<'static, BTreeSet<u32>> {
+    HELPERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Kills and reaps every orphan that came to this process, and all that descends from it; how many are left. Takes at
+/// most two seconds, and one look at the process table when there is nothing to do.
+#[cfg(target_os = "linux")]
+pub fn sweep_orphans() -> u32 {
+    use rustix::process::{Pid, Signal, WaitOptions, waitpid};
+
+    let Some(foreign) = FOREIGN_SESSIONS.get() else {
+        return 0;
+    };
+    let end = clock::now() + SWEEP_LIMIT;
+    loop {
+        let looking = STARTING.write().unwrap_or_else(PoisonError::into_inner);
+        let table = family::table();
+        let orphans = orphans(&table, foreign);
+        if orphans.is_empty() {
+            return 0;
+        }
+        for orphan in &orphans {
+            let below = family::descendants(&table, orphan.pid);
+            for row in below.iter().chain([orphan]) {
+                family::kill_row(row, Signal::KILL);
+            }
+            // By its number: any other wait would take a status that tokio waits for.
+            let _ = waitpid(Pid::from_raw(orphan.pid), WaitOptions::NOHANG);
+        }
+        drop(looking);
+        if clock::now() >= end {
+            tracing::warn!(
+                left = orphans.len(),
+                "processes of a command that killed its helper do not end"
+            );
+            return u32::try_from(orphans.len()).unwrap_or(u32::MAX);
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// The children of this process that are neither helpers nor foreign.
+#[cfg(target_os = "linux")]
+fn orphans(table: &[family::Row], foreign: &BTreeSet<i32>) -> Vec<family::Row> {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let helpers = helpers();
+    let is_helper = |pid: i32| u32::try_from(pid).is_ok_and(|pid| helpers.contains(&pid));
+    table
+        .iter()
+        .filter(|row| row.parent == own && !is_helper(row.pid) && !foreign.contains(&row.session))
+        .copied()
+        .collect()
+}
+
+/// Orphans come to nobody we know of.
+#[cfg(not(target_os = "linux"))]
+pub fn sweep_orphans() -> u32 {
+    let _ = (SWEEP_LIMIT, PAUSE, clock::now);
+    0
+}

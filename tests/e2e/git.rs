@@ -1,0 +1,153 @@
+//! What git runs for the settings of a repository: nothing, unless the person trusts the folder (R-SEC).
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Options, World};
+use crate::mock_llm::Reply;
+
+/// Makes repositories whose settings name programs that leave a file behind.
+const REPOSITORIES: &str = r#"
+set -e
+export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
+trap='touch "$TRAPPED"; cat'
+make() {
+    git init -q -b main "$1"
+    git -C "$1" config user.name n
+    git -C "$1" config user.email n@example.invalid
+    echo "*.txt filter=x diff=x" >"$1/.gitattributes"
+    echo one >"$1/a.txt"
+    git -C "$1" add .
+    git -C "$1" commit -q -m one
+    arm "$1"
+    echo two >"$1/a.txt"
+}
+arm() {
+    git -C "$1" config filter.x.clean "$trap"
+    git -C "$1" config filter.x.smudge "$trap"
+    git -C "$1" config diff.x.textconv "f() { touch \"$TRAPPED\"; cat \"\$1\"; }; f"
+    git -C "$1" config alias.statusx '!touch "$TRAPPED"'
+    git -C "$1" config core.fsmonitor 'touch "$TRAPPED"; false'
+    git -C "$1" config core.editor 'touch "$TRAPPED"; true'
+    git -C "$1" config custom.unknown value
+    printf '#!/bin/sh\ntouch "$TRAPPED"\n' >"$1/.git/hooks/pre-commit"
+    chmod +x "$1/.git/hooks/pre-commit"
+}
+make .
+make nested
+git -c advice.addEmbeddedRepo=false add nested
+printf '[submodule "nested"]\n\tpath = nested\n\turl = ./nested\n\tignore = none\n' >.gitmodules
+echo three >nested/a.txt
+mkdir -p docs
+git clone -q --bare . docs/api
+git -C docs/api config core.bare false
+git -C docs/api config core.worktree "$PWD/nested"
+git -C docs/api config filter.x.clean "$trap"
+rm -f "$TRAPPED"
+"#;
+
+/// What a person may have allowed, run by itself so that it shows which of them runs something.
+const COMMANDS: [&str; 11] = [
+    "git status",
+    "git status -vv",
+    "git diff",
+    "git log -p",
+    "git statusx",
+    "git commit --allow-empty -m x",
+    "git commit --allow-empty",
+    "cd nested && git status",
+    "cd nested && g'i't diff",
+    "cd docs/api && git status",
+    "git diff --ext-diff",
+];
+
+fn prepare(world: &World) -> std::path::PathBuf {
+    let trapped = world.path("trapped");
+    run(world, REPOSITORIES, &trapped);
+    trapped
+}
+
+#[expect(clippy::disallowed_methods, reason = "the test plays the attacker")]
+fn run(world: &World, script: &str, trapped: &Path) {
+    let done = std::process::Command::new("bash")
+        .args(["-c", script])
+        .current_dir(world.workspace())
+        .env("HOME", world.path(""))
+        .env("TRAPPED", trapped)
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// What the model sees of each command, and whether it ran something.
+fn outputs(world: &World, trapped: &Path, commands: &[&str], trusted: bool) -> Vec<(String, bool)> {
+    let client = world.start_with(Options {
+        env: vec![("TRAPPED".to_owned(), trapped.display().to_string())],
+        ..Options::default()
+    });
+    let folder = world.workspace().display().to_string();
+    let _: Value = client.call("agent/setTrust", json!({"folder": folder, "trusted": trusted}));
+    let session = client.session_with(json!({"mode": "full"}));
+    let run = |(index, command): (usize, &&str)| {
+        world
+            .mock()
+            .push(Reply::tool("bash", json!({"command": command})));
+        client.ask(&session, *command);
+        let seen = world.seen(index * 2 + 1);
+        let seen = seen.messages().last().unwrap().to_string();
+        (seen, std::fs::remove_file(trapped).is_ok())
+    };
+    commands.iter().enumerate().map(run).collect()
+}
+
+#[test]
+fn git_runs_nothing_that_an_untrusted_repository_names() {
+    let world = World::new();
+    let trapped = prepare(&world);
+    let outputs = outputs(&world, &trapped, &COMMANDS, false);
+    for (command, (output, ran)) in COMMANDS.iter().zip(&outputs) {
+        assert!(!ran, "{command}: {output}");
+    }
+    assert!(outputs[0].0.contains("modified:   a.txt"), "{}", outputs[0].0);
+    assert!(
+        outputs[2].0.contains("-one") && outputs[2].0.contains("+two"),
+        "{}",
+        outputs[2].0
+    );
+    assert!(outputs[3].0.contains("+one"), "{}", outputs[3].0);
+    assert!(outputs[7].0.contains("dubious ownership"), "{}", outputs[7].0);
+    assert!(outputs[9].0.contains("bare repository"), "{}", outputs[9].0);
+}
+
+#[test]
+fn git_in_a_trusted_repository_follows_its_settings() {
+    let world = World::new();
+    let trapped = prepare(&world);
+    let outputs = outputs(&world, &trapped, &COMMANDS, true);
+    let ran: Vec<&str> = COMMANDS
+        .iter()
+        .zip(&outputs)
+        .filter_map(|(command, (_, ran))| ran.then_some(*command))
+        .collect();
+    assert!(
+        ran.contains(&"git status") && ran.contains(&"git statusx"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn git_refuses_settings_that_nobody_can_know() {
+    for spoil in [
+        "git config include.path ../more",
+        "rm .git/config && mkfifo .git/config",
+        "git config core.worktree /",
+    ] {
+        let world = World::new();
+        let trapped = prepare(&world);
+        run(&world, spoil, &trapped);
+        let outputs = outputs(&world, &trapped, &COMMANDS[..1], false);
+        assert!(outputs.iter().all(|(_, ran)| !ran), "{spoil}: {outputs:?}");
+        assert!(!outputs[0].0.contains("modified:"), "{spoil}: {}", outputs[0].0);
+    }
+}

@@ -1,0 +1,253 @@
+//! Keys stay with the server (R-SEC, I15): commands can neither inherit nor read them, and no text carries one to a model.
+
+use serde_json::json;
+
+use crate::harness::{Options, World};
+use crate::mock_llm::Reply;
+
+/// What a command printed, as the model sees it.
+fn output_of(world: &World, options: Options, command: impl Fn(u32) -> String) -> String {
+    let client = world.start_with(options);
+    let session = client.session_with(json!({"mode": "full"}));
+    let command = command(client.pid());
+    world
+        .mock()
+        .push(Reply::tool("bash", json!({"command": command})));
+    client.ask(&session, "run it");
+    world.seen(1).body.to_string()
+}
+
+#[test]
+fn no_command_reads_the_servers_environment_or_memory() {
+    let world = World::new();
+    let options = Options {
+        ordinary_user: true,
+        ..Options::default()
+    };
+    let seen = output_of(&world, options, |server| {
+        let owner = std::os::unix::fs::MetadataExt::uid(
+            &std::fs::metadata(format!("/proc/{server}/environ")).unwrap(),
+        );
+        assert_eq!(owner, 0, "the kernel hides the server from its own user");
+        format!(
+            "for f in /proc/{server}/environ /proc/{server}/mem /proc/{server}/auxv /proc/$PPID/environ /proc/$PPID/mem; do \
+             if head -c 1 $f >/dev/null 2>&1; then echo o''pened $f; fi; done; \
+             head -c 1 /proc/$$/environ >/dev/null && echo own environment; ls /proc/self/fd >/dev/null && echo own files; id -u"
+        )
+    });
+    assert!(!seen.contains("opened"), "{seen}");
+    assert!(seen.contains("own environment\\nown files\\n"), "{seen}");
+    assert!(
+        !seen.contains("own files\\n0\\n"),
+        "the command is an ordinary user's: {seen}"
+    );
+}
+
+#[test]
+fn no_command_inherits_variables_that_look_like_credentials() {
+    let world = World::new();
+    world.configure(crate::harness::Config {
+        tables: "[tool.bash]\npass_env = ['NPM_TOKEN']\n\
+                 [hook.h]\non = 'stop'\ncommand = 'env > hook.txt'\n"
+            .to_owned(),
+        ..crate::harness::Config::default()
+    });
+    let secret = world.secrets()[2].clone();
+    let env = [
+        ("GITHUB_TOKEN", "g"),
+        ("AWS_SECRET_ACCESS_KEY", "a"),
+        ("AWS_ACCESS_KEY_ID", "i"),
+        ("DATABASE_URL", "postgres://u:pw@h/db"),
+        ("HARMLESS_COPY", secret.as_str()),
+        ("NPM_TOKEN", "n"),
+        ("SSH_AUTH_SOCK", "/run/ssh"),
+        ("TOKENIZERS_PARALLELISM", "false"),
+    ];
+    let options = Options {
+        env: env
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .to_vec(),
+        ..Options::default()
+    };
+    let seen = output_of(&world, options, |_| {
+        "env > command.txt; env | cut -d= -f1".to_owned()
+    });
+    for name in ["NPM_TOKEN", "SSH_AUTH_SOCK", "TOKENIZERS_PARALLELISM"] {
+        assert!(seen.contains(name), "{name}: {seen}");
+    }
+    for file in ["command.txt", "hook.txt"] {
+        let got = world.read(file).unwrap_or_else(|| panic!("{file}"));
+        for (name, _) in &env[..5] {
+            assert!(!got.contains(name), "{name} in {file}: {got}");
+        }
+        assert!(
+            !got.contains("E2E_SECRET_KEY") && got.contains("NPM_TOKEN=n"),
+            "{got}"
+        );
+    }
+}
+
+#[test]
+fn a_key_in_any_text_reaches_neither_the_model_nor_the_store() {
+    let world = World::new();
+    // Another provider's key: this one must not see it either.
+    let key = world.secrets()[2].clone();
+    world.write("AGENTS.md", format!("Use {key}-agents.\n"));
+    world.write(
+        ".agentls/skills/deploy/SKILL.md",
+        format!("---\ndescription: deploys with {key}\n---\nThe key is {key}.\n"),
+    );
+    world.write(
+        ".agentls/commands/ship.md",
+        format!("Ship $ARGUMENTS with {key}.\n"),
+    );
+    world.write("notes.txt", format!("first\nkey = {key}\n"));
+    let client = world.start();
+    let session = client.session();
+    world
+        .mock()
+        .push(Reply::tool("read_skill", json!({"name": "deploy"})));
+    client.ask(&session, "/ship it");
+    client.ask(
+        &session,
+        json!([
+            {"type": "text", "text": format!("is {key} right?")},
+            {"type": "reference", "uri": world.uri("notes.txt")},
+            {"type": "selection", "uri": world.uri("notes.txt"), "text": format!("unsaved {key}"),
+             "range": {"start": {"line": 0, "character": 0}, "end": {"line": 1, "character": 0}}},
+        ]),
+    );
+    let opened = json!({"uri": world.uri("open.txt"), "languageId": "text", "version": 1, "text": format!("open {key}")});
+    client.notify("textDocument/didOpen", json!({"textDocument": opened}));
+    client.ask(
+        &session,
+        json!([{"type": "reference", "uri": world.uri("open.txt")}]),
+    );
+    let title = json!({"sessionId": session, "title": format!("about {key}")});
+    let _: serde_json::Value = client.call("agent/renameSession", title);
+    let export: serde_json::Value = client.call("agent/exportSession", json!({"sessionId": session}));
+    assert!(
+        export["text"].as_str().unwrap().contains("is *** right?"),
+        "{export}"
+    );
+    // The harness looks at all that was written, stored and logged.
+    let sent: Vec<String> = world
+        .mock()
+        .requests()
+        .iter()
+        .map(|seen| seen.body.to_string())
+        .collect();
+    assert!(sent.iter().all(|body| !body.contains(&key)), "{sent:?}");
+    for shown in [
+        "Use ***-agents.",
+        "deploys with ***",
+        "The key is ***.",
+        "Ship it with ***.",
+        "is *** right?",
+        "key = ***",
+        "unsaved ***",
+        "open ***",
+    ] {
+        assert!(sent.last().unwrap().contains(shown), "{shown}");
+    }
+}
+
+#[test]
+fn a_key_that_a_provider_repeats_is_shown_nowhere() {
+    let world = World::new();
+    let keys = [world.secrets()[0].clone(), world.secrets()[2].clone()];
+    let client = world.start();
+    let session = client.session();
+    for key in &keys {
+        let refusal = Reply::error(400, "invalid_request_error", &format!("no {key}"));
+        world
+            .mock()
+            .push(refusal.header("request-id", &format!("req-{key}")));
+        let failed = client.ask(&session, "go");
+        let told = serde_json::to_string(&failed).unwrap();
+        assert!(told.contains("req-") && !told.contains(key), "{told}");
+        world.mock().push(
+            Reply::new()
+                .say("half")
+                .fail("api_error", &format!("broke at {key}"))
+                .header("request-id", &format!("req-{key}")),
+        );
+        client.ask(&session, "again");
+    }
+    let metrics: serde_json::Value = client.call("agent/metrics", json!({"sessionId": session}));
+    assert!(keys.iter().all(|key| !metrics.to_string().contains(key)));
+}
+
+/// A folder of programs, each of which says that it ran.
+fn traps(folder: &std::path::Path, names: &[&str]) {
+    std::fs::create_dir_all(folder).unwrap();
+    for name in names {
+        let path = folder.join(name);
+        std::fs::write(
+            &path,
+            format!("#!/bin/sh\necho trap-{name}\necho {name} >> \"$TRAPPED\"\n"),
+        )
+        .unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+}
+
+#[test]
+fn no_folder_of_the_workspace_provides_bash_or_git() {
+    let world = World::new();
+    let trapped = world.path("trapped");
+    let names = ["bash", "sh", "git", "ls"];
+    for folder in ["bin", "node_modules/.bin"] {
+        traps(&world.workspace().join(folder), &names);
+    }
+    traps(&world.workspace(), &names);
+    world.write(".git/HEAD", "ref: refs/heads/main\n");
+    let inside = world.workspace().join("bin");
+    let env = [
+        (
+            "PATH",
+            format!("bin::./node_modules/.bin:{}:/usr/bin:/bin:", inside.display()),
+        ),
+        ("TRAPPED", trapped.display().to_string()),
+    ];
+    let options = Options {
+        env: env.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+        ..Options::default()
+    };
+    let seen = output_of(&world, options, |_| {
+        "echo changed > file; echo path:$PATH; cd /; ls >/dev/null; echo done".to_owned()
+    });
+    let expected = format!("path:{}:/usr/bin:/bin\\ndone", inside.display());
+    assert!(seen.contains(&expected), "{seen}");
+    // A command may find programs of the workspace by an absolute entry; we do not.
+    assert_eq!(std::fs::read_to_string(trapped).unwrap(), "ls\n");
+}
+
+#[test]
+fn folders_of_ours_become_private_and_links_are_not_followed() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    let world = World::new();
+    let folders = ["data/agentls", "state/agentls"].map(|name| world.path(name));
+    for folder in &folders {
+        std::fs::create_dir_all(folder).unwrap();
+        std::fs::set_permissions(folder, PermissionsExt::from_mode(0o777)).unwrap();
+    }
+    let log = folders[1].join("agentls.log");
+    symlink(world.path("elsewhere.log"), &log).unwrap();
+    let client = world.start();
+    let session = client.session();
+    client.ask(&session, "hello");
+    for folder in &folders {
+        assert_eq!(
+            folder.metadata().unwrap().mode() & 0o777,
+            0o700,
+            "{}",
+            folder.display()
+        );
+    }
+    assert!(!world.path("elsewhere.log").exists());
+    drop(client);
+    let told = std::fs::read_to_string(world.path("stderr-0")).unwrap();
+    assert!(told.contains("it is a symbolic link"), "{told}");
+}
