@@ -10,6 +10,7 @@ pub mod flow;
 pub mod front_matter;
 pub mod hash;
 mod issuer;
+pub mod nearest;
 pub mod position;
 pub mod random;
 pub mod secret_path;
