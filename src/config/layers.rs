@@ -130,7 +130,8 @@ pub fn load(inputs: &LoadInputs<'_>) -> Loaded {
         failed,
         named,
     } = stack;
-    let (settings, problems) = resolve(&merged, &failed, named, inputs);
+    let unreadable = diagnostics.iter().filter_map(Diagnostic::lost_rules).collect();
+    let (settings, problems) = resolve(&merged, &failed, named, unreadable, inputs);
     diagnostics.extend(problems);
     Loaded {
         settings: Arc::new(settings),
