@@ -13,12 +13,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("protocol", &[]),
     ("transport", &[]),
-    ("config", &[]),
+    // A rule is read once, by the parser that judges by it.
+    ("config", &["approval"]),
     ("store", &[]),
     ("workspace", &["config"]),
     ("observe", &["config"]),
     ("provider", &["config"]),
-    ("approval", &["config"]),
+    ("approval", &[]),
     ("tool", &["workspace", "config"]),
     ("context", &["provider", "workspace", "config"]),
     (

@@ -62,6 +62,18 @@ const WRAPPERS: &[&str] = &[
     "perf",
     "valgrind",
     "gdb",
+    "linux32",
+    "linux64",
+    "i386",
+    "x86_64",
+    "uname26",
+    "fakeroot",
+    "fakechroot",
+    "capsh",
+    "sg",
+    "newgrp",
+    "watchexec",
+    "start-stop-daemon",
 ];
 
 /// Shells: `-c` takes a script, without a file they read one.
@@ -138,6 +150,10 @@ const STATE: &[&str] = &[
     "complete",
     "fc",
     "history",
+    "compgen",
+    "compopt",
+    "jobs",
+    "wait",
 ];
 
 /// Commands that only look: "always" offers them with any arguments.
@@ -393,8 +409,40 @@ pub(crate) fn demands(part: &Part) -> Vec<Demand> {
     } else if hands_on(name) {
         demands.push(Demand::Anywhere(shown));
     }
+    // A variable or a setting that a `*` stands for would steer what follows: `read PATH`, `export PATH=x`.
+    let spells_out = STATE.contains(&name);
+    // The operand of `-v` is evaluated: `test -v 'a[$(command)]'`.
+    let evaluates = |word: &&Word| {
+        matches!(name, "test" | "[" | "[[") && word.literal().is_some_and(|word| matches!(word, "-v" | "-R"))
+    };
+    demands.extend(
+        words[1..]
+            .iter()
+            .filter(|word| spells_out || evaluates(word))
+            .filter_map(Word::shown)
+            .map(Demand::Anywhere),
+    );
     demands.extend(options::started(name, words).into_iter().map(Demand::Anywhere));
     demands
+}
+
+/// Whether the rule speaks of this very command, so that its writer knew what it may run: the whole command, or its
+/// program, and for an interpreter also the script's file.
+pub(crate) fn settles(rule: &Rule, part: &Part) -> bool {
+    if rule.is_exact() {
+        return true;
+    }
+    let literal = |at: usize| part.words.get(at).and_then(Word::literal);
+    let Some(first) = literal(0).filter(|first| rule.spells_first(first)) else {
+        return false;
+    };
+    let name = base_name(first);
+    let is_script = |file: &str| !file.starts_with('-') && rule.spells(file);
+    if SHELLS.contains(&name) || is_interpreter(name) {
+        literal(1).is_some_and(is_script)
+    } else {
+        !hands_on(name)
+    }
 }
 
 /// Whether the command's effect is that of a program in its arguments or input.

@@ -7,11 +7,13 @@
 //! - [`rule`]: a rule's text, and what it matches.
 //! - `shell`: a command line taken apart into simple commands.
 //! - `command`: what is known of commands: wrappers, interpreters, what "always" may offer.
+//! - `known`: commands that surely run nothing else, for lines that a `deny` rule watches.
 //! - `options`: options that run programs or write files, which a rule must spell.
 //! - `base::secret_path`: which files look like secrets.
 //! - [`policy`]: the verdict.
 
 mod command;
+mod known;
 mod options;
 pub mod policy;
 pub mod rule;

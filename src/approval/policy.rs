@@ -3,8 +3,9 @@
 //!
 //! The order, from the strongest:
 //!
-//! 1. a `deny` rule, in every mode. Where it cannot be told whether one matches (`$x -rf /`), a person
-//!    is asked, also in `full`;
+//! 1. a `deny` rule, in every mode. Where one may match, a person is asked, also in `full`: a word that only the
+//!    shell knows (`$x -rf /`), or a program that could run another one (`known`). While the configuration has a
+//!    `deny` or `require_approval` rule that cannot be read, all but plain reading asks ([`Policy::unreadable`]);
 //! 2. an effect on nothing is allowed;
 //! 3. `plan` denies writing, commands and the network;
 //! 4. `require_approval` asks, also in `full`; only a person's grant overrides it, not an `allow` rule;
@@ -24,6 +25,7 @@
 use std::path::{Path, PathBuf};
 
 use super::command::{self, Seen};
+use super::known;
 use super::rule::Rule;
 use super::secret;
 use super::shell::{self, Line, Part};
@@ -41,6 +43,9 @@ pub struct Policy {
     pub allow: Vec<Rule>,
     /// The config's `deny`.
     pub deny: Vec<Rule>,
+    /// Why rules that deny or ask may be missing, each for people: `the deny rule … is not valid`. While there is
+    /// one, only plain reads inside the workspace happen without asking, whatever modes, rules and grants say.
+    pub unreadable: Vec<String>,
     /// What the person has granted, for the session or the workspace folder.
     pub grants: Vec<Rule>,
     /// Foreign content has reached the model (R-TOOL-7): the network and writes outside the workspace ask
@@ -85,13 +90,17 @@ const MAX_OFFERED: usize = 5;
 /// whole command line for [`EffectKind::Execute`], but for MCP tools.
 pub fn judge(policy: &Policy, tool: &str, effect: &Effect) -> Verdict {
     let call = Call { policy, tool, effect };
-    match effect.kind {
+    let verdict = match effect.kind {
         EffectKind::Execute if !call.is_foreign() => call.judge_command(),
         EffectKind::None
         | EffectKind::Read
         | EffectKind::Write
         | EffectKind::Execute
         | EffectKind::Network => call.judge_plain(),
+    };
+    match policy.unreadable.first() {
+        Some(missing) if !call.is_plain_read() => call.ask_for_missing_rule(verdict, missing),
+        Some(_) | None => verdict,
     }
 }
 
@@ -123,6 +132,36 @@ impl<'a> Call<'a> {
     fn denied(rule: &Rule) -> Verdict {
         Verdict::Deny {
             why: format!("denied by the rule `{rule}`; do not try it in another way"),
+        }
+    }
+
+    /// Whether it reads inside the workspace, without anything special about it.
+    fn is_plain_read(&self) -> bool {
+        !self.is_foreign()
+            && match self.effect.kind {
+                EffectKind::None => true,
+                EffectKind::Read => !self.is_own_tool() && self.care().is_none(),
+                EffectKind::Write | EffectKind::Execute | EffectKind::Network => false,
+            }
+    }
+
+    /// The rule that is missing could have denied this: a person decides, each time.
+    fn ask_for_missing_rule(&self, verdict: Verdict, missing: &str) -> Verdict {
+        match verdict {
+            Verdict::Allow { .. } => Verdict::Ask {
+                why: missing.to_owned(),
+                risk: match self.effect.kind {
+                    EffectKind::Execute => Risk::High,
+                    _ => self.risk(),
+                },
+                rule: None,
+            },
+            Verdict::Ask { why, risk, .. } => Verdict::Ask {
+                why: format!("{missing}; {why}"),
+                risk,
+                rule: None,
+            },
+            denied @ Verdict::Deny { .. } => denied,
         }
     }
 
@@ -160,18 +199,25 @@ impl<'a> Call<'a> {
         let forced = self
             .about(&self.policy.require_approval)
             .find(|rule| hits_command(rule, &seen) != Hit::No);
-        if self.policy.mode == Mode::Full && doubt.is_none() && forced.is_none() {
+        let unsure = self.unsure(&line);
+        if self.policy.mode == Mode::Full && doubt.is_none() && forced.is_none() && unsure.is_none() {
             return allowed_by_mode(self.policy.mode);
         }
         let rules: Vec<&Rule> = self.rules_that_count(forced).collect();
         let covered = self.cover_line(&line, &seen, &rules);
         if doubt.is_none()
+            && unsure.is_none()
             && let Ok(by) = &covered
         {
             return Verdict::Allow { by: by.clone() };
         }
         let why = match (doubt, forced, covered) {
             (Some(rule), ..) => format!("runs a command that the rule `{rule}` may deny"),
+            (None, None, covered)
+                if unsure.is_some() && (covered.is_ok() || self.policy.mode == Mode::Full) =>
+            {
+                unsure.unwrap_or_default()
+            }
             (None, _, Err(why)) if why != RUNS => why,
             (None, Some(rule), _) => format!("runs a command; `{rule}` always asks"),
             (None, None, _) => RUNS.to_owned(),
@@ -186,6 +232,30 @@ impl<'a> Call<'a> {
             risk: Risk::High,
             rule,
         }
+    }
+
+    /// Why a rule that denies or asks may be about what the line runs although nothing of it shows: a part may run
+    /// other programs, and no rule allows this very part.
+    fn unsure(&self, line: &Line) -> Option<String> {
+        let watching = self
+            .about(&self.policy.deny)
+            .chain(self.about(&self.policy.require_approval))
+            .find(|rule| !rule.is_bare())?;
+        let reason = match line.hidden {
+            Some(why) => why.to_owned(),
+            None => line.parts.iter().find_map(|part| self.doubt(part))?,
+        };
+        Some(format!(
+            "runs a command that the rule `{watching}` may be about: {reason}"
+        ))
+    }
+
+    /// Why a part may run something else than its text says.
+    fn doubt(&self, part: &Part) -> Option<String> {
+        let settled = self
+            .rules_that_count(None)
+            .any(|rule| !rule.is_bare() && covers_part(rule, part) && command::settles(rule, part));
+        if settled { None } else { known::doubt(part) }
     }
 
     /// Grants, and the config's rules unless it must be asked.
@@ -244,13 +314,14 @@ impl<'a> Call<'a> {
         if line.hidden.is_some() || line.defines || self.effect.outside {
             return None;
         }
+        let watched = self.unsure(line).is_some();
         let mut offered: Vec<String> = Vec::new();
         for (index, part) in line.parts.iter().enumerate() {
             let secret = seen.secrets.iter().any(|(at, _)| *at == Some(index));
             let covered = rules
                 .iter()
                 .any(|rule| covers_part(rule, part) && (!secret || rule.names_secret()));
-            if covered || is_empty(part) {
+            if covered && !(watched && self.doubt(part).is_some()) || is_empty(part) {
                 continue;
             }
             let rule = command::offer(self.tool, part)?;
@@ -456,7 +527,7 @@ impl<'a> Call<'a> {
                 });
         }
         rule.matches_text(subject)
-            || (self.effect.kind == EffectKind::Network && !self.is_foreign() && rule.matches_url(subject))
+            || (self.effect.kind == EffectKind::Network && !self.is_foreign() && rule.denies_url(subject))
     }
 
     /// Whether a rule speaks of all that is touched: for `allow` and grants.
@@ -619,7 +690,7 @@ fn covers_part(rule: &Rule, part: &Part) -> bool {
     }
     part.text().is_some_and(|text| {
         !text.is_empty()
-            && rule.matches_text(&text)
+            && rule.allows_command(&text)
             && command::demands(part).iter().all(|demand| demand.met_by(rule))
     })
 }

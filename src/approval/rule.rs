@@ -8,12 +8,17 @@
 //!
 //! - Without a pattern the rule matches every call of the tool. `bash` allows any command line, also one
 //!   that cannot be taken apart.
-//! - For commands (`bash(git status*)`) the pattern is compared with **one simple command**: its words,
+//! - For commands (`bash(git status *)`) the pattern is compared with **one simple command**: its words,
 //!   unquoted, joined by one space; a word with white space or shell characters in it is written in
-//!   single quotes, a prefix `NAME=value` stays in front. `*` matches any text of that one command; a
-//!   pattern that ends in ` *` matches the bare command too. A pattern never reaches over `;`, `|`,
-//!   `&`, a line's end or into `$(…)`: `policy` judges each part on its own. Redirections that write,
-//!   expansions, assignments and wrappers (`sudo`, `sh -c`, `xargs`) are `policy`'s and `command`'s.
+//!   single quotes, a prefix `NAME=value` stays in front. A pattern that ends in ` *` matches the bare command
+//!   too. A pattern never reaches over `;`, `|`, `&`, a line's end or into `$(…)`: `policy` judges each part on
+//!   its own. Redirections that write, expansions, assignments and wrappers (`sudo`, `sh -c`, `xargs`) belong to
+//!   `policy` and `command`.
+//! - `*` in a command is read narrowly where a rule allows ([`Rule::allows_command`]) and widely where it denies
+//!   or demands a question ([`Rule::matches_text`]). Widely it is any text. Narrowly a `*` right behind a word ends
+//!   that word (`ls*` is `ls` or `ls …`, never `lsof`), a `*` behind other characters stays inside its word
+//!   (`cat src/*`), and no `*` reaches over a `/` in the first word: `*` alone is the only pattern for any program.
+//! - Other agents' `Bash(git status:*)` and `mcp__server__tool` mean `bash(git status *)` and `mcp:server/tool`.
 //! - For files (`edit_file(src/**)`) it is a glob: `*` and `?` stay within one folder, `**` does not. A
 //!   relative pattern is compared with the path relative to its workspace folder, one that begins with
 //!   `/` with the absolute path; a final `/` means all that is below.
@@ -27,6 +32,8 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use super::secret;
 
+mod check;
+
 /// The longest rule, in bytes.
 const MAX_BYTES: usize = 4096;
 
@@ -34,14 +41,14 @@ const MAX_BYTES: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
     /// Nothing there.
-    #[error("empty rule: write a tool's name, as in `read_file`, or `bash(git status*)`")]
+    #[error("empty rule: write a tool's name, as in `read_file`, or `bash(git status *)`")]
     Empty,
     /// Beyond the limit.
     #[error("rule of {0} bytes is too long: at most {MAX_BYTES}")]
     TooLong(usize),
     /// What stands before the pattern is no tool name.
     #[error(
-        "`{0}` is not a tool's name: write the tool, then its pattern in parentheses, as in `bash(git status*)`"
+        "`{0}` is not a tool's name: write the tool, then its pattern in parentheses, as in `bash(git status *)`"
     )]
     Tool(String),
     /// No end of the pattern, or text behind it.
@@ -63,6 +70,32 @@ pub enum RuleError {
         /// What is wrong.
         reason: String,
     },
+    /// No tool has this name.
+    #[error("rule `{rule}`: there is no tool `{tool}`{}", suggestion(.instead))]
+    UnknownTool {
+        /// The rule.
+        rule: String,
+        /// The name.
+        tool: String,
+        /// The nearest rule that is right.
+        instead: Option<String>,
+    },
+    /// The pattern fits no call of the tool.
+    #[error("rule `{rule}` never matches: {why}{}", suggestion(.instead))]
+    NeverMatches {
+        /// The rule.
+        rule: String,
+        /// Why.
+        why: &'static str,
+        /// The nearest rule that is right.
+        instead: Option<String>,
+    },
+}
+
+fn suggestion(instead: &Option<String>) -> String {
+    instead
+        .as_ref()
+        .map_or_else(String::new, |rule| format!("; write {rule}"))
 }
 
 /// One rule: which calls of which tool.
@@ -77,6 +110,8 @@ pub struct Rule {
 struct Pattern {
     source: String,
     text: Text,
+    /// What a rule that denies matches, where that is more than `text`.
+    wide: Option<Text>,
     path: Option<GlobMatcher>,
 }
 
@@ -101,12 +136,13 @@ impl Rule {
         if tool.is_empty() || !tool.chars().all(of_name) {
             return Err(RuleError::Tool(tool.to_owned()));
         }
+        let meant = meant_tool(tool);
         let pattern = match pattern {
             None => None,
-            Some(rest) => Some(Pattern::parse(text, tool, rest)?),
+            Some(rest) => Some(Pattern::parse(text, &meant, rest)?),
         };
         Ok(Self {
-            tool: Text::parse(tool),
+            tool: Text::parse(&meant),
             tool_name: tool.to_owned(),
             pattern,
         })
@@ -152,10 +188,28 @@ impl Rule {
         self.tool.matches(tool)
     }
 
-    /// Whether the pattern matches a text as a whole (a simple command, an MCP call's subject).
+    /// Whether the pattern has no `*`: it then describes one text.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.pattern
+            .as_ref()
+            .is_some_and(|pattern| pattern.text.pieces.len() == 1)
+    }
+
+    /// Whether the pattern allows a simple command: `*` is read narrowly.
+    pub(crate) fn allows_command(&self, command: &str) -> bool {
+        self.pattern.as_ref().is_none_or(|pattern| {
+            pattern.text.matches_words(command)
+                || pattern
+                    .text
+                    .without_optional_tail()
+                    .is_some_and(|head| head == command)
+        })
+    }
+
+    /// Whether the pattern matches a text as a whole (a simple command, an MCP call's subject): `*` is any text.
     pub(crate) fn matches_text(&self, subject: &str) -> bool {
         self.pattern.as_ref().is_none_or(|pattern| {
-            pattern.text.matches(subject)
+            pattern.wide().matches(subject)
                 || pattern
                     .text
                     .without_optional_tail()
@@ -167,7 +221,7 @@ impl Rule {
     /// bytes, anything may follow.
     pub(crate) fn may_match_text(&self, known: &str) -> bool {
         self.pattern.as_ref().is_none_or(|pattern| {
-            let head = pattern.text.head();
+            let head = pattern.wide().head();
             head.starts_with(known) || known.starts_with(head) || head.trim_end() == known
         })
     }
@@ -200,6 +254,28 @@ impl Rule {
         !url.contains(odd)
             && !base.contains('@')
             && Text::parse(&want_base.to_lowercase()).matches(&base.to_lowercase())
+            && Text::parse(want_rest).matches(rest)
+    }
+
+    /// Whether a rule that denies matches an address: any scheme and port of the host, also with a final dot.
+    pub(crate) fn denies_url(&self, url: &str) -> bool {
+        let host_of = |base: &str| base.split_once("://").map(|(_, host)| host.to_lowercase());
+        let without_port = |host: &str| match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name.to_owned(),
+            Some(_) | None => host.to_owned(),
+        };
+        let Some(pattern) = &self.pattern else {
+            return true;
+        };
+        let (Some((base, rest)), Some((want_base, want_rest))) = (split_url(url), split_url(&pattern.source))
+        else {
+            return false;
+        };
+        let (Some(host), Some(want)) = (host_of(base), host_of(want_base)) else {
+            return false;
+        };
+        let name = without_port(host.rsplit('@').next().unwrap_or(&host));
+        Text::parse(&without_port(&want)).matches(name.trim_end_matches('.'))
             && Text::parse(want_rest).matches(rest)
     }
 
@@ -263,6 +339,8 @@ impl Pattern {
         if source.trim().is_empty() {
             return Err(RuleError::EmptyPattern(rule.to_owned()));
         }
+        // `touch:*` is other agents' way to write `touch *`; a rule that denies matches `touch:x` too.
+        let prefix = source.strip_suffix(":*").filter(|_| tool == "bash");
         let mut glob = source.strip_prefix("./").unwrap_or(source).to_owned();
         if glob.ends_with('/') {
             glob.push_str("**");
@@ -283,9 +361,24 @@ impl Pattern {
         };
         Ok(Self {
             source: source.to_owned(),
-            text: Text::parse(source),
+            text: prefix.map_or_else(|| Text::parse(source), |head| Text::parse(&format!("{head} *"))),
+            wide: prefix.map(|head| Text::parse(&format!("{head}*"))),
             path,
         })
+    }
+
+    fn wide(&self) -> &Text {
+        self.wide.as_ref().unwrap_or(&self.text)
+    }
+}
+
+/// The tool that a rule means: other agents' names for it where they mean exactly this.
+fn meant_tool(tool: &str) -> String {
+    let mcp = tool.strip_prefix("mcp__");
+    match (tool, mcp.map(|rest| rest.split_once("__").unwrap_or((rest, "*")))) {
+        ("Bash", _) => "bash".to_owned(),
+        (_, Some((server, tool))) => format!("mcp:{server}/{tool}"),
+        (_, None) => tool.to_owned(),
     }
 }
 
@@ -385,6 +478,43 @@ impl Text {
         rest.ends_with(last.as_str())
     }
 
+    /// Like `matches`, but a `*` right behind a word ends it, one behind other characters stays inside its word, and
+    /// none reaches over a `/` in the first word. `*` alone matches everything.
+    fn matches_words(&self, subject: &str) -> bool {
+        let text = subject.as_bytes();
+        let [first, rest @ ..] = self.pieces.as_slice() else {
+            return false;
+        };
+        if rest.is_empty() || (first.is_empty() && rest == [String::new()]) {
+            return self.matches(subject);
+        }
+        if !subject.starts_with(first.as_str()) {
+            return false;
+        }
+        let first_word = first_word_length(subject);
+        // Where the text before the next `*` may end.
+        let mut ends = vec![false; text.len() + 1];
+        ends[first.len()] = true;
+        let mut before = first.as_str();
+        let mut in_first_word = !first.contains(' ');
+        for (index, piece) in rest.iter().enumerate() {
+            let starts = star_ends(text, &ends, before, in_first_word, first_word);
+            let is_last = index + 1 == rest.len();
+            ends = vec![false; text.len() + 1];
+            for at in 0..=text.len() {
+                let end = at + piece.len();
+                if starts[at] && text[at..].starts_with(piece.as_bytes()) && (!is_last || end == text.len()) {
+                    ends[end] = true;
+                }
+            }
+            in_first_word &= !piece.contains(' ');
+            if !piece.is_empty() {
+                before = piece;
+            }
+        }
+        ends[text.len()]
+    }
+
     /// The literal text before the first `*`.
     fn head(&self) -> &str {
         self.pieces.first().map_or("", String::as_str)
@@ -421,6 +551,42 @@ impl Text {
             None => None,
         }
     }
+}
+
+/// How long the first word of a simple command is, as rules see it.
+fn first_word_length(command: &str) -> usize {
+    let mut quoted = false;
+    command
+        .find(|c| {
+            quoted ^= c == '\'';
+            c == ' ' && !quoted
+        })
+        .unwrap_or(command.len())
+}
+
+/// Where a `*` may end that begins where `from` says, behind the literal text `before`.
+fn star_ends(text: &[u8], from: &[bool], before: &str, in_first_word: bool, first_word: usize) -> Vec<bool> {
+    let behind_word = before
+        .chars()
+        .next_back()
+        .is_some_and(|c| c != ' ' && (in_first_word || c.is_alphanumeric() || c == '_'));
+    let behind_blank = before.is_empty() || before.ends_with(' ');
+    let mut ends = vec![false; text.len() + 1];
+    let mut open = false;
+    for at in 0..=text.len() {
+        // A `*` that goes on to here takes this byte next.
+        if from[at] {
+            open |= !behind_word || text.get(at) == Some(&b' ');
+        }
+        ends[at] = open || from[at];
+        let crosses = match text.get(at) {
+            Some(b'/') => at < first_word,
+            Some(b' ') => !behind_blank && !behind_word,
+            Some(_) | None => false,
+        };
+        open &= !crosses;
+    }
+    ends
 }
 
 #[cfg(test)]
@@ -483,6 +649,96 @@ mod tests {
             ("bash([ -f x ])", "[ -f x ]", true),
         ] {
             assert_eq!(rule(pattern).matches_text(command), hit, "{pattern} {command}");
+        }
+    }
+
+    #[test]
+    fn a_star_behind_a_word_ends_it_where_a_rule_allows() {
+        for (pattern, command, allows, denies) in [
+            ("bash(ls*)", "ls", true, true),
+            ("bash(ls*)", "ls -la src", true, true),
+            ("bash(ls*)", "lsof", false, true),
+            ("bash(ls*)", "ls/evil", false, true),
+            ("bash(ls*)", "ls/../evil.sh", false, true),
+            ("bash(ls*)", "'ls x'", false, false),
+            ("bash(git status*)", "git status", true, true),
+            ("bash(git status*)", "git status -s", true, true),
+            ("bash(git status*)", "git statusx", false, true),
+            ("bash(git status*)", "git status-x", false, true),
+            ("bash(cargo test*)", "cargo testx", false, true),
+            ("bash(git stat*us)", "git status", true, true),
+            ("bash(git stat*us)", "git stat x us", true, true),
+            ("bash(git stat* us)", "git stat x us", true, true),
+            ("bash(python3.*)", "python3.12", false, true),
+            ("bash(./*)", "./evil", false, true),
+            ("bash(*ls)", "/tmp/ls", false, true),
+            ("bash(*ls)", "ls", true, true),
+            ("bash(* --version)", "ls --version", true, true),
+            ("bash(* --version)", "./evil --version", false, true),
+            ("bash(* --version)", "'a b/c' --version", false, true),
+            ("bash(* --version)", "cargo run x/y --version", true, true),
+            ("bash(**)", "./evil", false, true),
+            ("bash(*)", "./evil", true, true),
+            ("bash(cat src/*)", "cat src/a/b.rs", true, true),
+            ("bash(cat src/*)", "cat src/a /etc/passwd", false, true),
+            ("bash(cat src/*)", "cat src/", true, true),
+            ("bash(cat src/*.rs)", "cat src/a.rs", true, true),
+            ("bash(cargo test --*)", "cargo test --release", true, true),
+            ("bash(cargo test --*)", "cargo test --x y", false, true),
+            ("bash(ls *)", "ls", true, true),
+            ("bash(ls *)", "ls a/b c", true, true),
+            ("bash(ls * x)", "ls a b x", true, true),
+            ("bash(/bin/ls *)", "/bin/ls a/b", true, true),
+            ("bash(git* status*)", "git statusx status", true, true),
+            ("bash(touch:*)", "touch x", true, true),
+            ("bash(touch:*)", "touch", true, true),
+            ("bash(touch:*)", "touchx", false, true),
+            ("bash(touch:*)", "touch:x", false, true),
+            ("Bash(git status:*)", "git status -s", true, true),
+            ("Bash(git status:*)", "git statusx", false, true),
+            ("bash(npm run build:*)", "npm run build:prod", false, true),
+            ("bash(echo é*)", "echo é x", true, true),
+            ("bash(echo é*)", "echo éa", false, true),
+        ] {
+            let rule = rule(pattern);
+            assert_eq!(rule.allows_command(command), allows, "{pattern} allows {command}");
+            assert_eq!(rule.matches_text(command), denies, "{pattern} denies {command}");
+        }
+    }
+
+    #[test]
+    fn names_of_other_agents_are_understood_where_they_mean_the_same() {
+        for (pattern, tool) in [
+            ("Bash", "bash"),
+            ("Bash(x)", "bash"),
+            ("mcp__docs__read_page", "mcp:docs/read_page"),
+            ("mcp__docs", "mcp:docs/anything"),
+        ] {
+            assert!(rule(pattern).matches_tool(tool), "{pattern}");
+        }
+        assert!(!rule("mcp__docs__read").matches_tool("mcp:docs/write"));
+        assert!(!rule("Read").matches_tool("read_file"));
+    }
+
+    #[test]
+    fn a_denied_host_is_denied_in_each_spelling() {
+        let denied = rule("web_fetch(https://evil.example/*)");
+        for url in [
+            "https://evil.example/",
+            "http://evil.example/x",
+            "https://EVIL.example/x",
+            "https://evil.example:8443/x",
+            "https://evil.example./x",
+            "https://u@evil.example/x",
+        ] {
+            assert!(denied.denies_url(url), "{url}");
+        }
+        for url in [
+            "https://example/x",
+            "https://notevil.example/x",
+            "https://evil.example.org/",
+        ] {
+            assert!(!denied.denies_url(url), "{url}");
         }
     }
 
@@ -595,8 +851,17 @@ mod tests {
         #[test]
         fn an_exact_rule_matches_its_subject_alone(subject in "[^\\pC]{1,20}", other in "[^\\pC]{1,20}") {
             if let Some(rule) = Rule::exact("bash", &subject) {
-                prop_assert!(rule.matches_text(&subject));
+                prop_assert!(rule.matches_text(&subject) && rule.allows_command(&subject));
                 prop_assert_eq!(rule.matches_text(&other), subject == other);
+                prop_assert_eq!(rule.allows_command(&other), subject == other);
+            }
+        }
+
+        /// What a pattern allows it would deny too.
+        #[test]
+        fn allowing_is_narrower_than_denying(pattern in "[ab/: *-]{1,10}", command in "[ab/: -]{0,14}") {
+            if let Ok(rule) = Rule::parse(&format!("bash({pattern})")) {
+                prop_assert!(!rule.allows_command(&command) || rule.matches_text(&command));
             }
         }
     }

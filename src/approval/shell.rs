@@ -10,6 +10,7 @@
 //! recursion, no panic. A grammar's tree is not needed: blocks (`if`, `while`, `{`) are not balanced, what
 //! is no valid script may give more commands than bash would run, never fewer.
 
+mod test_command;
 mod word;
 
 /// Longer command lines are not taken apart.
@@ -288,6 +289,11 @@ impl<'a> Reader<'a> {
         self.fail("it is not understood");
     }
 
+    /// Bash does more here than the parts say: reading goes on, so that deny rules still see them.
+    fn hide(&mut self, why: &'static str) {
+        self.line.hidden.get_or_insert(why);
+    }
+
     fn blanks(&mut self) {
         while self.takes(" ") || self.takes("\t") || self.takes("\\\n") {}
     }
@@ -466,7 +472,7 @@ impl<'a> Reader<'a> {
             }
             Reserved::Coproc => {
                 // It may have a name, and writes variables.
-                self.line.hidden.get_or_insert("it starts a coprocess");
+                self.hide("it starts a coprocess");
                 Place::Command
             }
         }
@@ -522,8 +528,8 @@ impl<'a> Reader<'a> {
                 }
             }
         }
-        // A loop's variable is harmless where its name has no capitals: those that steer programs have.
-        let steers = name.chars().any(|c| c.is_ascii_uppercase());
+        // Names that steer bash or other programs have a capital or `_`: PATH, npm_config_script_shell.
+        let steers = name.contains(|c: char| c.is_ascii_uppercase() || c == '_') || name == "histchars";
         values.retain(|value| matches!(value, Word::Dynamic { .. }));
         if steers || !values.is_empty() {
             self.push(Part {
@@ -541,41 +547,11 @@ impl<'a> Reader<'a> {
         if !self.arithmetic() {
             self.fail("it has an expression that is not understood");
         }
-        self.push_expression("((");
-        Place::Closed
-    }
-
-    fn test_follows(&self) -> bool {
-        self.sees("[[ ") || self.sees("[[\t") || self.sees("[[\n")
-    }
-
-    /// `[[ … ]]`, likewise. Anything in it that could start a command or hide its end is too much.
-    fn test(&mut self) -> Place {
-        let rest = self.rest();
-        let end = rest.find(" ]]").map(|at| at + 3);
-        let after = |end: usize| rest[end..].chars().next();
-        match end {
-            Some(end)
-                if after(end).is_none_or(|c| matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | ')'))
-                    && !rest[..end].contains(['`', '\\', '\'', '#', '\n'])
-                    && !["$(", "${", "$[", "<(", ">("]
-                        .iter()
-                        .any(|token| rest[..end].contains(token))
-                    && rest[..end].matches('"').count().is_multiple_of(2) =>
-            {
-                self.at += end;
-            }
-            _ => self.fail("it has a test that is not understood"),
-        }
-        self.push_expression("[[");
-        Place::Closed
-    }
-
-    fn push_expression(&mut self, opener: &str) {
         self.push(Part {
-            words: vec![Word::plain(opener), Word::dynamic("an expression")],
+            words: vec![Word::plain("(("), Word::dynamic("an expression")],
             ..Part::default()
         });
+        Place::Closed
     }
 
     fn push(&mut self, part: Part) {
@@ -634,6 +610,8 @@ impl<'a> Reader<'a> {
         let raw = &self.text[start..self.at];
         if raw.starts_with('{') && (self.sees("<") || self.sees(">")) {
             if word::is_descriptor_name(raw) {
+                // Bash writes the descriptor's number into the variable: `{PATH}>f`.
+                self.hide("a redirection sets a variable");
                 return self.redirect(part);
             }
             if raw.contains('[') {
@@ -680,6 +658,9 @@ impl<'a> Reader<'a> {
             "<<" | "<<-" => return self.announce(&target, raw, operator),
             "<&" | ">&" if target.literal().is_some_and(word::is_descriptor) => return,
             _ => {}
+        }
+        if word::is_connection(&target) {
+            self.hide("it opens a network connection");
         }
         let harmless = target.literal().is_some_and(|text| {
             matches!(

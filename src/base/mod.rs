@@ -11,6 +11,7 @@ pub mod flow;
 pub mod front_matter;
 pub mod hash;
 mod issuer;
+pub mod nearest;
 pub mod nofollow;
 pub mod position;
 #[cfg(unix)]

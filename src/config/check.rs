@@ -204,7 +204,8 @@ fn fits_words(tree: &Tree, words: &[&str], path: &str) -> Result<(), Diagnostic>
     })
 }
 
-fn shortened(text: &str) -> String {
+/// A value as messages show it.
+pub(super) fn shortened(text: &str) -> String {
     crate::base::text::one_line(&crate::base::text::neutralise(text), 40)
 }
 

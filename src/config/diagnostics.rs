@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::tree::At;
+pub(super) use crate::base::nearest::nearest;
 use crate::base::text::reveal;
 
 /// How bad it is.
@@ -63,6 +64,32 @@ impl Diagnostic {
         }
     }
 
+    /// The file and the line, for people.
+    pub fn place(&self) -> String {
+        match self.line {
+            0 => self.file.clone(),
+            line => format!("{}:{line}", self.file),
+        }
+    }
+
+    /// Why rules that deny or ask may be missing because of this problem, for people; `None` where it is about
+    /// something else. A file that cannot be read whole may have had some, so may a misspelled list.
+    pub(super) fn lost_rules(&self) -> Option<String> {
+        let (table, setting) = self.key.split_once('.').unwrap_or((&self.key, ""));
+        let is_list = nearest(table, ["approvals", "permissions"]).is_some()
+            && !matches!(setting, "allow" | "timeout_s");
+        let what = match self.key.as_str() {
+            "" if self.severity == Severity::Error => "the configuration",
+            key if is_list => key,
+            _ => return None,
+        };
+        Some(format!(
+            "{what} ({}) is not valid: {}",
+            self.place(),
+            self.message
+        ))
+    }
+
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
@@ -89,43 +116,9 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// The name among `names` that `given` was probably meant to be. Case, `-` and `_` do not count.
-pub(super) fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let plain = |name: &str| name.to_lowercase().replace(['-', '_'], "");
-    // A name of a kilobyte is no typing error, and comparing it costs its square.
-    if given.len() > 64 {
-        return None;
-    }
-    let given = plain(given);
-    let allowed = (given.chars().count() / 3).max(1);
-    names
-        .into_iter()
-        .map(|name| (strsim::damerau_levenshtein(&given, &plain(name)), name))
-        .filter(|(distance, _)| *distance <= allowed)
-        // Letters are swapped more often than left out, so the same length wins a tie.
-        .min_by_key(|(distance, name)| (*distance, given.len().abs_diff(plain(name).len()), *name))
-        .map(|(_, name)| name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn finds_what_was_meant() {
-        let names = ["max_retries", "mode", "model", "base_url", "delta_frame_ms"];
-        for (given, meant) in [
-            ("max_retrys", Some("max_retries")),
-            ("modle", Some("model")),
-            ("baseUrl", Some("base_url")),
-            ("deltaFrameMs", Some("delta_frame_ms")),
-            ("frobnicate", None),
-            ("", None),
-        ] {
-            assert_eq!(nearest(given, names), meant, "{given}");
-        }
-        assert_eq!(nearest(&"m".repeat(100_000), names), None);
-    }
 
     #[test]
     fn shows_what_would_act_on_a_terminal() {

@@ -245,7 +245,8 @@ fn assemble(inputs: &LoadInputs<'_>, folder: FolderUse<'_>) -> Assembled {
         failed: &failed,
         chosen: &chosen,
     };
-    let (settings, problems) = resolve(&merged, stated, named, inputs);
+    let unreadable = diagnostics.iter().filter_map(Diagnostic::lost_rules).collect();
+    let (settings, problems) = resolve(&merged, stated, named, unreadable, inputs);
     diagnostics.extend(problems);
     Assembled {
         tree: merged,

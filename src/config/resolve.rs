@@ -7,9 +7,11 @@ use std::time::Duration;
 use secrecy::SecretString;
 use url::{Host, Url};
 
+use crate::approval::Rule;
 use crate::domain::{Cost, Mode, Price};
 
 use super::Env;
+use super::check::shortened;
 use super::diagnostics::{Diagnostic, nearest};
 use super::file::{
     AgentTable, ApprovalsTable, ConfigFile, EffortName, EscalationName, FormatName, Kind, LevelName,
@@ -45,6 +47,7 @@ pub(super) fn resolve(
     merged: &Tree,
     stated: Stated<'_>,
     named_variables: BTreeSet<String>,
+    unreadable: Vec<String>,
     inputs: &LoadInputs<'_>,
 ) -> (Settings, Vec<Diagnostic>) {
     let mut resolver = Resolver {
@@ -67,12 +70,13 @@ pub(super) fn resolve(
     let (mut providers, broken_providers) = resolver.providers(file.provider);
     resolver.fallbacks(&mut providers, &broken_providers);
     let agents = resolver.agents(file.agent, &providers, &broken_providers);
+    let own_tools: Vec<String> = file.tool.others.keys().cloned().collect();
     let settings = Settings {
         providers,
         broken_providers,
         models: resolver.models(file.model),
         agents,
-        approvals: resolver.approvals(file.approvals),
+        approvals: resolver.approvals(file.approvals, unreadable, &own_tools),
         tools: resolver.tools(file.tool),
         hooks: resolver.hooks(file.hook),
         network: resolver.network(file.network),
@@ -466,33 +470,79 @@ impl Resolver<'_> {
         models
     }
 
-    fn approvals(&mut self, table: ApprovalsTable) -> ApprovalSettings {
-        ApprovalSettings {
-            allow: self.rules("allow", table.allow),
-            deny: self.rules("deny", table.deny),
-            require_approval: self.rules("require_approval", table.require_approval),
+    fn approvals(
+        &mut self,
+        table: ApprovalsTable,
+        unreadable: Vec<String>,
+        own_tools: &[String],
+    ) -> ApprovalSettings {
+        let mut settings = ApprovalSettings {
+            unreadable,
             timeout: table.timeout_s.map(seconds),
+            ..ApprovalSettings::default()
+        };
+        (settings.allow, _) = self.rules("allow", table.allow, own_tools);
+        for (list, rules) in [("deny", table.deny), ("require_approval", table.require_approval)] {
+            let (good, mut bad) = self.rules(list, rules, own_tools);
+            settings.unreadable.append(&mut bad);
+            match list {
+                "deny" => settings.deny = good,
+                _ => settings.require_approval = good,
+            }
         }
+        settings
     }
 
-    fn rules(&mut self, list: &str, rules: Option<Texts>) -> Vec<String> {
-        let rules = rules.map(Texts::list).unwrap_or_default();
-        let (good, bad): (Vec<_>, Vec<_>) = rules.into_iter().partition(|rule| is_rule(rule));
-        for rule in bad {
-            let at = match self.merged.find(&["approvals", list]).map(|tree| &tree.node) {
-                Some(Node::List(items)) => items
-                    .iter()
-                    .find(|item| item.text() == Some(&rule))
-                    .map(|i| i.at.clone()),
+    /// The rules of a list that can match, and for people what the others are.
+    fn rules(
+        &mut self,
+        list: &str,
+        rules: Option<Texts>,
+        own_tools: &[String],
+    ) -> (Vec<String>, Vec<String>) {
+        let (mut good, mut bad) = (Vec::new(), Vec::new());
+        let key = path_of(&["approvals", list]);
+        for rule in rules.map(Texts::list).unwrap_or_default() {
+            let item = match self.merged.find(&["approvals", list]).map(|tree| &tree.node) {
+                Some(Node::List(items)) => items.iter().find(|item| item.text() == Some(&rule)),
                 _ => None,
             };
-            let at = at.unwrap_or_else(|| self.at(&["approvals", list]));
-            self.problems.push(
-                Diagnostic::error(&at, format!("approvals.{list}"), "is no rule; ignored")
-                    .hint("a rule is `tool` or `tool(pattern)`, as in `bash(git status*)`"),
-            );
+            let at = item.map_or_else(|| self.at(&["approvals", list]), |item| item.at.clone());
+            // Variables that were put in may be secrets.
+            let is_public = item.is_none_or(|item| !item.expanded);
+            match Rule::read(&rule, own_tools) {
+                Ok(read) => {
+                    if let Some(clear) = read.advice().filter(|_| list == "allow" && is_public) {
+                        let message = format!("`*` ends the word before it: `{rule}` allows no longer word");
+                        let problem = Diagnostic::warning(&at, &key, message);
+                        self.problems
+                            .push(problem.hint(format!("to say so, write `{clear}`")));
+                    }
+                    good.push(rule);
+                }
+                Err(error) => {
+                    let message = if is_public {
+                        error.to_string()
+                    } else {
+                        "this rule cannot be read".to_owned()
+                    };
+                    let name = if is_public {
+                        format!("rule `{}`", shortened(&rule))
+                    } else {
+                        "rule".to_owned()
+                    };
+                    let problem = Diagnostic::error(&at, &key, format!("{message}; ignored"));
+                    bad.push(format!("the {list} {name} ({}) is not valid", problem.place()));
+                    let asks = "until it is fixed, everything but plain reading asks";
+                    self.problems.push(if list == "allow" {
+                        problem
+                    } else {
+                        problem.hint(asks)
+                    });
+                }
+            }
         }
-        good
+        (good, bad)
     }
 
     fn hooks(&mut self, tables: BTreeMap<String, HookTable>) -> Vec<HookSettings> {
@@ -705,19 +755,6 @@ fn way(routes: &BTreeMap<String, Vec<String>>, from: &str, to: &str) -> Option<V
     None
 }
 
-/// `tool` or `tool(pattern)`; a tool's name may hold `:`, `/`, `*` and the like (`mcp:server/*`).
-fn is_rule(rule: &str) -> bool {
-    let (name, pattern) = match rule.split_once('(') {
-        Some((name, rest)) => (name, rest.strip_suffix(')')),
-        None => (rule, Some("*")),
-    };
-    let named = !name.is_empty()
-        && name
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || "_-:/*.".contains(c));
-    named && pattern.is_some_and(|pattern| !pattern.trim().is_empty())
-}
-
 fn header_name(name: &str) -> bool {
     !name.is_empty()
         && name
@@ -752,23 +789,6 @@ fn is_near(url: &Url) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tells_rules_from_nonsense() {
-        for good in [
-            "bash",
-            "bash(git status*)",
-            "edit_file(src/**)",
-            "mcp:server/*",
-            "bash(echo (a))",
-            "*",
-        ] {
-            assert!(is_rule(good), "{good}");
-        }
-        for bad in ["", "bash(", "bash(x", "bash()", "bash(x) y", "two words", "(x)"] {
-            assert!(!is_rule(bad), "{bad}");
-        }
-    }
 
     #[test]
     fn knows_what_is_near() {

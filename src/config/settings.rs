@@ -491,6 +491,9 @@ pub struct ApprovalSettings {
     pub deny: Vec<String>,
     /// What is asked whatever else is said.
     pub require_approval: Vec<String>,
+    /// Why rules of `deny` and `require_approval` may be missing, each for people. While there is one, all but plain
+    /// reading asks.
+    pub unreadable: Vec<String>,
     /// After this an open question is denied; `None`: never.
     pub timeout: Option<Duration>,
 }

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use super::actor::{Actor, Stage};
 use super::command::{Command, LoadReply, PromptReply, Refused, Reply, Snapshot, TurnHandle};
 use super::settle::cancel_reason;
-use crate::approval::Rule;
+use crate::approval::{Rule, RuleError};
 use crate::base::random;
 use crate::base::{clock, text};
 use crate::domain::{
@@ -375,11 +375,22 @@ impl Actor {
         }
         let approval = self.state.question(id);
         let approval = approval.ok_or_else(|| Refused::UnknownApproval(id.clone()))?;
-        let decision = with_rule(decision, approval.rule.as_deref())?;
+        let decision = with_rule(decision, approval.rule.as_deref(), |rule| self.check_rule(rule))?;
         match self.decisions.contains_key(id) {
             true => Err(Refused::UnknownApproval(id.clone())),
             false => Ok(decision),
         }
+    }
+
+    /// Checks a rule that a person wrote.
+    fn check_rule(&self, rule: &str) -> Result<(), RuleError> {
+        let fresh = match &self.turn {
+            Some(_) => None,
+            None => Some(self.house.profiles.profile(&self.info)),
+        };
+        let profile = fresh.as_ref().or(self.turn.as_ref().map(|turn| &turn.profile));
+        let names = profile.map(|profile| self.house.tool_names(profile));
+        Rule::read_list(rule, &names.unwrap_or_default()).map(drop)
     }
 
     /// Acts upon a decision: the grant, the event, the answer to the waiting call.
@@ -646,7 +657,11 @@ pub(super) fn title_of(content: &[Block]) -> String {
 }
 
 /// "Session" and "always" need a rule: the person's, else the one that was offered.
-fn with_rule(mut decision: Decision, offered: Option<&str>) -> Result<Decision, Refused> {
+fn with_rule(
+    mut decision: Decision,
+    offered: Option<&str>,
+    check: impl FnOnce(&str) -> Result<(), RuleError>,
+) -> Result<Decision, Refused> {
     match decision.kind {
         DecisionKind::Allow | DecisionKind::Deny => decision.rule = None,
         DecisionKind::AllowSession | DecisionKind::AllowAlways => {
@@ -655,7 +670,9 @@ fn with_rule(mut decision: Decision, offered: Option<&str>) -> Result<Decision, 
                 .take()
                 .or_else(|| offered.map(str::to_owned))
                 .ok_or(Refused::NoRule)?;
-            Rule::parse_list(&rule).map_err(|error| Refused::BadRule(error.to_string()))?;
+            if offered != Some(rule.as_str()) {
+                check(&rule).map_err(|error| Refused::BadRule(error.to_string()))?;
+            }
             decision.rule = Some(rule);
         }
     }

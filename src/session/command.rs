@@ -424,7 +424,7 @@ pub enum Refused {
     #[error("this call can only be allowed once: no rule describes it safely")]
     NoRule,
     /// The rule that the person edited cannot be read.
-    #[error("the rule cannot be read: {0}")]
+    #[error("the rule cannot be used: {0}")]
     BadRule(String),
     /// The slash command that was sent cannot be used.
     #[error("{0}")]

@@ -291,6 +291,7 @@ impl Profiles for Configured {
                 require_approval: rules(&settings.approvals.require_approval),
                 allow: rules(&settings.approvals.allow),
                 deny: rules(&settings.approvals.deny),
+                unreadable: settings.approvals.unreadable.clone(),
             },
             context: ContextPolicy {
                 auto_compact: agent.auto_compact,
@@ -335,8 +336,7 @@ impl Profiles for Configured {
     }
 }
 
-/// Rules as written. One that cannot be read is left out of `allow`, where that is safe; the configuration's
-/// check has told of it.
+/// Rules as written. The configuration has left out those that cannot be read, and lists them as unreadable.
 fn rules(written: &[String]) -> Vec<Rule> {
     written
         .iter()

@@ -50,6 +50,12 @@ pub struct House {
 }
 
 impl House {
+    /// The names of tools that rules may name.
+    pub fn tool_names<'a>(&'a self, profile: &'a Profile) -> Vec<&'a str> {
+        let own = profile.own_tools.iter().map(|tool| tool.name());
+        self.tools.names().into_iter().chain(own).collect()
+    }
+
     /// The tools that a session can have with this client and `own` of its configuration: where nobody answers, nobody
     /// is asked.
     pub fn client_tools(&self, own: &[Arc<dyn DynTool>]) -> Arc<Registry> {
@@ -118,6 +124,8 @@ pub struct Rules {
     pub allow: Vec<Rule>,
     /// Never.
     pub deny: Vec<Rule>,
+    /// Why rules that deny or ask may be missing, for people.
+    pub unreadable: Vec<String>,
 }
 
 /// Where sessions find their settings and their files.

@@ -499,11 +499,13 @@ impl Actor {
             require_approval: rules.require_approval.clone(),
             allow: rules.allow.clone(),
             deny: rules.deny.clone(),
+            unreadable: rules.unreadable.clone(),
             tainted: self.state.foreign,
             grants: self
                 .grants
                 .iter()
-                .flat_map(|grant| Rule::parse_list(&grant.rule))
+                // A stored grant that cannot be read, or matches nothing, allows nothing.
+                .filter_map(|grant| Rule::read_list(&grant.rule, &self.house.tool_names(&turn.profile)).ok())
                 .flatten()
                 .collect(),
         };

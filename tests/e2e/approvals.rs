@@ -251,6 +251,65 @@ fn rules_of_the_configuration_decide_and_deny_wins() {
     assert_eq!(world.read("secret.txt"), None);
 }
 
+/// Outside testers saw `bsh(touch*)` vanish: in mode `full` the command ran.
+#[test]
+fn a_deny_rule_that_cannot_be_read_makes_everything_but_reading_ask() {
+    let world = World::with(Config {
+        tables: "[approvals]\nallow = [\"bash\"]\ndeny = [\"bsh(touch*)\"]\n".to_owned(),
+        ..Config::default()
+    });
+    world.write("a", "content a\n");
+    let client = world.start();
+    let session = client.session_with(json!({"mode": "full"}));
+    world.mock().push(Reply::tool("read_file", json!({"path": "a"})));
+    client.ask(&session, "read it");
+    world
+        .mock()
+        .push(Reply::tool("bash", json!({"command": "touch ran"})));
+    let id = client.prompt(&session, "run it");
+    let asked = client.asked(&session);
+    let why = asked.text("why");
+    assert!(why.starts_with("the deny rule `bsh(touch*)` ("), "{why}");
+    assert!(why.contains("is not valid"), "{why}");
+    assert!(asked.params["rule"].is_null());
+    client.decide(&asked, "deny");
+    client.done(&id);
+    assert_eq!(world.read("ran"), None);
+}
+
+/// Next to a `deny` rule, known commands run in mode `full` and others ask; in mode `ask` no rule allows what bash does
+/// unseen.
+#[test]
+fn commands_that_hide_others_ask() {
+    let world = World::with(Config {
+        tables: "[approvals]\nallow = [\"bash(ls*)\"]\ndeny = [\"bash(touch*)\"]\n".to_owned(),
+        ..Config::default()
+    });
+    let client = world.start();
+    let bash = |command: &str| Reply::tool("bash", json!({"command": command}));
+    for (mode, command, asks) in [
+        ("full", "ls -la", false),
+        ("full", "frobnicate touch ran", true),
+        ("full", "x='a[$(touch ran)]'; ((x))", true),
+        ("full", "source /dev/stdin <<< 'touch ran'", true),
+        ("ask", "ls", false),
+        ("ask", "{ ls; } {PATH}>/dev/null", true),
+        ("ask", "ls </dev/tcp/127.0.0.1/1", true),
+        ("ask", "ls/evil", true),
+    ] {
+        let session = client.session_with(json!({"mode": mode}));
+        world.mock().push(bash(command));
+        let id = client.prompt(&session, "run it");
+        if asks {
+            client.decide(&client.asked(&session), "deny");
+        }
+        client.done(&id);
+        let asked = !client.all(&session, "agent/approvalRequested").is_empty();
+        assert_eq!(asked, asks, "{mode}: {command}");
+        assert_eq!(world.read("ran"), None);
+    }
+}
+
 #[test]
 fn one_waiting_call_holds_up_no_other_and_results_keep_their_order() {
     let world = World::new();
@@ -353,6 +412,14 @@ fn unknown_and_settled_approvals_are_errors() {
         ),
         (
             json!({"approvalId": approval, "decision": "allowAlways", "rule": "((("}),
+            "badParams",
+        ),
+        (
+            json!({"approvalId": approval, "decision": "allowAlways", "rule": "bsh(touch *)"}),
+            "badParams",
+        ),
+        (
+            json!({"approvalId": approval, "decision": "allowSession", "rule": "write_file(../x)"}),
             "badParams",
         ),
         (json!({"decision": "allow"}), "badParams"),

@@ -49,6 +49,10 @@ fn parts() {
         ("while a; do b; done; until c; do d; done", &["a", "b", "c", "d"]),
         ("for x in 1 2; do a $x; done", &["a …"]),
         ("for PATH in /x; do a; done", &["PATH=", "a"]),
+        (
+            "for npm_config_prefix in /x; do a; done",
+            &["npm_config_prefix=", "a"],
+        ),
         ("for x in $(b); do a; done", &["b", "x= …", "a"]),
         ("case $(x) in a) b;; *) c;; esac", &["x", "b", "c"]),
         ("f() { a; }; f", &["a", "f"]),
@@ -60,7 +64,6 @@ fn parts() {
         ("function f { a; }; function g () (b)", &["a", "b"]),
         ("select x in a b; do c; done", &["c"]),
         ("a 2>&-b c >& -d <&-e", &["a b c e >-d"]),
-        ("a {x}> f b", &["a b >f"]),
         ("a 2>f b 12< g", &["a b >f <g"]),
         ("a <<E; b\n$(c)\nE\nd", &["a", "b", "c", "d"]),
         ("cat <<-E\n\t$(b)\n\tE\na", &["cat", "b", "a"]),
@@ -70,7 +73,11 @@ fn parts() {
             "a ${x} ${#x} ${x%.rs} ${x:-y} ${a[@]} $1 $? $",
             &["a … … … … … … … '$'"],
         ),
-        ("a $(( (x+1)*2 ))", &["a …"]),
+        (
+            "a ${#a[@]} ${a[0]} ${x:0:3} ${x/b/c} ${1:-y} ${@} ${#}",
+            &["a … … … … … … …"],
+        ),
+        ("a $(( (1+0x1F)*2 ))", &["a …"]),
         ("a\"$(b \"$(c)\")\"", &["c", "b …", "…"]),
         ("[ -f x ] && a", &["[ -f x ]", "a"]),
         ("echo $(a; b) `c` \"$(d)\"", &["a", "b", "c", "d", "echo … … …"]),
@@ -93,8 +100,15 @@ fn parts() {
         ("* a", &["… a"]),
         ("a $'x' $'\\x41' $\"t\"", &["a x … …"]),
         ("$a b", &["… b"]),
-        ("[[ -f x ]] && a", &["[[ …", "a"]),
-        ("((x++)); a", &["'((' …", "a"]),
+        ("[[ -f x ]] && a", &["[[ -f x ]]", "a"]),
+        ("[[ (a)]]; b", &["[[ '(' a ')' ]]", "b"]),
+        ("[[ a\t]]; b; [[ c ]]", &["[[ a ]]", "b", "[[ c ]]"]),
+        ("[[ a && ! -n \"b ]]\" ]]; c", &["[[ a '&&' ! -n 'b ]]' ]]", "c"]),
+        ("[[ $(a) == *b ]] || c", &["a", "[[ … == *b ]]", "c"]),
+        ("[[ a < b ]]&&c", &["[[ a '<' b ]]", "c"]),
+        ("[[ a =~ ^[0-9]+$ ]]; b", &["[[ a =~ '^[0-9]+$' ]]", "b"]),
+        ("[[ a]] ]]; b", &["[[ a]] ]]", "b"]),
+        ("((1)); a", &["'((' …", "a"]),
         ("a; # b; c", &["a"]),
         ("(a)#b", &["a"]),
         ("cat <<E\nplain\nE\na", &["cat", "a"]),
@@ -127,7 +141,18 @@ fn what_is_not_understood_says_so() {
         "a\u{2028}b",
         "echo ${x:-$(rm)}",
         "echo $((a[$(rm)]))",
-        "[[ $(rm) ]]",
+        "[[ a ]",
+        "[[ a\n]]",
+        "[[ a # ]]",
+        "[[ a;b ]]",
+        "[[ a & b ]]",
+        "[[ x =~ (a ]] # ) ]]; rm",
+        "[[ x =~ a|b ]]",
+        "[[ x == @(a|b) ]]",
+        "[[(a) ]]",
+        "x ${!y}",
+        "x ${y[0]z}",
+        "x ${y:-$[1]}",
         "(( a[$(rm)] ))",
         "coproc a",
         "((a); rm)",
@@ -167,6 +192,129 @@ fn what_is_not_understood_says_so() {
     assert!(parse("f() { a; }").defines);
 }
 
+/// Bash does more than the parts say; the parts that follow are still listed.
+#[test]
+fn hidden_effects_do_not_hide_other_commands() {
+    for (why, commands) in [
+        (
+            "a redirection sets a variable",
+            &[
+                "a {PATH}>f; rm",
+                "a {PATH}>>f; rm",
+                "a {PATH}<f; rm",
+                "a {PATH}<<<b; rm",
+                "a {PATH}<<E\nb\nE\nrm",
+                "a {PATH}>&1; rm",
+                "a {PATH}<&-; rm",
+                "a {PATH}<>f; rm",
+                "a {x}>/dev/null; rm",
+                "exec {HOME}>f; rm",
+                "{ a; } {PATH}>f; rm",
+                "(a) {PATH}>/dev/null; rm",
+                "if a; then b; fi {PATH}<f; rm",
+                "for x in 1; do a; done {PATH}<f; rm",
+                "while a; do b; done {PATH}<<<c; rm",
+                "case x in x) a;; esac {PATH}>&1; rm",
+                "f() { a; } {PATH}>f; rm",
+                "[[ a ]] {PATH}>f; rm",
+                "((1)) {PATH}>f; rm",
+            ][..],
+        ),
+        (
+            "it sets a variable in an expansion",
+            &[
+                "a ${PATH:=x}; rm",
+                "a ${PATH=x}; rm",
+                "a \"${PATH:=x}\"; rm",
+                "a <<< ${PATH:=x}; rm",
+                "a <<E\n${PATH:=x}\nE\nrm",
+                "case ${PATH:=x} in b) c;; esac; rm",
+                "case b in ${PATH:=x}) c;; esac; rm",
+                "a=(${PATH:=x}); rm",
+                "a > ${PATH:=x}; rm",
+                "[[ ${PATH:=x} ]]; rm",
+            ],
+        ),
+        (
+            "it evaluates what a variable holds",
+            &[
+                "((x)); rm",
+                "((PATH=1)); rm",
+                "((1+$x)); rm",
+                "((x++)); rm",
+                "a $((x)); rm",
+                "a \"$((x))\"; rm",
+                "a $(( (x+1)*2 )); rm",
+                "a <<< $((PATH=1)); rm",
+                "a <<E\n$((x))\nE\nrm",
+                "case $((x)) in b) c;; esac; rm",
+                "a ${b[x]}; rm",
+                "a ${b[$x]}; rm",
+                "a ${x:y}; rm",
+                "a ${x:0:y}; rm",
+                "a ${x@P}; rm",
+                "a \"${x[@]@P}\"; rm",
+                "a ${@@P} ${1@Q}; rm",
+                "a <<E\n${x@P}\nE\nrm",
+            ],
+        ),
+        (
+            "a test evaluates what a variable holds",
+            &[
+                "[[ x -eq y ]]; rm",
+                "[[ $x -lt 1 ]]; rm",
+                "[[ -v b[x] ]]; rm",
+                "[[ -v 'b[$(x)]' ]]; rm",
+                "[[ -R x ]]; rm",
+            ],
+        ),
+        (
+            "it opens a network connection",
+            &[
+                "a </dev/tcp/h/1; rm",
+                "a > /dev/udp/h/1; rm",
+                "a >>/dev/tcp/h/1; rm",
+                "a 3<>/dev/tcp/h/1; rm",
+                "a &>/dev/tcp/h/1; rm",
+                "a >&/dev/tcp/h/1; rm",
+                "a <&/dev/tcp/h/1; rm",
+                "a <'/dev/tcp/h/1'; rm",
+                "a <\"/dev\"/tc\\p/h/1; rm",
+                "a <//dev//tcp/h/1; rm",
+                "a </dev/./tcp/h/1; rm",
+                "a </x/../dev/tcp/h/1; rm",
+                "a </dev/t*p/h/1; rm",
+                "a </d?v/tcp/h/1; rm",
+                "a </dev/{tcp,udp}/h/1; rm",
+                "a </dev/$x/h/1; rm",
+                "a </dev/tcp/$x/1; rm",
+                "a <\"/dev/${x}\"; rm",
+                "a </dev/tcp/$(b)/1; rm",
+                "{ a; } </dev/tcp/h/1; rm",
+                "while a; do b; done </dev/tcp/h/1; rm",
+                "</dev/tcp/h/1; rm",
+                "exec 3</dev/tcp/h/1; rm",
+            ],
+        ),
+    ] {
+        for command in commands {
+            let line = parse(command);
+            assert_eq!(line.hidden, Some(why), "{command:?}");
+            let last = line.parts.last().and_then(Part::text);
+            assert_eq!(last.as_deref(), Some("rm"), "{command:?}");
+        }
+    }
+    for command in [
+        "a </dev/null",
+        "a <dev/tcp",
+        "a 2>/dev/pts/1",
+        "a >$x/tcp",
+        "cat /dev/tcp/h/1",
+    ] {
+        assert_eq!(parse(command).hidden, None, "{command}");
+    }
+}
+
 /// Pieces that a hostile command line could be made of.
 const PIECES: &[&str] = &[
     "a",
@@ -191,6 +339,13 @@ const PIECES: &[&str] = &[
     "))",
     "[[",
     "]]",
+    "[[ ",
+    " ]]",
+    "{PATH}>",
+    "=~",
+    " -eq ",
+    "@P}",
+    "/dev/tcp/",
     "$(",
     "${",
     "$((",

@@ -292,11 +292,11 @@ impl<'a> Reader<'a> {
         let Some(length) = self.rest().find('}') else {
             return self.misunderstood();
         };
-        let inner = &self.rest()[..length];
-        let blank = inner.is_empty() || inner.starts_with([' ', '\t', '\n', '|']);
-        let odd = inner.contains(['\'', '"', '`', '\\', '{', '(', ')', '<', '>', '\n']);
-        if blank || odd || inner.contains('@') && !inner.contains("[@]") && inner != "@" {
-            return self.fail("it has an expansion that is not understood");
+        match expansion_kind(&self.rest()[..length]) {
+            Expansion::Reads => {}
+            Expansion::Sets => self.hide("it sets a variable in an expansion"),
+            Expansion::Evaluates => self.hide("it evaluates what a variable holds"),
+            Expansion::Unknown => return self.fail("it has an expansion that is not understood"),
         }
         self.at += length + 1;
     }
@@ -312,6 +312,9 @@ impl<'a> Reader<'a> {
                 b')' if depth > 0 => depth -= 1,
                 b')' => {
                     let closed = bytes.get(at + 1) == Some(&b')');
+                    if names_variable(&self.rest()[..at]) {
+                        self.hide("it evaluates what a variable holds");
+                    }
                     self.at += at + 2 * usize::from(closed);
                     return closed;
                 }
@@ -362,6 +365,101 @@ impl<'a> Reader<'a> {
         let mut inner = Reader::new(script, self.depth, self.line);
         inner.commands(Ends::WithText);
     }
+}
+
+/// What an expansion `${…}` does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Expansion {
+    /// Gives a text.
+    Reads,
+    /// Assigns: `${x:=y}`.
+    Sets,
+    /// Runs what a value says: an expression may hold `a[$(command)]`, `@P` expands a prompt.
+    Evaluates,
+    Unknown,
+}
+
+/// Only forms that are listed here are understood.
+fn expansion_kind(inner: &str) -> Expansion {
+    if inner.contains(['\'', '"', '`', '\\', '{', '(', ')', '<', '>', '\n']) || inner.contains("$[") {
+        return Expansion::Unknown;
+    }
+    let (parameter, is_length) = match inner.strip_prefix('#') {
+        Some(rest) if rest.starts_with(is_name_char) || matches!(rest, "@" | "*") => (rest, true),
+        _ => (inner, false),
+    };
+    let name = parameter.find(|c| !is_name_char(c)).unwrap_or(parameter.len());
+    let special = parameter.starts_with(['@', '*', '#', '?', '-', '$', '!']);
+    let digits = parameter.bytes().take_while(u8::is_ascii_digit).count();
+    let rest = match (name, digits) {
+        (0, _) if special => &parameter[1..],
+        (0, _) => return Expansion::Unknown,
+        (_, 0) => &parameter[name..],
+        (_, digits) => &parameter[digits..],
+    };
+    let (subscript, operator) = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((subscript, operator)) => (Some(subscript), operator),
+        None => (None, rest),
+    };
+    if subscript.is_some_and(|text| !matches!(text, "@" | "*") && !text.bytes().all(|b| b.is_ascii_digit())) {
+        return Expansion::Evaluates;
+    }
+    let (colon, word) = match operator.strip_prefix(':') {
+        Some(word) => (true, word),
+        None => (false, operator),
+    };
+    match word.chars().next() {
+        None if !colon => Expansion::Reads,
+        _ if is_length => Expansion::Unknown,
+        Some('-' | '+' | '?') => Expansion::Reads,
+        Some('=') => Expansion::Sets,
+        Some('@') if !colon => Expansion::Evaluates,
+        Some('#' | '%' | '/' | '^' | ',') if !colon => Expansion::Reads,
+        // An offset and a length are expressions.
+        _ if colon
+            && word
+                .chars()
+                .all(|c| c.is_ascii_digit() || matches!(c, ' ' | ':' | '-')) =>
+        {
+            Expansion::Reads
+        }
+        _ if colon => Expansion::Evaluates,
+        _ => Expansion::Unknown,
+    }
+}
+
+/// Whether an expression has a variable in it: bash evaluates its value, which may hold `a[$(command)]`.
+fn names_variable(expression: &str) -> bool {
+    let mut in_number = false;
+    expression.chars().any(|c| {
+        let starts_name = !in_number && (c.is_ascii_alphabetic() || matches!(c, '_' | '$'));
+        in_number = c.is_ascii_digit() || in_number && c.is_ascii_alphanumeric();
+        starts_name
+    })
+}
+
+/// Whether a redirection to this file is, or may become, one to `/dev/tcp/HOST/PORT` or `/dev/udp/…`, where bash
+/// itself connects. Generous: what is not known before counts as soon as it stands below `/dev`.
+pub(super) fn is_connection(target: &Word) -> bool {
+    let (text, whole) = match target {
+        Word::Literal { text, .. } => (text.as_str(), true),
+        Word::Dynamic { known, .. } => (known.as_str(), false),
+    };
+    if !text.starts_with('/') {
+        return false;
+    }
+    let mut folders: Vec<&str> = Vec::new();
+    for folder in text.split('/') {
+        match folder {
+            "" | "." => {}
+            ".." => _ = folders.pop(),
+            name => folders.push(name),
+        }
+    }
+    let may_be = |folder: Option<&&str>, names: &[&str]| {
+        folder.is_some_and(|name| names.contains(name) || name.contains(['*', '?', '[']))
+    };
+    may_be(folders.first(), &["dev"]) && (!whole || may_be(folders.get(1), &["tcp", "udp"]))
 }
 
 pub(super) fn is_name_char(c: char) -> bool {

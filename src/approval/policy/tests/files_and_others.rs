@@ -295,3 +295,57 @@ fn questions_for_people() {
         );
     }
 }
+
+/// A rule that could not be read may have denied anything: only plain reading goes on.
+#[test]
+fn while_a_rule_that_denies_is_unreadable_all_but_plain_reading_asks() {
+    const WHY: &str = "the deny rule `bsh(touch*)` (config.toml:12) is not valid";
+    for (tool, effect, expected) in [
+        ("read_file", on_file(EffectKind::Read, "src/lib.rs"), "AAAA"),
+        ("update_plan", Effect::none(), "AAAA"),
+        ("read_file", on_file(EffectKind::Read, ".env"), "????"),
+        ("read_file", on_file(EffectKind::Read, "/etc/hosts"), "????"),
+        ("read_file", on_file(EffectKind::Read, "private/x"), "DDDD"),
+        ("edit_file", on_file(EffectKind::Write, "src/lib.rs"), "D???"),
+        ("bash", Effect::execute("ls"), "D???"),
+        ("bash", Effect::execute("git push"), "DDDD"),
+        (
+            "web_fetch",
+            of_kind(EffectKind::Network, "https://docs.rs/tokio"),
+            "D???",
+        ),
+        ("mcp:docs/read", of_kind(EffectKind::Network, ""), "D???"),
+        ("fmt", of_kind(EffectKind::Read, "make fmt"), "????"),
+    ] {
+        let found: String = Mode::ALL
+            .into_iter()
+            .map(|mode| {
+                let mut policy = sample(mode);
+                policy.unreadable = vec![WHY.to_owned()];
+                policy.grants = rules(&["*", "bash(ls *)"]);
+                let verdict = judge(&policy, tool, &effect);
+                if let Verdict::Ask { why, rule, .. } = &verdict {
+                    assert!(why.starts_with(WHY), "{why}");
+                    assert_eq!(*rule, None);
+                }
+                letter(&verdict)
+            })
+            .collect();
+        assert_eq!(found, expected, "{tool} {effect:?}");
+    }
+}
+
+#[test]
+fn a_denied_address_is_denied_in_each_spelling() {
+    for url in [
+        "https://evil.example:8443/x",
+        "http://evil.example/x",
+        "https://evil.example./x",
+    ] {
+        assert_eq!(
+            letters("web_fetch", &of_kind(EffectKind::Network, url)),
+            "DDDD",
+            "{url}"
+        );
+    }
+}

@@ -1,5 +1,7 @@
 //! Tables and properties of the verdict.
 
+#[cfg(target_os = "linux")]
+mod against_bash;
 mod commands;
 mod files_and_others;
 mod properties;
@@ -45,6 +47,7 @@ fn in_mode_ask() -> Policy {
             "web_fetch(https://evil.example/*)",
             "mcp:docs/delete",
         ]),
+        unreadable: Vec::new(),
         grants: Vec::new(),
         tainted: false,
     }

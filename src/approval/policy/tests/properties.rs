@@ -101,6 +101,7 @@ fn policy() -> impl Strategy<Value = Policy> {
             require_approval,
             allow,
             deny,
+            unreadable: Vec::new(),
             grants,
             tainted,
         },

@@ -1,0 +1,518 @@
+//! Commands that surely run no program but themselves, whatever their arguments say. Pure; knows no rules.
+//!
+//! A `deny` rule speaks of commands, and there are more ways to run one than anybody can list: `env -S`, `linux64`,
+//! `flock -c`, `awk`, `ssh`, a script, a plugin. So this module lists the other side. Where a `deny` or
+//! `require_approval` rule watches commands, a line runs without a question only if each of its commands is known
+//! here and has no word that only the shell knows. Everything else asks, in mode `full` too.
+//!
+//! The trade-off: a harmless program that is missing here asks once more than needed, until a rule or a grant names
+//! it. What must not happen is the opposite, so an entry needs a reason: no argument of the program names another
+//! program, or `options` knows all that do. Build tools (`cargo test`, `npm run`, `make`) run what the project says;
+//! they are listed because a rule for commands cannot see into a project, and `full` would be of no use without them.
+//! A command that writes a script and a later build that runs it are a sandbox's affair.
+
+use super::options;
+use super::shell::{Part, Word};
+use crate::base::text::one_line;
+
+/// No argument makes them run a program, set a variable of the shell, or evaluate a text.
+const INERT: &[&str] = &[
+    ":",
+    "b2sum",
+    "base32",
+    "base64",
+    "basename",
+    "break",
+    "bunzip2",
+    "bzip2",
+    "cat",
+    "cd",
+    "chgrp",
+    "chmod",
+    "chown",
+    "cksum",
+    "clear",
+    "cmp",
+    "column",
+    "comm",
+    "continue",
+    "cp",
+    "curl",
+    "cut",
+    "date",
+    "dd",
+    "df",
+    "diff",
+    "dirname",
+    "du",
+    "echo",
+    "egrep",
+    "exit",
+    "expand",
+    "expr",
+    "false",
+    "fgrep",
+    "fmt",
+    "fold",
+    "free",
+    "grep",
+    "groups",
+    "gunzip",
+    "gzip",
+    "head",
+    "hexdump",
+    "hostname",
+    "iconv",
+    "id",
+    "join",
+    "jq",
+    "kill",
+    "ln",
+    "ls",
+    "lsof",
+    "md5sum",
+    "mkdir",
+    "mktemp",
+    "mv",
+    "nl",
+    "nproc",
+    "numfmt",
+    "od",
+    "paste",
+    "pgrep",
+    "pidof",
+    "ps",
+    "pwd",
+    "readlink",
+    "realpath",
+    "return",
+    "rev",
+    "rm",
+    "rmdir",
+    "seq",
+    "sha1sum",
+    "sha256sum",
+    "sha512sum",
+    "shuf",
+    "sleep",
+    "stat",
+    "sum",
+    "sync",
+    "tac",
+    "tail",
+    "tee",
+    "tokei",
+    "touch",
+    "tr",
+    "true",
+    "truncate",
+    "tsort",
+    "tty",
+    "type",
+    "umask",
+    "uname",
+    "unexpand",
+    "uniq",
+    "unlink",
+    "unxz",
+    "unzip",
+    "uptime",
+    "wc",
+    "which",
+    "who",
+    "whoami",
+    "xxd",
+    "xz",
+    "zcat",
+    "zstd",
+];
+
+/// As harmless without the options that `options` lists.
+const CHECKED: &[&str] = &[
+    "bat",
+    "batcat",
+    "black",
+    "clang-format",
+    "eslint",
+    "fd",
+    "fdfind",
+    "file",
+    "find",
+    "gofmt",
+    "prettier",
+    "pytest",
+    "rg",
+    "ruff",
+    "rustfmt",
+    "shellcheck",
+    "sort",
+    "tar",
+    "tree",
+    "tsc",
+    "wget",
+    "zip",
+];
+
+/// Programs with subcommands that are as harmless, likewise.
+const SUBCOMMANDS: &[(&[&str], &[&str])] = &[
+    (
+        &["git"],
+        &[
+            "add",
+            "blame",
+            "branch",
+            "cat-file",
+            "check-ignore",
+            "checkout",
+            "cherry-pick",
+            "clean",
+            "clone",
+            "commit",
+            "describe",
+            "diff",
+            "fetch",
+            "grep",
+            "init",
+            "log",
+            "ls-files",
+            "ls-tree",
+            "merge",
+            "merge-base",
+            "mv",
+            "pull",
+            "push",
+            "rebase",
+            "reflog",
+            "remote",
+            "reset",
+            "restore",
+            "rev-list",
+            "rev-parse",
+            "revert",
+            "rm",
+            "shortlog",
+            "show",
+            "stash",
+            "status",
+            "switch",
+            "tag",
+            "worktree",
+        ],
+    ),
+    (
+        &["cargo"],
+        &[
+            "add", "b", "bench", "build", "c", "check", "clean", "clippy", "doc", "fetch", "fmt", "install",
+            "metadata", "publish", "r", "remove", "run", "search", "t", "test", "tree", "update", "version",
+        ],
+    ),
+    (
+        &["npm", "pnpm", "yarn"],
+        &[
+            "add",
+            "audit",
+            "ci",
+            "i",
+            "install",
+            "list",
+            "ls",
+            "outdated",
+            "publish",
+            "remove",
+            "run",
+            "run-script",
+            "start",
+            "t",
+            "test",
+            "uninstall",
+            "view",
+            "why",
+        ],
+    ),
+    (
+        &["go"],
+        &[
+            "build", "clean", "doc", "fmt", "get", "list", "mod", "run", "test", "version", "vet",
+        ],
+    ),
+];
+
+/// Programs of which only names of targets are understood: a variable or an option may hold a command.
+const BY_TARGETS: &[&str] = &["make", "gmake", "gradle", "mvn", "just"];
+
+/// Why a command may run another program, or change what later commands mean; `None` where it surely does not.
+pub(super) fn doubt(part: &Part) -> Option<String> {
+    if let Some(why) = part.dynamic() {
+        return Some(format!("a part is not known before: {why}"));
+    }
+    let shown = |word: &Word| one_line(&word.shown().unwrap_or_default(), 60);
+    if let Some(assignment) = part.assignments.first() {
+        return Some(format!("{} may steer programs", shown(assignment)));
+    }
+    let first = part.words.first()?;
+    let words: Vec<&str> = part.words.iter().filter_map(Word::literal).collect();
+    let name = program(words[0]);
+    if name.is_some_and(|name| is_known(name, &words[1..], part)) {
+        return None;
+    }
+    Some(format!("{} may run other programs", shown(first)))
+}
+
+/// The program's name, where it surely is the system's own.
+fn program(word: &str) -> Option<&str> {
+    match word.rsplit_once('/') {
+        None => Some(word),
+        Some(("/bin" | "/usr/bin", name)) => Some(name),
+        Some(_) => None,
+    }
+}
+
+fn is_known(name: &str, arguments: &[&str], part: &Part) -> bool {
+    if INERT.contains(&name) {
+        return true;
+    }
+    // A pattern may become an option by a file's name: `rg x *` beside a file `--pre=sh`.
+    let leading_glob = |word: &Word| matches!(word, Word::Literal { text, glob: true, .. } if text.starts_with(['*', '?', '[']));
+    if part.words[1..].iter().any(leading_glob) {
+        return false;
+    }
+    let plain_options = || options::started(name, &part.words).is_empty();
+    if CHECKED.contains(&name) {
+        return plain_options();
+    }
+    if let Some((_, known)) = SUBCOMMANDS.iter().find(|(names, _)| names.contains(&name)) {
+        let version = matches!(arguments, ["--version" | "-V"]);
+        return version || arguments.first().is_some_and(|first| known.contains(first)) && plain_options();
+    }
+    if BY_TARGETS.contains(&name) {
+        return arguments.iter().all(|word| is_target(word));
+    }
+    match name {
+        // The operand of `-v` and `-R` is evaluated.
+        "test" | "[" | "[[" => !arguments.iter().any(|word| matches!(*word, "-v" | "-R")),
+        "printf" => arguments.first().is_some_and(|format| !format.starts_with('-')),
+        "wait" => arguments
+            .iter()
+            .all(|word| word.bytes().all(|b| b.is_ascii_digit())),
+        // Only how errors are handled.
+        "set" => arguments.iter().all(|word| is_error_handling(word)),
+        "sed" => prints_lines(arguments),
+        _ => false,
+    }
+}
+
+fn is_target(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_alphabetic())
+        && word
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ':' | '.'))
+}
+
+fn is_error_handling(word: &str) -> bool {
+    let letters = word.strip_prefix(['-', '+']);
+    word == "pipefail"
+        || letters.is_some_and(|letters| !letters.is_empty() && letters.chars().all(|c| "euxo".contains(c)))
+}
+
+/// `sed -n 1,5p file`: other scripts of sed may run commands.
+fn prints_lines(arguments: &[&str]) -> bool {
+    let prints = |script: &str| {
+        script.ends_with('p') && script.chars().all(|c| c.is_ascii_digit() || ",$p;".contains(c))
+    };
+    match arguments {
+        ["-n", script, files @ ..] => prints(script) && !files.iter().any(|file| file.starts_with('-')),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::approval::shell;
+
+    fn doubts(command: &str) -> bool {
+        let line = shell::parse(command);
+        line.hidden.is_some() || line.parts.iter().any(|part| doubt(part).is_some())
+    }
+
+    #[test]
+    fn known_commands_are_trusted() {
+        for command in [
+            "ls -la src",
+            "cat a b | head -5",
+            "git status -s",
+            "git log --oneline -p",
+            "git commit -m 'a b'",
+            "git push origin main",
+            "cargo build --release",
+            "cargo test --lib x",
+            "npm test",
+            "npm run build",
+            "go test ./...",
+            "make",
+            "make test lint",
+            "grep -rn 'fn main' src",
+            "rg -n a src",
+            "find . -name '*.rs'",
+            "sort -u a",
+            "tar xzf a.tgz",
+            "[ -f x ] && ls",
+            "[[ -f x ]] && ls",
+            "test -d x || mkdir x",
+            "printf '%s' x",
+            "set -euo pipefail; ls",
+            "sed -n 1,5p x",
+            "/bin/ls",
+            "rm -rf target",
+            "cp a b > c",
+            "ls *.rs",
+            "rm *",
+            "cd src && ls",
+            "(ls; pwd) 2>&1",
+            "ls & wait",
+            "pytest -q tests",
+            "cat <<E\nx\nE",
+        ] {
+            assert!(!doubts(command), "{command}");
+        }
+    }
+
+    #[test]
+    fn unknown_programs_and_dynamic_words_are_doubted() {
+        for command in [
+            "$x",
+            "ls $x",
+            "ls ${x}",
+            "ls $(ls)",
+            "ls > $x",
+            "A=1 ls",
+            "PATH=x",
+            "./ls",
+            "bin/ls",
+            "/tmp/ls",
+            "frobnicate",
+            "l* x",
+            "/bin/t*uch x",
+            "f() { ls; }; f",
+            "test -v x",
+            "[ -v x ]",
+            "[[ -v x ]]",
+            "jobs -x a",
+            "compgen -W x",
+            "compgen -C x",
+            "complete -C x y",
+            "source /dev/stdin <<< x",
+            ". /dev/stdin",
+            "linux64 a",
+            "linux32 a",
+            "i386 a",
+            "setarch x a",
+            "fakeroot a",
+            "capsh -- -c a",
+            "sg x -c a",
+            "newgrp x",
+            "env -S a",
+            "env --split-string=a",
+            "runuser -c a",
+            "su -c a",
+            "sudo a",
+            "flock -c a x",
+            "script -c a",
+            "unshare a",
+            "nsenter a",
+            "chroot x a",
+            "ionice a",
+            "chrt 1 a",
+            "taskset 1 a",
+            "stdbuf -o0 a",
+            "setpriv a",
+            "busybox a",
+            "doas a",
+            "pkexec a",
+            "dbus-run-session a",
+            "xvfb-run a",
+            "parallel a",
+            "entr a",
+            "watchexec a",
+            "ssh h a",
+            "start-stop-daemon -x a",
+            "systemd-run a",
+            "at now",
+            "batch",
+            "crontab x",
+            "perl -e a",
+            "python -c a",
+            "python3 x.py",
+            "node x.js",
+            "sh x.sh",
+            "bash",
+            "awk a",
+            "sed s/a/b/e x",
+            "sed -n e x",
+            "sed -n -i 1p x",
+            "xargs a",
+            "nohup a",
+            "timeout 5 a",
+            "time -p a | time a",
+            "command a",
+            "builtin a",
+            "exec a",
+            "eval a",
+            "trap a EXIT",
+            "alias a=b",
+            "hash -p a b",
+            "enable -f a b",
+            "read PATH",
+            "printf -v PATH x",
+            "mapfile x",
+            "getopts a b",
+            "declare x",
+            "export x",
+            "let x",
+            "wait -p x 1",
+            "set -a",
+            "shopt -s x",
+            "unset x",
+            "git -c a=b log",
+            "git -C x push",
+            "git frob",
+            "git",
+            "git rebase -x a",
+            "git grep -Oa b",
+            "git config a b",
+            "git log *",
+            "git conf?g x",
+            "cargo frob",
+            "cargo +nightly test",
+            "cargo --config a build",
+            "npm exec a",
+            "npx a",
+            "make SHELL=a",
+            "make --eval=a",
+            "make -f a",
+            "find . -exec a {} +",
+            "fd -x a",
+            "rg --pre a b",
+            "rg a *",
+            "sort --compress-program=a b",
+            "tar -Ia -xf b",
+            "go test -exec a",
+            "vim x",
+            "man ls",
+            "less x",
+            "gh x",
+            "docker run a",
+            "install --strip-program=a b c",
+            "split --filter=a b",
+            "patch -i a",
+            "gcc -wrapper a b",
+            "coproc ls",
+            "ls {PATH}>x",
+            "ls </dev/tcp/h/1",
+            "((x))",
+            "[[ x -eq y ]]",
+        ] {
+            assert!(doubts(command), "{command}");
+        }
+    }
+}

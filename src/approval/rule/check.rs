@@ -1,0 +1,426 @@
+//! Finds rules that match no call: of tools that nobody has, with patterns that fit nothing. Such a rule is a mistake,
+//! and a `deny` rule by mistake must not be lost in silence. Knows the built-in tools and how other agents name
+//! theirs; knows nothing of configurations.
+//!
+//! A rule is refused only where it surely never matches. Names of other agents that do not mean exactly the same here
+//! (`Read(…)` also covers their searches) are not guessed: the error names the nearest rule.
+
+use super::{Rule, RuleError};
+use crate::base::nearest::nearest;
+
+/// What calls of a tool are about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Subject {
+    Command,
+    File,
+    Address,
+    /// Calls have nothing that a pattern could be compared with.
+    Nothing,
+}
+
+/// The built-in tools.
+const TOOLS: &[(&str, Subject)] = &[
+    ("bash", Subject::Command),
+    ("read_file", Subject::File),
+    ("list_dir", Subject::File),
+    ("glob", Subject::File),
+    ("grep", Subject::File),
+    ("diagnostics", Subject::File),
+    ("write_file", Subject::File),
+    ("edit_file", Subject::File),
+    ("web_fetch", Subject::Address),
+    ("bash_output", Subject::Nothing),
+    ("bash_kill", Subject::Nothing),
+    ("ask_user", Subject::Nothing),
+    ("update_plan", Subject::Nothing),
+    ("read_skill", Subject::Nothing),
+    ("delegate", Subject::Nothing),
+];
+
+/// Tools of other agents, and ours that come nearest.
+const FOREIGN: &[(&str, &[&str])] = &[
+    ("Shell", &["bash"]),
+    ("shell", &["bash"]),
+    ("run_shell_command", &["bash"]),
+    ("run_terminal_cmd", &["bash"]),
+    ("execute_command", &["bash"]),
+    ("Read", &["read_file"]),
+    ("ReadFile", &["read_file"]),
+    ("read_many_files", &["read_file"]),
+    ("Edit", &["edit_file", "write_file"]),
+    ("MultiEdit", &["edit_file"]),
+    ("replace", &["edit_file"]),
+    ("apply_patch", &["edit_file", "write_file"]),
+    ("Write", &["write_file"]),
+    ("NotebookEdit", &["edit_file"]),
+    ("Grep", &["grep"]),
+    ("search_file_content", &["grep"]),
+    ("Glob", &["glob"]),
+    ("LS", &["list_dir"]),
+    ("list_directory", &["list_dir"]),
+    ("WebFetch", &["web_fetch"]),
+    ("Task", &["delegate"]),
+    ("TodoWrite", &["update_plan"]),
+    ("BashOutput", &["bash_output"]),
+    ("KillShell", &["bash_kill"]),
+    ("KillBash", &["bash_kill"]),
+];
+
+/// Words that begin or end blocks: the simple commands of a line never begin with one.
+const BLOCK_WORDS: &[&str] = &[
+    "if", "then", "elif", "else", "fi", "while", "until", "for", "do", "done", "case", "esac", "select",
+    "function", "coproc", "{", "}", "!",
+];
+
+/// Why a pattern fits nothing, and one that is right.
+type Fault = (&'static str, Option<String>);
+
+impl Rule {
+    /// Reads a rule and checks that it can match a call. `own`: the tools that the configuration sets up.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, and the nearest rule that is right.
+    pub fn read(text: &str, own: &[impl AsRef<str>]) -> Result<Self, RuleError> {
+        let rule = Self::parse(text)?;
+        rule.check(own)?;
+        Ok(rule)
+    }
+
+    /// Like [`Rule::read`] for rules that are written in one text, separated by commas.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the first wrong rule.
+    pub fn read_list(text: &str, own: &[impl AsRef<str>]) -> Result<Vec<Self>, RuleError> {
+        let rules = Self::parse_list(text)?;
+        for rule in &rules {
+            rule.check(own)?;
+        }
+        Ok(rules)
+    }
+
+    /// A clearer way to write a rule that allows less than it seems to.
+    pub fn advice(&self) -> Option<String> {
+        let source = &self.pattern.as_ref()?.source;
+        if !self.tool.matches("bash") || source.ends_with(":*") {
+            return None;
+        }
+        let mut clear = String::new();
+        let mut before = ' ';
+        let mut chars = source.chars();
+        while let Some(c) = chars.next() {
+            let behind_word = before.is_alphanumeric() || before == '_';
+            if c == '*' && behind_word && chars.as_str().chars().next().is_none_or(|c| c == ' ') {
+                clear.push(' ');
+            }
+            clear.push(c);
+            before = c;
+            if c == '\\' {
+                clear.extend(chars.next());
+            }
+        }
+        (clear != *source).then(|| format!("{}({clear})", self.tool_name))
+    }
+
+    fn check(&self, own: &[impl AsRef<str>]) -> Result<(), RuleError> {
+        if let Some(rest) = self.tool_name.strip_prefix("mcp:") {
+            let named = rest.contains('*')
+                || rest
+                    .split_once('/')
+                    .is_some_and(|(a, b)| !a.is_empty() && !b.is_empty());
+            return if named {
+                Ok(())
+            } else {
+                Err(self.unknown(Some(format!("`mcp:{}/*`", rest.trim_matches('/')))))
+            };
+        }
+        if self.tool_name.starts_with("mcp__") {
+            return Ok(());
+        }
+        let own_tool = own.iter().any(|name| self.tool.matches(name.as_ref()));
+        let subjects: Vec<Subject> = TOOLS
+            .iter()
+            .filter(|(name, _)| self.tool.matches(name))
+            .map(|(_, subject)| *subject)
+            .collect();
+        if subjects.is_empty() && !own_tool {
+            return Err(self.unknown(self.nearest_rule(own)));
+        }
+        let Some(pattern) = &self.pattern else {
+            return Ok(());
+        };
+        let mut fault = None;
+        for subject in subjects {
+            let found = match subject {
+                Subject::Command => command_fault(&pattern.source),
+                Subject::File => file_fault(&pattern.source),
+                Subject::Address => address_fault(&pattern.source),
+                Subject::Nothing => Some(("calls of this tool have nothing to compare a pattern with", None)),
+            };
+            match found {
+                None => return Ok(()),
+                Some(found) => fault = fault.or(Some((subject, found))),
+            }
+        }
+        match fault {
+            None => Ok(()),
+            Some((subject, (why, instead))) => Err(RuleError::NeverMatches {
+                rule: self.to_string(),
+                why,
+                instead: match (instead, subject) {
+                    (Some(pattern), _) => Some(format!("`{}({pattern})`", self.tool_name)),
+                    (None, Subject::Nothing) => Some(format!("`{}`", self.tool_name)),
+                    (None, _) => None,
+                },
+            }),
+        }
+    }
+
+    fn unknown(&self, instead: Option<String>) -> RuleError {
+        RuleError::UnknownTool {
+            rule: self.to_string(),
+            tool: self.tool_name.clone(),
+            instead,
+        }
+    }
+
+    /// The same rule for the tool that was probably meant.
+    fn nearest_rule(&self, own: &[impl AsRef<str>]) -> Option<String> {
+        if let Some(rest) = self.pattern.as_ref().filter(|_| self.tool_name == "Mcp") {
+            return Some(format!("`mcp:{}`", rest.source.replacen(':', "/", 1)));
+        }
+        let foreign = FOREIGN.iter().find(|(name, _)| *name == self.tool_name);
+        let meant: Vec<&str> = match foreign {
+            Some((_, ours)) => ours.to_vec(),
+            None => {
+                let names = TOOLS.iter().map(|(name, _)| *name);
+                let own = own.iter().map(AsRef::as_ref);
+                nearest(&self.tool_name, names.chain(own)).into_iter().collect()
+            }
+        };
+        let written: Vec<String> = meant
+            .iter()
+            .map(|tool| match &self.pattern {
+                None => format!("`{tool}`"),
+                Some(pattern) => format!(
+                    "`{tool}{}`",
+                    pattern_for(tool, &pattern.source, foreign.is_some())
+                ),
+            })
+            .collect();
+        (!written.is_empty()).then(|| written.join(" and "))
+    }
+}
+
+/// A pattern of another agent in parentheses, as our tool has it; nothing where the tool has no patterns.
+fn pattern_for(tool: &str, source: &str, is_foreign: bool) -> String {
+    let subject = TOOLS
+        .iter()
+        .find(|(name, _)| *name == tool)
+        .map(|(_, subject)| *subject);
+    let pattern = match subject {
+        Some(Subject::Command) => match source.strip_suffix(":*") {
+            Some(head) => format!("{head} *"),
+            // Theirs is a beginning.
+            None if is_foreign && !source.contains('*') => format!("{source} *"),
+            None => source.to_owned(),
+        },
+        Some(Subject::Address) => match source.strip_prefix("domain:") {
+            Some(host) => format!("https://{host}/*"),
+            None => source.to_owned(),
+        },
+        Some(Subject::File) => match source.strip_prefix("//") {
+            Some(absolute) => format!("/{absolute}"),
+            None => source.strip_prefix("./").unwrap_or(source).to_owned(),
+        },
+        Some(Subject::Nothing) => return String::new(),
+        None => source.to_owned(),
+    };
+    format!("({pattern})")
+}
+
+/// What a pattern spells: its characters, and whether each is an unescaped `*`.
+fn spelled(source: &str) -> Vec<(char, bool)> {
+    let mut spelled = Vec::new();
+    let mut chars = source.chars();
+    while let Some(c) = chars.next() {
+        spelled.push(match c {
+            '\\' => (chars.next().unwrap_or('\\'), false),
+            c => (c, c == '*'),
+        });
+    }
+    spelled
+}
+
+/// Rules see a simple command as `shell::Word::shown` writes it: outside of single quotes there is no operator.
+fn command_fault(source: &str) -> Option<Fault> {
+    let plain: String = spelled(source).into_iter().map(|(c, _)| c).collect();
+    let first = plain.split(' ').next().unwrap_or_default();
+    if first.contains("://") {
+        return Some(("no command begins with an address", None));
+    }
+    if BLOCK_WORDS.contains(&first) {
+        return Some((
+            "it is compared with one simple command, and none begins with this word",
+            None,
+        ));
+    }
+    let mut quoted = false;
+    let mut before = ' ';
+    let mut chars = plain.chars().peekable();
+    while let Some(c) = chars.next() {
+        let why = match c {
+            '\'' => {
+                quoted = !quoted;
+                None
+            }
+            _ if quoted => None,
+            // `it's` is shown as 'it'\''s'.
+            '\\' if chars.peek() == Some(&'\'') => {
+                chars.next();
+                None
+            }
+            ';' | '|' | '&' => {
+                Some("it is compared with one simple command; write one rule for each command")
+            }
+            '<' | '>' => Some("redirections are no part of the command that it is compared with"),
+            '$' | '`' => Some("a text that only the shell knows matches no pattern"),
+            '"' | '\\' | '(' | ')' => {
+                Some("words with blanks or special characters are written in single quotes")
+            }
+            '#' if before == ' ' => Some("a word that begins with `#` is written in single quotes"),
+            ' ' if before == ' ' => Some("words are separated by one blank"),
+            _ => None,
+        };
+        if let Some(why) = why {
+            return Some((why, None));
+        }
+        before = c;
+    }
+    if quoted && !source.contains('*') {
+        return Some(("a single quote is not closed", None));
+    }
+    if before == ' ' {
+        return Some(("it ends with a blank", Some(source.trim_end().to_owned())));
+    }
+    let alternatives = |word: &str| {
+        word.split_once('{')
+            .is_some_and(|(_, rest)| rest.contains('}') && (rest.contains(',') || rest.contains("..")))
+    };
+    if !plain.contains('\'') && plain.split(' ').any(alternatives) {
+        return Some((
+            "braces are no alternatives in commands; write one rule for each",
+            None,
+        ));
+    }
+    None
+}
+
+/// Files are compared by their real path, below the workspace folder or from `/` on.
+fn file_fault(source: &str) -> Option<Fault> {
+    if source.contains("://") {
+        return Some(("a file has no address", None));
+    }
+    if source.starts_with('~') {
+        return Some(("`~` is not expanded; write the absolute path", None));
+    }
+    if source.starts_with('!') {
+        return Some(("`!` does not negate; write the files that the rule is for", None));
+    }
+    if source.trim() != source {
+        return Some(("it begins or ends with a blank", Some(source.trim().to_owned())));
+    }
+    if source.ends_with(" *")
+        || source.ends_with(":*")
+        || [" | ", " && ", " || ", "; "].iter().any(|s| source.contains(s))
+    {
+        return Some((
+            "this is a pattern for commands, and the tool is about files",
+            None,
+        ));
+    }
+    let inner = source.strip_prefix("./").unwrap_or(source);
+    let below = inner.strip_prefix('/').unwrap_or(inner);
+    if below
+        .strip_suffix('/')
+        .unwrap_or(below)
+        .split('/')
+        .any(|folder| folder.is_empty())
+    {
+        let single: Vec<&str> = below.split('/').filter(|folder| !folder.is_empty()).collect();
+        let root = if inner.starts_with('/') { "/" } else { "" };
+        let instead = (!single.is_empty()).then(|| format!("{root}{}", single.join("/")));
+        return Some((
+            "no path has two `/` in a row",
+            instead.or_else(|| Some("/**".to_owned())),
+        ));
+    }
+    if below.split('/').any(|folder| matches!(folder, "." | "..")) {
+        return Some((
+            "paths are compared without `.` and `..`; write the path that it leads to",
+            None,
+        ));
+    }
+    None
+}
+
+/// Addresses are compared as `url::Url` writes them: a path at least `/`, no usual port, no fragment, no user.
+fn address_fault(source: &str) -> Option<Fault> {
+    const FORM: &str = "it is compared with a whole address, as in `https://docs.rs/*`";
+    if let Some(host) = source.strip_prefix("domain:") {
+        return Some((FORM, Some(format!("https://{}/*", host.trim()))));
+    }
+    let Some((scheme, rest)) = source.split_once("://") else {
+        let is_host = !source.contains([' ', '(', '{']) && source.contains('.');
+        return match source.trim_end_matches('*').trim_end_matches('/') {
+            host if is_host && !host.is_empty() && !host.contains('/') => {
+                Some((FORM, Some(format!("https://{host}/*"))))
+            }
+            _ if source == "*" => Some((FORM, Some("https://*/*".to_owned()))),
+            _ => Some((FORM, None)),
+        };
+    };
+    if !scheme.contains('*') && !matches!(scheme, "http" | "https") {
+        return Some(("only http and https addresses are fetched", None));
+    }
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (host, path) = rest.split_at(end);
+    if host.is_empty() || host.starts_with(':') {
+        return Some(("the address has no host", None));
+    }
+    if host.contains('@') {
+        return Some(("addresses with a user name are never fetched", None));
+    }
+    if source.contains([' ', '#', '\\']) {
+        return Some((
+            "addresses are compared without blanks, backslashes and fragments",
+            None,
+        ));
+    }
+    if !host.is_ascii() {
+        return Some(("a host is compared in its ASCII form (`xn--…`)", None));
+    }
+    let usual = match scheme {
+        "https" => host.strip_suffix(":443"),
+        _ => host.strip_suffix(":80").filter(|_| scheme == "http"),
+    };
+    if let Some(host) = usual {
+        return Some((
+            "an address leaves out the usual port",
+            Some(format!("{scheme}://{host}{path}")),
+        ));
+    }
+    if !path.starts_with('/') {
+        let host = host.trim_end_matches('*');
+        let host = if host.is_empty() { "*" } else { host };
+        return Some((
+            "each address has a path, at least `/`",
+            Some(format!("{scheme}://{host}/*")),
+        ));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,244 @@
+//! Rules that can match, and those that never do.
+
+use super::*;
+
+const OWN: &[&str] = &["deploy"];
+
+#[test]
+fn every_built_in_tool_is_known() {
+    let registry = crate::tool::Registry::new(crate::tool::builtin());
+    let mut names = registry.names();
+    names.push("web_fetch");
+    names.sort_unstable();
+    names.dedup();
+    let mut known: Vec<&str> = TOOLS.iter().map(|(name, _)| *name).collect();
+    known.sort_unstable();
+    assert_eq!(known, names);
+}
+
+#[test]
+fn rules_that_can_match_are_read() {
+    for text in [
+        "bash",
+        "*",
+        "*_file(src/**)",
+        "*(src/**)",
+        "bash(git status *)",
+        "bash(ls*)",
+        "bash(*)",
+        "bash(touch:*)",
+        "Bash(git status:*)",
+        "bash(echo 'a;b')",
+        "bash(echo 'it'\\\\''s')",
+        "bash([ -f x ])",
+        "bash(FOO=bar make *)",
+        "bash(git show HEAD@{0})",
+        "bash(find . -exec rm {} +)",
+        "bash(find . -exec rm {} ';')",
+        "bash(~/bin/x *)",
+        "bash(curl https://x.org/*)",
+        "edit_file(src/**)",
+        "edit_file(./src/*.{rs,toml})",
+        "edit_file(my docs/a b.md)",
+        "edit_file(/tmp/**)",
+        "edit_file(\\!x)",
+        "read_file(a..b)",
+        "read_file(src/)",
+        "diagnostics(src/**)",
+        "web_fetch(https://docs.rs/*)",
+        "web_fetch(https://*.rs/*)",
+        "web_fetch(*://docs.rs/*)",
+        "web_fetch(http://localhost:3000/)",
+        "web_fetch(http://[::1]:8080/*)",
+        "delegate",
+        "deploy",
+        "deploy(make deploy*)",
+        "mcp:server/tool",
+        "mcp:server/*",
+        "mcp:*",
+        "mcp:server/tool({\"a\":1} ; x)",
+        "mcp__server__tool",
+        "mcp__server",
+    ] {
+        assert_eq!(
+            Rule::read(text, OWN).map(|rule| rule.to_string()),
+            Ok(text.to_owned())
+        );
+    }
+}
+
+#[test]
+fn rules_that_never_match_are_refused_with_the_nearest_right_one() {
+    for (text, why) in [
+        ("bsh(touch*)", "there is no tool `bsh`; write `bash(touch*)`"),
+        ("BASH(touch:*)", "there is no tool `BASH`; write `bash(touch *)`"),
+        ("edt_file", "there is no tool `edt_file`; write `edit_file`"),
+        ("deplyo", "there is no tool `deplyo`; write `deploy`"),
+        ("frobnicate(x)", "there is no tool `frobnicate`"),
+        ("frob*", "there is no tool `frob*`"),
+        (
+            "Read(./src/**)",
+            "there is no tool `Read`; write `read_file(src/**)`",
+        ),
+        (
+            "Read(//etc/**)",
+            "there is no tool `Read`; write `read_file(/etc/**)`",
+        ),
+        (
+            "Edit(src/**)",
+            "there is no tool `Edit`; write `edit_file(src/**)` and `write_file(src/**)`",
+        ),
+        ("Write(x)", "there is no tool `Write`; write `write_file(x)`"),
+        ("MultiEdit", "there is no tool `MultiEdit`; write `edit_file`"),
+        ("Grep", "there is no tool `Grep`; write `grep`"),
+        ("Glob(x)", "there is no tool `Glob`; write `glob(x)`"),
+        ("LS", "there is no tool `LS`; write `list_dir`"),
+        (
+            "WebFetch(domain:example.com)",
+            "there is no tool `WebFetch`; write `web_fetch(https://example.com/*)`",
+        ),
+        ("Shell(rm)", "there is no tool `Shell`; write `bash(rm *)`"),
+        ("shell(git:*)", "there is no tool `shell`; write `bash(git *)`"),
+        (
+            "run_shell_command(git status)",
+            "there is no tool `run_shell_command`; write `bash(git status *)`",
+        ),
+        ("Task(x)", "there is no tool `Task`; write `delegate`"),
+        (
+            "Mcp(server:tool)",
+            "there is no tool `Mcp`; write `mcp:server/tool`",
+        ),
+        (
+            "mcp:server",
+            "there is no tool `mcp:server`; write `mcp:server/*`",
+        ),
+        (
+            "delegate(x)",
+            "nothing to compare a pattern with; write `delegate`",
+        ),
+        ("bash(https://x.org/*)", "no command begins with an address"),
+        ("bash(a; b)", "one simple command"),
+        ("bash(git add * && git commit *)", "one simple command"),
+        ("bash(curl * | sh)", "one simple command"),
+        ("bash(sleep 1 &)", "one simple command"),
+        ("bash(find . -exec rm {} \\;)", "one simple command"),
+        ("bash(if *)", "none begins with this word"),
+        ("bash(ls > x)", "redirections"),
+        ("bash(echo $HOME)", "only the shell knows"),
+        ("bash(echo `a`)", "only the shell knows"),
+        ("bash(git commit -m \"x\")", "single quotes"),
+        ("bash(git (status|diff))", "single quotes"),
+        ("bash(git {status,diff} *)", "braces are no alternatives"),
+        ("bash(echo 'a)", "not closed"),
+        ("bash(git  status)", "one blank"),
+        ("bash( ls)", "one blank"),
+        ("bash(ls )", "ends with a blank; write `bash(ls)`"),
+        ("bash(# x)", "begins with `#`"),
+        ("edit_file(http://x.org/*)", "a file has no address"),
+        ("edit_file(git status *)", "a pattern for commands"),
+        ("write_file(touch:*)", "a pattern for commands"),
+        ("write_file(a | b)", "a pattern for commands"),
+        ("read_file(~/.ssh/**)", "`~` is not expanded"),
+        ("read_file(!src/**)", "does not negate"),
+        (
+            "read_file( src/**)",
+            "begins or ends with a blank; write `read_file(src/**)`",
+        ),
+        ("read_file(../x)", "without `.` and `..`"),
+        ("read_file(/a/../b)", "without `.` and `..`"),
+        ("read_file(a/./b)", "without `.` and `..`"),
+        (
+            "read_file(//etc/**)",
+            "two `/` in a row; write `read_file(/etc/**)`",
+        ),
+        ("read_file(src//x)", "two `/` in a row; write `read_file(src/x)`"),
+        (
+            "web_fetch(docs.rs)",
+            "a whole address, as in `https://docs.rs/*`; write `web_fetch(https://docs.rs/*)`",
+        ),
+        (
+            "web_fetch(domain:docs.rs)",
+            "write `web_fetch(https://docs.rs/*)`",
+        ),
+        ("web_fetch(*)", "write `web_fetch(https://*/*)`"),
+        ("web_fetch(git status)", "a whole address"),
+        ("web_fetch(ftp://x.org/*)", "only http and https"),
+        ("web_fetch(https:///x)", "no host"),
+        (
+            "web_fetch(https://docs.rs)",
+            "at least `/`; write `web_fetch(https://docs.rs/*)`",
+        ),
+        (
+            "web_fetch(https://docs.rs*)",
+            "at least `/`; write `web_fetch(https://docs.rs/*)`",
+        ),
+        (
+            "web_fetch(https://docs.rs:443/*)",
+            "usual port; write `web_fetch(https://docs.rs/*)`",
+        ),
+        ("web_fetch(https://u@docs.rs/*)", "with a user name"),
+        ("web_fetch(https://docs.rs/a#b)", "fragments"),
+        ("web_fetch(https://dócs.rs/*)", "ASCII form"),
+    ] {
+        let error = Rule::read(text, OWN).unwrap_err().to_string();
+        assert!(
+            error.ends_with(why) || error.contains(&format!("{why};")) || error.contains(why),
+            "{text}: {error}"
+        );
+        assert!(
+            error.contains(&format!("rule `{}`", text.trim())),
+            "{text}: {error}"
+        );
+    }
+    assert!(Rule::read_list("bash(ls), bsh(x)", OWN).is_err());
+    assert!(Rule::read_list("bash(ls), grep", OWN).is_ok());
+}
+
+#[test]
+fn advice_separates_the_star() {
+    for (text, clear) in [
+        ("bash(ls*)", Some("bash(ls *)")),
+        ("bash(git status* x)", Some("bash(git status * x)")),
+        ("Bash(git diff*)", Some("Bash(git diff *)")),
+        ("bash(ls *)", None),
+        ("bash(cat src/*)", None),
+        ("bash(touch:*)", None),
+        ("bash(echo a\\*)", None),
+        ("edit_file(src*)", None),
+        ("bash", None),
+    ] {
+        assert_eq!(Rule::parse(text).unwrap().advice().as_deref(), clear, "{text}");
+    }
+}
+
+/// What the policy matches a command with must pass the check: else "always" could offer what is refused later.
+#[test]
+fn exact_rules_of_commands_and_files_are_valid() {
+    for command in [
+        "echo 'a;b'",
+        "echo 'it'\\''s'",
+        "echo 'a \"b\"'",
+        "[ -f x ]",
+        "rm '*.o'",
+        "echo a\\ b",
+        "x '$y' '`z`'",
+        "a '#b'",
+        "find . -name '*.rs'",
+        "git show HEAD@{0}",
+        "printf '%s\\n' x",
+        "echo ''",
+        "jq '.a | .b' x",
+    ] {
+        let line = crate::approval::shell::parse(command);
+        let text = line.parts[0].text().unwrap();
+        let rule = Rule::exact("bash", &text).unwrap();
+        assert_eq!(rule.check(OWN), Ok(()), "{command}");
+    }
+    for file in ["a b.md", "x[1].rs", "a(b),c", "src/*x", "!x", "a{b}"] {
+        assert_eq!(
+            Rule::exact("edit_file", file).unwrap().check(OWN),
+            Ok(()),
+            "{file}"
+        );
+    }
+}

@@ -1,0 +1,83 @@
+//! `[[ … ]]`, token by token. Owns where a test ends: what follows its `]]` are commands again. Tokens that bash
+//! reads by rules of their own (regular expressions with parentheses, extended patterns) are not understood.
+
+use super::{Part, Place, Reader, Word};
+
+/// Operators whose operands bash evaluates as expressions or subscripts: `x -eq y` runs what `x` holds.
+const EVALUATING: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"];
+
+impl Reader<'_> {
+    pub(super) fn test_follows(&self) -> bool {
+        self.bare_word() == "[["
+    }
+
+    /// From `[[` on, over its `]]`.
+    pub(super) fn test(&mut self) -> Place {
+        self.at += 2;
+        let mut words = vec![Word::plain("[[")];
+        if self.test_tokens(&mut words).is_none() {
+            self.fail("it has a test that is not understood");
+        }
+        words.push(Word::plain("]]"));
+        let evaluates = |word: &Word| word.literal().is_some_and(|text| EVALUATING.contains(&text));
+        if words.iter().any(evaluates) {
+            self.hide("a test evaluates what a variable holds");
+        }
+        self.push(Part {
+            words,
+            ..Part::default()
+        });
+        Place::Closed
+    }
+
+    /// The tokens up to `]]`; `None` where bash may see other ones.
+    fn test_tokens(&mut self, words: &mut Vec<Word>) -> Option<()> {
+        // `[[(` is a test too, but hardly anybody writes it.
+        self.peek().filter(|c| matches!(c, ' ' | '\t'))?;
+        loop {
+            self.blanks();
+            if self.bare_word() == "]]" {
+                self.at += 2;
+                return Some(());
+            }
+            let operator = ["&&", "||", "(", ")", "<", ">"]
+                .into_iter()
+                .find(|operator| self.sees(operator));
+            match operator {
+                _ if self.sees("<(") || self.sees(">(") => self.test_word(words)?,
+                Some(operator) => {
+                    self.at += operator.len();
+                    // `<<`, `>>`, `((` are other tokens.
+                    if self.sees(operator) && operator != ")" {
+                        return None;
+                    }
+                    words.push(Word::plain(operator));
+                }
+                None => self.test_word(words)?,
+            }
+        }
+    }
+
+    fn test_word(&mut self, words: &mut Vec<Word>) -> Option<()> {
+        self.peek()
+            .filter(|c| !matches!(c, '\n' | ';' | '&' | '|' | '#'))?;
+        let word = self.word()?;
+        let before = words.last().and_then(Word::literal);
+        let ends = |c: char| matches!(c, ' ' | '\t') || c == ')' && before != Some("=~");
+        self.peek().filter(|c| ends(*c))?;
+        words.push(match word {
+            // Nothing in a test becomes names of files.
+            Word::Literal { text, quoted, .. } => Word::Literal {
+                text,
+                glob: false,
+                quoted,
+            },
+            dynamic @ Word::Dynamic { .. } => dynamic,
+        });
+        // Bash reads a regular expression as one token, with the operators in it.
+        let expects_regex = words.last().and_then(Word::literal) == Some("=~");
+        self.blanks();
+        let is_operator = |c: char| matches!(c, '(' | ')' | '<' | '>' | '&' | '|');
+        (!(expects_regex && self.peek().is_some_and(is_operator))).then_some(())
+    }
+}
