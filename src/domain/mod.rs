@@ -14,8 +14,8 @@ pub mod tool_call;
 pub mod usage;
 
 pub use approval::{
-    Approval, Decision, DecisionKind, Effect, EffectKind, Grant, GrantScope, Mode, OpenApproval, Risk,
-    Settler,
+    Approval, CommandFiles, Decision, DecisionKind, Effect, EffectKind, FileFinding, FileUsage, FileWord,
+    FindingKind, Grant, GrantScope, Mode, OpenApproval, Risk, Settler,
 };
 pub use checkpoint::{ChangeKind, FileChange, FileDiff, FileState, Standing, TurnDiff};
 pub use error::{AgentError, ErrorClass, ErrorCode};
