@@ -6,7 +6,7 @@ import type { ApprovalRequestedNotification } from "../protocol";
 import { Button, useFocus } from "./parts";
 import { post } from "./store";
 
-const RISKS: Record<string, string> = { low: "low risk", medium: "changes files", high: "high risk" };
+const RISKS: Record<string, string> = { low: "low risk", medium: "medium risk", high: "high risk" };
 
 /** A key that was on its way when the question came is not its answer. */
 const SETTLE_MS = 400;
