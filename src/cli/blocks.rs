@@ -255,8 +255,13 @@ pub(super) fn question_keys(painter: Painter, columns: usize, rule: Option<&str>
         .map(|line| line.trim_end().to_owned() + "\n")
         .collect();
     if let Some(rule) = rule {
-        let rule = fit(rule, columns.saturating_sub(15));
-        line += &format!("  {}\n", painter.dim(&format!("s and a keep: {rule}")));
+        // Never cut: what is remembered must be read whole.
+        for piece in wrap(
+            &format!("s and a remember: {}", text::neutralise(rule)),
+            columns.saturating_sub(2),
+        ) {
+            line += &format!("  {}\n", painter.dim(&piece));
+        }
     }
     line.truncate(line.trim_end_matches('\n').len());
     line

@@ -231,7 +231,14 @@ fn a_question_is_shown_with_its_rule_and_its_keys() {
     let with = blocks::question_keys(painter, 60, Some("edit_file(a)"), blocks::Keys::default());
     assert_eq!(
         with,
-        "  y yes   n no   s yes, this session   a always\n  s and a keep: edit_file(a)"
+        "  y yes   n no   s yes, this session   a always\n  s and a remember: edit_file(a)"
+    );
+    let long = format!("bash(git log *), bash(grep {})", "x".repeat(150));
+    let shown = blocks::question_keys(painter, 40, Some(&long), blocks::Keys::default());
+    let pieces: String = shown.lines().map(str::trim).collect();
+    assert!(
+        pieces.replace(' ', "").contains(&long.replace(' ', "")),
+        "{shown}"
     );
     assert_eq!(
         blocks::question_keys(painter, 60, None, blocks::Keys::default()),
@@ -247,7 +254,7 @@ fn a_question_is_shown_with_its_rule_and_its_keys() {
                 show: true
             }
         ),
-        "  y yes   n no   e edit   d show all\n  s yes, this session   a always\n  s and a keep: edit_file(a)"
+        "  y yes   n no   e edit   d show all\n  s yes, this session   a always\n  s and a remember: edit_file(a)"
     );
 }
 

@@ -299,7 +299,7 @@ impl Chat {
                 GrantScope::Session => "this session",
                 GrantScope::Workspace => "this folder, always",
             };
-            let rule = fit(&grant.rule, self.view.screen.width().saturating_sub(28));
+            let rule = crate::base::text::neutralise(&grant.rule);
             self.view
                 .screen
                 .line(&format!("{:>3}  {rule}  {}", number + 1, painter.dim(scope)));
