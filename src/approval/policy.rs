@@ -137,7 +137,7 @@ impl<'a> Call<'a> {
 
     fn denied_by_plan() -> Verdict {
         Verdict::Deny {
-            why: "plan mode is read-only: no writes, no network, and only commands that read; say in the plan what \
+            why: "plan mode is read only: no writes, no network, and only commands that read; say in the plan what \
                   you would do"
                 .to_owned(),
         }

@@ -207,6 +207,9 @@ fn is_grave(words: &[&str]) -> bool {
         "find" => has(&["-delete", "-exec", "-execdir", "-ok", "-okdir"]),
         "chmod" => letter(&['R']) || has(&["--recursive"]),
         "git" => has(&["--hard", "-D", "--force", "-f"]),
+        // They show the environment, which may hold keys.
+        "env" => words.len() == 1,
+        "printenv" | "set" | "export" | "declare" => true,
         "eval" | "source" | "." | "kill" => true,
         _ => false,
     };
@@ -282,6 +285,8 @@ mod tests {
                     "echo x > AGENTS.md",
                     "echo 'x",
                     "$x",
+                    "env; echo x",
+                    "printenv",
                     "A=1 make",
                     "f() { ls; }; f",
                     "find . -delete",

@@ -331,7 +331,7 @@ pub struct ModelTable {
     pub tools: Option<bool>,
 }
 
-/// Rules on top of the mode. A rule is a tool's name, or a name and a pattern: `bash(git status*)`, `edit_file(src/**)`.
+/// Rules on top of the mode. A rule is a tool's name, or a name and a pattern: `bash(git status *)`, `edit_file(src/**)`.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ApprovalsTable {
