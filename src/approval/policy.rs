@@ -725,9 +725,11 @@ fn covers_part(rule: &Rule, part: &Part) -> bool {
     })
 }
 
-/// Nothing but a redirection that reads.
+/// Nothing but a redirection that reads a file. What lies in `/dev` may be a connection.
 fn is_empty(part: &Part) -> bool {
+    let is_device = |path: &str| path.starts_with("/dev/");
     part.words.is_empty()
+        && (part.redirects.iter()).all(|redirect| !redirect.target.literal().is_some_and(is_device))
         && part.assignments.is_empty()
         && part.dynamic().is_none()
         && part.writes().is_none()

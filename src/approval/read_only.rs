@@ -20,6 +20,8 @@ pub(super) struct Review {
     pub(super) prefix: Option<String>,
     /// Files that it names.
     files: Vec<File>,
+    /// `git -C` was read.
+    moved: bool,
 }
 
 #[derive(Debug)]
@@ -108,7 +110,9 @@ impl Review {
     fn git_global(&mut self, (word, value): (&Word, Option<&Word>)) {
         let text = literal(word).unwrap_or_default();
         match value.and_then(literal) {
-            Some(folder) if text == "-C" && !is_glob(value) => {
+            // A second `-C` would be relative to the first.
+            Some(folder) if text == "-C" && !is_glob(value) && !self.moved => {
+                self.moved = true;
                 // Paths may be relative to that folder.
                 let below: Vec<File> = (self.files.iter())
                     .filter(|file| !file.text.starts_with(['/', '~']))
@@ -180,6 +184,7 @@ impl<'a> Reader<'a> {
                 reads: true,
                 prefix: None,
                 files: Vec::new(),
+                moved: false,
             },
             value_of: None,
             ended: false,
@@ -289,7 +294,7 @@ impl<'a> Reader<'a> {
             Some((name, value)) => (name, Some(value)),
             None => (text, None),
         };
-        let mut entries = self.command.long.iter().copied().flatten();
+        let mut entries = self.command.long.iter().flat_map(|list| list.split_whitespace());
         let Some(entry) = entries.find(|entry| entry.trim_end_matches([':', '<', '?']) == name) else {
             return false;
         };
@@ -515,8 +520,11 @@ pub fn command_files(command: &str) -> Option<CommandFiles> {
 /// For each simple command, whether it only reads as far as the text tells.
 pub(super) fn reading_parts(line: &Line, command: &str) -> Vec<bool> {
     let cd = leading_cd(line, command).is_some();
+    // Expansions in these are in no word of a part; `$((PATH=1))` would even assign.
+    let expands_unseen = command.contains(['$', '`']) && (command.contains("<<") || command.contains("case"));
     let changes_state = line.defines
         || line.hidden.is_some()
+        || expands_unseen
         || line
             .parts
             .iter()
@@ -524,12 +532,7 @@ pub(super) fn reading_parts(line: &Line, command: &str) -> Vec<bool> {
             .any(|(index, part)| changes_shell(part) && !(cd && index == 0));
     (line.parts.iter().enumerate())
         .map(|(index, part)| {
-            let only_input = part.words.is_empty()
-                && part.assignments.is_empty()
-                && part.dynamic().is_none()
-                && part.writes().is_none();
-            !changes_state
-                && (only_input || cd && index == 0 || review(part).is_some_and(|review| review.reads))
+            !changes_state && (cd && index == 0 || review(part).is_some_and(|review| review.reads))
         })
         .collect()
 }
@@ -560,7 +563,10 @@ fn leading_cd<'l>(line: &'l Line, command: &str) -> Option<&'l str> {
     }
     match part.words.as_slice() {
         [cd, folder] if literal(cd) == Some("cd") && !is_glob(Some(folder)) => {
-            literal(folder).filter(|folder| !folder.starts_with('-') && !folder.is_empty())
+            // bash resolves `..` by name, the disk by links: the two may differ.
+            let is_plain =
+                |folder: &&str| !folder.starts_with('-') && !folder.is_empty() && !folder.contains("..");
+            literal(folder).filter(is_plain)
         }
         _ => None,
     }

@@ -276,6 +276,8 @@ impl Lookup<'_> {
             }
             return;
         }
+        // `git diff a b` then compares any two folders.
+        self.note(part, FindingKind::Unchecked, folder);
     }
 }
 
@@ -486,7 +488,7 @@ mod tests {
     fn a_repository_must_lie_inside_and_lead_nowhere_else() {
         let place = Place::new();
         let look = |urls| place.kinds(".", FileUsage::Repository { urls });
-        assert_eq!(look(true), []);
+        assert_eq!(look(true), [FindingKind::Unchecked]);
         // Of the folder above.
         place.write(".git/HEAD", "x");
         assert_eq!(look(false), [FindingKind::Outside]);

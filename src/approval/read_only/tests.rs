@@ -244,7 +244,16 @@ const NOT_FREE: &[&str] = &[
     "python3 --version",
     "go version",
     "go test ./...",
+    // The environment, or an assignment, in a place that is no word.
+    "cat <<E\n$KEY\nE",
+    "cat <<< $KEY",
+    "true <<E\n$((PATH=1))\nE\nls",
+    "case $((PATH=1)) in *) ls;; esac",
+    "ls; </dev/tcp/example.org/80",
+    "git -C a -C .. status",
     // The shell may be in another folder.
+    "cd a/../b && ls",
+    "cd ..; ls",
     "ls; cd ..; cat x",
     "cd a && cd b && ls",
     "while cd ..; do ls; done",
@@ -572,7 +581,7 @@ proptest! {
         prop_assume!(at <= ended);
         words.insert(at, &option);
         let line = words.join(" ");
-        let known = COMMANDS.iter().flat_map(|command| command.long.iter().copied().flatten()).any(|entry| {
+        let known = COMMANDS.iter().flat_map(|command| command.long.iter().flat_map(|list| list.split_whitespace())).any(|entry| {
             let name = option[2..].split('=').next().unwrap_or_default();
             entry.trim_end_matches([':', '<', '?']) == name
         });
