@@ -53,7 +53,18 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "config",
         ],
     ),
-    ("cli", &["protocol", "transport", "config", "provider"]),
+    // `config test` judges as a session would, with the same rules and the same look at files.
+    (
+        "cli",
+        &[
+            "protocol",
+            "transport",
+            "config",
+            "provider",
+            "approval",
+            "workspace",
+        ],
+    ),
     (
         "sim",
         &[

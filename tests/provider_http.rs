@@ -152,11 +152,13 @@ async fn a_history_with_everything_is_valid_and_keeps_its_prefix() {
                 },
                 Block::ToolUse {
                     id: "call_1".into(),
+                    attached: None,
                     name: "read_file".into(),
                     input: Arc::new(json!({})),
                 },
                 Block::ToolUse {
                     id: "call_2".into(),
+                    attached: None,
                     name: "a.b".into(),
                     input: Arc::new(json!(1)),
                 },

@@ -2,12 +2,14 @@
 //! offer. Tables and pure functions; no modes, no rules' order. Options that start programs: `options`.
 
 use super::options;
+use super::read_only;
 use super::rule::Rule;
 use super::secret;
 use super::shell::{self, Line, Part, Word};
+use crate::base::text::reveal;
 
 /// Commands that run the command in their arguments.
-const WRAPPERS: &[&str] = &[
+pub(super) const WRAPPERS: &[&str] = &[
     "sudo",
     "doas",
     "su",
@@ -77,7 +79,7 @@ const WRAPPERS: &[&str] = &[
 ];
 
 /// Shells: `-c` takes a script, without a file they read one.
-const SHELLS: &[&str] = &[
+pub(super) const SHELLS: &[&str] = &[
     "sh", "bash", "zsh", "dash", "ksh", "ash", "fish", "mksh", "rbash", "csh", "tcsh",
 ];
 
@@ -125,7 +127,7 @@ const INTERPRETERS: &[&str] = &[
 ];
 
 /// Commands of the shell that change what later commands mean, or run a text.
-const STATE: &[&str] = &[
+pub(super) const STATE: &[&str] = &[
     "eval",
     "source",
     ".",
@@ -154,219 +156,6 @@ const STATE: &[&str] = &[
     "compopt",
     "jobs",
     "wait",
-];
-
-/// Commands that only look: "always" offers them with any arguments.
-const READERS: &[&str] = &[
-    "ls",
-    "cat",
-    "head",
-    "tail",
-    "grep",
-    "egrep",
-    "fgrep",
-    "rg",
-    "find",
-    "fd",
-    "wc",
-    "file",
-    "stat",
-    "pwd",
-    "echo",
-    "which",
-    "type",
-    "tree",
-    "du",
-    "df",
-    "diff",
-    "cmp",
-    "cut",
-    "sort",
-    "tr",
-    "nl",
-    "basename",
-    "dirname",
-    "realpath",
-    "readlink",
-    "date",
-    "whoami",
-    "uname",
-    "id",
-    "jq",
-    "true",
-    "false",
-    "cd",
-    "test",
-    "sleep",
-    "man",
-    "column",
-    "comm",
-    "od",
-    "hexdump",
-    "sha256sum",
-    "md5sum",
-    "cksum",
-    "seq",
-    "ps",
-    "tokei",
-];
-
-/// Commands whose arguments decide how grave they are: "always" offers exactly this one.
-const GRAVE: &[&str] = &[
-    "rm",
-    "rmdir",
-    "mv",
-    "cp",
-    "dd",
-    "ln",
-    "install",
-    "shred",
-    "truncate",
-    "chmod",
-    "chown",
-    "chgrp",
-    "chattr",
-    "setfacl",
-    "kill",
-    "killall",
-    "pkill",
-    "curl",
-    "wget",
-    "http",
-    "ssh",
-    "scp",
-    "sftp",
-    "rsync",
-    "nc",
-    "ncat",
-    "socat",
-    "telnet",
-    "ftp",
-    "apt",
-    "apt-get",
-    "dnf",
-    "yum",
-    "pacman",
-    "brew",
-    "snap",
-    "dpkg",
-    "rpm",
-    "systemctl",
-    "service",
-    "mount",
-    "umount",
-    "mkfs",
-    "fdisk",
-    "parted",
-    "crontab",
-    "at",
-    "batch",
-    "tee",
-    "tar",
-    "zip",
-    "unzip",
-    "docker",
-    "podman",
-    "kubectl",
-    "helm",
-    "terraform",
-    "ansible",
-    "aws",
-    "gcloud",
-    "az",
-    "npx",
-    "uvx",
-    "bunx",
-    "pipx",
-    "make",
-    "tmux",
-    "screen",
-    "launchctl",
-    "reboot",
-    "shutdown",
-    "useradd",
-    "usermod",
-    "passwd",
-    "iptables",
-    "psql",
-    "mysql",
-    "sqlite3",
-    "redis-cli",
-    "mongo",
-    "mongosh",
-    "patch",
-    "printf",
-    "uniq",
-    "xxd",
-];
-
-/// Subcommands that are grave likewise.
-const GRAVE_SUBCOMMANDS: &[&str] = &[
-    "push",
-    "reset",
-    "clean",
-    "checkout",
-    "restore",
-    "rebase",
-    "filter-branch",
-    "config",
-    "publish",
-    "exec",
-    "dlx",
-    "install",
-    "uninstall",
-    "add",
-    "remove",
-    "rm",
-    "delete",
-    "login",
-    "api",
-    "deploy",
-    "merge",
-    "gc",
-    "stash",
-    "yank",
-    "update-ref",
-    "submodule",
-    "bisect",
-    "difftool",
-    "mergetool",
-    "daemon",
-    "upload",
-    "secret",
-    "auth",
-    "x",
-    "script",
-    "clone",
-    "init",
-    "create",
-    "apply",
-    "am",
-    "mv",
-    "worktree",
-    "bundle",
-    "archive",
-    "format-patch",
-    "send-email",
-    "hook",
-    "instaweb",
-    "for-each-repo",
-    "alias",
-    "extension",
-    "env",
-    "get",
-    "tool",
-    "set",
-    "pkg",
-    "explore",
-    "edit",
-    "download",
-    "wheel",
-];
-
-/// Subcommands that say little before the word behind them: a script, or a verb.
-const HALF_SUBCOMMANDS: &[&str] = &[
-    "run", "compose", "pr", "issue", "repo", "release", "workflow", "gist", "remote", "notes", "lfs",
 ];
 
 /// A word that a rule must spell before it may allow the command.
@@ -422,7 +211,12 @@ pub(crate) fn demands(part: &Part) -> Vec<Demand> {
             .filter_map(Word::shown)
             .map(Demand::Anywhere),
     );
-    demands.extend(options::started(name, words).into_iter().map(Demand::Anywhere));
+    let unreviewed = match read_only::review(part) {
+        Some(review) => review.unreviewed,
+        None => options::started(name, words),
+    };
+    let open = read_only::has_open_subcommand(name, words);
+    demands.extend(unreviewed.into_iter().chain(open).map(Demand::Anywhere));
     demands
 }
 
@@ -707,61 +501,42 @@ fn secret_of(part: &Part) -> Option<String> {
         })
 }
 
-/// The rule that "always" would store for this part: a command and its subcommand with any arguments
-/// where that is harmless enough, else exactly this command, else none.
-pub(crate) fn offer(tool: &str, part: &Part) -> Option<Rule> {
+/// The longest command that "always" offers to remember, in bytes.
+const MAX_OFFERED: usize = 200;
+
+/// The rule that "always" would store for this part: the exact command, or a reviewed prefix. `exact`: something about
+/// this very command is special, so no prefix is offered.
+pub(crate) fn offer(tool: &str, part: &Part, exact: bool) -> Option<Rule> {
     if part.dynamic().is_some() || part.writes().is_some() || !part.assignments.is_empty() {
         return None;
     }
     let words: Vec<&str> = part.words.iter().map(Word::literal).collect::<Option<_>>()?;
     let text = part.text()?;
-    let (first, second) = (*words.first()?, words.get(1).copied());
-    let name = base_name(first);
-    if text.len() > 200 || WRAPPERS.contains(&name) || STATE.contains(&name) {
+    let name = base_name(words.first()?);
+    let is_legible = !text.contains('\n') && reveal(&text) == text;
+    if text.len() > MAX_OFFERED || !is_legible || WRAPPERS.contains(&name) || STATE.contains(&name) {
         return None;
     }
     if SHELLS.contains(&name) || is_interpreter(name) {
         // Only a script's file right behind it, exactly as it is.
+        let second = words.get(1);
         let file = second.is_some_and(|word| word.contains(['.', '/']) && !word.starts_with('-'));
         return if file { Rule::exact(tool, &text) } else { None };
     }
-    if !options::started(name, &part.words).is_empty() {
+    let Some(review) = read_only::review(part) else {
+        let starts = !options::started(name, &part.words).is_empty();
+        return if starts { None } else { Rule::exact(tool, &text) };
+    };
+    // Which options those are depends on the files of the day.
+    if !review.unreviewed.is_empty() && part.words.iter().any(read_only::may_become_option) {
         return None;
     }
-    if secret_of(part).is_some() {
-        return Rule::exact(tool, &text);
-    }
-    let with_any = |head: &[&str]| {
-        let head = super::rule::escape(&head.join(" "));
-        Rule::parse(&format!("{tool}({head} *)")).ok()
-    };
-    if READERS.contains(&first) {
-        return with_any(&[first]);
-    }
-    let (Some(second), true) = (second, is_plain(first) && !GRAVE.contains(&name)) else {
-        return Rule::exact(tool, &text);
-    };
-    if !is_plain(second) || GRAVE_SUBCOMMANDS.contains(&second) {
-        return Rule::exact(tool, &text);
-    }
-    if !HALF_SUBCOMMANDS.contains(&second) && first != "gh" {
-        return with_any(&[first, second]);
-    }
-    // `uv run python *` would be any program.
-    match words.get(2) {
-        Some(third) if is_plain(third) && !GRAVE_SUBCOMMANDS.contains(third) && !hands_on(third) => {
-            with_any(&[first, second, third])
+    match review.prefix {
+        Some(prefix) if !exact && review.unreviewed.is_empty() && secret_of(part).is_none() => {
+            Rule::parse(&format!("{tool}({} *)", super::rule::escape(&prefix))).ok()
         }
-        _ => Rule::exact(tool, &text),
+        Some(_) | None => Rule::exact(tool, &text),
     }
-}
-
-/// Whether a word may be a subcommand or a program's name, rather than a file or an option.
-fn is_plain(word: &str) -> bool {
-    word.starts_with(|c: char| c.is_ascii_alphabetic())
-        && word
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ':'))
 }
 
 #[cfg(test)]
@@ -774,15 +549,15 @@ mod tests {
             ("git status -s", Some("bash(git status *)")),
             ("cargo test --lib x", Some("bash(cargo test *)")),
             ("cargo build", Some("bash(cargo build *)")),
-            ("npm run build", Some("bash(npm run build *)")),
-            ("npm test", Some("bash(npm test *)")),
+            ("npm run build", Some("bash(npm run build)")),
+            ("npm test", Some("bash(npm test)")),
             ("npm run", Some("bash(npm run)")),
-            ("uv run pytest -q", Some("bash(uv run pytest *)")),
+            ("uv run pytest -q", Some("bash(uv run pytest -q)")),
             ("uv run python x.py", Some("bash(uv run python x.py)")),
             ("git clone a b", Some("bash(git clone a b)")),
             ("git remote -v", Some("bash(git remote -v)")),
-            ("git remote show origin", Some("bash(git remote show *)")),
-            ("gh repo view", Some("bash(gh repo view *)")),
+            ("git remote show origin", Some("bash(git remote show origin)")),
+            ("gh repo view", Some("bash(gh repo view)")),
             ("gh alias list", Some("bash(gh alias list)")),
             ("gh status", Some("bash(gh status)")),
             ("go vet ./...", Some("bash(go vet *)")),
@@ -815,14 +590,39 @@ mod tests {
             ("A=1 git status", None),
             ("git status > out", None),
             ("git show $x", None),
-            ("find . -name '*.o' -delete", None),
-            ("git -c core.pager=x log", None),
+            (
+                "pylint evil --init-hook=x",
+                Some("bash(pylint evil --init-hook=x)"),
+            ),
+            ("nix develop", Some("bash(nix develop)")),
+            ("meson test", Some("bash(meson test)")),
+            ("nm a", Some("bash(nm a)")),
+            ("rubocop src", Some("bash(rubocop src)")),
+            ("git tag -l", Some("bash(git tag -l)")),
+            ("git branch -a", Some("bash(git branch -a)")),
+            ("git help log", Some("bash(git help log)")),
+            ("git cat-file -p x", Some("bash(git cat-file *)")),
+            ("test -f x", Some("bash(test -f x)")),
+            ("cd docs", Some("bash(cd docs)")),
+            ("jq . x", Some("bash(jq . x)")),
+            ("ps aux", Some("bash(ps aux)")),
+            ("git --no-pager log", Some("bash(git --no-pager log)")),
+            ("/usr/bin/ls x", Some("bash(/usr/bin/ls x)")),
+            ("cargo test --config x", Some("bash(cargo test --config x)")),
+            ("sort *", None),
+            ("git log *", None),
+            ("rg x *", None),
+            (
+                "find . -name '*.o' -delete",
+                Some("bash(find . -name \\*.o -delete)"),
+            ),
+            ("git -c core.pager=x log", Some("bash(git -c core.pager=x log)")),
             ("fd -Hx rm", None),
-            ("sort -uo a b", None),
-            ("go vet -vettool=x ./...", None),
+            ("sort -uo a b", Some("bash(sort -uo a b)")),
+            ("go vet -vettool=x ./...", Some("bash(go vet -vettool=x ./...)")),
         ] {
             let line = shell::parse(command);
-            let rule = offer("bash", &line.parts[0]).map(|rule| rule.to_string());
+            let rule = offer("bash", &line.parts[0], false).map(|rule| rule.to_string());
             assert_eq!(rule.as_deref(), offered, "{command}");
         }
     }

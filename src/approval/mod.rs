@@ -8,7 +8,11 @@
 //! - `shell`: a command line taken apart into simple commands.
 //! - `command`: what is known of commands: wrappers, interpreters, what "always" may offer.
 //! - `known`: commands that surely run nothing else, for lines that a `deny` rule watches.
-//! - `options`: options that run programs or write files, which a rule must spell.
+//! - `read_only`: the reviewed commands and options. They are free where they stay inside the workspace, and only they
+//!   are offered as a prefix by "always".
+//! - `options`: for some other programs, options that run programs or write files, which a rule must spell.
+//! - `risk`: how much harm a command could do.
+//! - `steering`: files that make programs run.
 //! - `base::secret_path`: which files look like secrets.
 //! - [`policy`]: the verdict.
 
@@ -16,9 +20,13 @@ mod command;
 mod known;
 mod options;
 pub mod policy;
+mod read_only;
+mod risk;
 pub mod rule;
 use crate::base::secret_path as secret;
 mod shell;
+mod steering;
 
 pub use policy::{Policy, Verdict, judge};
+pub use read_only::command_files;
 pub use rule::{Rule, RuleError};

@@ -1,5 +1,5 @@
-//! Options by which a command that seems to look only runs a program, or writes a file of the caller's choice.
-//! A table and pure functions: what is found here, a rule must spell; no `*` stands for it.
+//! For programs that `read_only` does not have: options that run a program, or write a file of the caller's choice.
+//! A table and pure functions. A rule must spell such an option; its `*` does not cover it.
 //!
 //! Letters count wherever they stand in a cluster (`sort -uo x`), also where they are perhaps the value of
 //! another option: that asks once too often. Long options count by every beginning that getopt would take.
@@ -24,14 +24,9 @@ const fn of(names: &'static [&'static str], letters: &'static str, long: &'stati
 /// Commands with options as getopt reads them.
 const COMMANDS: &[Options] = &[
     of(&["fd", "fdfind"], "xX", &["exec", "exec-batch"]),
-    of(&["rg"], "", &["pre", "hostname-bin"]),
-    of(&["sort", "gsort"], "o", &["output", "compress-program"]),
-    // `-R` writes a page into every folder.
-    of(&["tree"], "oR", &[]),
-    of(&["file"], "C", &["compile"]),
-    of(&["date", "gdate"], "s", &["set"]),
+    of(&["gsort"], "o", &["output", "compress-program"]),
+    of(&["gdate"], "s", &["set"]),
     of(&["man"], "PHCX", &["pager", "html", "config-file", "gxditview"]),
-    of(&["printf"], "v", &[]),
     of(
         &["less", "more"],
         "oOk",
@@ -166,7 +161,7 @@ const COMMANDS: &[Options] = &[
 /// Commands whose long options have one dash, or two, and are never shortened.
 const ONE_DASH: &[Options] = &[
     of(
-        &["find", "gfind"],
+        &["gfind"],
         "",
         &[
             "exec", "execdir", "ok", "okdir", "delete", "fprint", "fprint0", "fprintf", "fls",
@@ -250,7 +245,6 @@ const GIT: Options = of(
 /// Letters behind a subcommand of git.
 const GIT_LETTERS: &[(&str, &str)] = &[
     ("clone", "cu"),
-    ("grep", "O"),
     ("rebase", "x"),
     ("difftool", "x"),
     ("archive", "o"),
@@ -279,8 +273,13 @@ pub(super) fn started(name: &str, words: &[Word]) -> Vec<String> {
     }
     let mut found = Vec::new();
     if let Some(options) = COMMANDS.iter().find(|options| options.names.contains(&name)) {
+        let mut ended = false;
         for (at, word) in arguments.iter().enumerate() {
             let Some(text) = word.literal() else { continue };
+            ended |= text == "--";
+            if !ended && super::read_only::may_become_option(word) {
+                found.extend(word.shown());
+            }
             // `tar xIf`: a first word without a dash is a cluster too.
             let bare =
                 at == 0 && options.letters == "IF" && text.contains(['I', 'F']) && !text.starts_with('-');

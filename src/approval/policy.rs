@@ -7,14 +7,14 @@
 //!    shell knows (`$x -rf /`), or a program that could run another one (`known`). While the configuration has a
 //!    `deny` or `require_approval` rule that cannot be read, all but plain reading asks ([`Policy::unreadable`]);
 //! 2. an effect on nothing is allowed;
-//! 3. `plan` denies writing, commands and the network;
+//! 3. `plan` denies writing, the network and commands, but for those that only read;
 //! 4. `require_approval` asks, also in `full`; only a person's grant overrides it, not an `allow` rule;
 //! 5. `full` allows;
-//! 6. secret-like files, what lies outside the workspace, folders that steer other programs (`.git`,
-//!    `.agentls`, …) ask, unless a rule speaks of them in so many words (`read_file(.env)`,
+//! 6. secret-like files, what lies outside the workspace, files that make programs run (`steering`) ask, unless a rule speaks of them by name (`read_file(.env)`,
 //!    `edit_file(/tmp/**)`, `edit_file(.git/**)`); after foreign content (R-TOOL-7) the network and
 //!    writes outside ask whatever rules say;
-//! 7. what the mode leaves free is allowed: reads, and in `autoEdit` writes;
+//! 7. what the mode leaves free is allowed: reads, commands that only read (`read_only`) and stay inside the workspace,
+//!    and in `autoEdit` writes;
 //! 8. a grant or an `allow` rule allows;
 //! 9. everything else asks.
 //!
@@ -29,8 +29,10 @@ use super::known;
 use super::rule::Rule;
 use super::secret;
 use super::shell::{self, Line, Part};
-use crate::base::text::one_line;
-use crate::domain::{Effect, EffectKind, Mode, Risk};
+use super::steering::{Steering, steering};
+use super::{read_only, risk};
+use crate::base::text::{one_line, reveal};
+use crate::domain::{Effect, EffectKind, FileFinding, FindingKind, Mode, Risk};
 
 /// What stands for an approval: the mode, the config's rules, the person's grants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,11 +80,10 @@ pub enum Verdict {
     },
 }
 
-/// Folders in which a written file is later run or obeyed by something else.
-const STEERING_FOLDERS: &[&str] = &[".git", ".hg", ".jj", ".svn", ".agentls", ".vscode", ".idea"];
-
 /// The most rules that one "always" stores.
 const MAX_OFFERED: usize = 5;
+/// The longest text that "always" offers, in bytes. A person must be able to read it whole.
+const MAX_OFFERED_TEXT: usize = 1024;
 
 /// Judges what a tool call would do.
 ///
@@ -175,7 +176,8 @@ impl<'a> Call<'a> {
 
     fn denied_by_plan() -> Verdict {
         Verdict::Deny {
-            why: "plan mode is read only: no writes, commands or network; say in the plan what you would do"
+            why: "plan mode is read only: no writes, no network, and only commands that read; say in the plan what \
+                  you would do"
                 .to_owned(),
         }
     }
@@ -184,7 +186,7 @@ impl<'a> Call<'a> {
 
     fn judge_command(&self) -> Verdict {
         let line = shell::parse(&self.effect.subject);
-        let seen = command::look_through(&self.effect.subject, &line);
+        let mut seen = command::look_through(&self.effect.subject, &line);
         let mut doubt = None;
         for rule in self.about(&self.policy.deny) {
             match hits_command(rule, &seen) {
@@ -193,18 +195,26 @@ impl<'a> Call<'a> {
                 Hit::No => {}
             }
         }
-        if self.plan_denies() {
-            return Self::denied_by_plan();
-        }
+        let found = self.findings_of(FindingKind::Secret);
+        (seen.secrets).extend(found.map(|finding| (Some(finding.part), finding.file.clone())));
         let forced = self
             .about(&self.policy.require_approval)
             .find(|rule| hits_command(rule, &seen) != Hit::No);
+        let reads = read_only::reading_parts(&line, &self.effect.subject);
         let unsure = self.unsure(&line);
-        if self.policy.mode == Mode::Full && doubt.is_none() && forced.is_none() && unsure.is_none() {
+        let asks = doubt.or(forced).is_some() || unsure.is_some();
+        let free = self.free_parts(&line, &reads, asks);
+        if self.plan_denies() {
+            return match self.cover_line(&line, &seen, &[], &free) {
+                Ok(by) => Verdict::Allow { by },
+                Err(_) => Self::denied_by_plan(),
+            };
+        }
+        if self.policy.mode == Mode::Full && !asks {
             return allowed_by_mode(self.policy.mode);
         }
         let rules: Vec<&Rule> = self.rules_that_count(forced).collect();
-        let covered = self.cover_line(&line, &seen, &rules);
+        let covered = self.cover_line(&line, &seen, &rules, &free);
         if doubt.is_none()
             && unsure.is_none()
             && let Ok(by) = &covered
@@ -212,24 +222,28 @@ impl<'a> Call<'a> {
             return Verdict::Allow { by: by.clone() };
         }
         let why = match (doubt, forced, covered) {
-            (Some(rule), ..) => format!("runs a command that the rule `{rule}` may deny"),
+            (Some(rule), ..) => format!("runs a command · the rule `{rule}` may deny it"),
             (None, None, covered)
                 if unsure.is_some() && (covered.is_ok() || self.policy.mode == Mode::Full) =>
             {
                 unsure.unwrap_or_default()
             }
-            (None, _, Err(why)) if why != RUNS => why,
-            (None, Some(rule), _) => format!("runs a command; `{rule}` always asks"),
-            (None, None, _) => RUNS.to_owned(),
+            (None, Some(rule), Err(NotCovered::ByRule(_)) | Ok(_)) => {
+                format!("runs a command · `{rule}` always asks")
+            }
+            (None, _, Err(NotCovered::ByRule(why) | NotCovered::Special(why))) => {
+                format!("runs a command · {why}")
+            }
+            (None, None, Ok(_)) => RUNS.to_owned(),
         };
         let rule = if doubt.is_some() {
             None
         } else {
-            self.offer_for_line(&line, &seen, &rules)
+            self.offer_for_line(&line, &seen, &rules, &free)
         };
         Verdict::Ask {
             why,
-            risk: Risk::High,
+            risk: self.risk_of_line(&line, &seen, &reads),
             rule,
         }
     }
@@ -255,7 +269,39 @@ impl<'a> Call<'a> {
         let settled = self
             .rules_that_count(None)
             .any(|rule| !rule.is_bare() && covers_part(rule, part) && command::settles(rule, part));
-        if settled { None } else { known::doubt(part) }
+        let reads = part.dynamic().is_none() && read_only::review(part).is_some_and(|review| review.reads);
+        if settled || reads {
+            None
+        } else {
+            known::doubt(part)
+        }
+    }
+
+    /// What was found out about the files of the command.
+    fn findings_of(&self, kind: FindingKind) -> impl Iterator<Item = &'a FileFinding> + use<'a> {
+        let findings = self.effect.findings.as_deref().unwrap_or_default();
+        findings.iter().filter(move |finding| finding.kind == kind)
+    }
+
+    /// For each part, whether it needs no rule: it only reads, and nothing about its files speaks against it.
+    fn free_parts(&self, line: &Line, reads: &[bool], asks: bool) -> Vec<bool> {
+        // A command of the configuration gets the model's arguments in a way that the line does not show.
+        let Some(findings) = self.effect.findings.as_deref().filter(|_| self.tool == "bash") else {
+            return vec![false; line.parts.len()];
+        };
+        reads
+            .iter()
+            .enumerate()
+            .map(|(index, reads)| *reads && !asks && findings.iter().all(|finding| finding.part != index))
+            .collect()
+    }
+
+    fn risk_of_line(&self, line: &Line, seen: &Seen, reads: &[bool]) -> Risk {
+        let findings = self.effect.findings.as_deref().unwrap_or_default();
+        if self.effect.outside || seen.blind || !seen.secrets.is_empty() || !findings.is_empty() {
+            return Risk::High;
+        }
+        risk::of_line(line, reads)
     }
 
     /// Grants, and the config's rules unless it must be asked.
@@ -270,9 +316,16 @@ impl<'a> Call<'a> {
     }
 
     /// By what the whole line is allowed, or why it is not.
-    fn cover_line(&self, line: &Line, seen: &Seen, rules: &[&Rule]) -> Result<String, String> {
+    fn cover_line(
+        &self,
+        line: &Line,
+        seen: &Seen,
+        rules: &[&Rule],
+        free: &[bool],
+    ) -> Result<String, NotCovered> {
+        let special = |why: String| Err(NotCovered::Special(why));
         if self.effect.outside {
-            return Err("runs a command outside the workspace".to_owned());
+            return special("it runs outside the workspace".to_owned());
         }
         for (index, secret) in &seen.secrets {
             let named = index.and_then(|index| line.parts.get(index)).is_some_and(|part| {
@@ -281,8 +334,8 @@ impl<'a> Call<'a> {
                     .any(|rule| rule.names_secret() && covers_part(rule, part))
             });
             if !named {
-                return Err(format!(
-                    "runs a command that names a file that looks like a secret: {}",
+                return special(format!(
+                    "names a file that looks like a secret: {}",
                     one_line(secret, 60)
                 ));
             }
@@ -291,40 +344,74 @@ impl<'a> Call<'a> {
             return Ok(format!("rule `{rule}`"));
         }
         if let Some(why) = line.hidden {
-            return Err(format!(
-                "runs a command that cannot be judged by its parts: {why}"
-            ));
+            return special(format!("cannot be judged by its parts: {why}"));
         }
         if line.defines {
-            return Err("runs a command that defines a function".to_owned());
+            return special("defines a function".to_owned());
+        }
+        if let Some(finding) = self.findings_of(FindingKind::OptionName).next() {
+            let file = one_line(&finding.file, 60);
+            return special(format!("would take a file name for an option: {file}"));
         }
         let mut by: Option<&Rule> = None;
-        for part in &line.parts {
+        for (index, part) in line.parts.iter().enumerate() {
+            let is_free = free.get(index).copied().unwrap_or_default();
             match rules.iter().find(|rule| covers_part(rule, part)) {
                 Some(rule) => by = by.or(Some(rule)),
-                None if is_empty(part) => {}
-                None => return Err(why_not(part, line.parts.len())),
+                None if is_free || is_empty(part) => {}
+                None => return Err(self.why_not(part, index)),
             }
         }
-        by.map(|rule| format!("rule `{rule}`"))
-            .ok_or_else(|| RUNS.to_owned())
+        match by {
+            Some(rule) => Ok(format!("rule `{rule}`")),
+            None if free.contains(&true) => Ok("it only reads".to_owned()),
+            None => Err(NotCovered::ByRule("not in your allow rules".to_owned())),
+        }
     }
 
-    fn offer_for_line(&self, line: &Line, seen: &Seen, rules: &[&Rule]) -> Option<String> {
-        if line.hidden.is_some() || line.defines || self.effect.outside {
+    /// Why no rule with a pattern allows this part.
+    fn why_not(&self, part: &Part, index: usize) -> NotCovered {
+        if let Some(target) = part.writes() {
+            let target = target.shown().unwrap_or_else(|| "…".to_owned());
+            return NotCovered::Special(format!("writes a file: {}", one_line(&target, 60)));
+        }
+        if let Some(what) = part.dynamic() {
+            return NotCovered::Special(format!("has a part that is not known in advance: {what}"));
+        }
+        let reads = read_only::review(part).is_some_and(|review| review.reads);
+        let findings = self.effect.findings.as_deref().unwrap_or_default();
+        if let Some(finding) = findings.iter().find(|finding| reads && finding.part == index) {
+            let file = one_line(&finding.file, 60);
+            return NotCovered::Special(match finding.kind {
+                FindingKind::Outside => format!("reads outside the workspace: {file}"),
+                FindingKind::Secret => format!("reads a file that looks like a secret: {file}"),
+                FindingKind::OptionName => format!("would take a file name for an option: {file}"),
+                FindingKind::Unchecked => format!("what it reads could not be checked: {file}"),
+            });
+        }
+        let text = part.text().unwrap_or_default();
+        NotCovered::ByRule(format!("not in your allow rules: `{}`", one_line(&text, 60)))
+    }
+
+    fn offer_for_line(&self, line: &Line, seen: &Seen, rules: &[&Rule], free: &[bool]) -> Option<String> {
+        let option_name = self.findings_of(FindingKind::OptionName).next().is_some();
+        if line.hidden.is_some() || line.defines || self.effect.outside || option_name {
             return None;
         }
         let watched = self.unsure(line).is_some();
+        let findings = self.effect.findings.as_deref().unwrap_or_default();
         let mut offered: Vec<String> = Vec::new();
         for (index, part) in line.parts.iter().enumerate() {
             let secret = seen.secrets.iter().any(|(at, _)| *at == Some(index));
             let covered = rules
                 .iter()
                 .any(|rule| covers_part(rule, part) && (!secret || rule.names_secret()));
-            if covered && !(watched && self.doubt(part).is_some()) || is_empty(part) {
+            let free = free.get(index).copied().unwrap_or_default();
+            if free || covered && !(watched && self.doubt(part).is_some()) || is_empty(part) {
                 continue;
             }
-            let rule = command::offer(self.tool, part)?;
+            let special = findings.iter().any(|finding| finding.part == index);
+            let rule = command::offer(self.tool, part, special)?;
             if !covers_part(&rule, part) || (secret && !rule.names_secret()) {
                 return None;
             }
@@ -333,7 +420,9 @@ impl<'a> Call<'a> {
                 offered.push(rule);
             }
         }
-        (!offered.is_empty() && offered.len() <= MAX_OFFERED).then(|| offered.join(", "))
+        let text = offered.join(", ");
+        (!offered.is_empty() && offered.len() <= MAX_OFFERED && text.len() <= MAX_OFFERED_TEXT)
+            .then_some(text)
     }
 
     // ---- files, network, MCP ----
@@ -439,16 +528,26 @@ impl<'a> Call<'a> {
         None
     }
 
-    /// The folder that steers other programs, if one is written in.
-    fn steering(&self) -> Option<&'static str> {
+    /// The file that makes programs run, if one is written.
+    fn steering(&self) -> Option<Steering> {
         if self.effect.kind != EffectKind::Write || self.is_foreign() {
             return None;
         }
-        let inside = |path: &Path, folder: &str| path.components().any(|part| part.as_os_str() == folder);
-        STEERING_FOLDERS.iter().copied().find(|folder| {
-            inside(Path::new(&self.effect.subject), folder)
-                || self.effect.paths.iter().any(|path| inside(path, folder))
+        let subject = Path::new(&self.effect.subject);
+        steering(subject).or_else(|| {
+            self.effect
+                .paths
+                .iter()
+                .find_map(|path| steering(self.below_root(path)))
         })
+    }
+
+    /// The part of a path that lies in the workspace: the folders above it are not the agent's to judge.
+    fn below_root<'p>(&self, path: &'p Path) -> &'p Path {
+        match self.root() {
+            Some(root) => path.strip_prefix(root).unwrap_or(path),
+            None => path,
+        }
     }
 
     /// Why this asks even where its kind is free.
@@ -464,18 +563,17 @@ impl<'a> Call<'a> {
         if self.effect.outside {
             return Some(format!("{verb} outside the workspace: {}", self.file()));
         }
-        let folder = self.steering()?;
-        Some(format!(
-            "writes in {folder}, which steers other programs: {}",
-            self.file()
-        ))
+        let Steering { obeyed_by, .. } = self.steering()?;
+        Some(format!("writes a file that steers {obeyed_by}: {}", self.file()))
     }
 
-    /// Whether a rule speaks of what needs care in so many words.
+    /// Whether a rule names what needs care.
     fn care_is_met(&self, rule: &Rule) -> bool {
         (self.secret().is_none() || rule.names_secret())
             && (!self.effect.outside || !self.is_on_files() || rule.is_absolute())
-            && self.steering().is_none_or(|folder| rule.spells_folder(folder))
+            && self
+                .steering()
+                .is_none_or(|steering| rule.spells_folder(&steering.name))
     }
 
     fn what(&self) -> String {
@@ -621,7 +719,9 @@ impl<'a> Call<'a> {
                 EffectKind::None | EffectKind::Execute => return None,
             }
         };
-        (self.hits_all(&rule) && self.care_is_met(&rule)).then(|| rule.to_string())
+        let text = rule.to_string();
+        let is_legible = text.len() <= MAX_OFFERED_TEXT && reveal(&text) == text;
+        (is_legible && self.hits_all(&rule) && self.care_is_met(&rule)).then_some(text)
     }
 
     /// The folder it lies in; the file itself where care is needed or it lies at the top.
@@ -646,6 +746,14 @@ impl<'a> Call<'a> {
 }
 
 const RUNS: &str = "runs a command";
+
+/// Why a line is not allowed.
+enum NotCovered {
+    /// No rule matches it.
+    ByRule(String),
+    /// Something in it needs attention, whatever rules say.
+    Special(String),
+}
 
 fn allowed_by_mode(mode: Mode) -> Verdict {
     Verdict::Allow {
@@ -695,30 +803,14 @@ fn covers_part(rule: &Rule, part: &Part) -> bool {
     })
 }
 
-/// Nothing but a redirection that reads.
+/// Nothing but a redirection that reads a file. What lies in `/dev` may be a connection.
 fn is_empty(part: &Part) -> bool {
+    let is_device = |path: &str| path.starts_with("/dev/");
     part.words.is_empty()
+        && (part.redirects.iter()).all(|redirect| !redirect.target.literal().is_some_and(is_device))
         && part.assignments.is_empty()
         && part.dynamic().is_none()
         && part.writes().is_none()
-}
-
-/// Why no rule with a pattern allows this part.
-fn why_not(part: &Part, parts: usize) -> String {
-    if let Some(target) = part.writes() {
-        let target = target.shown().unwrap_or_else(|| "…".to_owned());
-        return format!("runs a command that writes a file: {}", one_line(&target, 60));
-    }
-    if let Some(what) = part.dynamic() {
-        return format!("runs a command with a part that is not known before: {what}");
-    }
-    match part.text() {
-        Some(text) if parts > 1 => format!(
-            "runs a command with a part that no rule allows: {}",
-            one_line(&text, 60)
-        ),
-        Some(_) | None => RUNS.to_owned(),
-    }
 }
 
 #[cfg(test)]

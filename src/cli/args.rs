@@ -185,6 +185,21 @@ pub enum ConfigCommand {
         /// The folder whose own configuration counts too; the current one when absent.
         dir: Option<PathBuf>,
     },
+    /// Tells what the rules say about a call, without running it: allowed, asked or denied, by which rule, and what
+    /// "always" would remember. Exit code: 0 allowed, 1 asked, 2 usage error, 3 denied.
+    Test {
+        /// The command line; for another tool what its rules are matched against: a path, an address.
+        subject: String,
+        /// The tool that is called.
+        #[arg(long, value_name = "NAME", default_value = "bash")]
+        tool: String,
+        /// The workspace folder; the current one when absent.
+        #[arg(long, value_name = "DIR")]
+        cwd: Option<PathBuf>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[cfg(test)]
@@ -226,5 +241,7 @@ mod tests {
         ));
         assert!(parse("agentls completions bash").is_ok());
         assert!(parse("agentls config check").is_ok());
+        assert!(parse("agentls config test ls --tool bash --mode plan --cwd . --json").is_ok());
+        assert!(parse("agentls config test").is_err());
     }
 }

@@ -11,6 +11,7 @@ mod changes;
 mod chat;
 mod client;
 mod config;
+mod config_test;
 mod demo;
 mod doctor;
 mod edit;
@@ -131,6 +132,18 @@ async fn try_run(
         Command::Config { command } => Ok(match command.unwrap_or(ConfigCommand::Check { dir: None }) {
             ConfigCommand::Schema => config::print_schema()?,
             ConfigCommand::Check { dir } => config::check(&mut stdout(), source, trust, &folder(dir)?),
+            ConfigCommand::Test {
+                subject,
+                tool,
+                cwd,
+                json,
+            } => {
+                let call = config_test::Call { subject, tool, json };
+                match named().and_then(|()| folder(cwd)) {
+                    Ok(folder) => config_test::test(call, shared, source, trust, folder, stdout()).await?,
+                    Err(why) => config_test::usage_error(&mut stdout(), &why),
+                }
+            }
         }),
         Command::Doctor { offline } => {
             let launch = launch(None, "agentls doctor")?;

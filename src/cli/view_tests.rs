@@ -229,6 +229,13 @@ fn a_question_is_shown_with_its_rule_and_its_keys() {
         with,
         "  y allow   n deny   s allow for this session\n  a always allow\n  will remember: edit_file(a)"
     );
+    let long = format!("bash(git log *), bash(grep {})", "x".repeat(150));
+    let shown = blocks::question_keys(painter, 40, Some(&long), blocks::Keys::default());
+    let pieces: String = shown.lines().map(str::trim).collect();
+    assert!(
+        pieces.replace(' ', "").contains(&long.replace(' ', "")),
+        "{shown}"
+    );
     assert_eq!(
         blocks::question_keys(painter, 60, None, blocks::Keys::default()),
         "  y allow   n deny"

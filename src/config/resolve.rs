@@ -509,7 +509,7 @@ impl Resolver<'_> {
             };
             let at = item.map_or_else(|| self.at(&["approvals", list]), |item| item.at.clone());
             // Variables that were put in may be secrets.
-            let is_public = item.is_none_or(|item| !item.expanded);
+            let is_public = item.is_none_or(|item| item.raw.is_none());
             match Rule::read(&rule, own_tools) {
                 Ok(read) => {
                     if let Some(clear) = read.advice().filter(|_| list == "allow" && is_public) {

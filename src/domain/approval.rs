@@ -76,6 +76,9 @@ pub struct Effect {
     pub outside: bool,
     /// Some path looks like it holds secrets (R-SEC).
     pub secret: bool,
+    /// What was noticed about the files that a command line names. `None`: nobody looked, so nothing in the line is
+    /// known to stay inside the workspace.
+    pub findings: Option<Vec<FileFinding>>,
 }
 
 impl Effect {
@@ -87,6 +90,7 @@ impl Effect {
             subject: String::new(),
             outside: false,
             secret: false,
+            findings: None,
         }
     }
 
@@ -100,14 +104,101 @@ impl Effect {
     }
 }
 
-/// How grave an asked effect is, for people.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+impl Effect {
+    /// Whether this touches nothing that `approved` did not: a link may have changed while a person was reading.
+    pub fn stays_within(&self, approved: &Self) -> bool {
+        let known = approved.findings.as_deref().unwrap_or_default();
+        let is_known = |finding: &FileFinding| {
+            finding.kind == FindingKind::Unchecked
+                || known.contains(finding)
+                || (known.iter()).any(|of| of.part == finding.part && of.kind == FindingKind::Unchecked)
+        };
+        let findings = self.findings.as_deref().unwrap_or_default();
+        let without = |effect: &Self| Self {
+            findings: None,
+            ..effect.clone()
+        };
+        without(self) == without(approved) && findings.iter().all(is_known)
+    }
+}
+
+/// The files that a command line may name: its text alone, before anybody looks at the disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandFiles {
+    /// The folder of a `cd` that begins the line. Later words may be relative to it, or to the old folder if `cd`
+    /// fails.
+    pub folder: Option<String>,
+    /// The words.
+    pub words: Vec<FileWord>,
+}
+
+/// A word of a command line that may name files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileWord {
+    /// The simple command that has it: an index into the line's commands.
+    pub part: usize,
+    /// Its text, unquoted. A leading `~` means the home folder.
+    pub text: String,
+    /// Bash expands it to the names of files.
+    pub glob: bool,
+    /// What the command does with the files.
+    pub usage: FileUsage,
+}
+
+/// What a command does with a file that it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileUsage {
+    /// Unknown: the word may not even be a file.
+    Mention,
+    /// Tells names and sizes.
+    List,
+    /// Reads its content; a folder is an error.
+    Read,
+    /// Reads all files below.
+    Search {
+        /// Also files whose names begin with a dot.
+        hidden: bool,
+    },
+    /// Reads the git repository that this folder belongs to.
+    Repository {
+        /// And shows the addresses of its remotes.
+        urls: bool,
+    },
+}
+
+/// Something about a file of a command line that the command's text does not tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileFinding {
+    /// The simple command, as in [`FileWord::part`].
+    pub part: usize,
+    /// What it is.
+    pub kind: FindingKind,
+    /// The file, for people.
+    pub file: String,
+}
+
+/// What is special about a file that a command names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FindingKind {
+    /// It lies outside the workspace folders.
+    Outside,
+    /// It looks like it holds secrets.
+    Secret,
+    /// The name begins with `-`, so the command takes it for an option.
+    OptionName,
+    /// It could not be checked.
+    Unchecked,
+}
+
+/// How much harm an effect could do, by what it touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Risk {
-    /// A read.
+    /// Only reads, inside the workspace.
     Low,
-    /// An edit inside the workspace.
+    /// Changes files inside the workspace, or runs a program that shows no sign of more.
     Medium,
-    /// A command, the network, a secret, or anything outside the workspace.
+    /// Network, secrets, files outside the workspace or that make programs run, recursive deletion, privileges, or a
+    /// command that cannot be fully read.
     High,
 }
 
@@ -128,7 +219,7 @@ pub struct Approval {
     pub cwd: String,
     /// What it would change, as a unified diff.
     pub diff: Option<Arc<str>>,
-    /// How grave it is.
+    /// How much harm it could do.
     pub risk: Risk,
     /// Why it is asked.
     pub why: String,
@@ -216,7 +307,7 @@ pub enum GrantScope {
 pub struct Grant {
     /// Its id, to revoke it.
     pub id: String,
-    /// The rule, as in the config: `bash(git status*)`.
+    /// The rule, as in the config: `bash(git status *)`.
     pub rule: String,
     /// How far it reaches.
     pub scope: GrantScope,

@@ -16,8 +16,8 @@ pub mod usage;
 
 pub use answer::FinalAnswer;
 pub use approval::{
-    Approval, Decision, DecisionKind, Effect, EffectKind, Grant, GrantScope, Mode, OpenApproval, Risk,
-    Settler,
+    Approval, CommandFiles, Decision, DecisionKind, Effect, EffectKind, FileFinding, FileUsage, FileWord,
+    FindingKind, Grant, GrantScope, Mode, OpenApproval, Risk, Settler,
 };
 pub use checkpoint::{ChangeKind, FileChange, FileDiff, FileState, Standing, TurnDiff};
 pub use error::{AgentError, ErrorClass, ErrorCode};

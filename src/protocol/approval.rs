@@ -20,15 +20,16 @@ pub enum Mode {
     Full,
 }
 
-/// How grave an asked effect is.
+/// How much harm an effect could do, by what it touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Risk {
-    /// A read.
+    /// Only reads, inside the workspace.
     Low,
-    /// An edit inside the workspace.
+    /// Changes files inside the workspace, or runs a program that shows no sign of more.
     Medium,
-    /// A command, the network, a secret, or anything outside the workspace.
+    /// Network, secrets, files outside the workspace or that make programs run, recursive deletion, privileges, or a
+    /// command that cannot be fully read.
     High,
 }
 
@@ -91,7 +92,7 @@ pub struct ApprovalRequestedNotification {
     /// What it would change, as a unified diff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff: Option<String>,
-    /// How grave it is.
+    /// How much harm it could do.
     pub risk: Risk,
     /// Why it is asked, for people.
     pub why: String,
@@ -191,7 +192,7 @@ pub enum GrantScope {
 pub struct Grant {
     /// Its id, to revoke it.
     pub grant_id: String,
-    /// The rule, as in the configuration: `bash(git status*)`.
+    /// The rule, as in the configuration: `bash(git status *)`.
     pub rule: String,
     /// How far it reaches.
     pub scope: GrantScope,

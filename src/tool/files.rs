@@ -48,6 +48,7 @@ pub(super) fn effect(kind: EffectKind, targets: &[Resolved]) -> Effect {
             .map_or_else(String::new, |target| target.display.clone()),
         outside: targets.iter().any(|target| !target.inside),
         secret: targets.iter().any(|target| target.secret),
+        ..Effect::none()
     }
 }
 

@@ -23,6 +23,7 @@ use super::port::{Answer, Judgement, Question, Stopped};
 use super::redact::{self, CleanKeep};
 use super::tools::policy;
 use super::{Carried, TurnContext};
+use crate::approval::command_files;
 use crate::base::spawn::{blocking, panic_text};
 use crate::base::{clock, text};
 use crate::config::FailurePolicy;
@@ -346,7 +347,7 @@ async fn permission(
     call: &mut Call,
     prepared: Box<dyn PreparedCall>,
 ) -> Result<Permission, Stopped> {
-    let effect = match effect(cx, call, prepared.as_ref()) {
+    let effect = match effect(cx, call, prepared.as_ref()).await {
         Ok(effect) => effect,
         Err(refused) => return Ok(refused),
     };
@@ -452,9 +453,9 @@ async fn ask(
     cx.port.emit(Event::ToolCall(waiting)).await?;
     let approved = question.effect.clone();
     match cx.port.question(question).await? {
-        Answer::Allow { input: None } => match effect(cx, call, prepared.as_ref()) {
+        Answer::Allow { input: None } => match effect(cx, call, prepared.as_ref()).await {
             // A link swapped while the person was reading, say: what was approved is no longer what would be.
-            Ok(now) if now != approved => Ok(Permission::Refused(
+            Ok(now) if !now.stays_within(&approved) => Ok(Permission::Refused(
                 ToolCallStatus::Failed,
                 "what the call would touch changed while it waited for approval; look again".to_owned(),
             )),
@@ -479,7 +480,7 @@ async fn edit(cx: &TurnContext, call: &mut Call, edited: Arc<Value>) -> Result<P
         Ok(prepared) => prepared,
         Err(why) => return Ok(Permission::Invalid(why)),
     };
-    let effect = match effect(cx, call, prepared.as_ref()) {
+    let effect = match effect(cx, call, prepared.as_ref()).await {
         Ok(effect) => effect,
         Err(refused) => return Ok(refused),
     };
@@ -495,7 +496,20 @@ fn grant(call: &mut Call, prepared: Box<dyn PreparedCall>, effect: Effect) -> Pe
     Permission::Granted(prepared)
 }
 
-fn effect(cx: &TurnContext, call: &Call, prepared: &dyn PreparedCall) -> Result<Effect, Permission> {
+async fn effect(cx: &TurnContext, call: &Call, prepared: &dyn PreparedCall) -> Result<Effect, Permission> {
+    let mut effect = declared_effect(cx, call, prepared)?;
+    if effect.kind == EffectKind::Execute
+        && let Some(files) = command_files(&effect.subject)
+    {
+        let context = tool_context(cx, call, None);
+        let found = blocking(move || context.workspace.look_up_files(&context.cwd, &files));
+        // Without findings nothing in the line is free.
+        effect.findings = found.await.ok();
+    }
+    Ok(effect)
+}
+
+fn declared_effect(cx: &TurnContext, call: &Call, prepared: &dyn PreparedCall) -> Result<Effect, Permission> {
     let context = tool_context(cx, call, None);
     std::panic::catch_unwind(AssertUnwindSafe(|| prepared.effect(&context)))
         .unwrap_or_else(|payload| Err(ToolError::Internal(panic_text(payload.as_ref()))))

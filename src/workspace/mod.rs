@@ -11,6 +11,7 @@ use tokio::sync::OwnedMutexGuard;
 
 mod background;
 pub mod checkpoint;
+pub mod command_files;
 pub mod diff;
 pub mod edit;
 pub mod git_files;
@@ -43,6 +44,8 @@ pub use write::{WriteError, WriteLocks};
 
 use git_guard::GitGuard;
 use process::{Command, Launcher, Stop};
+
+use crate::domain::{CommandFiles, FileFinding};
 
 /// What a cancel does to a running command (R-CANCEL).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -230,6 +233,11 @@ impl Workspace {
     /// Resolves a path as somebody wrote it. Reads link targets only, so it is quick.
     pub fn resolve(&self, cwd: &Path, given: &str) -> Result<Resolved, PathError> {
         resolve::resolve(&self.roots(cwd), self.shared.home.as_deref(), cwd, given)
+    }
+
+    /// What is special about the files that a command line names. Looks at names on the disk, so it blocks.
+    pub fn look_up_files(&self, cwd: &Path, files: &CommandFiles) -> Vec<FileFinding> {
+        command_files::look_up(&self.roots(cwd), self.shared.home.as_deref(), cwd, files)
     }
 
     /// How the resolved path `real` is told to the model, so that it leads back.

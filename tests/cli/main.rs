@@ -339,6 +339,77 @@ fn sessions_are_listed_shown_renamed_and_deleted() {
 }
 
 #[test]
+fn config_test_tells_the_verdict_without_running_anything() {
+    let world = World::new();
+    let config = "[approvals]\nallow = [\"bash(cargo test *)\"]\ndeny = [\"bash(git push *)\"]\n\
+                  require_approval = ['bash(wc *)']\n";
+    world.configure(config);
+    fs::write(world.path("work/.env"), "KEY=x\n").unwrap();
+    let place = |line: u32| {
+        format!(
+            "{}:{line}",
+            world.path("home/.config/agentls/config.toml").display()
+        )
+    };
+    let test = |command: &str| world.run(&["config", "test", command]);
+    test("ls | head").is(0).says("allowed: it only reads");
+    test("cargo test --lib")
+        .is(0)
+        .says("rule: bash(cargo test *)")
+        .says(&place(2));
+    test("touch x")
+        .is(1)
+        .says("asked: runs a command · not in your allow rules: `touch x`")
+        .says("risk: medium")
+        .says("would remember: bash(touch x)");
+    test("wc .env.example")
+        .is(1)
+        .says("always asks")
+        .says(&place(4))
+        .says("would remember: bash(wc *)");
+    test("grep -r KEY .")
+        .is(1)
+        .says("looks like a secret")
+        .says("risk: high");
+    test("cat /etc/hosts")
+        .is(1)
+        .says("outside the workspace")
+        .says("bash(cat /etc/hosts)");
+    test("ls; git push").is(3).says("denied").says(&place(3));
+    assert!(!world.path("work/x").exists());
+    // Other tools, modes and folders.
+    world
+        .run(&["config", "test", "a.txt", "--tool", "write_file"])
+        .is(1)
+        .says("writes a.txt");
+    world
+        .run(&[
+            "config",
+            "test",
+            "AGENTS.md",
+            "--tool",
+            "edit_file",
+            "--mode",
+            "autoEdit",
+        ])
+        .is(1)
+        .says("writes a file that steers agents");
+    world.run(&["config", "test", "make", "--mode", "plan"]).is(3);
+    world.run(&["config", "test", "make", "--mode", "full"]).is(0);
+    world
+        .run(&["config", "test", "x", "--tool", "bsh"])
+        .is(2)
+        .says("unknown tool `bsh`");
+    world.run(&["config", "test", "x", "--cwd", "/no/such"]).is(2);
+    let json = world.run(&["config", "test", "touch x", "--json"]);
+    let json: Value = serde_json::from_str(&json.is(1).out).unwrap();
+    assert_eq!(json["verdict"], "asked");
+    assert_eq!(json["risk"], "medium");
+    assert_eq!(json["always"], "bash(touch x)");
+    assert_eq!(json["grantsConsidered"], true);
+}
+
+#[test]
 fn configuration_is_checked_like_a_compiler_does() {
     let world = World::new();
     world.run(&["config", "check"]).is(0).says("the defaults hold");

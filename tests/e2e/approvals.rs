@@ -446,6 +446,43 @@ fn edit(path: &str, old: &str) -> Value {
 }
 
 #[test]
+fn read_only_commands_are_free_unless_their_files_are_special() {
+    let world = World::new();
+    world.write("a.txt", "hello\n");
+    world.write("sub/.env", "TOKEN=1\n");
+    std::fs::write(world.path("outside.txt"), "outside\n").unwrap();
+    std::os::unix::fs::symlink("sub/.env", world.workspace().join("notes.txt")).unwrap();
+    std::os::unix::fs::symlink("../outside.txt", world.workspace().join("link")).unwrap();
+    let client = world.start();
+    for (command, asks) in [
+        ("cat a.txt | head -1 && ls", false),
+        ("cd sub && ls", false),
+        ("grep -c hello a.txt", false),
+        ("cat notes.txt", true),
+        ("cat n*", true),
+        ("cat link", true),
+        ("cat ../outside.txt", true),
+        ("cd .. && ls", true),
+        ("grep -r TOKEN .", true),
+        ("sort *", true),
+        ("ls > out", true),
+        ("./a.txt", true),
+    ] {
+        let session = client.session();
+        world
+            .mock()
+            .push_for(command, Reply::tool("bash", json!({"command": command})));
+        let id = client.prompt(&session, command);
+        if asks {
+            client.decide(&client.asked(&session), "deny");
+        }
+        assert_eq!(client.done(&id).text, "ok", "{command}");
+        let asked = client.all(&session, "agent/approvalRequested").len();
+        assert_eq!(asked, usize::from(asks), "{command}");
+    }
+}
+
+#[test]
 fn secrets_and_what_lies_outside_ask() {
     let world = World::new();
     world.write(".env", "TOKEN=1\n");

@@ -106,7 +106,7 @@ fn under_policy_fail_what_has_not_begun_does_not_begin() {
     let world = world("tool_failure = \"fail\"", "");
     let both = Reply::new()
         .call("read_file", json!({"path": "missing.txt"}))
-        .call("bash", json!({"command": "sleep 0.3; true"}));
+        .call("bash", json!({"command": "sleep 0.3; touch made"}));
     world.mock().push(both);
     let client = world.start();
     let session = client.session_with(json!({"mode": "ask"}));

@@ -145,10 +145,13 @@ fn a_folder_is_the_same_however_it_is_spelled() {
 #[test]
 fn trust_holds_in_a_session_from_its_next_turn_on() {
     let world = World::new();
-    world.write(".agentls/config.toml", "[approvals]\nallow = [\"bash(echo*)\"]\n");
+    world.write(
+        ".agentls/config.toml",
+        "[approvals]\nallow = [\"bash(touch *)\"]\n",
+    );
     let client = world.start();
     let session = client.session();
-    let call = || Reply::tool("bash", json!({"command": "echo hello"}));
+    let call = || Reply::tool("bash", json!({"command": "touch made"}));
     for trusted in [false, true, false] {
         set_trust(&client, shown(&world.workspace()), trusted);
         world.mock().push(call());
@@ -305,7 +308,9 @@ fn the_status_is_told_at_first_and_whenever_it_changes() {
     );
     let gate = Gate::new();
     world.mock().push(Reply::text("thinking").gate(&gate));
-    world.mock().push(Reply::tool("bash", json!({"command": "true"})));
+    world
+        .mock()
+        .push(Reply::tool("bash", json!({"command": "touch made"})));
     let (one, two) = (client.session(), client.session());
     let first = client.prompt(&one, "hello");
     world.at(&gate);

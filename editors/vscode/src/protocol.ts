@@ -921,7 +921,7 @@ export interface ApprovalRequestedNotification {
   title: string;
   /** The folder in which it would run. */
   cwd: string;
-  /** How grave it is. */
+  /** How much harm it could do. */
   risk: Risk;
   /** Why it is asked, for people. */
   why: string;
@@ -949,13 +949,16 @@ export interface ApprovalRequestedNotification {
   turnId?: string;
 }
 
-/** How grave an asked effect is. */
+/** How much harm an effect could do, by what it touches. */
 export type Risk =
-  /** A read. */
+  /** Only reads, inside the workspace. */
   | "low"
-  /** An edit inside the workspace. */
+  /** Changes files inside the workspace, or runs a program that shows no sign of more. */
   | "medium"
-  /** A command, the network, a secret, or anything outside the workspace. */
+  /**
+   * Network, secrets, files outside the workspace or that make programs run, recursive deletion,
+   * privileges, or a command that cannot be fully read.
+   */
   | "high";
 
 /** Params of `agent/limitRequested`. */
@@ -1074,7 +1077,7 @@ export interface ListGrantsResult {
 export interface Grant {
   /** Its id, to revoke it. */
   grantId: string;
-  /** The rule, as in the configuration: `bash(git status*)`. */
+  /** The rule, as in the configuration: `bash(git status *)`. */
   rule: string;
   /** How far it reaches. */
   scope: GrantScope;

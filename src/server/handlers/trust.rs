@@ -7,7 +7,7 @@ use tower_lsp::jsonrpc::Result;
 
 use super::super::service::Service;
 use super::super::state::{bad, folder_param};
-use super::super::{from_wire, to_wire};
+use super::super::to_wire;
 use super::store_failed;
 use crate::config::FolderDescription;
 use crate::protocol::{DescribeTrustParams, DescribeTrustResult, EmptyResult, SetTrustParams};

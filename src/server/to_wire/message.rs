@@ -42,7 +42,10 @@ pub(super) fn approval_requested(header: EventHeader, approval: &Approval) -> Ap
         cwd: cutter.line(&approval.cwd),
         risk: approval.risk.into(),
         why: cutter.line(&approval.why),
-        rule: approval.rule.as_ref().map(|rule| cutter.line(rule)),
+        // A person must see the rule whole, or not be offered it.
+        rule: (approval.rule.as_ref())
+            .filter(|rule| cutter.line(rule) == **rule)
+            .cloned(),
         shown: content::shown_subject(&approval.input)
             .map(|subject| cutter.text("", "shown", &subject, &mut more)),
         options: call_options(&approval.input),

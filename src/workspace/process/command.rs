@@ -56,11 +56,13 @@ impl Command {
 
     /// A script for `bash -c`, or `sh -c` where there is no bash.
     pub fn shell(script: impl Into<OsString>) -> Self {
-        Self {
+        let command = Self {
             shell: true,
             ours: true,
             ..Self::argv([OsString::from("bash"), "-c".into(), script.into()])
-        }
+        };
+        // With it `cd src` may lead to another folder than the one that rules looked at.
+        command.env_remove("CDPATH")
     }
 
     /// Runs it in this directory (default `/`).

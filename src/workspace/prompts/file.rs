@@ -7,8 +7,8 @@ use super::Place;
 use crate::base::nofollow::{self, FileKind, OpenError, OpenFolder, RegularFile};
 use crate::base::secret_path::is_secret_like;
 use crate::base::text::{expose, prefix};
-use crate::workspace::resolve::{PathError, real_path};
 use crate::config::Redactor;
+use crate::workspace::resolve::{PathError, real_path};
 
 /// More of a file is not read.
 pub(super) const MAX_FILE: usize = 64 << 10;

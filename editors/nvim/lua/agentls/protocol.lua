@@ -553,7 +553,7 @@ M.server_notifications = {
 ---@field input any The call's arguments; long strings in it may be cut.
 ---@field title string A line for people.
 ---@field cwd string The folder in which it would run.
----@field risk agentls.Risk How grave it is.
+---@field risk agentls.Risk How much harm it could do.
 ---@field why string Why it is asked, for people.
 ---@field diff? string What it would change, as a unified diff.
 ---@field more? table<string, agentls.More> Where the whole of a cut field is.
@@ -562,11 +562,11 @@ M.server_notifications = {
 ---@field shown? string The command line or address as a person should read it, in full: characters that are invisible or change the reading order are written out (`<U+202E>`). Show this, not `input`. Absent for tools that have neither.
 ---@field turnId? string The turn that caused it; absent when none did.
 
----How grave an asked effect is.
+---How much harm an effect could do, by what it touches.
 ---@alias agentls.Risk
----| "low" # A read.
----| "medium" # An edit inside the workspace.
----| "high" # A command, the network, a secret, or anything outside the workspace.
+---| "low" # Only reads, inside the workspace.
+---| "medium" # Changes files inside the workspace, or runs a program that shows no sign of more.
+---| "high" # Network, secrets, files outside the workspace or that make programs run, recursive deletion, privileges, or a command that cannot be fully read.
 
 ---Params of `agent/limitRequested`.
 ---@class (exact) agentls.LimitRequestedNotification
@@ -633,7 +633,7 @@ M.server_notifications = {
 ---Something that a person has allowed beyond one call.
 ---@class (exact) agentls.Grant
 ---@field grantId string Its id, to revoke it.
----@field rule string The rule, as in the configuration: `bash(git status*)`.
+---@field rule string The rule, as in the configuration: `bash(git status *)`.
 ---@field scope agentls.GrantScope How far it reaches.
 ---@field folder string The workspace folder it was given for.
 ---@field grantedAt integer When it was given, in ms since the Unix epoch.

@@ -9,8 +9,7 @@ import { Button, Code, useFocus } from "./parts";
 import { ANSWER, APPEARED, questionAppeared, questionGoes, SETTLE_MS, STILL_OPEN } from "./questions";
 import { post } from "./store";
 
-/** The risk is about what a call may touch, not about whether it does harm: the reason follows. */
-const RISKS: Record<string, string> = { low: "reads", medium: "changes files", high: "look closely" };
+const RISKS: Record<string, string> = { low: "low risk", medium: "medium risk", high: "high risk" };
 
 type Action = (typeof approvalKeys)[number]["action"];
 type Way = "ask" | "deny" | "edit" | "rule";

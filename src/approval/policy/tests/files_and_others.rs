@@ -23,6 +23,11 @@ fn files() {
         ("edit_file", EffectKind::Write, ".git/hooks/pre-commit", "D??A"),
         ("edit_file", EffectKind::Write, ".agentls/config.toml", "D??A"),
         ("edit_file", EffectKind::Write, "src/.vscode/tasks.json", "D??A"),
+        ("edit_file", EffectKind::Write, ".GIT/config", "D??A"),
+        ("edit_file", EffectKind::Write, "src/AGENTS.md", "D??A"),
+        ("edit_file", EffectKind::Write, ".Cargo/Config.toml", "D??A"),
+        ("edit_file", EffectKind::Write, ".github/workflows/ci.yml", "D??A"),
+        ("edit_file", EffectKind::Write, "tests/conftest.py", "D?AA"),
         ("write_file", EffectKind::Write, "Cargo.toml", "D???"),
         ("write_file", EffectKind::Write, "src/lib.rs", "D?AA"),
     ] {
@@ -165,45 +170,85 @@ fn questions_for_people() {
         Verdict::Ask { why, risk, rule } => (why, risk, rule),
         other => panic!("{other:?}"),
     };
-    for (command, why, rule) in [
-        ("make", "runs a command", Some("bash(make)")),
-        ("cargo build -q", "runs a command", Some("bash(cargo build *)")),
+    use Risk::{High, Medium};
+    for (command, why, risk, rule) in [
+        (
+            "make",
+            "not in your allow rules: `make`",
+            Medium,
+            Some("bash(make)"),
+        ),
+        (
+            "cargo build -q",
+            "not in your allow rules: `cargo build -q`",
+            Medium,
+            Some("bash(cargo build *)"),
+        ),
         (
             "git status; cargo build && npm run lint | cargo build x",
-            "runs a command with a part that no rule allows: cargo build",
-            Some("bash(cargo build *), bash(npm run lint *)"),
+            "not in your allow rules: `cargo build`",
+            Medium,
+            Some("bash(cargo build *), bash(npm run lint)"),
         ),
-        ("ls > out", "runs a command that writes a file: out", None),
+        ("ls > out", "writes a file: out", Medium, None),
         (
             "ls $x",
-            "runs a command with a part that is not known before: a variable",
+            "has a part that is not known in advance: a variable",
+            Medium,
             None,
         ),
-        (
-            "echo 'x",
-            "runs a command that the rule `bash(rm -rf*)` may deny",
-            None,
-        ),
+        ("echo 'x", "the rule `bash(rm -rf*)` may deny it", High, None),
         (
             "cat .env",
-            "runs a command that names a file that looks like a secret: .env",
+            "names a file that looks like a secret: .env",
+            High,
             Some("bash(cat .env)"),
         ),
         (
             "cargo publish",
-            "runs a command; `bash(cargo publish*)` always asks",
+            "`bash(cargo publish*)` always asks",
+            High,
             Some("bash(cargo publish)"),
         ),
-        ("sudo make", "runs a command", None),
-        ("f() { make; }; f", "runs a command that defines a function", None),
+        ("sudo make", "not in your allow rules: `sudo make`", High, None),
+        ("f() { make; }; f", "defines a function", High, None),
     ] {
         let found = ask("bash", &Effect::execute(command));
-        assert_eq!(
-            found,
-            (why.to_owned(), Risk::High, rule.map(str::to_owned)),
-            "{command}"
-        );
+        let why = format!("runs a command · {why}");
+        assert_eq!(found, (why, risk, rule.map(str::to_owned)), "{command}");
     }
+    let forced = Policy {
+        require_approval: rules(&["bash"]),
+        ..Policy::default()
+    };
+    let effect = Effect {
+        findings: Some(Vec::new()),
+        ..Effect::execute("ls -la")
+    };
+    assert_eq!(
+        judge(&forced, "bash", &effect),
+        Verdict::Ask {
+            why: "runs a command · `bash` always asks".to_owned(),
+            risk: Risk::Low,
+            rule: Some("bash(ls *)".to_owned()),
+        }
+    );
+    let outside = Effect {
+        findings: Some(vec![FileFinding {
+            part: 0,
+            kind: FindingKind::Outside,
+            file: "/etc/hosts".to_owned(),
+        }]),
+        ..Effect::execute("cat /etc/hosts")
+    };
+    assert_eq!(
+        judge(&Policy::default(), "bash", &outside),
+        Verdict::Ask {
+            why: "runs a command · reads outside the workspace: /etc/hosts".to_owned(),
+            risk: Risk::High,
+            rule: Some("bash(cat /etc/hosts)".to_owned()),
+        }
+    );
     for (tool, kind, subject, why, risk, rule) in [
         (
             "edit_file",
@@ -241,7 +286,7 @@ fn questions_for_people() {
             "edit_file",
             EffectKind::Write,
             ".git/hooks/x",
-            "writes in .git, which steers other programs: .git/hooks/x",
+            "writes a file that steers git: .git/hooks/x",
             Risk::High,
             Some("edit_file(.git/hooks/x)"),
         ),

@@ -80,7 +80,7 @@ fn on_file(kind: EffectKind, subject: &str) -> Effect {
         outside: !path.starts_with("/ws"),
         paths: vec![path],
         subject: subject.to_owned(),
-        secret: false,
+        ..Effect::none()
     }
 }
 

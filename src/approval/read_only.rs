@@ -1,0 +1,606 @@
+//! Commands that only read: judged by an allow-list of programs, options and operands (`table`). What the list does
+//! not know is never free. Pure: the files that a command names are collected here and looked up by `workspace`.
+//!
+//! The same list says which options a rule such as `bash(sort *)` covers, and which prefixes "always" may offer.
+
+mod table;
+
+use super::shell::{self, Line, Part, Word};
+use crate::domain::{CommandFiles, FileUsage, FileWord};
+use table::{COMMANDS, Command, Operands, Style};
+
+/// What the table says about a simple command.
+#[derive(Debug)]
+pub(super) struct Review {
+    /// Words that nobody reviewed, as rules spell them: a rule must spell them to cover the command.
+    pub(super) unreviewed: Vec<String>,
+    /// It only reads, as far as its text tells.
+    pub(super) reads: bool,
+    /// The first words, up to the subcommand, if a rule may leave the rest open.
+    pub(super) prefix: Option<String>,
+    /// Files that it names.
+    files: Vec<File>,
+    /// `git -C` was read.
+    moved: bool,
+}
+
+#[derive(Debug)]
+struct File {
+    text: String,
+    glob: bool,
+    usage: FileUsage,
+}
+
+/// Judges a simple command by the table; `None` if the table does not have it.
+pub(super) fn review(part: &Part) -> Option<Review> {
+    let first = literal(part.words.first()?)?;
+    let program = first.rsplit('/').next()?;
+    let mut at = 1;
+    let mut globals = Vec::new();
+    if program == "git" {
+        at += skip_git_globals(&part.words[1..], &mut globals);
+    }
+    let subcommand = part.words.get(at).and_then(literal);
+    let command = COMMANDS.iter().find(|command| {
+        command
+            .names
+            .iter()
+            .any(|name| match (name.split_once(' '), subcommand) {
+                (Some((of, name)), Some(subcommand)) => of == program && name == subcommand,
+                (Some(_), None) => false,
+                (None, _) => *name == program,
+            })
+    })?;
+    let has_subcommand = command.names[0].contains(' ');
+    let arguments = &part.words[at + usize::from(has_subcommand)..];
+    let mut reader = Reader::new(command, program, subcommand.filter(|_| has_subcommand));
+    for word in arguments {
+        reader.word(word);
+    }
+    reader.finish();
+    let spelled_out = at > 1 || first.contains('/');
+    let mut review = reader.review;
+    review.reads &= command.reads
+        && !first.contains('/')
+        && part.assignments.is_empty()
+        && part.dynamic().is_none()
+        && part.writes().is_none();
+    for global in globals {
+        review.git_global(global);
+    }
+    let one_form = matches!(
+        command.operands,
+        Operands::OnlyWithList | Operands::NeedsVerb(_) | Operands::Verbs(_)
+    );
+    if !spelled_out && !one_form {
+        review.prefix = Some(match subcommand {
+            Some(subcommand) if has_subcommand => format!("{program} {subcommand}"),
+            Some(_) | None => program.to_owned(),
+        });
+    }
+    review.add_redirects(part);
+    Some(review)
+}
+
+/// The words before the subcommand of git; how many they are.
+fn skip_git_globals<'a>(words: &'a [Word], globals: &mut Vec<(&'a Word, Option<&'a Word>)>) -> usize {
+    let mut at = 0;
+    while let Some(word) = words.get(at) {
+        if !literal(word).is_some_and(|text| text.starts_with('-')) {
+            break;
+        }
+        at += 1;
+        let takes_value = matches!(
+            literal(word),
+            Some("-C" | "-c" | "--git-dir" | "--work-tree" | "--namespace" | "--config-env" | "--exec-path")
+        );
+        let value = takes_value.then(|| words.get(at)).flatten();
+        at += usize::from(value.is_some());
+        globals.push((word, value));
+    }
+    at
+}
+
+impl Review {
+    fn leave_open(&mut self, word: &Word) {
+        self.reads = false;
+        self.unreviewed.extend(word.shown());
+    }
+
+    fn git_global(&mut self, (word, value): (&Word, Option<&Word>)) {
+        let text = literal(word).unwrap_or_default();
+        match value.and_then(literal) {
+            // A second `-C` would be relative to the first.
+            Some(folder) if text == "-C" && !is_glob(value) && !self.moved => {
+                self.moved = true;
+                // Paths may be relative to that folder.
+                let below: Vec<File> = (self.files.iter())
+                    .filter(|file| !file.text.starts_with(['/', '~']))
+                    .map(|file| File {
+                        text: format!("{folder}/{}", file.text),
+                        ..*file
+                    })
+                    .collect();
+                self.files.extend(below);
+                self.add(folder, false, FileUsage::List);
+            }
+            _ if table::GIT_GLOBAL.contains(&text) => {}
+            _ => self.leave_open(word),
+        }
+    }
+
+    fn add(&mut self, text: &str, glob: bool, usage: FileUsage) {
+        self.files.push(File {
+            text: text.to_owned(),
+            glob,
+            usage,
+        });
+    }
+
+    fn add_redirects(&mut self, part: &Part) {
+        for redirect in &part.redirects {
+            match literal(&redirect.target) {
+                Some(text) => self.add(text, is_glob(Some(&redirect.target)), FileUsage::Read),
+                None => self.reads = false,
+            }
+        }
+    }
+}
+
+/// Reads the arguments of one command.
+struct Reader<'a> {
+    command: &'a Command,
+    subcommand: Option<&'a str>,
+    review: Review,
+    /// What the next word is, if an option takes it.
+    value_of: Option<Value>,
+    /// `--` was read.
+    ended: bool,
+    operands: usize,
+    /// An option gave what else the first operand is: a pattern, or that the command lists.
+    has_pattern: bool,
+    has_list: bool,
+    has_lookup: bool,
+    recursive: bool,
+    hidden: bool,
+    urls: bool,
+    /// Within the command of `find -exec`.
+    in_action: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Value {
+    Text,
+    File,
+}
+
+impl<'a> Reader<'a> {
+    fn new(command: &'a Command, program: &str, subcommand: Option<&'a str>) -> Self {
+        Self {
+            command,
+            subcommand,
+            review: Review {
+                unreviewed: Vec::new(),
+                reads: true,
+                prefix: None,
+                files: Vec::new(),
+                moved: false,
+            },
+            value_of: None,
+            ended: false,
+            operands: 0,
+            has_pattern: false,
+            has_list: false,
+            has_lookup: program != "command",
+            recursive: false,
+            hidden: program != "rg",
+            urls: false,
+            in_action: false,
+        }
+    }
+
+    fn word(&mut self, word: &Word) {
+        let Some(text) = literal(word) else {
+            self.value_of = None;
+            self.review.reads = false;
+            return;
+        };
+        if self.in_action {
+            self.in_action = !matches!(text, ";" | "+");
+            return;
+        }
+        if let Some(value) = self.value_of.take() {
+            return self.value(word, text, value);
+        }
+        let project = self.command.operands == Operands::Any;
+        if text.len() > 1 && text.starts_with('-') && !self.ended {
+            return self.option(word, text);
+        }
+        if may_become_option(word) && !self.command.harmless && (project || !self.ended) {
+            return self.review.leave_open(word);
+        }
+        if project {
+            let option = text.split_once('=').map_or(text, |(name, _)| name);
+            if text.starts_with('-') && !table::BEHIND_DASHES.contains(&option) {
+                self.review.leave_open(word);
+            }
+            return;
+        }
+        if matches!(self.command.operands, Operands::Grep | Operands::Ripgrep) && !self.has_pattern {
+            self.has_pattern = true;
+            if is_glob(Some(word)) {
+                self.review.leave_open(word);
+            }
+            return;
+        }
+        self.operand(word, text);
+        self.operands += 1;
+    }
+
+    fn value(&mut self, word: &Word, text: &str, value: Value) {
+        if is_glob(Some(word)) {
+            // It may become several words.
+            return self.review.leave_open(word);
+        }
+        self.judge_value(word, text, value);
+    }
+
+    fn judge_value(&mut self, word: &Word, text: &str, value: Value) {
+        if value == Value::File {
+            self.review.add(text, is_glob(Some(word)), FileUsage::Read);
+        }
+        // These make git run gpg.
+        if text.contains("%G") || text.contains("signature") {
+            self.review.leave_open(word);
+        }
+    }
+
+    fn option(&mut self, word: &Word, text: &str) {
+        // `--include=*.rs` stays that option, whatever files are called.
+        let only_value = self.command.style == Style::Getopt
+            && text.starts_with("--")
+            && text
+                .split_once('=')
+                .is_some_and(|(name, _)| !name.contains(['*', '?', '[']));
+        if is_glob(Some(word)) && !only_value {
+            return self.review.leave_open(word);
+        }
+        if text == "--" && self.command.style != Style::Find {
+            self.ended = true;
+            return;
+        }
+        let known = match (self.command.style, text.strip_prefix("--")) {
+            (Style::Getopt, Some(name)) => self.long(word, name),
+            (Style::Getopt, None) => self.cluster(word, &text[1..]),
+            (Style::OneDash, Some(name)) => self.long(word, name),
+            (Style::OneDash, None) => self.long(word, &text[1..]),
+            (Style::Find, _) => self.operands_are_over() && self.long(word, &text[1..]),
+        };
+        if !known {
+            self.review.leave_open(word);
+            self.in_action =
+                self.command.style == Style::Find && matches!(text, "-exec" | "-execdir" | "-ok" | "-okdir");
+        }
+    }
+
+    /// `find` takes paths only before its expression.
+    fn operands_are_over(&mut self) -> bool {
+        self.has_pattern = true;
+        true
+    }
+
+    fn long(&mut self, word: &Word, text: &str) -> bool {
+        let (name, value) = match text.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (text, None),
+        };
+        let mut entries = self.command.long.iter().flat_map(|list| list.split_whitespace());
+        let Some(entry) = entries.find(|entry| entry.trim_end_matches([':', '<', '?']) == name) else {
+            return false;
+        };
+        self.note(name);
+        let wants = match entry.as_bytes().last() {
+            Some(b':') => Some(Value::Text),
+            Some(b'<') => Some(Value::File),
+            Some(b'?') => return value.is_none_or(|value| self.attached(word, value)),
+            _ if self.command.style == Style::OneDash => return true,
+            _ => None,
+        };
+        match (wants, value) {
+            (Some(wants), Some(value)) => self.judge_value(word, value, wants),
+            (Some(wants), None) => self.value_of = Some(wants),
+            (None, Some(_)) => return false,
+            (None, None) => {}
+        }
+        true
+    }
+
+    fn attached(&mut self, word: &Word, value: &str) -> bool {
+        self.judge_value(word, value, Value::Text);
+        true
+    }
+
+    fn cluster(&mut self, word: &Word, letters: &str) -> bool {
+        for (at, letter) in letters.char_indices() {
+            let rest = &letters[at + letter.len_utf8()..];
+            let Some(known) = self
+                .command
+                .short
+                .find(letter)
+                .filter(|_| letter.is_ascii_alphanumeric() || letter == '.')
+            else {
+                return false;
+            };
+            self.note(&letters[at..at + letter.len_utf8()]);
+            let wants = match self.command.short.as_bytes().get(known + 1) {
+                Some(b':') => Value::Text,
+                Some(b'<') => Value::File,
+                Some(b'?') => return self.attached(word, rest),
+                _ => continue,
+            };
+            if rest.is_empty() {
+                self.value_of = Some(wants);
+            } else {
+                self.judge_value(word, rest, wants);
+            }
+            return true;
+        }
+        true
+    }
+
+    /// Remembers options that change what operands are.
+    fn note(&mut self, option: &str) {
+        let is = |names: &[&str]| names.contains(&option);
+        match self.command.operands {
+            Operands::Grep | Operands::Ripgrep => {
+                self.has_pattern |= is(&["e", "f", "regexp", "file", "files", "type-list"]);
+                self.recursive |= is(&["r", "recursive"]);
+                self.hidden |= is(&["u", "unrestricted", "hidden", "."]);
+            }
+            Operands::OnlyWithList => {
+                self.has_list |= is(&["l", "list"]) && self.subcommand != Some("remote");
+                self.urls |= is(&["v", "verbose"]) && self.subcommand == Some("remote");
+            }
+            Operands::Text => self.has_lookup |= is(&["v", "V"]),
+            _ => {}
+        }
+    }
+
+    fn operand(&mut self, word: &Word, text: &str) {
+        let glob = is_glob(Some(word));
+        match self.command.operands {
+            Operands::List if self.command.style == Style::Find => self.find_operand(word, text),
+            Operands::List => self.file(text, glob, FileUsage::List),
+            Operands::Read => self.file(text, glob, FileUsage::Read),
+            Operands::Compare => self.file(text, glob, FileUsage::Search { hidden: true }),
+            Operands::Grep | Operands::Ripgrep => self.file(text, glob, FileUsage::Search { hidden: true }),
+            Operands::Text if glob => self.file(text, true, FileUsage::List),
+            Operands::Text | Operands::Any => {}
+            Operands::AtMost(most) if self.operands < most && !glob => {
+                self.file(text, false, FileUsage::Read)
+            }
+            Operands::AtMost(_) => self.review.leave_open(word),
+            Operands::DateFormat if text.starts_with('+') && self.operands == 0 => {}
+            Operands::DateFormat => self.review.leave_open(word),
+            Operands::PrintFormat => self.print_format(word, text),
+            Operands::OnlyWithList => self.review.reads &= self.has_list,
+            Operands::Verbs(verbs) | Operands::NeedsVerb(verbs) if self.operands == 0 => {
+                self.review.reads &= verbs.contains(&text) && !glob;
+            }
+            Operands::Revisions | Operands::Verbs(_) | Operands::NeedsVerb(_) => self.revision(text, glob),
+        }
+    }
+
+    fn file(&mut self, text: &str, glob: bool, usage: FileUsage) {
+        if text != "-" {
+            self.review.add(text, glob, usage);
+        }
+    }
+
+    fn find_operand(&mut self, word: &Word, text: &str) {
+        let glob = is_glob(Some(word));
+        if matches!(text, "(" | ")" | "!" | ",") {
+            self.has_pattern = true;
+        } else if !self.has_pattern {
+            self.file(text, glob, FileUsage::List);
+        } else {
+            // An argument of an action that is not in the table: that one is what a rule has to spell.
+            self.review.reads = false;
+        }
+    }
+
+    /// bash's `printf` writes a variable for `%n`, so only known conversions pass.
+    fn print_format(&mut self, word: &Word, text: &str) {
+        let mut rest = text;
+        while self.operands == 0
+            && let Some(at) = rest.find('%')
+        {
+            rest = rest[at + 1..]
+                .trim_start_matches(|c: char| c.is_ascii_digit() || "-+ #.*'hljztL".contains(c));
+            match rest.chars().next() {
+                Some(c) if "sdiouxXfFeEgGcb%".contains(c) => rest = &rest[1..],
+                _ => return self.review.leave_open(word),
+            }
+        }
+        if is_glob(Some(word)) {
+            self.review.leave_open(word);
+        }
+    }
+
+    /// A revision, a path, or `revision:path`. git itself refuses paths outside its repository, but for `git diff`.
+    fn revision(&mut self, text: &str, glob: bool) {
+        self.file(text, glob, FileUsage::Read);
+        if let Some((_, path)) = text.split_once(':') {
+            self.file(path, glob, FileUsage::Read);
+        }
+    }
+
+    fn finish(&mut self) {
+        let here = |usage| (".", usage);
+        let implied = match self.command.operands {
+            Operands::List if self.operands == 0 => Some(here(FileUsage::List)),
+            Operands::Ripgrep if self.operands == 0 => Some(here(FileUsage::Search { hidden: self.hidden })),
+            Operands::Grep if self.operands == 0 && self.recursive => {
+                Some(here(FileUsage::Search { hidden: true }))
+            }
+            Operands::NeedsVerb(_) => {
+                self.review.reads &= self.operands > 0;
+                None
+            }
+            Operands::Text => {
+                self.review.reads &= self.has_lookup;
+                None
+            }
+            _ => None,
+        };
+        if let Some((text, usage)) = implied {
+            self.review.add(text, false, usage);
+        }
+        for file in &mut self.review.files {
+            file.usage = match (self.command.operands, file.usage) {
+                (Operands::Grep, FileUsage::Search { .. }) if !self.recursive => FileUsage::Read,
+                (Operands::Ripgrep, FileUsage::Search { .. }) => FileUsage::Search { hidden: self.hidden },
+                (_, usage) => usage,
+            };
+        }
+        if self.subcommand.is_some() && self.command.reads {
+            self.review
+                .add(".", false, FileUsage::Repository { urls: self.urls });
+        }
+    }
+}
+
+/// The files that a command line names, for `workspace` to look up; `None` if the line cannot be fully read.
+pub fn command_files(command: &str) -> Option<CommandFiles> {
+    let line = shell::parse(command);
+    if line.hidden.is_some() {
+        return None;
+    }
+    let mut files = CommandFiles {
+        folder: leading_cd(&line, command).map(str::to_owned),
+        words: Vec::new(),
+    };
+    for (part, simple) in line.parts.iter().enumerate() {
+        let review = review(simple);
+        let reviewed = review.map_or_else(Vec::new, |review| review.files);
+        files.words.extend(reviewed.into_iter().map(|file| FileWord {
+            part,
+            text: file.text,
+            glob: file.glob,
+            usage: file.usage,
+        }));
+        let redirects = simple.redirects.iter().map(|redirect| &redirect.target);
+        for word in simple.words.iter().skip(1).chain(redirects) {
+            let Word::Literal { glob, .. } = word else {
+                continue;
+            };
+            let Some(text) = literal(word) else { continue };
+            let value = text.split_once('=').map(|(_, value)| value);
+            files
+                .words
+                .extend([Some(text), value].into_iter().flatten().map(|text| FileWord {
+                    part,
+                    text: text.to_owned(),
+                    glob: *glob,
+                    usage: FileUsage::Mention,
+                }));
+        }
+    }
+    if let Some(folder) = &files.folder {
+        files.words.push(FileWord {
+            part: 0,
+            text: folder.clone(),
+            glob: false,
+            usage: FileUsage::List,
+        });
+    }
+    Some(files)
+}
+
+/// For each simple command, whether it only reads as far as the text tells.
+pub(super) fn reading_parts(line: &Line, command: &str) -> Vec<bool> {
+    let cd = leading_cd(line, command).is_some();
+    // Expansions in these are in no word of a part; `$((PATH=1))` would even assign.
+    let expands_unseen = command.contains(['$', '`']) && (command.contains("<<") || command.contains("case"));
+    let changes_state = line.defines
+        || line.hidden.is_some()
+        || expands_unseen
+        || line
+            .parts
+            .iter()
+            .enumerate()
+            .any(|(index, part)| changes_shell(part) && !(cd && index == 0));
+    (line.parts.iter().enumerate())
+        .map(|(index, part)| {
+            !changes_state && (cd && index == 0 || review(part).is_some_and(|review| review.reads))
+        })
+        .collect()
+}
+
+/// Whether later commands of the line may mean something else because of this one.
+fn changes_shell(part: &Part) -> bool {
+    let Some(word) = part.words.first() else {
+        return !part.assignments.is_empty();
+    };
+    match literal(word) {
+        Some(name) => {
+            matches!(
+                name,
+                "cd" | "pushd" | "popd" | "builtin" | "trap" | "exec" | "coproc" | "command"
+            ) && review(part).is_none_or(|review| !review.reads)
+                || super::command::STATE.contains(&name)
+        }
+        None => true,
+    }
+}
+
+/// The folder of a `cd` that is the line's first command. Elsewhere `cd` may run many times, in a loop.
+fn leading_cd<'l>(line: &'l Line, command: &str) -> Option<&'l str> {
+    let part = line.parts.first()?;
+    if !command.trim_start().starts_with("cd ") || !part.assignments.is_empty() || !part.redirects.is_empty()
+    {
+        return None;
+    }
+    match part.words.as_slice() {
+        [cd, folder] if literal(cd) == Some("cd") && !is_glob(Some(folder)) => {
+            // bash resolves `..` by name, the disk by links: the two may differ.
+            let is_plain =
+                |folder: &&str| !folder.starts_with('-') && !folder.is_empty() && !folder.contains("..");
+            literal(folder).filter(is_plain)
+        }
+        _ => None,
+    }
+}
+
+/// The text of a word whose meaning as a file name is known: `~name` is another user's home folder.
+fn literal(word: &Word) -> Option<&str> {
+    match word {
+        Word::Literal { text, quoted, .. } => {
+            let home = *quoted || !text.starts_with('~') || text == "~" || text.starts_with("~/");
+            // A quoted `~` is a plain character, but `workspace` would read it as the home folder.
+            (home && !(*quoted && text.starts_with('~'))).then_some(text)
+        }
+        Word::Dynamic { .. } => None,
+    }
+}
+
+/// Whether bash may expand the word to a file name that begins with `-`.
+pub(super) fn may_become_option(word: &Word) -> bool {
+    matches!(word, Word::Literal { text, glob: true, .. } if text.starts_with(['*', '?', '[']))
+}
+
+/// Whether bash may expand the word that decides what the program does: `git st*`.
+pub(super) fn has_open_subcommand(program: &str, words: &[Word]) -> Option<String> {
+    let word = words
+        .iter()
+        .skip(1)
+        .find(|word| !word.shown().is_some_and(|text| text.starts_with('-')))?;
+    (table::WITH_SUBCOMMANDS.contains(&program) && is_glob(Some(word))).then(|| word.shown())?
+}
+
+fn is_glob(word: Option<&Word>) -> bool {
+    matches!(word, Some(Word::Literal { glob: true, .. }))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,307 @@
+//! How much harm a command could do, for the person who is asked (R-APPR-1). A display only: nothing is allowed or
+//! denied because of it.
+
+use std::path::Path;
+
+use super::command::{SHELLS, WRAPPERS};
+use super::options;
+use super::shell::{Line, Part, Word};
+use super::steering::steering;
+use crate::domain::Risk;
+
+/// Programs that talk to other machines, or whose purpose is to fetch and run code.
+const NETWORK: &[&str] = &[
+    "curl",
+    "wget",
+    "http",
+    "https",
+    "xh",
+    "aria2c",
+    "ssh",
+    "scp",
+    "sftp",
+    "rsync",
+    "nc",
+    "ncat",
+    "netcat",
+    "socat",
+    "telnet",
+    "ftp",
+    "dig",
+    "nslookup",
+    "host",
+    "ping",
+    "git-lfs",
+    "gh",
+    "glab",
+    "docker",
+    "podman",
+    "kubectl",
+    "helm",
+    "terraform",
+    "ansible",
+    "aws",
+    "gcloud",
+    "az",
+    "npx",
+    "bunx",
+    "uvx",
+    "pipx",
+    "mail",
+    "sendmail",
+    "psql",
+    "mysql",
+    "redis-cli",
+    "mongosh",
+];
+
+/// Subcommands that talk to other machines, install, publish or throw work away, by program.
+const SUBCOMMANDS: &[(&str, &[&str])] = &[
+    (
+        "git",
+        &[
+            "push",
+            "pull",
+            "fetch",
+            "clone",
+            "clean",
+            "submodule",
+            "ls-remote",
+            "send-email",
+            "filter-branch",
+            "config",
+            "daemon",
+            "remote",
+        ],
+    ),
+    (
+        "cargo",
+        &[
+            "install", "publish", "login", "yank", "owner", "search", "add", "update", "fetch",
+        ],
+    ),
+    (
+        "npm",
+        &[
+            "install", "i", "ci", "add", "publish", "exec", "x", "login", "update", "create", "init",
+        ],
+    ),
+    (
+        "pnpm",
+        &[
+            "install", "i", "add", "publish", "dlx", "exec", "update", "create",
+        ],
+    ),
+    (
+        "yarn",
+        &["install", "add", "publish", "dlx", "npm", "up", "create"],
+    ),
+    ("bun", &["install", "add", "publish", "x", "create", "update"]),
+    ("pip", &["install", "download", "uninstall"]),
+    ("pip3", &["install", "download", "uninstall"]),
+    ("uv", &["pip", "add", "sync", "tool", "publish"]),
+    ("poetry", &["install", "add", "publish", "update"]),
+    ("go", &["get", "install", "mod"]),
+    ("gem", &["install", "push", "update"]),
+    ("bundle", &["install", "update", "add"]),
+    ("composer", &["install", "require", "update"]),
+];
+
+/// Programs that change the machine, its users or other processes, or write to devices.
+const SYSTEM: &[&str] = &[
+    "dd",
+    "mkfs",
+    "fdisk",
+    "parted",
+    "mount",
+    "umount",
+    "shred",
+    "chown",
+    "chgrp",
+    "chattr",
+    "setfacl",
+    "useradd",
+    "usermod",
+    "passwd",
+    "systemctl",
+    "service",
+    "launchctl",
+    "crontab",
+    "at",
+    "batch",
+    "reboot",
+    "shutdown",
+    "iptables",
+    "nft",
+    "apt",
+    "apt-get",
+    "dnf",
+    "yum",
+    "pacman",
+    "apk",
+    "brew",
+    "snap",
+    "dpkg",
+    "rpm",
+    "killall",
+    "pkill",
+];
+
+/// Wrappers that give the command other privileges or another machine.
+const PRIVILEGE: &[&str] = &[
+    "sudo", "doas", "su", "runuser", "pkexec", "run0", "chroot", "nsenter", "unshare", "setpriv",
+];
+
+/// The risk of a line of which every command is understood. `reads`: for each command, whether it only reads.
+pub(super) fn of_line(line: &Line, reads: &[bool]) -> Risk {
+    if line.hidden.is_some() || line.defines {
+        return Risk::High;
+    }
+    let risks = line.parts.iter().zip(reads).map(|(part, reads)| match reads {
+        true => Risk::Low,
+        false => of_part(part),
+    });
+    risks.max().unwrap_or(Risk::Medium)
+}
+
+fn of_part(part: &Part) -> Risk {
+    let writes_steering = part.writes().is_some_and(|target| {
+        target
+            .literal()
+            .is_none_or(|path| steering(Path::new(path)).is_some())
+    });
+    // The program is not known, or may be told to be another.
+    let unknown = match part.words.first() {
+        Some(word) => word.literal().is_none(),
+        None => true,
+    };
+    if writes_steering || unknown || !part.assignments.is_empty() {
+        return Risk::High;
+    }
+    // Behind a wrapper any word may be the program.
+    let words: Vec<&str> = part.words.iter().filter_map(Word::literal).collect();
+    let wrapped = words
+        .first()
+        .is_some_and(|word| WRAPPERS.contains(&name_of(word)));
+    let starts = if wrapped { words.len() } else { 1 };
+    let high = (0..starts.min(words.len())).any(|at| is_grave(&words[at..]));
+    if high || !options::started(name_of(words[0]), &part.words).is_empty() {
+        Risk::High
+    } else {
+        Risk::Medium
+    }
+}
+
+fn is_grave(words: &[&str]) -> bool {
+    let name = name_of(words[0]);
+    let has = |wanted: &[&str]| words[1..].iter().any(|word| wanted.contains(word));
+    let letter = |letters: &[char]| {
+        (words[1..].iter())
+            .any(|word| word.starts_with('-') && !word.starts_with("--") && word.contains(letters))
+    };
+    // A shell without a script reads its input; with `-c` the script is a word that is looked at elsewhere.
+    let shell = SHELLS.contains(&name)
+        && (words.len() == 1 || letter(&['c', 's']) || words[1..].iter().all(|word| word.starts_with('-')));
+    let removes = match name {
+        "rm" => letter(&['r', 'R']) || has(&["--recursive"]),
+        "find" => has(&["-delete", "-exec", "-execdir", "-ok", "-okdir"]),
+        "chmod" => letter(&['R']) || has(&["--recursive"]),
+        "git" => has(&["--hard", "-D", "--force", "-f"]),
+        // They show the environment, which may hold keys.
+        "env" => words.len() == 1,
+        "printenv" | "set" | "export" | "declare" => true,
+        "eval" | "source" | "." | "kill" => true,
+        _ => false,
+    };
+    let listed = SUBCOMMANDS.iter().find(|(program, _)| *program == name);
+    let mut rest = words[1..].iter();
+    let subcommand = loop {
+        match rest.next() {
+            // Options of git that take the next word.
+            Some(&("-C" | "-c" | "--git-dir" | "--work-tree")) => drop(rest.next()),
+            Some(word) if word.starts_with('-') => {}
+            word => break word,
+        }
+    };
+    NETWORK.contains(&name)
+        || SYSTEM.contains(&name)
+        || PRIVILEGE.contains(&name)
+        || shell
+        || removes
+        || listed.is_some_and(|(_, grave)| subcommand.is_some_and(|word| grave.contains(word)))
+}
+
+fn name_of(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{read_only, shell};
+    use super::*;
+
+    #[test]
+    fn risk_follows_the_effect() {
+        for (risk, commands) in [
+            (
+                Risk::Low,
+                &["ls", "git status && cat x | head", "cd src && ls"][..],
+            ),
+            (
+                Risk::Medium,
+                &[
+                    "make",
+                    "cargo test",
+                    "touch x",
+                    "rm x",
+                    "mkdir -p a/b",
+                    "ls > out",
+                    "npm test",
+                    "python3 x.py",
+                    "git commit -m x",
+                    "sh x.sh",
+                    "ls $x",
+                    "timeout 5 make",
+                ],
+            ),
+            (
+                Risk::High,
+                &[
+                    "rm -rf x",
+                    "rm -fr x",
+                    "ls; rm --recursive x",
+                    "curl https://x.org",
+                    "git push",
+                    "git -C a push",
+                    "git reset --hard",
+                    "npm install",
+                    "sudo ls",
+                    "timeout 5 curl x",
+                    "env sudo make",
+                    "cat x | sh",
+                    "sh -c x",
+                    "xargs rm -r",
+                    "echo x > .git/hooks/pre-commit",
+                    "echo x > AGENTS.md",
+                    "echo 'x",
+                    "$x",
+                    "env; echo x",
+                    "printenv",
+                    "A=1 make",
+                    "f() { ls; }; f",
+                    "find . -delete",
+                    "eval x",
+                    "/usr/bin/curl x",
+                    "rsync a b",
+                    "chmod -R 777 .",
+                ],
+            ),
+        ] {
+            for command in commands {
+                let line = shell::parse(command);
+                let reads = read_only::reading_parts(&line, command);
+                assert_eq!(of_line(&line, &reads), risk, "{command}");
+            }
+        }
+    }
+}

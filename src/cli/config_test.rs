@@ -1,0 +1,277 @@
+//! `agentls config test`: what the rules of a folder say about one call, without doing it.
+//!
+//! The verdict comes from `approval`, with the folder's configuration and what `workspace` finds out about the files,
+//! as in a session. Stored grants come from a server; without one the answer says that they are missing.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::args::Shared;
+use super::client::{Client, ClientError, Launch};
+use super::screen::Screen;
+use super::style::Ink;
+use crate::approval::{Policy, Rule, Verdict, command_files, judge};
+use crate::base::text::reveal;
+use crate::config::{ConfigSource, Settings, ToolEffect, Trust};
+use crate::domain::{Effect, EffectKind, Mode, Risk};
+use crate::protocol::table::method;
+use crate::protocol::{ListGrantsParams, ListGrantsResult};
+use crate::workspace::{Roots, command_files as files, resolve};
+
+/// What to test.
+#[derive(Debug)]
+pub(super) struct Call {
+    /// A command line, a path or an address: what rules of the tool are matched against.
+    pub(super) subject: String,
+    /// The tool.
+    pub(super) tool: String,
+    /// As JSON.
+    pub(super) json: bool,
+}
+
+/// Exit codes, as the help documents them.
+const ALLOWED: i32 = 0;
+const ASKED: i32 = 1;
+const USAGE: i32 = 2;
+const DENIED: i32 = 3;
+
+/// Says what is wrong with the arguments. 1 would mean "asked", so the exit code is that of a usage error.
+pub(super) fn usage_error(screen: &mut Screen, why: &str) -> i32 {
+    screen.line(&format!("agentls: {}", reveal(why)));
+    USAGE
+}
+
+/// Prints the verdict; the exit code.
+pub(super) async fn test(
+    call: Call,
+    shared: &Shared,
+    source: &ConfigSource,
+    trust: &Trust,
+    folder: PathBuf,
+    mut screen: Screen,
+) -> std::io::Result<i32> {
+    let loaded = source.load(Some(&folder), trust);
+    let settings = &loaded.settings;
+    let effect = match effect(&call, settings, source, &folder) {
+        Ok(effect) => effect,
+        Err(why) => return Ok(usage_error(&mut screen, &why)),
+    };
+    let mode = settings.default_agent().mode;
+    let grants = stored_grants(shared, &folder).await;
+    let rules = |texts: &[String]| texts.iter().filter_map(|text| Rule::parse(text).ok()).collect();
+    let policy = Policy {
+        mode,
+        allow: rules(&settings.approvals.allow),
+        deny: rules(&settings.approvals.deny),
+        require_approval: rules(&settings.approvals.require_approval),
+        grants: (grants.iter().flatten())
+            .filter_map(|rule| Rule::parse_list(rule).ok())
+            .flatten()
+            .collect(),
+        unreadable: settings.approvals.unreadable.clone(),
+        tainted: false,
+    };
+    let verdict = judge(&policy, &call.tool, &effect);
+    let report = Report {
+        rule: deciding_rule(&verdict, settings, source, &folder),
+        call: &call,
+        mode,
+        grants: grants.as_ref().map(Vec::len).map_err(ToString::to_string),
+        problems: loaded
+            .diagnostics
+            .iter()
+            .filter(|problem| super::config::is_error(problem))
+            .count(),
+        verdict: &verdict,
+    };
+    if call.json {
+        super::screen::print(&format!("{:#}\n", report.json()))?;
+    } else {
+        report.show(&mut screen);
+    }
+    Ok(match verdict {
+        Verdict::Allow { .. } => ALLOWED,
+        Verdict::Ask { .. } => ASKED,
+        Verdict::Deny { .. } => DENIED,
+    })
+}
+
+/// What the call would do.
+fn effect(call: &Call, settings: &Settings, source: &ConfigSource, folder: &Path) -> Result<Effect, String> {
+    let own = settings.tools.commands.iter().find(|tool| tool.name == call.tool);
+    let of_kind = |kind| Effect {
+        kind,
+        subject: call.subject.clone(),
+        ..Effect::none()
+    };
+    let roots = Roots::of_cwd(folder);
+    let home = source.env.home();
+    if let Some(tool) = own {
+        return Ok(of_kind(match tool.effect {
+            ToolEffect::Read => EffectKind::Read,
+            ToolEffect::Write => EffectKind::Write,
+            ToolEffect::Execute => EffectKind::Execute,
+            ToolEffect::Network => EffectKind::Network,
+        }));
+    }
+    match call.tool.as_str() {
+        "bash" => Ok(Effect {
+            findings: command_files(&call.subject).map(|named| files::look_up(&roots, home, folder, &named)),
+            ..Effect::execute(&*call.subject)
+        }),
+        "read_file" | "list_dir" | "glob" | "grep" => on_file(EffectKind::Read, &roots, home, folder, call),
+        "write_file" | "edit_file" => on_file(EffectKind::Write, &roots, home, folder, call),
+        "web_fetch" => Ok(of_kind(EffectKind::Network)),
+        name if name.starts_with("mcp:") => Ok(of_kind(EffectKind::Network)),
+        name if source.tools.iter().any(|known| known == name) => Ok(of_kind(EffectKind::None)),
+        name => Err(format!(
+            "unknown tool `{name}`; known are {}",
+            source.tools.join(", ")
+        )),
+    }
+}
+
+fn on_file(
+    kind: EffectKind,
+    roots: &Roots,
+    home: Option<&Path>,
+    folder: &Path,
+    call: &Call,
+) -> Result<Effect, String> {
+    let found = resolve::resolve(roots, home, folder, &call.subject).map_err(|error| error.to_string())?;
+    Ok(Effect {
+        kind,
+        paths: vec![found.absolute],
+        subject: found.display,
+        outside: !found.inside,
+        secret: found.secret,
+        ..Effect::none()
+    })
+}
+
+/// The rules that were granted for the folder with "always".
+async fn stored_grants(shared: &Shared, folder: &Path) -> Result<Vec<String>, ClientError> {
+    let launch = Launch::of(shared, folder.to_owned(), "agentls config");
+    let mut client = Client::start(&launch).await?;
+    let listed: ListGrantsResult = client
+        .request(method::LIST_GRANTS, &ListGrantsParams::default())
+        .await?;
+    client.close().await;
+    Ok(listed.grants.into_iter().map(|grant| grant.rule).collect())
+}
+
+/// A rule of the configuration that the verdict names, and where it is written.
+fn deciding_rule(
+    verdict: &Verdict,
+    settings: &Settings,
+    source: &ConfigSource,
+    folder: &Path,
+) -> Option<(String, Option<String>)> {
+    let said = match verdict {
+        Verdict::Allow { by } => by,
+        Verdict::Ask { why, .. } | Verdict::Deny { why } => why,
+    };
+    let approvals = &settings.approvals;
+    let lists = match verdict {
+        Verdict::Allow { .. } => vec![&approvals.allow],
+        Verdict::Ask { .. } => vec![&approvals.require_approval, &approvals.deny],
+        Verdict::Deny { .. } => vec![&approvals.deny],
+    };
+    let mut rules = lists.into_iter().flatten();
+    let rule = rules.find(|rule| {
+        said.contains(&format!("rule `{rule}`")) || said.contains(&format!("`{rule}` always asks"))
+    })?;
+    Some((rule.clone(), place_of(rule, source, folder)))
+}
+
+/// `file:line` of a rule, if some line of the files quotes it.
+fn place_of(rule: &str, source: &ConfigSource, folder: &Path) -> Option<String> {
+    let basic = json!(rule).to_string();
+    let literal = format!("'{rule}'");
+    super::config::files(source, folder).into_iter().find_map(|file| {
+        let text = std::fs::read_to_string(&file).ok()?;
+        let line = text
+            .lines()
+            .position(|line| line.contains(&basic) || line.contains(&literal))?;
+        Some(format!("{file}:{}", line + 1))
+    })
+}
+
+struct Report<'a> {
+    call: &'a Call,
+    verdict: &'a Verdict,
+    rule: Option<(String, Option<String>)>,
+    mode: Mode,
+    /// How many grants count, or why none could be read.
+    grants: Result<usize, String>,
+    /// Errors in the configuration: settings that do not count.
+    problems: usize,
+}
+
+impl Report<'_> {
+    fn json(&self) -> serde_json::Value {
+        let (verdict, why) = match self.verdict {
+            Verdict::Allow { by } => ("allowed", by),
+            Verdict::Ask { why, .. } => ("asked", why),
+            Verdict::Deny { why } => ("denied", why),
+        };
+        let mut report = json!({
+            "verdict": verdict,
+            "why": why,
+            "tool": self.call.tool,
+            "subject": self.call.subject,
+            "mode": self.mode.name(),
+            "grantsConsidered": self.grants.is_ok(),
+            "configurationErrors": self.problems,
+        });
+        if let Verdict::Ask { risk, rule, .. } = self.verdict {
+            report["risk"] = json!(name_of(*risk));
+            report["always"] = json!(rule);
+        }
+        if let Some((rule, place)) = &self.rule {
+            report["rule"] = json!({"text": rule, "place": place});
+        }
+        report
+    }
+
+    fn show(&self, screen: &mut Screen) {
+        let painter = screen.painter;
+        let (ink, name, why) = match self.verdict {
+            Verdict::Allow { by } => (Ink::Green, "allowed", by),
+            Verdict::Ask { why, .. } => (Ink::BoldYellow, "asked", why),
+            Verdict::Deny { why } => (Ink::BoldRed, "denied", why),
+        };
+        screen.line(&format!("{}: {}", painter.paint(ink, name), reveal(why)));
+        if let Some((rule, place)) = &self.rule {
+            let place = place
+                .as_ref()
+                .map_or_else(String::new, |place| format!(" ({place})"));
+            screen.line(&format!("  rule: {}{}", reveal(rule), reveal(&place)));
+        }
+        if let Verdict::Ask { risk, rule, .. } = self.verdict {
+            screen.line(&format!("  risk: {}", name_of(*risk)));
+            screen.line(&match rule {
+                Some(rule) => format!("  \"always\" would remember: {}", reveal(rule)),
+                None => "  \"always\" is not offered: no rule covers exactly this".to_owned(),
+            });
+        }
+        screen.line(&format!("  mode: {}", self.mode));
+        if let Err(why) = &self.grants {
+            screen.line(&format!("  stored grants are not considered: {}", reveal(why)));
+        }
+        if self.problems > 0 {
+            screen.line(
+                "  the configuration has errors, so some settings do not count; see agentls config check",
+            );
+        }
+    }
+}
+
+fn name_of(risk: Risk) -> &'static str {
+    match risk {
+        Risk::Low => "low",
+        Risk::Medium => "medium",
+        Risk::High => "high",
+    }
+}

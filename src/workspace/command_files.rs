@@ -1,0 +1,544 @@
+//! Looks up the files that a command line names, as bash would find them: through links, patterns and a leading `cd`.
+//! Knows nothing of commands or rules: `approval` collects the words and judges the findings. Reads names, links and
+//! git's small files; blocks.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use super::resolve::real_path;
+use super::roots::Roots;
+use crate::base::clock;
+use crate::base::secret_path::is_secret_like;
+use crate::domain::{CommandFiles, FileFinding, FileUsage, FileWord, FindingKind};
+
+/// The most names that are looked at for one line.
+const MAX_NAMES: usize = 100_000;
+/// How long a line is looked at.
+const MAX_TIME: Duration = Duration::from_millis(500);
+/// The most findings that are kept; one is enough to ask.
+const MAX_FINDINGS: usize = 16;
+/// The largest file of git or of ignore patterns that is read, in bytes.
+const MAX_SMALL_FILE: u64 = 1 << 20;
+
+/// Files with patterns of what to ignore. A search reads them whole, so a link to a device would exhaust the memory.
+const IGNORE_FILES: &[&str] = &[".gitignore", ".ignore", ".rgignore"];
+
+/// What is special about the files that a command line names. No finding: all lie inside the workspace folders, none
+/// looks like a secret, and no name is mistaken for an option.
+pub fn look_up(roots: &Roots, home: Option<&Path>, cwd: &Path, files: &CommandFiles) -> Vec<FileFinding> {
+    let mut lookup = Lookup {
+        roots,
+        home,
+        findings: Vec::new(),
+        names: MAX_NAMES,
+        until: clock::now().into_std() + MAX_TIME,
+    };
+    // If `cd` fails the line may go on in the old folder.
+    let mut folders = vec![cwd.to_owned()];
+    if let Some(folder) = &files.folder {
+        match lookup.located(cwd, folder) {
+            Some(folder) => folders.push(folder),
+            None => lookup.note(0, FindingKind::Unchecked, folder),
+        }
+    }
+    for word in &files.words {
+        for folder in &folders {
+            lookup.word(folder, word);
+        }
+    }
+    lookup.findings
+}
+
+struct Lookup<'a> {
+    roots: &'a Roots,
+    home: Option<&'a Path>,
+    findings: Vec<FileFinding>,
+    /// How many names may still be looked at.
+    names: usize,
+    until: Instant,
+}
+
+impl Lookup<'_> {
+    fn note(&mut self, part: usize, kind: FindingKind, file: impl AsRef<Path>) {
+        let finding = FileFinding {
+            part,
+            kind,
+            file: file.as_ref().to_string_lossy().into_owned(),
+        };
+        if self.findings.len() < MAX_FINDINGS && !self.findings.contains(&finding) {
+            self.findings.push(finding);
+        }
+    }
+
+    /// Whether more may be looked at.
+    fn has_time(&mut self) -> bool {
+        self.names = self.names.saturating_sub(1);
+        self.names > 0 && (!self.names.is_multiple_of(64) || clock::now().into_std() < self.until)
+    }
+
+    /// Where a word leads, as bash reads it.
+    fn located(&self, folder: &Path, text: &str) -> Option<PathBuf> {
+        match text.strip_prefix('~') {
+            Some("") => self.home.map(Path::to_owned),
+            Some(rest) if rest.starts_with('/') => Some(self.home?.join(rest.trim_start_matches('/'))),
+            Some(_) | None => Some(folder.join(text)),
+        }
+    }
+
+    fn word(&mut self, folder: &Path, word: &FileWord) {
+        let mention = word.usage == FileUsage::Mention;
+        let Some(path) = self.located(folder, &word.text) else {
+            if !mention {
+                self.note(word.part, FindingKind::Unchecked, &word.text);
+            }
+            return;
+        };
+        // Without a match bash keeps the pattern itself.
+        self.file(word, &path);
+        if !word.glob {
+            return;
+        }
+        match self.expand(&path) {
+            Some(found) => {
+                let relative = !word.text.starts_with(['/', '~', '.']) && !word.text.contains('/');
+                for path in found {
+                    let name = path.file_name().unwrap_or_default().to_string_lossy();
+                    if relative && name.starts_with('-') && !word.text.starts_with('-') {
+                        self.note(word.part, FindingKind::OptionName, name.as_ref());
+                    }
+                    self.file(word, &path);
+                }
+            }
+            None => self.note(word.part, FindingKind::Unchecked, &word.text),
+        }
+    }
+
+    fn file(&mut self, word: &FileWord, path: &Path) {
+        let Ok(real) = real_path(path) else {
+            if word.usage != FileUsage::Mention {
+                self.note(word.part, FindingKind::Unchecked, path);
+            }
+            return;
+        };
+        let outside = self.roots.containing(&real).is_none();
+        let secret = is_secret_like(path) || is_secret_like(&real);
+        if word.usage == FileUsage::Mention {
+            // Text that looks like a path is none, unless something is there or could be made there.
+            let exists = real.symlink_metadata().is_ok();
+            let near = real
+                .parent()
+                .is_some_and(|parent| parent.is_dir() && parent.parent().is_some());
+            let device = real.starts_with("/dev") || real.starts_with("/usr/bin") || real.starts_with("/bin");
+            if secret && exists {
+                self.note(word.part, FindingKind::Secret, path);
+            } else if outside && (exists || near) && !device && is_path(&word.text) {
+                self.note(word.part, FindingKind::Outside, path);
+            }
+            return;
+        }
+        if outside {
+            self.note(word.part, FindingKind::Outside, path);
+        } else if secret {
+            self.note(word.part, FindingKind::Secret, path);
+        }
+        match word.usage {
+            FileUsage::Search { hidden } if !outside && real.is_dir() => {
+                self.search(word.part, &real, hidden)
+            }
+            FileUsage::Repository { urls } => self.repository(word.part, &real, urls),
+            FileUsage::Search { .. } | FileUsage::Mention | FileUsage::List | FileUsage::Read => {}
+        }
+    }
+
+    // ---- patterns ----
+
+    /// The files that bash expands a pattern to, or more; `None` if there are too many.
+    fn expand(&mut self, pattern: &Path) -> Option<Vec<PathBuf>> {
+        let mut found = vec![PathBuf::new()];
+        for component in pattern.components() {
+            let name = component.as_os_str().to_string_lossy();
+            match component {
+                Component::Normal(_) if name.contains(['*', '?', '[']) => {
+                    let glob = generous(&name)?;
+                    let mut next = Vec::new();
+                    for folder in &found {
+                        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                            if !self.has_time() {
+                                return None;
+                            }
+                            let entry_name = entry.file_name();
+                            let hidden = entry_name.to_string_lossy().starts_with('.');
+                            if glob.is_match(&entry_name) && (!hidden || name.starts_with('.')) {
+                                next.push(entry.path());
+                            }
+                        }
+                    }
+                    found = next;
+                }
+                _ => found.iter_mut().for_each(|path| path.push(component)),
+            }
+        }
+        Some(found)
+    }
+
+    // ---- folders ----
+
+    /// Looks for what a search below a folder would read.
+    fn search(&mut self, part: usize, top: &Path, hidden: bool) {
+        // Ignore files above the folder are read as well, up to the root.
+        for folder in top.ancestors().skip(1) {
+            if self.roots.containing(folder).is_none() {
+                break;
+            }
+            self.ignore_files(part, folder);
+        }
+        let mut folders = vec![top.to_owned()];
+        while let Some(folder) = folders.pop() {
+            self.ignore_files(part, &folder);
+            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+                if !self.has_time() {
+                    self.note(part, FindingKind::Unchecked, top);
+                    return;
+                }
+                let path = entry.path();
+                let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
+                let Ok(kind) = entry.file_type() else { continue };
+                if is_hidden && !hidden {
+                    continue;
+                }
+                if is_secret_like(&path) {
+                    self.note(part, FindingKind::Secret, &path);
+                    return;
+                }
+                if kind.is_symlink() {
+                    // Followed by some commands.
+                    match real_path(&path) {
+                        Ok(real) if is_secret_like(&real) => self.note(part, FindingKind::Secret, &path),
+                        Ok(real) if self.roots.containing(&real).is_none() => {
+                            self.note(part, FindingKind::Outside, &path);
+                        }
+                        Ok(_) | Err(_) => {}
+                    }
+                } else if kind.is_dir() {
+                    folders.push(path);
+                }
+            }
+        }
+    }
+
+    fn ignore_files(&mut self, part: usize, folder: &Path) {
+        for name in IGNORE_FILES {
+            let path = folder.join(name);
+            if path.symlink_metadata().is_ok() && !is_small_file(&path) {
+                self.note(part, FindingKind::Unchecked, &path);
+            }
+        }
+    }
+
+    // ---- git ----
+
+    /// Finds the repository as git does. It must lie inside, and its settings must not lead elsewhere.
+    fn repository(&mut self, part: usize, folder: &Path, urls: bool) {
+        for folder in folder.ancestors() {
+            let dot_git = folder.join(".git");
+            let Ok(meta) = dot_git.symlink_metadata() else {
+                if ["HEAD", "objects", "refs"]
+                    .iter()
+                    .all(|name| folder.join(name).exists())
+                {
+                    // A bare repository among the files of another: whose settings hold depends on git's settings.
+                    return self.note(part, FindingKind::Unchecked, folder);
+                }
+                continue;
+            };
+            if self.roots.containing(folder).is_none() {
+                return self.note(part, FindingKind::Outside, folder);
+            }
+            let git_dir = match meta.is_dir() {
+                true if dot_git.join("HEAD").exists() && !dot_git.join("commondir").exists() => {
+                    Some(dot_git.clone())
+                }
+                true => None,
+                false => linked_worktree(&dot_git),
+            };
+            let config = git_dir.and_then(|git_dir| small_text(&git_dir.join("config")));
+            let Some(config) = config.map(|config| config.to_lowercase()) else {
+                return self.note(part, FindingKind::Unchecked, &dot_git);
+            };
+            if config.contains("worktree") || config.contains("include") {
+                self.note(part, FindingKind::Unchecked, dot_git.join("config"));
+            }
+            if urls && holds_password(&config) {
+                self.note(part, FindingKind::Secret, dot_git.join("config"));
+            }
+            return;
+        }
+        // `git diff a b` then compares any two folders.
+        self.note(part, FindingKind::Unchecked, folder);
+    }
+}
+
+/// Whether text reads as a path.
+fn is_path(text: &str) -> bool {
+    text.starts_with(['/', '~']) || text == ".." || text.starts_with("../") || text.contains('/')
+}
+
+/// A pattern that matches what the word's one matches, however its brackets were quoted.
+fn generous(name: &str) -> Option<GlobMatcher> {
+    let mut pattern = String::new();
+    match (name.find('['), name.rfind(']')) {
+        (Some(from), to) => {
+            pattern.push_str(&escape(&name[..from]));
+            pattern.push('*');
+            pattern.push_str(&escape(
+                to.filter(|to| *to > from).map_or("", |to| &name[to + 1..]),
+            ));
+        }
+        (None, _) => pattern.push_str(&escape(name)),
+    }
+    let glob = GlobBuilder::new(&pattern).backslash_escape(true).build().ok()?;
+    Some(glob.compile_matcher())
+}
+
+/// Leaves `*` and `?` as they are.
+fn escape(text: &str) -> String {
+    text.chars()
+        .flat_map(|c| {
+            matches!(c, '\\' | '{' | '}' | '[' | ']' | '!')
+                .then_some('\\')
+                .into_iter()
+                .chain([c])
+        })
+        .collect()
+}
+
+fn is_small_file(path: &Path) -> bool {
+    path.symlink_metadata()
+        .is_ok_and(|meta| meta.is_file() && meta.len() <= MAX_SMALL_FILE)
+}
+
+fn small_text(path: &Path) -> Option<String> {
+    is_small_file(path).then(|| fs::read_to_string(path).ok())?
+}
+
+/// The main repository of a linked work tree, if that repository knows the work tree: a `.git` file alone may name any
+/// repository of the machine.
+fn linked_worktree(dot_git: &Path) -> Option<PathBuf> {
+    let text = small_text(dot_git)?;
+    let admin = dot_git.parent()?.join(text.strip_prefix("gitdir:")?.trim());
+    let back = small_text(&admin.join("gitdir"))?;
+    let knows = real_path(&admin.join(back.trim())).ok()? == real_path(dot_git).ok()?;
+    let common = admin.join(small_text(&admin.join("commondir"))?.trim());
+    knows.then_some(common)
+}
+
+/// Whether an address in git's settings carries a password or a token.
+fn holds_password(config: &str) -> bool {
+    config.split("://").skip(1).any(|rest| {
+        let host = rest.split(['/', '\n', '"']).next().unwrap_or_default();
+        host.rsplit_once('@').is_some_and(|(user, _)| user != "git")
+    })
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use tempfile::TempDir;
+
+    use super::super::roots::Folder;
+    use super::*;
+
+    struct Place {
+        _dir: TempDir,
+        base: PathBuf,
+        roots: Roots,
+    }
+
+    impl Place {
+        /// `ws`, the workspace, and `out` next to it.
+        fn new() -> Self {
+            let dir = TempDir::new().unwrap();
+            let base = dir.path().canonicalize().unwrap();
+            fs::create_dir_all(base.join("ws/sub")).unwrap();
+            fs::create_dir_all(base.join("out")).unwrap();
+            fs::write(base.join("out/plain"), "x").unwrap();
+            fs::write(base.join("ws/a.txt"), "x").unwrap();
+            let folder = Folder {
+                name: "ws".to_owned(),
+                path: base.join("ws"),
+            };
+            Self {
+                _dir: dir,
+                base,
+                roots: Roots::new(&[folder]),
+            }
+        }
+
+        fn write(&self, path: &str, text: &str) {
+            let path = self.base.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+
+        fn kinds(&self, text: &str, usage: FileUsage) -> Vec<FindingKind> {
+            self.kinds_in(None, text, usage)
+        }
+
+        fn kinds_in(&self, folder: Option<&str>, text: &str, usage: FileUsage) -> Vec<FindingKind> {
+            let files = CommandFiles {
+                folder: folder.map(str::to_owned),
+                words: vec![FileWord {
+                    part: 0,
+                    text: text.to_owned(),
+                    glob: text.contains(['*', '?', '[']),
+                    usage,
+                }],
+            };
+            let home = self.base.join("home");
+            let found = look_up(&self.roots, Some(&home), &self.base.join("ws"), &files);
+            found.into_iter().map(|finding| finding.kind).collect()
+        }
+    }
+
+    #[test]
+    fn files_are_found_where_bash_finds_them() {
+        use FindingKind::{OptionName, Outside, Secret};
+        let place = Place::new();
+        symlink("../out/plain", place.base.join("ws/link")).unwrap();
+        symlink("../out", place.base.join("ws/folder")).unwrap();
+        symlink(".env", place.base.join("ws/notes.txt")).unwrap();
+        place.write("ws/.env", "x");
+        place.write("ws/-oPWN", "x");
+        place.write("out/shadow", "x");
+        let read = |text| place.kinds(text, FileUsage::Read);
+        for inside in [
+            "a.txt",
+            "sub/new",
+            "./a.txt",
+            "sub/../a.txt",
+            "HEAD~1",
+            "sub/*.rs",
+            "a*",
+        ] {
+            assert_eq!(read(inside), [], "{inside}");
+        }
+        for outside in [
+            "link",
+            "folder/plain",
+            "../out/plain",
+            "/etc/hosts",
+            "~",
+            "~/x",
+            "folder/pl*",
+            "l*k",
+            "sub/../../out",
+        ] {
+            assert!(read(outside).contains(&Outside), "{outside}");
+        }
+        for secret in [
+            ".env",
+            "notes.txt",
+            ".e*",
+            "n*",
+            ".en[v]",
+            "?otes.txt",
+            "folder/sha*",
+        ] {
+            let found = read(secret);
+            assert!(
+                found.contains(&Secret) || secret.starts_with("folder") && found.contains(&Outside),
+                "{secret}"
+            );
+        }
+        for option in ["*", "?oPWN", "[-]o*"] {
+            assert!(read(option).contains(&OptionName), "{option}");
+        }
+        assert!(!read("./*").contains(&OptionName));
+        // After `cd` both folders count.
+        assert!(
+            place
+                .kinds_in(Some("../out"), "plain", FileUsage::Read)
+                .contains(&Outside)
+        );
+        assert_eq!(place.kinds_in(Some("sub"), "new", FileUsage::Read), []);
+    }
+
+    #[test]
+    fn a_search_finds_secrets_and_links_below() {
+        let place = Place::new();
+        let search = |hidden| place.kinds(".", FileUsage::Search { hidden });
+        assert_eq!(search(true), []);
+        place.write("ws/sub/.env", "x");
+        assert_eq!(search(false), []);
+        assert_eq!(search(true), [FindingKind::Secret]);
+        fs::remove_file(place.base.join("ws/sub/.env")).unwrap();
+        symlink("/etc/hosts", place.base.join("ws/sub/l")).unwrap();
+        assert_eq!(search(false), [FindingKind::Outside]);
+        fs::remove_file(place.base.join("ws/sub/l")).unwrap();
+        symlink("/dev/zero", place.base.join("ws/sub/.gitignore")).unwrap();
+        assert_eq!(search(false), [FindingKind::Unchecked]);
+    }
+
+    #[test]
+    fn a_repository_must_lie_inside_and_lead_nowhere_else() {
+        let place = Place::new();
+        let look = |urls| place.kinds(".", FileUsage::Repository { urls });
+        assert_eq!(look(true), [FindingKind::Unchecked]);
+        // Of the folder above.
+        place.write(".git/HEAD", "x");
+        assert_eq!(look(false), [FindingKind::Outside]);
+        place.write("ws/.git/HEAD", "x");
+        place.write(
+            "ws/.git/config",
+            "[remote \"origin\"]\n url = ssh://git@example.org/a\n",
+        );
+        assert_eq!(look(true), []);
+        for config in [
+            "[core]\n WorkTree = /",
+            "[Include]\n path = /x",
+            "[extensions]\n worktreeConfig = true",
+        ] {
+            place.write("ws/.git/config", config);
+            assert_eq!(look(false), [FindingKind::Unchecked], "{config}");
+        }
+        for address in ["https://token@example.org/a", "https://u:p@example.org/a"] {
+            place.write("ws/.git/config", &format!("url = {address}\n"));
+            assert_eq!(
+                (look(false), look(true)),
+                (vec![], vec![FindingKind::Secret]),
+                "{address}"
+            );
+        }
+        place.write("ws/.git/commondir", "/elsewhere");
+        assert_eq!(look(false), [FindingKind::Unchecked]);
+        // A bare repository among the files.
+        for name in ["HEAD", "objects/x", "refs/x"] {
+            place.write(&format!("ws/api/{name}"), "x");
+        }
+        assert_eq!(
+            place.kinds("api", FileUsage::Repository { urls: false }),
+            [FindingKind::Unchecked]
+        );
+    }
+
+    #[test]
+    fn a_git_file_counts_only_if_the_repository_knows_it() {
+        let place = Place::new();
+        let look = || place.kinds(".", FileUsage::Repository { urls: false });
+        place.write("out/main/config", "");
+        place.write("out/main/worktrees/ws/commondir", "../..\n");
+        place.write("ws/.git", "gitdir: ../out/main/worktrees/ws\n");
+        place.write("out/main/worktrees/ws/gitdir", "/another/.git\n");
+        assert_eq!(look(), [FindingKind::Unchecked]);
+        place.write(
+            "out/main/worktrees/ws/gitdir",
+            &format!("{}\n", place.base.join("ws/.git").display()),
+        );
+        assert_eq!(look(), []);
+    }
+}
