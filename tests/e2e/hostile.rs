@@ -163,7 +163,7 @@ const KINDS: [(&str, Make); 14] = [
     ("slow patterns", slow_patterns),
     ("unreadable", |_, path| {
         std::fs::write(path, "x").unwrap();
-        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0)).unwrap();
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
     }),
     ("not UTF-8", |_, path| {
         std::fs::write(path, b"\xff\xfe\x00*\xc3\n").unwrap()
