@@ -122,7 +122,7 @@ fn find(cx: &ToolContext, input: &Input, bound: &Bound) -> Result<String, ToolEr
         }
         let hidden = input.hidden.unwrap_or(false);
         let mut walk = walk::Files::new(cx, &start.absolute, hidden, max_depth, bound);
-        while let Some(path) = walk.next() {
+        for path in walk.by_ref() {
             if bound.check().is_some() {
                 break;
             }

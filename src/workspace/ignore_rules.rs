@@ -21,6 +21,9 @@ const MAX_LINES: usize = 10_000;
 const MAX_LINE: usize = 4 << 10;
 /// All files of rules that count for one folder together, in bytes.
 const MAX_ALL: usize = 1 << 20;
+/// Most rules with wildcards beyond `*.extension` that count for one folder: each is a regular expression, and thousands
+/// take seconds to compile and to match.
+const MAX_WILDCARDS: usize = 1_000;
 /// Unusable files that are named; of more only the first are.
 const MAX_UNUSABLE: usize = 5;
 
@@ -44,7 +47,21 @@ struct Level {
     gitignore: Option<Gitignore>,
     exclude: Option<Gitignore>,
     is_repository: bool,
+    size: RulesSize,
+}
+
+/// What rules cost.
+#[derive(Clone, Copy, Debug, Default)]
+struct RulesSize {
     bytes: usize,
+    wildcards: usize,
+}
+
+impl std::ops::AddAssign for RulesSize {
+    fn add_assign(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.wildcards += other.wildcards;
+    }
 }
 
 /// A file of rules that is not obeyed.
@@ -64,7 +81,9 @@ impl IgnoreRules {
         if let Some(path) = gitconfig_excludes_path()
             && let Ok(real) = real_path(&path)
         {
-            rules.global = rules.read(start, &real, 0).map(|(global, _)| global);
+            rules.global = rules
+                .read(start, &real, RulesSize::default())
+                .map(|(global, _)| global);
         }
         let is_top = |folder: &Path| nofollow::kind(&folder.join(".git")).is_some();
         let repository = start.ancestors().find(|folder| is_top(folder));
@@ -85,18 +104,22 @@ impl IgnoreRules {
 
     /// Adds the rules of `folder`, which lies below those entered before; `holds` tells whether it may hold a name.
     pub fn enter(&mut self, folder: &Path, holds: impl Fn(&str) -> bool) {
-        let used: usize = self.levels.iter().map(|level| level.bytes).sum();
+        let mut used = RulesSize::default();
+        for level in &self.levels {
+            used += level.size;
+        }
         let mut level = Level {
             folder: folder.to_owned(),
             ignore: None,
             gitignore: None,
             exclude: None,
             is_repository: holds(".git") && nofollow::kind(&folder.join(".git")).is_some(),
-            bytes: 0,
+            size: RulesSize::default(),
         };
         let mut take = |rules: &mut Self, path: &Path| {
-            let (matcher, bytes) = rules.read(folder, path, used + level.bytes)?;
-            level.bytes += bytes;
+            let (matcher, size) = rules.read(folder, path, used)?;
+            level.size += size;
+            used += size;
             Some(matcher)
         };
         let [ignore, gitignore] =
@@ -107,7 +130,7 @@ impl IgnoreRules {
             .flatten()
             .and_then(|path| take(self, &path));
         (level.ignore, level.gitignore, level.exclude) = (ignore, gitignore, exclude);
-        if level.bytes > 0 || level.is_repository {
+        if level.size.bytes > 0 || level.is_repository {
             self.levels.push(level);
         }
     }
@@ -150,8 +173,8 @@ impl IgnoreRules {
         &self.unusable
     }
 
-    /// The matcher of a file of rules relative to `folder`, with its length.
-    fn read(&mut self, folder: &Path, path: &Path, used: usize) -> Option<(Gitignore, usize)> {
+    /// The matcher of a file of rules relative to `folder`, with its size.
+    fn read(&mut self, folder: &Path, path: &Path, used: RulesSize) -> Option<(Gitignore, RulesSize)> {
         match parse(folder, path, used) {
             Ok(parsed) => parsed,
             Err(why) => {
@@ -176,7 +199,7 @@ pub enum Verdict {
     Included,
 }
 
-fn parse(folder: &Path, path: &Path, used: usize) -> Result<Option<(Gitignore, usize)>, String> {
+fn parse(folder: &Path, path: &Path, used: RulesSize) -> Result<Option<(Gitignore, RulesSize)>, String> {
     let bytes = match nofollow::read(path, MAX_FILE as u64) {
         Ok(bytes) if bytes.is_empty() => return Ok(None),
         Ok(bytes) => bytes,
@@ -184,12 +207,13 @@ fn parse(folder: &Path, path: &Path, used: usize) -> Result<Option<(Gitignore, u
         Err(OpenError::Missing | OpenError::NotRegular(FileKind::Folder)) => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
-    if used + bytes.len() > MAX_ALL {
+    let length = bytes.len();
+    if used.bytes + length > MAX_ALL {
         return Err(format!(
-            "the ignore files above it already have {used} bytes; at most {MAX_ALL} are read"
+            "the ignore files above it have {} bytes already; at most {MAX_ALL} are read",
+            used.bytes
         ));
     }
-    let length = bytes.len();
     let text = String::from_utf8_lossy(&bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     if text.lines().nth(MAX_LINES).is_some() {
@@ -198,15 +222,32 @@ fn parse(folder: &Path, path: &Path, used: usize) -> Result<Option<(Gitignore, u
     if text.lines().any(|line| line.len() > MAX_LINE) {
         return Err(format!("it has a line of more than {MAX_LINE} bytes"));
     }
+    let wildcards = text.lines().filter(|line| has_wildcards(line)).count();
+    if used.wildcards + wildcards > MAX_WILDCARDS {
+        return Err(format!(
+            "with the ignore files above it, it has more than {MAX_WILDCARDS} patterns with wildcards"
+        ));
+    }
     let mut builder = GitignoreBuilder::new(folder);
     for line in text.lines() {
         // What is not a pattern excludes nothing, as in git.
         let _ = builder.add_line(None, line);
     }
     match builder.build() {
-        Ok(matcher) => Ok(Some((matcher, length))),
+        Ok(matcher) => {
+            let bytes = length;
+            Ok(Some((matcher, RulesSize { bytes, wildcards })))
+        }
         Err(_) => Err("its patterns are too complex".to_owned()),
     }
+}
+
+/// Whether a rule takes a regular expression; names and extensions are looked up.
+fn has_wildcards(line: &str) -> bool {
+    let line = line.trim_start_matches('!');
+    let line = line.strip_prefix("**/").unwrap_or(line);
+    let line = line.strip_prefix("*.").unwrap_or(line);
+    !line.starts_with('#') && line.contains(['*', '?', '[', '{', '\\'])
 }
 
 /// Where git keeps what only this clone of the repository excludes.

@@ -313,6 +313,13 @@ mod tests {
         assert_eq!(unusable(), "it has more than 10000 lines");
         fs::write(&path, format!("*\n{}\n", "x".repeat(5_000))).unwrap();
         assert_eq!(unusable(), "it has a line of more than 4096 bytes");
+        fs::write(&path, "fi*e\n".repeat(1_001)).unwrap();
+        assert_eq!(
+            unusable(),
+            "with the ignore files above it, it has more than 1000 patterns with wildcards"
+        );
+        fs::write(&path, "*.o\nname\n/dir/\n".repeat(3_000)).unwrap();
+        assert_eq!(unusable(), "");
         fs::write(&path, "nothing\n").unwrap();
         assert_eq!(unusable(), "");
     }

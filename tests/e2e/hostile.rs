@@ -123,13 +123,20 @@ fn sparse(world: &World, path: &Path) {
     });
 }
 
-/// As many patterns as are obeyed, each of the slowest sort.
+/// As many patterns as all ignore files together may have.
 fn patterns(_world: &World, path: &Path) {
+    let slow = (0..190).map(|n| format!("*a*b?c[d-f]**/{n}\n"));
+    let quick = (0..9_000).map(|n| format!("name{n}.txt\n"));
+    std::fs::write(path, slow.chain(quick).collect::<String>()).unwrap();
+}
+
+/// More than are obeyed, each of the slowest sort.
+fn slow_patterns(_world: &World, path: &Path) {
     let lines: String = (0..9_999).map(|n| format!("*a*b?c[d-f]**/{n}\n")).collect();
     std::fs::write(path, lines).unwrap();
 }
 
-const KINDS: [(&str, Make); 13] = [
+const KINDS: [(&str, Make); 14] = [
     ("endless", |_, path| symlink("/dev/zero", path).unwrap()),
     ("pipe", pipe),
     ("socket", |_, path| {
@@ -153,9 +160,10 @@ const KINDS: [(&str, Make); 13] = [
     ("one line", one_line),
     ("sparse", sparse),
     ("patterns", patterns),
+    ("slow patterns", slow_patterns),
     ("unreadable", |_, path| {
         std::fs::write(path, "x").unwrap();
-        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0)).unwrap();
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o000)).unwrap();
     }),
     ("not UTF-8", |_, path| {
         std::fs::write(path, b"\xff\xfe\x00*\xc3\n").unwrap()
@@ -386,4 +394,46 @@ fn a_reference_through_a_link_of_the_clone_is_refused_and_one_typed_by_the_perso
     let typed = format!("file://{}", world.path("outside.txt").display());
     client.ask(&session, json!([{"type": "reference", "uri": typed}]));
     assert!(String::from_utf8_lossy(&world.seen(1).raw).contains(CANARY));
+}
+
+#[test]
+fn a_search_stays_inside_while_a_folder_is_swapped_for_a_link_all_the_time() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+    let world = cloned();
+    for number in 0..20 {
+        world.write(&format!("swapped/{number}/data.txt"), "needle\n");
+    }
+    symlink(world.path("outside"), world.workspace().join("link")).unwrap();
+    let (stop, work) = (AtomicBool::new(false), world.workspace());
+    let client = world.start();
+    let session = client.session_with(json!({"mode": "plan"}));
+    for round in 0..30 {
+        let mut reply = Reply::new();
+        for number in 0..5 {
+            // No two calls are the same: those would be held back.
+            let pattern = format!("needle|canary|x{round}y{number}");
+            reply = reply.call("grep", json!({"pattern": pattern}));
+        }
+        world.mock().push(reply);
+    }
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (link, mut swaps) = (work.join("link"), 0);
+            while !stop.load(Ordering::Relaxed) {
+                let folder = work.join(format!("swapped/{}", swaps % 20));
+                for _ in 0..2 {
+                    renameat_with(CWD, &folder, CWD, &link, RenameFlags::EXCHANGE).unwrap();
+                    std::thread::yield_now();
+                }
+                swaps += 1;
+            }
+        });
+        let done = client.ask(&session, "search");
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(done.text, "ok");
+    });
+    assert_no_canary(&world, "swapped");
 }
