@@ -148,7 +148,7 @@ fn original(name: &str) -> &str {
         let shorter = COPIES.iter().find_map(|copy| name.strip_suffix(copy));
         let numbered = || {
             let (before, number) = name.rsplit_once('.')?;
-            (number.len() <= 3 && number.bytes().all(|digit| digit.is_ascii_digit())).then_some(before)
+            (number.len() <= 12 && number.bytes().all(|digit| digit.is_ascii_digit())).then_some(before)
         };
         match shorter.or_else(numbered) {
             Some(shorter) if !shorter.is_empty() => name = shorter,

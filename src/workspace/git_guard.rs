@@ -2,12 +2,13 @@
 //!
 //! Settings of a repository can name programs: filters, diff drivers, editors, aliases. An archive brings a `.git/config`
 //! along, and a clone may hold a whole repository in a folder. So for a command that names git, the settings of the
-//! nearest repository are listed by git itself, which runs nothing, and all that is not known to be harmless is replaced.
+//! nearest repository and its submodules are listed by git itself, which runs nothing, and all that is not known to be harmless is replaced.
 //! git refuses every other repository, whose settings nobody has looked at. Knows no approvals; who is trusted is said.
 
 use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use super::process::{Command, Launcher, git_command};
@@ -17,8 +18,10 @@ use super::resolve::real_path;
 const MAX_CONFIG: usize = 1 << 20;
 /// How long git may take to list settings.
 const LISTING: Duration = Duration::from_secs(5);
-/// How many submodules may have settings of their own.
-const MAX_SUBMODULES: usize = 500;
+/// How many repositories may be looked at, submodules included.
+const MAX_REPOSITORIES: usize = 200;
+/// The largest listing of an index that is read, in bytes.
+const MAX_INDEX: usize = 32 << 20;
 
 /// Sections whose settings run nothing, whatever they are.
 const SECTIONS: [&str; 10] = [
@@ -135,19 +138,23 @@ type Overrides = Arc<[(String, String)]>;
 /// What was found of repositories, as long as their settings stay the same.
 #[derive(Debug, Default)]
 pub(super) struct GitGuard {
-    known: Mutex<HashMap<PathBuf, (Vec<FileState>, Overrides)>>,
+    known: Mutex<Known>,
 }
 
-/// By which a change of a file is noticed; none where there is none.
-type FileState = (PathBuf, Option<(u64, SystemTime)>);
+/// The overrides of a work tree, and the files that they were made from.
+type Known = HashMap<PathBuf, (Vec<(PathBuf, FileState)>, Overrides)>;
 
-/// A repository and the files of its settings.
+/// By which a change of a file is noticed; none where there is none.
+type FileState = Option<(u64, SystemTime)>;
+
+/// A repository and the files that decide what git runs there.
 struct Repository {
     /// The work tree.
     root: PathBuf,
     /// Its `.git`, a folder or a file.
     dot_git: PathBuf,
-    files: Vec<PathBuf>,
+    settings: Vec<PathBuf>,
+    index: PathBuf,
 }
 
 impl GitGuard {
@@ -160,6 +167,7 @@ impl GitGuard {
             // Only those that follow count.
             ("safe.directory".to_owned(), String::new()),
             ("core.hooksPath".to_owned(), "/dev/null".to_owned()),
+            ("diff.ignoreSubmodules".to_owned(), "all".to_owned()),
         ];
         if let Some(repository) = Repository::around(cwd)
             && let Some(overrides) = self.overrides(launcher, &repository).await
@@ -177,27 +185,53 @@ impl GitGuard {
 
     /// None where the settings cannot be known, so that git must not run there.
     async fn overrides(&self, launcher: &Launcher, repository: &Repository) -> Option<Overrides> {
-        let states: Vec<FileState> = repository.files.iter().map(state).collect::<Option<_>>()?;
-        let known = |known: &HashMap<_, (Vec<FileState>, Overrides)>| {
-            let (before, overrides) = known.get(&repository.root)?;
-            (*before == states).then(|| overrides.clone())
-        };
-        if let Some(overrides) = known(&self.known.lock().unwrap_or_else(PoisonError::into_inner)) {
+        let root = repository.root.clone();
+        let known = self.lock().get(&root).cloned();
+        if let Some((states, overrides)) = known
+            && states
+                .iter()
+                .all(|(path, before)| state(path).as_ref() == Some(before))
+        {
             return Some(overrides);
         }
-        let mut overrides = Vec::new();
-        for (path, _) in states.iter().filter(|(_, state)| state.is_some()) {
-            for key in list(launcher, path).await? {
-                if key == "core.worktree" && repository.is_main(path) {
-                    return None;
+        let (mut states, mut overrides) = (Vec::new(), Vec::new());
+        let mut open = vec![Repository::at(&root)?];
+        let mut looked_at = 0;
+        while let Some(repository) = open.pop() {
+            looked_at += 1;
+            if looked_at > MAX_REPOSITORIES {
+                return None;
+            }
+            for path in &repository.settings {
+                let found = settings_state(path)?;
+                for key in if found.is_some() {
+                    list(launcher, path).await?
+                } else {
+                    Vec::new()
+                } {
+                    if key == "core.worktree" && repository.is_main(path) {
+                        return None;
+                    }
+                    overrides.extend(replacement(&key, path.ends_with(".gitmodules"))?);
                 }
-                overrides.extend(replacement(&key, path.ends_with(".gitmodules"))?);
+                states.push((path.clone(), found));
+            }
+            let index = repository.index.clone();
+            states.push((index.clone(), state(&index)?));
+            for folder in submodules(launcher, &repository.root).await? {
+                // One that is not there is not looked into by git either.
+                if folder.join(".git").symlink_metadata().is_ok() {
+                    open.push(Repository::at(&folder)?);
+                }
             }
         }
         let overrides: Overrides = overrides.into();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(repository.root.clone(), (states, overrides.clone()));
+        self.lock().insert(root, (states, overrides.clone()));
         Some(overrides)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -205,11 +239,16 @@ impl Repository {
     /// The nearest one, as git finds it.
     fn around(cwd: &Path) -> Option<Self> {
         let cwd = real_path(cwd).ok()?;
-        let (root, meta) = cwd
-            .ancestors()
-            .find_map(|folder| Some((folder, folder.join(".git").symlink_metadata().ok()?)))?;
+        let mut folders = cwd.ancestors();
+        folders
+            .find(|folder| folder.join(".git").symlink_metadata().is_ok())
+            .and_then(Self::at)
+    }
+
+    /// The one whose work tree is this folder.
+    fn at(root: &Path) -> Option<Self> {
         let dot_git = root.join(".git");
-        let folder = match meta.is_dir() {
+        let folder = match dot_git.is_dir() {
             true => dot_git.clone(),
             false => root.join(pointed_at(&dot_git, "gitdir: ")?),
         };
@@ -217,16 +256,15 @@ impl Repository {
             file if file.symlink_metadata().is_ok() => folder.join(pointed_at(&file, "")?),
             _ => folder.clone(),
         };
-        let mut files = vec![
-            common.join("config"),
-            folder.join("config.worktree"),
-            root.join(".gitmodules"),
-        ];
-        submodules(&common.join("modules"), &mut files)?;
         Some(Self {
             root: root.to_path_buf(),
             dot_git,
-            files,
+            settings: vec![
+                common.join("config"),
+                folder.join("config.worktree"),
+                root.join(".gitmodules"),
+            ],
+            index: folder.join("index"),
         })
     }
 
@@ -236,25 +274,26 @@ impl Repository {
     }
 }
 
-/// Adds the settings of submodules; none if there are too many.
-fn submodules(folder: &Path, files: &mut Vec<PathBuf>) -> Option<()> {
-    let Ok(entries) = std::fs::read_dir(folder) else {
-        return Some(());
-    };
-    for entry in entries.flatten().filter(|entry| entry.path().is_dir()) {
-        if files.len() > MAX_SUBMODULES {
-            return None;
-        }
-        let path = entry.path();
-        if path.join("HEAD").exists() {
-            files.push(path.join("config"));
-            submodules(&path.join("modules"), files)?;
-        } else {
-            // A name with slashes.
-            submodules(&path, files)?;
+/// The folders that the index has as repositories of their own. Commands such as `git diff-files` look into them, by
+/// their own settings.
+async fn submodules(launcher: &Launcher, root: &Path) -> Option<Vec<PathBuf>> {
+    let command = git_command(["ls-files", "--stage", "-z"]).cwd(root);
+    let listed = collect(launcher, command, MAX_INDEX).await?;
+    let mut found = Vec::new();
+    for entry in listed.split(|byte| *byte == 0) {
+        if entry.starts_with(b"160000 ") {
+            let at = memchr::memchr(b'\t', entry)? + 1;
+            found.push(root.join(std::ffi::OsStr::from_bytes(&entry[at..])));
         }
     }
-    Some(())
+    Some(found)
+}
+
+/// What a command of git that runs nothing has to say.
+async fn collect(launcher: &Launcher, command: Command, most: usize) -> Option<Vec<u8>> {
+    let listed = async { Some(launcher.spawn(command).await.ok()?.collect(most).await) };
+    let listed = tokio::time::timeout(LISTING, listed).await.ok()??;
+    (listed.status.success() && !listed.cut).then_some(listed.stdout)
 }
 
 /// The path in a small regular file of git.
@@ -268,27 +307,34 @@ fn pointed_at(file: &Path, before: &str) -> Option<PathBuf> {
 }
 
 /// None for what is neither missing nor a regular file of a usual size: reading a pipe would never end.
-fn state(path: &PathBuf) -> Option<FileState> {
+fn state(path: &Path) -> Option<FileState> {
+    state_up_to(path, u64::MAX)
+}
+
+fn settings_state(path: &Path) -> Option<FileState> {
+    state_up_to(path, MAX_CONFIG as u64)
+}
+
+fn state_up_to(path: &Path, most: u64) -> Option<FileState> {
     match path.metadata() {
-        Ok(meta) if meta.is_file() && meta.len() <= MAX_CONFIG as u64 => {
-            Some((path.clone(), Some((meta.len(), meta.modified().ok()?))))
-        }
+        Ok(meta) if meta.is_file() && meta.len() <= most => Some(Some((meta.len(), meta.modified().ok()?))),
         Ok(_) => None,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some((path.clone(), None)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(None),
         Err(_) => None,
     }
 }
 
 /// The names of all settings of a file. Other files that it includes are not read.
 async fn list(launcher: &Launcher, file: &Path) -> Option<Vec<String>> {
-    let file = file.to_str()?;
-    let command = git_command(["config", "--file", file, "--list", "-z", "--no-includes"]);
-    let listed = async { Some(launcher.spawn(command).await.ok()?.collect(MAX_CONFIG).await) };
-    let listed = tokio::time::timeout(LISTING, listed).await.ok()??;
-    if !listed.status.success() || listed.cut {
-        return None;
-    }
-    let text = String::from_utf8(listed.stdout).ok()?;
+    let command = git_command([
+        "config",
+        "--file",
+        file.to_str()?,
+        "--list",
+        "-z",
+        "--no-includes",
+    ]);
+    let text = String::from_utf8(collect(launcher, command, MAX_CONFIG).await?).ok()?;
     let keys = text.split_terminator('\0');
     Some(
         keys.map(|entry| entry.split('\n').next().unwrap_or_default().to_owned())

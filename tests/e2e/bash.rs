@@ -358,7 +358,8 @@ fn no_child_outlives_a_cancel_or_the_server_by_killing_its_helper() {
 fn no_child_of_a_hook_or_a_background_command_outlives_its_helper() {
     for attack in &ATTACKS[..2] {
         let world = World::with(crate::harness::Config {
-            tables: format!("[hook.h]\non = 'stop'\ncommand = '''setsid sleep 1000 & kill -KILL $PPID'''\n"),
+            tables: "[hook.h]\non = 'stop'\ncommand = '''setsid sleep 1000 & kill -KILL $PPID'''\n"
+                .to_owned(),
             ..crate::harness::Config::default()
         });
         let client = world.start();

@@ -38,7 +38,7 @@ make .
 make nested
 git -c advice.addEmbeddedRepo=false add nested
 printf '[submodule "nested"]\n\tpath = nested\n\turl = ./nested\n\tignore = none\n' >.gitmodules
-echo three >nested/a.txt
+echo six >nested/a.txt
 mkdir -p docs
 git clone -q --bare . docs/api
 git -C docs/api config core.bare false
@@ -48,7 +48,7 @@ rm -f "$TRAPPED"
 "#;
 
 /// What a person may have allowed, run by itself so that it shows which of them runs something.
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 13] = [
     "git status",
     "git status -vv",
     "git diff",
@@ -60,6 +60,8 @@ const COMMANDS: [&str; 11] = [
     "cd nested && g'i't diff",
     "cd docs/api && git status",
     "git diff --ext-diff",
+    "git diff-files",
+    "git status --ignore-submodules=none",
 ];
 
 fn prepare(world: &World) -> std::path::PathBuf {
