@@ -71,14 +71,11 @@ pub(super) fn private_folder(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Options that make new files the owner's only, and follow no link.
+/// Options that make new files the owner's only.
 pub(super) fn private_file() -> fs::OpenOptions {
     let mut options = fs::OpenOptions::new();
     #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600).custom_flags(private::NO_FOLLOW);
-    }
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options
 }
 

@@ -158,6 +158,12 @@ fn try_open(path: &Path, busy: Duration) -> Result<Connection, StoreError> {
     if let Some(parent) = path.parent() {
         files::private_folder(parent).map_err(|e| StoreError::io("making the folder", parent, e))?;
     }
+    if path.is_symlink() {
+        let link = std::io::Error::other(
+            "it is a symbolic link, which is not followed: move the file here, or link its folder",
+        );
+        return Err(StoreError::io("opening", path, link));
+    }
     // SQLite gives its log the mode of the database, so that it is enough to make this file private.
     files::private_file()
         .create(true)
@@ -211,6 +217,16 @@ fn migrate_into(connection: &mut Connection, migrations: &[&str]) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[cfg(unix)]
+    fn a_link_in_the_place_of_the_database_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, target) = (folder.path().join("store.db"), folder.path().join("target"));
+        std::os::unix::fs::symlink(&target, &path).unwrap();
+        let error = try_open(&path, Duration::from_secs(1)).unwrap_err().to_string();
+        assert!(error.contains("symbolic link") && !target.exists(), "{error}");
+    }
 
     #[test]
     fn migrates_step_by_step_and_refuses_a_newer_one() {

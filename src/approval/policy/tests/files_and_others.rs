@@ -13,7 +13,8 @@ fn files() {
         ("read_file", EffectKind::Read, "/home/u/.ssh/id_rsa", "???A"),
         ("read_file", EffectKind::Read, "private/x", "DDDD"),
         ("read_file", EffectKind::Read, "./private/x", "DDDD"),
-        ("read_file", EffectKind::Read, ".git/config", "AAAA"),
+        ("read_file", EffectKind::Read, ".git/config", "???A"),
+        ("read_file", EffectKind::Read, ".git/HEAD", "AAAA"),
         ("grep", EffectKind::Read, ".", "AAAA"),
         ("edit_file", EffectKind::Write, "src/lib.rs", "DAAA"),
         ("edit_file", EffectKind::Write, "tests/x.rs", "D?AA"),
@@ -85,7 +86,9 @@ fn rules_for_files_that_need_care() {
         ),
         ("edit_file", EffectKind::Write, ".git/config", '?'),
         ("edit_file(**)", EffectKind::Write, ".git/config", '?'),
-        ("edit_file(.git/*)", EffectKind::Write, ".git/config", 'A'),
+        ("edit_file(.git/*)", EffectKind::Write, ".git/config", '?'),
+        ("edit_file(.git/config)", EffectKind::Write, ".git/config", 'A'),
+        ("edit_file(.git/*)", EffectKind::Write, ".git/HEAD", 'A'),
         ("edit_file(/ws/tests/**)", EffectKind::Write, "tests/a", 'A'),
     ] {
         let tool = grant.split('(').next().unwrap();
