@@ -222,6 +222,7 @@ const BY_PATH: &[&str] = &[
 /// Everything else goes through `base::nofollow`.
 const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
     ("base/nofollow.rs", "the one way to a workspace file"),
+    ("base/private.rs", "the data folder and the folder of logs"),
     ("cli/chat/changes.rs", "the terminal"),
     (
         "cli/chat/input.rs",
@@ -266,6 +267,10 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
         "asks whether a command's folder can be entered",
     ),
     ("workspace/process/family.rs", "/proc"),
+    (
+        "workspace/process/lookup.rs",
+        "the folders of PATH; reads nothing",
+    ),
     (
         "workspace/process/spawn.rs",
         "/dev/null, and a private temporary file",

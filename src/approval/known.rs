@@ -12,6 +12,7 @@
 //! A command that writes a script and a later build that runs it are a sandbox's affair.
 
 use super::options;
+use super::read_only;
 use super::shell::{Part, Word};
 use crate::base::text::one_line;
 
@@ -278,7 +279,9 @@ fn is_known(name: &str, arguments: &[&str], part: &Part) -> bool {
     }
     let plain_options = || options::started(name, &part.words).is_empty();
     if CHECKED.contains(&name) {
-        return plain_options();
+        // Where options were reviewed, only those are known: `find -exec` runs anything.
+        let reviewed = read_only::review(part).is_none_or(|review| review.unreviewed.is_empty());
+        return reviewed && plain_options();
     }
     if let Some((_, known)) = SUBCOMMANDS.iter().find(|(names, _)| names.contains(&name)) {
         let version = matches!(arguments, ["--version" | "-V"]);

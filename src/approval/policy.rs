@@ -24,15 +24,18 @@
 
 use std::path::{Path, PathBuf};
 
-use super::command::{self, Seen};
-use super::known;
 use super::rule::Rule;
 use super::secret;
-use super::shell::{self, Line, Part};
 use super::steering::{Steering, steering};
-use super::{read_only, risk};
 use crate::base::text::{one_line, reveal};
-use crate::domain::{Effect, EffectKind, FileFinding, FindingKind, Mode, Risk};
+use crate::domain::{Effect, EffectKind, Mode, Risk};
+
+mod commands;
+
+/// The longest text that "always" offers, in bytes. A person must be able to read it whole.
+const MAX_OFFERED_TEXT: usize = 1024;
+
+const RUNS: &str = "runs a command";
 
 /// What stands for an approval: the mode, the config's rules, the person's grants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,11 +82,6 @@ pub enum Verdict {
         why: String,
     },
 }
-
-/// The most rules that one "always" stores.
-const MAX_OFFERED: usize = 5;
-/// The longest text that "always" offers, in bytes. A person must be able to read it whole.
-const MAX_OFFERED_TEXT: usize = 1024;
 
 /// Judges what a tool call would do.
 ///
@@ -181,251 +179,6 @@ impl<'a> Call<'a> {
                 .to_owned(),
         }
     }
-
-    // ---- commands ----
-
-    fn judge_command(&self) -> Verdict {
-        let line = shell::parse(&self.effect.subject);
-        let mut seen = command::look_through(&self.effect.subject, &line);
-        let mut doubt = None;
-        for rule in self.about(&self.policy.deny) {
-            match hits_command(rule, &seen) {
-                Hit::Yes => return Self::denied(rule),
-                Hit::Maybe => doubt = doubt.or(Some(rule)),
-                Hit::No => {}
-            }
-        }
-        let found = self.findings_of(FindingKind::Secret);
-        (seen.secrets).extend(found.map(|finding| (Some(finding.part), finding.file.clone())));
-        let forced = self
-            .about(&self.policy.require_approval)
-            .find(|rule| hits_command(rule, &seen) != Hit::No);
-        let reads = read_only::reading_parts(&line, &self.effect.subject);
-        let unsure = self.unsure(&line);
-        let asks = doubt.or(forced).is_some() || unsure.is_some();
-        let free = self.free_parts(&line, &reads, asks);
-        if self.plan_denies() {
-            return match self.cover_line(&line, &seen, &[], &free) {
-                Ok(by) => Verdict::Allow { by },
-                Err(_) => Self::denied_by_plan(),
-            };
-        }
-        if self.policy.mode == Mode::Full && !asks {
-            return allowed_by_mode(self.policy.mode);
-        }
-        let rules: Vec<&Rule> = self.rules_that_count(forced).collect();
-        let covered = self.cover_line(&line, &seen, &rules, &free);
-        if doubt.is_none()
-            && unsure.is_none()
-            && let Ok(by) = &covered
-        {
-            return Verdict::Allow { by: by.clone() };
-        }
-        let why = match (doubt, forced, covered) {
-            (Some(rule), ..) => format!("runs a command · the rule `{rule}` may deny it"),
-            (None, None, covered)
-                if unsure.is_some() && (covered.is_ok() || self.policy.mode == Mode::Full) =>
-            {
-                unsure.unwrap_or_default()
-            }
-            (None, Some(rule), Err(NotCovered::ByRule(_)) | Ok(_)) => {
-                format!("runs a command · `{rule}` always asks")
-            }
-            (None, _, Err(NotCovered::ByRule(why) | NotCovered::Special(why))) => {
-                format!("runs a command · {why}")
-            }
-            (None, None, Ok(_)) => RUNS.to_owned(),
-        };
-        let rule = if doubt.is_some() {
-            None
-        } else {
-            self.offer_for_line(&line, &seen, &rules, &free)
-        };
-        Verdict::Ask {
-            why,
-            risk: self.risk_of_line(&line, &seen, &reads),
-            rule,
-        }
-    }
-
-    /// Why a rule that denies or asks may be about what the line runs although nothing of it shows: a part may run
-    /// other programs, and no rule allows this very part.
-    fn unsure(&self, line: &Line) -> Option<String> {
-        let watching = self
-            .about(&self.policy.deny)
-            .chain(self.about(&self.policy.require_approval))
-            .find(|rule| !rule.is_bare())?;
-        let reason = match line.hidden {
-            Some(why) => why.to_owned(),
-            None => line.parts.iter().find_map(|part| self.doubt(part))?,
-        };
-        Some(format!(
-            "runs a command that the rule `{watching}` may be about: {reason}"
-        ))
-    }
-
-    /// Why a part may run something else than its text says.
-    fn doubt(&self, part: &Part) -> Option<String> {
-        let settled = self
-            .rules_that_count(None)
-            .any(|rule| !rule.is_bare() && covers_part(rule, part) && command::settles(rule, part));
-        let reads = part.dynamic().is_none() && read_only::review(part).is_some_and(|review| review.reads);
-        if settled || reads {
-            None
-        } else {
-            known::doubt(part)
-        }
-    }
-
-    /// What was found out about the files of the command.
-    fn findings_of(&self, kind: FindingKind) -> impl Iterator<Item = &'a FileFinding> + use<'a> {
-        let findings = self.effect.findings.as_deref().unwrap_or_default();
-        findings.iter().filter(move |finding| finding.kind == kind)
-    }
-
-    /// For each part, whether it needs no rule: it only reads, and nothing about its files speaks against it.
-    fn free_parts(&self, line: &Line, reads: &[bool], asks: bool) -> Vec<bool> {
-        // A command of the configuration gets the model's arguments in a way that the line does not show.
-        let Some(findings) = self.effect.findings.as_deref().filter(|_| self.tool == "bash") else {
-            return vec![false; line.parts.len()];
-        };
-        reads
-            .iter()
-            .enumerate()
-            .map(|(index, reads)| *reads && !asks && findings.iter().all(|finding| finding.part != index))
-            .collect()
-    }
-
-    fn risk_of_line(&self, line: &Line, seen: &Seen, reads: &[bool]) -> Risk {
-        let findings = self.effect.findings.as_deref().unwrap_or_default();
-        if self.effect.outside || seen.blind || !seen.secrets.is_empty() || !findings.is_empty() {
-            return Risk::High;
-        }
-        risk::of_line(line, reads)
-    }
-
-    /// Grants, and the config's rules unless it must be asked.
-    fn rules_that_count(&self, forced: Option<&Rule>) -> impl Iterator<Item = &'a Rule> + use<'a> {
-        let allow: &[Rule] = if forced.is_some() { &[] } else { &self.policy.allow };
-        let tool = self.tool;
-        self.policy
-            .grants
-            .iter()
-            .chain(allow)
-            .filter(move |rule| rule.matches_tool(tool))
-    }
-
-    /// By what the whole line is allowed, or why it is not.
-    fn cover_line(
-        &self,
-        line: &Line,
-        seen: &Seen,
-        rules: &[&Rule],
-        free: &[bool],
-    ) -> Result<String, NotCovered> {
-        let special = |why: String| Err(NotCovered::Special(why));
-        if self.effect.outside {
-            return special("it runs outside the workspace".to_owned());
-        }
-        for (index, secret) in &seen.secrets {
-            let named = index.and_then(|index| line.parts.get(index)).is_some_and(|part| {
-                rules
-                    .iter()
-                    .any(|rule| rule.names_secret() && covers_part(rule, part))
-            });
-            if !named {
-                return special(format!(
-                    "names a file that looks like a secret: {}",
-                    one_line(secret, 60)
-                ));
-            }
-        }
-        if let Some(rule) = rules.iter().find(|rule| rule.is_bare()) {
-            return Ok(format!("rule `{rule}`"));
-        }
-        if let Some(why) = line.hidden {
-            return special(format!("cannot be judged by its parts: {why}"));
-        }
-        if line.defines {
-            return special("defines a function".to_owned());
-        }
-        if let Some(finding) = self.findings_of(FindingKind::OptionName).next() {
-            let file = one_line(&finding.file, 60);
-            return special(format!("would take a file name for an option: {file}"));
-        }
-        let mut by: Option<&Rule> = None;
-        for (index, part) in line.parts.iter().enumerate() {
-            let is_free = free.get(index).copied().unwrap_or_default();
-            match rules.iter().find(|rule| covers_part(rule, part)) {
-                Some(rule) => by = by.or(Some(rule)),
-                None if is_free || is_empty(part) => {}
-                None => return Err(self.why_not(part, index)),
-            }
-        }
-        match by {
-            Some(rule) => Ok(format!("rule `{rule}`")),
-            None if free.contains(&true) => Ok("it only reads".to_owned()),
-            None => Err(NotCovered::ByRule("not in your allow rules".to_owned())),
-        }
-    }
-
-    /// Why no rule with a pattern allows this part.
-    fn why_not(&self, part: &Part, index: usize) -> NotCovered {
-        if let Some(target) = part.writes() {
-            let target = target.shown().unwrap_or_else(|| "…".to_owned());
-            return NotCovered::Special(format!("writes a file: {}", one_line(&target, 60)));
-        }
-        if let Some(what) = part.dynamic() {
-            return NotCovered::Special(format!("has a part that is not known in advance: {what}"));
-        }
-        let reads = read_only::review(part).is_some_and(|review| review.reads);
-        let findings = self.effect.findings.as_deref().unwrap_or_default();
-        if let Some(finding) = findings.iter().find(|finding| reads && finding.part == index) {
-            let file = one_line(&finding.file, 60);
-            return NotCovered::Special(match finding.kind {
-                FindingKind::Outside => format!("reads outside the workspace: {file}"),
-                FindingKind::Secret => format!("reads a file that looks like a secret: {file}"),
-                FindingKind::OptionName => format!("would take a file name for an option: {file}"),
-                FindingKind::Unchecked => format!("what it reads could not be checked: {file}"),
-            });
-        }
-        let text = part.text().unwrap_or_default();
-        NotCovered::ByRule(format!("not in your allow rules: `{}`", one_line(&text, 60)))
-    }
-
-    fn offer_for_line(&self, line: &Line, seen: &Seen, rules: &[&Rule], free: &[bool]) -> Option<String> {
-        let option_name = self.findings_of(FindingKind::OptionName).next().is_some();
-        if line.hidden.is_some() || line.defines || self.effect.outside || option_name {
-            return None;
-        }
-        let watched = self.unsure(line).is_some();
-        let findings = self.effect.findings.as_deref().unwrap_or_default();
-        let mut offered: Vec<String> = Vec::new();
-        for (index, part) in line.parts.iter().enumerate() {
-            let secret = seen.secrets.iter().any(|(at, _)| *at == Some(index));
-            let covered = rules
-                .iter()
-                .any(|rule| covers_part(rule, part) && (!secret || rule.names_secret()));
-            let free = free.get(index).copied().unwrap_or_default();
-            if free || covered && !(watched && self.doubt(part).is_some()) || is_empty(part) {
-                continue;
-            }
-            let special = findings.iter().any(|finding| finding.part == index);
-            let rule = command::offer(self.tool, part, special)?;
-            if !covers_part(&rule, part) || (secret && !rule.names_secret()) {
-                return None;
-            }
-            let rule = rule.to_string();
-            if !offered.contains(&rule) {
-                offered.push(rule);
-            }
-        }
-        let text = offered.join(", ");
-        (!offered.is_empty() && offered.len() <= MAX_OFFERED && text.len() <= MAX_OFFERED_TEXT)
-            .then_some(text)
-    }
-
-    // ---- files, network, MCP ----
 
     fn judge_plain(&self) -> Verdict {
         for rule in self.about(&self.policy.deny) {
@@ -745,16 +498,6 @@ impl<'a> Call<'a> {
     }
 }
 
-const RUNS: &str = "runs a command";
-
-/// Why a line is not allowed.
-enum NotCovered {
-    /// No rule matches it.
-    ByRule(String),
-    /// Something in it needs attention, whatever rules say.
-    Special(String),
-}
-
 fn allowed_by_mode(mode: Mode) -> Verdict {
     Verdict::Allow {
         by: format!("mode `{mode}`"),
@@ -763,54 +506,6 @@ fn allowed_by_mode(mode: Mode) -> Verdict {
 
 fn plain(subject: &str) -> &str {
     subject.strip_prefix("./").unwrap_or(subject)
-}
-
-/// Whether a rule speaks of anything that a command line runs.
-fn hits_command(rule: &Rule, seen: &Seen) -> Hit {
-    if rule.is_bare() {
-        return Hit::Yes;
-    }
-    let mut hit = if seen.blind { Hit::Maybe } else { Hit::No };
-    for candidate in &seen.candidates {
-        for text in &candidate.texts {
-            if rule.matches_text(text) {
-                if candidate.certain {
-                    return Hit::Yes;
-                }
-                hit = Hit::Maybe;
-            } else if let Some(end) = text.find('\0')
-                && rule.may_match_text(&text[..end])
-            {
-                hit = Hit::Maybe;
-            }
-        }
-    }
-    hit
-}
-
-/// Whether a rule alone allows a part.
-fn covers_part(rule: &Rule, part: &Part) -> bool {
-    if rule.is_bare() {
-        return true;
-    }
-    if part.dynamic().is_some() || part.writes().is_some() {
-        return false;
-    }
-    part.text().is_some_and(|text| {
-        !text.is_empty()
-            && rule.allows_command(&text)
-            && command::demands(part).iter().all(|demand| demand.met_by(rule))
-    })
-}
-
-/// Nothing but a redirection that reads a file. What lies in `/dev` may be a connection.
-fn is_empty(part: &Part) -> bool {
-    let is_device = |path: &str| path.starts_with("/dev/");
-    part.words.is_empty()
-        && (part.redirects.iter()).all(|redirect| !redirect.target.literal().is_some_and(is_device))
-        && part.assignments.is_empty()
-        && part.dynamic().is_none()
-        && part.writes().is_none()
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use super::client::{Client, ClientError, Launch};
 use super::screen::Screen;
 use super::style::Ink;
 use crate::approval::{Policy, Rule, Verdict, command_files, judge};
+use crate::base::nofollow;
 use crate::base::text::reveal;
 use crate::config::{ConfigSource, Settings, ToolEffect, Trust};
 use crate::domain::{Effect, EffectKind, Mode, Risk};
@@ -29,6 +30,9 @@ pub(super) struct Call {
     /// As JSON.
     pub(super) json: bool,
 }
+
+/// Of larger files no line is named, in bytes.
+const MAX_CONFIG: u64 = 1 << 20;
 
 /// Exit codes, as the help documents them.
 const ALLOWED: i32 = 0;
@@ -190,7 +194,8 @@ fn place_of(rule: &str, source: &ConfigSource, folder: &Path) -> Option<String> 
     let basic = json!(rule).to_string();
     let literal = format!("'{rule}'");
     super::config::files(source, folder).into_iter().find_map(|file| {
-        let text = std::fs::read_to_string(&file).ok()?;
+        let real = resolve::real_path(Path::new(&file)).ok()?;
+        let text = String::from_utf8(nofollow::read(&real, MAX_CONFIG).ok()?).ok()?;
         let line = text
             .lines()
             .position(|line| line.contains(&basic) || line.contains(&literal))?;

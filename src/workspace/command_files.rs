@@ -2,7 +2,6 @@
 //! Knows nothing of commands or rules: `approval` collects the words and judges the findings. Reads names, links and
 //! git's small files; blocks.
 
-use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -11,6 +10,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use super::resolve::real_path;
 use super::roots::Roots;
 use crate::base::clock;
+use crate::base::nofollow::{self, FileKind, OpenFolder};
 use crate::base::secret_path::is_secret_like;
 use crate::domain::{CommandFiles, FileFinding, FileUsage, FileWord, FindingKind};
 
@@ -127,10 +127,10 @@ impl Lookup<'_> {
         let secret = is_secret_like(path) || is_secret_like(&real);
         if word.usage == FileUsage::Mention {
             // Text that looks like a path is none, unless something is there or could be made there.
-            let exists = real.symlink_metadata().is_ok();
+            let exists = nofollow::kind(&real).is_some();
             let near = real
                 .parent()
-                .is_some_and(|parent| parent.is_dir() && parent.parent().is_some());
+                .is_some_and(|parent| is_folder(parent) && parent.parent().is_some());
             let device = real.starts_with("/dev") || real.starts_with("/usr/bin") || real.starts_with("/bin");
             if secret && exists {
                 self.note(word.part, FindingKind::Secret, path);
@@ -145,7 +145,7 @@ impl Lookup<'_> {
             self.note(word.part, FindingKind::Secret, path);
         }
         match word.usage {
-            FileUsage::Search { hidden } if !outside && real.is_dir() => {
+            FileUsage::Search { hidden } if !outside && is_folder(&real) => {
                 self.search(word.part, &real, hidden)
             }
             FileUsage::Repository { urls } => self.repository(word.part, &real, urls),
@@ -165,14 +165,18 @@ impl Lookup<'_> {
                     let glob = generous(&name)?;
                     let mut next = Vec::new();
                     for folder in &found {
-                        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                        // Bash follows links on the way.
+                        let Ok(real) = real_path(folder) else {
+                            return None;
+                        };
+                        let entries = OpenFolder::open(&real).and_then(|folder| folder.entries());
+                        for entry in entries.into_iter().flatten().flatten() {
                             if !self.has_time() {
                                 return None;
                             }
-                            let entry_name = entry.file_name();
-                            let hidden = entry_name.to_string_lossy().starts_with('.');
-                            if glob.is_match(&entry_name) && (!hidden || name.starts_with('.')) {
-                                next.push(entry.path());
+                            let hidden = entry.name.to_string_lossy().starts_with('.');
+                            if glob.is_match(&entry.name) && (!hidden || name.starts_with('.')) {
+                                next.push(folder.join(&entry.name));
                             }
                         }
                     }
@@ -198,14 +202,14 @@ impl Lookup<'_> {
         let mut folders = vec![top.to_owned()];
         while let Some(folder) = folders.pop() {
             self.ignore_files(part, &folder);
-            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let entries = OpenFolder::open(&folder).and_then(|folder| folder.entries());
+            for entry in entries.into_iter().flatten().flatten() {
                 if !self.has_time() {
                     self.note(part, FindingKind::Unchecked, top);
                     return;
                 }
-                let path = entry.path();
-                let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
-                let Ok(kind) = entry.file_type() else { continue };
+                let path = folder.join(&entry.name);
+                let is_hidden = entry.name.to_string_lossy().starts_with('.');
                 if is_hidden && !hidden {
                     continue;
                 }
@@ -213,7 +217,7 @@ impl Lookup<'_> {
                     self.note(part, FindingKind::Secret, &path);
                     return;
                 }
-                if kind.is_symlink() {
+                if entry.kind == FileKind::Link {
                     // Followed by some commands.
                     match real_path(&path) {
                         Ok(real) if is_secret_like(&real) => self.note(part, FindingKind::Secret, &path),
@@ -222,7 +226,7 @@ impl Lookup<'_> {
                         }
                         Ok(_) | Err(_) => {}
                     }
-                } else if kind.is_dir() {
+                } else if entry.kind == FileKind::Folder {
                     folders.push(path);
                 }
             }
@@ -232,7 +236,7 @@ impl Lookup<'_> {
     fn ignore_files(&mut self, part: usize, folder: &Path) {
         for name in IGNORE_FILES {
             let path = folder.join(name);
-            if path.symlink_metadata().is_ok() && !is_small_file(&path) {
+            if nofollow::kind(&path).is_some() && !is_small_file(&path) {
                 self.note(part, FindingKind::Unchecked, &path);
             }
         }
@@ -244,10 +248,10 @@ impl Lookup<'_> {
     fn repository(&mut self, part: usize, folder: &Path, urls: bool) {
         for folder in folder.ancestors() {
             let dot_git = folder.join(".git");
-            let Ok(meta) = dot_git.symlink_metadata() else {
+            let Some(kind) = nofollow::kind(&dot_git) else {
                 if ["HEAD", "objects", "refs"]
                     .iter()
-                    .all(|name| folder.join(name).exists())
+                    .all(|name| nofollow::kind(&folder.join(name)).is_some())
                 {
                     // A bare repository among the files of another: whose settings hold depends on git's settings.
                     return self.note(part, FindingKind::Unchecked, folder);
@@ -257,12 +261,12 @@ impl Lookup<'_> {
             if self.roots.containing(folder).is_none() {
                 return self.note(part, FindingKind::Outside, folder);
             }
-            let git_dir = match meta.is_dir() {
-                true if dot_git.join("HEAD").exists() && !dot_git.join("commondir").exists() => {
-                    Some(dot_git.clone())
-                }
-                true => None,
-                false => linked_worktree(&dot_git),
+            let kind_in = |name: &str| nofollow::kind(&dot_git.join(name));
+            let git_dir = match kind {
+                FileKind::Folder => (kind_in("HEAD") == Some(FileKind::Regular)
+                    && kind_in("commondir").is_none())
+                .then(|| dot_git.clone()),
+                _ => linked_worktree(&dot_git),
             };
             let config = git_dir.and_then(|git_dir| small_text(&git_dir.join("config")));
             let Some(config) = config.map(|config| config.to_lowercase()) else {
@@ -315,13 +319,17 @@ fn escape(text: &str) -> String {
         .collect()
 }
 
+fn is_folder(path: &Path) -> bool {
+    nofollow::kind(path) == Some(FileKind::Folder)
+}
+
 fn is_small_file(path: &Path) -> bool {
-    path.symlink_metadata()
-        .is_ok_and(|meta| meta.is_file() && meta.len() <= MAX_SMALL_FILE)
+    nofollow::RegularFile::open(path).is_ok_and(|file| file.metadata().len() <= MAX_SMALL_FILE)
 }
 
 fn small_text(path: &Path) -> Option<String> {
-    is_small_file(path).then(|| fs::read_to_string(path).ok())?
+    let real = real_path(path).ok()?;
+    String::from_utf8(nofollow::read(&real, MAX_SMALL_FILE).ok()?).ok()
 }
 
 /// The main repository of a linked work tree, if that repository knows the work tree: a `.git` file alone may name any
@@ -346,6 +354,8 @@ fn holds_password(config: &str) -> bool {
 #[cfg(test)]
 #[cfg(unix)]
 mod tests {
+    use std::fs;
+
     use std::os::unix::fs::symlink;
 
     use tempfile::TempDir;

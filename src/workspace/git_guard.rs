@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use super::process::{Command, Launcher, git_command};
 use super::resolve::real_path;
+use crate::base::nofollow::{self, FileKind, OpenError, RegularFile};
 
 /// A larger file of settings is not read, nor what a listing of it has beyond this, in bytes.
 const MAX_CONFIG: usize = 1 << 20;
@@ -220,7 +221,7 @@ impl GitGuard {
             states.push((index.clone(), state(&index)?));
             for folder in submodules(launcher, &repository.root).await? {
                 // One that is not there is not looked into by git either.
-                if folder.join(".git").symlink_metadata().is_ok() {
+                if nofollow::kind(&folder.join(".git")).is_some() {
                     open.push(Repository::at(&folder)?);
                 }
             }
@@ -241,19 +242,19 @@ impl Repository {
         let cwd = real_path(cwd).ok()?;
         let mut folders = cwd.ancestors();
         folders
-            .find(|folder| folder.join(".git").symlink_metadata().is_ok())
+            .find(|folder| nofollow::kind(&folder.join(".git")).is_some())
             .and_then(Self::at)
     }
 
     /// The one whose work tree is this folder.
     fn at(root: &Path) -> Option<Self> {
         let dot_git = root.join(".git");
-        let folder = match dot_git.is_dir() {
-            true => dot_git.clone(),
-            false => root.join(pointed_at(&dot_git, "gitdir: ")?),
+        let folder = match nofollow::kind(&dot_git) {
+            Some(FileKind::Folder) => dot_git.clone(),
+            _ => real_path(&root.join(pointed_at(&dot_git, "gitdir: ")?)).ok()?,
         };
         let common = match folder.join("commondir") {
-            file if file.symlink_metadata().is_ok() => folder.join(pointed_at(&file, "")?),
+            file if nofollow::kind(&file).is_some() => folder.join(pointed_at(&file, "")?),
             _ => folder.clone(),
         };
         Some(Self {
@@ -298,11 +299,7 @@ async fn collect(launcher: &Launcher, command: Command, most: usize) -> Option<V
 
 /// The path in a small regular file of git.
 fn pointed_at(file: &Path, before: &str) -> Option<PathBuf> {
-    let meta = file.symlink_metadata().ok()?;
-    if !meta.is_file() || meta.len() > 4096 {
-        return None;
-    }
-    let text = std::fs::read_to_string(file).ok()?;
+    let text = String::from_utf8(nofollow::read(&real_path(file).ok()?, 4096).ok()?).ok()?;
     Some(PathBuf::from(text.strip_prefix(before)?.trim_end()))
 }
 
@@ -316,11 +313,16 @@ fn settings_state(path: &Path) -> Option<FileState> {
 }
 
 fn state_up_to(path: &Path, most: u64) -> Option<FileState> {
-    match path.metadata() {
-        Ok(meta) if meta.is_file() && meta.len() <= most => Some(Some((meta.len(), meta.modified().ok()?))),
-        Ok(_) => None,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(None),
-        Err(_) => None,
+    // Git follows links here, so the file that they lead to counts.
+    let Ok(real) = real_path(path) else {
+        return None;
+    };
+    match RegularFile::open(&real) {
+        Ok(file) if file.metadata().len() <= most => {
+            Some(Some((file.metadata().len(), file.metadata().modified().ok()?)))
+        }
+        Err(OpenError::Missing) => Some(None),
+        Ok(_) | Err(_) => None,
     }
 }
 

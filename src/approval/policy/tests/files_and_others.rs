@@ -1,6 +1,7 @@
 //! Files, network, MCP, and what people are asked.
 
 use super::*;
+use crate::domain::{FileFinding, FindingKind};
 
 #[test]
 fn files() {
