@@ -89,6 +89,7 @@ impl Session {
             keep: Arc::new(Files(kept.path().to_owned())),
             checkpoints: Arc::new(agentls::tool::NoCheckpoints),
             unkept: false,
+            judged: None,
         };
         Self { cx, news, kept, cwd }
     }
