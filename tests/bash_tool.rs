@@ -73,7 +73,6 @@ impl Session {
         shared.set_launcher(Launcher::with_helper(HELPER, []));
         let (sender, news) = mpsc::channel(4);
         let cx = ToolContext {
-            judged: None,
             session: "ses_test".into(),
             call: "call_test".into(),
             cwd: cwd.path().canonicalize().unwrap(),

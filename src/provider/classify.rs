@@ -110,6 +110,11 @@ fn should_retry(headers: &HeaderMap) -> Option<bool> {
     headers.get("x-should-retry")?.to_str().ok()?.trim().parse().ok()
 }
 
+/// Whether text in a stream reads as an error with words of its own.
+pub(crate) fn has_message(data: &str) -> bool {
+    !Told::read(data).message.is_empty()
+}
+
 /// What an error inside a stream means; `data` is the whole event.
 pub(crate) fn event(account: &Account, model: &str, data: &str) -> Failure {
     let told = Told::read(data);

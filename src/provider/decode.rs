@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use super::classify;
 use super::error::Fault;
 use super::sse::{SseDecoder, SseEvent};
 use super::stream::{StopReason, StreamEvent};
@@ -120,10 +121,13 @@ impl Decoder {
         if self.api.has_stopped() {
             return Ok(());
         }
-        self.api.end(out).map_err(|wrong| match self.sse.stray() {
-            "" => wrong,
-            words => Wrong::Told(words.to_owned()),
-        })
+        let stray = self.sse.stray();
+        self.api
+            .end(out)
+            .map_err(|wrong| match classify::has_message(stray) {
+                true => Wrong::Told(stray.to_owned()),
+                false => wrong,
+            })
     }
 
     pub(crate) fn has_stopped(&self) -> bool {

@@ -319,12 +319,13 @@ fn a_cancel_keeps_what_a_chatty_command_said_and_goes_by_its_stages() {
     }
 }
 
-/// What a command does to its helper so that a child of it lives on.
+/// What a command does to its helper so that a child of it lives on. It waits until the test has seen it start: a helper
+/// that is gone before it reported the start is an error of its own.
 const ATTACKS: [&str; 4] = [
-    "setsid sleep 1000 & echo started; kill -KILL $PPID; sleep 1000",
-    "setsid sleep 1000 & echo started; kill -STOP $PPID; sleep 1000",
-    "h=$PPID; ( (setsid sleep 1000 &) & ); echo started; kill -SEGV $h; sleep 1000",
-    "h=$PPID; (setsid sh -c \"sleep 0.2; kill -KILL $h; sleep 1000\" &); echo started; sleep 1000",
+    "setsid sleep 1000 & echo started; until [ -e go ]; do sleep 0.01; done; kill -KILL $PPID; sleep 1000",
+    "setsid sleep 1000 & echo started; until [ -e go ]; do sleep 0.01; done; kill -STOP $PPID; sleep 1000",
+    "h=$PPID; ( (setsid sleep 1000 &) & ); echo started; until [ -e go ]; do sleep 0.01; done; kill -SEGV $h; sleep 1000",
+    "h=$PPID; (setsid sh -c \"until [ -e go ]; do sleep 0.01; done; kill -KILL $h; sleep 1000\" &); echo started; sleep 1000",
 ];
 
 #[test]
@@ -339,6 +340,7 @@ fn no_child_outlives_a_cancel_or_the_server_by_killing_its_helper() {
             client.next_where(&session, "agent/toolOutputDelta", |note| {
                 note.text("text").contains("started")
             });
+            world.write("go", "");
             if end == "cancel" {
                 client.cancel(&session);
                 client.done(&id);
@@ -364,6 +366,7 @@ fn no_child_of_a_hook_or_a_background_command_outlives_its_helper() {
         });
         let client = world.start();
         let session = full(&client);
+        world.write("go", "");
         world.mock().push(Reply::tool(
             "bash",
             json!({"command": attack, "background": true}),

@@ -205,6 +205,13 @@ fn limit_memory(client: &Client) {
     prlimit(Some(pid), Resource::As, Rlimit { current, maximum }).unwrap();
 }
 
+/// Whether a file of settings cannot be read.
+fn settings_are_unreadable(client: &Client) -> bool {
+    let loaded: Value = client.call("agent/reloadConfig", json!({}));
+    let mut problems = loaded["problems"].as_array().unwrap().iter();
+    problems.any(|problem| problem["severity"] == "error")
+}
+
 /// Runs tools, a command that changes a tracked file, and a reference to `data.txt`.
 fn look_around(world: &World, client: &Client, what: &str, number: usize) {
     let command = json!({"command": format!("echo more >> tracked/{number}.txt")});
@@ -225,7 +232,15 @@ fn look_around(world: &World, client: &Client, what: &str, number: usize) {
             world.mock().push(Reply::tool(name, input));
         }
         let start = now();
-        let done = client.ask(&session, "look around");
+        let id = client.prompt(&session, "look around");
+        let done = match mode == "full" && settings_are_unreadable(client) {
+            true => {
+                // A rule that denies may stand in what cannot be read.
+                client.decide(&client.asked(&session), "allow");
+                client.done(&id)
+            }
+            false => client.done(&id),
+        };
         assert_eq!(done.text, "ok", "{what}, {mode}");
         let limit = if mode == "full" { LIMIT } else { SEARCH_LIMIT };
         assert!(start.elapsed() < limit, "{what}, {mode}: {:?}", start.elapsed());
