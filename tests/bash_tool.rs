@@ -178,6 +178,7 @@ async fn a_command_gives_its_output_and_its_exit_code() {
 async fn a_look_at_a_repository_runs_nothing_that_its_settings_name() {
     let mut session = Session::new();
     let cwd = session.cx.cwd.clone();
+    session.cx.workspace.shared().set_trusted(&cwd, true);
     let (trap, sprung) = (cwd.join("trap.sh"), cwd.join("sprung"));
     let script = format!("#!/bin/sh\necho \"$0\" >>{}\n", sprung.display());
     std::fs::write(&trap, script).unwrap();
@@ -222,6 +223,19 @@ async fn a_look_at_a_repository_runs_nothing_that_its_settings_name() {
 fn touch(path: &std::path::Path) {
     let text = std::fs::read(path).unwrap();
     std::fs::write(path, text).unwrap();
+}
+
+#[tokio::test]
+async fn a_repository_is_made_and_used_by_one_command_in_a_folder_that_nobody_trusts() {
+    let mut session = Session::new();
+    let command = "git init -q && git config user.name t && git config user.email t@example.invalid && echo one >a \
+                   && git add a && git commit -qm one && git log --format=%s";
+    let output = session.bash(json!({ "command": command })).await.0.unwrap();
+    assert_eq!(output.text, "one");
+    // Another one below it was looked at by nobody.
+    let command = "git init -q below && git -C below status";
+    let output = session.bash(json!({ "command": command })).await.0.unwrap();
+    assert!(output.text.contains("exit code: "), "{}", output.text);
 }
 
 #[tokio::test]

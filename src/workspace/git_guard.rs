@@ -170,13 +170,24 @@ impl GitGuard {
             ("core.hooksPath".to_owned(), "/dev/null".to_owned()),
             ("diff.ignoreSubmodules".to_owned(), "all".to_owned()),
         ];
-        if let Some(repository) = Repository::around(cwd)
-            && let Some(overrides) = self.overrides(launcher, &repository).await
-        {
-            for allowed in [&repository.root, &repository.dot_git] {
-                settings.push(("safe.directory".to_owned(), allowed.display().to_string()));
+        let mut allow = |folder: &Path| {
+            settings.push(("safe.directory".to_owned(), folder.display().to_string()));
+        };
+        match Repository::around(cwd) {
+            Some(repository) => {
+                if let Some(overrides) = self.overrides(launcher, &repository).await {
+                    allow(&repository.root);
+                    allow(&repository.dot_git);
+                    settings.extend(overrides.iter().cloned());
+                }
             }
-            settings.extend(overrides.iter().cloned());
+            // The command makes the repository itself, and goes on to work in it.
+            None if command.names("git init") => {
+                let root = real_path(cwd).unwrap_or_else(|_| cwd.to_owned());
+                allow(&root);
+                allow(&root.join(".git"));
+            }
+            None => {}
         }
         command
             .git_settings(settings)

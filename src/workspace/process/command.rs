@@ -119,9 +119,14 @@ impl Command {
 
     /// Whether its words name git, also in quotes. A program that it runs may still start one by itself.
     pub fn names_git(&self) -> bool {
+        self.names("git")
+    }
+
+    /// Whether its words hold this text, also in quotes.
+    pub(in crate::workspace) fn names(&self, text: &str) -> bool {
         self.argv.iter().any(|word| {
             let word = word.to_string_lossy().replace(['"', '\'', '\\', '\n'], "");
-            word.contains("git")
+            word.contains(text)
         })
     }
 
