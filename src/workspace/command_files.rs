@@ -213,7 +213,7 @@ impl Lookup<'_> {
                 if is_hidden && !hidden {
                     continue;
                 }
-                if is_secret_like(&path) {
+                if is_secret_like(&path) && !is_harmless_git_config(&path) {
                     self.note(part, FindingKind::Secret, &path);
                     return;
                 }
@@ -341,6 +341,12 @@ fn linked_worktree(dot_git: &Path) -> Option<PathBuf> {
     let knows = real_path(&admin.join(back.trim())).ok()? == real_path(dot_git).ok()?;
     let common = admin.join(small_text(&admin.join("commondir"))?.trim());
     knows.then_some(common)
+}
+
+/// Every search through a repository meets git's settings: they are a secret only with a password in them.
+fn is_harmless_git_config(path: &Path) -> bool {
+    path.ends_with(".git/config")
+        && small_text(path).is_some_and(|text| !holds_password(&text.to_lowercase()))
 }
 
 /// Whether an address in git's settings carries a password or a token.

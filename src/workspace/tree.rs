@@ -1,5 +1,5 @@
 //! Walks a folder: what is below it in a fixed order, without what ignore files exclude and without version control's
-//! own folders. Never follows a link and opens every folder by [`nofollow`], so a walk stays where it began (I12).
+//! own folders. Never follows a link and opens every folder by [`crate::base::nofollow`], so a walk stays where it began (I12).
 //!
 //! Bounded whatever the tree holds: the caller's `halt` is asked at every folder and now and then within one. No
 //! descriptor stays open between two entries.
