@@ -294,6 +294,10 @@ async fn server_role() {
 
 async fn server_that_adopts(script: &str, end: &str) {
     adopt_orphans();
+    if end == "start" {
+        println!("\nserver content");
+        return;
+    }
     let mark = std::env::var(COMMAND_MARK).unwrap();
     // Another command, which has nothing to do with it and must be left alone.
     let mut other = start("setsid sleep 1000 & echo ready; wait", &fresh_mark()).await;
@@ -380,6 +384,34 @@ async fn attacks_on_the_helper_free_nobody() {
             );
             all_gone(&mark, name).await;
         }
+    }
+}
+
+/// In a container, or wherever else processes have numbers of their own, the server's session has the number 0.
+#[tokio::test]
+async fn a_session_begun_outside_of_the_namespace_is_no_obstacle() {
+    // With `/proc` of the namespace, and with that of the machine, whose numbers belong to other processes.
+    for (option, end) in [("--mount-proc", "stop"), ("--kill-child", "start")] {
+        let script = r#""$0" --exact server_role --nocapture --test-threads=1; exit $?"#;
+        let namespace = ["--map-root-user", "--pid", "--fork", option, "sh", "-c", script];
+        let server = std::process::Command::new("unshare")
+            .args(namespace)
+            .arg(std::env::current_exe().unwrap())
+            .env(
+                SERVER_SCRIPT,
+                "setsid sleep 1000 & echo ready; kill -KILL $PPID; sleep 1000",
+            )
+            .env(SERVER_END, end)
+            .env(COMMAND_MARK, fresh_mark())
+            .output()
+            .unwrap();
+        let told = text(&server.stdout);
+        let errors = text(&server.stderr);
+        if errors.contains("unshare failed") {
+            println!("NOT TESTED: no namespace may be made here: {errors}");
+            return;
+        }
+        assert!(told.contains("\nserver content\n"), "{end}: {told}{errors}");
     }
 }
 

@@ -96,9 +96,14 @@ fn send(number: i32, signal: Signal, how: fn(Pid, Signal) -> rustix::io::Result<
     }
 }
 
-/// All processes that `/proc` shows; empty where it shows none.
+/// All processes that `/proc` shows; empty where it shows none, or those of another namespace: there our numbers are
+/// other processes.
 #[cfg(target_os = "linux")]
 pub(super) fn table() -> Vec<Row> {
+    let own = rustix::process::getpid().as_raw_nonzero().to_string();
+    if std::fs::read_link("/proc/self").ok().as_deref() != Some(std::path::Path::new(&own)) {
+        return Vec::new();
+    }
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return Vec::new();
     };

@@ -34,17 +34,24 @@ static HELPERS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
 /// Makes this process the parent of every orphan below it. For the server, which starts nothing but helpers.
 ///
-/// As process 1 of a container it gets the orphans of strangers as well: there nothing changes.
+/// As process 1 of a container it gets the orphans of strangers as well: there nothing changes. Nor where `/proc` does
+/// not show this process.
 pub fn adopt_orphans() {
     #[cfg(target_os = "linux")]
     {
-        use rustix::process::{getpid, getsid, set_child_subreaper};
+        use rustix::process::{getpid, set_child_subreaper};
+        let own = getpid().as_raw_nonzero().get();
+        let table = family::table();
+        // Read from the table: rustix takes 0, which a session begun outside of our namespace has, for an error.
+        let Some(session) = table.iter().find(|row| row.pid == own).map(|row| row.session) else {
+            return;
+        };
         if getpid().is_init() || set_child_subreaper(Some(getpid())).is_err() {
             return;
         }
-        let before = family::descendants(&family::table(), getpid().as_raw_nonzero().get());
+        let before = family::descendants(&table, own);
         let mut foreign: BTreeSet<i32> = before.iter().map(|row| row.session).collect();
-        foreign.extend(getsid(None).ok().map(|session| session.as_raw_nonzero().get()));
+        foreign.insert(session);
         let _ = FOREIGN_SESSIONS.set(foreign);
     }
 }
