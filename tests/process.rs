@@ -294,9 +294,9 @@ async fn server_role() {
 
 async fn server_that_adopts(script: &str, end: &str) {
     adopt_orphans();
+    let content = || std::io::stdout().write_all(b"\nserver content\n").unwrap();
     if end == "start" {
-        println!("\nserver content");
-        return;
+        return content();
     }
     let mark = std::env::var(COMMAND_MARK).unwrap();
     // Another command, which has nothing to do with it and must be left alone.
@@ -330,8 +330,7 @@ async fn server_that_adopts(script: &str, end: &str) {
         }
     });
     assert!(reaped.await.is_ok(), "{}", count_below(std::process::id()));
-    let said = std::io::stdout().write_all(b"\nserver content\n");
-    said.unwrap();
+    content();
 }
 
 /// How many processes descend from one.
@@ -385,6 +384,21 @@ async fn attacks_on_the_helper_free_nobody() {
             all_gone(&mark, name).await;
         }
     }
+}
+
+/// A quick command can stop its helper before that has told of the start.
+#[tokio::test]
+async fn a_helper_that_is_stopped_while_it_starts_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let helper = folder.path().join("helper");
+    let script = format!("#!/bin/sh\nkill -STOP $$\nexec {HELPER} \"$@\"\n");
+    std::fs::write(&helper, script).unwrap();
+    std::fs::set_permissions(&helper, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let launcher = Launcher::with_helper(&helper, []);
+    let started = launcher.spawn(Command::shell("echo done"));
+    let child = tokio::time::timeout(Duration::from_secs(10), started).await;
+    let collected = child.unwrap().unwrap().collect(100).await;
+    assert_eq!(text(&collected.stdout), "done\n");
 }
 
 /// In a container, or wherever else processes have numbers of their own, the server's session has the number 0.

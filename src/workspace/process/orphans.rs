@@ -99,6 +99,14 @@ impl Helper {
         let _ = blocking(kill).await;
     }
 
+    /// Continues the helper if something stopped it. It is not collected yet, so its number is still its own.
+    pub(super) fn wake(&self) {
+        use rustix::process::{Pid, Signal, kill_process};
+        if let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::CONT);
+        }
+    }
+
     /// Waits until the helper has ended and nothing of its command is left; how many processes are. `hurry` kills the
     /// helper at once; else it has half a second.
     pub(super) async fn settle(mut self, hurry: bool) -> u32 {

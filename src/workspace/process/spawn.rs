@@ -4,6 +4,7 @@
 //! inheritable and starts cannot catch each other's. Nothing here may start a process but the helper.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, IoSlice, Seek, Write};
@@ -27,6 +28,8 @@ use crate::workspace::process::wire::{EXEC_COMMAND, REQUEST_LIMIT, Refusal, Repo
 
 /// How long a start that was cancelled may take to be gone: milliseconds, but on a machine that is busy.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
+/// How often a helper that has not told of the start yet is woken.
+const WAKE_EVERY: Duration = Duration::from_millis(100);
 
 /// Starts commands, each under a helper of its own.
 #[derive(Clone, Debug)]
@@ -187,6 +190,7 @@ impl Launcher {
                 return Err(SpawnError::Cancelled);
             }
             report = started => report.map_err(failed)?,
+            never = keep_awake(&helper) => match never {},
         };
         let pid = match report {
             Some(Report::Started(pid)) => pid,
@@ -278,6 +282,14 @@ impl Launcher {
             helper.env(format!("GIT_CONFIG_VALUE_{}", held + at), value);
         }
         helper.env(COUNT, (held + command.git.len()).to_string());
+    }
+}
+
+/// Continues the helper again and again: a quick command can stop it before it has told of the start.
+async fn keep_awake(helper: &Helper) -> Infallible {
+    loop {
+        tokio::time::sleep(WAKE_EVERY).await;
+        helper.wake();
     }
 }
 
