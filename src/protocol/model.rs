@@ -52,6 +52,10 @@ pub struct ListModelsParams {
     /// and `message` tell what came of it. Takes at most 15 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check: Option<String>,
+    /// Asks every provider that has a key for its own list first. Takes at most 5 s; a provider that does not answer is
+    /// listed as without it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub live: bool,
 }
 
 /// Result of `agent/listModels`.
@@ -75,6 +79,9 @@ pub struct ModelInfo {
     /// Whether it is the session's (or the default) model.
     #[serde(default, skip_serializing_if = "is_false")]
     pub current: bool,
+    /// Whether the provider's own list contains it; absent while that list is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listed: Option<bool>,
     /// Its window, in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u64>,

@@ -26,6 +26,13 @@ pub struct NewSessionParams {
     /// How freely the agent may act; absent: as configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
+    /// How hard the model thinks; absent: the provider's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
+    /// Where model, effort or mode is absent, takes what the person chose last in this workspace. The mode `full` is not
+    /// remembered.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub remembered: bool,
 }
 
 /// Result of `agent/newSession`.
@@ -39,6 +46,9 @@ pub struct NewSessionResult {
     pub model: Option<String>,
     /// How freely the agent may act.
     pub mode: Mode,
+    /// How hard the model thinks; absent: the provider's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
     /// The number of the session's last event; 0 when there is none. Notifications go on from there.
     pub seq: u64,
 }

@@ -301,11 +301,27 @@ export interface NewSessionParams {
   agent?: string;
   /** The folder to work in: a URI or an absolute path; absent: the first workspace folder. */
   cwd?: string;
+  /** How hard the model thinks; absent: the provider's default. */
+  effort?: Effort;
   /** How freely the agent may act; absent: as configured. */
   mode?: Mode;
   /** A model, as `provider/model`; absent: the agent's. */
   model?: string;
+  /**
+   * Where model, effort or mode is absent, takes what the person chose last in this workspace. The
+   * mode `full` is not remembered.
+   */
+  remembered?: boolean;
 }
+
+/** How hard a model shall think. */
+export type Effort =
+  /** A little. */
+  | "low"
+  /** As needed. */
+  | "medium"
+  /** Long. */
+  | "high";
 
 /** How freely the agent may act. */
 export type Mode =
@@ -328,6 +344,8 @@ export interface NewSessionResult {
    * The number of the session's last event; 0 when there is none. Notifications go on from there.
    */
   seq: number;
+  /** How hard the model thinks; absent: the provider's default. */
+  effort?: Effort;
   /** The model; absent until it is known, then `agent/sessionUpdated` tells it. */
   model?: string;
 }
@@ -1262,15 +1280,6 @@ export interface SessionState {
   title?: string;
 }
 
-/** How hard a model shall think. */
-export type Effort =
-  /** A little. */
-  | "low"
-  /** As needed. */
-  | "medium"
-  /** Long. */
-  | "high";
-
 /** The queue as it is shown. */
 export interface QueueState {
   /**
@@ -1506,6 +1515,11 @@ export interface ListModelsParams {
    * nothing; its `health` and `message` tell what came of it. Takes at most 15 s.
    */
   check?: string;
+  /**
+   * Asks every provider that has a key for its own list first. Takes at most 5 s; a provider that
+   * does not answer is listed as without it.
+   */
+  live?: boolean;
   /** With this session's configuration, and its model marked; absent: the user's configuration. */
   sessionId?: string;
 }
@@ -1528,6 +1542,8 @@ export interface ModelInfo {
   contextWindow?: number;
   /** Whether it is the session's (or the default) model. */
   current?: boolean;
+  /** Whether the provider's own list contains it; absent while that list is unknown. */
+  listed?: boolean;
   /** Its output limit, in tokens. */
   maxOutputTokens?: number;
   /** What its tokens cost; absent when it is not known. */

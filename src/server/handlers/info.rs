@@ -236,6 +236,7 @@ fn model_to_wire(model: crate::session::ListedModel) -> wire::ModelInfo {
         model: format!("{}/{}", model.provider, model.model),
         provider: model.provider,
         current: model.current,
+        listed: None,
         context_window: model.info.as_ref().map(|info| info.window),
         max_output_tokens: model.info.as_ref().map(|info| u64::from(info.max_output)),
         price: model.info.and_then(|info| info.price).map(|price| wire::Price {

@@ -54,6 +54,7 @@ impl Service {
             session_id: id.to_string(),
             model: params.model,
             mode: mode.into(),
+            effort: None,
             seq: 0,
         })
     }

@@ -181,8 +181,16 @@ M.server_notifications = {
 ---@class (exact) agentls.NewSessionParams
 ---@field agent? string An agent of the configuration; absent: `default`.
 ---@field cwd? string The folder to work in: a URI or an absolute path; absent: the first workspace folder.
+---@field effort? agentls.Effort How hard the model thinks; absent: the provider's default.
 ---@field mode? agentls.Mode How freely the agent may act; absent: as configured.
 ---@field model? string A model, as `provider/model`; absent: the agent's.
+---@field remembered? boolean Where model, effort or mode is absent, takes what the person chose last in this workspace. The mode `full` is not remembered.
+
+---How hard a model shall think.
+---@alias agentls.Effort
+---| "low" # A little.
+---| "medium" # As needed.
+---| "high" # Long.
 
 ---How freely the agent may act.
 ---@alias agentls.Mode
@@ -196,6 +204,7 @@ M.server_notifications = {
 ---@field sessionId string The session.
 ---@field mode agentls.Mode How freely the agent may act.
 ---@field seq integer The number of the session's last event; 0 when there is none. Notifications go on from there.
+---@field effort? agentls.Effort How hard the model thinks; absent: the provider's default.
 ---@field model? string The model; absent until it is known, then `agent/sessionUpdated` tells it.
 
 ---Params of `agent/prompt`.
@@ -732,12 +741,6 @@ M.server_notifications = {
 ---@field runningTurnId? string The turn that is running.
 ---@field title? string Its title; absent before the first prompt.
 
----How hard a model shall think.
----@alias agentls.Effort
----| "low" # A little.
----| "medium" # As needed.
----| "high" # Long.
-
 ---The queue as it is shown.
 ---@class (exact) agentls.QueueState
 ---@field paused boolean Whether nothing of it starts by itself: the last turn was cancelled, failed or was interrupted.
@@ -871,6 +874,7 @@ M.server_notifications = {
 ---Params of `agent/listModels`.
 ---@class (exact) agentls.ListModelsParams
 ---@field check? string Tries the address and the key of this provider before answering, by one request that costs nothing; its `health` and `message` tell what came of it. Takes at most 15 s.
+---@field live? boolean Asks every provider that has a key for its own list first. Takes at most 5 s; a provider that does not answer is listed as without it.
 ---@field sessionId? string With this session's configuration, and its model marked; absent: the user's configuration.
 
 ---Result of `agent/listModels`.
@@ -884,6 +888,7 @@ M.server_notifications = {
 ---@field provider string The provider's name in the configuration.
 ---@field contextWindow? integer Its window, in tokens.
 ---@field current? boolean Whether it is the session's (or the default) model.
+---@field listed? boolean Whether the provider's own list contains it; absent while that list is unknown.
 ---@field maxOutputTokens? integer Its output limit, in tokens.
 ---@field price? agentls.Price What its tokens cost; absent when it is not known.
 
