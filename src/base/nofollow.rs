@@ -520,6 +520,27 @@ mod tests {
     }
 
     #[test]
+    fn names_in_a_folder_are_opened_and_created_without_links() {
+        let (_dir, dir) = place();
+        std::fs::create_dir(dir.join("below")).unwrap();
+        std::fs::write(dir.join("file"), "text").unwrap();
+        symlink("below", dir.join("folder-link")).unwrap();
+        symlink("file", dir.join("file-link")).unwrap();
+        symlink("new", dir.join("dangling")).unwrap();
+        let folder = OpenFolder::open(&dir).unwrap();
+        assert!(folder.open_folder(OsStr::new("below")).is_ok());
+        assert!(folder.open_folder(OsStr::new("folder-link")).is_err());
+        assert!(folder.open_file(OsStr::new("file")).is_ok());
+        let linked = folder.open_file(OsStr::new("file-link"));
+        assert!(matches!(linked, Err(OpenError::NotRegular(FileKind::Link))));
+        for name in ["file", "file-link", "dangling", "below"] {
+            assert!(folder.create_file(OsStr::new(name), 0o600).is_err(), "{name}");
+        }
+        assert!(!dir.join("new").exists());
+        assert_eq!(read(&dir.join("file"), 10).unwrap(), b"text");
+    }
+
+    #[test]
     fn folders_are_created_and_listed_without_links() {
         let (_dir, dir) = place();
         OpenFolder::create_all(&dir.join("a/b/c")).unwrap();

@@ -109,6 +109,8 @@ const NOT_FREE: &[&str] = &[
     "ls $x",
     "ls $(pwd)",
     "ls {a,b}",
+    "sort -k1* a",
+    "grep -e* a",
     "A=1 ls",
     "PATH=. ls",
     "PATH=.; ls",
