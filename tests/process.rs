@@ -299,10 +299,24 @@ async fn server_that_adopts(script: &str, end: &str) {
         return content();
     }
     let mark = std::env::var(COMMAND_MARK).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    if end == "refuse" {
+        let helper = folder.path().join("helper");
+        write_program(&helper, script);
+        let command = Command::shell("").env(MARK, &mark);
+        let refused = Launcher::with_helper(&helper, []).spawn(command).await;
+        assert!(matches!(refused, Err(SpawnError::Helper { .. })), "{refused:?}");
+        assert_eq!(marked(&mark), [], "nobody is left once the error is there");
+        return content();
+    }
     // Another command, which has nothing to do with it and must be left alone.
     let mut other = start("setsid sleep 1000 & echo ready; wait", &fresh_mark()).await;
     ready(&mut other, "other").await;
-    let mut child = start(script, &mark).await;
+    // The attack begins once the start was reported; else the start would fail.
+    let go = folder.path().join("go");
+    let script = format!("until [ -e '{}' ]; do sleep 0.01; done; {script}", go.display());
+    let mut child = start(&script, &mark).await;
+    std::fs::write(&go, "").unwrap();
     ready(&mut child, end).await;
     let begun = clock::now();
     match end {
@@ -363,25 +377,41 @@ fn count_below(root: u32) -> usize {
     found.len() - 1
 }
 
+fn write_program(path: &std::path::Path, script: &str) {
+    std::fs::write(path, format!("#!/bin/sh\n{script}")).unwrap();
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+/// Runs `server_role` in a process of its own and expects its last word.
+fn expect_content(script: &str, end: &str, case: &str) {
+    let mark = fresh_mark();
+    let server = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "server_role", "--nocapture", "--test-threads=1"])
+        .env(SERVER_SCRIPT, script)
+        .env(SERVER_END, end)
+        .env(COMMAND_MARK, &mark)
+        .output()
+        .unwrap();
+    let told = text(&server.stdout);
+    let errors = text(&server.stderr);
+    assert!(
+        told.contains("\nserver content\n"),
+        "{case}, {end}: {told}{errors}"
+    );
+    assert_eq!(marked(&mark), [], "{case}");
+}
+
+/// A quick command can kill its helper before that has reported the start.
+#[tokio::test]
+async fn a_helper_that_dies_while_it_starts_leaves_nobody() {
+    expect_content("setsid sleep 1000 &\nkill -KILL $$\n", "refuse", "helper");
+}
+
 #[tokio::test]
 async fn attacks_on_the_helper_free_nobody() {
     for (name, attack) in ATTACKS {
         for end in ["stop", "drop"] {
-            let mark = fresh_mark();
-            let server = std::process::Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "server_role", "--nocapture", "--test-threads=1"])
-                .env(SERVER_SCRIPT, attack)
-                .env(SERVER_END, end)
-                .env(COMMAND_MARK, &mark)
-                .output()
-                .unwrap();
-            let told = text(&server.stdout);
-            let errors = text(&server.stderr);
-            assert!(
-                told.contains("\nserver content\n"),
-                "{name}, {end}: {told}{errors}"
-            );
-            all_gone(&mark, name).await;
+            expect_content(attack, end, name);
         }
     }
 }
@@ -391,9 +421,7 @@ async fn attacks_on_the_helper_free_nobody() {
 async fn a_helper_that_is_stopped_while_it_starts_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let helper = folder.path().join("helper");
-    let script = format!("#!/bin/sh\nkill -STOP $$\nexec {HELPER} \"$@\"\n");
-    std::fs::write(&helper, script).unwrap();
-    std::fs::set_permissions(&helper, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    write_program(&helper, &format!("kill -STOP $$\nexec {HELPER} \"$@\"\n"));
     let launcher = Launcher::with_helper(&helper, []);
     let started = launcher.spawn(Command::shell("echo done"));
     let child = tokio::time::timeout(Duration::from_secs(10), started).await;

@@ -196,9 +196,9 @@ impl Launcher {
             Some(Report::Started(pid)) => pid,
             Some(Report::Refused(why, reason)) => return Err(refused(command, why, reason)),
             _ => {
-                return Err(failed(io::Error::other(
-                    "it ended before the command was started",
-                )));
+                // A quick command may have killed it, and would go on.
+                give_up(&control, helper).await;
+                return Err(failed(io::Error::other("it ended before it reported the start")));
             }
         };
         let process = Process::new(pid, helper, reports);
@@ -300,7 +300,7 @@ async fn give_up(control: &UnixStream, helper: Helper) {
         .await
         .is_err()
     {
-        tracing::warn!("a command that was cancelled while it started is not gone yet");
+        tracing::warn!("a command whose start was given up is not gone yet");
     }
 }
 
