@@ -404,7 +404,9 @@ fn expect_content(script: &str, end: &str, case: &str) {
 /// A quick command can kill its helper before that has reported the start.
 #[tokio::test]
 async fn a_helper_that_dies_while_it_starts_leaves_nobody() {
-    expect_content("setsid sleep 1000 &\nkill -KILL $$\n", "refuse", "helper");
+    // In a session of its own, like a helper.
+    let helper = "exec setsid sh -c 'setsid sleep 1000 & kill -KILL $$'\n";
+    expect_content(helper, "refuse", "helper");
 }
 
 #[tokio::test]
