@@ -10,6 +10,9 @@ use super::client::Client;
 use super::{PATIENCE, now};
 use crate::mock_llm::{Gate, MockLlm, Progress, Seen};
 
+/// The user and the group of an ordinary user.
+const NOBODY: u32 = 65_534;
+
 /// Pieces of the configuration file that a test adds.
 #[derive(Default)]
 pub struct Config {
@@ -271,10 +274,16 @@ filter = "debug"
         Client::launch(self.clone(), options, mark, number)
     }
 
+    /// Whether a server of an ordinary user can be started here: a user namespace may have only one user.
+    pub fn has_ordinary_user(&self) -> bool {
+        let probe = self.path("tmp");
+        !rustix::process::geteuid().is_root()
+            || std::os::unix::fs::lchown(probe, Some(NOBODY), Some(NOBODY)).is_ok()
+    }
+
     /// Gives this world to an ordinary user, with a copy of the program that this user may run; both are returned.
     /// Nothing changes where the tests run as one already.
     pub fn give_to_ordinary_user(&self) -> (Option<u32>, PathBuf) {
-        const NOBODY: u32 = 65_534;
         let program = PathBuf::from(env!("CARGO_BIN_EXE_agentls"));
         if !rustix::process::geteuid().is_root() {
             return (None, program);
