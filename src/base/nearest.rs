@@ -1,11 +1,32 @@
-//! The name that was probably meant where one is misspelled.
+//! The names that were probably meant where one is misspelled.
 
 /// The name among `names` that `given` was probably meant to be. Case, `-` and `_` do not count.
 pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let plain = |name: &str| name.to_lowercase().replace(['-', '_'], "");
+    let length = plain(given).len();
+    // Letters are swapped more often than left out, so the same length wins a tie.
+    distances(given, names)
+        .into_iter()
+        .min_by_key(|(distance, name)| (*distance, length.abs_diff(plain(name).len()), *name))
+        .map(|(_, name)| name)
+}
+
+/// At most `count` of the names that `given` was perhaps meant to be, the nearest first. Of names that are equally near,
+/// those that come first in `names` do so here too.
+pub fn nearest_few<'a>(given: &str, names: impl IntoIterator<Item = &'a str>, count: usize) -> Vec<&'a str> {
+    let mut near = distances(given, names);
+    near.sort_by_key(|(distance, _)| *distance);
+    near.into_iter().take(count).map(|(_, name)| name).collect()
+}
+
+fn plain(name: &str) -> String {
+    name.to_lowercase().replace(['-', '_'], "")
+}
+
+/// The names that are near enough to be meant, with how far they are.
+fn distances<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<(usize, &'a str)> {
     // A name of a kilobyte is no typing error, and comparing it costs its square.
     if given.len() > 64 {
-        return None;
+        return Vec::new();
     }
     let given = plain(given);
     let allowed = (given.chars().count() / 3).max(1);
@@ -13,9 +34,7 @@ pub fn nearest<'a>(given: &str, names: impl IntoIterator<Item = &'a str>) -> Opt
         .into_iter()
         .map(|name| (strsim::damerau_levenshtein(&given, &plain(name)), name))
         .filter(|(distance, _)| *distance <= allowed)
-        // Letters are swapped more often than left out, so the same length wins a tie.
-        .min_by_key(|(distance, name)| (*distance, given.len().abs_diff(plain(name).len()), *name))
-        .map(|(_, name)| name)
+        .collect()
 }
 
 #[cfg(test)]

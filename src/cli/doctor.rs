@@ -8,16 +8,17 @@ use std::time::Duration;
 use super::chat::short_path;
 use super::client::{Client, ClientError, Launch};
 use super::config::{files, held_by_trust, is_error};
+use super::doctor_models::{self, Finding, Severity};
 use super::screen::Screen;
 use super::style::Ink;
 use crate::base::clock;
 use crate::config::{
-    ConfigSource, DefaultChoice, KEY_VARIABLES, Loaded, ProviderKind, ProviderSettings, Settings, Trust,
-    select_default,
+    ConfigSource, DefaultChoice, KEY_VARIABLES, Loaded, ProviderKind, Settings, Trust, select_default,
 };
 use crate::protocol::table::method;
 use crate::protocol::{ListSessionsParams, ListSessionsResult};
-use crate::provider::{self, Reached};
+use crate::provider::models::today;
+use crate::provider::{self, ModelList, ProviderSpec, Reached};
 
 /// How long a provider may take to answer.
 const REACH: Duration = Duration::from_secs(10);
@@ -185,14 +186,15 @@ impl Doctor<'_> {
     }
 
     async fn provider(&mut self, settings: &Settings, offline: bool) {
-        let (name, model, why) = match select_default(settings, &self.source.env) {
-            DefaultChoice::Configured { provider, model } => (provider, model, None),
-            DefaultChoice::ByKey { provider, model, why } => (provider, Some(model), Some(why)),
-            DefaultChoice::ProbeOllama { .. } => return self.ollama(settings, offline).await,
-            DefaultChoice::NotConfigured { why } => {
-                return self.tell(State::Fail, "provider", &why, Some(WAYS));
-            }
-        };
+        let (name, model, why) =
+            match select_default(settings, &self.source.env, &doctor_models::default_model) {
+                DefaultChoice::Configured { provider, model } => (provider, model, None),
+                DefaultChoice::ByKey { provider, model, why } => (provider, Some(model), Some(why)),
+                DefaultChoice::ProbeOllama { .. } => return self.ollama(settings, offline).await,
+                DefaultChoice::NotConfigured { why } => {
+                    return self.tell(State::Fail, "provider", &why, Some(WAYS));
+                }
+            };
         let Some(chosen) = settings.providers.get(&name) else {
             return self.tell(
                 State::Fail,
@@ -224,25 +226,45 @@ impl Doctor<'_> {
             );
         }
         self.tell(State::Ok, "provider", &label, None);
+        let spec = provider::spec(settings, chosen);
+        if let Some(model) = &model {
+            self.tell_findings(doctor_models::findings_offline(&spec, model, today()));
+        }
         if offline {
             return self.tell(State::Info, "reachable", "not asked (--offline)", None);
         }
-        self.reach(settings, chosen).await;
+        self.reach(&spec, model.as_deref()).await;
     }
 
-    async fn reach(&mut self, settings: &Settings, chosen: &ProviderSettings) {
+    fn tell_findings(&mut self, findings: Vec<Finding>) {
+        for finding in findings {
+            let state = match finding.severity {
+                Severity::Ok => State::Ok,
+                Severity::Info => State::Info,
+                Severity::Warning => State::Warn,
+                Severity::Problem => State::Fail,
+            };
+            self.tell(state, finding.name, &finding.text, finding.todo.as_deref());
+        }
+    }
+
+    async fn reach(&mut self, chosen: &ProviderSpec, model: Option<&str>) {
         self.screen.status(&format!("asking {} …", chosen.name));
         let start = clock::now();
-        let reached = provider::reach(&provider::spec(settings, chosen), REACH).await;
+        let reached = provider::reach(chosen, REACH).await;
         let took = clock::now().saturating_duration_since(start).as_millis();
         match reached {
-            Ok(Reached::Models(models)) => {
-                let found = format!("{} answered in {took} ms and lists {models} models", chosen.name);
+            Ok(Reached::Models(list)) => {
+                let count = list.names.len();
+                let found = format!("{} answered in {took} ms and lists {count} models", chosen.name);
                 self.tell(State::Ok, "reachable", &found, None);
+                self.tell_list(chosen, model, Some(&list));
             }
             Ok(Reached::Key) => {
                 let found = format!("{} answered in {took} ms and takes the key", chosen.name);
                 self.tell(State::Ok, "reachable", &found, None);
+                let list = provider::fetch_list(chosen, REACH).await;
+                self.tell_list(chosen, model, list.ok().flatten().as_ref());
             }
             Ok(Reached::Address) => {
                 let found = format!(
@@ -255,6 +277,13 @@ impl Doctor<'_> {
                 let todo = error.user_action.clone();
                 self.tell(State::Fail, "reachable", &error.to_string(), todo.as_deref());
             }
+        }
+    }
+
+    fn tell_list(&mut self, chosen: &ProviderSpec, model: Option<&str>, list: Option<&ModelList>) {
+        if let (Some(model), Some(list)) = (model, list) {
+            let finding = doctor_models::finding_of_list(chosen, model, list, today());
+            self.tell_findings(vec![finding]);
         }
     }
 

@@ -14,6 +14,7 @@ mod config;
 mod config_test;
 mod demo;
 mod doctor;
+mod doctor_models;
 mod edit;
 mod flow;
 mod held_key;

@@ -37,7 +37,7 @@ pub use places::Places;
 pub use redirect::ProviderRedirect;
 pub use schema::schema;
 pub use secrets::{RedactedPieces, Redactor, long_words};
-pub use select::{DefaultChoice, select_default, select_for, selected_by_key};
+pub use select::{DefaultChoice, DefaultModel, select_default, select_for, selected_by_key};
 pub use settings::{
     AgentSettings, ApprovalSettings, FailurePolicy, LogFormat, LogLevel, LoggingSettings, ModelSettings,
     NetworkSettings, OnCancel, OutputEscalation, ProviderKind, ProviderSettings, ReasoningEffort,

@@ -1,4 +1,4 @@
-//! What is known of providers by their name alone.
+//! What is known of providers by their name alone. Knows no models.
 
 use super::file::Kind;
 
@@ -9,24 +9,16 @@ pub(super) struct Known {
     pub(super) base_url: &'static str,
     /// The variable that usually holds its key; `None`: works without one.
     pub(super) key_variable: Option<&'static str>,
-    /// The model to start with.
-    pub(super) model: Option<&'static str>,
     /// It can be chosen without standing in the configuration.
     pub(super) offered: bool,
 }
 
-const fn keyed(
-    name: &'static str,
-    base_url: &'static str,
-    key: &'static str,
-    model: Option<&'static str>,
-) -> Known {
+const fn keyed(name: &'static str, base_url: &'static str, key: &'static str) -> Known {
     Known {
         name,
         kind: Kind::OpenAi,
         base_url,
         key_variable: Some(key),
-        model,
         offered: true,
     }
 }
@@ -37,7 +29,6 @@ const fn local(name: &'static str, base_url: &'static str) -> Known {
         kind: Kind::OpenAi,
         base_url,
         key_variable: None,
-        model: None,
         offered: true,
     }
 }
@@ -49,31 +40,15 @@ pub(super) const KNOWN: [Known; 12] = [
         kind: Kind::Anthropic,
         base_url: "https://api.anthropic.com",
         key_variable: Some("ANTHROPIC_API_KEY"),
-        model: Some("claude-sonnet-4-20250514"),
         offered: true,
     },
-    keyed(
-        "openai",
-        "https://api.openai.com/v1",
-        "OPENAI_API_KEY",
-        Some("gpt-4o"),
-    ),
-    keyed(
-        "openrouter",
-        "https://openrouter.ai/api/v1",
-        "OPENROUTER_API_KEY",
-        Some("anthropic/claude-sonnet-4"),
-    ),
+    keyed("openai", "https://api.openai.com/v1", "OPENAI_API_KEY"),
+    keyed("openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
     local("ollama", "http://127.0.0.1:11434/v1"),
-    keyed(
-        "deepseek",
-        "https://api.deepseek.com/v1",
-        "DEEPSEEK_API_KEY",
-        Some("deepseek-chat"),
-    ),
-    keyed("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", None),
-    keyed("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", None),
-    keyed("eachlabs", "https://api.eachlabs.ai/v1", "EACHLABS_API_KEY", None),
+    keyed("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
+    keyed("groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY"),
+    keyed("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
+    keyed("eachlabs", "https://api.eachlabs.ai/v1", "EACHLABS_API_KEY"),
     local("lmstudio", "http://127.0.0.1:1234/v1"),
     local("vllm", "http://127.0.0.1:8000/v1"),
     local("llamacpp", "http://127.0.0.1:8080/v1"),
@@ -83,7 +58,6 @@ pub(super) const KNOWN: [Known; 12] = [
         kind: Kind::Responses,
         base_url: "https://api.openai.com/v1",
         key_variable: Some("OPENAI_API_KEY"),
-        model: None,
         offered: false,
     },
 ];
@@ -121,10 +95,6 @@ mod tests {
                 .filter_map(|known| known.key_variable)
                 .all(|name| KEY_VARIABLES.contains(&name))
         );
-        assert!(
-            KNOWN[..BY_KEY]
-                .iter()
-                .all(|known| known.model.is_some() && known.key_variable.is_some())
-        );
+        assert!(KNOWN[..BY_KEY].iter().all(|known| known.key_variable.is_some()));
     }
 }

@@ -201,7 +201,12 @@ impl Resolver<'_> {
             }
         }
         let known = known(name);
-        let Some(kind) = table.kind.or(known.map(|known| known.kind)) else {
+        let usual_kind = known.map(|known| match (known.name, &table.base_url) {
+            // OpenAI's current models call tools by this API alone; gateways mostly speak the older one.
+            ("openai", None) => Kind::Responses,
+            _ => known.kind,
+        });
+        let Some(kind) = table.kind.or(usual_kind) else {
             let message = "has no `kind`, and is not known by its name";
             let at = self.at(&["provider", name]);
             let names = KNOWN.iter().map(|known| known.name);

@@ -1,7 +1,8 @@
-//! Which provider answers (R-PROV, "with no configuration").
+//! Which provider answers (R-PROV, "with no configuration"). Knows no models: whoever asks says which one a provider's
+//! default is.
 
 use super::Env;
-use super::names::{BY_KEY, KNOWN, known};
+use super::names::{BY_KEY, KNOWN};
 use super::settings::{AgentSettings, ProviderKind, ProviderSettings, Settings};
 
 /// Which provider and model to ask.
@@ -35,18 +36,26 @@ pub enum DefaultChoice {
     },
 }
 
+/// The default model of a provider, by the provider's name.
+pub type DefaultModel<'a> = &'a dyn Fn(&str) -> Option<String>;
+
 /// The choice for the agent `default`.
-pub fn select_default(settings: &Settings, env: &Env) -> DefaultChoice {
-    select_for(settings, settings.default_agent(), env)
+pub fn select_default(settings: &Settings, env: &Env, default_model: DefaultModel<'_>) -> DefaultChoice {
+    select_for(settings, settings.default_agent(), env, default_model)
 }
 
 /// The choice for an agent: the provider it names; else the one that is configured (the usual three first, then by
 /// name; never a script); else a key in the environment; else one that the editor gave (its provider has a key then and
 /// the environment has none); else perhaps Ollama.
-pub fn select_for(settings: &Settings, agent: &AgentSettings, env: &Env) -> DefaultChoice {
+pub fn select_for(
+    settings: &Settings,
+    agent: &AgentSettings,
+    env: &Env,
+    default_model: DefaultModel<'_>,
+) -> DefaultChoice {
     if let Some(name) = &agent.provider {
         return match settings.providers.get(name) {
-            Some(provider) => configured(provider, agent),
+            Some(provider) => configured(provider, agent, default_model),
             None => DefaultChoice::NotConfigured {
                 why: unusable(settings, name),
             },
@@ -61,7 +70,7 @@ pub fn select_for(settings: &Settings, agent: &AgentSettings, env: &Env) -> Defa
         .iter()
         .filter_map(|known| settings.providers.get(known.name));
     if let Some(provider) = first.chain(settings.providers.values()).find(usable) {
-        return configured(provider, agent);
+        return configured(provider, agent, default_model);
     }
     if let Some(name) = settings.broken_providers.keys().next() {
         return DefaultChoice::NotConfigured {
@@ -70,7 +79,7 @@ pub fn select_for(settings: &Settings, agent: &AgentSettings, env: &Env) -> Defa
     }
     let by_key = |from_editor: bool| {
         KNOWN[..BY_KEY].iter().find_map(|known| {
-            let (variable, model) = (known.key_variable?, known.model?);
+            let variable = known.key_variable?;
             let provider = settings.providers.get(known.name)?;
             let because = match (env.non_empty(variable).is_some(), from_editor) {
                 (true, false) => format!("{variable} is set"),
@@ -81,7 +90,7 @@ pub fn select_for(settings: &Settings, agent: &AgentSettings, env: &Env) -> Defa
             if provider.configured {
                 return None;
             }
-            let model = agent.model.clone().unwrap_or_else(|| model.to_owned());
+            let model = agent.model.clone().or_else(|| default_model(known.name))?;
             let why = format!("using {} with {model}, because {because}", known.name);
             Some(DefaultChoice::ByKey {
                 provider: known.name.to_owned(),
@@ -98,19 +107,15 @@ pub fn select_for(settings: &Settings, agent: &AgentSettings, env: &Env) -> Defa
     }
 }
 
-fn configured(provider: &ProviderSettings, agent: &AgentSettings) -> DefaultChoice {
-    let usual = || {
-        known(&provider.name)
-            .and_then(|known| known.model)
-            .map(str::to_owned)
-    };
+fn configured(
+    provider: &ProviderSettings,
+    agent: &AgentSettings,
+    default_model: DefaultModel<'_>,
+) -> DefaultChoice {
+    let named = agent.model.clone().or_else(|| provider.model.clone());
     DefaultChoice::Configured {
         provider: provider.name.clone(),
-        model: agent
-            .model
-            .clone()
-            .or_else(|| provider.model.clone())
-            .or_else(usual),
+        model: named.or_else(|| default_model(&provider.name)),
     }
 }
 

@@ -91,6 +91,23 @@ pub struct ModelInfo {
     /// What its tokens cost; absent when it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
+    /// Where its price comes from; absent from older servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pricing: Option<Pricing>,
+}
+
+/// Where a model's price comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Pricing {
+    /// The vendor's list price, wherever it is served.
+    List,
+    /// The configuration.
+    Configured,
+    /// It is free: a local engine runs it.
+    Free,
+    /// Nobody knows it.
+    Unknown,
 }
 
 /// Params of `agent/listAgents`.

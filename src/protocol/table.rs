@@ -189,7 +189,7 @@ table! {
         REVERT "agent/revert": RevertParams => RevertResult;
         /// Sets how freely the agent may act.
         SET_MODE "agent/setMode": SetModeParams => EmptyResult;
-        /// Sets the model and how hard it thinks.
+        /// Sets the model and how hard it thinks. A name that cannot be a model is an error that names the nearest ones.
         SET_MODEL "agent/setModel": SetModelParams => EmptyResult;
         /// Lists what a folder's own files would activate, and where they would send keys of the person's. Reads only: it starts and changes nothing.
         DESCRIBE_TRUST "agent/describeTrust": DescribeTrustParams => DescribeTrustResult;

@@ -130,13 +130,20 @@ pub(crate) fn is_local(url: &Url) -> bool {
                 || name.ends_with(".localhost")
                 || name.ends_with(".local")
                 || name.ends_with(".lan")
-                || name == "host.docker.internal"
+                || name.ends_with(".internal")
                 || !name.contains('.')
         }
-        Some(url::Host::Ipv4(ip)) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),
-        Some(url::Host::Ipv6(ip)) => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),
+        Some(url::Host::Ipv4(ip)) => is_near(ip),
+        Some(url::Host::Ipv6(ip)) => match ip.to_ipv4_mapped() {
+            Some(ip) => is_near(ip),
+            None => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),
+        },
         None => false,
     }
+}
+
+fn is_near(ip: std::net::Ipv4Addr) -> bool {
+    ip.is_loopback() || ip.is_private() || ip.is_link_local()
 }
 
 /// On this machine: no proxy may stand between.
@@ -188,6 +195,11 @@ pub(crate) mod tests {
             ("http://192.168.1.5/v1", true, false),
             ("http://gpu-box:8000", true, false),
             ("http://gpu.local", true, false),
+            ("http://host.docker.internal:1", true, false),
+            ("http://[::ffff:192.168.1.5]/v1", true, false),
+            // No address of a server: what is there is not guessed.
+            ("http://0.0.0.0:8000", false, false),
+            ("https://[::ffff:8.8.8.8]/v1", false, false),
             ("https://api.openai.com/v1", false, false),
             ("https://8.8.8.8/v1", false, false),
         ] {

@@ -18,6 +18,8 @@ use serde_json::Value;
 
 use super::account::Account;
 use super::error::Fault;
+use super::models::{KnownList, suggestions, today};
+use super::registry::naming_at;
 use crate::base::{clock, text};
 
 /// A failed call, before it is known whose it was. May hold secrets: see [`Account::error`].
@@ -561,6 +563,20 @@ fn content_policy(status: Option<u16>, told: &Told) -> bool {
     status.is_none_or(|status| matches!(status, 400 | 403 | 422)) && told.has(&TEXTS)
 }
 
+/// How to choose a model that the provider has, with those that were perhaps meant.
+fn other_model(account: &Account, model: &str) -> String {
+    let naming = naming_at(account.kind, &account.base);
+    let meant = suggestions(model, &account.name, naming, KnownList::NotAsked, today());
+    let perhaps = match meant.is_empty() {
+        true => String::new(),
+        false => format!(", such as {}", meant.join(" or ")),
+    };
+    format!(
+        "choose another model than {model}{perhaps}: with /model or agent/setModel, or by [provider.{}] model",
+        account.name
+    )
+}
+
 /// What the person can do.
 fn remedy(fault: &Fault, account: &Account, model: &str, told: &Told) -> Option<String> {
     let name = &account.name;
@@ -571,10 +587,11 @@ fn remedy(fault: &Fault, account: &Account, model: &str, told: &Told) -> Option<
             account.host()
         )),
         Fault::NotFound if account.is_ollama() => Some(format!("run `ollama pull {model}`")),
-        Fault::NotFound if told.has(&["model"]) => Some(format!(
-            "choose another model than {model}, or set [provider.{name}] model"
-        )),
+        Fault::NotFound if told.has(&["model"]) => Some(other_model(account, model)),
         Fault::NotFound | Fault::NotTheApi => Some(format!("check [provider.{name}] base_url")),
+        Fault::InvalidRequest if told.has(&["/v1/responses"]) => {
+            Some(format!("set kind = \"openai-responses\" under [provider.{name}]"))
+        }
         Fault::InvalidRequest if told.has(&["does not support tools", "support tool use"]) => {
             Some(format!("choose a model that can call tools: {model} cannot"))
         }

@@ -2,7 +2,18 @@
 //!
 //! Prices are list prices per million tokens, in the band of short prompts where there are several.
 //! What a provider reports as cost wins over them, and the configuration may override every number.
+//! Knows no provider's settings and no network: `table` has the facts, `defaults` chooses what is offered, and `judge`
+//! decides whether a name can be a model.
 
+mod defaults;
+mod judge;
+mod table;
+
+pub use self::defaults::{offered, today};
+pub use self::judge::{KnownList, Naming, Verdict, judge, suggestions};
+pub use self::table::{Retirement, retirement};
+
+use self::table::{Row, TABLE, is_closed};
 use super::request::Effort;
 use crate::domain::Price;
 
@@ -12,7 +23,8 @@ pub const DEFAULT_WINDOW: u64 = 200_000;
 /// The output limit of a model of which nothing is known, in tokens.
 pub const DEFAULT_MAX_OUTPUT: u32 = 8_192;
 
-const FREE: Price = Price {
+/// The price of what costs nothing.
+pub(super) const FREE: Price = Price {
     input: 0.0,
     output: 0.0,
     cache_read: 0.0,
@@ -71,7 +83,7 @@ impl ModelOverride {
 pub fn lookup(model: &str) -> ModelInfo {
     let name = plain_name(model);
     let free = model.ends_with(":free");
-    if let Some(row) = TABLE.iter().find(|row| row.name == name) {
+    if let Some(row) = lookup_row(model) {
         let info = row.info();
         return ModelInfo {
             price: if free { Some(FREE) } else { info.price },
@@ -102,6 +114,12 @@ pub fn lookup(model: &str) -> ModelInfo {
     }
 }
 
+/// The table's row of exactly this model.
+fn lookup_row(model: &str) -> Option<&'static Row> {
+    let name = plain_name(model);
+    TABLE.iter().find(|row| row.name == name)
+}
+
 /// Whether `model` thinks before it answers, when asked with `effort`. Old Claudes cannot, later ones do when
 /// they are asked to, those from 5 on always do; of the others, those that can think always do.
 pub fn thinks(model: &str, effort: Option<Effort>) -> bool {
@@ -112,31 +130,30 @@ pub fn thinks(model: &str, effort: Option<Effort>) -> bool {
     }
 }
 
-/// What is known of a model on the person's own machine: it costs nothing.
+/// What is known of `model` where the server is on the person's own machine or network. Models that a vendor keeps to
+/// itself can only be passed on from there, so they keep their price; all others are free.
 pub fn lookup_local(model: &str) -> ModelInfo {
-    ModelInfo {
-        price: Some(FREE),
-        ..lookup(model)
+    let info = lookup(model);
+    match is_closed(model) {
+        true => info,
+        false => ModelInfo {
+            price: Some(FREE),
+            ..info
+        },
     }
 }
 
-/// Models worth offering of a provider known by name, the usual one first.
-pub fn usual(provider: &str) -> &'static [&'static str] {
-    match provider {
-        "anthropic" => &[
-            "claude-sonnet-4-20250514",
-            "claude-opus-4-20250514",
-            "claude-3-5-haiku-20241022",
-        ],
-        "openai" => &["gpt-4o", "gpt-4o-mini"],
-        "openrouter" => &[
-            "anthropic/claude-sonnet-4",
-            "openai/gpt-4o",
-            "deepseek/deepseek-chat",
-        ],
-        "deepseek" => &["deepseek-chat", "deepseek-reasoner"],
-        _ => &[],
-    }
+/// Where a model's price comes from, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PriceSource {
+    /// The vendor's list price.
+    List,
+    /// The configuration.
+    Configured,
+    /// It is free: a local engine runs it, or its name says so.
+    Free,
+    /// Nobody knows it.
+    Unknown,
 }
 
 /// The model's name without vendor, date, variant and region; for Claude with dashes throughout.
@@ -159,6 +176,12 @@ pub(crate) fn plain_name(model: &str) -> String {
     let undated = strip_date(&name).len();
     name.truncate(undated);
     name
+}
+
+/// Whether a digit follows `family` at the beginning of `name`.
+fn is_digit_after(name: &str, family: &str) -> bool {
+    let rest = name.strip_prefix(family);
+    rest.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
 }
 
 /// Without `-20250514` or `-2025-05-14` at the end.
@@ -191,157 +214,6 @@ pub(crate) fn claude_version(model: &str) -> Option<(u32, u32)> {
     let minor = numbers.next().and_then(|part| part.parse().ok()).unwrap_or(0);
     Some((major, minor))
 }
-
-struct Row {
-    name: &'static str,
-    window: u64,
-    max_output: u32,
-    /// Input, output, cache read, cache write; none where they are not known or depend on the hour.
-    price: Option<[f64; 4]>,
-    reasoning: bool,
-    images: bool,
-}
-
-impl Row {
-    fn info(&self) -> ModelInfo {
-        ModelInfo {
-            window: self.window,
-            max_output: self.max_output,
-            price: self.price.map(|[input, output, cache_read, cache_write]| Price {
-                input,
-                output,
-                cache_read,
-                cache_write,
-            }),
-            reasoning: self.reasoning,
-            images: self.images,
-            tools: true,
-        }
-    }
-}
-
-const THINKS: bool = true;
-const PLAIN: bool = false;
-const SEES: bool = true;
-const BLIND: bool = false;
-
-const fn row(
-    name: &'static str,
-    window: u64,
-    max_output: u32,
-    price: [f64; 4],
-    reasoning: bool,
-    images: bool,
-) -> Row {
-    Row {
-        name,
-        window,
-        max_output,
-        price: Some(price),
-        reasoning,
-        images,
-    }
-}
-
-const fn unpriced(name: &'static str, window: u64, max_output: u32, reasoning: bool, images: bool) -> Row {
-    Row {
-        name,
-        window,
-        max_output,
-        price: None,
-        reasoning,
-        images,
-    }
-}
-
-const M: u64 = 1_000_000;
-const K: u64 = 1_000;
-
-/// List prices as of November 2026.
-#[rustfmt::skip]
-const TABLE: &[Row] = &[
-    // Anthropic; cache writes for five minutes.
-    row("claude-fable-5-1",  M,       128_000, [10.0, 50.0, 0.25, 12.5],  THINKS, SEES),
-    row("claude-fable-5",    M,       128_000, [10.0, 50.0, 1.0, 12.5],   THINKS, SEES),
-    row("claude-opus-5-5",   M,       128_000, [4.0, 20.0, 0.2, 5.0],     THINKS, SEES),
-    row("claude-opus-5",     M,       128_000, [5.0, 25.0, 0.5, 6.25],    THINKS, SEES),
-    row("claude-opus-4-8",   M,       128_000, [5.0, 25.0, 0.5, 6.25],    THINKS, SEES),
-    row("claude-opus-4-7",   M,       128_000, [5.0, 25.0, 0.5, 6.25],    THINKS, SEES),
-    row("claude-opus-4-6",   M,       128_000, [5.0, 25.0, 0.5, 6.25],    THINKS, SEES),
-    row("claude-opus-4-5",   200 * K,  64_000, [5.0, 25.0, 0.5, 6.25],    THINKS, SEES),
-    row("claude-opus-4-1",   200 * K,  32_000, [15.0, 75.0, 1.5, 18.75],  THINKS, SEES),
-    row("claude-opus-4",     200 * K,  32_000, [15.0, 75.0, 1.5, 18.75],  THINKS, SEES),
-    row("claude-sonnet-5-5", M,       128_000, [2.0, 10.0, 0.1, 2.5],     THINKS, SEES),
-    row("claude-sonnet-5",   M,       128_000, [2.0, 10.0, 0.2, 2.5],     THINKS, SEES),
-    row("claude-sonnet-4-6", M,        64_000, [3.0, 15.0, 0.3, 3.75],    THINKS, SEES),
-    row("claude-sonnet-4-5", 200 * K,  64_000, [3.0, 15.0, 0.3, 3.75],    THINKS, SEES),
-    row("claude-sonnet-4",   200 * K,  64_000, [3.0, 15.0, 0.3, 3.75],    THINKS, SEES),
-    row("claude-3-7-sonnet", 200 * K,  64_000, [3.0, 15.0, 0.3, 3.75],    THINKS, SEES),
-    row("claude-3-5-sonnet", 200 * K,   8_192, [3.0, 15.0, 0.3, 3.75],    PLAIN,  SEES),
-    // Dearer above 100,000 tokens of prompt.
-    row("claude-haiku-5-5",  M,       128_000, [0.1, 0.5, 0.01, 0.125],   THINKS, SEES),
-    row("claude-haiku-4-5",  200 * K,  64_000, [1.0, 5.0, 0.1, 1.25],     THINKS, SEES),
-    row("claude-3-5-haiku",  200 * K,   8_192, [0.8, 4.0, 0.08, 1.0],     PLAIN,  SEES),
-    row("claude-3-opus",     200 * K,   4_096, [15.0, 75.0, 1.5, 18.75],  PLAIN,  SEES),
-    row("claude-3-haiku",    200 * K,   4_096, [0.25, 1.25, 0.03, 0.3],   PLAIN,  SEES),
-    // OpenAI; GPT-5.4 and later are dearer above 272,000 tokens of prompt.
-    row("gpt-6-astra",       M,       128_000, [10.0, 50.0, 1.0, 12.5],   THINKS, SEES),
-    row("gpt-6.1-sol",       M,       128_000, [2.0, 10.0, 0.1, 2.5],     THINKS, SEES),
-    row("gpt-6.1-terra",     M,       128_000, [1.0, 5.0, 0.05, 1.25],    THINKS, SEES),
-    row("gpt-6-sol",         M,       128_000, [2.0, 10.0, 0.2, 2.5],     THINKS, SEES),
-    row("gpt-6-luna",        M,       128_000, [0.1, 0.5, 0.01, 0.125],   THINKS, SEES),
-    row("gpt-5.6-sol",       M,       128_000, [4.0, 20.0, 0.4, 4.0],     THINKS, SEES),
-    row("gpt-5.6-terra",     M,       128_000, [2.0, 12.0, 0.2, 2.0],     THINKS, SEES),
-    row("gpt-5.6-luna",      M,       128_000, [0.2, 1.2, 0.02, 0.2],     THINKS, SEES),
-    row("gpt-5.5-pro",       M,       128_000, [30.0, 180.0, 30.0, 30.0], THINKS, SEES),
-    row("gpt-5.5",           M,       128_000, [5.0, 30.0, 0.5, 5.0],     THINKS, SEES),
-    row("gpt-5.4-mini",      400 * K, 128_000, [0.75, 4.5, 0.075, 0.75],  THINKS, SEES),
-    row("gpt-5.4-nano",      400 * K, 128_000, [0.2, 1.25, 0.02, 0.2],    THINKS, SEES),
-    row("gpt-5.4",           M,       128_000, [2.5, 15.0, 0.25, 2.5],    THINKS, SEES),
-    row("gpt-5.3-codex",     400 * K, 128_000, [1.75, 14.0, 0.175, 1.75], THINKS, SEES),
-    row("gpt-5.2-codex",     400 * K, 128_000, [1.75, 14.0, 0.175, 1.75], THINKS, SEES),
-    row("gpt-5.2",           400 * K, 128_000, [1.75, 14.0, 0.175, 1.75], THINKS, SEES),
-    row("gpt-5.1",           400 * K, 128_000, [1.25, 10.0, 0.125, 1.25], THINKS, SEES),
-    row("gpt-5-codex",       400 * K, 128_000, [1.25, 10.0, 0.125, 1.25], THINKS, SEES),
-    row("gpt-5-mini",        400 * K, 128_000, [0.25, 2.0, 0.025, 0.25],  THINKS, SEES),
-    row("gpt-5-nano",        400 * K, 128_000, [0.05, 0.4, 0.005, 0.05],  THINKS, SEES),
-    row("gpt-5",             400 * K, 128_000, [1.25, 10.0, 0.125, 1.25], THINKS, SEES),
-    row("gpt-4.1-mini",      1_047_576, 32_768, [0.4, 1.6, 0.1, 0.4],     PLAIN,  SEES),
-    row("gpt-4.1-nano",      1_047_576, 32_768, [0.1, 0.4, 0.025, 0.1],   PLAIN,  SEES),
-    row("gpt-4.1",           1_047_576, 32_768, [2.0, 8.0, 0.5, 2.0],     PLAIN,  SEES),
-    row("gpt-4o-mini",       128 * K,  16_384, [0.15, 0.6, 0.075, 0.15],  PLAIN,  SEES),
-    row("gpt-4o",            128 * K,  16_384, [2.5, 10.0, 1.25, 2.5],    PLAIN,  SEES),
-    row("o4-mini",           200 * K, 100_000, [1.1, 4.4, 0.275, 1.1],    THINKS, SEES),
-    row("o3-mini",           200 * K, 100_000, [1.1, 4.4, 0.55, 1.1],     THINKS, BLIND),
-    row("o3",                200 * K, 100_000, [2.0, 8.0, 0.5, 2.0],      THINKS, SEES),
-    row("o1",                200 * K, 100_000, [15.0, 60.0, 7.5, 15.0],   THINKS, SEES),
-    unpriced("gpt-oss-120b", 131_072,  32_768, THINKS, BLIND),
-    unpriced("gpt-oss-20b",  131_072,  32_768, THINKS, BLIND),
-    // DeepSeek; the prices of the newest depend on the hour.
-    row("deepseek-chat",     128 * K,   8_192, [0.14, 0.28, 0.0028, 0.14], PLAIN,  BLIND),
-    row("deepseek-reasoner", 128 * K,  64_000, [0.14, 0.28, 0.0028, 0.14], THINKS, BLIND),
-    unpriced("deepseek-flash",    M,  384_000, THINKS, SEES),
-    unpriced("deepseek-v4-flash", M,  384_000, THINKS, SEES),
-    unpriced("deepseek-v4-pro",   M,  384_000, THINKS, BLIND),
-    // Google, by its compatible API or OpenRouter; dearer above 200,000 tokens of prompt.
-    row("gemini-2.5-pro",        1_048_576, 65_536, [1.25, 10.0, 0.125, 1.25], THINKS, SEES),
-    row("gemini-2.5-flash-lite", 1_048_576, 65_536, [0.1, 0.4, 0.01, 0.1],     THINKS, SEES),
-    row("gemini-2.5-flash",      1_048_576, 65_536, [0.3, 2.5, 0.03, 0.3],     THINKS, SEES),
-    unpriced("gemini-3",         1_048_576, 65_536, THINKS, SEES),
-    // Others that agents are run with.
-    row("mistral-large",   128 * K, 32_768, [2.0, 6.0, 2.0, 2.0],   PLAIN,  SEES),
-    row("mistral-medium",  128 * K, 32_768, [0.4, 2.0, 0.4, 0.4],   PLAIN,  SEES),
-    row("codestral",       256 * K, 32_768, [0.3, 0.9, 0.3, 0.3],   PLAIN,  BLIND),
-    unpriced("devstral",   128 * K, 32_768, PLAIN,  BLIND),
-    row("grok-code-fast-1", 256 * K, 32_768, [0.2, 1.5, 0.02, 0.2], THINKS, BLIND),
-    row("grok-4",          256 * K, 64_000, [3.0, 15.0, 0.75, 3.0], THINKS, SEES),
-    unpriced("kimi-k2",    256 * K, 32_768, THINKS, BLIND),
-    unpriced("glm-4.6",    200 * K, 64_000, THINKS, BLIND),
-    unpriced("qwen3-coder", 256 * K, 65_536, PLAIN, BLIND),
-    unpriced("qwen3",      128 * K, 32_768, THINKS, BLIND),
-    unpriced("llama3.1",   128 * K,  8_192, PLAIN,  BLIND),
-    unpriced("llama3.3",   128 * K,  8_192, PLAIN,  BLIND),
-];
 
 #[cfg(test)]
 mod tests {
@@ -397,9 +269,50 @@ mod tests {
 
     #[test]
     fn local_and_free_models_cost_nothing() {
-        assert_eq!(lookup_local("made-up").price, Some(FREE));
+        for model in [
+            "made-up",
+            "gpt-oss:20b",
+            "openai/gpt-oss-120b",
+            "deepseek-chat",
+            "mistral-large:123b",
+            "gpt-j-6b",
+        ] {
+            assert_eq!(lookup_local(model).price, Some(FREE), "{model}");
+        }
         assert_eq!(lookup_local("qwen3:8b").window, 128_000);
         assert_eq!(lookup("deepseek/deepseek-chat:free").price, Some(FREE));
+    }
+
+    #[test]
+    fn a_closed_model_keeps_its_price_at_a_local_address() {
+        for model in [
+            "claude-sonnet-5",
+            "anthropic/claude-opus-4.8",
+            "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+            "vertex_ai/claude-opus-4-1@20250805",
+            "openai/gpt-6.1-sol",
+            "gpt-4o-2024-11-20",
+            "o3",
+            "gemini-2.5-pro",
+            "x-ai/grok-4.3",
+            "mistral-medium-latest",
+        ] {
+            let price = lookup_local(model).price;
+            assert!(
+                price.is_some() && price != Some(FREE) && price == lookup(model).price,
+                "{model}"
+            );
+        }
+        // Its vendor has it alone, so it is not free; what it costs is not known.
+        for model in [
+            "claude-sonnet-99",
+            "gpt-99",
+            "o9-mini",
+            "gemini-99-ultra",
+            "qwen99-max",
+        ] {
+            assert_eq!(lookup_local(model).price, None, "{model}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT, HeaderValue};
+use serde_json::Value;
 
 use super::account::Account;
 use super::anthropic::Anthropic;
@@ -16,10 +17,26 @@ use super::http::{Http, HttpSettings, no_response};
 use super::openai::{Flavour, OpenAi};
 use super::registry::{Kind, ProviderSpec, unusable};
 use super::standing::Standing;
+use crate::base::text;
 use crate::config::Redactor;
 
-/// The largest list that is read, in bytes.
-const MAX_LIST: usize = 1 << 20;
+/// The largest list that is read, in bytes: some gateways list hundreds of models with all about them.
+const MAX_LIST: usize = 4 << 20;
+
+/// The most names of a list that are kept.
+const MAX_NAMES: usize = 2_000;
+
+/// The longest name of a model.
+const MAX_NAME: usize = 200;
+
+/// The models that a provider says it has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelList {
+    /// All of them, in its order.
+    pub names: Vec<String>,
+    /// Those of them that can be talked to, as far as that can be told.
+    pub chat: Vec<String>,
+}
 
 /// The models of the server at `base_url`, newest first as it lists them; none when it does not answer
 /// within `limit`.
@@ -41,14 +58,32 @@ pub async fn list_models(name: &str, base_url: &str, limit: Duration) -> Option<
         connect: limit,
     };
     let http = Http::new(account.into(), settings);
-    tokio::time::timeout(limit, ask(&http, address)).await.ok()?
+    let list = tokio::time::timeout(limit, ask(&http, address)).await.ok()??;
+    Some(list.names)
+}
+
+/// The provider's own list; none where it has none.
+///
+/// # Errors
+/// It does not answer within `limit`, or refuses to.
+pub async fn fetch_list(spec: &ProviderSpec, limit: Duration) -> Result<Option<ModelList>, ProviderError> {
+    if spec.kind == Kind::Script {
+        return Ok(None);
+    }
+    let account = account_of(spec)?;
+    let path = list_path(&account);
+    let asked = tokio::time::timeout(limit, get(spec, &account, path));
+    let answered = asked
+        .await
+        .unwrap_or_else(|_| Err(timed_out(&account, Phase::FirstEvent, limit)));
+    answered.map_err(|failure| account.error("", failure))
 }
 
 /// What a call has shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reached {
-    /// Address and key are right; so many models are listed.
-    Models(usize),
+    /// Address and key are right; these models are listed.
+    Models(ModelList),
     /// Address and key are right.
     Key,
     /// The address is right. There is nothing that would try the key for nothing.
@@ -61,29 +96,35 @@ pub async fn reach(spec: &ProviderSpec, limit: Duration) -> Result<Reached, Prov
     if spec.kind == Kind::Script {
         return Ok(Reached::Address);
     }
-    let account = Arc::new(Account {
-        name: spec.name.clone(),
-        kind: spec.kind,
-        base: spec.address().map_err(|failure| unusable(spec, "", failure))?,
-        secrets: spec
-            .api_key
-            .iter()
-            .chain(spec.headers.values())
-            .cloned()
-            .collect(),
-        redactor: spec.redactor.clone(),
-        standing: spec.standing.clone(),
-    });
-    let asked = tokio::time::timeout(limit, models(spec, &account));
+    let account = account_of(spec)?;
+    let path = cheapest(&account);
+    let asked = tokio::time::timeout(limit, get(spec, &account, path));
     let answered = asked
         .await
         .unwrap_or_else(|_| Err(timed_out(&account, Phase::FirstEvent, limit)));
-    answered.map_err(|failure| account.error("", failure))
+    let answered = answered.map_err(|failure| account.error("", failure))?;
+    Ok(match answered {
+        _ if path == OF_KEY => Reached::Key,
+        Some(list) => Reached::Models(list),
+        None => Reached::Address,
+    })
 }
 
-async fn models(spec: &ProviderSpec, account: &Arc<Account>) -> Result<Reached, Failure> {
+fn account_of(spec: &ProviderSpec) -> Result<Arc<Account>, ProviderError> {
+    let secrets = spec.api_key.iter().chain(spec.headers.values());
+    Ok(Arc::new(Account {
+        name: spec.name.clone(),
+        kind: spec.kind,
+        base: spec.address().map_err(|failure| unusable(spec, "", failure))?,
+        secrets: secrets.cloned().collect(),
+        redactor: spec.redactor.clone(),
+        standing: spec.standing.clone(),
+    }))
+}
+
+/// The list at `path`; none where the answer is none.
+async fn get(spec: &ProviderSpec, account: &Arc<Account>, path: &str) -> Result<Option<ModelList>, Failure> {
     let extra = spec.extra_headers()?;
-    let path = cheapest(account);
     let mut headers = match spec.kind {
         Kind::Anthropic => Anthropic::headers(spec.key("")?, extra),
         Kind::OpenAi | Kind::Responses | Kind::Script => OpenAi::headers(spec.key("Bearer ")?, extra),
@@ -97,17 +138,19 @@ async fn models(spec: &ProviderSpec, account: &Arc<Account>) -> Result<Reached, 
         connect,
     };
     let http = Http::new(account.clone(), settings);
-    let request = http.client().await?.get(super::address(&account.base, path));
+    let mut address = super::address(&account.base, path);
+    if spec.kind == Kind::Anthropic {
+        // Its pages have 20 models otherwise.
+        address.query_pairs_mut().append_pair("limit", "1000");
+    }
+    let request = http.client().await?.get(address);
     let sent = request.headers(headers).send().await;
     let response = sent.map_err(|error| no_response(account, connect, &error))?;
     let status = response.status().as_u16();
     match status {
-        200..300 if path == OF_KEY => Ok(Reached::Key),
-        200..300 => Ok(listed(response)
-            .await
-            .map_or(Reached::Address, |models| Reached::Models(models.len()))),
+        200..300 => Ok(listed(response).await),
         // Not everyone who speaks the API has a list.
-        404 | 405 => Ok(Reached::Address),
+        404 | 405 => Ok(None),
         _ => Err(refused(account, "", status, response).await),
     }
 }
@@ -117,21 +160,29 @@ const OF_KEY: &str = "key";
 
 /// The path of the call.
 fn cheapest(account: &Account) -> &'static str {
-    match account.kind {
-        Kind::Anthropic => "v1/models",
-        Kind::OpenAi | Kind::Responses | Kind::Script => match Flavour::of(account) {
-            Flavour::OpenRouter => OF_KEY,
-            Flavour::OpenAi | Flavour::Mistral | Flavour::ReasoningBack | Flavour::Other => "models",
-        },
+    let is_openai = account.kind != Kind::Anthropic;
+    if is_openai && Flavour::of(account) == Flavour::OpenRouter {
+        OF_KEY
+    } else {
+        list_path(account)
     }
 }
 
-async fn ask(http: &Http, address: url::Url) -> Option<Vec<String>> {
+/// The path of the list.
+fn list_path(account: &Account) -> &'static str {
+    match account.kind {
+        Kind::Anthropic => "v1/models",
+        Kind::OpenAi | Kind::Responses | Kind::Script => "models",
+    }
+}
+
+async fn ask(http: &Http, address: url::Url) -> Option<ModelList> {
     let response = http.client().await.ok()?.get(address).send().await.ok()?;
     listed(response.error_for_status().ok()?).await
 }
 
-async fn listed(mut response: reqwest::Response) -> Option<Vec<String>> {
+/// Reads a list; none where the answer is none, is too long, or is only a part of one.
+async fn listed(mut response: reqwest::Response) -> Option<ModelList> {
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.ok()? {
         body.extend_from_slice(&piece);
@@ -139,20 +190,122 @@ async fn listed(mut response: reqwest::Response) -> Option<Vec<String>> {
             return None;
         }
     }
-    let list: serde_json::Value = serde_json::from_slice(&body).ok()?;
-    let models = list.get("data")?.as_array()?;
-    Some(
-        models
-            .iter()
-            .filter_map(|model| model.get("id")?.as_str().map(str::to_owned))
-            .collect(),
-    )
+    read_list(&serde_json::from_slice(&body).ok()?)
+}
+
+fn read_list(answer: &Value) -> Option<ModelList> {
+    // What is not in a part may still be there.
+    if answer["has_more"] == true {
+        return None;
+    }
+    let entries = answer.as_array().or_else(|| answer["data"].as_array())?;
+    let mut list = ModelList::default();
+    for entry in entries {
+        let Some(id) = entry["id"].as_str() else { continue };
+        // Google puts the kind of the resource before the name.
+        let name = id.strip_prefix("models/").unwrap_or(id);
+        let is_plain = !name.contains(char::is_whitespace) && text::reveal(name) == name;
+        if name.is_empty() || name.len() > MAX_NAME || !is_plain {
+            continue;
+        }
+        if list.names.len() == MAX_NAMES {
+            return None;
+        }
+        if is_chat(name, entry) {
+            list.chat.push(name.to_owned());
+        }
+        list.names.push(name.to_owned());
+    }
+    Some(list)
+}
+
+/// Whether a model can be talked to, as far as its name and the usual fields say.
+fn is_chat(name: &str, entry: &Value) -> bool {
+    const KINDS: [&str; 14] = [
+        "tts", "image", "images", "audio", "live", "ocr", "realtime", "video", "sora", "veo", "imagen",
+        "dall", "guard", "speech",
+    ];
+    const PARTS: [&str; 7] = [
+        "embed",
+        "whisper",
+        "moderation",
+        "transcri",
+        "rerank",
+        "davinci",
+        "babbage",
+    ];
+    let name = name.to_ascii_lowercase();
+    let other_kind = name
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .any(|word| KINDS.contains(&word))
+        || PARTS.iter().any(|part| name.contains(part));
+    let says_no = match &entry["architecture"]["output_modalities"] {
+        Value::Array(kinds) => !kinds.iter().any(|kind| kind == "text"),
+        _ => false,
+    };
+    let is_chat = &entry["capabilities"]["completion_chat"];
+    let other_type = entry["type"].as_str().is_some_and(|kind| {
+        [
+            "embedding",
+            "image",
+            "audio",
+            "rerank",
+            "moderation",
+            "transcribe",
+            "video",
+        ]
+        .contains(&kind)
+    });
+    !(other_kind || says_no || other_type || *is_chat == false)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::provider::account::tests::account;
+
+    #[test]
+    fn a_list_is_read_in_every_usual_form() {
+        let read = |text: &str| read_list(&serde_json::from_str(text).unwrap());
+        let names = |text: &str| read(text).map(|list| (list.names.join(" "), list.chat.join(" ")));
+        let found = |names: &str, chat: &str| Some((names.to_owned(), chat.to_owned()));
+        for (answer, list) in [
+            (r#"{"data":[{"id":"a"},{"id":"b"}]}"#, found("a b", "a b")),
+            (r#"[{"id":"a"}]"#, found("a", "a")),
+            (
+                r#"{"data":[{"id":"models/gemini-3.8-flash"}]}"#,
+                found("gemini-3.8-flash", "gemini-3.8-flash"),
+            ),
+            (
+                r#"{"data":[{"id":null},{},3,"x",{"id":""},{"id":"a\u001b[31m"},{"id":"b"}]}"#,
+                found("b", "b"),
+            ),
+            (
+                r#"{"data":[{"id":"text-embedding-3-large"},{"id":"gpt-4o-mini-tts"},{"id":"olive-7b"}]}"#,
+                found("text-embedding-3-large gpt-4o-mini-tts olive-7b", "olive-7b"),
+            ),
+            (
+                r#"{"data":[{"id":"p","architecture":{"output_modalities":["image"]}},
+                {"id":"q","architecture":{"output_modalities":["text","image"]}}]}"#,
+                found("p q", "q"),
+            ),
+            (
+                r#"{"data":[{"id":"e","type":"embedding"},{"id":"m","capabilities":{"completion_chat":false}}]}"#,
+                found("e m", ""),
+            ),
+            (r#"{"data":[{"id":"a"}],"has_more":true}"#, None),
+            (r#"{"data":[{"id":"a"}],"has_more":false}"#, found("a", "a")),
+            (r#"{"data":{"id":"a"}}"#, None),
+            ("{}", None),
+            ("null", None),
+        ] {
+            assert_eq!(names(answer), list, "{answer}");
+        }
+        let many: Vec<_> = (0..MAX_NAMES + 1)
+            .map(|n| serde_json::json!({"id": format!("m{n}")}))
+            .collect();
+        assert_eq!(read_list(&Value::Array(many)), None);
+    }
 
     #[test]
     fn a_list_that_everybody_gets_tries_no_key() {

@@ -19,7 +19,7 @@ use super::call::Limits;
 use super::circuit::CircuitPolicy;
 use super::error::{Fault, ProviderError};
 use super::http::{Http, HttpSettings};
-use super::models::{ModelInfo, ModelOverride, lookup, lookup_local};
+use super::models::{FREE, ModelInfo, ModelOverride, Naming, PriceSource, lookup, lookup_local};
 use super::openai::{Flavour, OpenAi};
 use super::record::Recorded;
 use super::responses::Responses;
@@ -31,6 +31,13 @@ use crate::config::{Redactor, long_words};
 
 /// Calls at once over all providers.
 pub const HOUSE_LIMIT: usize = 256;
+
+/// The vendors' own addresses, and how the names of their models begin.
+const VENDORS: [(&str, &[&str]); 3] = [
+    ("api.anthropic.com", &["claude-"]),
+    ("api.openai.com", &["gpt-", "chatgpt-", "o1", "o3", "o4"]),
+    ("api.deepseek.com", &["deepseek-"]),
+];
 
 /// Which API a provider speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -154,16 +161,48 @@ impl ProviderSpec {
         }
     }
 
-    /// What is known of `model` here. Models on the person's own machines cost nothing.
+    /// What is known of `model` here. What a local engine runs costs nothing; a vendor's model keeps its price, whoever
+    /// passes it on.
     pub fn model_info(&self, model: &str) -> ModelInfo {
-        let local = match self.kind {
-            Kind::Script => true,
-            Kind::Anthropic | Kind::OpenAi | Kind::Responses => {
-                self.address().is_ok_and(|url| is_local(&url))
-            }
-        };
-        let known = if local { lookup_local(model) } else { lookup(model) };
+        let known = self.listed_info(model);
         self.models.get(model).map_or(known, |better| better.apply(known))
+    }
+
+    /// Where the price in [`ProviderSpec::model_info`] comes from.
+    pub fn price_source(&self, model: &str) -> PriceSource {
+        if self
+            .models
+            .get(model)
+            .is_some_and(|better| better.price.is_some())
+        {
+            return PriceSource::Configured;
+        }
+        match self.listed_info(model).price {
+            None => PriceSource::Unknown,
+            Some(FREE) => PriceSource::Free,
+            Some(_) => PriceSource::List,
+        }
+    }
+
+    fn listed_info(&self, model: &str) -> ModelInfo {
+        match self.kind {
+            Kind::Script => ModelInfo {
+                price: Some(FREE),
+                ..lookup(model)
+            },
+            Kind::Anthropic | Kind::OpenAi | Kind::Responses if self.is_local() => lookup_local(model),
+            Kind::Anthropic | Kind::OpenAi | Kind::Responses => lookup(model),
+        }
+    }
+
+    fn is_local(&self) -> bool {
+        self.address().is_ok_and(|url| is_local(&url))
+    }
+
+    /// Who names the models here.
+    pub fn naming(&self) -> Naming {
+        self.address()
+            .map_or(Naming::Free, |address| naming_at(self.kind, &address))
     }
 
     pub(super) fn address(&self) -> Result<Url, Failure> {
@@ -212,6 +251,18 @@ impl ProviderSpec {
             )
             .action(format!("check [provider.{}] api_key", self.name))
         })
+    }
+}
+
+/// Who names the models of a server.
+pub(super) fn naming_at(kind: Kind, address: &Url) -> Naming {
+    let host = address.host_str().unwrap_or_default();
+    let vendor = VENDORS.iter().find(|(vendor, _)| host == *vendor);
+    match (kind, vendor) {
+        (Kind::Script, _) => Naming::Free,
+        (_, Some((_, families))) => Naming::Vendor(families),
+        (Kind::Anthropic, None) if !is_local(address) => Naming::Gateway,
+        (Kind::Anthropic | Kind::OpenAi | Kind::Responses, None) => Naming::Free,
     }
 }
 
@@ -452,6 +503,85 @@ mod tests {
             spec.model_info("made-up").price.map(|price| price.output),
             Some(0.0)
         );
+    }
+
+    #[test]
+    fn a_vendors_model_costs_the_same_wherever_it_is_served() {
+        let claude = lookup("claude-sonnet-5").price;
+        for (kind, address, free) in [
+            (Kind::Anthropic, "https://api.anthropic.com", false),
+            (Kind::Anthropic, "https://llm.example.com", false),
+            (Kind::Anthropic, "http://127.0.0.1:4000", true),
+            (Kind::OpenAi, "http://localhost:4000/v1", true),
+            (Kind::OpenAi, "http://10.1.2.3:4000/v1", true),
+            (Kind::Responses, "http://192.168.1.5/v1", true),
+            (Kind::OpenAi, "http://litellm:4000/v1", true),
+            (Kind::OpenAi, "http://host.docker.internal:4000/v1", true),
+            (Kind::OpenAi, "http://host.containers.internal:4000/v1", true),
+            (Kind::OpenAi, "http://[::1]:4000/v1", true),
+            (Kind::OpenAi, "http://[::ffff:127.0.0.1]:4000/v1", true),
+            (Kind::OpenAi, "http://[::ffff:10.0.0.1]:4000/v1", true),
+            (Kind::OpenAi, "http://[fd00::1]:4000/v1", true),
+        ] {
+            let spec = ProviderSpec {
+                base_url: Some(address.to_owned()),
+                ..ProviderSpec::new("work", kind)
+            };
+            let found = |model| (spec.model_info(model).price, spec.price_source(model));
+            assert_eq!(found("claude-sonnet-5"), (claude, PriceSource::List), "{address}");
+            assert_eq!(
+                found("claude-sonnet-99"),
+                (None, PriceSource::Unknown),
+                "{address}"
+            );
+            for model in ["made-up", "qwen3:8b", "gpt-oss:20b"] {
+                let local = if free {
+                    (Some(FREE), PriceSource::Free)
+                } else {
+                    (None, PriceSource::Unknown)
+                };
+                assert_eq!(found(model), local, "{model} at {address}");
+            }
+        }
+    }
+
+    #[test]
+    fn who_names_the_models_follows_from_the_address() {
+        for (name, kind, address, naming) in [
+            ("anthropic", Kind::Anthropic, None, Naming::Vendor(&["claude-"])),
+            (
+                "anthropic",
+                Kind::Anthropic,
+                Some("https://llm.example.com"),
+                Naming::Gateway,
+            ),
+            (
+                "ollama",
+                Kind::Anthropic,
+                Some("http://127.0.0.1:11434"),
+                Naming::Free,
+            ),
+            (
+                "openrouter",
+                Kind::OpenAi,
+                Some("https://openrouter.ai/api/v1"),
+                Naming::Free,
+            ),
+            (
+                "work",
+                Kind::OpenAi,
+                Some("https://llm.example.com/v1"),
+                Naming::Free,
+            ),
+            ("demo", Kind::Script, None, Naming::Free),
+        ] {
+            let base_url = address.map(str::to_owned);
+            let spec = ProviderSpec {
+                base_url,
+                ..ProviderSpec::new(name, kind)
+            };
+            assert_eq!(spec.naming(), naming, "{name} {address:?}");
+        }
     }
 
     #[test]

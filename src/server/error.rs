@@ -87,7 +87,7 @@ pub enum RequestError {
     #[error("unknown grant {0}: agent/listGrants tells which there are")]
     UnknownGrant(String),
     /// There is no such model.
-    #[error("unknown model {0}: agent/listModels tells which there are")]
+    #[error("{0}")]
     UnknownModel(String),
     /// There is no such agent.
     #[error("unknown agent {0}: the configuration has no [agent.{0}]")]

@@ -7,6 +7,8 @@ use tokio::sync::oneshot;
 
 use super::actor::{Actor, Stage};
 use super::command::{Command, LoadReply, PromptReply, Refused, Reply, Snapshot, TurnHandle};
+use super::models::ModelVerdict;
+use super::sessions::remembered;
 use super::settle::cancel_reason;
 use crate::approval::{Rule, RuleError};
 use crate::base::random;
@@ -15,7 +17,7 @@ use crate::domain::{
     ApprovalId, Asker, Block, CircuitState, CircuitSubject, Decision, DecisionKind, Event, Grant, GrantScope,
     Message, Role, Settler, TerminalReason, ToolCallStatus, TurnId,
 };
-use crate::store::{Pending, PendingKey, Write};
+use crate::store::{Choice, Pending, PendingKey, Write};
 use crate::turn::{Answer, Carried, Judgement, Task};
 
 /// A title that is made from the first prompt is cut to this many characters.
@@ -57,24 +59,39 @@ impl Actor {
                 self.reply_inquiry(inquiry, said, reply).await;
             }
             Command::SetMode { mode, reply } => {
+                let choice = Choice {
+                    mode: Some(mode),
+                    ..Choice::default()
+                };
                 let event = Event::SessionUpdated {
                     title: None,
                     mode: Some(mode),
                     model: None,
                     effort: None,
                 };
-                self.update(event, reply).await;
+                self.choose(choice, event, reply).await;
                 self.judge_again();
             }
             Command::SetModel { model, effort, reply } => {
+                if let Err(refused) = self.check_model(model.as_deref()).await {
+                    let _ = reply.send(Err(refused));
+                    return;
+                }
                 let effort = effort.map(|effort| effort.name().to_owned());
+                let profiles = self.house.profiles.clone();
+                let full_name = |model: &String| profiles.full_model_name(&self.info, model);
+                let choice = Choice {
+                    model: model.as_ref().map(full_name),
+                    effort: effort.clone(),
+                    mode: None,
+                };
                 let event = Event::SessionUpdated {
                     title: None,
                     mode: None,
                     model,
                     effort,
                 };
-                self.update(event, reply).await;
+                self.choose(choice, event, reply).await;
             }
             Command::Rename { title, reply } => {
                 let event = Event::SessionUpdated {
@@ -498,7 +515,29 @@ impl Actor {
         }
     }
 
+    /// Whether a name can be a model here. Asks nobody: a session's commands wait for no network.
+    async fn check_model(&mut self, model: Option<&str>) -> Result<(), Refused> {
+        self.look().await?;
+        let verdict = model.map(|model| self.house.profiles.judge_model(&self.info, model));
+        match verdict {
+            None | Some(ModelVerdict::Accept) => Ok(()),
+            Some(ModelVerdict::Refuse(why)) => Err(Refused::UnknownModel(why)),
+            Some(ModelVerdict::NeedsList) => Err(Refused::NeedsModelList(Box::new(self.info.clone()))),
+        }
+    }
+
+    /// Changes the session as a person chose, and remembers that for new sessions of the folder.
+    async fn choose(&mut self, choice: Choice, event: Event, reply: Reply<()>) {
+        self.update_with(remembered(&self.info, choice), event, reply)
+            .await;
+    }
+
     async fn update(&mut self, event: Event, reply: Reply<()>) {
+        self.update_with(None, event, reply).await;
+    }
+
+    /// `write` goes before the event: whoever has the answer finds it in the store.
+    async fn update_with(&mut self, write: Option<Write>, event: Event, reply: Reply<()>) {
         let ready = match &self.turn {
             Some(_) => Ok(()),
             None => self.open().await,
@@ -507,6 +546,7 @@ impl Actor {
             let _ = reply.send(Err(refused));
             return;
         }
+        self.out.extend(write);
         let done = self.answer_stored(reply, ());
         // Told beside a turn, not caused by it.
         self.record_of(None, event, None, Vec::new(), Vec::new(), Some(done));

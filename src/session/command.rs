@@ -429,6 +429,12 @@ pub enum Refused {
     /// The slash command that was sent cannot be used.
     #[error("{0}")]
     BadCommand(String),
+    /// The model cannot be there.
+    #[error("{0}")]
+    UnknownModel(String),
+    /// Only the provider's own list can tell whether the model is there, and it is not at hand.
+    #[error("the provider's list of models is needed first")]
+    NeedsModelList(Box<SessionInfo>),
     /// Another server has it.
     #[error("session {session} is open in another agentls: {holder}")]
     Locked {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::command::SessionInfo;
 use super::house::{Profile, Profiles, Rules};
 use super::keys::EditorKeys;
-use super::models::{LearntWindows, Models};
+use super::models::{LearntWindows, ModelLists, ModelVerdict, Models};
 use crate::approval::Rule;
 use crate::config::{
     self, AgentSettings, ConfigSource, Diagnostic, FolderDescription, Loaded, Redactor, Settings, Trust,
@@ -29,6 +29,7 @@ pub struct Configured {
     accounts: Arc<Accounts>,
     windows: Arc<LearntWindows>,
     keys: Arc<EditorKeys>,
+    lists: Arc<ModelLists>,
     state: Mutex<State>,
 }
 
@@ -82,6 +83,7 @@ impl Configured {
             redactor,
             accounts: Arc::default(),
             windows: Arc::default(),
+            lists: Arc::default(),
             state: Mutex::new(state),
         }
     }
@@ -190,6 +192,7 @@ impl Configured {
             self.accounts.clone(),
             self.windows.clone(),
             self.keys.clone(),
+            self.lists.clone(),
         );
         let models = Arc::new(models);
         let made = Arc::new(Folder {
@@ -329,6 +332,16 @@ impl Profiles for Configured {
 
     fn default_mode(&self, folder: &Path, name: Option<&str>) -> Mode {
         agent(&self.folder(folder).loaded.settings, name).mode
+    }
+
+    fn judge_model(&self, session: &SessionInfo, model: &str) -> ModelVerdict {
+        let folder = self.folder(&session.folder);
+        folder.models.judge_model(session.agent.as_deref(), model)
+    }
+
+    fn full_model_name(&self, session: &SessionInfo, model: &str) -> String {
+        let folder = self.folder(&session.folder);
+        folder.models.full_name(session.agent.as_deref(), model)
     }
 
     fn workspace(&self, _session: &SessionInfo) -> Arc<Workspace> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::command::SessionInfo;
+use super::models::ModelVerdict;
 use crate::approval::Rule;
 use crate::base::counters::Totals;
 use crate::base::flow::Pool;
@@ -143,6 +144,18 @@ pub trait Profiles: Send + Sync {
     fn commands(&self, session: &SessionInfo) -> Option<Sources> {
         let _ = session;
         None
+    }
+
+    /// Whether a name can be a model of the session's; asks nobody.
+    fn judge_model(&self, session: &SessionInfo, model: &str) -> ModelVerdict {
+        let (_, _) = (session, model);
+        ModelVerdict::Accept
+    }
+
+    /// A model's name with its provider, as it is remembered.
+    fn full_model_name(&self, session: &SessionInfo, model: &str) -> String {
+        let _ = session;
+        model.to_owned()
     }
 
     /// A new session's mode.

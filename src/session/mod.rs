@@ -37,7 +37,7 @@ pub use command::{
 pub use configured::{Configured, Folder};
 pub use days::ledger;
 pub use house::{House, Profile, Profiles, Rules};
-pub use models::{Listed, ListedModel, ListedProvider, Models};
+pub use models::{Listed, ListedModel, ListedProvider, ModelVerdict, Models};
 pub use queue::MAX_QUEUED;
 pub use sessions::{Activity, Sessions};
 pub use state::SessionState;

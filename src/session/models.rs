@@ -1,6 +1,8 @@
 //! From settings to a provider and a model that can be asked.
 
+mod check;
 mod keyed;
+mod lists;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,17 +11,23 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt};
 use secrecy::{ExposeSecret, SecretString};
 
+pub use self::check::ModelVerdict;
 use self::keyed::{explained, same};
+pub(super) use self::lists::ModelLists;
 use super::keys::EditorKeys;
-use crate::config::{AgentSettings, DefaultChoice, Env, ProviderSettings, Settings, select_for};
+use crate::config::{AgentSettings, DefaultChoice, Env, ProviderSettings, Settings};
 use crate::domain::{AgentError, CircuitState, ErrorCode};
 use crate::provider::{
-    self, Accounts, CircuitPolicy, CircuitView, Effort, Health, ModelInfo, ProviderSpec, Watched,
+    self, Accounts, CircuitPolicy, CircuitView, Effort, Health, ModelInfo, PriceSource, ProviderSpec,
+    Watched, models,
 };
 use crate::turn::{Fallbacks, ModelChoice, ModelSource, ResolvedModel};
 
 /// R-PROV: how long a local Ollama may take to say that it is there.
 const PROBE: Duration = Duration::from_millis(300);
+
+/// The most models of a provider's own list that are offered.
+const LISTED: usize = 1_000;
 
 /// The three ways to go on when nothing is configured; one a line.
 const WAYS: &str = "set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, or put a key into the \
@@ -64,6 +72,7 @@ pub struct Models {
     accounts: Arc<Accounts>,
     windows: Arc<LearntWindows>,
     keys: Arc<EditorKeys>,
+    lists: Arc<ModelLists>,
     built: Mutex<HashMap<String, Built>>,
 }
 
@@ -89,8 +98,12 @@ pub struct ListedModel {
     pub model: String,
     /// Whether it is the one in use.
     pub current: bool,
+    /// Whether the provider's own list has it; none while that list is not at hand.
+    pub listed: Option<bool>,
     /// What is known of it.
     pub info: Option<ModelInfo>,
+    /// Where its price comes from.
+    pub price_source: PriceSource,
 }
 
 /// A provider and how it fares.
@@ -124,14 +137,15 @@ impl ListedProvider {
 }
 
 impl Models {
-    /// Nothing is built before it is asked for. How the accounts stand, the learnt windows and the editor's keys outlive
-    /// this configuration.
+    /// Nothing is built before it is asked for. How the accounts stand, the learnt windows, the editor's keys and the
+    /// providers' lists outlive this configuration.
     pub fn new(
         settings: Arc<Settings>,
         env: Env,
         accounts: Arc<Accounts>,
         windows: Arc<LearntWindows>,
         keys: Arc<EditorKeys>,
+        lists: Arc<ModelLists>,
     ) -> Self {
         Self {
             settings,
@@ -139,13 +153,17 @@ impl Models {
             accounts,
             windows,
             keys,
+            lists,
             built: Mutex::default(),
         }
     }
 
-    /// What can be chosen, and what is in use.
-    pub async fn list(&self, agent: Option<&str>, current: Option<&str>) -> Listed {
+    /// What can be chosen, and what is in use. With `live`, the providers are asked for their own lists first.
+    pub async fn list(&self, agent: Option<&str>, current: Option<&str>, live: bool) -> Listed {
         self.gather(agent, current).await;
+        if live {
+            self.read_lists().await;
+        }
         let now = self.now();
         let chosen = self.choose(agent, current);
         let in_use = match &chosen {
@@ -153,7 +171,7 @@ impl Models {
                 provider,
                 model: Some(model),
                 ..
-            }) => Some((provider.clone(), model.clone())),
+            }) => Some((provider.as_str(), model.as_str())),
             _ => None,
         };
         let mut models = Vec::new();
@@ -164,32 +182,34 @@ impl Models {
             .filter(|p| p.configured || p.api_key.is_some())
         {
             providers.push(self.listed(settings));
-            let mut names: Vec<String> = settings.model.iter().cloned().collect();
-            names.extend(
-                provider::models::usual(&settings.name)
-                    .iter()
-                    .map(|name| (*name).to_owned()),
-            );
-            if let Some((provider, model)) = &in_use
-                && *provider == settings.name
-            {
-                names.insert(0, model.clone());
-            }
-            let mut seen = std::collections::BTreeSet::new();
-            for name in names.into_iter().filter(|name| seen.insert(name.clone())) {
-                let current = in_use.as_ref() == Some(&(settings.name.clone(), name.clone()));
-                let info = Some(self.info(settings, &name));
-                models.push(ListedModel {
-                    provider: settings.name.clone(),
-                    model: name,
-                    current,
-                    info,
-                });
-            }
+            let in_use = in_use.filter(|(provider, _)| *provider == settings.name);
+            models.extend(self.models_of(settings, in_use.map(|(_, model)| model)));
         }
         let broken = self.settings.broken_providers.iter();
         providers.extend(broken.map(|(name, why)| ListedProvider::broken(name, why)));
         Listed { models, providers }
+    }
+
+    /// The models of a provider: the one in use, the configured one, the offered ones, then what its list has.
+    fn models_of(&self, settings: &ProviderSettings, in_use: Option<&str>) -> Vec<ListedModel> {
+        let list = self.list_of(settings);
+        let chat = list.as_ref().map(|list| list.chat.as_slice());
+        let mut names: Vec<String> = in_use.map(str::to_owned).into_iter().collect();
+        names.extend(settings.model.clone());
+        names.extend(models::offered(&settings.name, chat, models::today()));
+        names.extend(chat.unwrap_or_default().iter().take(LISTED).cloned());
+        let spec = self.spec(settings);
+        let mut seen = std::collections::BTreeSet::new();
+        names.retain(|name| seen.insert(name.clone()));
+        let listed = |name: String| ListedModel {
+            provider: settings.name.clone(),
+            current: in_use == Some(name.as_str()),
+            listed: list.as_ref().map(|list| list.names.contains(&name)),
+            info: Some(self.info(settings, &name)),
+            price_source: spec.price_source(&name),
+            model: name,
+        };
+        names.into_iter().map(listed).collect()
     }
 
     fn listed(&self, settings: &ProviderSettings) -> ListedProvider {
@@ -219,7 +239,7 @@ impl Models {
         if let Some(named) = model {
             return self.named(named, agent);
         }
-        match select_for(&self.now(), agent, &self.env) {
+        match self.default_choice(agent) {
             DefaultChoice::Configured { provider, model } => Ok(Chosen::Known {
                 provider,
                 model,
@@ -255,7 +275,7 @@ impl Models {
             let mut own = agent.clone();
             own.provider = Some(provider.name.clone());
             own.model = None;
-            return match select_for(&self.now(), &own, &self.env) {
+            return match self.default_choice(&own) {
                 DefaultChoice::Configured { provider, model } => Ok(Chosen::Known {
                     provider,
                     model,
@@ -264,7 +284,7 @@ impl Models {
                 _ => Err(not_configured(format!("the provider {named:?} cannot be used"))),
             };
         }
-        match select_for(&self.now(), agent, &self.env) {
+        match self.default_choice(agent) {
             DefaultChoice::Configured { provider, .. } | DefaultChoice::ByKey { provider, .. } => {
                 Ok(Chosen::Known {
                     provider,

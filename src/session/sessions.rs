@@ -10,9 +10,26 @@ use super::actor::{Actor, Stage};
 use super::cancels::Cancels;
 use super::command::{Command, Refused, SessionInfo, Snapshot};
 use super::house::House;
+use crate::base::clock;
 use crate::base::spawn::{Task, spawn};
 use crate::domain::{ApprovalId, InquiryId, Mode, OpenApproval, OpenInquiry, SessionId, TurnId};
-use crate::store::StoreError;
+use crate::provider::Effort;
+use crate::store::{Choice, StoreError, Write};
+
+/// The write that remembers a choice for new sessions; none where nothing is to be remembered. The mode `full` holds for
+/// the session alone that it was chosen for.
+pub(super) fn remembered(info: &SessionInfo, mut choice: Choice) -> Option<Write> {
+    choice.mode = choice.mode.filter(|mode| *mode != Mode::Full);
+    if choice == Choice::default() {
+        return None;
+    }
+    Some(Write::RememberChoice {
+        folder: info.folder.display().to_string(),
+        agent: info.agent.clone().unwrap_or_default(),
+        choice,
+        at_ms: clock::wall_ms(),
+    })
+}
 
 /// How many commands of one session may wait; more are refused as busy.
 const MAILBOX: usize = 256;
@@ -78,9 +95,9 @@ impl Sessions {
         &self.house
     }
 
-    /// A new session. The store learns of it when something happens in it.
-    pub fn create(&self, info: SessionInfo, mode: Option<Mode>, model: Option<String>) -> (SessionId, Mode) {
-        let mode = mode.unwrap_or_else(|| {
+    /// A new session, with what is chosen for it. The store learns of it when something happens in it.
+    pub fn create(&self, info: SessionInfo, choice: Choice) -> (SessionId, Mode) {
+        let mode = choice.mode.unwrap_or_else(|| {
             self.house
                 .profiles
                 .default_mode(&info.folder, info.agent.as_deref())
@@ -90,10 +107,22 @@ impl Sessions {
         if !roll.ended {
             self.start(&mut roll, info, Stage::New, |actor| {
                 actor.state.mode = mode;
-                actor.state.model = model;
+                actor.state.model = choice.model;
+                actor.state.effort = choice.effort.as_deref().and_then(Effort::from_name);
             });
         }
         (id, mode)
+    }
+
+    /// Remembers what a person chose for new sessions of a folder. While the store cannot take it, it is forgotten.
+    pub fn remember(&self, info: &SessionInfo, mut choice: Choice) {
+        let profiles = &self.house.profiles;
+        choice.model = choice.model.map(|model| profiles.full_model_name(info, &model));
+        if let Some(write) = remembered(info, choice)
+            && self.house.store.writes.try_send(write).is_err()
+        {
+            tracing::warn!("a choice for new sessions was not stored");
+        }
     }
 
     /// Posts a command; a session that is not live is made so, and says itself if it does not exist.

@@ -15,6 +15,7 @@ use crate::base::clock;
 use crate::domain::{Approval, ApprovalId, Decision, DecisionKind, Mode, SessionId, TurnId};
 use crate::provider::Effort;
 use crate::session::{Command, QueueAction, QueueReply, Refused, SessionInfo, TurnHandle};
+use crate::store::Choice;
 
 /// One window: a session at a time.
 pub(super) struct Window {
@@ -51,7 +52,12 @@ impl Window {
         life.world
             .check()
             .made(&id, mode.unwrap_or(life.world.knobs.mode));
-        life.sessions.create(info, mode, model);
+        let choice = Choice {
+            model,
+            mode,
+            effort: None,
+        };
+        life.sessions.create(info, choice);
         self.set(Some(id.clone()));
         id
     }

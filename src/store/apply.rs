@@ -6,7 +6,7 @@ use rusqlite::{ErrorCode, OptionalExtension, Transaction, params};
 
 use super::ops::{Effect, EventOp, Op, PutOp};
 use super::records::Worded;
-use super::rows::{AFTER_PIECES, PIECE, PendingKey, PendingKind, SessionChange, SessionRow};
+use super::rows::{AFTER_PIECES, Choice, PIECE, PendingKey, PendingKind, SessionChange, SessionRow};
 use crate::domain::{Grant, GrantScope, SessionId, TurnId};
 
 /// Milliseconds of a day.
@@ -128,6 +128,12 @@ impl Batch<'_> {
                 redirects,
                 at_ms,
             } => self.set_trust(folder, *trusted, redirects, *at_ms)?,
+            Op::RememberChoice {
+                folder,
+                agent,
+                choice,
+                at_ms,
+            } => self.remember_choice(folder, agent, choice, *at_ms)?,
         }
         Ok(None)
     }
@@ -153,6 +159,24 @@ impl Batch<'_> {
                 params![folder, provider, target, at_ms],
             )?;
         }
+        Ok(())
+    }
+
+    fn remember_choice(
+        &mut self,
+        folder: &str,
+        agent: &str,
+        choice: &Choice,
+        at_ms: i64,
+    ) -> Result<(), rusqlite::Error> {
+        let mode = choice.mode.as_ref().map(Worded::word);
+        self.run(
+            "INSERT INTO choices (folder, agent, model, effort, mode, at_ms) VALUES (?, ?, ?, ?, ?, ?)
+             ON CONFLICT DO UPDATE SET model = coalesce(excluded.model, model),
+                effort = coalesce(excluded.effort, effort), mode = coalesce(excluded.mode, mode),
+                at_ms = excluded.at_ms",
+            params![folder, agent, choice.model, choice.effort, mode, at_ms],
+        )?;
         Ok(())
     }
 

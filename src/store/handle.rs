@@ -11,7 +11,7 @@ use tokio::time::sleep_until;
 use super::error::StoreError;
 use super::files::Folder;
 use super::health::{Board, Health};
-use super::rows::{Pending, PendingKey, SessionChange, SessionRow};
+use super::rows::{Choice, Pending, PendingKey, SessionChange, SessionRow};
 use super::writer::Writer;
 use crate::domain::{Envelope, FileChange, Grant, Outlet, SessionId};
 
@@ -99,6 +99,17 @@ pub enum Write {
         /// Redirects that were accepted now: provider and target.
         redirects: Vec<(String, String)>,
         /// When it was said, in ms since the epoch.
+        at_ms: i64,
+    },
+    /// Remembers what a person chose; what is absent in `choice` stays as it was.
+    RememberChoice {
+        /// The folder.
+        folder: String,
+        /// The agent's name; empty for the default agent.
+        agent: String,
+        /// What was chosen.
+        choice: Choice,
+        /// When, in ms since the epoch.
         at_ms: i64,
     },
     /// A warning that is told and not stored, in its place among the events.

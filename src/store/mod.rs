@@ -38,7 +38,7 @@ pub use kept::KeptFiles;
 pub use lock::{Holder, LockError, Locks, SessionLock};
 pub use reader::{Reader, Walk};
 pub use rows::{
-    EventPage, Found, LoadedSession, Pending, PendingKey, SessionChange, SessionHit, SessionPage,
+    Choice, EventPage, Found, LoadedSession, Pending, PendingKey, SessionChange, SessionHit, SessionPage,
     SessionQuery, SessionRow, Skipped, StoredEvent, Window,
 };
 

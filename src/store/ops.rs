@@ -2,7 +2,7 @@
 //! transaction, so that it can be kept in memory and tried again. No SQL here.
 
 use super::records::{self, RecordError};
-use super::rows::{Pending, PendingKey, PendingKind, SessionChange, SessionRow};
+use super::rows::{Choice, Pending, PendingKey, PendingKind, SessionChange, SessionRow};
 use crate::base::text;
 use crate::domain::{
     Cost, Envelope, Event, FileChange, Grant, Inquiry, InquiryReply, LimitName, Message, OpenApproval,
@@ -47,6 +47,12 @@ pub(super) enum Op {
         folder: String,
         trusted: bool,
         redirects: Vec<(String, String)>,
+        at_ms: i64,
+    },
+    RememberChoice {
+        folder: String,
+        agent: String,
+        choice: Choice,
         at_ms: i64,
     },
 }
@@ -149,7 +155,8 @@ impl Op {
                 | Self::Update { .. }
                 | Self::AddGrant { .. }
                 | Self::RevokeGrant { .. }
-                | Self::SetTrust { .. } => FRAME,
+                | Self::SetTrust { .. }
+                | Self::RememberChoice { .. } => FRAME,
             }
     }
 
@@ -190,7 +197,8 @@ impl Op {
             | Self::Put { .. }
             | Self::Drop { .. }
             | Self::Update { .. }
-            | Self::AddGrant { .. } => Worth::Precious,
+            | Self::AddGrant { .. }
+            | Self::RememberChoice { .. } => Worth::Precious,
         }
     }
 }

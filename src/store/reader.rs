@@ -13,8 +13,8 @@ use super::error::StoreError;
 use super::files::{Folder, Place};
 use super::records::{self, Worded};
 use super::rows::{
-    EventPage, LoadedSession, Pending, PendingKey, PendingKind, SessionPage, SessionQuery, SessionRow,
-    Skipped, StoredEvent, Window,
+    Choice, EventPage, LoadedSession, Pending, PendingKey, PendingKind, SessionPage, SessionQuery,
+    SessionRow, Skipped, StoredEvent, Window,
 };
 use super::{schema, search};
 use crate::domain::{
@@ -378,6 +378,25 @@ impl Reader {
         self.read(move |connection| {
             let mut statement = connection.prepare_cached("SELECT trusted FROM trust WHERE folder = ?")?;
             Ok(statement.query_row([folder], |row| row.get(0)).optional()?)
+        })
+        .await
+    }
+
+    /// What a person chose last in a folder, with the agent of that name (empty: the default agent).
+    pub async fn choice(&self, folder: &str, agent: &str) -> Result<Option<Choice>, StoreError> {
+        let (folder, agent) = (folder.to_owned(), agent.to_owned());
+        self.read(move |connection| {
+            let mut statement = connection
+                .prepare_cached("SELECT model, effort, mode FROM choices WHERE folder = ? AND agent = ?")?;
+            let found = statement.query_row([folder, agent], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get::<_, Option<String>>(2)?))
+            });
+            Ok(found.optional()?.map(|(model, effort, mode)| Choice {
+                model,
+                effort,
+                // A mode of a newer agentls is not guessed.
+                mode: mode.as_deref().and_then(Mode::from_word),
+            }))
         })
         .await
     }

@@ -5,6 +5,17 @@ use crate::domain::{
     OpenInquiry, SessionId, TurnId, Usage,
 };
 
+/// What a person chose last in a folder, with an agent. What is absent was never chosen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// The model, as `provider/model`.
+    pub model: Option<String>,
+    /// The reasoning effort.
+    pub effort: Option<String>,
+    /// The approval mode.
+    pub mode: Option<Mode>,
+}
+
 /// A session as the list shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionRow {

@@ -107,6 +107,18 @@ const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (folder, provider)
     ) STRICT, WITHOUT ROWID;
     ",
+    // 5. What a person chose last in a folder, by the agent's name; the default agent's is empty.
+    "
+    CREATE TABLE choices (
+        folder TEXT NOT NULL,
+        agent TEXT NOT NULL,
+        model TEXT,
+        effort TEXT,
+        mode TEXT,
+        at_ms INTEGER NOT NULL,
+        PRIMARY KEY (folder, agent)
+    ) STRICT, WITHOUT ROWID;
+    ",
 ];
 
 /// The version that this program writes.
@@ -269,6 +281,22 @@ mod tests {
             connection.query_row(&query, [], |row| row.get(0)).unwrap()
         };
         assert_eq!((count("trust"), count("redirects")), (1, 0));
+    }
+
+    #[test]
+    fn an_older_store_gets_a_place_for_choices() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut connection = Connection::open(folder.path().join("x.db")).unwrap();
+        migrate_into(&mut connection, &MIGRATIONS[..4]).unwrap();
+        connection
+            .execute("INSERT INTO redirects VALUES ('/w', 'p', 't', 1)", [])
+            .unwrap();
+        migrate_into(&mut connection, MIGRATIONS).unwrap();
+        let count = |table: &str| -> i64 {
+            let query = format!("SELECT count(*) FROM {table}");
+            connection.query_row(&query, [], |row| row.get(0)).unwrap()
+        };
+        assert_eq!((count("redirects"), count("choices")), (1, 0));
     }
 
     #[test]

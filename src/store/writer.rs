@@ -136,6 +136,17 @@ impl Writer {
                     redirects,
                     at_ms,
                 }),
+                Write::RememberChoice {
+                    folder,
+                    agent,
+                    choice,
+                    at_ms,
+                } => ops.push(Op::RememberChoice {
+                    folder,
+                    agent,
+                    choice,
+                    at_ms,
+                }),
                 Write::Changes {
                     session,
                     cause,

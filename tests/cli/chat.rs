@@ -46,6 +46,30 @@ fn chat_asks_by_keys_and_enter_alone_allows_nothing() {
 }
 
 #[test]
+fn chat_refuses_an_unknown_model_and_remembers_the_chosen_one() {
+    let world = World::with(hello());
+    let mut chat = world.terminal(&["chat"], &[], 120);
+    chat.sees("› ");
+    chat.keys("/model claude-sonet-9\r");
+    chat.sees("✗ unknown model mine/claude-sonet-9, did you mean mine/claude-sonnet-5");
+    chat.sees("› ");
+    chat.keys("/model mine/other\r");
+    chat.sees("mine/other answers from now on");
+    chat.sees("› ");
+    chat.keys("/model\r");
+    chat.sees("● mine/other");
+    chat.sees("free");
+    chat.sees("› ");
+    chat.keys("/quit\r");
+    assert_eq!(chat.ends(), 0);
+    let mut chat = world.terminal(&["chat"], &[], 120);
+    chat.sees("mine/other");
+    chat.sees("› ");
+    chat.keys("/quit\r");
+    assert_eq!(chat.ends(), 0);
+}
+
+#[test]
 fn a_chat_queues_takes_back_makes_again_forks_and_exports() {
     let world = World::with(hello());
     let new = world.path("work/new.txt");

@@ -449,6 +449,8 @@ fn doctor_looks_and_tells_no_secret() {
     done.is(0)
         .says("in the environment: ANTHROPIC_API_KEY")
         .says("because ANTHROPIC_API_KEY is set")
+        .says("using anthropic with claude-sonnet-")
+        .says("priced at list price")
         .says("starts and shakes hands")
         .says("0 sessions")
         .says("Everything works.");
@@ -495,15 +497,30 @@ fn doctor_tries_address_and_key() {
     let world = World::new();
     let ask = |port: u16| {
         world.configure(&format!(
-            "[provider.work]\nkind = \"anthropic\"\nbase_url = \"http://127.0.0.1:{port}\"\napi_key = \"sk-canary-012345\"\nmodel = \"m\"\n"
+            "[provider.work]\nkind = \"anthropic\"\nbase_url = \"http://127.0.0.1:{port}\"\napi_key = \"sk-canary-012345\"\nmodel = \"claude-sonnet-5\"\n"
         ));
         world.run(&["doctor"])
     };
-    let (port, thread) = answering("200 OK", r#"{"data":[{"id":"a"},{"id":"b"}]}"#);
-    ask(port).is(0).says("lists 2 models");
+    let (port, thread) = answering("200 OK", r#"{"data":[{"id":"a"},{"id":"claude-sonnet-5"}]}"#);
+    ask(port)
+        .is(0)
+        .says("lists 2 models")
+        .says("✓ model")
+        .says("priced at list price: $2 in, $10 out");
     let request = thread.join().unwrap().to_lowercase();
-    assert!(request.starts_with("get /v1/models "), "{request}");
+    // Anthropic's first page alone has 20.
+    assert!(request.starts_with("get /v1/models?limit=1000 "), "{request}");
     assert!(request.contains("x-api-key: sk-canary-012345"), "{request}");
+    let (port, thread) = answering(
+        "200 OK",
+        r#"{"data":[{"id":"claude-sonnet-7"},{"id":"claude-opus-7"}]}"#,
+    );
+    ask(port)
+        .is(1)
+        .says("✗ model")
+        .says("work lists 2 models, and claude-sonnet-5 is not among them")
+        .says("set [provider.work] model to claude-sonnet-7");
+    thread.join().unwrap();
     let (port, thread) = answering(
         "401 Unauthorized",
         r#"{"type":"error","error":{"type":"authentication_error","message":"bad key sk-canary-012345"}}"#,

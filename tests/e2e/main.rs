@@ -41,6 +41,7 @@ mod keys;
 mod kills;
 mod lifecycle;
 mod limits;
+mod models;
 mod network;
 mod own_tools;
 mod prompt;

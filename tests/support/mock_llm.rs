@@ -162,6 +162,9 @@ struct State {
     paused: bool,
     /// The one key with which models are listed.
     right_key: Option<String>,
+    /// The models that are listed, and how often somebody asked.
+    listed: Vec<String>,
+    lists: usize,
 }
 
 struct Shared {
@@ -223,6 +226,8 @@ impl MockLlm {
                 checked: true,
                 rewrites: false,
                 right_key: None,
+                listed: vec!["mock-model".to_owned()],
+                lists: 0,
                 paused: false,
             }),
             count: watch::channel(0).0,
@@ -292,6 +297,16 @@ impl MockLlm {
     /// Earlier messages may change from call to call (compaction without a summary).
     pub fn allow_rewrites(&self) {
         self.state().rewrites = true;
+    }
+
+    /// These models are listed.
+    pub fn list_models(&self, names: &[&str]) {
+        self.state().listed = names.iter().map(|name| (*name).to_owned()).collect();
+    }
+
+    /// How often somebody asked for the list of models.
+    pub fn lists(&self) -> usize {
+        self.state().lists
     }
 
     /// Models are listed for this key only.
@@ -465,7 +480,12 @@ impl Connection {
             path if path.ends_with("/chat/completions") => Api::OpenAi,
             path if path.ends_with("/responses") => Api::Responses,
             _ => {
-                let right = shared.state.lock().expect("the mock's state").right_key.clone();
+                let (right, listed) = {
+                    let mut state = shared.state.lock().expect("the mock's state");
+                    state.lists += 1;
+                    (state.right_key.clone(), state.listed.clone())
+                };
+                let entries = |key: &str| -> Value { listed.iter().map(|name| json!({key: name})).collect() };
                 let given = headers
                     .iter()
                     .find(|(name, _)| name == "x-api-key" || name == "authorization")
@@ -473,7 +493,7 @@ impl Connection {
                 let (status, body) = match right.is_none_or(|right| given == Some(right.as_str())) {
                     true => (
                         "200 OK",
-                        r#"{"data":[{"id":"mock-model"}],"models":[{"name":"mock-model"}]}"#.to_owned(),
+                        json!({"data": entries("id"), "models": entries("name")}).to_string(),
                     ),
                     false => (
                         "401 Unauthorized",

@@ -165,7 +165,7 @@ const CONFIG = `# Settings of agentls. \`agentls config schema\` prints all of t
 
 # [provider.anthropic]
 # api_key = "\${ANTHROPIC_API_KEY}"
-# model = "claude-sonnet-4-20250514"
+# model = "claude-sonnet-5-5"
 `;
 
 /** Opens the user's configuration file; one that is not there yet begins with an example. */

@@ -79,7 +79,10 @@ export const requests = {
   revert: "agent/revert",
   /** Sets how freely the agent may act. */
   setMode: "agent/setMode",
-  /** Sets the model and how hard it thinks. */
+  /**
+   * Sets the model and how hard it thinks. A name that cannot be a model is an error that names the
+   * nearest ones.
+   */
   setModel: "agent/setModel",
   /**
    * Lists what a folder's own files would activate, and where they would send keys of the person's.
@@ -1548,6 +1551,8 @@ export interface ModelInfo {
   maxOutputTokens?: number;
   /** What its tokens cost; absent when it is not known. */
   price?: Price;
+  /** Where its price comes from; absent from older servers. */
+  pricing?: Pricing;
 }
 
 /** What a model's tokens cost, in US dollars per million. */
@@ -1561,6 +1566,17 @@ export interface Price {
   /** Input written to the prompt cache. */
   cacheWrite: number;
 }
+
+/** Where a model's price comes from. */
+export type Pricing =
+  /** The vendor's list price, wherever it is served. */
+  | "list"
+  /** The configuration. */
+  | "configured"
+  /** It is free: a local engine runs it. */
+  | "free"
+  /** Nobody knows it. */
+  | "unknown";
 
 /** A provider that is configured. */
 export interface ProviderInfo {

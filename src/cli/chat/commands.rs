@@ -12,10 +12,25 @@ use crate::cli::style::{Ink, dollars, fit, tokens, width as columns};
 use crate::protocol::table::method;
 use crate::protocol::{
     Effort, EmptyResult, GrantScope, ListGrantsParams, ListGrantsResult, ListModelsParams, ListModelsResult,
-    ListSessionsParams, ListSessionsResult, ListToolsParams, ListToolsResult, Mode, ProviderHealth,
-    ReloadConfigParams, ReloadConfigResult, RenameSessionParams, RevokeGrantParams, SetModeParams,
-    SetModelParams,
+    ListSessionsParams, ListSessionsResult, ListToolsParams, ListToolsResult, Mode, ModelInfo, Pricing,
+    ProviderHealth, ReloadConfigParams, ReloadConfigResult, RenameSessionParams, RevokeGrantParams,
+    SetModeParams, SetModelParams,
 };
+
+/// How many models are listed.
+const SHOWN_MODELS: usize = 60;
+
+/// What a model's tokens cost, and who says so.
+fn cost(model: &ModelInfo) -> Option<String> {
+    let price = model.price;
+    let dollars = price.map(|price| format!("${}/${} per million", price.input, price.output));
+    match model.pricing {
+        Some(Pricing::Free) => Some("free".to_owned()),
+        Some(Pricing::Unknown) => Some("price unknown".to_owned()),
+        Some(Pricing::Configured) => dollars.map(|dollars| format!("{dollars} as configured")),
+        Some(Pricing::List) | None => dollars,
+    }
+}
 
 impl Chat {
     pub(super) async fn command(&mut self, command: Slash) -> Result<Next, ClientError> {
@@ -119,11 +134,14 @@ impl Chat {
     async fn models(&mut self) -> Result<(), ClientError> {
         let params = ListModelsParams {
             session_id: Some(self.session.clone()),
+            live: true,
             ..ListModelsParams::default()
         };
+        self.view.screen.status("asking the providers for their models …");
         let listed: ListModelsResult = self.client.request(method::LIST_MODELS, &params).await?;
+        self.view.screen.status("");
         let painter = self.view.screen.painter;
-        for model in &listed.models {
+        for model in listed.models.iter().take(SHOWN_MODELS) {
             let mark = if model.current {
                 painter.paint(Ink::Green, "●")
             } else {
@@ -135,13 +153,17 @@ impl Chat {
                     .context_window
                     .map(|window| format!("{} window", tokens(window))),
             );
-            about.extend(
-                model
-                    .price
-                    .map(|price| format!("${}/${} per million", price.input, price.output)),
-            );
+            about.extend(cost(model));
+            if model.listed == Some(false) {
+                about.push("not in the provider's list".to_owned());
+            }
             let name = format!("{mark} {:<48} ", fit(&model.model, 48));
             self.row(&name, 51, &about.join(", "));
+        }
+        let more = listed.models.len().saturating_sub(SHOWN_MODELS);
+        if more > 0 {
+            let note = format!("… and {more} more; /model takes any name");
+            self.view.note(Ink::Dim, &note);
         }
         for provider in &listed.providers {
             let ill = matches!(

@@ -397,6 +397,7 @@ impl Chat {
         let params = NewSessionParams {
             cwd: Some(self.launch.folder.display().to_string()),
             agent: self.agent.clone(),
+            remembered: true,
             ..NewSessionParams::default()
         };
         let created: NewSessionResult = self.client.request(method::NEW_SESSION, &params).await?;

@@ -108,6 +108,12 @@ impl Given<'_> {
     }
 }
 
+/// What a caller says is the default model of a provider.
+fn default_model(provider: &str) -> Option<String> {
+    let has_one = ["anthropic", "openai", "openrouter", "deepseek"].contains(&provider);
+    has_one.then(|| format!("{provider}s-usual"))
+}
+
 fn user(text: &str) -> Loaded {
     Given {
         user: text,
@@ -408,7 +414,7 @@ fn a_broken_address_is_never_replaced_by_the_usual_one() {
         let loaded = given.load();
         assert!(!loaded.diagnostics.is_empty(), "{text}");
         assert!(!loaded.settings.providers.contains_key("openai"), "{text}");
-        let choice = select_default(&loaded.settings, &given.env());
+        let choice = select_default(&loaded.settings, &given.env(), &default_model);
         assert!(
             matches!(choice, DefaultChoice::NotConfigured { .. }),
             "{text}: {choice:?}"
@@ -625,7 +631,7 @@ fn a_key_that_is_named_and_missing_is_not_replaced() {
     let loaded = given.load();
     assert!(loaded.settings.providers["openai"].api_key.is_none());
     assert_eq!(
-        select_default(&loaded.settings, &given.env()),
+        select_default(&loaded.settings, &given.env(), &default_model),
         DefaultChoice::ProbeOllama { model: None }
     );
 }
@@ -802,7 +808,7 @@ fn check_bytes(bytes: Vec<u8>) {
             tools: &[],
         });
         assert_located(&loaded);
-        select_default(&loaded.settings, &env);
+        select_default(&loaded.settings, &env, &default_model);
     }
 }
 

@@ -335,7 +335,7 @@ fn an_untrusted_folder_chooses_no_provider_and_causes_no_more_calls() {
             env: keys,
             ..Given::default()
         };
-        let choice = select_default(&given.load().settings, &given.env());
+        let choice = select_default(&given.load().settings, &given.env(), &super::default_model);
         assert!(
             matches!(&choice, DefaultChoice::ByKey { provider, .. } if provider == "anthropic"),
             "{workspace}: {choice:?}"

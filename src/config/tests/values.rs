@@ -176,17 +176,17 @@ fn chooses_a_provider() {
         (
             String::new(),
             all_keys,
-            from_env("anthropic", "claude-sonnet-4-20250514", "ANTHROPIC_API_KEY"),
+            from_env("anthropic", "anthropics-usual", "ANTHROPIC_API_KEY"),
         ),
         (
             String::new(),
             &all_keys[..2],
-            from_env("openai", "gpt-4o", "OPENAI_API_KEY"),
+            from_env("openai", "openais-usual", "OPENAI_API_KEY"),
         ),
         (
             String::new(),
             &all_keys[..1],
-            from_env("openrouter", "anthropic/claude-sonnet-4", "OPENROUTER_API_KEY"),
+            from_env("openrouter", "openrouters-usual", "OPENROUTER_API_KEY"),
         ),
         (
             String::new(),
@@ -229,7 +229,7 @@ fn chooses_a_provider() {
             "[provider.work]\nkind = 'openai'\nbase_url = 'https://u'\n[provider.openai]\napi_key = 'k'"
                 .into(),
             all_keys,
-            configured("openai", Some("gpt-4o")),
+            configured("openai", Some("openais-usual")),
         ),
         (script.into(), &[], DefaultChoice::ProbeOllama { model: None }),
         (
@@ -255,7 +255,7 @@ fn chooses_a_provider() {
             ..Given::default()
         };
         assert_eq!(
-            select_default(&given.load().settings, &given.env()),
+            select_default(&given.load().settings, &given.env(), &super::default_model),
             want,
             "{text}"
         );

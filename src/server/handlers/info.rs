@@ -14,7 +14,7 @@ use super::store_failed;
 use crate::config::{Diagnostic, Severity};
 use crate::domain::SessionId;
 use crate::protocol::{self as wire, *};
-use crate::provider::Effort;
+use crate::provider::{Effort, PriceSource};
 use crate::session::{Command, SessionInfo, Snapshot};
 
 impl Service {
@@ -29,7 +29,9 @@ impl Service {
             None => (self.state.folders().swap_remove(0), None, None),
         };
         let models = self.state.configured.folder(&folder).models.clone();
-        let mut listed = models.list(agent.as_deref(), current.as_deref()).await;
+        let mut listed = models
+            .list(agent.as_deref(), current.as_deref(), params.live)
+            .await;
         if let Some(name) = params.check {
             let checked = models.check(&name).await;
             let checked = checked
@@ -236,7 +238,7 @@ fn model_to_wire(model: crate::session::ListedModel) -> wire::ModelInfo {
         model: format!("{}/{}", model.provider, model.model),
         provider: model.provider,
         current: model.current,
-        listed: None,
+        listed: model.listed,
         context_window: model.info.as_ref().map(|info| info.window),
         max_output_tokens: model.info.as_ref().map(|info| u64::from(info.max_output)),
         price: model.info.and_then(|info| info.price).map(|price| wire::Price {
@@ -244,6 +246,12 @@ fn model_to_wire(model: crate::session::ListedModel) -> wire::ModelInfo {
             output: price.output,
             cache_read: price.cache_read,
             cache_write: price.cache_write,
+        }),
+        pricing: Some(match model.price_source {
+            PriceSource::List => wire::Pricing::List,
+            PriceSource::Configured => wire::Pricing::Configured,
+            PriceSource::Free => wire::Pricing::Free,
+            PriceSource::Unknown => wire::Pricing::Unknown,
         }),
     }
 }

@@ -75,6 +75,8 @@ fn request_error(session: &SessionId, refused: Refused) -> RequestError {
         Refused::BadReply(problem) => RequestError::bad("answer", problem),
         Refused::NoRule => RequestError::bad("decision", refused.to_string()),
         Refused::BadCommand(_) => RequestError::bad("prompt", refused.to_string()),
+        Refused::UnknownModel(why) => RequestError::UnknownModel(why),
+        Refused::NeedsModelList(_) => RequestError::UnknownModel(refused.to_string()),
         Refused::BadRule(_) => RequestError::bad("rule", refused.to_string()),
         Refused::Locked { session, holder } => RequestError::SessionLocked {
             session,

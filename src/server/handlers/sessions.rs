@@ -1,5 +1,7 @@
 //! Sessions: new, listed, loaded, renamed, deleted; their mode and model.
 
+use std::time::Duration;
+
 use serde_json::Value;
 use tower_lsp::jsonrpc::Result;
 
@@ -18,9 +20,14 @@ use crate::protocol::{
     RevertResult, SessionInfo, SessionState, SetModeParams, SetModelParams,
 };
 use crate::provider::Effort;
-use crate::session::{self, Command, Snapshot};
-use crate::store::{EventPage, Health, SessionHit, SessionQuery, Skipped, StoreError, StoredEvent, Window};
+use crate::session::{self, Command, Refused, Snapshot};
+use crate::store::{
+    Choice, EventPage, Health, SessionHit, SessionQuery, Skipped, StoreError, StoredEvent, Window,
+};
 use crate::transport::outbox::Item;
+
+/// How long a new session waits for what was written before it.
+const WRITTEN: Duration = Duration::from_secs(1);
 
 impl Service {
     pub(in crate::server) async fn new_session(&self, params: Value) -> Result<NewSessionResult> {
@@ -48,15 +55,80 @@ impl Service {
             cwd,
             agent: params.agent,
         };
-        let mode = params.mode.map(Mode::from);
-        let (id, mode) = self.state.sessions.create(info, mode, params.model.clone());
+        let chosen = Choice {
+            model: params.model.map(|model| model.trim().to_owned()),
+            effort: params.effort.map(|effort| Effort::from(effort).name().to_owned()),
+            mode: params.mode.map(Mode::from),
+        };
+        if let Some(model) = &chosen.model {
+            self.check_model(&info, model).await?;
+        }
+        let choice = match params.remembered {
+            true => self.with_last_choice(&info, chosen.clone()).await,
+            false => chosen.clone(),
+        };
+        self.state.sessions.remember(&info, chosen);
+        let (model, effort) = (choice.model.clone(), choice.effort.clone());
+        let (id, mode) = self.state.sessions.create(info, choice);
         Ok(NewSessionResult {
             session_id: id.to_string(),
-            model: params.model,
+            model,
             mode: mode.into(),
-            effort: None,
+            effort: effort.as_deref().and_then(Effort::from_name).map(effort_to_wire),
             seq: 0,
         })
+    }
+
+    /// Refuses a name that cannot be a model; asks the provider for its list where that decides.
+    async fn check_model(&self, info: &session::SessionInfo, model: &str) -> Result<()> {
+        let models = self.state.configured.folder(&info.folder).models.clone();
+        let checked = models.check_model(info.agent.as_deref(), model).await;
+        Ok(checked.map_err(RequestError::UnknownModel)?)
+    }
+
+    /// `chosen`, with what the person chose last in this folder where nothing is chosen.
+    async fn with_last_choice(&self, info: &session::SessionInfo, chosen: Choice) -> Choice {
+        let store = &self.state.sessions.house().store;
+        // What was chosen a moment ago may be on its way to the disk, which may take its time.
+        let _ = tokio::time::timeout(WRITTEN, store.writes.barrier()).await;
+        let folder = info.folder.display().to_string();
+        let last = store
+            .reader
+            .choice(&folder, info.agent.as_deref().unwrap_or_default())
+            .await;
+        let last = last.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the last choice of model and mode was not read");
+            None
+        });
+        let last = last.unwrap_or_default();
+        let model = chosen.model.or_else(|| self.last_model(info, last.model));
+        Choice {
+            model,
+            effort: chosen.effort.or(last.effort),
+            mode: chosen.mode.or(last.mode),
+        }
+    }
+
+    /// The model that was chosen last, if it can still be asked.
+    fn last_model(&self, info: &session::SessionInfo, model: Option<String>) -> Option<String> {
+        let model = model?;
+        let models = self.state.configured.folder(&info.folder).models.clone();
+        match models.is_still_there(&model) {
+            Ok(()) => Some(model),
+            Err(why) => {
+                let message = format!(
+                    "{model}, the model of your last session, is not used: {why}; choose one with agent/setModel"
+                );
+                tracing::warn!("{message}");
+                let warning = to_wire::server_warning("model_gone", &message);
+                self.state.outbox.push(Item::Notification {
+                    body: to_wire::frame(&warning),
+                    group: None,
+                    permit: None,
+                });
+                None
+            }
+        }
     }
 
     pub(in crate::server) async fn list_sessions(&self, params: Value) -> Result<ListSessionsResult> {
@@ -227,12 +299,21 @@ impl Service {
         }
         let effort = params.effort.map(Effort::from);
         let id = session_param(&params.session_id);
-        self.ask(&id, |reply| Command::SetModel {
-            model: Some(model),
-            effort,
-            reply,
-        })
-        .await?;
+        let set = |model: String| {
+            self.state.sessions.ask(&id, move |reply| Command::SetModel {
+                model: Some(model),
+                effort,
+                reply,
+            })
+        };
+        let done = match set(model.clone()).await {
+            Err(Refused::NeedsModelList(info)) => {
+                self.check_model(&info, &model).await?;
+                set(model).await
+            }
+            done => done,
+        };
+        done.map_err(|refused| super::request_error(&id, refused))?;
         Ok(EmptyResult {})
     }
 }

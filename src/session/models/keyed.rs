@@ -9,7 +9,7 @@ use futures::future::join_all;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{Chosen, ListedProvider, Models};
-use crate::config::{AgentSettings, DefaultChoice, ProviderSettings, Settings, select_for, selected_by_key};
+use crate::config::{AgentSettings, DefaultChoice, ProviderSettings, Settings, selected_by_key};
 use crate::domain::{AgentError, ErrorCode};
 use crate::provider::{self, Fault, Health, Reached};
 use crate::tool::EditorError;
@@ -69,7 +69,7 @@ impl Models {
         let configured = self.settings.providers.values();
         let configured = configured.filter(|provider| provider.configured);
         let mut unanswered = self.ask(configured.map(|provider| provider.name.as_str())).await;
-        if let DefaultChoice::ProbeOllama { .. } = select_for(&self.now(), agent, &self.env) {
+        if let DefaultChoice::ProbeOllama { .. } = self.default_choice(agent) {
             unanswered.extend(self.ask(selected_by_key()).await);
         }
         unanswered

@@ -13,7 +13,7 @@ use crate::base::spawn::{Task, spawn};
 use crate::domain::*;
 use crate::provider::CallSlots;
 use crate::session::*;
-use crate::store::{Fault, FaultHook, Health, Pending, SessionRow, Store, Write};
+use crate::store::{Choice, Fault, FaultHook, Health, Pending, SessionRow, Store, Write};
 use crate::tool::Registry;
 use crate::turn::{Budgets, Conducts, HookCommands, Hooks, Limits, ModelChoice, ModelSource, ResolvedModel};
 use crate::workspace::{Shared, Workspace};
@@ -462,7 +462,7 @@ async fn a_thousand_idle_sessions_are_unloaded_and_one_that_is_used_is_not() {
             cwd: "/w".into(),
             agent: None,
         };
-        let (id, _) = rig.sessions.create(info, None, None);
+        let (id, _) = rig.sessions.create(info, Choice::default());
         rename(&id).await;
         ids.push(id);
     }

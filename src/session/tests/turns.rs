@@ -18,7 +18,7 @@ use crate::domain::{
 };
 use crate::provider::{CallSlots, ModelInfo, Provider, RetryPolicy, Script};
 use crate::session::*;
-use crate::store::{FaultHook, Store};
+use crate::store::{Choice, FaultHook, Store};
 use crate::tool::{DynTool, Preview, Registry, Tool, ToolContext, ToolError, ToolOutput};
 use crate::turn::{Budgets, Conducts, HookCommands, Hooks, Limits, ModelChoice, ModelSource, ResolvedModel};
 use crate::workspace::{OnCancel, Shared, Workspace};
@@ -172,7 +172,7 @@ impl Desk {
             cwd: "/nowhere".into(),
             agent: None,
         };
-        self.sessions.create(info, None, None).0
+        self.sessions.create(info, Choice::default()).0
     }
 
     /// Posts a prompt without waiting for anything.

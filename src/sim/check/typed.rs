@@ -137,7 +137,9 @@ impl Checker {
             | Refused::BadReply(_)
             | Refused::NoRule
             | Refused::BadRule(_)
-            | Refused::BadCommand(_) => false,
+            | Refused::BadCommand(_)
+            | Refused::UnknownModel(_)
+            | Refused::NeedsModelList(_) => false,
         };
         match fair {
             true => Ok(()),

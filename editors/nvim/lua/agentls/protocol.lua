@@ -67,7 +67,8 @@ M.requests = {
   revert = "agent/revert",
   ---Sets how freely the agent may act.
   setMode = "agent/setMode",
-  ---Sets the model and how hard it thinks.
+  ---Sets the model and how hard it thinks. A name that cannot be a model is an error that names the
+  ---nearest ones.
   setModel = "agent/setModel",
   ---Lists what a folder's own files would activate, and where they would send keys of the person's.
   ---Reads only: it starts and changes nothing.
@@ -891,6 +892,7 @@ M.server_notifications = {
 ---@field listed? boolean Whether the provider's own list contains it; absent while that list is unknown.
 ---@field maxOutputTokens? integer Its output limit, in tokens.
 ---@field price? agentls.Price What its tokens cost; absent when it is not known.
+---@field pricing? agentls.Pricing Where its price comes from; absent from older servers.
 
 ---What a model's tokens cost, in US dollars per million.
 ---@class (exact) agentls.Price
@@ -898,6 +900,13 @@ M.server_notifications = {
 ---@field output number Output.
 ---@field cacheRead number Input read from the prompt cache.
 ---@field cacheWrite number Input written to the prompt cache.
+
+---Where a model's price comes from.
+---@alias agentls.Pricing
+---| "list" # The vendor's list price, wherever it is served.
+---| "configured" # The configuration.
+---| "free" # It is free: a local engine runs it.
+---| "unknown" # Nobody knows it.
 
 ---A provider that is configured.
 ---@class (exact) agentls.ProviderInfo

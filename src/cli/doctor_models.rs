@@ -1,0 +1,220 @@
+//! What the doctor says of the chosen model: its price, whether its provider lists it, whether it is being retired.
+//!
+//! Pure: the list is given. Prints nothing, see `doctor`.
+
+use crate::provider::models::{
+    KnownList, Naming, Retirement, offered, plain_name, retirement, suggestions, today,
+};
+use crate::provider::{ModelList, PriceSource, ProviderSpec};
+
+/// Days before a retirement in which the doctor warns.
+const SOON: i64 = 60;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Severity {
+    Info,
+    Ok,
+    Warning,
+    Problem,
+}
+
+/// What was found, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Finding {
+    pub(super) severity: Severity,
+    pub(super) name: &'static str,
+    pub(super) text: String,
+    pub(super) todo: Option<String>,
+}
+
+impl Finding {
+    fn new(severity: Severity, name: &'static str, text: String, todo: Option<String>) -> Self {
+        Self {
+            severity,
+            name,
+            text,
+            todo,
+        }
+    }
+}
+
+/// The model of a provider for whoever names none.
+pub(super) fn default_model(provider: &str) -> Option<String> {
+    offered(provider, None, today()).into_iter().next()
+}
+
+/// What is known of `model` without asking anybody.
+pub(super) fn findings_offline(spec: &ProviderSpec, model: &str, today: i64) -> Vec<Finding> {
+    let mut findings = vec![price(spec, model)];
+    let is_vendor = matches!(spec.naming(), Naming::Vendor(_));
+    let end = retirement(model).filter(|end| is_vendor && end.day - today <= SOON);
+    findings.extend(end.map(|end| retires(spec, model, end, today)));
+    findings
+}
+
+/// Whether the provider's own list has `model`.
+pub(super) fn finding_of_list(spec: &ProviderSpec, model: &str, list: &ModelList, today: i64) -> Finding {
+    let count = list.names.len();
+    let plural = if count == 1 { "" } else { "s" };
+    // An alias without its date or its tag is listed in full.
+    let is_listed = |name: &String| name == model || plain_name(name) == plain_name(model);
+    if list.names.iter().any(is_listed) {
+        let text = format!(
+            "{model} is one of the {count} model{plural} that {} lists",
+            spec.name
+        );
+        return Finding::new(Severity::Ok, "model", text, None);
+    }
+    let text = format!(
+        "{} lists {count} model{plural}, and {model} is not among them",
+        spec.name
+    );
+    let todo = other_model(spec, model, Some(list), today);
+    Finding::new(Severity::Problem, "model", text, Some(todo))
+}
+
+fn price(spec: &ProviderSpec, model: &str) -> Finding {
+    let price = spec.model_info(model).price;
+    let dollars = price.map_or_else(String::new, |price| {
+        format!("${} in, ${} out per million tokens", price.input, price.output)
+    });
+    let text = match spec.price_source(model) {
+        PriceSource::List => format!("priced at list price: {dollars}"),
+        PriceSource::Configured => format!("priced as configured: {dollars}"),
+        PriceSource::Free => "free: local model".to_owned(),
+        PriceSource::Unknown => "price unknown: limits in money ask once before it is used".to_owned(),
+    };
+    let todo = format!("[model.\"{model}\"] input and output set it");
+    let todo = (spec.price_source(model) == PriceSource::Unknown).then_some(todo);
+    Finding::new(Severity::Info, "price", text, todo)
+}
+
+fn retires(spec: &ProviderSpec, model: &str, end: Retirement, today: i64) -> Finding {
+    let text = match end.day - today {
+        ..=0 => format!("{model} was retired on {}", end.date),
+        days => format!("{model} will be retired on {}, in {days} days", end.date),
+    };
+    let todo = other_model(spec, model, None, today);
+    Finding::new(Severity::Warning, "retirement", text, Some(todo))
+}
+
+fn other_model(spec: &ProviderSpec, model: &str, list: Option<&ModelList>, today: i64) -> String {
+    let known = list.map_or(KnownList::NotAsked, |list| KnownList::Names(&list.names));
+    let near = suggestions(model, &spec.name, spec.naming(), known, today);
+    let meant = match near.is_empty() {
+        true => String::new(),
+        false => format!(" to {}", near.join(" or ")),
+    };
+    format!(
+        "set [provider.{}] model{meant}, or [agent.default] model if that names it",
+        spec.name
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::Kind;
+
+    /// 2026-11-23.
+    const TODAY: i64 = 20_780;
+
+    fn texts(findings: &[Finding]) -> Vec<String> {
+        let text = |finding: &Finding| format!("{:?} {}", finding.severity, finding.text);
+        findings.iter().map(text).collect()
+    }
+
+    #[test]
+    fn price_and_retirement_are_told() {
+        let vendor = |name: &str, kind| ProviderSpec::new(name, kind);
+        let local = ProviderSpec {
+            base_url: Some("http://127.0.0.1:4000/v1".to_owned()),
+            ..ProviderSpec::new("work", Kind::OpenAi)
+        };
+        let (openai, anthropic) = (
+            vendor("openai", Kind::Responses),
+            vendor("anthropic", Kind::Anthropic),
+        );
+        let list = "Info priced at list price: ";
+        for (spec, model, says) in [
+            (
+                &anthropic,
+                "claude-sonnet-5",
+                vec![format!("{list}$2 in, $10 out per million tokens")],
+            ),
+            (
+                &local,
+                "claude-sonnet-5",
+                vec![format!("{list}$2 in, $10 out per million tokens")],
+            ),
+            (&local, "qwen3:8b", vec!["Info free: local model".to_owned()]),
+            (
+                &anthropic,
+                "claude-sonnet-4-20250514",
+                vec![
+                    format!("{list}$3 in, $15 out per million tokens"),
+                    "Warning claude-sonnet-4-20250514 was retired on 2026-06-15".to_owned(),
+                ],
+            ),
+            (
+                &openai,
+                "gpt-5",
+                vec![
+                    format!("{list}$1.25 in, $10 out per million tokens"),
+                    "Warning gpt-5 will be retired on 2026-12-11, in 18 days".to_owned(),
+                ],
+            ),
+            (
+                &openai,
+                "gpt-4o",
+                vec![
+                    format!("{list}$2.5 in, $10 out per million tokens"),
+                    "Warning gpt-4o will be retired on 2027-01-14, in 52 days".to_owned(),
+                ],
+            ),
+            (
+                &openai,
+                "gpt-5.1",
+                vec![format!("{list}$1.25 in, $10 out per million tokens")],
+            ),
+            (
+                &openai,
+                "gpt-99",
+                vec!["Info price unknown: limits in money ask once before it is used".to_owned()],
+            ),
+        ] {
+            assert_eq!(texts(&findings_offline(spec, model, TODAY)), says, "{model}");
+        }
+    }
+
+    #[test]
+    fn a_model_that_is_not_listed_is_a_problem() {
+        let spec = ProviderSpec::new("anthropic", Kind::Anthropic);
+        let names: Vec<String> = ["claude-sonnet-5", "claude-haiku-4-5-20251001"]
+            .map(str::to_owned)
+            .into();
+        let list = ModelList {
+            chat: names.clone(),
+            names,
+        };
+        for model in ["claude-sonnet-5", "claude-haiku-4-5", "claude-haiku-4-5-20251001"] {
+            assert_eq!(
+                finding_of_list(&spec, model, &list, TODAY).severity,
+                Severity::Ok,
+                "{model}"
+            );
+        }
+        let missing = finding_of_list(&spec, "claude-sonet-5", &list, TODAY);
+        assert_eq!(
+            texts(std::slice::from_ref(&missing)),
+            ["Problem anthropic lists 2 models, and claude-sonet-5 is not among them"]
+        );
+        assert_eq!(
+            missing.todo.as_deref(),
+            Some(
+                "set [provider.anthropic] model to claude-sonnet-5, or [agent.default] model if that names it"
+            )
+        );
+    }
+}

@@ -1,0 +1,186 @@
+//! Which models are offered of a provider: by family, the newest of each, so that no list of names can rot.
+//!
+//! A family is a pattern with `*` for the version. The provider's own list decides where it is at hand, else the table.
+
+use super::strip_date;
+use super::table::{RETIREMENTS_APPLY, TABLE, retirement};
+use crate::base::clock;
+
+/// The families that are offered of a provider known by name, the default's first.
+#[rustfmt::skip]
+const FAMILIES: &[(&str, &[&str])] = &[
+    ("anthropic", &["claude-sonnet-*", "claude-opus-*", "claude-haiku-*", "claude-fable-*"]),
+    ("openai", &["gpt-*-sol", "gpt-*-terra", "gpt-*-luna", "gpt-*-astra"]),
+    ("openai-responses", &["gpt-*-sol", "gpt-*-terra", "gpt-*-luna", "gpt-*-astra"]),
+    ("openrouter", &[
+        "anthropic/claude-sonnet-*", "anthropic/claude-opus-*", "openai/gpt-*-sol", "google/gemini-*-flash",
+        "deepseek/deepseek-v*-flash",
+    ]),
+    ("deepseek", &["deepseek-flash", "deepseek-v*-pro"]),
+];
+
+/// Today, in days since the epoch, UTC.
+pub fn today() -> i64 {
+    clock::wall_ms().div_euclid(86_400_000)
+}
+
+/// Models worth offering of a provider known by name, the default first; nothing for other providers. `list` is what the
+/// provider says it has, if that is known. Models that are retired on the day `today` are left out.
+pub fn offered(provider: &str, list: Option<&[String]>, today: i64) -> Vec<String> {
+    let families = FAMILIES.iter().find(|(name, _)| *name == provider);
+    let families = families.map_or(&[][..], |(_, families)| families);
+    let own_address = RETIREMENTS_APPLY.contains(&provider);
+    let is_retired = |name: &str| own_address && retirement(name).is_some_and(|end| end.day <= today);
+    let newest = |names: &[String]| -> Vec<String> {
+        let of_family = |family: &&str| {
+            let versions = names.iter().filter(|name| !is_retired(name)).filter_map(|name| {
+                let version = version_in(family, name)?;
+                Some((version, std::cmp::Reverse(name.len()), name))
+            });
+            versions.max().map(|(_, _, name)| name.clone())
+        };
+        families.iter().filter_map(of_family).collect()
+    };
+    let listed = list.map(&newest).unwrap_or_default();
+    if !listed.is_empty() {
+        return listed;
+    }
+    let vendors = families.iter().filter_map(|family| family.split_once('/'));
+    let mut names: Vec<String> = TABLE.iter().map(|row| row.name.to_owned()).collect();
+    names.extend(vendors.flat_map(|(vendor, _)| {
+        let rows = TABLE.iter();
+        rows.map(move |row| format!("{vendor}/{}", dotted(row.name)))
+    }));
+    newest(&names)
+}
+
+/// OpenRouter's name of a Claude: `claude-sonnet-4-5` → `claude-sonnet-4.5`.
+fn dotted(name: &str) -> String {
+    let parts = name.rsplit_once('-').filter(|(before, minor)| {
+        let ends_in_digit = before.ends_with(|last: char| last.is_ascii_digit());
+        name.starts_with("claude-") && ends_in_digit && minor.parse::<u32>().is_ok()
+    });
+    parts.map_or_else(|| name.to_owned(), |(before, minor)| format!("{before}.{minor}"))
+}
+
+/// The version of `name` where it belongs to `family`; without a version for a family that is one name.
+fn version_in(family: &str, name: &str) -> Option<Vec<u32>> {
+    let Some((prefix, suffix)) = family.split_once('*') else {
+        return (family == name).then(Vec::new);
+    };
+    let version = strip_date(name).strip_prefix(prefix)?.strip_suffix(suffix)?;
+    // What is more than a version is a variant or a preview.
+    let numbers = version.split(['.', '-']).map(|part| match part.len() {
+        1..=3 => part.parse().ok(),
+        _ => None,
+    });
+    numbers.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::models::lookup;
+
+    /// The offered models that are retired on a day.
+    fn stale(offered: &[(&str, &str)], today: i64) -> Vec<String> {
+        let old = offered.iter().filter(|(provider, name)| {
+            RETIREMENTS_APPLY.contains(provider) && retirement(name).is_some_and(|end| end.day <= today)
+        });
+        old.map(|(_, name)| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn no_offered_model_is_past_its_retirement() {
+        // Day 0: before every retirement, so that nothing is left out silently.
+        let all: Vec<(&str, String)> = FAMILIES
+            .iter()
+            .flat_map(|(provider, _)| {
+                let names = offered(provider, None, 0).into_iter();
+                names.map(move |name| (*provider, name))
+            })
+            .collect();
+        let all: Vec<(&str, &str)> = all
+            .iter()
+            .map(|(provider, name)| (*provider, name.as_str()))
+            .collect();
+        assert_eq!(stale(&all, today()), [""; 0]);
+        // The default of an older table would have been found.
+        let end = retirement("claude-sonnet-4").unwrap();
+        let old = [("anthropic", "claude-sonnet-4-20250514")];
+        assert_eq!(stale(&old, end.day), ["claude-sonnet-4-20250514"]);
+        assert_eq!(stale(&old, end.day - 1), [""; 0]);
+    }
+
+    #[test]
+    fn every_provider_has_a_default_that_is_known() {
+        for (provider, families) in FAMILIES {
+            let names = offered(provider, None, today());
+            assert_eq!(names.len(), families.len(), "{provider}: {names:?}");
+            for name in names {
+                assert_ne!(lookup(&name), lookup("made-up"), "{name}");
+                assert_eq!(strip_date(&name), name);
+            }
+        }
+        assert!(offered("work", None, 0).is_empty());
+    }
+
+    #[test]
+    fn the_newest_stable_model_of_a_family_is_the_default() {
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let default =
+            |provider, names: &[&str]| offered(provider, Some(&list(names)), today()).swap_remove(0);
+        for (names, newest) in [
+            (
+                &["claude-sonnet-4-6", "claude-sonnet-12-1", "claude-opus-20"][..],
+                "claude-sonnet-12-1",
+            ),
+            (
+                &["claude-sonnet-9-20270101", "claude-sonnet-9"],
+                "claude-sonnet-9",
+            ),
+            (
+                &["claude-haiku-5-5", "claude-sonnet-9-20270101"],
+                "claude-sonnet-9-20270101",
+            ),
+            (
+                &[
+                    "claude-sonnet-9-preview",
+                    "claude-sonnet-9-fast",
+                    "claude-sonnet-8",
+                ],
+                "claude-sonnet-8",
+            ),
+            // Retired by the vendor, though its list still has it.
+            (
+                &["claude-sonnet-4-20250514", "claude-haiku-4-5-20251001"],
+                "claude-haiku-4-5-20251001",
+            ),
+        ] {
+            assert_eq!(default("anthropic", names), newest, "{names:?}");
+        }
+        assert_eq!(
+            default("openai", &["gpt-6.1-sol", "gpt-10-sol", "gpt-7-luna"]),
+            "gpt-10-sol"
+        );
+        assert_eq!(
+            default("deepseek", &["deepseek-v4-pro", "deepseek-flash"]),
+            "deepseek-flash"
+        );
+        // A list of a server that has none of them says nothing.
+        let known = offered("anthropic", None, today());
+        assert_eq!(offered("anthropic", Some(&list(&["mine"])), today()), known);
+    }
+
+    #[test]
+    fn openrouter_writes_versions_with_dots() {
+        for (name, there) in [
+            ("claude-sonnet-5-5", "claude-sonnet-5.5"),
+            ("claude-sonnet-5", "claude-sonnet-5"),
+            ("claude-3-7-sonnet", "claude-3-7-sonnet"),
+            ("gpt-6.1-sol", "gpt-6.1-sol"),
+        ] {
+            assert_eq!(dotted(name), there);
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Whether a name can be a model of a provider (R-CAT): one that cannot is an error that names the nearest ones.
+//!
+//! Pure: what is known is given, nothing is asked.
+
+use std::sync::LazyLock;
+
+use super::defaults::offered;
+use super::table::{TABLE, retirement};
+use super::{lookup_row, plain_name};
+use crate::base::nearest::nearest_few;
+
+/// How many names an error lists.
+const NAMED: usize = 3;
+
+/// Who names the models of a provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Naming {
+    /// A vendor at its own address; its models' names begin with one of these.
+    Vendor(&'static [&'static str]),
+    /// A gateway that has a list of its own.
+    Gateway,
+    /// Anybody: a local engine, a gateway with aliases, a cassette.
+    Free,
+}
+
+/// Whether a name can be a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It can.
+    Accept,
+    /// It cannot; these were perhaps meant.
+    Refuse(Vec<String>),
+    /// The provider's own list decides.
+    NeedsList,
+}
+
+/// What is known of a provider's own list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KnownList<'a> {
+    /// Nobody has asked for it yet.
+    NotAsked,
+    /// It has none, or could not be asked.
+    Missing,
+    /// This is it.
+    Names(&'a [String]),
+}
+
+/// Whether `model` can be a model of `provider`. On the day `today` (since the epoch) a vendor's retired models cannot.
+pub fn judge(model: &str, provider: &str, naming: Naming, list: KnownList<'_>, today: i64) -> Verdict {
+    if let KnownList::Names(names) = list
+        && names.iter().any(|name| name == model)
+    {
+        return Verdict::Accept;
+    }
+    let is_retired =
+        matches!(naming, Naming::Vendor(_)) && retirement(model).is_some_and(|end| end.day <= today);
+    let is_ours = match naming {
+        Naming::Vendor(families) => has_family(model, families),
+        Naming::Gateway | Naming::Free => true,
+    };
+    if is_ours && !is_retired && lookup_row(model).is_some() {
+        return Verdict::Accept;
+    }
+    let is_near = match naming {
+        Naming::Vendor(families) => is_retired || is_ours || is_near(model, families),
+        Naming::Gateway | Naming::Free => is_misspelled(model),
+    };
+    let refuse = || Verdict::Refuse(suggestions(model, provider, naming, list, today));
+    match (list, naming, is_near) {
+        (KnownList::NotAsked, _, true) => Verdict::NeedsList,
+        (KnownList::Missing, _, true) | (KnownList::Names(_), Naming::Free, true) => refuse(),
+        (KnownList::Names(_), Naming::Vendor(_) | Naming::Gateway, _) => refuse(),
+        (KnownList::NotAsked | KnownList::Missing, _, false) | (KnownList::Names(_), Naming::Free, false) => {
+            Verdict::Accept
+        }
+    }
+}
+
+/// Names that may be meant by `model`, the nearest first; else those that are offered.
+pub fn suggestions(
+    model: &str,
+    provider: &str,
+    naming: Naming,
+    list: KnownList<'_>,
+    today: i64,
+) -> Vec<String> {
+    let listed = match list {
+        KnownList::Names(names) => Some(names),
+        KnownList::NotAsked | KnownList::Missing => None,
+    };
+    let mut offered = offered(provider, listed, today);
+    let mut names = offered.clone();
+    match listed {
+        Some(listed) => names.extend(listed.iter().cloned()),
+        None => names.extend(TABLE.iter().map(|row| row.name.to_owned()).filter(|name| {
+            let is_ours = match naming {
+                Naming::Vendor(families) => has_family(name, families),
+                Naming::Gateway | Naming::Free => true,
+            };
+            is_ours && retirement(name).is_none_or(|end| end.day > today)
+        })),
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    let near = nearest_few(model, names.iter().map(String::as_str), NAMED);
+    if near.is_empty() {
+        offered.truncate(NAMED);
+        return offered;
+    }
+    near.into_iter().map(str::to_owned).collect()
+}
+
+fn has_family(model: &str, families: &[&str]) -> bool {
+    let name = plain_name(model);
+    families.iter().any(|family| name.starts_with(family))
+}
+
+/// Whether it is nearly a name that the table has of these families.
+fn is_near(model: &str, families: &[&str]) -> bool {
+    let rows = TABLE.iter().map(|row| row.name);
+    let rows = rows.filter(|name| has_family(name, families));
+    !nearest_few(&plain_name(model), rows, 1).is_empty()
+}
+
+/// The words in the names of models, as far as they are long enough to be told apart.
+static WORDS: LazyLock<std::collections::BTreeSet<&'static str>> = LazyLock::new(|| {
+    let words = TABLE.iter().flat_map(|row| row.name.split(['-', '.']));
+    words.filter(|word| is_word(word)).collect()
+});
+
+fn is_word(word: &str) -> bool {
+    word.len() >= 4 && word.bytes().all(|b| b.is_ascii_lowercase())
+}
+
+/// Whether a word of it is a misspelled word of the table's names, and the others fit one of them: `claude-sonet-9`.
+fn is_misspelled(model: &str) -> bool {
+    let name = plain_name(model);
+    let mut wrong = 0;
+    for word in name.split(['-', '.']).filter(|word| is_word(word)) {
+        if WORDS.contains(word) {
+            continue;
+        }
+        let near = WORDS
+            .iter()
+            .any(|known| known.len() >= 5 && strsim::damerau_levenshtein(word, known) == 1);
+        if !near {
+            return false;
+        }
+        wrong += 1;
+    }
+    // Only where the vendor names its models alone: others' families resemble each other (mistral, mixtral).
+    let first = name.split(['-', '.']).next().unwrap_or_default();
+    let is_vendors = |known: &&str| strsim::damerau_levenshtein(first, known) <= 1;
+    wrong > 0 && (first == "gpt" || ["claude", "gemini", "deepseek"].iter().any(is_vendors))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLAUDE: Naming = Naming::Vendor(&["claude-"]);
+    const GPT: Naming = Naming::Vendor(&["gpt-", "o1", "o3", "o4"]);
+    /// 2026-11-23.
+    const TODAY: i64 = 20_780;
+
+    fn decide(model: &str, naming: Naming, list: KnownList<'_>) -> String {
+        let provider = match naming {
+            CLAUDE => "anthropic",
+            GPT => "openai",
+            _ => "work",
+        };
+        match judge(model, provider, naming, list, TODAY) {
+            Verdict::Accept => "yes".to_owned(),
+            Verdict::NeedsList => "ask".to_owned(),
+            Verdict::Refuse(names) => names.join(" "),
+        }
+    }
+
+    #[test]
+    fn names_are_judged_by_list_table_and_nearness() {
+        let list = ["claude-sonnet-7", "claude-opus-7", "text-embedding-1"].map(str::to_owned);
+        let list = KnownList::Names(&list);
+        let (not_asked, missing) = (KnownList::NotAsked, KnownList::Missing);
+        for (model, naming, known, says) in [
+            ("claude-sonnet-5", CLAUDE, not_asked, "yes"),
+            ("claude-sonnet-5-20260630", CLAUDE, not_asked, "yes"),
+            ("claude-sonet-9", CLAUDE, not_asked, "ask"),
+            (
+                "claude-sonet-9",
+                CLAUDE,
+                missing,
+                "claude-sonnet-5 claude-sonnet-5-5 claude-sonnet-4-6",
+            ),
+            ("claude-sonet-9", CLAUDE, list, "claude-sonnet-7"),
+            ("claude-sonnet-7", CLAUDE, list, "yes"),
+            ("claude-sonnet-7", CLAUDE, not_asked, "ask"),
+            ("frobnicate", CLAUDE, list, "claude-sonnet-7 claude-opus-7"),
+            ("frobnicate", CLAUDE, not_asked, "yes"),
+            ("gpt-5.2", CLAUDE, list, "claude-sonnet-7 claude-opus-7"),
+            ("gpt-5.2", GPT, not_asked, "yes"),
+            ("gpt-5.22", GPT, missing, "gpt-5.2 gpt-5.5 gpt-5.4"),
+            // Retired: its vendor cannot have it, a gateway can.
+            ("claude-sonnet-4-20250514", CLAUDE, not_asked, "ask"),
+            ("claude-sonnet-4-20250514", Naming::Gateway, not_asked, "yes"),
+            // Anybody may call a model as he likes, but for what is plainly a typing error.
+            ("our-own", Naming::Free, list, "yes"),
+            ("claude-sonnet-prod", Naming::Free, not_asked, "yes"),
+            ("qwen3-coder:30b", Naming::Free, not_asked, "yes"),
+            ("llama4-scout", Naming::Free, not_asked, "yes"),
+            ("claude-sonet-9", Naming::Free, not_asked, "ask"),
+            ("anthropic/cluade-sonnet-9", Naming::Free, not_asked, "ask"),
+            (
+                "our-own",
+                Naming::Gateway,
+                list,
+                "claude-sonnet-7 claude-opus-7 text-embedding-1",
+            ),
+            ("our-own", Naming::Gateway, missing, "yes"),
+        ] {
+            let decided = decide(model, naming, known);
+            // Of a list without anything near, what is offered is named, if there is such.
+            let says = if model == "our-own" && says.contains(' ') {
+                ""
+            } else {
+                says
+            };
+            assert_eq!(decided, says, "{model} {naming:?} {known:?}");
+        }
+    }
+
+    #[test]
+    fn real_names_are_no_misspellings() {
+        for row in TABLE {
+            assert!(!is_misspelled(row.name), "{}", row.name);
+        }
+        for name in [
+            "mixtral-8x7b",
+            "phi-4",
+            "gemma-4-31b-it",
+            "codellama",
+            "devstral-small",
+            "mistral-nemo",
+            "o5",
+            "",
+            "grok-build-0.1",
+            "glm-5-turbo",
+            "qwen3-next-80b",
+            "command-a-plus",
+            "hermes-4",
+            "deepseek-r1",
+            "claude-instant",
+            "gpt-7-nova",
+            "minimax-m4",
+            "starcoder2",
+            "solar-pro",
+            "llama-3.3-70b-versatile",
+        ] {
+            assert!(!is_misspelled(name), "{name}");
+        }
+        for name in [
+            "claude-sonet-9",
+            "claud-opus-4-8",
+            "gpt-6.1-tera",
+            "gemini-3.8-flahs",
+            "deepsek-flash",
+        ] {
+            assert!(is_misspelled(name), "{name}");
+        }
+    }
+}

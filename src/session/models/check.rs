@@ -1,0 +1,183 @@
+//! Whether a name that a person or a client gives can be a model (R-CAT), and what was meant if not.
+
+use super::Models;
+use crate::base::nearest::nearest;
+use crate::config::{AgentSettings, DefaultChoice, ProviderSettings};
+use crate::provider::ProviderSpec;
+use crate::provider::models::{KnownList, Naming, Verdict, judge, retirement, today};
+
+/// Whether a name can be a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ModelVerdict {
+    /// It can, as far as is known here.
+    Accept,
+    /// It cannot; why, and what to do.
+    Refuse(String),
+    /// The provider's own list decides, which is not at hand: see [`Models::check_model`].
+    NeedsList,
+}
+
+impl Models {
+    /// Whether `named` can be a model for an agent, by what is known without asking anybody.
+    pub fn judge_model(&self, agent: Option<&str>, named: &str) -> ModelVerdict {
+        match self.target_of(self.agent(agent), named) {
+            Ok(Some((provider, model))) => {
+                let list = self.list_of(&provider);
+                let list = list.as_ref();
+                let known = list.map_or(KnownList::NotAsked, |list| KnownList::Names(&list.names));
+                self.judge_at(&provider, &model, known)
+            }
+            // What is missing is told when the model is asked.
+            Ok(None) => ModelVerdict::Accept,
+            Err(unknown) => ModelVerdict::Refuse(unknown),
+        }
+    }
+
+    /// The same, asking the provider for its list where that decides. May take 5 s: not for a session's commands.
+    ///
+    /// # Errors
+    /// It cannot be a model; why, and what to do.
+    pub async fn check_model(&self, agent: Option<&str>, named: &str) -> Result<(), String> {
+        match self.judge_model(agent, named) {
+            ModelVerdict::Accept => return Ok(()),
+            ModelVerdict::Refuse(why) => return Err(why),
+            ModelVerdict::NeedsList => {}
+        }
+        let Ok(Some((provider, model))) = self.target_of(self.agent(agent), named) else {
+            return Ok(());
+        };
+        let list = self.read_list(&provider).await;
+        let list = list.as_ref();
+        let known = list.map_or(KnownList::Missing, |list| KnownList::Names(&list.names));
+        match self.judge_at(&provider, &model, known) {
+            ModelVerdict::Refuse(why) => Err(why),
+            ModelVerdict::Accept | ModelVerdict::NeedsList => Ok(()),
+        }
+    }
+
+    /// `named` with its provider, as it means the same when another provider is the default; as given where nothing is
+    /// configured.
+    pub fn full_name(&self, agent: Option<&str>, named: &str) -> String {
+        match self.target_of(self.agent(agent), named) {
+            Ok(Some((provider, model))) => format!("{}/{model}", provider.name),
+            Ok(None) | Err(_) => named.to_owned(),
+        }
+    }
+
+    /// Whether a model that a person chose once, named in full, can still be asked.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn is_still_there(&self, named: &str) -> Result<(), String> {
+        let now = self.now();
+        let (name, model) = named.split_once('/').unwrap_or((named, ""));
+        let Some(provider) = now.providers.get(name) else {
+            return Err(format!("the provider {name} is not configured any more"));
+        };
+        let can_ask = provider.takes_editor_key() && self.keys.can_ask();
+        if provider.needs_key && provider.api_key.is_none() && !can_ask {
+            return Err(format!("the provider {name} has no API key any more"));
+        }
+        let spec = self.spec(provider);
+        match retired(&spec, model) {
+            Some(date) => Err(format!("{named} was retired on {date}")),
+            None => Ok(()),
+        }
+    }
+
+    /// The provider and the model that `named` means; none where nothing is configured that could be asked.
+    fn target_of(
+        &self,
+        agent: &AgentSettings,
+        named: &str,
+    ) -> Result<Option<(ProviderSettings, String)>, String> {
+        let (prefix, rest) = named
+            .split_once('/')
+            .map_or((None, named), |(at, rest)| (Some(at), rest));
+        let now = self.now();
+        let prefixed = prefix.and_then(|prefix| now.providers.get(prefix));
+        if let Some(provider) = prefixed {
+            return Ok(Some((provider.clone(), rest.to_owned())));
+        }
+        let is_broken = self
+            .settings
+            .broken_providers
+            .contains_key(prefix.unwrap_or(named));
+        if is_broken || now.providers.contains_key(named) {
+            return Ok(None);
+        }
+        let provider = match self.default_choice(agent) {
+            DefaultChoice::Configured { provider, .. } | DefaultChoice::ByKey { provider, .. } => {
+                now.providers.get(&provider)
+            }
+            DefaultChoice::ProbeOllama { .. } => now.providers.get("ollama"),
+            DefaultChoice::NotConfigured { .. } => None,
+        };
+        let Some(provider) = provider else {
+            return Ok(None);
+        };
+        if let Some(prefix) = prefix {
+            self.check_prefix(prefix, named, provider)?;
+        }
+        Ok(Some((provider.clone(), named.to_owned())))
+    }
+
+    /// Models' own names may hold slashes where anybody names them, but none of a vendor's does.
+    fn check_prefix(&self, prefix: &str, named: &str, provider: &ProviderSettings) -> Result<(), String> {
+        let names = self.settings.providers.keys().map(String::as_str);
+        let meant = nearest(prefix, names.clone());
+        let is_misspelled = meant.is_some_and(|meant| meant.len().abs_diff(prefix.len()) <= 1);
+        let is_free = self.spec(provider).naming() == Naming::Free;
+        if is_free && !is_misspelled {
+            return Ok(());
+        }
+        let now = self.now();
+        let usable = now.providers.values();
+        let usable = usable.filter(|provider| provider.configured || provider.api_key.is_some());
+        let usable: Vec<&str> = usable.map(|provider| provider.name.as_str()).collect();
+        let all: Vec<&str> = match usable.is_empty() {
+            true => names.collect(),
+            false => usable,
+        };
+        let perhaps = meant.map_or_else(String::new, |meant| format!(", did you mean {meant}?"));
+        let end = if meant.is_some() { "" } else { ";" };
+        Err(format!(
+            "unknown provider {prefix} in {named}{perhaps}{end} the providers are {}",
+            all.join(", ")
+        ))
+    }
+
+    fn judge_at(&self, provider: &ProviderSettings, model: &str, list: KnownList<'_>) -> ModelVerdict {
+        let spec = self.spec(provider);
+        let naming = spec.naming();
+        let near = match judge(model, &provider.name, naming, list, today()) {
+            Verdict::Accept => return ModelVerdict::Accept,
+            Verdict::NeedsList => return ModelVerdict::NeedsList,
+            Verdict::Refuse(near) => near,
+        };
+        let name = &provider.name;
+        let near: Vec<String> = near.iter().map(|near| format!("{name}/{near}")).collect();
+        let meant = match near.is_empty() {
+            true => String::new(),
+            false => format!(", did you mean {}?", near.join(" or ")),
+        };
+        let what = match retired(&spec, model) {
+            Some(date) => format!("model {name}/{model} was retired on {date}"),
+            None => format!("unknown model {name}/{model}"),
+        };
+        let end = if meant.is_empty() { ";" } else { "" };
+        ModelVerdict::Refuse(format!("{what}{meant}{end} see agent/listModels"))
+    }
+
+    pub(super) fn default_choice(&self, agent: &AgentSettings) -> DefaultChoice {
+        let default_model = |name: &str| self.default_model(name);
+        crate::config::select_for(&self.now(), agent, &self.env, &default_model)
+    }
+}
+
+/// The date on which the vendor that is asked has retired `model`.
+fn retired(spec: &ProviderSpec, model: &str) -> Option<&'static str> {
+    let is_vendor = matches!(spec.naming(), Naming::Vendor(_));
+    let end = retirement(model).filter(|end| is_vendor && end.day <= today())?;
+    Some(end.date)
+}

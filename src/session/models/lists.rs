@@ -1,0 +1,111 @@
+//! The providers' own lists of models: asked for when somebody wants them, kept for a while.
+//!
+//! Kept over changes of the configuration, by address and key. No command of a session waits for one.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::future::join_all;
+use secrecy::SecretString;
+
+use super::Models;
+use super::keyed::same;
+use crate::base::clock::{self, Instant};
+use crate::config::{ProviderKind, ProviderSettings};
+use crate::provider::{self, ModelList, models};
+
+/// How long all providers together may take to list their models.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// How long a list is good for.
+const FRESH: Duration = Duration::from_secs(600);
+
+/// The lists that were read last.
+#[derive(Debug, Default)]
+pub struct ModelLists(Mutex<HashMap<String, Entry>>);
+
+#[derive(Debug)]
+struct Entry {
+    address: String,
+    key: Option<SecretString>,
+    read_at: Instant,
+    list: Arc<ModelList>,
+}
+
+impl ModelLists {
+    /// The list of a provider, if it was read lately with this address and key.
+    fn get(&self, provider: &ProviderSettings) -> Option<Arc<ModelList>> {
+        let lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = lists.get(&provider.name)?;
+        let is_fresh = clock::now().saturating_duration_since(entry.read_at) < FRESH;
+        let is_same =
+            entry.address == provider.base_url && same(entry.key.as_ref(), provider.api_key.as_ref());
+        (is_fresh && is_same).then(|| entry.list.clone())
+    }
+
+    fn put(&self, provider: &ProviderSettings, list: Arc<ModelList>) {
+        let entry = Entry {
+            address: provider.base_url.clone(),
+            key: provider.api_key.clone(),
+            read_at: clock::now(),
+            list,
+        };
+        let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        lists.insert(provider.name.clone(), entry);
+    }
+}
+
+impl Models {
+    /// The provider's own list, if it is at hand.
+    pub(super) fn list_of(&self, provider: &ProviderSettings) -> Option<Arc<ModelList>> {
+        self.lists.get(&self.keyed_or_own(provider))
+    }
+
+    /// The model of a provider for whoever names none; its list decides if that is at hand.
+    pub(super) fn default_model(&self, provider: &str) -> Option<String> {
+        let settings = self.settings.providers.get(provider)?;
+        let list = self.list_of(settings);
+        let names = list.as_ref().map(|list| list.chat.as_slice());
+        let offered = models::offered(provider, names, models::today());
+        offered.into_iter().next().or_else(|| names?.first().cloned())
+    }
+
+    /// Reads the lists of all providers that can be asked, unless they are at hand.
+    pub(super) async fn read_lists(&self) {
+        let now = self.now();
+        let can_be_asked = |provider: &&ProviderSettings| {
+            let has_key = provider.api_key.is_some();
+            provider.kind != ProviderKind::Script && (has_key || provider.configured && !provider.needs_key)
+        };
+        let asked = now.providers.values().filter(can_be_asked);
+        join_all(asked.map(|provider| self.read_list(provider))).await;
+    }
+
+    /// The provider's own list: at hand, or asked for now. None where it has none or does not answer.
+    pub(super) async fn read_list(&self, provider: &ProviderSettings) -> Option<Arc<ModelList>> {
+        let provider = self.keyed_or_own(provider);
+        if let Some(list) = self.lists.get(&provider) {
+            return Some(list);
+        }
+        match provider::fetch_list(&self.spec(&provider), LIMIT).await {
+            Ok(list) => {
+                let list = Arc::new(list?);
+                self.lists.put(&provider, list.clone());
+                Some(list)
+            }
+            Err(error) => {
+                tracing::info!(provider = provider.name, %error, "its list of models was not read");
+                None
+            }
+        }
+    }
+
+    /// With the editor's key where the configuration has none.
+    fn keyed_or_own(&self, provider: &ProviderSettings) -> ProviderSettings {
+        match provider.api_key {
+            Some(_) => provider.clone(),
+            None => self.keyed(provider),
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Which models there are, what they cost, which one is asked, and what a person chose last.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Client, Config, World, now};
+use crate::mock_llm::Reply;
+
+/// A world with a provider `anthropic` at the mock, whose agent and provider have these lines.
+fn world(provider: &str, agent: &str) -> World {
+    let world = World::new();
+    configure(&world, provider, agent, "");
+    world
+}
+
+fn configure(world: &World, provider: &str, agent: &str, tables: &str) {
+    let (address, openai, key) = (
+        world.mock().anthropic_url(),
+        world.mock().openai_url(),
+        &world.secrets()[2],
+    );
+    let whole = format!(
+        "[provider.anthropic]\nbase_url = \"{address}\"\napi_key = \"{key}\"\n{provider}\n\
+         [provider.work]\nkind = \"openai\"\nbase_url = \"{openai}\"\napi_key = \"{key}\"\nmodel = \"ours\"\n\
+         [agent.default]\nprovider = \"anthropic\"\n{agent}\n{tables}"
+    );
+    world.configure(Config {
+        whole: Some(whole),
+        ..Config::default()
+    });
+}
+
+/// The models of a provider, each with what is said of `field`.
+fn models(listed: &Value, provider: &str, field: &str) -> Vec<(String, Value)> {
+    let models = listed["models"].as_array().unwrap().iter();
+    models
+        .filter(|model| model["provider"] == provider)
+        .map(|model| (model["model"].as_str().unwrap().to_owned(), model[field].clone()))
+        .collect()
+}
+
+fn set_model(client: &Client, session: &str, model: &str) -> Result<(), String> {
+    let id = client.send("agent/setModel", json!({"sessionId": session, "model": model}));
+    client.answer(&id).map(|_| ()).map_err(|error| {
+        assert_eq!(error.data["refusal"], "unknownModel");
+        error.message
+    })
+}
+
+#[test]
+fn a_paid_model_at_a_local_address_costs_what_its_vendor_asks() {
+    let world = world("model = \"claude-sonnet-5\"", "max_session_cost = 1.0");
+    world.mock().push(Reply::text("dear").tokens(0, 200_000));
+    let client = world.start();
+    let session = client.session();
+    let first = client.ask(&session, "one");
+    assert_eq!(first.cost_usd, Some(2.0));
+    let second = json!(client.ask(&session, "two"));
+    assert_eq!(second["reason"], "budget_exceeded", "{second}");
+    assert_eq!(world.requests(), 1);
+    // What only a local engine can have is free, and the list says which is which.
+    let session = client.session_with(json!({"model": "work/qwen3:8b"}));
+    world.mock().push(Reply::text("free").tokens(0, 900_000));
+    assert_eq!(client.ask(&session, "three").cost_usd, Some(0.0));
+    let listed: Value = client.call("agent/listModels", json!({}));
+    let paid = models(&listed, "anthropic", "pricing");
+    assert!(
+        paid.iter().all(|(_, pricing)| pricing == "list") && paid.len() > 2,
+        "{paid:?}"
+    );
+    assert_eq!(
+        models(&listed, "work", "pricing"),
+        [("work/ours".to_owned(), json!("free"))]
+    );
+}
+
+#[test]
+fn the_providers_own_lists_are_asked_for_at_once_and_kept() {
+    let world = world("", "");
+    world.mock().list_models(&[
+        "claude-sonnet-5",
+        "claude-sonnet-99",
+        "text-embedding-3-large",
+        "claude-opus-98",
+    ]);
+    // Two that take the connection and never answer.
+    let silent: Vec<TcpListener> = (0..2)
+        .map(|_| TcpListener::bind(("127.0.0.1", 0)).unwrap())
+        .collect();
+    let tables: String = silent
+        .iter()
+        .enumerate()
+        .map(|(n, listener)| {
+            let address = listener.local_addr().unwrap();
+            format!(
+                "[provider.silent{n}]\nkind = \"openai\"\nbase_url = \"http://{address}/v1\"\nmodel = \"s\"\n"
+            )
+        })
+        .collect();
+    configure(&world, "", "", &tables);
+    let client = world.start();
+    let before: Value = client.call("agent/listModels", json!({}));
+    assert!(
+        models(&before, "anthropic", "listed")
+            .iter()
+            .all(|(_, listed)| listed.is_null())
+    );
+    assert_eq!(world.mock().lists(), 0);
+    let start = now();
+    let live: Value = client.call("agent/listModels", json!({"live": true}));
+    // Both silent ones together: a bound, with room for a slow machine.
+    assert!(start.elapsed() < Duration::from_secs(9), "{:?}", start.elapsed());
+    let listed = |name: &str| (format!("anthropic/{name}"), json!(true));
+    assert_eq!(
+        models(&live, "anthropic", "listed"),
+        [
+            listed("claude-sonnet-99"),
+            listed("claude-opus-98"),
+            listed("claude-sonnet-5")
+        ]
+    );
+    assert_eq!(
+        models(&live, "silent0", "listed"),
+        [("silent0/s".to_owned(), Value::Null)]
+    );
+    assert_eq!(
+        models(&live, "work", "listed")[0],
+        ("work/ours".to_owned(), json!(false))
+    );
+    // Kept, also for a list without asking; and the default is the newest of its family.
+    let asked = world.mock().lists();
+    let again: Value = client.call("agent/listModels", json!({}));
+    assert_eq!(
+        models(&again, "anthropic", "listed"),
+        models(&live, "anthropic", "listed")
+    );
+    let current = models(&again, "anthropic", "current");
+    assert_eq!(current[0], ("anthropic/claude-sonnet-99".to_owned(), json!(true)));
+    assert_eq!(world.mock().lists(), asked);
+    let session = client.session();
+    client.ask(&session, "hello");
+    assert_eq!(world.seen(0).body["model"], "claude-sonnet-99");
+}
+
+#[test]
+fn a_model_that_cannot_be_there_is_refused_with_the_nearest_ones() {
+    let world = world("", "");
+    world
+        .mock()
+        .list_models(&["claude-sonnet-5", "claude-opus-4-8", "house-model"]);
+    let client = world.start();
+    let session = client.session();
+    for free in [
+        "anthropic/claude-sonnet-5",
+        "claude-opus-4-8",
+        "work/anything",
+        "anthropic",
+        "house-model",
+    ] {
+        assert_eq!(set_model(&client, &session, free), Ok(()), "{free}");
+    }
+    assert_eq!(world.mock().lists(), 0);
+    let wrong = set_model(&client, &session, "claude-sonet-9").unwrap_err();
+    assert_eq!(
+        wrong,
+        "unknown model anthropic/claude-sonet-9, did you mean anthropic/claude-sonnet-5? see agent/listModels"
+    );
+    assert_eq!(world.mock().lists(), 1);
+    let wrong = client.refused("agent/newSession", json!({"model": "anthropic/claude-sonet-9"}));
+    assert!(wrong.message.contains("claude-sonnet-5"), "{}", wrong.message);
+    let wrong = set_model(&client, &session, "antropic/claude-sonnet-5").unwrap_err();
+    assert_eq!(
+        wrong,
+        "unknown provider antropic in antropic/claude-sonnet-5, did you mean anthropic? the providers are anthropic, work"
+    );
+    // What was refused changed nothing.
+    client.ask(&session, "hello");
+    assert_eq!(world.seen(0).body["model"], "house-model");
+}
+
+#[test]
+fn a_misspelled_model_is_refused_where_no_list_can_be_read() {
+    let world = world("", "");
+    world.mock().list_for("another key");
+    let client = world.start();
+    let session = client.session();
+    let wrong = set_model(&client, &session, "claude-sonet-5").unwrap_err();
+    assert!(
+        wrong.contains("did you mean anthropic/claude-sonnet-5"),
+        "{wrong}"
+    );
+    assert_eq!(set_model(&client, &session, "my-own"), Ok(()));
+}
+
+#[test]
+fn a_turn_whose_model_is_not_there_names_the_nearest() {
+    let world = world("model = \"claude-sonnet-55\"", "");
+    world
+        .mock()
+        .push(Reply::error(404, "not_found_error", "model: claude-sonnet-55"));
+    let client = world.start();
+    let session = client.session();
+    let ended = json!(client.ask(&session, "hello"));
+    let action = ended["error"]["userAction"].as_str().unwrap();
+    assert!(
+        action.contains("such as claude-sonnet-5-5 or claude-sonnet-5") && action.contains("/model"),
+        "{action}"
+    );
+}
+
+#[test]
+fn the_last_choice_counts_in_new_sessions_of_the_folder() {
+    let world = world("model = \"claude-sonnet-5\"", "");
+    let client = world.start();
+    let fresh = |params: Value| -> Value { client.call("agent/newSession", params) };
+    let remembered = json!({"remembered": true});
+    let of = |made: &Value| {
+        (
+            made["model"].clone(),
+            made["effort"].clone(),
+            made["mode"].clone(),
+        )
+    };
+    let none = (Value::Null, Value::Null, json!("ask"));
+    assert_eq!(of(&fresh(remembered.clone())), none);
+    let session = client.session();
+    let params = json!({"sessionId": session, "model": "work/ours", "effort": "high"});
+    let _: Value = client.call("agent/setModel", params);
+    let _: Value = client.call("agent/setMode", json!({"sessionId": session, "mode": "autoEdit"}));
+    let chosen = (json!("work/ours"), json!("high"), json!("autoEdit"));
+    assert_eq!(of(&fresh(remembered.clone())), chosen);
+    // `full` holds for its session alone, and who asks for nothing gets the configured.
+    let _: Value = client.call("agent/setMode", json!({"sessionId": session, "mode": "full"}));
+    assert_eq!(of(&fresh(remembered.clone())), chosen);
+    assert_eq!(of(&fresh(json!({}))), none);
+    // What is given for the new session wins, and is the last choice from then on.
+    let given = json!({"remembered": true, "effort": "low", "mode": "full"});
+    assert_eq!(
+        of(&fresh(given)),
+        (json!("work/ours"), json!("low"), json!("full"))
+    );
+    let chosen = (json!("work/ours"), json!("low"), json!("autoEdit"));
+    assert_eq!(of(&fresh(remembered.clone())), chosen);
+    // Elsewhere nothing was chosen.
+    let elsewhere = world.path("elsewhere");
+    std::fs::create_dir_all(&elsewhere).unwrap();
+    let other = fresh(json!({"remembered": true, "cwd": elsewhere}));
+    assert_eq!(of(&other), none);
+    drop(client);
+    // Another server knows it, and asks the model with that effort.
+    let client = world.start();
+    let made: Value = client.call("agent/newSession", remembered.clone());
+    assert_eq!(of(&made), chosen);
+    let session = made["sessionId"].as_str().unwrap();
+    client.ask(session, "hello");
+    let seen = world.seen(0);
+    assert_eq!(
+        (&seen.body["model"], &seen.body["reasoning_effort"]),
+        (&json!("ours"), &json!("low"))
+    );
+    drop(client);
+    // A provider that is gone takes its model with it, and that is told.
+    let text = std::fs::read_to_string(world.path("config/agentls/config.toml")).unwrap();
+    let without = text.replace("[provider.work]", "[provider.house]");
+    std::fs::write(world.path("config/agentls/config.toml"), without).unwrap();
+    let client = world.start();
+    let made: Value = client.call("agent/newSession", remembered);
+    assert_eq!(of(&made), (Value::Null, json!("low"), json!("autoEdit")));
+    world.until(|| {
+        client
+            .notes()
+            .iter()
+            .any(|note| note.method == "agent/warning" && note.text("message").contains("work/ours"))
+    });
+}
