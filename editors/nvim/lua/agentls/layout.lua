@@ -6,8 +6,9 @@ local api = vim.api
 local M = {}
 
 local WINDOW_OPTIONS = {
-  foldmethod = 'expr',
-  foldexpr = "v:lua.require'agentls.view'.foldexpr(v:lnum)",
+  -- Those that folds.lua makes.
+  foldmethod = 'manual',
+  foldexpr = '0',
   foldtext = '',
   foldlevel = 0,
   foldminlines = 0,

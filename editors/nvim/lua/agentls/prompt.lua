@@ -3,6 +3,7 @@
 local buffers = require('agentls.buffers')
 local client = require('agentls.client')
 local config = require('agentls.config')
+local draw = require('agentls.render.block')
 local layout = require('agentls.layout')
 local sessions = require('agentls.sessions')
 local text = require('agentls.text')
@@ -23,7 +24,8 @@ local prompts = {}
 
 ---@return string
 function M.bar()
-  local id = vim.b[api.nvim_win_get_buf(vim.g.statusline_winid or 0)].agentls_session
+  local window = vim.g.statusline_winid or 0
+  local id = vim.b[api.nvim_win_get_buf(window)].agentls_session
   local session = id and sessions.all[id]
   if not session then
     return ''
@@ -37,9 +39,11 @@ function M.bar()
   end
   local words = session.state.running and 'says it to the running turn' or 'sends'
   if session.state.running and keys and keys.prompt_queue then
-    words = ('says it now, %s after the turn'):format(buffers.escaped(keys.prompt_queue))
+    words = ('says it now, %s after the turn'):format(keys.prompt_queue)
   end
-  return (' › %%#AgentlsDim#%s %s'):format(buffers.escaped(table.concat(send, ' or ')), words)
+  words = text.visible(('%s %s'):format(table.concat(send, ' or '), words))
+  local room = math.max(1, api.nvim_win_get_width(window) - 4)
+  return (' › %%#AgentlsDim#%s'):format(buffers.escaped(draw.fitting(words, room)))
 end
 
 ---What a slash command is, in a few words.
@@ -162,9 +166,6 @@ function M.buffer(session)
       for _, window in ipairs(buffers.windows_of(buffer)) do
         layout.dress(window, {
           winbar = "%{%v:lua.require'agentls.prompt'.bar()%}",
-          statusline = ' prompt',
-          foldmethod = 'manual',
-          foldexpr = '0',
           winfixheight = true,
         })
       end

@@ -43,6 +43,9 @@ M.watcher = {
   seen = function(_session)
     return false
   end,
+  ---The person sent something.
+  ---@param _session agentls.Session
+  sent = function(_session) end,
   ---Words that were not used go back to the person.
   ---@param _session agentls.Session
   ---@param _words string
@@ -477,6 +480,7 @@ end
 ---@param params table Those of `agent/queue`, with a prompt.
 function M.queue(session, params)
   local forget = remember(session, { prompt = params.prompt, queued = true })
+  M.watcher.sent(session)
   params.sessionId = session.id
   client.request('agent/queue', params, function(err)
     if forget() and err then
@@ -537,6 +541,7 @@ function M.prompt(session, prompt)
     return M.watcher.give_back(session, M.words_of(prompt))
   end
   M.use(session)
+  M.watcher.sent(session)
   send(session, prompt, session.state.running and 'steer' or 'prompt', 2)
 end
 

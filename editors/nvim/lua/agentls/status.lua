@@ -1,11 +1,31 @@
 -- What a chat tells beside its text, in words: what passes, what goes on, what it costs. Touches no buffer.
 
 local config = require('agentls.config')
+local draw = require('agentls.render.block')
 local text = require('agentls.text')
 
 local M = {}
 
 local SPINNER = { '⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏' }
+---Cuts a line of chunks where the window ends.
+---@param line [string, string][]
+---@param width integer
+local function fit(line, width)
+  local fitted = {}
+  for _, chunk in ipairs(line) do
+    local wide = vim.fn.strdisplaywidth(chunk[1])
+    if wide > width then
+      if width > 0 then
+        table.insert(fitted, { draw.fitting(chunk[1], width), chunk[2] })
+      end
+      break
+    end
+    width = width - wide
+    table.insert(fitted, chunk)
+  end
+  return fitted
+end
+
 ---How often what moves by itself is drawn, in ms.
 M.SPIN_MS = 120
 
@@ -45,7 +65,7 @@ function M.queue(state, width)
     local mark = queue.paused and '⧗ queued (held): ' or '⧗ queued: '
     local hint = i == 1 and (' · %s'):format(keys and keys.queue or ':AgentQueue') or ''
     local room = math.max(12, width - vim.fn.strdisplaywidth(mark .. hint) - 4)
-    local words = text.one_line(prompt.text, room)
+    local words = draw.fitting(text.one_line(prompt.text, 4 * room), room)
     table.insert(lines, {
       { mark, queue.paused and 'AgentlsWarn' or 'AgentlsDim' },
       { words, 'AgentlsUser' },
@@ -125,6 +145,9 @@ function M.lines(state, width)
         and ('%s writes a prompt · %s shows the keys'):format(keys.prompt, keys.help or ':h agentls')
       or ':AgentPrompt asks something'
     table.insert(lines, { { words, 'AgentlsDim' } })
+  end
+  for i, line in ipairs(lines) do
+    lines[i] = fit(line, width)
   end
   return lines, moving
 end
