@@ -4,6 +4,7 @@
 -- is started again when it crashed. Framing, document sync and the end are `vim.lsp`'s.
 
 local config = require('agentls.config')
+local notice = require('agentls.notice')
 local protocol = require('agentls.protocol')
 local text = require('agentls.text')
 
@@ -194,8 +195,7 @@ local function crashed(code, signal)
   local again = #crashes <= CRASHES
   M.on_crash(why, again)
   if again then
-    vim.notify(
-      ('agentls: the server ended unexpectedly (%s); it is started again.'):format(why),
+    notice.tell(('the server ended unexpectedly (%s); it is started again.'):format(why),
       vim.log.levels.WARN
     )
     start(function(err)
@@ -204,8 +204,7 @@ local function crashed(code, signal)
       end
     end)
   else
-    vim.notify(
-      ('agentls: the server ended unexpectedly (%s), %d times in a short while; it is not started again. '):format(
+    notice.tell(('the server ended unexpectedly (%s), %d times in a short while; it is not started again. '):format(
         why,
         #crashes
       ) .. ':AgentLog may tell why; the next command tries anew.',

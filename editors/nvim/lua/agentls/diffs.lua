@@ -1,6 +1,7 @@
 -- What a turn changed of files, side by side in Neovim's own diff mode, or as one text.
 
 local client = require('agentls.client')
+local notice = require('agentls.notice')
 local patch = require('agentls.patch')
 local scratch = require('agentls.scratch')
 local text = require('agentls.text')
@@ -86,7 +87,7 @@ end
 ---@param file agentls.FileDiff
 function M.file(session, changes, file)
   if not file.diff or file.diff == '' then
-    vim.notify(('agentls: the lines of %s are not told'):format(text.visible(file.path)), vim.log.levels.INFO)
+    notice.tell(('the lines of %s are not told'):format(text.visible(file.path)))
     return
   end
   local path, reverted = M.absolute(session, file.path), changes.standing == 'reverted'
@@ -100,8 +101,7 @@ function M.file(session, changes, file)
   end
   local other = patch.apply(lines, file.diff, not reverted)
   if not other then
-    vim.notify(
-      ('agentls: %s has changed since: its diff is shown as text'):format(text.visible(file.path)),
+    notice.tell(('%s has changed since: its diff is shown as text'):format(text.visible(file.path)),
       vim.log.levels.INFO
     )
     return scratch.show(
@@ -153,7 +153,7 @@ function M.show(session, changes, whole)
   elseif #changes.files == 1 and not changes.unlisted then
     return M.file(session, changes, changes.files[1])
   elseif #changes.files == 0 then
-    vim.notify('agentls: what changed is not known', vim.log.levels.INFO)
+    notice.tell('what changed is not known')
     return
   end
   local list = text.by_path(changes.files)

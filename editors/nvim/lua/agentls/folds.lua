@@ -15,11 +15,25 @@ local M = {}
 
 ---What is known of the folds of a chat's windows.
 ---@class agentls.Folds
+---@field buffer integer
 ---@field made table<integer, boolean> The windows that have folds for all rows.
 
+---@param buffer integer
 ---@return agentls.Folds
-function M.new()
-  return { made = {} }
+function M.new(buffer)
+  return { buffer = buffer, made = {} }
+end
+
+---The windows that have folds and still show the chat.
+---@param folds agentls.Folds
+---@return integer[]
+local function windows_of(folds)
+  for window in pairs(folds.made) do
+    if not api.nvim_win_is_valid(window) or api.nvim_win_get_buf(window) ~= folds.buffer then
+      folds.made[window] = nil
+    end
+  end
+  return vim.tbl_keys(folds.made)
 end
 
 ---The folds of some entries. The first must not lie under a call.
@@ -86,18 +100,14 @@ function M.opened(folds, entries, rows, from, to)
   if #list == 0 then
     return nil
   end
-  for window in pairs(folds.made) do
-    if not api.nvim_win_is_valid(window) then
-      folds.made[window] = nil
-    else
-      local keys = {}
-      api.nvim_win_call(window, function()
-        for _, fold in ipairs(list) do
-          keys[fold.key] = vim.fn.foldclosed(fold.first + 1) == -1 or nil
-        end
-      end)
-      opened[window] = keys
-    end
+  for _, window in ipairs(windows_of(folds)) do
+    local keys = {}
+    api.nvim_win_call(window, function()
+      for _, fold in ipairs(list) do
+        keys[fold.key] = vim.fn.foldclosed(fold.first + 1) == -1 or nil
+      end
+    end)
+    opened[window] = keys
   end
   return opened
 end
@@ -156,7 +166,7 @@ function M.renew(folds, opened, entries, rows, from, to)
   end
   local first = rows[from] or 0
   local last = entries[to] and rows[to] + #entries[to].block.lines - 1 or first
-  for window in pairs(folds.made) do
+  for _, window in ipairs(windows_of(folds)) do
     make(window, list, opened and opened[window] or {}, { first, last })
   end
 end

@@ -1,6 +1,7 @@
 -- Lists to choose from, by `vim.ui.select`: sessions, models, modes.
 
 local client = require('agentls.client')
+local notice = require('agentls.notice')
 local sessions = require('agentls.sessions')
 local text = require('agentls.text')
 local view = require('agentls.view')
@@ -33,7 +34,7 @@ function M.mode(mode)
       mode,
       near and (': is `%s` meant?'):format(near) or ''
     )
-    vim.notify(words, vim.log.levels.ERROR)
+    notice.tell(words, vim.log.levels.ERROR)
     return
   end
   sessions.ensure(function(session)
@@ -105,7 +106,7 @@ function M.model(model, effort)
         end
       end
       if #result.models == 0 then
-        vim.notify('agentls: no model can be chosen. ' .. table.concat(ill, '; '), vim.log.levels.WARN)
+        notice.tell('no model can be chosen. ' .. table.concat(ill, '; '), vim.log.levels.WARN)
         return
       end
       vim.ui.select(result.models, {
@@ -189,7 +190,7 @@ function M.circuit()
     end
   end
   if #list == 0 then
-    vim.notify('agentls: nothing is left alone at the moment', vim.log.levels.INFO)
+    notice.tell('nothing is left alone at the moment')
     return
   end
   vim.ui.select(list, {

@@ -5,6 +5,7 @@ local client = require('agentls.client')
 local config = require('agentls.config')
 local draw = require('agentls.render.block')
 local layout = require('agentls.layout')
+local notice = require('agentls.notice')
 local sessions = require('agentls.sessions')
 local text = require('agentls.text')
 
@@ -192,8 +193,7 @@ function M.give_back(session, words)
   end
   api.nvim_buf_set_lines(buffer, had and -1 or 0, -1, false, new)
   if not sessions.watcher.seen(session) then
-    vim.notify(
-      'agentls: what you said was not used; it stands in the prompt again (:Agent)',
+    notice.tell('what you said was not used; it stands in the prompt again (:Agent)',
       vim.log.levels.WARN
     )
   end

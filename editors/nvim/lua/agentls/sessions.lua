@@ -54,7 +54,7 @@ M.watcher = {
 
 ---@param level? integer
 local function say(words, level)
-  vim.notify('agentls: ' .. text.reveal(words), level or vim.log.levels.INFO)
+  notice.tell(text.reveal(words), level or vim.log.levels.INFO)
 end
 
 ---Tells an error of a request.

@@ -114,10 +114,10 @@ function M.lines(state, width)
     local count = #state.approvals + #state.asked
     local words = count == 1 and 'a question waits for your answer'
       or ('%d questions wait for your answers'):format(count)
+    add_words('? ', words, 'AgentlsAsk')
     if not state.running then
-      words = words .. ' · :AgentResume goes on'
+      add_words('  ', ':AgentResume goes on', 'AgentlsAsk')
     end
-    table.insert(lines, { { '? ' .. words, 'AgentlsAsk' } })
   elseif state.running then
     moving = true
     local frame = SPINNER[math.floor(now / M.SPIN_MS) % #SPINNER + 1]
