@@ -454,6 +454,7 @@ local function view_for(session)
       M.changed(session)
     end,
   })
+  api.nvim_create_autocmd('VimResized', { group = group, callback = layout.fit })
   api.nvim_create_autocmd('BufEnter', {
     group = group,
     buffer = buffer,
@@ -485,21 +486,7 @@ local function view_for(session)
   return view
 end
 
----The window of this tab page that shows a chat, and the one that shows a prompt.
----@return integer? chat
----@return integer? prompt
-function M.windows()
-  local chat, prompt
-  for _, window in ipairs(api.nvim_tabpage_list_wins(0)) do
-    local buffer = api.nvim_win_get_buf(window)
-    if vim.b[buffer].agentls_chat then
-      chat = chat or window
-    elseif vim.bo[buffer].filetype == 'agentls_prompt' then
-      prompt = prompt or window
-    end
-  end
-  return chat, prompt
-end
+M.windows, M.close = layout.windows, layout.close
 
 ---Shows a session's chat in this tab page.
 ---@param session agentls.Session
@@ -508,12 +495,16 @@ function M.open(session, how)
   local before = api.nvim_get_current_win()
   local view = view_for(session)
   sessions.use(session)
+  layout.find_tab()
   local chat, prompt = M.windows()
   if not chat then
     chat = layout.open()
   end
+  if api.nvim_win_get_tabpage(before) ~= api.nvim_get_current_tabpage() then
+    before = chat
+  end
   if api.nvim_win_get_buf(chat) ~= view.buffer then
-    api.nvim_win_set_buf(chat, view.buffer)
+    layout.show(chat, view.buffer)
     api.nvim_win_set_cursor(chat, { api.nvim_buf_line_count(view.buffer), 0 })
   end
   local prompt_buffer = prompts.buffer(session)
@@ -524,7 +515,7 @@ function M.open(session, how)
       { split = 'below', win = chat, height = config.current.prompt.height }
     )
   elseif api.nvim_win_get_buf(prompt) ~= prompt_buffer then
-    api.nvim_win_set_buf(prompt, prompt_buffer)
+    layout.show(prompt, prompt_buffer)
   end
   local focus = how and how.focus
   local target = focus == 'chat' and chat or focus == 'prompt' and prompt or before
@@ -532,21 +523,6 @@ function M.open(session, how)
     api.nvim_set_current_win(target)
   end
   M.changed(session)
-end
-
----Closes the chat's windows of this tab page.
-function M.close()
-  local chat, prompt = M.windows()
-  for _, window in ipairs({ prompt or 0, chat or 0 }) do
-    if window ~= 0 and api.nvim_win_is_valid(window) then
-      -- The last window cannot be closed.
-      if not pcall(api.nvim_win_close, window, false) then
-        api.nvim_win_call(window, function()
-          vim.cmd('enew')
-        end)
-      end
-    end
-  end
 end
 
 ---@param session agentls.Session
