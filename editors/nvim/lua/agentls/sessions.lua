@@ -16,11 +16,17 @@ local M = {}
 ---@field id string
 ---@field state agentls.State
 ---@field unsent { prompt: agentls.PromptContent, queued?: boolean }[] What was sent and is not known to be accepted.
+---@field said? agentls.SentWords[] What was sent and is not in the chat yet, oldest first.
 ---@field readOnly? boolean
 ---@field agent? string The named agent that it has, as far as it is known.
 ---@field byQueue? boolean The running turn took a prompt that had waited.
 ---@field loading? boolean
 ---@field loading_earlier? boolean
+
+---Words that were sent, until the model takes them.
+---@class agentls.SentWords
+---@field words string
+---@field steer boolean
 
 ---@type table<string, agentls.Session>
 M.all = {}
@@ -105,6 +111,33 @@ local function keep(id, state)
   return session
 end
 
+---Shows what was sent and is not in the chat yet.
+---@param session agentls.Session
+---@param said agentls.SentWords[]
+local function show_said(session, said)
+  session.said = said
+  local words = vim.tbl_map(function(sent)
+    return sent.words
+  end, said)
+  set(session, states.reduce(session.state, { method = 'client/said', params = { words = words } }))
+end
+
+---Notes that sent words are in the chat, or went back to the person.
+---@param session agentls.Session
+---@param is fun(sent: agentls.SentWords): boolean Which; only the first of them with `one`.
+---@param one? boolean
+local function take_said(session, is, one)
+  local taken = false
+  local left = vim.tbl_filter(function(sent)
+    local this = not (one and taken) and is(sent)
+    taken = taken or this
+    return not this
+  end, session.said or {})
+  if taken then
+    show_said(session, left)
+  end
+end
+
 ---The words in a prompt.
 ---@param prompt agentls.PromptContent|agentls.MessageBlock[]
 ---@return string
@@ -157,6 +190,7 @@ end
 local function return_unsent(session)
   local unsent = session.unsent
   session.unsent = {}
+  show_said(session, {})
   for _, sent in ipairs(unsent) do
     local words = M.words_of(sent.prompt)
     local arrived = sent.queued and waits(session.state, words)
@@ -183,6 +217,9 @@ effects['agent/turnEnded'] = function(session, params, before)
   for _, steer in ipairs(params.unusedSteers or {}) do
     M.watcher.give_back(session, M.words_of(steer))
   end
+  take_said(session, function(sent)
+    return sent.steer
+  end)
   editor.reread()
   local took = before.startedAt and params.at and params.at - before.startedAt or 0
   if took >= config.current.notify_turn_ms and not M.watcher.seen(session) then
@@ -192,9 +229,15 @@ effects['agent/turnEnded'] = function(session, params, before)
 end
 
 effects['agent/message'] = function(session, params)
-  if params.role ~= 'user' then
+  if params.role ~= 'user' or params.hidden then
     return
-  elseif session.byQueue then
+  end
+  local words = M.words_of(params.content or {})
+  take_said(session, function(sent)
+    -- The server writes out a slash command.
+    return sent.words == words or sent.words:match('^%s*/') ~= nil
+  end, true)
+  if session.byQueue then
     -- The prompt of this turn had arrived long before; what follows was said into it.
     session.byQueue = false
   else
@@ -497,7 +540,14 @@ end
 local function send(session, prompt, how, tries)
   local forget = remember(session, { prompt = prompt })
   local params = { sessionId = session.id, prompt = prompt }
+  local said = { words = M.words_of(prompt), steer = how == 'steer' }
+  show_said(session, vim.list_extend(vim.list_slice(session.said or {}), { said }))
   client.request('agent/' .. how, params, function(err)
+    if err or how == 'prompt' then
+      take_said(session, function(sent)
+        return sent == said
+      end)
+    end
     if not err then
       if how == 'steer' then
         -- It comes back in `unusedSteers` if it is not used.

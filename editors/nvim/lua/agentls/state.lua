@@ -84,6 +84,11 @@ on['client/offline'] = function(state, p)
   return with(state, { offline = p.why })
 end
 
+---The client's own: what was sent and is not in the chat yet.
+on['client/said'] = function(state, p)
+  return with(state, { said = #p.words > 0 and p.words or NONE })
+end
+
 ---The state after `event`. One that was seen before changes nothing; one after a gap is left out, and
 ---`missed` says that the session must be loaded from `seq` on.
 ---@param state agentls.State

@@ -75,6 +75,21 @@ function M.queue(state, width)
   return lines
 end
 
+---What was sent and is not in the chat yet.
+---@param state agentls.State
+---@return [string, string][][]
+local function said(state)
+  local lines, all = {}, state.said or {}
+  for i = 1, math.min(WAITING, #all) do
+    local mark = state.running and '↪ waiting: ' or '↪ sending: '
+    table.insert(lines, { { mark, 'AgentlsDim' }, { text.one_line(all[i], 400), 'AgentlsUser' } })
+  end
+  if #all > WAITING then
+    table.insert(lines, { { ('↪ and %d more'):format(#all - WAITING), 'AgentlsDim' } })
+  end
+  return lines
+end
+
 ---The lines that pass: each a list of chunks. The last stands on the buffer's last line.
 ---@param state agentls.State
 ---@param width integer
@@ -107,6 +122,7 @@ function M.lines(state, width)
     end
   end
   local keys = config.current.keys
+  vim.list_extend(lines, said(state))
   vim.list_extend(lines, M.queue(state, width))
   if state.offline then
     add_words('■ ', state.offline, 'AgentlsError')
