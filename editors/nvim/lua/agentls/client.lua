@@ -14,6 +14,8 @@ local M = {}
 ---@field lsp? vim.lsp.Client
 ---@field agent? agentls.ServerCapability What the server announced.
 ---@field state 'off'|'starting'|'ready'
+---@field pid? integer The server's process, which leads a group of its own.
+---@field ended? string Why it was killed from here.
 local self = { state = 'off' }
 
 ---Called with each notification of the server.
@@ -27,6 +29,10 @@ M.on_restart = function() end
 ---Called each time a server is ready.
 M.on_ready = function() end
 
+---Called when the server does not answer, or answers again.
+---@type fun(hangs: boolean)
+M.on_hang = function() end
+
 local waiting = {} ---@type fun(err?: string)[]
 local crashes = {} ---@type integer[] When, in ms.
 local leaving = false
@@ -35,8 +41,21 @@ local stopping = {} ---@type table<integer, fun()> Clients that were asked to st
 ---A server that crashes more often than this in two minutes is not started again by itself.
 local CRASHES, CRASHES_MS = 3, 120000
 
----A server that has not answered for so long, in ms, is none.
-M.START_MS = 30000
+---A server that has not answered `initialize` after this time, in ms, is killed; earlier the person is told.
+M.START_MS, M.START_TOLD_MS = 30000, 5000
+
+---How often a server is asked whether it is there, in ms, while something waits for it.
+M.PING_MS = 5000
+---What a server that does not answer has for ending a turn or itself, in ms, before it is killed.
+M.STOP_MS = 5000
+---What it has for an answer when Neovim ends, in ms.
+M.LEAVE_MS = 1500
+
+---Any server answers this, and at once.
+local PING = 'agent/listApprovals'
+
+local pending = 0
+local hangs = false
 
 local NEW_API = vim.fn.has('nvim-0.11') == 1
 
@@ -47,6 +66,62 @@ local function lsp(name, ...)
     return client[name](client, ...)
   end
   return client[name](...)
+end
+
+---Kills the server and the processes of its group, also where it is stopped and takes no signal but this.
+local function kill()
+  for _, target in ipairs(self.pid and { -self.pid, self.pid } or {}) do
+    pcall(vim.uv.kill, target, 'sigkill')
+  end
+end
+
+---Asks the server whether it is there. An error is an answer, too.
+---@param answered fun()
+---@return boolean sent
+local function ping(answered)
+  return self.lsp ~= nil and (lsp('request', PING, { sessionId = '' }, answered)) or false
+end
+
+---Kills the server of now after some time, unless it has answered by then.
+---@param ms integer
+---@param why string
+---@param answered? fun(): boolean
+local function kill_after(ms, why, answered)
+  local client = self.lsp
+  vim.defer_fn(function()
+    if client and self.lsp == client and not (answered and answered()) then
+      self.ended = why
+      kill()
+    end
+  end, ms)
+end
+
+---Notices a server that hangs, as long as something waits for it. Two rounds without an answer are a hang: a round ends
+---only when Neovim itself had time.
+---@param client vim.lsp.Client
+local function watch(client)
+  local asked, rounds = false, 0
+  local function round()
+    if self.lsp ~= client then
+      return
+    elseif asked then
+      rounds = rounds + 1
+      if rounds == 2 and not hangs then
+        hangs = true
+        M.on_hang(true)
+      end
+    elseif pending > 0 then
+      asked = ping(function()
+        asked, rounds = false, 0
+        if hangs and self.lsp == client then
+          hangs = false
+          M.on_hang(false)
+        end
+      end)
+    end
+    vim.defer_fn(round, M.PING_MS)
+  end
+  vim.defer_fn(round, M.PING_MS)
 end
 
 local function repository()
@@ -193,11 +268,12 @@ local function crashed(code, signal)
   table.insert(crashes, now)
   local why = signal ~= 0 and ('signal %d'):format(signal) or ('exit code %d'):format(code)
   local again = #crashes <= CRASHES
+  if self.ended then
+    why, self.ended = self.ended, nil
+  end
   M.on_crash(why, again)
   if again then
-    notice.tell(('the server ended unexpectedly (%s); it is started again.'):format(why),
-      vim.log.levels.WARN
-    )
+    notice.tell(('the server ended unexpectedly (%s); it is started again.'):format(why), vim.log.levels.WARN)
     start(function(err)
       if not err then
         M.on_restart()
@@ -243,7 +319,12 @@ local function runner(cmd, how)
       how.code, how.signal = code, signal
       told(0, 0)
     end
+    local before = vim.api.nvim_get_proc_children(vim.fn.getpid())
     local rpc = vim.lsp.rpc.start(cmd, dispatchers, { cwd = how.cwd, env = how.env })
+    self.pid = nil
+    for _, pid in ipairs(vim.api.nvim_get_proc_children(vim.fn.getpid())) do
+      self.pid = not vim.list_contains(before, pid) and pid or self.pid
+    end
     local notify, request = rpc.notify, rpc.request
     rpc.notify = function(method, params)
       return notify(method, legible(params))
@@ -263,7 +344,8 @@ local function exited(code, signal, id)
       return
     end
     local was = self.state
-    self.lsp, self.agent, self.state = nil, nil, 'off'
+    self.lsp, self.agent, self.state, self.pid = nil, nil, 'off', nil
+    pending, hangs = 0, false
     if leaving or stopping[id] then
       local after = stopping[id] or function() end
       stopping[id] = nil
@@ -301,6 +383,7 @@ local function ready(client, result)
     for _, buffer in ipairs(vim.api.nvim_list_bufs()) do
       attach(buffer)
     end
+    watch(client)
     M.on_ready()
     flush()
   end)
@@ -366,11 +449,17 @@ start = function(callback)
   -- It may have come and gone already.
   self.lsp = vim.lsp.get_client_by_id(id)
   vim.defer_fn(function()
+    if self.state == 'starting' and self.lsp and self.lsp.id == id then
+      notice.tell('the server was started and has not answered yet; :AgentRestart starts it again', vim.log.levels.WARN)
+    end
+  end, M.START_TOLD_MS)
+  vim.defer_fn(function()
     if self.state ~= 'starting' or not self.lsp or self.lsp.id ~= id then
       return
     end
     stopping[id] = function() end
     lsp('stop', true)
+    kill()
     self.lsp, self.state = nil, 'off'
     flush(('agentls: `%s` was started and does not answer: is it the server?'):format(table.concat(cmd, ' ')))
   end, M.START_MS)
@@ -387,6 +476,26 @@ M.also = {
   'agent/questionResolved',
   'agent/turnDiff',
 }
+
+---Lets nothing outlive Neovim: a server that answers ends by itself, one that does not is killed.
+local function leave()
+  leaving = true
+  if not self.lsp or not self.pid then
+    return
+  end
+  local answered = false
+  if self.state == 'ready' and not hangs then
+    ping(function()
+      answered = true
+    end)
+    vim.wait(M.LEAVE_MS, function()
+      return answered or not self.lsp
+    end, 5)
+  end
+  if not answered and self.lsp then
+    kill()
+  end
+end
 
 ---Calls back when the server can be asked, or with the reason why there is none.
 ---@param callback fun(err?: string)
@@ -408,9 +517,7 @@ function M.ensure(callback)
     )
     vim.api.nvim_create_autocmd('VimLeavePre', {
       group = group,
-      callback = function()
-        leaving = true
-      end,
+      callback = leave,
     })
   end
   start(callback)
@@ -426,10 +533,16 @@ function M.request(method, params, callback)
     if failed then
       return callback({ code = 0, message = failed })
     end
+    local asked = self.lsp
+    pending = pending + 1
     local sent = lsp('request', method, params, function(err, result)
+      if self.lsp == asked then
+        pending = math.max(0, pending - 1)
+      end
       callback(err, result)
     end)
     if not sent then
+      pending = math.max(0, pending - 1)
       callback({ code = 0, message = 'agentls: the server is gone' })
     end
   end)
@@ -462,6 +575,26 @@ end
 ---@param feature string
 function M.has_feature(feature)
   return self.agent ~= nil and vim.list_contains(self.agent.features or {}, feature)
+end
+
+---Kills the server if it does not answer for a while: for what must end whatever the server does.
+---@param why string
+function M.must_answer(why)
+  if self.state ~= 'ready' then
+    return
+  end
+  local answered = false
+  ping(function()
+    answered = true
+  end)
+  kill_after(M.STOP_MS, why, function()
+    return answered
+  end)
+end
+
+---Whether the server hangs.
+function M.hangs()
+  return hangs
 end
 
 function M.is_ready()
@@ -498,7 +631,7 @@ function M.add_folder(path)
   M.notify('workspace/didChangeWorkspaceFolders', { event = { added = { folder }, removed = {} } })
 end
 
----Ends the server, and calls back when it is gone; the next command starts it again.
+---Ends the server, by force if need be, and calls back when it is gone; the next command starts it again.
 ---@param callback? fun()
 function M.stop(callback)
   callback = callback or function() end
@@ -507,6 +640,7 @@ function M.stop(callback)
   end
   stopping[self.lsp.id] = callback
   lsp('stop')
+  kill_after(hangs and 0 or M.STOP_MS, 'it did not end when asked to')
 end
 
 return M

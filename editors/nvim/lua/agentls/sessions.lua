@@ -329,12 +329,26 @@ client.on_ready = function()
   announce('AgentServerReady')
 end
 
+---Says in each session why there is no server; nil: there is one.
+---@param why? string
+local function set_offline(why)
+  for _, session in pairs(M.all) do
+    set(session, states.reduce(session.state, { method = 'client/offline', params = { why = why } }))
+  end
+end
+
+client.on_hang = function(hangs)
+  set_offline(hangs and 'the server does not answer · :AgentRestart ends it and starts it again' or nil)
+  if hangs then
+    notice.tell('the server does not answer; :AgentRestart ends it and starts it again', vim.log.levels.WARN)
+  else
+    notice.tell('the server answers again')
+  end
+end
+
 client.on_crash = function(why, again)
   M.status = nil
-  for _, session in pairs(M.all) do
-    local words = ('the server ended (%s)%s'):format(why, again and '; it is started again' or '')
-    set(session, states.reduce(session.state, { method = 'client/offline', params = { why = words } }))
-  end
+  set_offline(('the server ended (%s)%s'):format(why, again and '; it is started again' or ''))
   announce('AgentServerCrashed', nil, { why = why, again = again })
 end
 
@@ -461,17 +475,13 @@ function M.load(id, callback, read_only)
   client.request('agent/loadSession', { sessionId = id, readOnly = read_only }, function(err, result)
     local refusal = err and vim.tbl_get(err, 'data', 'refusal')
     if refusal == 'sessionLocked' and not read_only then
-      local holder = err.data.holder and (' (%s)'):format(err.data.holder) or ''
-      local choices = { 'Look at it only', 'Leave it' }
-      return vim.ui.select(
-        choices,
-        { prompt = 'The session is open in another server' .. holder },
-        function(choice)
-          if choice == choices[1] then
-            M.load(id, callback, true)
-          end
+      return require('agentls.lock').ask(err.data.holder, function(choice)
+        if choice == 'look' then
+          M.load(id, callback, true)
+        elseif choice == 'take' then
+          M.load(id, callback)
         end
-      )
+      end)
     elseif err then
       return M.complain(err)
     end
@@ -599,6 +609,7 @@ end
 function M.cancel(session)
   if M.is_ours(session) then
     client.notify('agent/cancel', { sessionId = session.id })
+    client.must_answer('it did not answer when the turn was to stop')
   end
 end
 

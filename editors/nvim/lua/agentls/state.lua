@@ -79,9 +79,9 @@ on['agent/instructions'] = function(state, p)
   return with(state, { instructions = p.files })
 end
 
----The client's own: the server is gone, `why`.
+---The client's own: the server is gone, or does not answer, `why`; absent: it is there.
 on['client/offline'] = function(state, p)
-  return with(state, { offline = p.why })
+  return with(state, { offline = p.why or NONE })
 end
 
 ---The client's own: what was sent and is not in the chat yet.
