@@ -230,11 +230,32 @@ local function is_file(buffer)
   return vim.api.nvim_buf_get_offset(buffer, vim.api.nvim_buf_line_count(buffer)) <= MAX_BYTES
 end
 
+---Whether a path lies in a folder that the server knows.
+---@param path string
+local function is_inside(path)
+  for _, folder in ipairs(self.lsp and self.lsp.workspace_folders or {}) do
+    local root = vim.uri_to_fname(folder.uri)
+    for _, start in ipairs({ root, vim.uv.fs_realpath(root) }) do
+      if path == start or vim.startswith(path, start == '/' and start or start .. '/') then
+        return true
+      end
+    end
+  end
+  return false
+end
+
+---Whether the server must follow a buffer: in its folders all, elsewhere what the disk does not have.
+local function is_needed(buffer)
+  local name = vim.api.nvim_buf_get_name(buffer)
+  return vim.bo[buffer].modified or is_inside(name) or is_inside(vim.uv.fs_realpath(name) or name)
+end
+
 local function attach(buffer)
   if
     self.state == 'ready'
     and self.lsp
     and is_file(buffer)
+    and is_needed(buffer)
     and not vim.lsp.buf_is_attached(buffer, self.lsp.id)
   then
     vim.lsp.buf_attach_client(buffer, self.lsp.id)
@@ -380,9 +401,7 @@ local function ready(client, result)
       return
     end
     self.state = 'ready'
-    for _, buffer in ipairs(vim.api.nvim_list_bufs()) do
-      attach(buffer)
-    end
+    vim.iter(vim.api.nvim_list_bufs()):each(attach)
     watch(client)
     M.on_ready()
     flush()
@@ -507,7 +526,7 @@ function M.ensure(callback)
     M.watching = true
     local group = vim.api.nvim_create_augroup('agentls.client', {})
     vim.api.nvim_create_autocmd(
-      { 'BufReadPost', 'BufNewFile', 'BufWinEnter', 'BufFilePost', 'BufWritePost' },
+      { 'BufReadPost', 'BufNewFile', 'BufWinEnter', 'BufFilePost', 'BufWritePost', 'BufModifiedSet' },
       {
         group = group,
         callback = function(event)
@@ -619,16 +638,14 @@ function M.add_folder(path)
   if not client or self.state ~= 'ready' then
     return
   end
-  for _, folder in ipairs(client.workspace_folders or {}) do
-    local root = vim.uri_to_fname(folder.uri)
-    if path == root or vim.startswith(path, root == '/' and root or root .. '/') then
-      return
-    end
+  if is_inside(path) then
+    return
   end
   local folder = as_folder(path)
   client.workspace_folders = client.workspace_folders or {}
   table.insert(client.workspace_folders, folder)
   M.notify('workspace/didChangeWorkspaceFolders', { event = { added = { folder }, removed = {} } })
+  vim.iter(vim.api.nvim_list_bufs()):each(attach)
 end
 
 ---Ends the server, by force if need be, and calls back when it is gone; the next command starts it again.

@@ -124,7 +124,9 @@ M.table = {
       local words = words_of(command)
       sessions.ensure(function(session)
         if words ~= '' then
-          sessions.prompt(session, words)
+          prompts.check(session, words, function()
+            sessions.prompt(session, words)
+          end)
           return view.open(session)
         end
         view.open(session, { focus = 'prompt' })
@@ -145,10 +147,12 @@ M.table = {
       local words = vim.trim(table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), '\n'))
       if words ~= '' then
         vim.api.nvim_buf_set_lines(buffer, 0, -1, false, {})
-        if command.bang then
-          return queue.add(session, words)
-        end
-        sessions.prompt(session, words)
+        prompts.check(session, words, function()
+          if command.bang then
+            return queue.add(session, words)
+          end
+          sessions.prompt(session, words)
+        end)
       end
     end,
   },
@@ -293,7 +297,9 @@ M.table = {
         if not words then
           return queue.list(session)
         end
-        queue.add(session, words)
+        prompts.check(session, words, function()
+          queue.add(session, words)
+        end)
         view.open(session)
       end)
     end,

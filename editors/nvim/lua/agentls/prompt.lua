@@ -75,6 +75,62 @@ function M.complete(lead)
   return names
 end
 
+---The slash command that a prompt names; nil for other words, among them paths.
+---@param words string
+---@return string?
+local function command_in(words)
+  local name = words:match('^/([^%s/]+)%s') or words:match('^/([^%s/]+)$')
+  return name and not vim.uv.fs_stat('/' .. name) and name or nil
+end
+
+---How long a prompt waits until the slash commands are known, in ms.
+local CHECK_MS = 1000
+
+---Words that a person was asked about: sent again, they go as they are.
+---@type table<string, string>
+local doubted = {}
+
+---Calls `send`, unless the words name a slash command that does not exist: then they go back to the person.
+---@param session agentls.Session
+---@param words string
+---@param send fun()
+function M.check(session, words, send)
+  local name = command_in(words)
+  if not name or doubted[session.id] == words or not client.offers('agent/listCommands') then
+    doubted[session.id] = nil
+    return send()
+  end
+  local settled = false
+  local function settle(result)
+    if settled then
+      return
+    end
+    settled = true
+    local names = vim.tbl_map(function(command)
+      return command.name
+    end, result and result.commands or {})
+    if not result or vim.list_contains(names, name) then
+      return send()
+    end
+    doubted[session.id] = words
+    local near = text.nearest(name, names)
+    local hint = near and ('is /%s meant?'):format(text.visible(near)) or 'none has a name like it'
+    notice.tell(
+      ('there is no command /%s: %s Sent again, it goes as it is.'):format(
+        text.visible(name),
+        near and hint or hint .. '.'
+      ),
+      vim.log.levels.WARN
+    )
+    M.give_back(session, words)
+  end
+  client.request('agent/listCommands', { sessionId = session.id }, function(_, result)
+    settle(result)
+  end)
+  -- A server that does not answer must not swallow the words.
+  vim.defer_fn(settle, CHECK_MS)
+end
+
 ---Offers the slash commands, where one is being written: it is the first word.
 ---@param id string The session.
 local function offer(id)

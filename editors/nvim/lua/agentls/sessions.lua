@@ -407,13 +407,16 @@ function M.create(options, callback)
     end
     local cwd = options.cwd or client.folders()[1]
     client.add_folder(cwd)
-    local params = { cwd = cwd, agent = options.agent, model = options.model, mode = options.mode }
+    -- What is absent is as the person chose it last in this workspace.
+    local params =
+      { cwd = cwd, agent = options.agent, model = options.model, mode = options.mode, remembered = true }
     client.request('agent/newSession', params, function(err, result)
       if err then
         return M.complain(err)
       end
       local state = states.new(result.sessionId)
-      state.seq, state.mode, state.model, state.cwd = result.seq, result.mode, result.model, cwd
+      state.seq, state.cwd = result.seq, cwd
+      state.mode, state.model, state.effort = result.mode, result.model, result.effort
       local session = keep(result.sessionId, state)
       session.agent = options.agent
       M.use(session)
