@@ -51,7 +51,7 @@ end
 
 local home = support.make_world()
 local FILES = {
-  { 'state', 'patch', 'config', 'doc', 'view', 'card', 'nested', 'editor', 'truth' },
+  { 'state', 'patch', 'config', 'doc', 'view', 'card', 'nested', 'document', 'editor', 'truth' },
   { 'session', 'approval', 'turns', 'queue', 'delegate', 'odd', 'life', 'choice', 'hang', 'window', 'tui', 'follow', 'notice' },
 }
 for _, name in ipairs(vim.iter(FILES):flatten():totable()) do

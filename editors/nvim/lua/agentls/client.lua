@@ -4,6 +4,7 @@
 -- is started again when it crashed. Framing, document sync and the end are `vim.lsp`'s.
 
 local config = require('agentls.config')
+local documents = require('agentls.documents')
 local notice = require('agentls.notice')
 local protocol = require('agentls.protocol')
 local text = require('agentls.text')
@@ -53,6 +54,9 @@ M.LEAVE_MS = 1500
 
 ---Any server answers this, and at once.
 local PING = 'agent/listApprovals'
+
+---Requests after which the model works with the documents.
+local SPEAKS = { ['agent/prompt'] = true, ['agent/steer'] = true, ['agent/resumeTurn'] = true, ['agent/queue'] = true }
 
 local pending = 0
 local hangs = false
@@ -348,7 +352,7 @@ local function runner(cmd, how)
     end
     local notify, request = rpc.notify, rpc.request
     rpc.notify = function(method, params)
-      return notify(method, legible(params))
+      return notify(method, legible(documents.outgoing(method, params)))
     end
     rpc.request = function(method, params, ...)
       return request(method, legible(params), ...)
@@ -395,6 +399,10 @@ local function ready(client, result)
     end)
   end
   self.agent = result.capabilities.experimental.agent
+  -- It asks for whole texts, and takes changes too: documents.lua says which goes out.
+  documents.forget()
+  vim.tbl_get(client, 'server_capabilities', 'textDocumentSync').change =
+    vim.lsp.protocol.TextDocumentSyncKind.Incremental
   -- `initialized` is sent after this callback.
   vim.schedule(function()
     if self.lsp ~= client then
@@ -553,6 +561,11 @@ function M.request(method, params, callback)
       return callback({ code = 0, message = failed })
     end
     local asked = self.lsp
+    if SPEAKS[method] then
+      for _, change in ipairs(documents.all()) do
+        lsp('notify', 'textDocument/didChange', change)
+      end
+    end
     pending = pending + 1
     local sent = lsp('request', method, params, function(err, result)
       if self.lsp == asked then
