@@ -75,30 +75,35 @@ return function(_, drive)
     nvim.ended()
     nvim.lua(SPY)
     nvim.lua([[answers['agent/setModel'] = function(_, callback)
-      callback({ code = -32602, message = 'unknown model tape/tope', data = { message = 'unknown model tape/tope; the nearest: tape/tape' } })
+      local words = 'unknown model tape/tope; the nearest: tape/tape'
+      callback({ code = -32602, message = words, data = { message = words } })
     end]])
     nvim.cmd('AgentModel tape/tope')
     nvim.noticed('unknown model tape/tope; the nearest: tape/tape')
   end)
 
-  drive('a new session takes what was chosen last, and sends no more than what was chosen', nil, function(nvim)
-    nvim.lua(SPY)
-    nvim.lua([[answers['agent/newSession'] = function(params, callback)
+  drive(
+    'a new session takes what was chosen last, and sends no more than what was chosen',
+    nil,
+    function(nvim)
+      nvim.lua(SPY)
+      nvim.lua([[answers['agent/newSession'] = function(params, callback)
       callback(nil, { sessionId = 'ses_x', seq = 0, mode = 'plan', model = 'tape/tape', effort = 'high' })
     end]])
-    nvim.cmd('Agent')
-    wait('the session', function()
-      return #asked(nvim, 'agent/newSession') == 1
-    end)
-    local params = asked(nvim, 'agent/newSession')[1]
-    params.cwd = nil
-    eq(params, { remembered = true })
-    local bar = nvim.lua([[
+      nvim.cmd('Agent')
+      wait('the session', function()
+        return #asked(nvim, 'agent/newSession') == 1
+      end)
+      local params = asked(nvim, 'agent/newSession')[1]
+      params.cwd = nil
+      eq(params, { remembered = true })
+      local bar = nvim.lua([[
       local chat = require('agentls.view').windows()
       return vim.api.nvim_eval_statusline(vim.wo[chat].winbar, { winid = chat, use_winbar = true }).str
     ]])
-    assert(bar:find('tape · high · plan', 1, true), bar)
-  end)
+      assert(bar:find('tape · high · plan', 1, true), bar)
+    end
+  )
 
   drive('a slash command that does not exist is not sent', nil, function(nvim)
     support.write(nvim.workspace .. '/.agentls/commands/look.md', 'Look at the file $1.\n')

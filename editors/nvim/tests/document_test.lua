@@ -73,7 +73,10 @@ local function follower()
             local ranged = params.contentChanges[1].range ~= nil
             self.ranges, self.wholes = self.ranges + (ranged and 1 or 0), self.wholes + (ranged and 0 or 1)
             self.bytes = self.bytes + #vim.json.encode(params.contentChanges)
-            assert(not (ranged and self.dropped), 'a range went out for a text that the server may have dropped')
+            assert(
+              not (ranged and self.dropped),
+              'a range went out for a text that the server may have dropped'
+            )
             self.text, self.dropped = apply(self.text, params.contentChanges), false
           end
           return true
@@ -152,19 +155,47 @@ return function(test)
             local line = vim.fn.getline(row)
             local column = vim.fn.byteidx(line, math.random(0, vim.fn.strchars(line)))
             table.insert(done, ('insert at %d %d'):format(row, column))
-            pcall(vim.api.nvim_buf_set_text, 0, row - 1, column, row - 1, column, { random_text(), random_text() })
+            pcall(
+              vim.api.nvim_buf_set_text,
+              0,
+              row - 1,
+              column,
+              row - 1,
+              column,
+              { random_text(), random_text() }
+            )
           end,
           function()
             run(('%dnormal! A%s'):format(math.random(vim.api.nvim_buf_line_count(0)), random_text()))
           end,
           function()
-            run(('%dnormal! %s'):format(math.random(vim.api.nvim_buf_line_count(0)), ({ 'dd', 'x', 'yyp', 'J', 'D', 'xp', 'o', '~' })[math.random(8)]))
+            run(
+              ('%dnormal! %s'):format(
+                math.random(vim.api.nvim_buf_line_count(0)),
+                ({ 'dd', 'x', 'yyp', 'J', 'D', 'xp', 'o', '~' })[math.random(8)]
+              )
+            )
           end,
           function()
-            run(({ 'undo', 'redo', 'earlier 3', 'later 2', '%s/o/öö/ge', 'g/e/s/e/E/e', '$move 0', '1copy $', '%delete', '2,3join' })[math.random(10)])
+            run(({
+              'undo',
+              'redo',
+              'earlier 3',
+              'later 2',
+              '%s/o/öö/ge',
+              'g/e/s/e/E/e',
+              '$move 0',
+              '1copy $',
+              '%delete',
+              '2,3join',
+            })[math.random(10)])
           end,
           function()
-            run(({ 'write', 'edit!', 'set ff=dos', 'set ff=unix', 'set noeol nofixeol', 'set eol' })[math.random(6)])
+            run(
+              ({ 'write', 'edit!', 'set ff=dos', 'set ff=unix', 'set noeol nofixeol', 'set eol' })[math.random(
+                6
+              )]
+            )
           end,
         }
         for _ = 1, 60 do
@@ -174,10 +205,16 @@ return function(test)
           end
           -- What is only an option goes out with the next change, as with Neovim's own whole texts.
           local last = done[#done]
-          if not last:find('^set') and legible(vim.lsp._buf_get_full_text(buffer)) ~= legible(server.text) then
+          if
+            not last:find('^set') and legible(vim.lsp._buf_get_full_text(buffer)) ~= legible(server.text)
+          then
             vim.api.nvim_buf_set_lines(buffer, -1, -1, false, { 'on' })
             tick()
-            eq({ legible(server.text) }, { legible(vim.lsp._buf_get_full_text(buffer)) }, ('seed %d: %s'):format(seed, table.concat(done, ' | ')))
+            eq(
+              { legible(server.text) },
+              { legible(vim.lsp._buf_get_full_text(buffer)) },
+              ('seed %d: %s'):format(seed, table.concat(done, ' | '))
+            )
           end
         end
         ranges = ranges + server.ranges

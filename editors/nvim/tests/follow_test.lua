@@ -29,12 +29,13 @@ function feed.say(words)
   feed.event('message', { messageId = 'm' .. seq, role = 'assistant', content = { { type = 'text', text = words } } })
 end
 function feed.tool(call, status, more)
-  feed.event('toolCall', vim.tbl_extend('force', { toolCallId = call, name = 'bash', title = call, status = status }, more or {}))
+  local params = { toolCallId = call, name = 'bash', title = call, status = status }
+  feed.event('toolCall', vim.tbl_extend('force', params, more or {}))
 end
 function feed.ask(call)
   feed.tool(call, 'awaitingApproval')
-  feed.event('approvalRequested', { approvalId = 'a' .. call, toolCallId = call, name = 'bash', title = call, shown = call,
-    risk = 'medium', why = 'a command', input = { command = call }, rule = 'bash(make)' })
+  feed.event('approvalRequested', { approvalId = 'a' .. call, toolCallId = call, name = 'bash', title = call,
+    shown = call, risk = 'medium', why = 'a command', input = { command = call }, rule = 'bash(make)' })
 end
 function feed.at(ms, f) vim.defer_fn(f, ms) end
 ]]
@@ -91,7 +92,11 @@ return function(test)
     { name = 'from a file', keys = { 'C-w', 'h' }, columns = 100, rows = 30 },
     { name = 'from the prompt', keys = {}, columns = 80, rows = 24 },
     { name = 'while typing a prompt', keys = { 'i' }, columns = 120, rows = 20 },
-    { name = 'from another tab', keys = { 'Escape', ':', 't', 'a', 'b', 'n', 'e', 'w', 'Enter' }, tab = true },
+    {
+      name = 'from another tab',
+      keys = { 'Escape', ':', 't', 'a', 'b', 'n', 'e', 'w', 'Enter' },
+      tab = true,
+    },
   }) do
     show('the end is followed ' .. case.name, 'cart.py', function(tui)
       tui.command('lua feed.open()')
@@ -147,8 +152,10 @@ return function(test)
     tui.command('AgentPrompt stream first')
     tui.see('> stream first')
     tui.ended(1)
-    tui.lua([[require('agentls.sessions').dispatch('agent/warning', { sessionId = require('agentls.sessions').current_id,
-      seq = require('agentls').state().seq + 1, code = 'x', message = ('a warning in between\n'):rep(60) })]])
+    tui.lua(
+      [[require('agentls.sessions').dispatch('agent/warning', { sessionId = require('agentls.sessions').current_id,
+      seq = require('agentls').state().seq + 1, code = 'x', message = ('a warning in between\n'):rep(60) })]]
+    )
     tui.see('a warning in between')
     tui.keys('C-w', 'l', 'C-w', 'k')
     tui.type('gg')

@@ -9,7 +9,8 @@ client.PING_MS, client.STOP_MS, client.LEAVE_MS = 150, 600, 300
 ]]
 
 local function is_alive(pid)
-  return vim.uv.kill(pid, 0) == 0 and not (support.read(('/proc/%d/stat'):format(pid)) or ''):find(') Z', 1, true)
+  return vim.uv.kill(pid, 0) == 0
+    and not (support.read(('/proc/%d/stat'):format(pid)) or ''):find(') Z', 1, true)
 end
 
 ---A server that reads and never answers.
@@ -79,7 +80,9 @@ return function(test, drive)
     local server = nvim.server()
     vim.uv.kill(server.pid, 'sigstop')
     nvim.cmd('AgentCancel')
-    nvim.noticed('the server ended unexpectedly (it did not answer when the turn was to stop); it is started again')
+    nvim.noticed(
+      'the server ended unexpectedly (it did not answer when the turn was to stop); it is started again'
+    )
     nvim.ended()
     assert(not is_alive(server.pid))
     nvim.cmd('AgentResume')

@@ -20,7 +20,8 @@ return function(test)
       tui.type('i')
       tui.see('-- INSERT --')
       tui.type('half a')
-      tui.lua([[require('agentls.sessions').complain({ code = 1, message = 'the request failed for ' .. ('many long reasons '):rep(12),
+      tui.lua([[require('agentls.sessions').complain({ code = 1,
+        message = 'the request failed for ' .. ('many long reasons '):rep(12),
         data = { cause = 'nobody knows', userAction = 'Look at the log.\nThen try again.' } })]])
       tui.see('the request failed for')
       tui.see('reasons : nobody knows')

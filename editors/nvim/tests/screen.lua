@@ -97,16 +97,19 @@ require('agentls').setup(vim.tbl_extend('force', { cmd = { %q }, settings = %s }
   ---What an expression gives in the editor, which shows nothing of it.
   function self.eval(expression)
     local result = vim
-      .system({ vim.v.progpath, '--server', workspace .. '/.git/socket', '--remote-expr', expression }, { text = true })
+      .system(
+        { vim.v.progpath, '--server', workspace .. '/.git/socket', '--remote-expr', expression },
+        { text = true }
+      )
       :wait()
     assert(result.code == 0, result.stderr)
     return vim.trim(result.stdout)
   end
   ---Runs Lua in the editor; no key is typed for it.
   function self.lua(code)
-    local file = workspace .. '/.git/run.lua'
-    support.write(file, code)
-    self.eval(('luaeval("dofile(_A)", %s)'):format(vim.fn.string(file)))
+    local path = workspace .. '/.git/run.lua'
+    support.write(path, code)
+    self.eval(('luaeval("dofile(_A)", %s)'):format(vim.fn.string(path)))
   end
   function self.command(line)
     self.type(':' .. line)

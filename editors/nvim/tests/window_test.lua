@@ -39,18 +39,25 @@ return function(test, drive)
     eq(tabs(nvim), { { 'cart.py' }, { 'chat', 'prompt' } })
   end)
 
-  drive('a chat in the current window gives it back', { setup = setup("window = { position = 'current' }") }, function(nvim)
-    nvim.cmd('edit cart.py')
-    nvim.cmd('setlocal number')
-    nvim.cmd('AgentPrompt stream')
-    nvim.ended()
-    eq(tabs(nvim), { { 'chat', 'prompt' } })
-    nvim.cmd('Agent')
-    eq(tabs(nvim), { { 'cart.py' } })
-    eq(nvim.lua('return { vim.wo.winfixbuf, vim.wo.winfixwidth, vim.wo.winbar, vim.wo.number }'), { false, false, '', true })
-    nvim.cmd('Agent')
-    eq(tabs(nvim), { { 'chat', 'prompt' } })
-  end)
+  drive(
+    'a chat in the current window gives it back',
+    { setup = setup("window = { position = 'current' }") },
+    function(nvim)
+      nvim.cmd('edit cart.py')
+      nvim.cmd('setlocal number')
+      nvim.cmd('AgentPrompt stream')
+      nvim.ended()
+      eq(tabs(nvim), { { 'chat', 'prompt' } })
+      nvim.cmd('Agent')
+      eq(tabs(nvim), { { 'cart.py' } })
+      eq(
+        nvim.lua('return { vim.wo.winfixbuf, vim.wo.winfixwidth, vim.wo.winbar, vim.wo.number }'),
+        { false, false, '', true }
+      )
+      nvim.cmd('Agent')
+      eq(tabs(nvim), { { 'chat', 'prompt' } })
+    end
+  )
 
   drive('the last window of a chat shows the file that was used last', nil, function(nvim)
     nvim.cmd('edit cart.py')
@@ -107,7 +114,10 @@ return function(test, drive)
       eq({ #tabs(nvim), nvim.lua('return vim.fn.reg_recording()') }, { 1, '' })
     end
     nvim.cmd('wincmd t')
-    eq(nvim.lua("return { vim.api.nvim_buf_get_name(0):match('[^/]*$'), vim.fn.maparg('q', 'n') }"), { 'cart.py', '' })
+    eq(
+      nvim.lua("return { vim.api.nvim_buf_get_name(0):match('[^/]*$'), vim.fn.maparg('q', 'n') }"),
+      { 'cart.py', '' }
+    )
   end)
 
   drive('a swap file of another editor is no error', {
@@ -136,7 +146,7 @@ return function(test, drive)
     show('a chat can be read in a terminal that shrank and grew', 'cart.py', function(tui)
       tui.command('AgentPrompt stream')
       tui.see('— 1.0k in')
-      local width = "luaeval(\"vim.api.nvim_win_get_width((require('agentls.view').windows()))\")"
+      local width = 'luaeval("vim.api.nvim_win_get_width((require(\'agentls.view\').windows()))")'
       for _, size in ipairs({ { 60, 27 }, { 50, 22 }, { 200, 40 } }) do
         tui.resize(size[1], 30)
         wait(function()
@@ -153,7 +163,8 @@ return function(test, drive)
       tui.command('AgentPrompt stream')
       tui.see('— 1.0k in')
       tui.lua([[require('agentls.sessions').dispatch('agent/sessionUpdated', {
-        sessionId = require('agentls.sessions').current_id, title = ('漢字'):rep(30), model = 'a/' .. ('long-name-'):rep(3) })]])
+        sessionId = require('agentls.sessions').current_id,
+        title = ('漢字'):rep(30), model = 'a/' .. ('long-name-'):rep(3) })]])
       tui.see('字…  long-name-long-name-long-name- · ask')
       tui.see('› <CR> or <C-s> sends')
       tui.resize(40, 30)

@@ -56,7 +56,8 @@ M.LEAVE_MS = 1500
 local PING = 'agent/listApprovals'
 
 ---Requests after which the model works with the documents.
-local SPEAKS = { ['agent/prompt'] = true, ['agent/steer'] = true, ['agent/resumeTurn'] = true, ['agent/queue'] = true }
+local SPEAKS =
+  { ['agent/prompt'] = true, ['agent/steer'] = true, ['agent/resumeTurn'] = true, ['agent/queue'] = true }
 
 local pending = 0
 local hangs = false
@@ -305,7 +306,8 @@ local function crashed(code, signal)
       end
     end)
   else
-    notice.tell(('the server ended unexpectedly (%s), %d times in a short while; it is not started again. '):format(
+    notice.tell(
+      ('the server ended unexpectedly (%s), %d times in a short while; it is not started again. '):format(
         why,
         #crashes
       ) .. ':AgentLog may tell why; the next command tries anew.',
@@ -477,7 +479,10 @@ start = function(callback)
   self.lsp = vim.lsp.get_client_by_id(id)
   vim.defer_fn(function()
     if self.state == 'starting' and self.lsp and self.lsp.id == id then
-      notice.tell('the server was started and has not answered yet; :AgentRestart starts it again', vim.log.levels.WARN)
+      notice.tell(
+        'the server was started and has not answered yet; :AgentRestart starts it again',
+        vim.log.levels.WARN
+      )
     end
   end, M.START_TOLD_MS)
   vim.defer_fn(function()

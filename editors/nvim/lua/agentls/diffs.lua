@@ -126,7 +126,8 @@ function M.file(session, changes, file)
   end
   local other = patch.apply(lines, file.diff, not reverted)
   if not other then
-    notice.tell(('%s has changed since: its diff is shown as text'):format(text.visible(file.path)),
+    notice.tell(
+      ('%s has changed since: its diff is shown as text'):format(text.visible(file.path)),
       vim.log.levels.INFO
     )
     return scratch.show(

@@ -49,7 +49,8 @@ local function whole(uri, buffer)
     -- Neovim's changes give each last line an end. A NUL is a line feed in a buffer's line.
     odd = not vim.bo[buffer].endofline
       or vim.bo[buffer].fileformat == 'mac'
-      or bare:find('[\r\n]') ~= nil
+      or bare:find('\r', 1, true) ~= nil
+      or bare:find('\n', 1, true) ~= nil
       or not text.is_legible(bare),
     count = #lines,
     format = vim.bo[buffer].fileformat,

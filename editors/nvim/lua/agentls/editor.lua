@@ -291,7 +291,12 @@ function M.load(path)
   -- Each further swap file of a file has another ending.
   if swap ~= '' and not swap:find('%.swp$') then
     vim.bo[buffer].readonly = true
-    notice.say('', vim.fn.fnamemodify(path, ':~:.'), ' has a swap file: it is read-only here', vim.log.levels.WARN)
+    notice.say(
+      '',
+      vim.fn.fnamemodify(path, ':~:.'),
+      ' has a swap file: it is read-only here',
+      vim.log.levels.WARN
+    )
   end
   return buffer
 end

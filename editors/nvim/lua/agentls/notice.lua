@@ -68,7 +68,8 @@ local function draw()
   if #shown == 0 then
     return close()
   end
-  local lines = lines_of(math.max(10, math.min(MOST_COLUMNS, vim.o.columns - 4)), math.max(2, vim.o.lines - 8))
+  local lines =
+    lines_of(math.max(10, math.min(MOST_COLUMNS, vim.o.columns - 4)), math.max(2, vim.o.lines - 8))
   local width = 1
   for _, line in ipairs(lines) do
     width = math.max(width, vim.fn.strdisplaywidth(line[1]))

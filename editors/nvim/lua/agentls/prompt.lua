@@ -249,9 +249,7 @@ function M.give_back(session, words)
   end
   api.nvim_buf_set_lines(buffer, had and -1 or 0, -1, false, new)
   if not sessions.watcher.seen(session) then
-    notice.tell('what you said was not used; it stands in the prompt again (:Agent)',
-      vim.log.levels.WARN
-    )
+    notice.tell('what you said was not used; it stands in the prompt again (:Agent)', vim.log.levels.WARN)
   end
 end
 

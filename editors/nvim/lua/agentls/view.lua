@@ -433,7 +433,15 @@ local function view_for(session)
   vim.bo[buffer].modifiable = true
   api.nvim_buf_set_lines(buffer, 0, -1, false, { '', '' })
   vim.bo[buffer].modifiable = false
-  view = { session = session, buffer = buffer, entries = {}, rows = {}, folds = folds.new(buffer), nested = {}, dirty = true }
+  view = {
+    session = session,
+    buffer = buffer,
+    entries = {},
+    rows = {},
+    folds = folds.new(buffer),
+    nested = {},
+    dirty = true,
+  }
   views[session.id] = view
   local group = api.nvim_create_augroup('agentls.view.' .. buffer, {})
   api.nvim_create_autocmd('BufWinEnter', {
