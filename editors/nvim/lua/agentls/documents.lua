@@ -20,10 +20,6 @@ local M = {}
 ---@type table<string, agentls.SentDocument>
 local sent = {}
 
-local function count_of(words)
-  return select(2, words:gsub('\n', ''))
-end
-
 ---Forgets a document when nothing of it is unsaved any more; else changes may follow.
 ---@param uri string
 ---@param buffer integer

@@ -103,14 +103,14 @@ local FRESH_MS = 60000
 ---@field at number
 
 ---@type agentls.KnownModels?
-local known
+local offered
 
 ---Asks the providers for their models; nothing waits meanwhile.
 ---@param session agentls.Session
 ---@param callback fun(result: table)
 local function list_models(session, callback)
-  if known and known.session == session.id and vim.uv.now() - known.at < FRESH_MS then
-    return callback(known.result)
+  if offered and offered.session == session.id and vim.uv.now() - offered.at < FRESH_MS then
+    return callback(offered.result)
   end
   local answered = false
   vim.defer_fn(function()
@@ -124,7 +124,7 @@ local function list_models(session, callback)
     if err then
       return sessions.complain(err)
     end
-    known = { session = session.id, result = result, at = vim.uv.now() }
+    offered = { session = session.id, result = result, at = vim.uv.now() }
     if vim.uv.now() - begun > PATIENCE_MS and vim.api.nvim_get_mode().mode ~= 'n' then
       -- A list that pops up would take the keys that are being typed.
       return notice.tell('the models are there now; :AgentModel lists them')
@@ -135,7 +135,7 @@ end
 
 ---Lets the providers be asked again.
 function M.forget_models()
-  known = nil
+  offered = nil
 end
 
 ---Asks for the name of a model that no list has.
@@ -249,9 +249,9 @@ function M.circuit()
     add(circuit.subject, circuit.name)
   end
   local session = sessions.current()
-  for _, notice in ipairs(session and session.state.notices or {}) do
-    if notice.kind == 'circuit' then
-      add(notice.subject, notice.name)
+  for _, passing in ipairs(session and session.state.notices or {}) do
+    if passing.kind == 'circuit' then
+      add(passing.subject, passing.name)
     end
   end
   if #list == 0 then
