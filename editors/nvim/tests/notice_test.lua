@@ -41,7 +41,6 @@ return function(test)
       -- They go by themselves, and are kept.
       tui.lua("require('agentls.notice').SEEN_MS = 50; require('agentls.notice').tell('a last word')")
       tui.gone('nothing waits for an approval')
-      tui.gone('the request failed for')
       tui.command('AgentNotices')
       tui.see('  a last word')
       tui.see('Look at the log.')

@@ -126,8 +126,9 @@ end
 ---@param words string
 ---@param level integer
 local function show(words, level)
+  -- News replaces older news; a warning stays until its time is over.
   shown = vim.tbl_filter(function(notice)
-    return notice.words ~= words
+    return notice.words ~= words and (GROUPS[level] ~= nil or GROUPS[notice.level] ~= nil)
   end, shown)
   local ms = GROUPS[level] and 2 * M.SEEN_MS or M.SEEN_MS
   vim.uv.update_time()

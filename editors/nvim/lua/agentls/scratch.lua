@@ -74,6 +74,7 @@ end
 ---@param lines string[]
 ---@return fun() close
 function M.float(title, lines)
+  notice.dismiss()
   -- Room for a question below.
   local most = math.max(3, vim.o.lines - 12)
   if #lines > most then
