@@ -117,18 +117,36 @@ return function(test, drive)
     end, 5000)
   end)
 
-  test('a server that never answers is told of, and killed', function()
+  test('a server that never answers is reported, and killed', function()
     local path = mute_server()
     local nvim = support.neovim({ setup = ('{ cmd = { %q } }'):format(path) })
     nvim.lua("local c = require('agentls.client'); c.START_TOLD_MS, c.START_MS = 200, 1500")
     nvim.cmd('AgentPrompt hello')
     nvim.noticed('the server was started and has not answered yet')
     nvim.noticed('was started and does not answer: is it the server?')
-    wait('the end of that server', function()
+    wait('the end of the mute server', function()
       return not vim.iter(support.marked(nvim.mark)):any(function(process)
         return process.command:find('sleep 1000', 1, true) ~= nil
       end)
     end, 10000)
+    nvim.quit()
+  end)
+
+  test('a restart ends a server that never answered, and the prompt goes to the next one', function()
+    local path, switch = support.home .. '/mute-first', support.home .. '/mute-first.done'
+    support.write(
+      path,
+      ('#!/bin/sh\n[ -e %s ] && exec %s\ntouch %s\nexec sleep 1000\n'):format(switch, support.server, switch)
+    )
+    vim.uv.fs_chmod(path, 493)
+    local nvim = support.neovim({ setup = ('{ cmd = { %q } }'):format(path) })
+    nvim.lua(IMPATIENT)
+    nvim.lua("require('agentls.client').START_TOLD_MS = 200")
+    nvim.cmd('AgentPrompt stream')
+    nvim.noticed('the server was started and has not answered yet; :AgentRestart starts it again')
+    nvim.cmd('AgentRestart')
+    nvim.ended()
+    nvim.see('> stream')
     nvim.quit()
   end)
 

@@ -42,7 +42,7 @@ local stopping = {} ---@type table<integer, fun()> Clients that were asked to st
 ---A server that crashes more often than this in two minutes is not started again by itself.
 local CRASHES, CRASHES_MS = 3, 120000
 
----A server that has not answered `initialize` after this time, in ms, is killed; earlier the person is told.
+---A server that has not answered `initialize` after this time, in ms, is killed. A notice comes earlier.
 M.START_MS, M.START_TOLD_MS = 30000, 5000
 
 ---How often a server is asked whether it is there, in ms, while something waits for it.
@@ -56,7 +56,7 @@ M.LEAVE_MS = 1500
 local PING = 'agent/listApprovals'
 
 ---Requests after which the model works with the documents.
-local SPEAKS =
+local READS_DOCUMENTS =
   { ['agent/prompt'] = true, ['agent/steer'] = true, ['agent/resumeTurn'] = true, ['agent/queue'] = true }
 
 local pending = 0
@@ -566,7 +566,7 @@ function M.request(method, params, callback)
       return callback({ code = 0, message = failed })
     end
     local asked = self.lsp
-    if SPEAKS[method] then
+    if READS_DOCUMENTS[method] then
       for _, change in ipairs(documents.all()) do
         lsp('notify', 'textDocument/didChange', change)
       end

@@ -2,8 +2,8 @@
 --
 -- The server asks for whole texts, and takes ranges too. It does not keep the text of a document that is as it is on
 -- disk (the disk may change before the next key), so the whole text goes out after a document was opened, saved or
--- read again, and for texts in which the server would count lines and columns in another way. Each decision is made per
--- change; the check of the lines' number catches what was not foreseen.
+-- read again, and for texts in which the server would count lines and columns differently. Each change is decided by
+-- itself; comparing the number of lines catches what was not foreseen.
 
 local text = require('agentls.text')
 

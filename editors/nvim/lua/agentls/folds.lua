@@ -94,7 +94,7 @@ end
 ---@param rows integer[]
 ---@param from integer
 ---@param to integer
----@return table<integer, table<string, boolean>>? opened nil where there is no fold.
+---@return table<integer, table<string, boolean>>? opened nil without any fold.
 function M.opened(folds, entries, rows, from, to)
   local list, opened = folds_of(entries, rows, from, to), {}
   if #list == 0 then

@@ -92,7 +92,7 @@ local function model_words(model)
   return table.concat(parts, ' · ')
 end
 
----How long the providers have for their lists before the person is told what is waited for, in ms.
+---How long the providers have for their lists before a notice says what is going on, in ms.
 local PATIENCE_MS = 400
 ---How long the providers' lists count, in ms.
 local FRESH_MS = 60000

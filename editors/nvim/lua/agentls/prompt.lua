@@ -114,12 +114,9 @@ function M.check(session, words, send)
     end
     doubted[session.id] = words
     local near = text.nearest(name, names)
-    local hint = near and ('is /%s meant?'):format(text.visible(near)) or 'none has a name like it'
+    local hint = near and ('; did you mean /%s?'):format(text.visible(near)) or '.'
     notice.tell(
-      ('there is no command /%s: %s Sent again, it goes as it is.'):format(
-        text.visible(name),
-        near and hint or hint .. '.'
-      ),
+      ('unknown slash command /%s%s Send it again to send it unchanged.'):format(text.visible(name), hint),
       vim.log.levels.WARN
     )
     M.give_back(session, words)
