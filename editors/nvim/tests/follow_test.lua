@@ -92,6 +92,8 @@ return function(test)
     { name = 'from a file', keys = { 'C-w', 'h' }, columns = 100, rows = 30 },
     { name = 'from the prompt', keys = {}, columns = 80, rows = 24 },
     { name = 'while typing a prompt', keys = { 'i' }, columns = 120, rows = 20 },
+    { name = 'while a command is typed', keys = { ':', 'echo 6' }, rest = '*7' },
+    { name = 'while an operator waits', keys = { 'C-w', 'h', 'd' }, rest = 'w:echo 6*7' },
     {
       name = 'from another tab',
       keys = { 'Escape', ':', 't', 'a', 'b', 'n', 'e', 'w', 'Enter' },
@@ -120,11 +122,25 @@ return function(test)
         end)
         tui.command('tabclose')
       end
+      if case.rest then
+        wait('the question', function()
+          return tui.eval("len(luaeval('feed.session.state.approvals'))") == '1'
+        end)
+        -- A frame later, which Neovim shows when the command line is left.
+        vim.wait(100)
+        tui.type(case.rest)
+        tui.keys('Enter')
+        tui.see('42')
+        support.eq(tui.eval('mode()'), 'n')
+        if case.rest:find('^w') then
+          tui.see('total(prices, discount=0):')
+          tui.gone('def total')
+        end
+      end
       tui.see('a question waits for your answer')
       tui.see('y allow  n deny')
       tui.see('The last words.')
       tui.keep('follow-' .. case.name:gsub('%W', '-'))
-      -- Without an end of its own to follow, the chat stays where it is read.
     end, { init = FEED, columns = case.columns, rows = case.rows })
   end
 
