@@ -192,6 +192,38 @@ mod tests {
         }
 
         #[test]
+        fn edits_by_range_lead_to_the_same_text_as_edits_by_offset(
+            text in "([a-zü漢😀]|\r\n|\n|\r){0,30}",
+            edits in prop::collection::vec(
+                (any::<prop::sample::Index>(), any::<prop::sample::Index>(), "([aü😀]|\r\n|\n){0,4}"),
+                1..8,
+            ),
+        ) {
+            for encoding in [Utf8, Utf16] {
+                let mut by_offset = text.clone();
+                let mut changes = Vec::new();
+                for (a, b, new) in &edits {
+                    // A position never points between the two bytes of a line end.
+                    let snap = |pick: &prop::sample::Index| {
+                        let at = by_offset.floor_char_boundary(pick.index(by_offset.len() + 1));
+                        let inside = by_offset[..at].ends_with('\r') && by_offset[at..].starts_with('\n');
+                        if inside { at - 1 } else { at }
+                    };
+                    let (from, to) = (snap(a).min(snap(b)), snap(a).max(snap(b)));
+                    let range = Range {
+                        start: position_of(&by_offset, from, encoding),
+                        end: position_of(&by_offset, to, encoding),
+                    };
+                    changes.push(ContentChange { range: Some(range), text: new.clone() });
+                    by_offset.replace_range(from..to, new);
+                }
+                let mut by_range = text.clone();
+                apply_changes(&mut by_range, &changes, encoding);
+                prop_assert_eq!(by_range, by_offset);
+            }
+        }
+
+        #[test]
         fn any_change_keeps_the_text_whole(
             text in "([aü😀]|\r\n|\n){0,10}",
             numbers in prop::array::uniform4(0u32..12),

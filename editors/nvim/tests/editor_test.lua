@@ -8,6 +8,8 @@ local function open(words, name)
   local path = ('%s/editor/%s-%d.txt'):format(support.home, name or 'file', math.random(1e9))
   support.write(path, words)
   vim.cmd('silent! only')
+  -- A chat of another test may be the last window.
+  vim.wo.winfixbuf = false
   vim.cmd.edit(vim.fn.fnameescape(path))
   local buffer = vim.api.nvim_get_current_buf()
   local changes = {}

@@ -82,10 +82,6 @@ return function(_, drive)
     )
     nvim.cmd('Agent')
     nvim.see('> stream more')
-    -- A file that is opened in the chat's window does not look like a chat.
-    enter(nvim, 'chat')
-    nvim.cmd('edit cart.py')
-    eq(nvim.lua('return { vim.wo.winbar, vim.wo.foldmethod, vim.wo.conceallevel }'), { '', 'manual', 0 })
   end)
 
   drive('commands that mean nothing now say so, and start nothing', nil, function(nvim)

@@ -51,8 +51,22 @@ end
 
 local home = support.make_world()
 local FILES = {
-  { 'state', 'patch', 'config', 'doc', 'view', 'card', 'nested', 'editor', 'truth' },
-  { 'session', 'approval', 'turns', 'queue', 'delegate', 'odd', 'life', 'tui' },
+  { 'state', 'patch', 'config', 'doc', 'view', 'card', 'nested', 'document', 'editor', 'truth' },
+  {
+    'session',
+    'approval',
+    'turns',
+    'queue',
+    'delegate',
+    'odd',
+    'life',
+    'choice',
+    'hang',
+    'window',
+    'tui',
+    'follow',
+    'notice',
+  },
 }
 for _, name in ipairs(vim.iter(FILES):flatten():totable()) do
   dofile(support.here .. '/' .. name .. '_test.lua')(test, drive)

@@ -1,136 +1,14 @@
--- The real screen: Neovim in tmux, typed into, its screen read. AGENTLS_CAPTURES: a folder for the screens.
+-- The plugin on a real screen, as a person uses it.
 
 local support = require('tests.support')
-local wait = support.wait
-
-local captures = os.getenv('AGENTLS_CAPTURES')
-
----A Neovim on a screen of its own.
-local function screen(name, file, settings)
-  local self = {}
-  local workspace = support.home .. '/tui-' .. name
-  vim.fn.mkdir(workspace .. '/.git', 'p')
-  support.write(workspace .. '/cart.py', support.CART)
-  local init = workspace .. '/.git/init.lua'
-  support.write(
-    init,
-    ([[
-vim.opt.runtimepath:prepend(%q)
-vim.g.loaded_python3_provider = 0
-vim.o.termguicolors = true
-require('agentls').setup({ cmd = { %q }, settings = %s })
-]]):format(support.plugin, support.server, settings or '{}')
-  )
-  local socket = ('agentls-%s-%s'):format(name, vim.fs.basename(support.home))
-  local function tmux(...)
-    local result = vim.system({ 'tmux', '-L', socket, '-f', '/dev/null', ... }, { text = true }):wait()
-    assert(result.code == 0, ('tmux %s: %s'):format((...), result.stderr))
-    return result.stdout
-  end
-  self.mark = socket .. '.'
-  self.workspace = workspace
-  local environment = {
-    HOME = support.home,
-    XDG_CONFIG_HOME = support.home .. '/config',
-    XDG_DATA_HOME = workspace .. '/.git/data',
-    XDG_STATE_HOME = support.home .. '/state',
-    TERM = 'xterm-256color',
-    COLORTERM = 'truecolor',
-    AGENTLS_TEST_MARK = self.mark,
-  }
-  local words = { 'env' }
-  for key, value in pairs(environment) do
-    table.insert(words, ('%s=%s'):format(key, vim.fn.shellescape(value)))
-  end
-  vim.list_extend(words, { vim.fn.shellescape(vim.v.progpath), '-u', init, '-i', 'NONE', '-n', file or '' })
-  tmux('new-session', '-d', '-x', '120', '-y', '34', '-c', workspace, '-s', 'e', table.concat(words, ' '))
-
-  ---The screen's text; with `colours` as the terminal got it.
-  function self.shot(colours)
-    return tmux('capture-pane', '-p', '-t', 'e', colours and '-eN' or '-p')
-  end
-  function self.see(what)
-    wait(function()
-      return ('"%s" on the screen:\n%s'):format(what, self.shot())
-    end, function()
-      return self.shot():find(what, 1, true)
-    end)
-  end
-  function self.gone(what)
-    wait(function()
-      return ('"%s" off the screen:\n%s'):format(what, self.shot())
-    end, function()
-      return not self.shot():find(what, 1, true)
-    end)
-  end
-  function self.type(text)
-    tmux('send-keys', '-t', 'e', '-l', '--', text)
-  end
-  function self.keys(...)
-    tmux('send-keys', '-t', 'e', ...)
-  end
-  function self.command(line)
-    self.type(':' .. line)
-    self.keys('Enter')
-  end
-  ---Types a key that answers, as a person does: it shows the question first; then, when it was read, it answers.
-  function self.press(...)
-    self.keys(...)
-    self.see(' again ')
-    -- A key that comes at once would be taken for one that was meant for something else.
-    vim.wait(600)
-    self.keys(...)
-  end
-  ---Gives a command that answers, likewise.
-  function self.twice(line)
-    self.command(line)
-    self.see(' again ')
-    vim.wait(600)
-    self.command(line)
-  end
-  ---Waits for the end of the session's last turn, wherever the view is: the editor itself says so.
-  function self.ended(turns)
-    local items = "require('agentls.sessions').current().state.items"
-    local count = ("#vim.tbl_filter(function(i) return i.kind == 'turnEnd' end, %s)"):format(items)
-    self.command(
-      ('lua vim.wait(20000, function() return %s == %d end); print(%s, "ended")'):format(count, turns, count)
-    )
-    self.see(turns .. ' ended')
-  end
-  function self.keep(shot)
-    if captures then
-      support.write(('%s/%s.txt'):format(captures, shot), self.shot())
-      support.write(('%s/%s.ansi'):format(captures, shot), self.shot(true))
-    end
-  end
-  function self.quit()
-    pcall(tmux, 'send-keys', '-t', 'e', 'C-\\', 'C-n')
-    pcall(self.command, 'qa!')
-    local left
-    local none = vim.wait(15000, function()
-      left = support.marked(self.mark)
-      return #left == 0
-    end, 50)
-    pcall(tmux, 'kill-server')
-    assert(none, 'processes were left: ' .. vim.inspect(left))
-  end
-  return self
-end
+local show_with = dofile(support.here .. '/screen.lua')
 
 return function(test)
   if vim.fn.executable('tmux') == 0 then
     io.stdout:write('NOT TESTED: the plugin on a real screen. There is no tmux.\n')
     return
   end
-  local function show(name, file, body, settings)
-    test('screen: ' .. name, function()
-      local seen = screen(name:gsub('%W', '-'), file, settings)
-      local ok, why = xpcall(body, debug.traceback, seen)
-      local left, still = pcall(seen.quit)
-      assert(ok, why)
-      assert(left, still)
-    end)
-  end
+  local show = show_with(test)
 
   show('an edit is asked about, and allowed', 'cart.py', function(tui)
     tui.see('return result - discount')
@@ -339,6 +217,33 @@ return function(test)
     tui.keep('slash-sent')
   end)
 
+  show('a command that fails shows how: its exit code and its last lines', nil, function(tui)
+    tui.command('AgentPrompt fail in a command')
+    tui.see('It failed.')
+    tui.see('✗ seq 1 40; echo the last')
+    tui.see(' · exit 3 · ')
+    tui.see('the last words')
+    tui.see('40')
+    tui.see('It failed.')
+    assert(not tui.shot():find('│20 ', 1, true), tui.shot())
+    tui.keep('failed-command')
+  end, { settings = '{ agent = { default = { mode = "full" } } }', columns = 140 })
+
+  show('a steer is seen at once, and is in the chat when the model has it', nil, function(tui)
+    tui.command('AgentPrompt steer me')
+    tui.see('running a tool')
+    tui.keys('C-w', 'l', 'C-w', 'j')
+    tui.type('ibut shorter')
+    tui.keys('C-s')
+    tui.see('↪ waiting: but shorter')
+    tui.keep('steer')
+    support.write(tui.workspace .. '/go', '')
+    tui.see('> ↪ but shorter')
+    tui.gone('waiting: but shorter')
+    tui.see('Heard.')
+    assert(not tui.shot():find('waiting:', 1, true), tui.shot())
+  end, '{ agent = { default = { mode = "full" } } }')
+
   show('a retry counts down, and what was void is gone', nil, function(tui)
     tui.command('AgentPrompt break it')
     tui.see('This attempt is void')
@@ -384,9 +289,10 @@ return function(test)
       tui.gone('<C-c> stops')
     end
     tui.keys('C-w', 'k')
+    tui.command('AgentPrompt stream more')
+    tui.see('> stream more')
     tui.type('gg')
     tui.see('> stream first')
-    tui.command('AgentPrompt stream more')
     tui.ended(6)
     tui.see('> stream first')
     tui.type('G')

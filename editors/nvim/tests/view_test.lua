@@ -282,6 +282,7 @@ return function(test)
       'usage',
       { step = {}, turn = {}, session = { costUsd = 0.1234 }, contextUsed = 24000, contextWindow = 200000 }
     )
+    vim.api.nvim_win_set_width(chat.window, 60)
     vim.g.statusline_winid = chat.window
     local bar = vim.api.nvim_eval_statusline(
       require('agentls.view').winbar(),

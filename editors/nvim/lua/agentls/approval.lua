@@ -114,7 +114,7 @@ function M.edit(again)
     scratch.write('arguments/' .. approval.approvalId, 'json', lines, bar, function(words)
       local right, input = pcall(vim.json.decode, words)
       if not right then
-        vim.notify('agentls: not valid JSON: ' .. tostring(input), vim.log.levels.ERROR)
+        notice.tell('not valid JSON: ' .. tostring(input), vim.log.levels.ERROR)
         return false
       end
       respond(question, { decision = 'allow', input = input }, 'allowed once, as edited')
@@ -138,7 +138,7 @@ function M.diff_by_key(again)
   if session and not has_diff and #questions.open(session) > 0 then
     local question = questions.take({ again = again })
     if question then
-      vim.notify('agentls: this changes no file that is known before', vim.log.levels.INFO)
+      notice.tell('this changes no file that is known before')
     end
     return
   end
@@ -239,7 +239,7 @@ function M.diff(turn)
     return item.diff ~= nil and item.diff ~= '' and (not turn or item.turnId == turn)
   end)
   if not item or not session then
-    vim.notify('agentls: there is no diff to show', vim.log.levels.INFO)
+    notice.tell('there is no diff to show')
     return
   end
   local function show(diff)
@@ -259,7 +259,7 @@ function M.output()
     return item.output ~= nil or (item.approval ~= nil and item.approval.shown ~= nil)
   end)
   if not item or not session then
-    vim.notify('agentls: there is no output to show', vim.log.levels.INFO)
+    notice.tell('there is no output to show')
     return
   end
   local function show(output)
@@ -304,7 +304,7 @@ local function answer_limit(question)
         if amount and amount > 0 then
           send(question, 'agent/limitRespond', { limitId = item.id, raiseBy = amount }, 'raised')
         elseif words and words ~= '' then
-          vim.notify('agentls: `' .. words .. '` is no amount', vim.log.levels.WARN)
+          notice.tell('`' .. words .. '` is no amount', vim.log.levels.WARN)
         end
       end
     )

@@ -4,6 +4,8 @@
 -- is started again when it crashed. Framing, document sync and the end are `vim.lsp`'s.
 
 local config = require('agentls.config')
+local documents = require('agentls.documents')
+local notice = require('agentls.notice')
 local protocol = require('agentls.protocol')
 local text = require('agentls.text')
 
@@ -13,6 +15,8 @@ local M = {}
 ---@field lsp? vim.lsp.Client
 ---@field agent? agentls.ServerCapability What the server announced.
 ---@field state 'off'|'starting'|'ready'
+---@field pid? integer The server's process, which leads a group of its own.
+---@field ended? string Why it was killed from here.
 local self = { state = 'off' }
 
 ---Called with each notification of the server.
@@ -26,6 +30,10 @@ M.on_restart = function() end
 ---Called each time a server is ready.
 M.on_ready = function() end
 
+---Called when the server does not answer, or answers again.
+---@type fun(hangs: boolean)
+M.on_hang = function() end
+
 local waiting = {} ---@type fun(err?: string)[]
 local crashes = {} ---@type integer[] When, in ms.
 local leaving = false
@@ -34,8 +42,25 @@ local stopping = {} ---@type table<integer, fun()> Clients that were asked to st
 ---A server that crashes more often than this in two minutes is not started again by itself.
 local CRASHES, CRASHES_MS = 3, 120000
 
----A server that has not answered for so long, in ms, is none.
-M.START_MS = 30000
+---A server that has not answered `initialize` after this time, in ms, is killed. A notice comes earlier.
+M.START_MS, M.START_TOLD_MS = 30000, 5000
+
+---How often a server is asked whether it is there, in ms, while something waits for it.
+M.PING_MS = 5000
+---What a server that does not answer has for ending a turn or itself, in ms, before it is killed.
+M.STOP_MS = 5000
+---What it has for an answer when Neovim ends, in ms.
+M.LEAVE_MS = 1500
+
+---Any server answers this, and at once.
+local PING = 'agent/listApprovals'
+
+---Requests after which the model works with the documents.
+local READS_DOCUMENTS =
+  { ['agent/prompt'] = true, ['agent/steer'] = true, ['agent/resumeTurn'] = true, ['agent/queue'] = true }
+
+local pending = 0
+local hangs = false
 
 local NEW_API = vim.fn.has('nvim-0.11') == 1
 
@@ -46,6 +71,62 @@ local function lsp(name, ...)
     return client[name](client, ...)
   end
   return client[name](...)
+end
+
+---Kills the server and the processes of its group, also where it is stopped and takes no signal but this.
+local function kill()
+  for _, target in ipairs(self.pid and { -self.pid, self.pid } or {}) do
+    pcall(vim.uv.kill, target, 'sigkill')
+  end
+end
+
+---Asks the server whether it is there. An error is an answer, too.
+---@param answered fun()
+---@return boolean sent
+local function ping(answered)
+  return self.lsp ~= nil and (lsp('request', PING, { sessionId = '' }, answered)) or false
+end
+
+---Kills the server of now after some time, unless it has answered by then.
+---@param ms integer
+---@param why string
+---@param answered? fun(): boolean
+local function kill_after(ms, why, answered)
+  local client = self.lsp
+  vim.defer_fn(function()
+    if client and self.lsp == client and not (answered and answered()) then
+      self.ended = why
+      kill()
+    end
+  end, ms)
+end
+
+---Notices a server that hangs, as long as something waits for it. Two rounds without an answer are a hang: a round ends
+---only when Neovim itself had time.
+---@param client vim.lsp.Client
+local function watch(client)
+  local asked, rounds = false, 0
+  local function round()
+    if self.lsp ~= client then
+      return
+    elseif asked then
+      rounds = rounds + 1
+      if rounds == 2 and not hangs then
+        hangs = true
+        M.on_hang(true)
+      end
+    elseif pending > 0 then
+      asked = ping(function()
+        asked, rounds = false, 0
+        if hangs and self.lsp == client then
+          hangs = false
+          M.on_hang(false)
+        end
+      end)
+    end
+    vim.defer_fn(round, M.PING_MS)
+  end
+  vim.defer_fn(round, M.PING_MS)
 end
 
 local function repository()
@@ -154,11 +235,32 @@ local function is_file(buffer)
   return vim.api.nvim_buf_get_offset(buffer, vim.api.nvim_buf_line_count(buffer)) <= MAX_BYTES
 end
 
+---Whether a path lies in a folder that the server knows.
+---@param path string
+local function is_inside(path)
+  for _, folder in ipairs(self.lsp and self.lsp.workspace_folders or {}) do
+    local root = vim.uri_to_fname(folder.uri)
+    for _, start in ipairs({ root, vim.uv.fs_realpath(root) }) do
+      if path == start or vim.startswith(path, start == '/' and start or start .. '/') then
+        return true
+      end
+    end
+  end
+  return false
+end
+
+---Whether the server must follow a buffer: in its folders all, elsewhere what the disk does not have.
+local function is_needed(buffer)
+  local name = vim.api.nvim_buf_get_name(buffer)
+  return vim.bo[buffer].modified or is_inside(name) or is_inside(vim.uv.fs_realpath(name) or name)
+end
+
 local function attach(buffer)
   if
     self.state == 'ready'
     and self.lsp
     and is_file(buffer)
+    and is_needed(buffer)
     and not vim.lsp.buf_is_attached(buffer, self.lsp.id)
   then
     vim.lsp.buf_attach_client(buffer, self.lsp.id)
@@ -192,20 +294,20 @@ local function crashed(code, signal)
   table.insert(crashes, now)
   local why = signal ~= 0 and ('signal %d'):format(signal) or ('exit code %d'):format(code)
   local again = #crashes <= CRASHES
+  if self.ended then
+    why, self.ended = self.ended, nil
+  end
   M.on_crash(why, again)
   if again then
-    vim.notify(
-      ('agentls: the server ended unexpectedly (%s); it is started again.'):format(why),
-      vim.log.levels.WARN
-    )
+    notice.tell(('the server ended unexpectedly (%s); it is started again.'):format(why), vim.log.levels.WARN)
     start(function(err)
       if not err then
         M.on_restart()
       end
     end)
   else
-    vim.notify(
-      ('agentls: the server ended unexpectedly (%s), %d times in a short while; it is not started again. '):format(
+    notice.tell(
+      ('the server ended unexpectedly (%s), %d times in a short while; it is not started again. '):format(
         why,
         #crashes
       ) .. ':AgentLog may tell why; the next command tries anew.',
@@ -244,10 +346,15 @@ local function runner(cmd, how)
       how.code, how.signal = code, signal
       told(0, 0)
     end
+    local before = vim.api.nvim_get_proc_children(vim.fn.getpid())
     local rpc = vim.lsp.rpc.start(cmd, dispatchers, { cwd = how.cwd, env = how.env })
+    self.pid = nil
+    for _, pid in ipairs(vim.api.nvim_get_proc_children(vim.fn.getpid())) do
+      self.pid = not vim.list_contains(before, pid) and pid or self.pid
+    end
     local notify, request = rpc.notify, rpc.request
     rpc.notify = function(method, params)
-      return notify(method, legible(params))
+      return notify(method, legible(documents.outgoing(method, params)))
     end
     rpc.request = function(method, params, ...)
       return request(method, legible(params), ...)
@@ -264,7 +371,8 @@ local function exited(code, signal, id)
       return
     end
     local was = self.state
-    self.lsp, self.agent, self.state = nil, nil, 'off'
+    self.lsp, self.agent, self.state, self.pid = nil, nil, 'off', nil
+    pending, hangs = 0, false
     if leaving or stopping[id] then
       local after = stopping[id] or function() end
       stopping[id] = nil
@@ -293,15 +401,18 @@ local function ready(client, result)
     end)
   end
   self.agent = result.capabilities.experimental.agent
+  -- It asks for whole texts, and takes changes too: documents.lua says which goes out.
+  documents.forget()
+  vim.tbl_get(client, 'server_capabilities', 'textDocumentSync').change =
+    vim.lsp.protocol.TextDocumentSyncKind.Incremental
   -- `initialized` is sent after this callback.
   vim.schedule(function()
     if self.lsp ~= client then
       return
     end
     self.state = 'ready'
-    for _, buffer in ipairs(vim.api.nvim_list_bufs()) do
-      attach(buffer)
-    end
+    vim.iter(vim.api.nvim_list_bufs()):each(attach)
+    watch(client)
     M.on_ready()
     flush()
   end)
@@ -367,11 +478,20 @@ start = function(callback)
   -- It may have come and gone already.
   self.lsp = vim.lsp.get_client_by_id(id)
   vim.defer_fn(function()
+    if self.state == 'starting' and self.lsp and self.lsp.id == id then
+      notice.tell(
+        'the server was started and has not answered yet; :AgentRestart starts it again',
+        vim.log.levels.WARN
+      )
+    end
+  end, M.START_TOLD_MS)
+  vim.defer_fn(function()
     if self.state ~= 'starting' or not self.lsp or self.lsp.id ~= id then
       return
     end
     stopping[id] = function() end
     lsp('stop', true)
+    kill()
     self.lsp, self.state = nil, 'off'
     flush(('agentls: `%s` was started and does not answer: is it the server?'):format(table.concat(cmd, ' ')))
   end, M.START_MS)
@@ -389,6 +509,26 @@ M.also = {
   'agent/turnDiff',
 }
 
+---Lets nothing outlive Neovim: a server that answers ends by itself, one that does not is killed.
+local function leave()
+  leaving = true
+  if not self.lsp or not self.pid then
+    return
+  end
+  local answered = false
+  if self.state == 'ready' and not hangs then
+    ping(function()
+      answered = true
+    end)
+    vim.wait(M.LEAVE_MS, function()
+      return answered or not self.lsp
+    end, 5)
+  end
+  if not answered and self.lsp then
+    kill()
+  end
+end
+
 ---Calls back when the server can be asked, or with the reason why there is none.
 ---@param callback fun(err?: string)
 function M.ensure(callback)
@@ -399,7 +539,7 @@ function M.ensure(callback)
     M.watching = true
     local group = vim.api.nvim_create_augroup('agentls.client', {})
     vim.api.nvim_create_autocmd(
-      { 'BufReadPost', 'BufNewFile', 'BufWinEnter', 'BufFilePost', 'BufWritePost' },
+      { 'BufReadPost', 'BufNewFile', 'BufWinEnter', 'BufFilePost', 'BufWritePost', 'BufModifiedSet' },
       {
         group = group,
         callback = function(event)
@@ -409,9 +549,7 @@ function M.ensure(callback)
     )
     vim.api.nvim_create_autocmd('VimLeavePre', {
       group = group,
-      callback = function()
-        leaving = true
-      end,
+      callback = leave,
     })
   end
   start(callback)
@@ -427,10 +565,21 @@ function M.request(method, params, callback)
     if failed then
       return callback({ code = 0, message = failed })
     end
+    local asked = self.lsp
+    if READS_DOCUMENTS[method] then
+      for _, change in ipairs(documents.all()) do
+        lsp('notify', 'textDocument/didChange', change)
+      end
+    end
+    pending = pending + 1
     local sent = lsp('request', method, params, function(err, result)
+      if self.lsp == asked then
+        pending = math.max(0, pending - 1)
+      end
       callback(err, result)
     end)
     if not sent then
+      pending = math.max(0, pending - 1)
       callback({ code = 0, message = 'agentls: the server is gone' })
     end
   end)
@@ -465,6 +614,26 @@ function M.has_feature(feature)
   return self.agent ~= nil and vim.list_contains(self.agent.features or {}, feature)
 end
 
+---Kills the server if it does not answer for a while: for what must end whatever the server does.
+---@param why string
+function M.must_answer(why)
+  if self.state ~= 'ready' then
+    return
+  end
+  local answered = false
+  ping(function()
+    answered = true
+  end)
+  kill_after(M.STOP_MS, why, function()
+    return answered
+  end)
+end
+
+---Whether the server hangs.
+function M.hangs()
+  return hangs
+end
+
 function M.is_ready()
   return self.state == 'ready'
 end
@@ -487,19 +656,17 @@ function M.add_folder(path)
   if not client or self.state ~= 'ready' then
     return
   end
-  for _, folder in ipairs(client.workspace_folders or {}) do
-    local root = vim.uri_to_fname(folder.uri)
-    if path == root or vim.startswith(path, root == '/' and root or root .. '/') then
-      return
-    end
+  if is_inside(path) then
+    return
   end
   local folder = as_folder(path)
   client.workspace_folders = client.workspace_folders or {}
   table.insert(client.workspace_folders, folder)
   M.notify('workspace/didChangeWorkspaceFolders', { event = { added = { folder }, removed = {} } })
+  vim.iter(vim.api.nvim_list_bufs()):each(attach)
 end
 
----Ends the server, and calls back when it is gone; the next command starts it again.
+---Ends the server, by force if need be, and calls back when it is gone; the next command starts it again.
 ---@param callback? fun()
 function M.stop(callback)
   callback = callback or function() end
@@ -508,6 +675,7 @@ function M.stop(callback)
   end
   stopping[self.lsp.id] = callback
   lsp('stop')
+  kill_after(hangs and 0 or M.STOP_MS, 'it did not end when asked to')
 end
 
 return M

@@ -13,7 +13,7 @@ end
 local approval, client, picker, sessions, view =
   lazy('approval'), lazy('client'), lazy('picker'), lazy('sessions'), lazy('view')
 local prompts, queue, turns = lazy('prompt'), lazy('queue'), lazy('turns')
-local grants, trust = lazy('grants'), lazy('trust')
+local grants, notice, trust = lazy('grants'), lazy('notice'), lazy('trust')
 
 local function words_of(command)
   return vim.trim(command.args)
@@ -124,7 +124,9 @@ M.table = {
       local words = words_of(command)
       sessions.ensure(function(session)
         if words ~= '' then
-          sessions.prompt(session, words)
+          prompts.check(session, words, function()
+            sessions.prompt(session, words)
+          end)
           return view.open(session)
         end
         view.open(session, { focus = 'prompt' })
@@ -138,17 +140,19 @@ M.table = {
     run = function(command)
       local session = sessions.current()
       if not session then
-        vim.notify('agentls: there is no session yet; :Agent starts one', vim.log.levels.INFO)
+        notice.tell('there is no session yet; :Agent starts one')
         return
       end
       local buffer = view.prompt_buffer(session)
       local words = vim.trim(table.concat(vim.api.nvim_buf_get_lines(buffer, 0, -1, false), '\n'))
       if words ~= '' then
         vim.api.nvim_buf_set_lines(buffer, 0, -1, false, {})
-        if command.bang then
-          return queue.add(session, words)
-        end
-        sessions.prompt(session, words)
+        prompts.check(session, words, function()
+          if command.bang then
+            return queue.add(session, words)
+          end
+          sessions.prompt(session, words)
+        end)
       end
     end,
   },
@@ -194,7 +198,7 @@ M.table = {
       end
       -- A prompt that is on its way is cancelled too, though nothing is known to run.
       if not session or not session.readOnly and not session.state.running and #session.unsent == 0 then
-        vim.notify('agentls: nothing runs', vim.log.levels.INFO)
+        notice.tell('nothing runs')
       end
     end,
   },
@@ -208,7 +212,7 @@ M.table = {
       local decisions = { [''] = 'allow', once = 'allow', session = 'allowSession', always = 'allowAlways' }
       local decision = decisions[words_of(command)]
       if not decision then
-        vim.notify('agentls: `:AgentApprove` takes once, session or always', vim.log.levels.ERROR)
+        notice.tell('`:AgentApprove` takes once, session or always', vim.log.levels.ERROR)
         return
       end
       approval.approve(decision)
@@ -293,7 +297,9 @@ M.table = {
         if not words then
           return queue.list(session)
         end
-        queue.add(session, words)
+        prompts.check(session, words, function()
+          queue.add(session, words)
+        end)
         view.open(session)
       end)
     end,
@@ -345,14 +351,14 @@ M.table = {
     run = function()
       local session = sessions.current()
       if not session then
-        vim.notify('agentls: no session is open; :AgentSessions lists them', vim.log.levels.INFO)
+        notice.tell('no session is open; :AgentSessions lists them')
         return
       end
       sessions.ensure(function()
         if not session.readOnly and (session.state.running or not session.state.resumable) then
           local words = session.state.running and 'a turn runs already'
             or 'the last turn is over: there is nothing to go on with'
-          vim.notify('agentls: ' .. words, vim.log.levels.INFO)
+          notice.tell(words)
         else
           sessions.resume(session)
         end
@@ -365,11 +371,18 @@ M.table = {
     run = function()
       local file = M.log_file()
       if vim.fn.filereadable(file) == 0 then
-        vim.notify('agentls: there is no log at ' .. file, vim.log.levels.WARN)
+        notice.tell('there is no log at ' .. file, vim.log.levels.WARN)
         return
       end
       vim.cmd.split(vim.fn.fnameescape(file))
       vim.bo.autoread = true
+      vim.cmd('normal! G')
+    end,
+  },
+  AgentNotices = {
+    desc = 'Show the notices so far',
+    run = function()
+      require('agentls.scratch').show('notices', 'agentls_notices', notice.history)
       vim.cmd('normal! G')
     end,
   },

@@ -1,5 +1,6 @@
 -- What `setup()` takes: defaults, types, and a check that names what is wrong.
 
+local notice = require('agentls.notice')
 local protocol = require('agentls.protocol')
 local text = require('agentls.text')
 
@@ -266,8 +267,8 @@ M.problems = {}
 function M.set(given)
   M.current, M.problems = M.resolve(given)
   if #M.problems > 0 then
-    local lines = vim.list_extend({ 'agentls.setup():' }, M.problems)
-    vim.notify(table.concat(lines, '\n  '), vim.log.levels.WARN)
+    local lines = vim.list_extend({ 'setup():' }, M.problems)
+    notice.tell(table.concat(lines, '\n  '), vim.log.levels.WARN)
   end
 end
 

@@ -1,6 +1,8 @@
 -- What a turn changed of files, side by side in Neovim's own diff mode, or as one text.
 
 local client = require('agentls.client')
+local editor = require('agentls.editor')
+local notice = require('agentls.notice')
 local patch = require('agentls.patch')
 local scratch = require('agentls.scratch')
 local text = require('agentls.text')
@@ -80,28 +82,52 @@ local function side(name, lines, filetype)
   return buffer
 end
 
+---Maps `q` in a file's buffer as long as one of the windows shows it beside its other text. A key of the person stays.
+---@param buffer integer
+---@param windows integer[]
+local function close_by_key(buffer, windows)
+  local own = vim.api.nvim_buf_call(buffer, function()
+    return vim.fn.maparg('q', 'n', false, true).buffer == 1
+  end)
+  if own then
+    return
+  end
+  local tab = vim.api.nvim_get_current_tabpage()
+  vim.keymap.set('n', 'q', function()
+    return vim.api.nvim_get_current_tabpage() == tab and '<Cmd>tabclose<CR>' or 'q'
+  end, { buffer = buffer, nowait = true, expr = true, desc = 'close the diff' })
+  for _, window in ipairs(windows) do
+    vim.api.nvim_create_autocmd('WinClosed', {
+      pattern = tostring(window),
+      once = true,
+      callback = function()
+        pcall(vim.keymap.del, 'n', 'q', { buffer = buffer })
+      end,
+    })
+  end
+end
+
 ---Shows one file before and after, in a tab page of its own: the file itself on the side on which it is now.
 ---@param session agentls.Session
 ---@param changes agentls.Item.changes
 ---@param file agentls.FileDiff
 function M.file(session, changes, file)
   if not file.diff or file.diff == '' then
-    vim.notify(('agentls: the lines of %s are not told'):format(text.visible(file.path)), vim.log.levels.INFO)
+    notice.tell(('the lines of %s are not told'):format(text.visible(file.path)))
     return
   end
   local path, reverted = M.absolute(session, file.path), changes.standing == 'reverted'
   local there = vim.uv.fs_stat(path) ~= nil or vim.fn.bufloaded(path) == 1
   local now, lines = nil, {}
   if there then
-    now = vim.fn.bufadd(path)
-    vim.fn.bufload(now)
+    now = editor.load(path)
     lines = vim.api.nvim_buf_get_lines(now, 0, -1, false)
     lines = #lines == 1 and lines[1] == '' and {} or lines
   end
   local other = patch.apply(lines, file.diff, not reverted)
   if not other then
-    vim.notify(
-      ('agentls: %s has changed since: its diff is shown as text'):format(text.visible(file.path)),
+    notice.tell(
+      ('%s has changed since: its diff is shown as text'):format(text.visible(file.path)),
       vim.log.levels.INFO
     )
     return scratch.show(
@@ -139,6 +165,9 @@ function M.file(session, changes, file)
       end
     end),
   })
+  if there then
+    close_by_key(now, { left, right })
+  end
   vim.cmd('normal! gg')
   pcall(vim.cmd --[[@as fun(c: string)]], 'silent! normal! ]c')
 end
@@ -153,7 +182,7 @@ function M.show(session, changes, whole)
   elseif #changes.files == 1 and not changes.unlisted then
     return M.file(session, changes, changes.files[1])
   elseif #changes.files == 0 then
-    vim.notify('agentls: what changed is not known', vim.log.levels.INFO)
+    notice.tell('what changed is not known')
     return
   end
   local list = text.by_path(changes.files)

@@ -5,6 +5,7 @@
 -- `applied: true` to an edit for an older version without applying it.
 
 local config = require('agentls.config')
+local notice = require('agentls.notice')
 local text = require('agentls.text')
 
 local M = {}
@@ -270,6 +271,36 @@ function M.file_window()
   end
 end
 
+---The buffer of a file, loaded. Where another editor has it open, or one crashed with it, it is read-only here.
+---@param path string
+---@return integer
+function M.load(path)
+  local buffer = vim.fn.bufadd(path)
+  if vim.api.nvim_buf_is_loaded(buffer) then
+    return buffer
+  end
+  -- `bufload` asks no SwapExists autocommand, and fails where it would ask the person.
+  local before = vim.o.shortmess
+  vim.opt.shortmess:append('A')
+  local loaded, why = pcall(vim.fn.bufload, buffer)
+  vim.o.shortmess = before
+  if not loaded then
+    notice.say_start(tostring(why), vim.log.levels.ERROR)
+  end
+  local swap = vim.fn.swapname(buffer)
+  -- Each further swap file of a file has another ending.
+  if swap ~= '' and not swap:find('%.swp$') then
+    vim.bo[buffer].readonly = true
+    notice.say(
+      '',
+      vim.fn.fnamemodify(path, ':~:.'),
+      ' has a swap file: it is read-only here',
+      vim.log.levels.WARN
+    )
+  end
+  return buffer
+end
+
 ---Answers `window/showDocument`. Never in the chat's window; the cursor moves there only if it was asked.
 ---@param params { uri: string, external?: boolean, takeFocus?: boolean, selection?: lsp.Range }
 ---@param encoding 'utf-8'|'utf-16'|'utf-32'
@@ -279,8 +310,7 @@ function M.show_document(params, encoding)
     local _, failed = vim.ui.open(params.uri)
     return { success = failed == nil }
   end
-  local buffer = loaded_buffer(params.uri) or vim.fn.bufadd(vim.uri_to_fname(params.uri))
-  vim.fn.bufload(buffer)
+  local buffer = loaded_buffer(params.uri) or M.load(vim.uri_to_fname(params.uri))
   vim.bo[buffer].buflisted = true
   local window = M.file_window()
   if not window then

@@ -143,6 +143,7 @@ end
 
 ---Shows the keys.
 function M.help()
+  require('agentls.notice').dismiss()
   local keys = config.current.keys
   local lines = {}
   local function add(key, words)

@@ -1,6 +1,7 @@
 -- Lists to choose from, by `vim.ui.select`: sessions, models, modes.
 
 local client = require('agentls.client')
+local notice = require('agentls.notice')
 local sessions = require('agentls.sessions')
 local text = require('agentls.text')
 local view = require('agentls.view')
@@ -33,7 +34,7 @@ function M.mode(mode)
       mode,
       near and (': is `%s` meant?'):format(near) or ''
     )
-    vim.notify(words, vim.log.levels.ERROR)
+    notice.tell(words, vim.log.levels.ERROR)
     return
   end
   sessions.ensure(function(session)
@@ -85,7 +86,68 @@ local function model_words(model)
   if model.price then
     table.insert(parts, ('$%g in, $%g out'):format(model.price.input, model.price.output))
   end
+  if model.listed == false then
+    table.insert(parts, "not in the provider's list")
+  end
   return table.concat(parts, ' · ')
+end
+
+---How long the providers have for their lists before a notice says what is going on, in ms.
+local PATIENCE_MS = 400
+---How long the providers' lists count, in ms.
+local FRESH_MS = 60000
+
+---@class agentls.KnownModels
+---@field session string
+---@field result table Of `agent/listModels`.
+---@field at number
+
+---@type agentls.KnownModels?
+local offered
+
+---Asks the providers for their models; nothing waits meanwhile.
+---@param session agentls.Session
+---@param callback fun(result: table)
+local function list_models(session, callback)
+  if offered and offered.session == session.id and vim.uv.now() - offered.at < FRESH_MS then
+    return callback(offered.result)
+  end
+  local answered = false
+  vim.defer_fn(function()
+    if not answered and client.is_ready() then
+      notice.tell('asking the providers for their models…')
+    end
+  end, PATIENCE_MS)
+  local begun = vim.uv.now()
+  client.request('agent/listModels', { sessionId = session.id, live = true }, function(err, result)
+    answered = true
+    if err then
+      return sessions.complain(err)
+    end
+    offered = { session = session.id, result = result, at = vim.uv.now() }
+    if vim.uv.now() - begun > PATIENCE_MS and vim.api.nvim_get_mode().mode ~= 'n' then
+      -- A list that pops up would take the keys that are being typed.
+      return notice.tell('the models are there now; :AgentModel lists them')
+    end
+    callback(result)
+  end)
+end
+
+---Lets the providers be asked again.
+function M.forget_models()
+  offered = nil
+end
+
+---Asks for the name of a model that no list has.
+---@param session agentls.Session
+---@param effort? agentls.Effort
+local function enter_model(session, effort)
+  vim.ui.input({ prompt = 'Model (provider/model): ' }, function(words)
+    words = vim.trim(words or '')
+    if words ~= '' then
+      sessions.set_model(session, words, effort)
+    end
+  end)
 end
 
 ---@param model? string
@@ -95,7 +157,7 @@ function M.model(model, effort)
     if model then
       return sessions.set_model(session, model, effort)
     end
-    sessions.ask('agent/listModels', { sessionId = session.id }, function(result)
+    list_models(session, function(result)
       learn(result)
       local ill = {}
       for _, provider in ipairs(result.providers) do
@@ -104,16 +166,20 @@ function M.model(model, effort)
           table.insert(ill, text.visible(words))
         end
       end
-      if #result.models == 0 then
-        vim.notify('agentls: no model can be chosen. ' .. table.concat(ill, '; '), vim.log.levels.WARN)
-        return
-      end
-      vim.ui.select(result.models, {
+      local list = vim.tbl_map(function(entry)
+        return vim.tbl_extend('force', entry, { current = entry.model == session.state.model })
+      end, result.models)
+      table.insert(list, { other = true })
+      vim.ui.select(list, {
         prompt = 'Model' .. (#ill > 0 and ' (' .. table.concat(ill, '; ') .. ')' or ''),
         kind = 'agentls.model',
-        format_item = model_words,
+        format_item = function(entry)
+          return entry.other and '… another one, by its name' or model_words(entry)
+        end,
       }, function(choice)
-        if choice then
+        if choice and choice.other then
+          enter_model(session, effort)
+        elseif choice then
           sessions.set_model(session, choice.model, effort)
         end
       end)
@@ -183,13 +249,13 @@ function M.circuit()
     add(circuit.subject, circuit.name)
   end
   local session = sessions.current()
-  for _, notice in ipairs(session and session.state.notices or {}) do
-    if notice.kind == 'circuit' then
-      add(notice.subject, notice.name)
+  for _, passing in ipairs(session and session.state.notices or {}) do
+    if passing.kind == 'circuit' then
+      add(passing.subject, passing.name)
     end
   end
   if #list == 0 then
-    vim.notify('agentls: nothing is left alone at the moment', vim.log.levels.INFO)
+    notice.tell('nothing is left alone at the moment')
     return
   end
   vim.ui.select(list, {

@@ -3,7 +3,9 @@
 local buffers = require('agentls.buffers')
 local client = require('agentls.client')
 local config = require('agentls.config')
+local draw = require('agentls.render.block')
 local layout = require('agentls.layout')
+local notice = require('agentls.notice')
 local sessions = require('agentls.sessions')
 local text = require('agentls.text')
 
@@ -23,7 +25,8 @@ local prompts = {}
 
 ---@return string
 function M.bar()
-  local id = vim.b[api.nvim_win_get_buf(vim.g.statusline_winid or 0)].agentls_session
+  local window = vim.g.statusline_winid or 0
+  local id = vim.b[api.nvim_win_get_buf(window)].agentls_session
   local session = id and sessions.all[id]
   if not session then
     return ''
@@ -37,9 +40,11 @@ function M.bar()
   end
   local words = session.state.running and 'says it to the running turn' or 'sends'
   if session.state.running and keys and keys.prompt_queue then
-    words = ('says it now, %s after the turn'):format(buffers.escaped(keys.prompt_queue))
+    words = ('says it now, %s after the turn'):format(keys.prompt_queue)
   end
-  return (' › %%#AgentlsDim#%s %s'):format(buffers.escaped(table.concat(send, ' or ')), words)
+  words = text.visible(('%s %s'):format(table.concat(send, ' or '), words))
+  local room = math.max(1, api.nvim_win_get_width(window) - 4)
+  return (' › %%#AgentlsDim#%s'):format(buffers.escaped(draw.fitting(words, room)))
 end
 
 ---What a slash command is, in a few words.
@@ -68,6 +73,59 @@ function M.complete(lead)
     end
   end
   return names
+end
+
+---The slash command that a prompt names; nil for other words, among them paths.
+---@param words string
+---@return string?
+local function command_in(words)
+  local name = words:match('^/([^%s/]+)%s') or words:match('^/([^%s/]+)$')
+  return name and not vim.uv.fs_stat('/' .. name) and name or nil
+end
+
+---How long a prompt waits until the slash commands are known, in ms.
+local CHECK_MS = 1000
+
+---Words that a person was asked about: sent again, they go as they are.
+---@type table<string, string>
+local doubted = {}
+
+---Calls `send`, unless the words name a slash command that does not exist: then they go back to the person.
+---@param session agentls.Session
+---@param words string
+---@param send fun()
+function M.check(session, words, send)
+  local name = command_in(words)
+  if not name or doubted[session.id] == words or not client.offers('agent/listCommands') then
+    doubted[session.id] = nil
+    return send()
+  end
+  local settled = false
+  local function settle(result)
+    if settled then
+      return
+    end
+    settled = true
+    local names = vim.tbl_map(function(command)
+      return command.name
+    end, result and result.commands or {})
+    if not result or vim.list_contains(names, name) then
+      return send()
+    end
+    doubted[session.id] = words
+    local near = text.nearest(name, names)
+    local hint = near and ('; did you mean /%s?'):format(text.visible(near)) or '.'
+    notice.tell(
+      ('unknown slash command /%s%s Send it again to send it unchanged.'):format(text.visible(name), hint),
+      vim.log.levels.WARN
+    )
+    M.give_back(session, words)
+  end
+  client.request('agent/listCommands', { sessionId = session.id }, function(_, result)
+    settle(result)
+  end)
+  -- A server that does not answer must not swallow the words.
+  vim.defer_fn(settle, CHECK_MS)
 end
 
 ---Offers the slash commands, where one is being written: it is the first word.
@@ -162,9 +220,6 @@ function M.buffer(session)
       for _, window in ipairs(buffers.windows_of(buffer)) do
         layout.dress(window, {
           winbar = "%{%v:lua.require'agentls.prompt'.bar()%}",
-          statusline = ' prompt',
-          foldmethod = 'manual',
-          foldexpr = '0',
           winfixheight = true,
         })
       end
@@ -191,10 +246,7 @@ function M.give_back(session, words)
   end
   api.nvim_buf_set_lines(buffer, had and -1 or 0, -1, false, new)
   if not sessions.watcher.seen(session) then
-    vim.notify(
-      'agentls: what you said was not used; it stands in the prompt again (:Agent)',
-      vim.log.levels.WARN
-    )
+    notice.tell('what you said was not used; it stands in the prompt again (:Agent)', vim.log.levels.WARN)
   end
 end
 

@@ -1,5 +1,6 @@
 -- The prompts that wait for the turn's end: one is added, and those that wait are edited, taken out, sent now.
 
+local notice = require('agentls.notice')
 local scratch = require('agentls.scratch')
 local sessions = require('agentls.sessions')
 local text = require('agentls.text')
@@ -7,7 +8,7 @@ local text = require('agentls.text')
 local M = {}
 
 local function say(words, level)
-  vim.notify('agentls: ' .. text.reveal(words), level or vim.log.levels.INFO)
+  notice.tell(text.reveal(words), level or vim.log.levels.INFO)
 end
 
 ---@param session agentls.Session

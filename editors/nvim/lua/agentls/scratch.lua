@@ -1,5 +1,6 @@
 -- Buffers for a while: lines to look at, and lines to write that mean something when they are written.
 
+local notice = require('agentls.notice')
 local text = require('agentls.text')
 
 local M = {}
@@ -10,6 +11,7 @@ local M = {}
 ---@param lines string[]
 ---@param on_top? boolean At the top of the screen, where a question does not cover them.
 function M.show(name, filetype, lines, on_top)
+  notice.dismiss()
   local full = 'agentls://' .. text.visible(name)
   local buffer = vim.fn.bufnr('^' .. vim.fn.escape(full, '[]*?\\') .. '$')
   if buffer == -1 then
@@ -72,6 +74,7 @@ end
 ---@param lines string[]
 ---@return fun() close
 function M.float(title, lines)
+  notice.dismiss()
   -- Room for a question below.
   local most = math.max(3, vim.o.lines - 12)
   if #lines > most then

@@ -16,11 +16,17 @@ local M = {}
 ---@field id string
 ---@field state agentls.State
 ---@field unsent { prompt: agentls.PromptContent, queued?: boolean }[] What was sent and is not known to be accepted.
+---@field said? agentls.SentWords[] What was sent and is not in the chat yet, oldest first.
 ---@field readOnly? boolean
 ---@field agent? string The named agent that it has, as far as it is known.
 ---@field byQueue? boolean The running turn took a prompt that had waited.
 ---@field loading? boolean
 ---@field loading_earlier? boolean
+
+---Words that were sent, until the model takes them.
+---@class agentls.SentWords
+---@field words string
+---@field steer boolean
 
 ---@type table<string, agentls.Session>
 M.all = {}
@@ -43,6 +49,9 @@ M.watcher = {
   seen = function(_session)
     return false
   end,
+  ---The person sent something.
+  ---@param _session agentls.Session
+  sent = function(_session) end,
   ---Words that were not used go back to the person.
   ---@param _session agentls.Session
   ---@param _words string
@@ -51,7 +60,7 @@ M.watcher = {
 
 ---@param level? integer
 local function say(words, level)
-  vim.notify('agentls: ' .. text.reveal(words), level or vim.log.levels.INFO)
+  notice.tell(text.reveal(words), level or vim.log.levels.INFO)
 end
 
 ---Tells an error of a request.
@@ -100,6 +109,33 @@ local function keep(id, state)
     M.watcher.changed(session)
   end
   return session
+end
+
+---Shows what was sent and is not in the chat yet.
+---@param session agentls.Session
+---@param said agentls.SentWords[]
+local function show_said(session, said)
+  session.said = said
+  local words = vim.tbl_map(function(sent)
+    return sent.words
+  end, said)
+  set(session, states.reduce(session.state, { method = 'client/said', params = { words = words } }))
+end
+
+---Notes that sent words are in the chat, or went back to the person.
+---@param session agentls.Session
+---@param is fun(sent: agentls.SentWords): boolean Which; only the first of them with `one`.
+---@param one? boolean
+local function take_said(session, is, one)
+  local taken = false
+  local left = vim.tbl_filter(function(sent)
+    local this = not (one and taken) and is(sent)
+    taken = taken or this
+    return not this
+  end, session.said or {})
+  if taken then
+    show_said(session, left)
+  end
 end
 
 ---The words in a prompt.
@@ -154,6 +190,7 @@ end
 local function return_unsent(session)
   local unsent = session.unsent
   session.unsent = {}
+  show_said(session, {})
   for _, sent in ipairs(unsent) do
     local words = M.words_of(sent.prompt)
     local arrived = sent.queued and waits(session.state, words)
@@ -180,6 +217,9 @@ effects['agent/turnEnded'] = function(session, params, before)
   for _, steer in ipairs(params.unusedSteers or {}) do
     M.watcher.give_back(session, M.words_of(steer))
   end
+  take_said(session, function(sent)
+    return sent.steer
+  end)
   editor.reread()
   local took = before.startedAt and params.at and params.at - before.startedAt or 0
   if took >= config.current.notify_turn_ms and not M.watcher.seen(session) then
@@ -189,9 +229,15 @@ effects['agent/turnEnded'] = function(session, params, before)
 end
 
 effects['agent/message'] = function(session, params)
-  if params.role ~= 'user' then
+  if params.role ~= 'user' or params.hidden then
     return
-  elseif session.byQueue then
+  end
+  local words = M.words_of(params.content or {})
+  take_said(session, function(sent)
+    -- The server writes out a slash command.
+    return sent.words == words or sent.words:match('^%s*/') ~= nil
+  end, true)
+  if session.byQueue then
     -- The prompt of this turn had arrived long before; what follows was said into it.
     session.byQueue = false
   else
@@ -283,12 +329,26 @@ client.on_ready = function()
   announce('AgentServerReady')
 end
 
+---Says in each session why there is no server; nil: there is one.
+---@param why? string
+local function set_offline(why)
+  for _, session in pairs(M.all) do
+    set(session, states.reduce(session.state, { method = 'client/offline', params = { why = why } }))
+  end
+end
+
+client.on_hang = function(hangs)
+  set_offline(hangs and 'the server does not answer · :AgentRestart ends it and starts it again' or nil)
+  if hangs then
+    notice.tell('the server does not answer; :AgentRestart ends it and starts it again', vim.log.levels.WARN)
+  else
+    notice.tell('the server answers again')
+  end
+end
+
 client.on_crash = function(why, again)
   M.status = nil
-  for _, session in pairs(M.all) do
-    local words = ('the server ended (%s)%s'):format(why, again and '; it is started again' or '')
-    set(session, states.reduce(session.state, { method = 'client/offline', params = { why = words } }))
-  end
+  set_offline(('the server ended (%s)%s'):format(why, again and '; it is started again' or ''))
   announce('AgentServerCrashed', nil, { why = why, again = again })
 end
 
@@ -347,13 +407,16 @@ function M.create(options, callback)
     end
     local cwd = options.cwd or client.folders()[1]
     client.add_folder(cwd)
-    local params = { cwd = cwd, agent = options.agent, model = options.model, mode = options.mode }
+    -- What is absent is as the person chose it last in this workspace.
+    local params =
+      { cwd = cwd, agent = options.agent, model = options.model, mode = options.mode, remembered = true }
     client.request('agent/newSession', params, function(err, result)
       if err then
         return M.complain(err)
       end
       local state = states.new(result.sessionId)
-      state.seq, state.mode, state.model, state.cwd = result.seq, result.mode, result.model, cwd
+      state.seq, state.cwd = result.seq, cwd
+      state.mode, state.model, state.effort = result.mode, result.model, result.effort
       local session = keep(result.sessionId, state)
       session.agent = options.agent
       M.use(session)
@@ -415,17 +478,13 @@ function M.load(id, callback, read_only)
   client.request('agent/loadSession', { sessionId = id, readOnly = read_only }, function(err, result)
     local refusal = err and vim.tbl_get(err, 'data', 'refusal')
     if refusal == 'sessionLocked' and not read_only then
-      local holder = err.data.holder and (' (%s)'):format(err.data.holder) or ''
-      local choices = { 'Look at it only', 'Leave it' }
-      return vim.ui.select(
-        choices,
-        { prompt = 'The session is open in another server' .. holder },
-        function(choice)
-          if choice == choices[1] then
-            M.load(id, callback, true)
-          end
+      return require('agentls.lock').ask(err.data.holder, function(choice)
+        if choice == 'look' then
+          M.load(id, callback, true)
+        elseif choice == 'take' then
+          M.load(id, callback)
         end
-      )
+      end)
     elseif err then
       return M.complain(err)
     end
@@ -477,6 +536,7 @@ end
 ---@param params table Those of `agent/queue`, with a prompt.
 function M.queue(session, params)
   local forget = remember(session, { prompt = params.prompt, queued = true })
+  M.watcher.sent(session)
   params.sessionId = session.id
   client.request('agent/queue', params, function(err)
     if forget() and err then
@@ -493,7 +553,14 @@ end
 local function send(session, prompt, how, tries)
   local forget = remember(session, { prompt = prompt })
   local params = { sessionId = session.id, prompt = prompt }
+  local said = { words = M.words_of(prompt), steer = how == 'steer' }
+  show_said(session, vim.list_extend(vim.list_slice(session.said or {}), { said }))
   client.request('agent/' .. how, params, function(err)
+    if err or how == 'prompt' then
+      take_said(session, function(sent)
+        return sent == said
+      end)
+    end
     if not err then
       if how == 'steer' then
         -- It comes back in `unusedSteers` if it is not used.
@@ -537,6 +604,7 @@ function M.prompt(session, prompt)
     return M.watcher.give_back(session, M.words_of(prompt))
   end
   M.use(session)
+  M.watcher.sent(session)
   send(session, prompt, session.state.running and 'steer' or 'prompt', 2)
 end
 
@@ -544,6 +612,7 @@ end
 function M.cancel(session)
   if M.is_ours(session) then
     client.notify('agent/cancel', { sessionId = session.id })
+    client.must_answer('it did not answer when the turn was to stop')
   end
 end
 

@@ -79,9 +79,14 @@ on['agent/instructions'] = function(state, p)
   return with(state, { instructions = p.files })
 end
 
----The client's own: the server is gone, `why`.
+---The client's own: the server is gone, or does not answer, `why`; absent: it is there.
 on['client/offline'] = function(state, p)
-  return with(state, { offline = p.why })
+  return with(state, { offline = p.why or NONE })
+end
+
+---The client's own: what was sent and is not in the chat yet.
+on['client/said'] = function(state, p)
+  return with(state, { said = #p.words > 0 and p.words or NONE })
 end
 
 ---The state after `event`. One that was seen before changes nothing; one after a gap is left out, and

@@ -1,11 +1,31 @@
 -- What a chat tells beside its text, in words: what passes, what goes on, what it costs. Touches no buffer.
 
 local config = require('agentls.config')
+local draw = require('agentls.render.block')
 local text = require('agentls.text')
 
 local M = {}
 
 local SPINNER = { '⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏' }
+---Cuts a line of chunks where the window ends.
+---@param line [string, string][]
+---@param width integer
+local function fit(line, width)
+  local fitted = {}
+  for _, chunk in ipairs(line) do
+    local wide = vim.fn.strdisplaywidth(chunk[1])
+    if wide > width then
+      if width > 0 then
+        table.insert(fitted, { draw.fitting(chunk[1], width), chunk[2] })
+      end
+      break
+    end
+    width = width - wide
+    table.insert(fitted, chunk)
+  end
+  return fitted
+end
+
 ---How often what moves by itself is drawn, in ms.
 M.SPIN_MS = 120
 
@@ -45,12 +65,27 @@ function M.queue(state, width)
     local mark = queue.paused and '⧗ queued (held): ' or '⧗ queued: '
     local hint = i == 1 and (' · %s'):format(keys and keys.queue or ':AgentQueue') or ''
     local room = math.max(12, width - vim.fn.strdisplaywidth(mark .. hint) - 4)
-    local words = text.one_line(prompt.text, room)
+    local words = draw.fitting(text.one_line(prompt.text, 4 * room), room)
     table.insert(lines, {
       { mark, queue.paused and 'AgentlsWarn' or 'AgentlsDim' },
       { words, 'AgentlsUser' },
       { hint, 'AgentlsDim' },
     })
+  end
+  return lines
+end
+
+---What was sent and is not in the chat yet.
+---@param state agentls.State
+---@return [string, string][][]
+local function said(state)
+  local lines, all = {}, state.said or {}
+  for i = 1, math.min(WAITING, #all) do
+    local mark = state.running and '↪ waiting: ' or '↪ sending: '
+    table.insert(lines, { { mark, 'AgentlsDim' }, { text.one_line(all[i], 400), 'AgentlsUser' } })
+  end
+  if #all > WAITING then
+    table.insert(lines, { { ('↪ and %d more'):format(#all - WAITING), 'AgentlsDim' } })
   end
   return lines
 end
@@ -87,6 +122,7 @@ function M.lines(state, width)
     end
   end
   local keys = config.current.keys
+  vim.list_extend(lines, said(state))
   vim.list_extend(lines, M.queue(state, width))
   if state.offline then
     add_words('■ ', state.offline, 'AgentlsError')
@@ -94,10 +130,10 @@ function M.lines(state, width)
     local count = #state.approvals + #state.asked
     local words = count == 1 and 'a question waits for your answer'
       or ('%d questions wait for your answers'):format(count)
+    add_words('? ', words, 'AgentlsAsk')
     if not state.running then
-      words = words .. ' · :AgentResume goes on'
+      add_words('  ', ':AgentResume goes on', 'AgentlsAsk')
     end
-    table.insert(lines, { { '? ' .. words, 'AgentlsAsk' } })
   elseif state.running then
     moving = true
     local frame = SPINNER[math.floor(now / M.SPIN_MS) % #SPINNER + 1]
@@ -125,6 +161,9 @@ function M.lines(state, width)
         and ('%s writes a prompt · %s shows the keys'):format(keys.prompt, keys.help or ':h agentls')
       or ':AgentPrompt asks something'
     table.insert(lines, { { words, 'AgentlsDim' } })
+  end
+  for i, line in ipairs(lines) do
+    lines[i] = fit(line, width)
   end
   return lines, moving
 end

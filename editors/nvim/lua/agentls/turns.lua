@@ -6,6 +6,7 @@ local block = require('agentls.render.block')
 local changes_of = require('agentls.state.changes')
 local diffs = require('agentls.diffs')
 local editor = require('agentls.editor')
+local notice = require('agentls.notice')
 local scratch = require('agentls.scratch')
 local sessions = require('agentls.sessions')
 local text = require('agentls.text')
@@ -19,7 +20,7 @@ local DEEDS = { created = 'create', modified = 'change', deleted = 'delete' }
 local NAMED = 5
 
 local function say(words, level)
-  vim.notify('agentls: ' .. text.reveal(words), level or vim.log.levels.INFO)
+  notice.tell(text.reveal(words), level or vim.log.levels.INFO)
 end
 
 ---The session that is meant, and the turn under the cursor.

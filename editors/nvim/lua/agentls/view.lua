@@ -1,17 +1,18 @@
 -- Draws sessions into chat buffers: changes only the lines that differ, at most once a frame, and never moves a
 -- cursor but the one that stands at the end.
 
+local bars = require('agentls.bars')
 local buffers = require('agentls.buffers')
 local changes_of = require('agentls.state.changes')
 local code = require('agentls.code')
 local config = require('agentls.config')
+local folds = require('agentls.folds')
 local layout = require('agentls.layout')
 local nesting = require('agentls.nesting')
 local prompts = require('agentls.prompt')
 local render = require('agentls.render')
 local sessions = require('agentls.sessions')
 local status = require('agentls.status')
-local text = require('agentls.text')
 
 local api = vim.api
 local M = {}
@@ -25,6 +26,7 @@ M.prompt_buffer = prompts.buffer
 ---@field rows integer[] The first row of each entry.
 ---@field dirty boolean
 ---@field width? integer The columns that it was drawn for.
+---@field folds agentls.Folds
 ---@field nested table How its items lay under calls, for `nesting.again`.
 ---@field status_key? string What stands beside the lines, to see whether it changed.
 
@@ -223,7 +225,6 @@ local function draw_entries(view)
     tail = tail + 1
   end
   local old_last, new_last = #old - tail, #new - tail
-  -- Folds are asked for while lines change: they must know the new rows by then.
   local rows, row = {}, first > 1 and view.rows[first - 1] + #old[first - 1].block.lines or 0
   for i = 1, first - 1 do
     rows[i] = view.rows[i]
@@ -233,7 +234,10 @@ local function draw_entries(view)
     rows[i] = row
     row = row + #new[i].block.lines
   end
+  local old_rows = view.rows
   view.entries, view.rows = new, rows
+  local old_from, old_to = folds.widened(old, first, old_last)
+  local opened = folds.opened(view.folds, old, old_rows, old_from, math.min(old_to, #old))
   local pairwise = old_last == new_last
   for i = first, pairwise and old_last or 0 do
     pairwise = pairwise and old[i].key == new[i].key
@@ -245,12 +249,7 @@ local function draw_entries(view)
         local lines = old[i].block.lines
         -- Marks of lines that go would stay behind.
         api.nvim_buf_clear_namespace(buffer, blocks_ns, rows[i], rows[i] + #lines)
-        if not vim.deep_equal(old[i].block.folds, new[i].block.folds) and #lines > 0 then
-          -- Lines whose words stay must be folded anew too.
-          api.nvim_buf_set_lines(buffer, rows[i], rows[i] + #lines, false, new[i].block.lines)
-        else
-          patch(buffer, rows[i], lines, new[i].block.lines)
-        end
+        patch(buffer, rows[i], lines, new[i].block.lines)
       end
     end
   else
@@ -266,6 +265,8 @@ local function draw_entries(view)
       end
     end
   end
+  local from, to = folds.widened(new, first, new_last)
+  folds.renew(view.folds, opened, new, rows, from, math.min(to, #new))
 end
 
 -- The status ------------------------------------------------------------------------------------------------
@@ -306,24 +307,14 @@ local function draw(view)
   end
   local begun = vim.uv.hrtime()
   view.dirty = false
-  local count = api.nvim_buf_line_count(buffer)
-  local follow = {}
-  for _, window in ipairs(buffers.windows_of(buffer)) do
-    if api.nvim_win_get_cursor(window)[1] > count - TAIL then
-      table.insert(follow, window)
-    end
-  end
+  local follow = vim.tbl_filter(M.follows, buffers.windows_of(buffer))
   vim.bo[buffer].modifiable = true
   draw_entries(view)
   vim.bo[buffer].modifiable = false
   vim.bo[buffer].modified = false
   local moving = draw_status(view)
-  local last = api.nvim_buf_line_count(buffer)
-  for _, window in ipairs(follow) do
-    if api.nvim_win_get_cursor(window)[1] ~= last then
-      api.nvim_win_set_cursor(window, { last, 0 })
-    end
-  end
+  folds.complete(view.folds, buffers.windows_of(buffer), view.entries, view.rows)
+  vim.iter(follow):each(M.follow)
   for _, window in ipairs(buffers.windows_of(buffer)) do
     M.on_look(window)
   end
@@ -390,7 +381,7 @@ function M.flush()
   end
 end
 
--- Folds and bars --------------------------------------------------------------------------------------------
+-- Places and bars -------------------------------------------------------------------------------------------
 
 local function view_of(buffer)
   local id = vim.b[buffer].agentls_session
@@ -418,66 +409,11 @@ local function entry_at(view, row)
   return nil, 0
 end
 
----What `foldexpr` was asked about last: it is asked for each line of a block, thousands of times.
-local asked = {}
-
----@param lnum integer
----@return string
-function M.foldexpr(lnum)
-  local buffer, row = api.nvim_get_current_buf(), lnum - 1
-  if asked.buffer ~= buffer or asked.rows ~= asked.view.rows or row < asked.first or row > asked.last then
-    local view = view_of(buffer)
-    if not view then
-      return '0'
-    end
-    local entry, first = entry_at(view, row)
-    asked = { buffer = buffer, view = view, rows = view.rows, folds = entry and entry.block.folds or {} }
-    asked.level = entry and entry.block.level or 0
-    asked.first = entry and first or row
-    asked.last = entry and first + #entry.block.lines - 1 or row
-  end
-  local at = row - asked.first
-  for _, fold in ipairs(asked.folds) do
-    if at == fold[1] then
-      return '>' .. asked.level + 1
-    elseif at > fold[1] and at <= fold[2] then
-      return tostring(asked.level + 1)
-    end
-  end
-  return tostring(asked.level)
-end
-
 ---@return string
 function M.winbar()
-  local view = view_of(api.nvim_win_get_buf(vim.g.statusline_winid or 0))
-  if not view then
-    return ''
-  end
-  local state = view.session.state
-  local right = {}
-  if view.session.readOnly then
-    table.insert(right, 'read only')
-  end
-  if view.session.agent and view.session.agent ~= 'default' then
-    table.insert(right, view.session.agent)
-  end
-  if state.model then
-    table.insert(right, (state.switchedFrom and '↷ ' or '') .. status.model_name(state.model))
-  end
-  if state.effort then
-    table.insert(right, state.effort)
-  end
-  if state.mode then
-    table.insert(right, state.mode)
-  end
-  local meter = status.meter(state)
-  if meter ~= '' then
-    table.insert(right, meter)
-  end
-  local tail = table.concat(right, ' · ')
-  local room = api.nvim_win_get_width(vim.g.statusline_winid or 0) - vim.fn.strdisplaywidth(tail) - 5
-  local title = text.one_line(state.title or 'new session', math.max(8, room))
-  return (' %s%%=%%#AgentlsDim#%s '):format(buffers.escaped(title), buffers.escaped(tail))
+  local window = vim.g.statusline_winid or 0
+  local view = view_of(api.nvim_win_get_buf(window))
+  return view and bars.chat(view.session, api.nvim_win_get_width(window)) or ''
 end
 
 -- Buffers and windows ---------------------------------------------------------------------------------------
@@ -497,7 +433,15 @@ local function view_for(session)
   vim.bo[buffer].modifiable = true
   api.nvim_buf_set_lines(buffer, 0, -1, false, { '', '' })
   vim.bo[buffer].modifiable = false
-  view = { session = session, buffer = buffer, entries = {}, rows = {}, nested = {}, dirty = true }
+  view = {
+    session = session,
+    buffer = buffer,
+    entries = {},
+    rows = {},
+    folds = folds.new(buffer),
+    nested = {},
+    dirty = true,
+  }
   views[session.id] = view
   local group = api.nvim_create_augroup('agentls.view.' .. buffer, {})
   api.nvim_create_autocmd('BufWinEnter', {
@@ -505,8 +449,10 @@ local function view_for(session)
     buffer = buffer,
     callback = function()
       for _, window in ipairs(buffers.windows_of(buffer)) do
-        layout.dress(window, { winbar = "%{%v:lua.require'agentls.view'.winbar()%}", statusline = ' agent' })
+        layout.dress(window, { winbar = "%{%v:lua.require'agentls.view'.winbar()%}" })
       end
+      -- A window that showed something else in between has none of its folds.
+      view.folds.made[api.nvim_get_current_win()] = nil
       M.changed(session)
     end,
   })
@@ -516,6 +462,7 @@ local function view_for(session)
       M.changed(session)
     end,
   })
+  api.nvim_create_autocmd('VimResized', { group = group, callback = layout.fit })
   api.nvim_create_autocmd('BufEnter', {
     group = group,
     buffer = buffer,
@@ -547,21 +494,7 @@ local function view_for(session)
   return view
 end
 
----The window of this tab page that shows a chat, and the one that shows a prompt.
----@return integer? chat
----@return integer? prompt
-function M.windows()
-  local chat, prompt
-  for _, window in ipairs(api.nvim_tabpage_list_wins(0)) do
-    local buffer = api.nvim_win_get_buf(window)
-    if vim.b[buffer].agentls_chat then
-      chat = chat or window
-    elseif vim.bo[buffer].filetype == 'agentls_prompt' then
-      prompt = prompt or window
-    end
-  end
-  return chat, prompt
-end
+M.windows, M.close = layout.windows, layout.close
 
 ---Shows a session's chat in this tab page.
 ---@param session agentls.Session
@@ -570,12 +503,16 @@ function M.open(session, how)
   local before = api.nvim_get_current_win()
   local view = view_for(session)
   sessions.use(session)
+  layout.find_tab()
   local chat, prompt = M.windows()
   if not chat then
     chat = layout.open()
   end
+  if api.nvim_win_get_tabpage(before) ~= api.nvim_get_current_tabpage() then
+    before = chat
+  end
   if api.nvim_win_get_buf(chat) ~= view.buffer then
-    api.nvim_win_set_buf(chat, view.buffer)
+    layout.show(chat, view.buffer)
     api.nvim_win_set_cursor(chat, { api.nvim_buf_line_count(view.buffer), 0 })
   end
   local prompt_buffer = prompts.buffer(session)
@@ -586,7 +523,7 @@ function M.open(session, how)
       { split = 'below', win = chat, height = config.current.prompt.height }
     )
   elseif api.nvim_win_get_buf(prompt) ~= prompt_buffer then
-    api.nvim_win_set_buf(prompt, prompt_buffer)
+    layout.show(prompt, prompt_buffer)
   end
   local focus = how and how.focus
   local target = focus == 'chat' and chat or focus == 'prompt' and prompt or before
@@ -594,21 +531,6 @@ function M.open(session, how)
     api.nvim_set_current_win(target)
   end
   M.changed(session)
-end
-
----Closes the chat's windows of this tab page.
-function M.close()
-  local chat, prompt = M.windows()
-  for _, window in ipairs({ prompt or 0, chat or 0 }) do
-    if window ~= 0 and api.nvim_win_is_valid(window) then
-      -- The last window cannot be closed.
-      if not pcall(api.nvim_win_close, window, false) then
-        api.nvim_win_call(window, function()
-          vim.cmd('enew')
-        end)
-      end
-    end
-  end
 end
 
 ---@param session agentls.Session
@@ -715,10 +637,26 @@ function M.follows(window)
   return api.nvim_win_get_cursor(window)[1] > api.nvim_buf_line_count(api.nvim_win_get_buf(window)) - TAIL
 end
 
----Puts the cursor of a window at the end, so that what comes is followed.
+---Puts the cursor of a window at the end, and the end at the window's bottom; what comes is followed from then on.
 ---@param window integer
 function M.follow(window)
-  api.nvim_win_set_cursor(window, { api.nvim_buf_line_count(api.nvim_win_get_buf(window)), 0 })
+  local last = api.nvim_buf_line_count(api.nvim_win_get_buf(window))
+  if api.nvim_win_get_cursor(window)[1] ~= last then
+    api.nvim_win_set_cursor(window, { last, 0 })
+  end
+  -- Only the current window scrolls by itself, and none does for virtual lines.
+  api.nvim_win_call(window, function()
+    vim.cmd('keepjumps normal! zb')
+  end)
+end
+
+---Follows the end in each window that shows a session's chat.
+---@param session agentls.Session
+local function follow_all(session)
+  local view = views[session.id]
+  for _, window in ipairs(view and buffers.windows_of(view.buffer) or {}) do
+    M.follow(window)
+  end
 end
 
 ---What stands under the cursor: of the current window, when it shows a chat.
@@ -785,6 +723,6 @@ function M.buffer(id)
   return views[id] and views[id].buffer
 end
 
-sessions.watcher = { changed = M.changed, seen = M.seen, give_back = prompts.give_back }
+sessions.watcher = { changed = M.changed, seen = M.seen, sent = follow_all, give_back = prompts.give_back }
 
 return M

@@ -14,6 +14,9 @@ local M = {}
 ---The columns of a chat that no window shows.
 local WIDTH = 80
 
+---The last lines of a failed call's output, which are seen without opening it.
+local FAILED_LINES = 5
+
 local DIFF_GROUPS = { ['+'] = 'AgentlsAdded', ['-'] = 'AgentlsRemoved', ['@'] = 'AgentlsHunk' }
 
 ---How many bytes the server left out of a cut field, as a line; nil where it is whole.
@@ -219,7 +222,7 @@ function M.tool(block, item, options, nest)
   if item.status == 'writing' then
     tail[#tail + 1] = 'being written, ' .. text.bytes(item.written or 0)
   elseif item.status == 'denied' or item.status == 'cancelled' or item.status == 'failed' then
-    tail[#tail + 1] = item.status
+    tail[#tail + 1] = item.status == 'failed' and item.exitCode and 'exit ' .. item.exitCode or item.status
   end
   if nest and nest.calls > 0 then
     tail[#tail + 1] = nest.calls == 1 and '1 call' or nest.calls .. ' calls'
@@ -281,6 +284,8 @@ function M.tool(block, item, options, nest)
     local held = item.approval and item.approval.more or item.more
     diff_block(block, item.diff, options, held and held.diff)
   end
+  -- The lines at the end that are not folded: how a call failed.
+  local seen = 0
   local fails = item.status == 'failed' or item.status == 'cancelled'
   if item.output and item.output ~= '' and (not item.diff or fails) then
     local lines = text.lines(item.output)
@@ -291,6 +296,7 @@ function M.tool(block, item, options, nest)
       vim.list_extend(lines, text.lines(more.tail or ''))
     end
     fenced(block, capped(lines, options.output_lines, note))
+    seen = item.status == 'failed' and math.min(#lines, FAILED_LINES) + 1 or 0
   elseif item.live and item.live ~= '' then
     local lines, last = text.lines(item.live), {}
     for i = math.max(1, #lines - 9), #lines do
@@ -299,8 +305,12 @@ function M.tool(block, item, options, nest)
     fenced(block, capped(last, options.output_lines, note))
   end
   waits(block, nest)
-  local last = #block.lines - 1
   local inner = nest and nest.calls > 0
+  local last = #block.lines - 1 - (inner and 0 or seen)
+  if seen > 0 and last - first < 2 then
+    -- Only the fence would be folded.
+    last = first
+  end
   -- What is asked about, and what is going on, stays in view; what sub-agents did is folded with their call.
   if (last > first or inner) and not item.approval and item.status ~= 'running' then
     block.folds[#block.folds + 1] = { first, last }

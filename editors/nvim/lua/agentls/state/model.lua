@@ -39,6 +39,7 @@
 ---@field diff? string
 ---@field locations? agentls.Location[]
 ---@field durationMs? integer
+---@field exitCode? integer Of a command that ended.
 ---@field more? table<string, agentls.More>
 ---@field approval? agentls.ApprovalRequestedNotification The question that is open about it.
 ---@field decision? agentls.ApprovalResolvedNotification
@@ -113,6 +114,7 @@
 ---@field detail? string What the end of the running turn will be told with.
 ---@field resumable? string The last turn, when it can be gone on with.
 ---@field queue? agentls.QueueState The prompts that wait for the turn's end; nil when there are none.
+---@field said? string[] What was sent from here and waits until the model takes it.
 ---@field instructions? agentls.InstructionFile[] What the agent was given to go by, as told last.
 ---@field title? string
 ---@field cwd? string

@@ -72,6 +72,7 @@ function M.load(reduce, fresh, state, result)
     running = now.runningTurnId or NONE,
     resumable = now.resumableTurnId or NONE,
     queue = now.queue or NONE,
+    said = state.said or NONE,
     -- They may have been told before the page.
     instructions = result.instructions or loaded.instructions,
   })

@@ -51,6 +51,7 @@ local TOOL_FIELDS = {
   'diff',
   'locations',
   'durationMs',
+  'exitCode',
   'parentToolCallId',
   'turnId',
 }

@@ -1,0 +1,248 @@
+-- What goes out when a person types: changes that lead to the buffer's text, whatever is done to it.
+
+local support = require('tests.support')
+local eq = support.eq
+
+---Where the lines of a text begin, as the protocol has lines: they end with \n, \r\n or \r.
+local function starts_of(words)
+  local starts, at = { 1 }, 1
+  while true do
+    local found = words:find('[\r\n]', at)
+    if not found then
+      return starts
+    end
+    at = found + (words:sub(found, found + 1) == '\r\n' and 2 or 1)
+    table.insert(starts, at)
+  end
+end
+
+---The byte at a position in UTF-16, clamped as the protocol says.
+local function byte_at(words, position)
+  local start = starts_of(words)[position.line + 1]
+  if not start then
+    return #words + 1
+  end
+  local line = words:match('^[^\r\n]*', start)
+  local units, at = 0, 1
+  while at <= #line do
+    local byte = line:byte(at)
+    local length = byte >= 0xf0 and 4 or byte >= 0xe0 and 3 or byte >= 0xc0 and 2 or 1
+    units = units + (length == 4 and 2 or 1)
+    if units > position.character then
+      break
+    end
+    at = at + length
+  end
+  return start + at - 1
+end
+
+local function apply(words, changes)
+  for _, change in ipairs(changes) do
+    if change.range then
+      local from, to = byte_at(words, change.range.start), byte_at(words, change.range['end'])
+      words = words:sub(1, from - 1) .. change.text .. words:sub(to)
+    else
+      words = change.text
+    end
+  end
+  return words
+end
+
+---A server that keeps a document by what goes out. `calm` is one that drops what is as it is on disk.
+local function follower()
+  local documents = require('agentls.documents')
+  documents.forget()
+  local self = { ranges = 0, wholes = 0, bytes = 0 }
+  self.id = vim.lsp.start({
+    name = 'follower',
+    flags = { debounce_text_changes = 0 },
+    cmd = function()
+      return {
+        request = function(method, _, callback)
+          local full = { openClose = true, change = 2, save = true }
+          callback(nil, method == 'initialize' and { capabilities = { textDocumentSync = full } } or nil)
+          return true, 1
+        end,
+        notify = function(method, params)
+          params = documents.outgoing(method, params)
+          if method == 'textDocument/didOpen' then
+            self.text, self.dropped = params.textDocument.text, true
+          elseif method == 'textDocument/didSave' then
+            self.dropped = true
+          elseif method == 'textDocument/didChange' then
+            local ranged = params.contentChanges[1].range ~= nil
+            self.ranges, self.wholes = self.ranges + (ranged and 1 or 0), self.wholes + (ranged and 0 or 1)
+            self.bytes = self.bytes + #vim.json.encode(params.contentChanges)
+            assert(
+              not (ranged and self.dropped),
+              'a range went out for a text that the server may have dropped'
+            )
+            self.text, self.dropped = apply(self.text, params.contentChanges), false
+          end
+          return true
+        end,
+        is_closing = function()
+          return false
+        end,
+        terminate = function() end,
+      }
+    end,
+  }, {
+    reuse_client = function()
+      return false
+    end,
+  })
+  support.wait('the document to be open', function()
+    return self.text
+  end)
+  return self
+end
+
+local PIECES = { 'a', 'word', 'ü', '漢字', '😀', '🏳️‍🌈', ' ', '\t', 'é', 'x😀y' }
+
+return function(test)
+  local function open(words)
+    local path = ('%s/documents/%d.txt'):format(support.home, math.random(1e9))
+    support.write(path, words)
+    vim.cmd('silent! only')
+    vim.wo.winfixbuf = false
+    vim.cmd('edit! ' .. vim.fn.fnameescape(path))
+    return vim.api.nvim_get_current_buf()
+  end
+
+  local function tick()
+    local done = false
+    vim.schedule(function()
+      done = true
+    end)
+    vim.wait(1000, function()
+      return done
+    end, 1)
+  end
+
+  for name, words in pairs({
+    plain = ('one two\nthree 😀 four\nüß\n\n'):rep(5),
+    dos = ('one two\r\nthree 😀 four\r\nüß\r\n'):rep(5),
+    ['without a line end'] = 'one\ntwo',
+    ['mixed line ends'] = 'one\r\ntwo\nthree\rfour\r\n',
+    empty = '',
+    ['bytes that are no text'] = 'a\n\255\254b\nc\n',
+  }) do
+    test('documents: random edits go out as changes that lead to the text: ' .. name, function()
+      local legible, ranges = require('agentls.text').legible, 0
+      for seed = 1, 15 do
+        math.randomseed(seed)
+        local buffer, server = open(words), follower()
+        local function random_text()
+          local parts = {}
+          for _ = 1, math.random(0, 4) do
+            table.insert(parts, PIECES[math.random(#PIECES)])
+          end
+          return table.concat(parts)
+        end
+        local done = {}
+        local function run(command)
+          table.insert(done, command)
+          pcall(vim.cmd --[[@as fun(c: string)]], 'silent! ' .. command)
+          -- As the plugin does when a file is read.
+          if not vim.lsp.buf_is_attached(buffer, server.id) then
+            vim.lsp.buf_attach_client(buffer, server.id)
+          end
+        end
+        local actions = {
+          function()
+            local row = math.random(vim.api.nvim_buf_line_count(0))
+            local line = vim.fn.getline(row)
+            local column = vim.fn.byteidx(line, math.random(0, vim.fn.strchars(line)))
+            table.insert(done, ('insert at %d %d'):format(row, column))
+            pcall(
+              vim.api.nvim_buf_set_text,
+              0,
+              row - 1,
+              column,
+              row - 1,
+              column,
+              { random_text(), random_text() }
+            )
+          end,
+          function()
+            run(('%dnormal! A%s'):format(math.random(vim.api.nvim_buf_line_count(0)), random_text()))
+          end,
+          function()
+            run(
+              ('%dnormal! %s'):format(
+                math.random(vim.api.nvim_buf_line_count(0)),
+                ({ 'dd', 'x', 'yyp', 'J', 'D', 'xp', 'o', '~' })[math.random(8)]
+              )
+            )
+          end,
+          function()
+            run(({
+              'undo',
+              'redo',
+              'earlier 3',
+              'later 2',
+              '%s/o/öö/ge',
+              'g/e/s/e/E/e',
+              '$move 0',
+              '1copy $',
+              '%delete',
+              '2,3join',
+            })[math.random(10)])
+          end,
+          function()
+            run(
+              ({ 'write', 'edit!', 'set ff=dos', 'set ff=unix', 'set noeol nofixeol', 'set eol' })[math.random(
+                6
+              )]
+            )
+          end,
+        }
+        for _ = 1, 60 do
+          actions[math.random(10) == 1 and #actions or math.random(#actions - 1)]()
+          if math.random(4) > 1 then
+            tick()
+          end
+          -- What is only an option goes out with the next change, as with Neovim's own whole texts.
+          local last = done[#done]
+          if
+            not last:find('^set') and legible(vim.lsp._buf_get_full_text(buffer)) ~= legible(server.text)
+          then
+            vim.api.nvim_buf_set_lines(buffer, -1, -1, false, { 'on' })
+            tick()
+            eq(
+              { legible(server.text) },
+              { legible(vim.lsp._buf_get_full_text(buffer)) },
+              ('seed %d: %s'):format(seed, table.concat(done, ' | '))
+            )
+          end
+        end
+        ranges = ranges + server.ranges
+        vim.cmd('bwipeout!')
+        vim.lsp.get_client_by_id(server.id):stop(true)
+      end
+      assert(ranges > 50 or name:find('bytes') or name:find('mixed'), ranges)
+    end)
+  end
+
+  test('documents: a key in a long text sends the key', function()
+    open(('a line of some words\n'):rep(60000))
+    local server = follower()
+    vim.cmd('normal! ix')
+    tick()
+    eq(server.wholes, 1)
+    server.bytes = 0
+    for _ = 1, 20 do
+      vim.cmd('normal! ay')
+      tick()
+    end
+    eq({ server.ranges, server.wholes }, { 20, 1 })
+    assert(server.bytes < 5000, server.bytes)
+    eq(server.text, vim.lsp._buf_get_full_text(0))
+    -- Saved, the server may forget it.
+    vim.cmd('silent write')
+    vim.cmd('normal! ay')
+    eq(server.wholes, 2)
+    vim.cmd('bwipeout!')
+  end)
+end
