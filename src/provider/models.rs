@@ -185,7 +185,7 @@ fn is_digit_after(name: &str, family: &str) -> bool {
 }
 
 /// Without `-20250514` or `-2025-05-14` at the end.
-fn strip_date(name: &str) -> &str {
+pub fn strip_date(name: &str) -> &str {
     let is_date = |text: &str| {
         let digits: String = text.chars().filter(|c| *c != '-').collect();
         let shaped = text.len() == 8 || text.len() == 10 && text.matches('-').count() == 2;

@@ -23,7 +23,12 @@ const FRESH: Duration = Duration::from_secs(600);
 
 /// The lists that were read last.
 #[derive(Debug, Default)]
-pub struct ModelLists(Mutex<HashMap<String, Entry>>);
+pub struct ModelLists {
+    entries: Mutex<HashMap<String, Entry>>,
+    /// The default model of each provider at an address, once it was needed: a list that is read later must not change the model of
+    /// a conversation.
+    defaults: Mutex<HashMap<String, String>>,
+}
 
 #[derive(Debug)]
 struct Entry {
@@ -36,7 +41,7 @@ struct Entry {
 impl ModelLists {
     /// The list of a provider, if it was read lately with this address and key.
     fn get(&self, provider: &ProviderSettings) -> Option<Arc<ModelList>> {
-        let lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lists = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = lists.get(&provider.name)?;
         let is_fresh = clock::now().saturating_duration_since(entry.read_at) < FRESH;
         let is_same =
@@ -51,7 +56,7 @@ impl ModelLists {
             read_at: clock::now(),
             list,
         };
-        let mut lists = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lists = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         lists.insert(provider.name.clone(), entry);
     }
 }
@@ -67,8 +72,22 @@ impl Models {
         let settings = self.settings.providers.get(provider)?;
         let list = self.list_of(settings);
         let names = list.as_ref().map(|list| list.chat.as_slice());
+        let mut defaults = self.lists.defaults.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_there = |kept: &&String| {
+            names.is_none_or(|names| {
+                names
+                    .iter()
+                    .any(|name| name == *kept || models::strip_date(name) == *kept)
+            })
+        };
+        let key = format!("{provider} {}", settings.base_url);
+        if let Some(kept) = defaults.get(&key).filter(is_there) {
+            return Some(kept.clone());
+        }
         let offered = models::offered(provider, names, models::today());
-        offered.into_iter().next().or_else(|| names?.first().cloned())
+        let default = offered.into_iter().next().or_else(|| names?.first().cloned())?;
+        defaults.insert(key, default.clone());
+        Some(default)
     }
 
     /// Reads the lists of all providers that can be asked, unless they are at hand.
