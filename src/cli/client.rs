@@ -17,7 +17,10 @@ use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 use super::args::Shared;
 use crate::base::{text, uri};
-use crate::protocol::{ErrorData, PROTOCOL_VERSION, ServerCapability, ServerNotification};
+use crate::protocol::table::method;
+use crate::protocol::{
+    ErrorData, PROTOCOL_VERSION, ReadContentParams, ReadContentResult, ServerCapability, ServerNotification,
+};
 use crate::transport::frame::{FrameReader, Item, Limits};
 
 /// How long a request other than a prompt may take.
@@ -26,6 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LAST_WORDS: Duration = Duration::from_secs(3);
 /// How much of the server's stderr is kept to explain its end, in bytes.
 const COMPLAINT: usize = 4 << 10;
+/// How much of a cut text is asked for at once, in bytes.
+const PIECE: u64 = 1 << 20;
 
 /// How to start a server.
 #[derive(Clone, Debug)]
@@ -222,6 +227,28 @@ impl Client {
                 other => self.kept.push_back(other),
             }
         }
+    }
+
+    /// All of a text that was cut for the wire.
+    pub(super) async fn read_whole(
+        &mut self,
+        session_id: &str,
+        reference: &str,
+    ) -> Result<String, ClientError> {
+        let mut text = String::new();
+        let mut offset = Some(0);
+        while let Some(from) = offset {
+            let params = ReadContentParams {
+                session_id: session_id.to_owned(),
+                reference: reference.to_owned(),
+                offset: from,
+                limit: Some(PIECE),
+            };
+            let piece: ReadContentResult = self.request(method::READ_CONTENT, &params).await?;
+            text.push_str(&piece.text);
+            offset = piece.next_offset;
+        }
+        Ok(text)
     }
 
     /// Asks; the answer comes by [`Self::next`] under the returned id.

@@ -24,6 +24,7 @@ mod markdown;
 mod run;
 mod screen;
 mod sessions;
+mod signals;
 mod style;
 mod turn;
 mod view;

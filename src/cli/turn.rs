@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::blocks;
 use super::chat::queue::Queued;
@@ -18,20 +17,19 @@ use super::edit::{self, EditError, Editor};
 use super::held_key::{HeldKey, KeyRole};
 use super::inquiry::{Inquiries, Step};
 use super::keys::{Draft, Key, Keys, answer_of, is_deliberate};
+use super::signals::{SignalAction, Signals};
 use super::style::{Ink, Painter};
 use super::view::View;
 use crate::base::clock::{self, Instant};
 use crate::protocol::table::method;
 use crate::protocol::{
     APPROVAL_KEYS, ApprovalAction, ApprovalRequestedNotification, ApprovalRespondParams, CancelNotification,
-    Decision, MessageBlock, PromptContent, PromptResult, QueueAction, QueueParams, ReadContentParams,
-    ReadContentResult, Risk, ServerNotification, SteerParams,
+    Decision, MessageBlock, PromptContent, PromptResult, QueueAction, QueueParams, Risk, ServerNotification,
+    SteerParams,
 };
 
 /// Two Ctrl-C within this time leave.
 pub(super) const TWICE: Duration = Duration::from_secs(2);
-/// How much of a cut input is asked for at once, in bytes.
-const PIECE: u64 = 1 << 20;
 /// How often the line that does not stay is drawn.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -60,41 +58,6 @@ pub(super) enum Answers {
 pub(super) enum Wish {
     GoOn,
     Cancel,
-}
-
-/// Signals to this process.
-pub(super) struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-}
-
-/// What a signal asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
-    /// Ctrl-C.
-    Cancel,
-    /// The end.
-    Leave,
-}
-
-impl Signals {
-    pub(super) fn listen() -> std::io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    /// The next. Safe to drop at any time.
-    pub(super) async fn next(&mut self) -> Asked {
-        tokio::select! { biased;
-            _ = self.terminate.recv() => Asked::Leave,
-            _ = self.hangup.recv() => Asked::Leave,
-            _ = self.interrupt.recv() => Asked::Cancel,
-        }
-    }
 }
 
 /// A turn to be seen through.
@@ -201,9 +164,9 @@ impl Turn<'_> {
         let mut ended = None;
         while ended.is_none() || desk.sent.values().any(Option::is_some) {
             tokio::select! { biased;
-                asked = self.signals.next() => match asked {
-                    Asked::Cancel => self.cancel(desk).await?,
-                    Asked::Leave => desk.leave = true,
+                action = self.signals.next() => match action {
+                    SignalAction::Cancel => self.cancel(desk).await?,
+                    SignalAction::Leave => desk.leave = true,
                 },
                 // After the end they are for the prompt.
                 key = next_key(&mut keys), if ended.is_none() => match key {
@@ -641,7 +604,7 @@ impl Turn<'_> {
             tokio::select! { biased;
                 closed = open.closed() => break closed,
                 // A Ctrl-C there is the editor's.
-                signal = self.signals.next() => if signal == Asked::Leave {
+                signal = self.signals.next() => if signal == SignalAction::Leave {
                     desk.leave = true;
                     break Err(EditError::Empty);
                 },
@@ -666,19 +629,7 @@ impl Turn<'_> {
         let Some(more) = asked.more.get("input") else {
             return Ok(asked.input.clone());
         };
-        let mut text = String::new();
-        let mut offset = Some(0);
-        while let Some(from) = offset {
-            let params = ReadContentParams {
-                session_id: self.session.to_owned(),
-                reference: more.reference.clone(),
-                offset: from,
-                limit: Some(PIECE),
-            };
-            let piece: ReadContentResult = self.client.request(method::READ_CONTENT, &params).await?;
-            text.push_str(&piece.text);
-            offset = piece.next_offset;
-        }
+        let text = self.client.read_whole(self.session, &more.reference).await?;
         serde_json::from_str(&text).map_err(|error| ClientError::NotUnderstood {
             method: method::READ_CONTENT,
             error,

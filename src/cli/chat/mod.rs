@@ -20,8 +20,9 @@ use super::client::{Client, ClientError, Incoming, Launch};
 use super::edit::Editor;
 use super::keys::Draft;
 use super::screen::Screen;
+use super::signals::{SignalAction, Signals};
 use super::style::{Ink, Painter, fit};
-use super::turn::{Answers, Asked, Ended, Signals, TWICE, Turn, Until, Wish};
+use super::turn::{Answers, Ended, TWICE, Turn, Until, Wish};
 use super::view::View;
 use crate::base::clock::{self, Instant};
 use crate::config::{Env, Places};
@@ -193,7 +194,7 @@ impl Chat {
                     Ok(read) => break read,
                     Err(_) => return Ok(Line::End),
                 },
-                asked = self.signals.next() => if asked == Asked::Leave {
+                action = self.signals.next() => if action == SignalAction::Leave {
                     // The thread that reads stays behind; its terminal is left as it was found.
                     if let Ok(saved) = &saved {
                         let now = rustix::termios::OptionalActions::Now;
