@@ -21,6 +21,7 @@ mod highlight;
 mod inquiry;
 mod keys;
 mod markdown;
+mod notification;
 mod run;
 mod screen;
 mod sessions;

@@ -13,11 +13,12 @@ use scratch::Scratch;
 
 use super::client::{Client, ClientError, Launch};
 use super::keys::Draft;
+use super::notification::seq_of;
 use super::screen::Screen;
 use super::signals::Signals;
 use super::style::{Ink, Painter};
 use super::turn::{Answers, Ended, Turn, Until, Wish};
-use super::view::{View, seq_of};
+use super::view::View;
 use crate::base::clock::{self, Instant};
 use crate::config::Env;
 use crate::protocol::table::method;
