@@ -76,6 +76,7 @@ pub(super) async fn chat(
     let state_dir = places.as_ref().map(|places| places.state_dir.as_path());
     let input = Input::open(painter, &launch.folder, state_dir)?;
     launch.questions = true;
+    launch.interruptible = true;
     let client = Client::start(&launch).await?;
     let mut chat = Chat {
         view: View::new(Screen::stdout(true, painter)),
@@ -95,7 +96,11 @@ pub(super) async fn chat(
         launch,
     };
     chat.open(which).await?;
-    chat.converse().await?;
+    let done = chat.converse().await;
+    if done.is_err() {
+        chat.say_how_to_resume();
+    }
+    done?;
     chat.client.close().await;
     Ok(0)
 }
@@ -165,6 +170,12 @@ impl Chat {
                 Ok(Next::GoOn) => {}
                 Ok(Next::Leave) => return Ok(()),
                 Err(ClientError::Ended(why)) => self.restart(&why).await?,
+                Err(ClientError::Interrupted(SignalAction::Leave)) => return Ok(()),
+                Err(error @ ClientError::Interrupted(SignalAction::Cancel)) => {
+                    self.interrupted = Some(clock::now());
+                    self.view
+                        .note(Ink::Yellow, &format!("! {error}; Ctrl-C again leaves"));
+                }
                 Err(error) => self.view.note(Ink::Red, &format!("✗ {error}")),
             }
         }
@@ -322,12 +333,27 @@ impl Chat {
             result,
             leave,
             cancelled,
+            ..
         } = ended?;
         self.interrupted = cancelled;
         if let Some(Err(error)) = result {
             return Err(error);
         }
-        Ok(if leave { Next::Leave } else { Next::GoOn })
+        if leave {
+            self.say_how_to_resume();
+            return Ok(Next::Leave);
+        }
+        Ok(Next::GoOn)
+    }
+
+    /// Where the work that is left behind can be found again.
+    fn say_how_to_resume(&mut self) {
+        if self.session.is_empty() {
+            return;
+        }
+        self.view.rest();
+        let line = format!("to resume this session: agentls chat --session {}", self.session);
+        self.view.note(Ink::Dim, &line);
     }
 
     /// The server is gone: another takes its place, and the session goes on where it was.
@@ -485,7 +511,7 @@ impl Chat {
         );
         self.view.note(
             Ink::Dim,
-            "Ctrl-C cancels · what you type while it works is sent to it · Ctrl-D leaves",
+            "Esc or Ctrl-C interrupts · what you type while it works is sent to it · Ctrl-D leaves",
         );
         Ok(())
     }

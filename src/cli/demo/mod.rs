@@ -100,6 +100,7 @@ async fn play(view: &mut View, answers: &Answers, env: &Env) -> Result<i32, Demo
         env: Some(scratch.env(env)),
         name: TITLE,
         questions: false,
+        interruptible: true,
     };
     let mut client = Client::start(&launch).await?;
     introduce(view, &client, &scratch, model.port);
