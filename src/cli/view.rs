@@ -10,6 +10,7 @@ use super::changes::Changes;
 use super::inquiry;
 use super::markdown::Markdown;
 use super::notification::{is_cut, seq_of, spoken};
+use super::recent_calls::RecentCalls;
 use super::screen::{Mark, Screen};
 use super::style::{Ink, dollars, duration, fit, tokens};
 use crate::base::clock::{self, Instant};
@@ -71,6 +72,7 @@ pub(super) struct View {
     /// Lines that came in the middle of a message.
     aside: Vec<(Ink, String)>,
     changes: Changes,
+    pub(super) calls: RecentCalls,
     /// Prompts that wait and are not held.
     pub(super) waiting: usize,
     /// How many wait, and whether they are held, as was told last.
@@ -102,6 +104,7 @@ impl View {
             depths: HashMap::new(),
             aside: Vec::new(),
             changes: Changes::default(),
+            calls: RecentCalls::default(),
             waiting: 0,
             told_queue: (0, false),
             queued: false,
@@ -136,6 +139,7 @@ impl View {
         self.seq = seq;
         self.usage = None;
         (self.changes, self.queued) = (Changes::default(), false);
+        self.calls.clear();
         (self.waiting, self.told_queue) = (0, (0, false));
     }
 
@@ -574,6 +578,7 @@ impl View {
             | ToolCallStatus::Denied
             | ToolCallStatus::Cancelled => {}
         }
+        self.calls.record(call);
         // The plan itself was shown.
         if call.name == "update_plan" && call.status == ToolCallStatus::Completed {
             return;
@@ -589,10 +594,22 @@ impl View {
             let line = blocks::tool_line(self.screen.painter, room, call);
             self.screen.fresh_line();
             self.screen.write(&format!("{indent}{line}"));
+            if call.status == ToolCallStatus::Failed {
+                for line in blocks::last_lines(self.screen.painter, room.saturating_sub(2), call) {
+                    self.screen.line(&format!("{indent}  {line}"));
+                }
+            }
             return self.wait_for("thinking");
         }
         let diff_was_shown = seen.is_some() && seen == call.diff;
-        let block = blocks::tool_call(self.screen.painter, self.screen.width(), call, diff_was_shown);
+        let hint = self.calls.hint;
+        let block = blocks::tool_call(
+            self.screen.painter,
+            self.screen.width(),
+            call,
+            diff_was_shown,
+            hint,
+        );
         if diff_was_shown {
             self.screen.fresh_line();
             self.screen.write(&block);

@@ -17,9 +17,11 @@ use input::{Input, Line};
 use slash::{Slash, content, mode_name};
 
 use super::client::{Client, ClientError, Incoming, Launch};
+use super::doctor::WAYS;
 use super::edit::Editor;
 use super::keys::Draft;
 use super::screen::Screen;
+use super::session_lookup::{find_session, newest_session};
 use super::signals::{SignalAction, Signals};
 use super::style::{Ink, Painter, fit};
 use super::turn::{Answers, Ended, TWICE, Turn, Until, Wish};
@@ -29,8 +31,8 @@ use crate::config::{Env, Places};
 use crate::protocol::table::method;
 use crate::protocol::{
     CommandInfo, CompactParams, ListCommandsParams, ListCommandsResult, ListModelsParams, ListModelsResult,
-    ListSessionsParams, ListSessionsResult, LoadSessionParams, LoadSessionResult, Mode, NewSessionParams,
-    NewSessionResult, PromptParams, ResumeTurnParams, ServerNotification,
+    LoadSessionParams, LoadSessionResult, Mode, NewSessionParams, NewSessionResult, PromptParams,
+    ProviderHealth, ProviderInfo, ResumeTurnParams, ServerNotification,
 };
 
 /// Events of a loaded session that are shown.
@@ -95,6 +97,7 @@ pub(super) async fn chat(
         home: env.home().map(Path::to_path_buf),
         launch,
     };
+    chat.view.calls.hint = Some("/output shows all");
     chat.open(which).await?;
     let done = chat.converse().await;
     if done.is_err() {
@@ -390,7 +393,7 @@ impl Chat {
                 self.agent = agent;
                 None
             }
-            Which::Id(id) => Some(id),
+            Which::Id(id) => Some(find_session(&mut self.client, &id).await?),
             Which::Last => self.last_session().await?,
         };
         match id {
@@ -401,23 +404,14 @@ impl Chat {
     }
 
     async fn last_session(&mut self) -> Result<Option<String>, ClientError> {
-        let params = ListSessionsParams {
-            cwd: Some(self.launch.folder.display().to_string()),
-            limit: Some(1),
-            ..ListSessionsParams::default()
-        };
-        let listed: ListSessionsResult = self.client.request(method::LIST_SESSIONS, &params).await?;
-        if listed.sessions.is_empty() {
+        let newest = newest_session(&mut self.client, &self.launch.folder).await?;
+        if newest.is_none() {
             self.view.note(
                 Ink::Dim,
                 "there is no session in this folder yet; this is a new one",
             );
         }
-        Ok(listed
-            .sessions
-            .into_iter()
-            .next()
-            .map(|session| session.session_id))
+        Ok(newest)
     }
 
     async fn fresh(&mut self) -> Result<(), ClientError> {
@@ -482,6 +476,42 @@ impl Chat {
         }
     }
 
+    /// Says before the first prompt that no provider would answer it. A local Ollama needs no configuration.
+    async fn say_what_is_missing(&mut self, listed: ListModelsResult) -> Result<(), ClientError> {
+        let is_ready =
+            |provider: &ProviderInfo| matches!(provider.health, ProviderHealth::Unknown | ProviderHealth::Ok);
+        if listed.providers.iter().any(is_ready) {
+            return Ok(());
+        }
+        let params = ListModelsParams {
+            session_id: Some(self.session.clone()),
+            check: Some("ollama".to_owned()),
+            ..ListModelsParams::default()
+        };
+        let checked: Result<ListModelsResult, ClientError> =
+            self.client.request(method::LIST_MODELS, &params).await;
+        if let Ok(checked) = checked
+            && let Some(ollama) = checked
+                .providers
+                .iter()
+                .find(|provider| provider.provider == "ollama")
+            && ollama.health == ProviderHealth::Ok
+            && listed.providers.is_empty()
+        {
+            self.view
+                .note(Ink::Dim, "no provider is configured: a local Ollama answers");
+            return Ok(());
+        }
+        for provider in &listed.providers {
+            let why = provider.message.as_deref().unwrap_or("it cannot be called");
+            self.view
+                .note(Ink::Yellow, &format!("! {}: {why}", provider.provider));
+        }
+        let line = format!("! no provider can answer: {WAYS}; `agentls doctor` says more");
+        self.view.note(Ink::Yellow, &line);
+        Ok(())
+    }
+
     /// Where one is: version, folder, model, mode.
     async fn head(&mut self, title: Option<&str>) -> Result<(), ClientError> {
         let params = ListModelsParams {
@@ -505,6 +535,7 @@ impl Chat {
         self.view.screen.line(&format!("{name}{}", painter.dim(&rest)));
         self.view.knows_model(current.map(|model| model.model.as_str()));
         let model = current.map_or("no model chosen yet", |model| model.model.as_str());
+        let has_model = current.is_some();
         self.view.note(
             Ink::Dim,
             &format!("{model} · mode {} · /help lists commands", mode_name(self.mode)),
@@ -513,6 +544,9 @@ impl Chat {
             Ink::Dim,
             "Esc or Ctrl-C interrupts · what you type while it works is sent to it · Ctrl-D leaves",
         );
+        if !has_model {
+            self.say_what_is_missing(models).await?;
+        }
         Ok(())
     }
 }
