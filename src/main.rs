@@ -22,9 +22,10 @@ fn main() {
         exit(exec_main(args));
     }
     let arguments = Arguments::parse();
-    let code = match arguments.command {
-        None | Some(Command::Serve { .. }) => serve(&arguments.shared),
-        Some(command) => client(command, &arguments.shared),
+    let shared = arguments.shared.clone();
+    let code = match arguments.into_command() {
+        None | Some(Command::Serve { .. }) => serve(&shared),
+        Some(command) => client(command, &shared),
     };
     exit(code.unwrap_or_else(|error| {
         // Stdout may be the client's: what went wrong before serving is told on stderr.

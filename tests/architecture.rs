@@ -238,7 +238,10 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
     ),
     ("cli/demo/mod.rs", "a scratch folder of its own"),
     ("cli/demo/scratch.rs", "a scratch folder of its own"),
-    ("cli/doctor.rs", "asks which files are there; reads none"),
+    (
+        "cli/doctor/system.rs",
+        "asks which files are there, and tries whether our own folders can be written",
+    ),
     ("cli/edit.rs", "a private temporary file"),
     (
         "cli/mod.rs",

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 /// An LLM coding agent behind any editor. Without a command it serves an editor over stdin and stdout.
 #[derive(Debug, Parser)]
-#[command(name = "agentls", version, about, disable_help_subcommand = true)]
+#[command(name = "agentls", version, about)]
 pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
@@ -14,9 +15,26 @@ pub struct Arguments {
     /// Accepted and ignored: many LSP clients add it to whatever they start.
     #[arg(long, hide = true)]
     pub stdio: bool,
+    /// The same as `agentls chat --continue`.
+    #[arg(short, long, conflicts_with = "stdio")]
+    pub r#continue: bool,
     /// What holds for every command.
     #[command(flatten)]
     pub shared: Shared,
+}
+
+impl Arguments {
+    /// The command; ends the program when `--continue` is given to another one.
+    pub fn into_command(self) -> Option<Command> {
+        match self.command {
+            None if self.r#continue => Some(Command::Resume { id: None }),
+            Some(_) if self.r#continue => {
+                let what = "--continue before a command; put it behind `chat` or `run`";
+                Self::command().error(ErrorKind::ArgumentConflict, what).exit()
+            }
+            command => command,
+        }
+    }
 }
 
 /// What holds for every command.
@@ -59,7 +77,7 @@ pub enum Command {
         /// Begin with this agent of the configuration.
         #[arg(long, value_name = "NAME", conflicts_with_all = ["session", "continue"])]
         agent: Option<String>,
-        /// Resume this session.
+        /// Resume this session; the beginning of its id is enough.
         #[arg(long, value_name = "ID", conflicts_with = "continue")]
         session: Option<String>,
         /// Resume the session used last in this folder.
@@ -68,27 +86,14 @@ pub enum Command {
         /// The folder to work in; the current one when absent.
         dir: Option<PathBuf>,
     },
-    /// Run one prompt, for scripts: the answer on stdout, progress on stderr. Exit code: 0 completed, 1 failed,
-    /// 2 degraded, 130 cancelled or interrupted.
-    Run {
-        /// The prompt; `-` reads it from stdin. @path points at a file.
-        #[arg(short, long, value_name = "TEXT")]
-        prompt: String,
-        /// Every notification as a line of JSON, then the result.
-        #[arg(long)]
-        json: bool,
-        /// Use this agent of the configuration.
-        #[arg(long, value_name = "NAME", conflicts_with = "session")]
-        agent: Option<String>,
-        /// Resume this session.
-        #[arg(long, value_name = "ID")]
-        session: Option<String>,
-        /// Allow whatever needs approval. Without it, anything that needs approval is denied.
-        #[arg(short, long)]
-        yes: bool,
-        /// The folder to work in; the current one when absent.
-        dir: Option<PathBuf>,
+    /// Resume a session in the terminal: the same as `chat --session ID`, or `chat --continue` without an id.
+    Resume {
+        /// The session; the beginning of its id is enough.
+        id: Option<String>,
     },
+    /// Run one prompt, for scripts: the answer on stdout, progress on stderr.
+    #[command(after_help = RUN_HELP)]
+    Run(RunArguments),
     /// The sessions that are stored.
     Sessions {
         /// What to do with them; `list` when absent.
@@ -104,17 +109,70 @@ pub enum Command {
         #[command(subcommand)]
         command: Option<ConfigCommand>,
     },
-    /// What is configured, whether it works, and what to do where it does not.
+    /// The models that can be chosen. Exit code: 1 when there is none.
+    Models {
+        /// Ask no provider for its own list.
+        #[arg(long)]
+        offline: bool,
+        /// As JSON: the result of `agent/listModels`.
+        #[arg(long)]
+        json: bool,
+    },
+    /// What is configured, whether it works, and what to do where it does not. Exit code: 1 when something fails.
     Doctor {
         /// Ask no provider.
         #[arg(long)]
         offline: bool,
+        /// As JSON: {version, ok, problems, warnings, checks: [{name, state: ok|info|warn|fail, message, hint?}]}.
+        #[arg(long)]
+        json: bool,
     },
     /// The completions of a shell, to be put where it looks for them.
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
     },
+}
+
+const RUN_HELP: &str = "\
+Stdin, when it is not a terminal, is context of the prompt: `git diff | agentls run \"review this\"`. It is read to its
+end; `< /dev/null` says that there is none. Without a prompt it is the prompt.
+
+Exit codes, the first that applies:
+  130  canceled or interrupted
+    2  usage error: nothing was run
+    1  failed
+    4  degraded: the answer was cut, or something on the way failed
+    3  the turn ended well, but something was denied
+    0  done";
+
+/// What to run, and how.
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    /// The prompt; `-` reads it from stdin. @path points at a file.
+    #[arg(short, long, value_name = "TEXT")]
+    pub prompt: Option<String>,
+    /// Every notification as a line of JSON, then {"result": …} or {"error": …}, each with the sessionId.
+    #[arg(long)]
+    pub json: bool,
+    /// Use this agent of the configuration.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["session", "continue"])]
+    pub agent: Option<String>,
+    /// Resume this session; the beginning of its id is enough.
+    #[arg(long, value_name = "ID", conflicts_with = "continue")]
+    pub session: Option<String>,
+    /// Resume the session used last in this folder; a new one when there is none.
+    #[arg(short, long)]
+    pub r#continue: bool,
+    /// Allow whatever needs approval. Without it, anything that needs approval is denied.
+    #[arg(short, long)]
+    pub yes: bool,
+    /// The folder to work in; the current one when absent.
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<PathBuf>,
+    /// The prompt; with -p: the folder to work in.
+    #[arg(value_name = "PROMPT")]
+    pub words: Vec<String>,
 }
 
 /// What a session is exported as.
@@ -204,8 +262,6 @@ pub enum ConfigCommand {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
@@ -227,7 +283,19 @@ mod tests {
         assert!(parse("agentls chat -c --session x").is_err());
         assert!(parse("agentls chat -c --agent x").is_err());
         assert!(parse("agentls run -p hi --agent x").is_ok());
-        assert!(parse("agentls run").is_err(), "a prompt is needed");
+        for line in [
+            "agentls run -c hi",
+            "agentls run --session ses_1 -",
+            "agentls help run",
+        ] {
+            let parsed = parse(line);
+            let helps = parsed.as_ref().is_err_and(|error| error.exit_code() == 0);
+            assert!(helps || parsed.is_ok(), "{line}");
+        }
+        assert!(parse("agentls run -c --session x hi").is_err());
+        assert!(parse("agentls -c").unwrap().r#continue);
+        assert!(parse("agentls -c --stdio").is_err());
+        assert!(parse("agentls resume ses_1").is_ok() && parse("agentls models --json").is_ok());
         assert!(
             parse("agentls run -p hi --mode fast").is_err(),
             "never a freer mode than was meant"

@@ -51,7 +51,7 @@ pub(super) fn result_lines(painter: Painter, width: usize, output: &str) -> Vec<
 }
 
 /// The end of a failed call's output: that is where its reason is.
-fn last_lines(painter: Painter, width: usize, call: &ToolCallNotification) -> Vec<String> {
+pub(super) fn last_lines(painter: Painter, width: usize, call: &ToolCallNotification) -> Vec<String> {
     let output = call.output.as_deref().unwrap_or_default();
     let tail = call.more.get("output").and_then(|more| more.tail.as_deref());
     let clean = text::neutralise(tail.unwrap_or(output));
@@ -114,6 +114,7 @@ pub(super) fn tool_call(
     width: usize,
     call: &ToolCallNotification,
     diff_was_shown: bool,
+    hint: Option<&str>,
 ) -> String {
     let took = call.duration_ms.map(duration).unwrap_or_default();
     let title = fit(&call.title, width.saturating_sub(20));
@@ -134,11 +135,13 @@ pub(super) fn tool_call(
         }
         ToolCallStatus::Failed => {
             let lines = last_lines(painter, width, call);
-            let mark = match call.exit_code {
-                Some(code) => format!("✗ exit {code}"),
-                None => "✗ failed".to_owned(),
-            };
-            let foot = format!("{} {}", painter.paint(Ink::Red, &mark), dim(&took));
+            let hint = hint.filter(|_| has_hidden_lines(call));
+            let hint = hint.map_or_else(String::new, |hint| dim(&format!(" · {hint}")));
+            let foot = format!(
+                "{} {}{hint}",
+                painter.paint(Ink::Red, &failure_mark(call)),
+                dim(&took)
+            );
             frame(painter, width, &call.title, &lines, &foot)
         }
         ToolCallStatus::Denied => {
@@ -153,13 +156,29 @@ pub(super) fn tool_call(
     }
 }
 
+/// Whether a failed call's block shows less than its output.
+fn has_hidden_lines(call: &ToolCallNotification) -> bool {
+    let output = call.output.as_deref().unwrap_or_default();
+    call.more.contains_key("output") || output.trim_end().lines().count() > RESULT_LINES + 1
+}
+
+fn failure_mark(call: &ToolCallNotification) -> String {
+    match call.exit_code {
+        Some(code) => format!("✗ exit {code}"),
+        None => "✗ failed".to_owned(),
+    }
+}
+
 /// How a tool call ended, in a line.
 pub(super) fn tool_line(painter: Painter, width: usize, call: &ToolCallNotification) -> String {
     let title = fit(&call.title, width.saturating_sub(20));
     let took = painter.dim(&call.duration_ms.map(duration).unwrap_or_default());
     let (ink, mark) = match call.status {
         ToolCallStatus::Completed => (Ink::Green, "✓"),
-        ToolCallStatus::Failed => (Ink::Red, "✗"),
+        ToolCallStatus::Failed => {
+            let mark = painter.paint(Ink::Red, &failure_mark(call));
+            return format!("{mark} {title} {took}\n");
+        }
         ToolCallStatus::Denied => (Ink::Yellow, "⊘"),
         ToolCallStatus::Cancelled => (Ink::Yellow, "■"),
         ToolCallStatus::Pending | ToolCallStatus::AwaitingApproval | ToolCallStatus::Running => {

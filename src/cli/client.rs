@@ -16,8 +16,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 use super::args::Shared;
+use super::signals::{SignalAction, Signals};
 use crate::base::{text, uri};
-use crate::protocol::{ErrorData, PROTOCOL_VERSION, ServerCapability, ServerNotification};
+use crate::protocol::table::method;
+use crate::protocol::{
+    ErrorData, PROTOCOL_VERSION, ReadContentParams, ReadContentResult, ServerCapability, ServerNotification,
+};
 use crate::transport::frame::{FrameReader, Item, Limits};
 
 /// How long a request other than a prompt may take.
@@ -26,6 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LAST_WORDS: Duration = Duration::from_secs(3);
 /// How much of the server's stderr is kept to explain its end, in bytes.
 const COMPLAINT: usize = 4 << 10;
+/// How much of a cut text is asked for at once, in bytes.
+const PIECE: u64 = 1 << 20;
 
 /// How to start a server.
 #[derive(Clone, Debug)]
@@ -40,6 +46,8 @@ pub(super) struct Launch {
     pub(super) name: &'static str,
     /// Whether limits and questions are shown to a person who answers them.
     pub(super) questions: bool,
+    /// Whether a signal ends the wait for an answer: the client listens to signals, so nothing else would end it.
+    pub(super) interruptible: bool,
 }
 
 /// Why the server did not do as asked.
@@ -60,6 +68,12 @@ pub(super) enum ClientError {
     /// It did not answer.
     #[error("the server did not answer {0} within {n} s", n = PATIENCE.as_secs())]
     Silent(&'static str),
+    /// A signal came before its answer.
+    #[error("interrupted before the server answered")]
+    Interrupted(SignalAction),
+    /// No session, or several, have this id.
+    #[error("{0}")]
+    NoSession(String),
     /// It said something that is not the protocol.
     #[error("the server's answer to {method} is not understood: {error}")]
     NotUnderstood {
@@ -127,6 +141,9 @@ pub(super) struct Client {
     complaint: Vec<u8>,
     last_id: u64,
     kept: VecDeque<Incoming>,
+    /// What the pipe has not taken yet.
+    unsent: Vec<u8>,
+    interruptible: bool,
 }
 
 impl Launch {
@@ -149,6 +166,7 @@ impl Launch {
             env: None,
             name,
             questions: false,
+            interruptible: false,
         }
     }
 }
@@ -169,6 +187,8 @@ impl Client {
             complaint: Vec::new(),
             last_id: 0,
             kept: VecDeque::new(),
+            unsent: Vec::new(),
+            interruptible: launch.interruptible,
         };
         client.shake_hands(launch).await?;
         Ok(client)
@@ -210,7 +230,11 @@ impl Client {
         params: &P,
     ) -> Result<R, ClientError> {
         let id = self.begin(method, params).await?;
-        let answered = tokio::time::timeout(PATIENCE, self.answer(id)).await;
+        let mut signals = self.interruptible.then(Signals::listen).and_then(Result::ok);
+        let answered = tokio::select! { biased;
+            answered = tokio::time::timeout(PATIENCE, self.answer(id)) => answered,
+            action = next_signal(signals.as_mut()) => return Err(ClientError::Interrupted(action)),
+        };
         let value = answered.map_err(|_| ClientError::Silent(method))??;
         serde_json::from_value(value).map_err(|error| ClientError::NotUnderstood { method, error })
     }
@@ -222,6 +246,28 @@ impl Client {
                 other => self.kept.push_back(other),
             }
         }
+    }
+
+    /// All of a text that was cut for the wire.
+    pub(super) async fn read_whole(
+        &mut self,
+        session_id: &str,
+        reference: &str,
+    ) -> Result<String, ClientError> {
+        let mut text = String::new();
+        let mut offset = Some(0);
+        while let Some(from) = offset {
+            let params = ReadContentParams {
+                session_id: session_id.to_owned(),
+                reference: reference.to_owned(),
+                offset: from,
+                limit: Some(PIECE),
+            };
+            let piece: ReadContentResult = self.request(method::READ_CONTENT, &params).await?;
+            text.push_str(&piece.text);
+            offset = piece.next_offset;
+        }
+        Ok(text)
     }
 
     /// Asks; the answer comes by [`Self::next`] under the returned id.
@@ -294,13 +340,17 @@ impl Client {
     async fn send(&mut self, message: &Value) -> Result<(), ClientError> {
         let body = message.to_string();
         let frame = format!("Content-Length: {}\r\n\r\n{body}", body.len());
-        let sent = async {
-            self.input.write_all(frame.as_bytes()).await?;
-            self.input.flush().await
-        };
+        self.unsent.extend_from_slice(frame.as_bytes());
+        // A server that hangs holds nobody up: what the pipe does not take now, `read` writes later.
+        let sent = tokio::time::timeout(Duration::ZERO, async {
+            while !self.unsent.is_empty() {
+                write_some(&mut self.input, &mut self.unsent).await?;
+            }
+            Ok::<(), std::io::Error>(())
+        });
         match sent.await {
-            Ok(()) => Ok(()),
-            Err(_) => Err(self.ended().await),
+            Ok(Err(_)) => Err(self.ended().await),
+            Ok(Ok(())) | Err(_) => Ok(()),
         }
     }
 
@@ -312,6 +362,12 @@ impl Client {
                 item = self.frames.read() => item,
                 read = read_some(self.stderr.as_mut(), &mut line) => {
                     self.complain(read, &line);
+                    continue;
+                }
+                written = write_some(&mut self.input, &mut self.unsent), if !self.unsent.is_empty() => {
+                    if written.is_err() {
+                        return Err(self.ended().await);
+                    }
                     continue;
                 }
             };
@@ -373,6 +429,24 @@ impl Client {
             said = status.to_string();
         }
         ClientError::Ended(said)
+    }
+}
+
+/// Writes what is taken at once. Safe to drop at any time.
+async fn write_some(input: &mut ChildStdin, unsent: &mut Vec<u8>) -> std::io::Result<()> {
+    match input.write(unsent).await? {
+        0 => Err(std::io::ErrorKind::WriteZero.into()),
+        written => {
+            unsent.drain(..written);
+            Ok(())
+        }
+    }
+}
+
+async fn next_signal(signals: Option<&mut Signals>) -> SignalAction {
+    match signals {
+        Some(signals) => signals.next().await,
+        None => std::future::pending().await,
     }
 }
 

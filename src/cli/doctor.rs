@@ -1,20 +1,22 @@
 //! `agentls doctor`: what is configured, whether it works, and what to do where it does not.
 //!
-//! Keys are told by the names of their variables, never by their values.
+//! Each look is a function that adds [`Check`]s by [`Doctor::tell`]; `system` looks at programs, folders and keys. Keys are told by the names of their variables, never by their values.
+
+mod system;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use serde::Serialize;
 
 use super::chat::short_path;
 use super::client::{Client, ClientError, Launch};
 use super::config::{files, held_by_trust, is_error};
 use super::doctor_models::{self, Finding, Severity};
-use super::screen::Screen;
+use super::screen::{Screen, print_json};
 use super::style::Ink;
 use crate::base::clock;
-use crate::config::{
-    ConfigSource, DefaultChoice, KEY_VARIABLES, Loaded, ProviderKind, Settings, Trust, select_default,
-};
+use crate::config::{ConfigSource, DefaultChoice, Loaded, ProviderKind, Settings, Trust, select_default};
 use crate::protocol::table::method;
 use crate::protocol::{ListSessionsParams, ListSessionsResult};
 use crate::provider::models::today;
@@ -27,12 +29,14 @@ const PROBE: Duration = Duration::from_millis(300);
 /// Columns of the names on the left.
 const NAMES: usize = 14;
 
-const WAYS: &str = "set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY; or start Ollama with a model \
+/// What makes a provider answer.
+pub(super) const WAYS: &str = "set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY; or start Ollama with a model \
 (`ollama pull qwen3`); or see it at work without any: `agentls demo`";
 
 /// How something is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum State {
     Ok,
     /// It is as it is.
     Info,
@@ -40,57 +44,68 @@ enum State {
     Fail,
 }
 
+/// Something that was looked at. Its shape is what `--json` promises: names and states stay, more may come.
+#[derive(Debug, Serialize)]
+struct Check {
+    name: String,
+    state: State,
+    message: String,
+    /// What to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+}
+
 /// Looks at everything; the exit code: 1 when something fails.
 pub(super) async fn doctor(
     offline: bool,
+    json: bool,
     source: &ConfigSource,
     trust: &Trust,
     launch: &Launch,
     screen: Screen,
 ) -> i32 {
+    let painter = screen.painter;
     let mut doctor = Doctor {
-        screen,
+        screen: if json {
+            Screen::over(Box::new(std::io::sink()), false, || (81, 24), painter)
+        } else {
+            screen
+        },
         source,
         home: source.env.home().map(Path::to_path_buf),
-        failed: 0,
-        warned: false,
+        checks: Vec::new(),
     };
     let version = concat!("agentls ", env!("CARGO_PKG_VERSION"));
-    let painter = doctor.screen.painter;
     doctor.screen.line(&painter.paint(Ink::Bold, version));
     doctor.screen.gap();
     doctor.program();
+    doctor.programs(&launch.folder);
     let loaded = source.load(Some(&launch.folder), trust);
     doctor.configuration(&loaded, trust, &launch.folder);
     doctor.keys(&loaded.settings);
     doctor.provider(&loaded.settings, offline).await;
     doctor.server(launch).await;
-    doctor.places(&loaded.settings);
+    doctor.folders();
+    doctor.log(&loaded.settings);
     doctor.editors();
-    doctor.screen.gap();
-    let verdict = match doctor.failed {
-        1 => painter.paint(Ink::Red, "1 problem: follow the → hint."),
-        2.. => {
-            let verdict = format!("{} problems: follow the → hints.", doctor.failed);
-            painter.paint(Ink::Red, &verdict)
-        }
-        0 if doctor.warned => painter.paint(Ink::Yellow, "Everything needed works; see the ! lines."),
-        0 => painter.paint(Ink::Green, "Everything works."),
-    };
-    doctor.screen.line(&verdict);
-    i32::from(doctor.failed > 0)
+    doctor.conclude(json)
 }
 
 struct Doctor<'a> {
     screen: Screen,
     source: &'a ConfigSource,
     home: Option<PathBuf>,
-    failed: usize,
-    warned: bool,
+    checks: Vec<Check>,
 }
 
 impl Doctor<'_> {
     fn tell(&mut self, state: State, name: &str, finding: &str, todo: Option<&str>) {
+        self.checks.push(Check {
+            name: name.to_owned(),
+            state,
+            message: finding.to_owned(),
+            hint: todo.map(str::to_owned),
+        });
         let painter = self.screen.painter;
         let mark = match state {
             State::Ok => painter.paint(Ink::Green, "✓"),
@@ -98,8 +113,6 @@ impl Doctor<'_> {
             State::Warn => painter.paint(Ink::BoldYellow, "!"),
             State::Fail => painter.paint(Ink::BoldRed, "✗"),
         };
-        self.failed += usize::from(state == State::Fail);
-        self.warned |= state == State::Warn;
         self.screen.status("");
         self.screen
             .entry(&format!("{mark} {name:<NAMES$} "), NAMES + 3, finding);
@@ -107,6 +120,32 @@ impl Doctor<'_> {
             let blank = " ".repeat(NAMES + 3);
             self.screen.entry(&format!("{blank}→ "), NAMES + 5, todo);
         }
+    }
+
+    /// The verdict, or all of it as JSON; the exit code.
+    fn conclude(&mut self, json: bool) -> i32 {
+        let count = |state| self.checks.iter().filter(|check| check.state == state).count();
+        let (failed, warned) = (count(State::Fail), count(State::Warn));
+        if json {
+            let report = serde_json::json!({
+                "version": env!("CARGO_PKG_VERSION"),
+                "ok": failed == 0,
+                "problems": failed,
+                "warnings": warned,
+                "checks": self.checks,
+            });
+            let _ = print_json(&format!("{report:#}\n"));
+        }
+        let painter = self.screen.painter;
+        self.screen.gap();
+        let verdict = match failed {
+            1 => painter.paint(Ink::Red, "1 problem: follow the → hint."),
+            2.. => painter.paint(Ink::Red, &format!("{failed} problems: follow the → hints.")),
+            0 if warned > 0 => painter.paint(Ink::Yellow, "Everything needed works; see the ! lines."),
+            0 => painter.paint(Ink::Green, "Everything works."),
+        };
+        self.screen.line(&verdict);
+        i32::from(failed > 0)
     }
 
     fn path(&self, path: &Path) -> String {
@@ -155,32 +194,6 @@ impl Doctor<'_> {
                 "trust",
                 &format!("not trusted: this folder {held}"),
                 Some("/trust in a chat lists all of it and asks"),
-            );
-        }
-    }
-
-    fn keys(&mut self, settings: &Settings) {
-        let env = &self.source.env;
-        let set: Vec<&str> = KEY_VARIABLES
-            .into_iter()
-            .filter(|name| env.non_empty(name).is_some())
-            .collect();
-        let found = match set.as_slice() {
-            [] => "none in the environment".to_owned(),
-            set => format!("in the environment: {}", set.join(", ")),
-        };
-        self.tell(State::Info, "keys", &found, None);
-        let withheld: Vec<String> = settings
-            .secret_env_names(env)
-            .into_iter()
-            .filter(|name| env.non_empty(name).is_some() && name.chars().all(|c| c.is_ascii_graphic()))
-            .collect();
-        if !withheld.is_empty() {
-            self.tell(
-                State::Info,
-                "withheld",
-                &format!("commands do not get {}", withheld.join(", ")),
-                Some("[tool.bash] pass_env = [\"NAME\"] in your own configuration passes a variable on"),
             );
         }
     }
@@ -311,13 +324,13 @@ impl Doctor<'_> {
             None if offline => self.tell(
                 State::Warn,
                 "provider",
-                "none is configured and no key is in the environment; a local Ollama was not looked for (--offline)",
+                "none is configured, and no key that chooses one is set; a local Ollama was not looked for (--offline)",
                 Some(WAYS),
             ),
             None => self.tell(
                 State::Fail,
                 "provider",
-                "none is configured, no key is in the environment, and no local Ollama answers",
+                "none is configured, no key that chooses one is set, and no local Ollama answers",
                 Some(WAYS),
             ),
         }
@@ -372,40 +385,5 @@ impl Doctor<'_> {
             }
         }
         client.close().await;
-    }
-
-    fn places(&mut self, settings: &Settings) {
-        let usual = self.source.places.as_ref().map(|places| places.log_file());
-        let log = settings.logging.file.clone().or(usual);
-        let log = log.map(|log| self.path(&log)).unwrap_or_default();
-        self.tell(
-            State::Info,
-            "log",
-            &format!("{log} (level {})", settings.logging.level.name()),
-            None,
-        );
-    }
-
-    fn editors(&mut self) {
-        for (program, name, about) in [
-            ("nvim", "Neovim", "its vim.lsp can start `agentls`"),
-            (
-                "code",
-                "VS Code",
-                "an extension with vscode-languageclient can start `agentls`",
-            ),
-        ] {
-            match self.on_path(program) {
-                Some(path) => self.tell(State::Ok, name, &format!("{}: {about}", self.path(&path)), None),
-                None => self.tell(State::Info, name, "not on the PATH", None),
-            }
-        }
-    }
-
-    fn on_path(&self, program: &str) -> Option<PathBuf> {
-        let path = self.source.env.get("PATH")?;
-        std::env::split_paths(path)
-            .map(|dir| dir.join(program))
-            .find(|file| file.is_file())
     }
 }

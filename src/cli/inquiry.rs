@@ -239,7 +239,7 @@ fn limit_key(asked: &LimitRequestedNotification, typed: &mut Option<Draft>, key:
     }
     let unknown = asked.limit == LimitName::UnknownPrice;
     match key {
-        Key::Char('s' | 'S') => answer(json!({"stop": true})),
+        Key::Char('s' | 'S') | Key::Esc => answer(json!({"stop": true})),
         Key::Char('g' | 'G') if unknown => answer(json!({})),
         Key::Char('m' | 'M') if !unknown => answer(json!({"raiseBy": usual(asked)})),
         Key::Char('r' | 'R') if !unknown => {
@@ -247,9 +247,9 @@ fn limit_key(asked: &LimitRequestedNotification, typed: &mut Option<Draft>, key:
             Step::Typing("raise by ".to_owned())
         }
         Key::Char(_)
+        | Key::Alt(_)
         | Key::Paste(_)
         | Key::Enter
-        | Key::Esc
         | Key::Backspace
         | Key::CtrlC
         | Key::CtrlD
@@ -333,7 +333,7 @@ fn question_key(
         }
     } else {
         match key {
-            Key::Char('x' | 'X') => {
+            Key::Char('x' | 'X') | Key::Esc => {
                 let params = json!({"questionId": asked.question_id, "dismissed": true});
                 return Step::Answer(method::QUESTION_RESPOND, params);
             }
@@ -360,9 +360,9 @@ fn question_key(
                 Some(values.map(|choice| choice.value.clone()).collect())
             }
             Key::Char(_)
+            | Key::Alt(_)
             | Key::Paste(_)
             | Key::Enter
-            | Key::Esc
             | Key::Backspace
             | Key::CtrlC
             | Key::CtrlD

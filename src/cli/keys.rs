@@ -9,13 +9,15 @@ use std::time::Duration;
 
 use tokio::io::unix::AsyncFd;
 
-use crate::base::clock::Instant;
+use crate::base::clock::{self, Instant};
 use crate::protocol::{ApprovalAction, Decision, approval_action};
 
 /// A key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Char(char),
+    /// With Alt, or behind an Esc in the same moment: a terminal sends both alike.
+    Alt(char),
     Paste(String),
     Enter,
     Esc,
@@ -36,6 +38,8 @@ pub(super) struct Parser {
 
 /// How long the rest of a sequence may take after its Esc.
 const ESCAPE: Duration = Duration::from_millis(50);
+/// How long the rest of a sequence may take that surely is one: its end must not be read as a letter that answers.
+const SEQUENCE: Duration = Duration::from_secs(1);
 const PASTE: &[u8] = b"\x1b[200~";
 const PASTE_END: &[u8] = b"\x1b[201~";
 
@@ -46,9 +50,10 @@ impl Parser {
         std::iter::from_fn(|| self.pop()).collect()
     }
 
-    /// Whether a sequence has begun, or Esc was pressed.
-    fn has_escape(&self) -> bool {
-        self.pasted.is_none() && self.bytes.front() == Some(&0x1b)
+    /// How long to wait for more of what has begun with Esc.
+    fn wait(&self) -> Option<Duration> {
+        let has_escape = self.pasted.is_none() && self.bytes.front() == Some(&0x1b);
+        has_escape.then_some(if self.bytes.len() == 1 { ESCAPE } else { SEQUENCE })
     }
 
     /// No more comes of what has begun with Esc.
@@ -77,10 +82,7 @@ impl Parser {
             let first = *self.bytes.front()?;
             let length = match first {
                 0x1b => sequence(self.bytes.make_contiguous())?,
-                0xc2..=0xdf => 2,
-                0xe0..=0xef => 3,
-                0xf0..=0xf4 => 4,
-                _ => 1,
+                first => char_length(first),
             };
             if self.bytes.len() < length {
                 return None;
@@ -92,6 +94,8 @@ impl Parser {
             }
             return Some(match first {
                 0x1b if length == 1 => Key::Esc,
+                0x1b if matches!(key[1], b'[' | b'O') => Key::Other,
+                0x1b => decode(&key[1..]).map_or(Key::Other, Key::Alt),
                 b'\r' | b'\n' => Key::Enter,
                 0x7f | 0x08 => Key::Backspace,
                 0x03 => Key::CtrlC,
@@ -99,10 +103,7 @@ impl Parser {
                 0x15 => Key::CtrlU,
                 0x17 => Key::CtrlW,
                 0x00..=0x1f => Key::Other,
-                _ => std::str::from_utf8(&key)
-                    .ok()
-                    .and_then(|text| text.chars().next())
-                    .map_or(Key::Other, Key::Char),
+                _ => decode(&key).map_or(Key::Other, Key::Char),
             });
         }
     }
@@ -110,16 +111,34 @@ impl Parser {
 
 /// The length of the escape sequence at the beginning; none: it is not complete.
 fn sequence(bytes: &[u8]) -> Option<usize> {
-    match bytes.get(1)? {
+    match *bytes.get(1)? {
+        // A function key of Linux's own terminal.
+        b'[' if *bytes.get(2)? == b'[' => bytes.get(3).map(|_| 4),
         b'[' => {
             let end = bytes[2..].iter().position(|byte| matches!(byte, 0x40..=0x7e))?;
             Some(end + 3)
         }
         b'O' => bytes.get(2).map(|_| 3),
+        b'\r' | b'\n' | 0x7f | 0x08 => Some(2),
         // Esc, and a key of its own.
-        0x00..=0x1f | 0x7f => Some(1),
-        _ => Some(2),
+        0x00..=0x1f => Some(1),
+        first => Some(1 + char_length(first)),
     }
+}
+
+/// The length in bytes of the character that begins with this one.
+fn char_length(first: u8) -> usize {
+    match first {
+        0xc2..=0xdf => 2,
+        0xe0..=0xef => 3,
+        0xf0..=0xf4 => 4,
+        _ => 1,
+    }
+}
+
+fn decode(bytes: &[u8]) -> Option<char> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    text.chars().next()
 }
 
 /// What a letter does at a question. Without a rule to keep, the keys that keep one do nothing.
@@ -158,7 +177,7 @@ impl Draft {
             Key::Paste(text) => self.text.push_str(text),
             Key::Backspace => drop(self.text.pop()),
             Key::CtrlU | Key::Esc => self.text.clear(),
-            Key::CtrlW => {
+            Key::CtrlW | Key::Alt('\u{7f}' | '\u{8}') => {
                 let kept = self
                     .text
                     .trim_end()
@@ -166,6 +185,8 @@ impl Draft {
                     .map_or(0, |at| at + 1);
                 self.text.truncate(kept);
             }
+            Key::Alt('\r' | '\n') => self.text.push('\n'),
+            Key::Alt(ch) => self.text.push(*ch),
             Key::Enter => {
                 self.touched = (!self.text.is_empty()).then_some(now);
                 return Some(std::mem::take(&mut self.text));
@@ -183,6 +204,8 @@ pub(super) struct Keys {
     input: AsyncFd<OwnedFd>,
     parser: Parser,
     ready: VecDeque<Key>,
+    /// When what has begun with Esc is complete as it is. Kept here, because the wait itself is dropped often.
+    due: Option<Instant>,
     _raw: Raw,
 }
 
@@ -228,6 +251,7 @@ impl Keys {
             input,
             parser: Parser::default(),
             ready: VecDeque::new(),
+            due: None,
             _raw: Raw::enter(dumb)?,
         })
     }
@@ -238,13 +262,12 @@ impl Keys {
             if let Some(key) = self.ready.pop_front() {
                 return Some(key);
             }
-            let readable = self.input.readable();
-            let readable = match self.parser.has_escape() {
-                true => tokio::time::timeout(ESCAPE, readable).await,
-                false => Ok(readable.await),
-            };
-            let Ok(readable) = readable else {
-                return Some(self.parser.flush());
+            let readable = tokio::select! { biased;
+                readable = self.input.readable() => readable,
+                () = sleep_until(self.due) => {
+                    self.due = None;
+                    return Some(self.parser.flush());
+                }
             };
             let mut guard = readable.ok()?;
             // The descriptor blocks (it is shared with whoever started us), so it is read only when it is ready.
@@ -255,11 +278,22 @@ impl Keys {
             let mut bytes = [0; 1_024];
             match rustix::io::read(self.input.get_ref(), &mut bytes) {
                 Ok(0) => return None,
-                Ok(n) => self.ready.extend(self.parser.push(&bytes[..n])),
+                Ok(n) => {
+                    self.ready.extend(self.parser.push(&bytes[..n]));
+                    self.due = self.parser.wait().map(|wait| clock::now() + wait);
+                }
                 Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
                 Err(_) => return None,
             }
         }
+    }
+}
+
+/// Waits until then; for ever without a time.
+pub(super) async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -280,12 +314,11 @@ fn is_ready(input: &OwnedFd) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::clock;
 
     #[test]
     fn bytes_become_keys_however_they_are_cut() {
         let bytes =
-            "yé\r\u{7f}\u{3}\u{4}\u{15}\u{17}\u{1b}[A\u{1b}[1;5C\u{1b}OP\u{1b}x\u{1b}[200~n\ra\u{1b}[201~z"
+            "yé\r\u{7f}\u{3}\u{4}\u{15}\u{17}\u{1b}[A\u{1b}[1;5C\u{1b}OP\u{1b}x\u{1b}é\u{1b}[[A\u{1b}[200~n\ra\u{1b}[201~z"
                 .as_bytes();
         let keys = [
             Key::Char('y'),
@@ -299,6 +332,8 @@ mod tests {
             Key::Other,
             Key::Other,
             Key::Other,
+            Key::Alt('x'),
+            Key::Alt('é'),
             Key::Other,
             Key::Paste("n\na".into()),
             Key::Char('z'),
@@ -316,16 +351,27 @@ mod tests {
     fn esc_is_a_key_and_eats_no_other() {
         let mut parser = Parser::default();
         assert_eq!(parser.push(b"\x1b"), []);
-        assert!(parser.has_escape());
+        assert_eq!(parser.wait(), Some(ESCAPE));
         assert_eq!(parser.flush(), Key::Esc);
         assert_eq!(parser.push(b"\x03"), [Key::CtrlC]);
         assert_eq!(
-            parser.push(b"\x1b\x03\x1b\x1b[A\x1b\r"),
-            [Key::Esc, Key::CtrlC, Key::Esc, Key::Other, Key::Esc, Key::Enter]
+            parser.push(b"\x1b\x03\x1b\x1b[A\x1b\r\x1b\x7f"),
+            [
+                Key::Esc,
+                Key::CtrlC,
+                Key::Esc,
+                Key::Other,
+                Key::Alt('\r'),
+                Key::Alt('\u{7f}')
+            ]
         );
+        // The rest of an arrow key is no letter, however late it comes.
+        assert_eq!(parser.push(b"\x1b["), []);
+        assert_eq!(parser.wait(), Some(SEQUENCE));
+        assert_eq!(parser.push(b"A"), [Key::Other]);
         assert_eq!(parser.push(b"\x1b[1;"), []);
         assert_eq!(parser.flush(), Key::Other);
-        assert!(!parser.has_escape());
+        assert_eq!(parser.wait(), None);
     }
 
     #[test]
@@ -378,6 +424,12 @@ mod tests {
         }
         draft.take(&Key::CtrlW, now);
         draft.take(&Key::Paste("testt".into()), now);
+        draft.take(&Key::Backspace, now);
+        // What begins with Esc empties no line that is being typed.
+        for key in [Key::Alt('\r'), Key::Alt('b'), Key::Alt('\u{7f}')] {
+            draft.take(&key, now);
+        }
+        assert_eq!(draft.text, "add a test\n");
         draft.take(&Key::Backspace, now);
         assert_eq!(draft.take(&Key::Enter, now).unwrap(), "add a test");
         assert_eq!(draft.text, "");

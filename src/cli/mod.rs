@@ -1,4 +1,4 @@
-//! Terminal clients of the server: demo, chat, run, sessions, doctor, config.
+//! Terminal clients of the server: demo, chat, run, sessions, models, doctor, config.
 //!
 //! They start a server of their own and talk to it over its stdin and stdout, as an editor does; they know
 //! the protocol and nothing behind it. In reading order: `client` is the connection; `turn` sees one turn
@@ -22,14 +22,20 @@ mod highlight;
 mod inquiry;
 mod keys;
 mod markdown;
+mod models;
+mod notification;
+mod piped;
+mod recent_calls;
 mod run;
 mod screen;
+mod session_lookup;
 mod sessions;
+mod signals;
 mod style;
 mod turn;
 mod view;
 
-pub use args::{Arguments, Command, ConfigCommand, SessionsCommand, Shared};
+pub use args::{Arguments, Command, ConfigCommand, RunArguments, SessionsCommand, Shared};
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -37,6 +43,7 @@ use std::path::PathBuf;
 use chat::Which;
 use clap::CommandFactory;
 use client::Launch;
+use run::RunError;
 use screen::Screen;
 use style::{Ink, Painter};
 
@@ -59,7 +66,7 @@ pub async fn run(
             let mut screen = Screen::stderr(terminal, Painter::of(&source.env, terminal));
             let mark = screen.painter.paint(Ink::BoldRed, "agentls:");
             screen.line(&format!("{mark} {why}"));
-            1
+            why.downcast_ref::<RunError>().map_or(1, RunError::exit_code)
         }
     }
 }
@@ -108,23 +115,21 @@ async fn try_run(
             let launch = launch(dir, "agentls chat")?;
             Ok(chat::chat(which, launch, env, shared.config.as_deref(), terminal).await?)
         }
-        Command::Run {
-            prompt,
-            json,
-            agent,
-            session,
-            yes,
-            dir,
-        } => {
+        Command::Resume { id } => {
+            let which = id.map_or(Which::Last, Which::Id);
+            let launch = launch(None, "agentls chat")?;
             named()?;
-            let options = run::Options {
-                prompt,
-                json,
-                yes,
-                agent,
-                session,
-            };
-            Ok(run::run(options, launch(dir, "agentls run")?, env).await?)
+            Ok(chat::chat(which, launch, env, shared.config.as_deref(), terminal).await?)
+        }
+        Command::Run(arguments) => {
+            let mut options = run::Options::of(arguments)?;
+            named().map_err(RunError::Usage)?;
+            let launch = launch(options.folder.take(), "agentls run").map_err(RunError::Usage)?;
+            Ok(run::run(options, launch, env).await?)
+        }
+        Command::Models { offline, json } => {
+            named()?;
+            Ok(models::list_models(json, offline, &launch(None, "agentls models")?, env).await?)
         }
         Command::Sessions { command, json } => {
             let command = command.unwrap_or(SessionsCommand::List { limit: None });
@@ -146,9 +151,9 @@ async fn try_run(
                 }
             }
         }),
-        Command::Doctor { offline } => {
+        Command::Doctor { offline, json } => {
             let launch = launch(None, "agentls doctor")?;
-            Ok(doctor::doctor(offline, source, trust, &launch, stdout()).await)
+            Ok(doctor::doctor(offline, json, source, trust, &launch, stdout()).await)
         }
         Command::Completions { shell } => {
             let mut command = Arguments::command();

@@ -1,23 +1,31 @@
-//! `agentls run -p "…"`: one prompt, for scripts. The answer on stdout, all else on stderr.
+//! `agentls run`: one prompt, for scripts. The answer on stdout, all else on stderr.
+//!
+//! What is piped in is context of the prompt. The exit code says how it ended; whatever ends a stream of JSON names the
+//! session.
 
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use super::args::RunArguments;
 use super::chat::slash::content;
 use super::client::{Client, ClientError, Launch};
 use super::keys::Draft;
 use super::markdown::Markdown;
+use super::piped::{PipedError, frame, read_stdin};
 use super::screen::{Screen, print, print_json};
-use super::style::Painter;
-use super::turn::{Answers, Signals, Turn, Until, Wish};
+use super::session_lookup::{find_session, newest_session};
+use super::signals::Signals;
+use super::style::{Ink, Painter};
+use super::turn::{Answers, Ended, Turn, Until, Wish};
 use super::view::View;
 use crate::base::text;
 use crate::config::Env;
 use crate::protocol::table::method;
 use crate::protocol::{
-    LoadSessionParams, LoadSessionResult, NewSessionParams, NewSessionResult, PromptParams, PromptResult,
-    ServerNotification, TurnState,
+    LoadSessionParams, LoadSessionResult, NewSessionParams, NewSessionResult, PromptBlock, PromptContent,
+    PromptParams, PromptResult, ServerNotification, ToolCallStatus, TurnState,
 };
 
 const ALLOWED: &str = "allowed by --yes";
@@ -26,57 +34,142 @@ a rule under [approvals] allow in the configuration";
 
 /// The exit code after Ctrl-C, as shells have it.
 const INTERRUPTED: i32 = 130;
+const USAGE_ERROR: i32 = 2;
+const SOMETHING_DENIED: i32 = 3;
+const DEGRADED: i32 = 4;
+
+/// Where the prompt is.
+#[derive(Debug, PartialEq, Eq)]
+enum PromptSource {
+    Text(String),
+    Stdin,
+}
 
 /// What to run.
 #[derive(Debug)]
 pub(super) struct Options {
-    /// `-` reads it from stdin.
-    pub(super) prompt: String,
-    pub(super) json: bool,
-    pub(super) yes: bool,
+    prompt: PromptSource,
+    json: bool,
+    yes: bool,
     /// The agent of a new session.
-    pub(super) agent: Option<String>,
-    pub(super) session: Option<String>,
+    agent: Option<String>,
+    session: Option<String>,
+    r#continue: bool,
+    /// The folder to work in.
+    pub(super) folder: Option<PathBuf>,
 }
 
-/// Why nothing was run.
+/// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RunError {
-    #[error("the prompt cannot be read from stdin: {0}")]
-    Stdin(io::Error),
-    #[error("the prompt on stdin is not UTF-8 text")]
-    NotText,
+    #[error("{0}")]
+    Usage(String),
+    #[error(transparent)]
+    Stdin(#[from] PipedError),
     #[error("the output cannot be written: {0}")]
     Stdout(io::Error),
-    #[error("the prompt is empty")]
-    Empty,
     #[error("signals cannot be listened to: {0}")]
     Signals(io::Error),
+    #[error("interrupted before the turn ended")]
+    Interrupted,
     #[error(transparent)]
     Client(#[from] ClientError),
 }
 
+impl RunError {
+    pub(super) fn exit_code(&self) -> i32 {
+        match self {
+            Self::Interrupted
+            | Self::Stdin(PipedError::Interrupted)
+            | Self::Client(ClientError::Interrupted(_)) => INTERRUPTED,
+            Self::Usage(_) | Self::Stdin(_) | Self::Client(ClientError::NoSession(_)) => USAGE_ERROR,
+            Self::Stdout(_) | Self::Signals(_) | Self::Client(_) => 1,
+        }
+    }
+}
+
+impl Options {
+    /// # Errors
+    /// It is not clear what the prompt is, or there is none.
+    pub(super) fn of(arguments: RunArguments) -> Result<Self, RunError> {
+        let usage = |what: &str| Err(RunError::Usage(what.to_owned()));
+        let mut words = arguments.words.into_iter();
+        let (prompt, folder) = match arguments.prompt {
+            Some(prompt) => (Some(prompt), words.next().map(PathBuf::from)),
+            None => (words.next(), None),
+        };
+        if words.next().is_some() {
+            return usage("a prompt of several words needs quotes: agentls run \"…\"");
+        }
+        if folder.is_some() && arguments.cwd.is_some() {
+            return usage("two folders to work in: --cwd, and the one behind -p");
+        }
+        let prompt = match prompt.as_deref().map(str::trim) {
+            Some("-") => PromptSource::Stdin,
+            Some("") => return usage("the prompt is empty"),
+            Some(prompt) => PromptSource::Text(prompt.to_owned()),
+            None if io::stdin().is_terminal() => {
+                return usage("no prompt: agentls run \"…\", or `-` to type it here");
+            }
+            None => PromptSource::Stdin,
+        };
+        Ok(Self {
+            prompt,
+            json: arguments.json,
+            yes: arguments.yes,
+            agent: arguments.agent,
+            session: arguments.session,
+            r#continue: arguments.r#continue,
+            folder: arguments.cwd.or(folder),
+        })
+    }
+}
+
 /// Runs it; the exit code.
-pub(super) async fn run(options: Options, launch: Launch, env: &Env) -> Result<i32, RunError> {
-    // First: a Ctrl-C while it is typed ends this as usual.
-    let prompt = read_prompt(options.prompt)?;
+pub(super) async fn run(options: Options, mut launch: Launch, env: &Env) -> Result<i32, RunError> {
+    launch.interruptible = true;
+    let json = options.json;
+    let mut session = options.session.clone();
+    let done = run_prompt(options, &launch, env, &mut session).await;
+    if let (true, Err(error)) = (json, &done) {
+        let error = json!({"message": error.to_string(), "sessionId": session});
+        // It is told on stderr as well.
+        let _ = print_line(&json!({ "error": error }));
+    }
+    done
+}
+
+/// Runs it; `session` becomes its session as soon as that is known.
+async fn run_prompt(
+    options: Options,
+    launch: &Launch,
+    env: &Env,
+    session: &mut Option<String>,
+) -> Result<i32, RunError> {
     let mut signals = Signals::listen().map_err(RunError::Signals)?;
-    let mut client = Client::start(&launch).await?;
-    let session = open(&mut client, (options.session, options.agent), &launch).await?;
     let progress = io::stderr().is_terminal();
     let painter = Painter::of(env, progress);
-    let mut view = View::new(match options.json {
-        true => Screen::over(Box::new(io::sink()), false, || (81, 24), painter),
-        false => Screen::stderr(progress, painter),
+    let mut view = View::new(if options.json {
+        Screen::over(Box::new(io::sink()), false, || (81, 24), painter)
+    } else {
+        Screen::stderr(progress, painter)
     });
     view.only_progress();
+    let prompt = read_prompt(&options.prompt, launch, &mut signals, &mut view).await?;
+    let mut client = Client::start(launch).await?;
+    let id = open(&mut client, &options, launch, &mut view).await?;
+    let session_id = session.insert(id).clone();
     let params = PromptParams {
-        session_id: session.clone(),
-        prompt: content(&prompt, &launch.folder),
+        session_id: session_id.clone(),
+        prompt,
     };
-    let id = client.begin(method::PROMPT, &params).await?;
+    let request = client.begin(method::PROMPT, &params).await?;
     let mut written = Ok(true);
+    let mut denied = 0_u64;
     let mut watch = |told: &ServerNotification| {
+        if let ServerNotification::ToolCall(call) = told {
+            denied += u64::from(call.status == ToolCallStatus::Denied);
+        }
         if !options.json || !matches!(written, Ok(true)) {
             return Wish::GoOn;
         }
@@ -91,7 +184,7 @@ pub(super) async fn run(options: Options, launch: Launch, env: &Env) -> Result<i
         client: &mut client,
         view: &mut view,
         signals: &mut signals,
-        session: &session,
+        session: &session_id,
         answers: if options.yes {
             Answers::Yes(ALLOWED)
         } else {
@@ -101,61 +194,106 @@ pub(super) async fn run(options: Options, launch: Launch, env: &Env) -> Result<i
         editor: None,
         watch: &mut watch,
     };
-    let ended = turn.run(Until::Answered(id)).await?;
+    let ended = turn.run(Until::Answered(request)).await;
+    let resume = format!("to resume this session: agentls chat --session {session_id}");
+    view.note(Ink::Dim, &resume);
     drop(view);
     client.close().await;
-    let Some(result) = ended.result else {
-        return Ok(INTERRUPTED);
-    };
-    let result = result?;
+    let Ended { result, .. } = ended?;
+    let result = result.ok_or(RunError::Interrupted)??;
     written.map_err(RunError::Stdout)?;
-    match options.json {
-        true => print_line(&json!({ "result": result })),
-        false => print_answer(&result, env),
+    if options.json {
+        print_line(&json!({"result": with_session(&result, &session_id, denied)}))
+    } else {
+        print_answer(&result, env)
     }
     .map_err(RunError::Stdout)?;
-    Ok(exit_code(result.state))
+    Ok(exit_code(result.state, denied))
 }
 
 /// The exit code of a turn's end.
-pub(super) fn exit_code(state: TurnState) -> i32 {
+fn exit_code(state: TurnState, denied: u64) -> i32 {
     match state {
+        TurnState::Completed if denied > 0 => SOMETHING_DENIED,
         TurnState::Completed => 0,
         TurnState::Failed => 1,
-        TurnState::Degraded => 2,
+        TurnState::Degraded => DEGRADED,
         TurnState::Cancelled | TurnState::Interrupted => INTERRUPTED,
     }
 }
 
-fn read_prompt(prompt: String) -> Result<String, RunError> {
-    let prompt = match prompt.as_str() {
-        "-" => {
-            let mut text = String::new();
-            io::stdin()
-                .read_to_string(&mut text)
-                .map_err(|error| match error.kind() {
-                    io::ErrorKind::InvalidData => RunError::NotText,
-                    _ => RunError::Stdin(error),
-                })?;
-            text
+/// The result for programs: with its session, and how many calls were denied.
+fn with_session(result: &PromptResult, session_id: &str, denied: u64) -> Value {
+    let mut value = json!({"sessionId": session_id, "denied": denied});
+    if let (Value::Object(all), Ok(Value::Object(result))) = (&mut value, serde_json::to_value(result)) {
+        all.extend(result);
+    }
+    value
+}
+
+/// What to send: the prompt with the files that it points at, and what was piped in.
+async fn read_prompt(
+    source: &PromptSource,
+    launch: &Launch,
+    signals: &mut Signals,
+    view: &mut View,
+) -> Result<PromptContent, RunError> {
+    let mut piped = String::new();
+    if *source == PromptSource::Stdin || !io::stdin().is_terminal() {
+        let announce = || {
+            view.note(
+                Ink::Dim,
+                "agentls: waiting for the end of stdin (Ctrl-C stops; `< /dev/null` gives it none)",
+            );
+        };
+        let (text, broken) = read_stdin(signals, announce).await?;
+        if broken > 0 {
+            let what = format!("! stdin is not UTF-8 in {broken} places; they read as \u{fffd}");
+            view.note(Ink::Yellow, &what);
         }
-        _ => prompt,
-    };
-    match prompt.trim() {
-        "" => Err(RunError::Empty),
-        prompt => Ok(prompt.to_owned()),
+        piped = text;
+    }
+    let has_piped = !piped.trim().is_empty();
+    match source {
+        PromptSource::Stdin if has_piped => Ok(content(piped.trim(), &launch.folder)),
+        PromptSource::Stdin => Err(RunError::Usage("the prompt on stdin is empty".to_owned())),
+        PromptSource::Text(prompt) => {
+            let content = content(prompt, &launch.folder);
+            if !has_piped {
+                return Ok(content);
+            }
+            let mut blocks = match content {
+                PromptContent::Text(text) => vec![PromptBlock::Text { text }],
+                PromptContent::Blocks(blocks) => blocks,
+            };
+            let text = frame(&piped);
+            blocks.push(PromptBlock::Text { text });
+            Ok(PromptContent::Blocks(blocks))
+        }
     }
 }
 
 async fn open(
     client: &mut Client,
-    (session, agent): (Option<String>, Option<String>),
+    options: &Options,
     launch: &Launch,
+    view: &mut View,
 ) -> Result<String, ClientError> {
-    let Some(session_id) = session else {
+    let chosen = match &options.session {
+        Some(id) => Some(find_session(client, id).await?),
+        None if options.r#continue => newest_session(client, &launch.folder).await?,
+        None => None,
+    };
+    let Some(session_id) = chosen else {
+        if options.r#continue {
+            view.note(
+                Ink::Dim,
+                "there is no session in this folder yet; this is a new one",
+            );
+        }
         let params = NewSessionParams {
             cwd: Some(launch.folder.display().to_string()),
-            agent,
+            agent: options.agent.clone(),
             ..NewSessionParams::default()
         };
         let created: NewSessionResult = client.request(method::NEW_SESSION, &params).await?;
@@ -197,4 +335,23 @@ fn print_answer(result: &PromptResult, env: &Env) -> io::Result<bool> {
 
 fn print_line(value: &Value) -> io::Result<bool> {
     print_json(&format!("{value}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_exit_code_says_how_it_ended() {
+        for (state, denied, code) in [
+            (TurnState::Completed, 0, 0),
+            (TurnState::Completed, 2, 3),
+            (TurnState::Failed, 1, 1),
+            (TurnState::Degraded, 1, 4),
+            (TurnState::Cancelled, 1, 130),
+            (TurnState::Interrupted, 0, 130),
+        ] {
+            assert_eq!(exit_code(state, denied), code, "{state:?} {denied}");
+        }
+    }
 }

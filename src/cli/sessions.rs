@@ -9,6 +9,7 @@ use super::args::{ExportAs, SessionsCommand};
 use super::chat::short_path;
 use super::client::{Client, ClientError, Launch};
 use super::screen::{self, Screen};
+use super::session_lookup::{find_session, list_sessions};
 use super::style::{Ink, Painter, fit};
 use super::view::View;
 use crate::base::clock;
@@ -16,9 +17,8 @@ use crate::config::Env;
 use crate::protocol::table::method;
 use crate::protocol::{
     DeleteSessionParams, EmptyResult, EventHeader, ExportFormat, ExportSessionParams, ExportSessionResult,
-    ListSessionsParams, ListSessionsResult, LoadSessionParams, LoadSessionResult, MessageBlock,
-    MessageNotification, MoreFields, PartialMessage, RenameSessionParams, Role, ServerNotification,
-    SessionInfo,
+    LoadSessionParams, LoadSessionResult, MessageBlock, MessageNotification, MoreFields, PartialMessage,
+    RenameSessionParams, Role, ServerNotification,
 };
 
 /// Sessions of a list when no number is given.
@@ -61,7 +61,7 @@ struct Desk<'a> {
 
 impl Desk<'_> {
     async fn list(&mut self, query: Option<String>, limit: u32) -> Result<i32, ClientError> {
-        let found = self.sessions(query, limit).await?;
+        let found = list_sessions(self.client, query, limit).await?;
         if self.json {
             print_json(&found);
             return Ok(0);
@@ -94,7 +94,7 @@ impl Desk<'_> {
     }
 
     async fn show(&mut self, id: &str) -> Result<i32, ClientError> {
-        let id = self.resolve(id).await?;
+        let id = find_session(self.client, id).await?;
         let mut pages = Vec::new();
         let mut before = None;
         let mut unfinished = None;
@@ -142,7 +142,7 @@ impl Desk<'_> {
         output: Option<&Path>,
     ) -> Result<i32, ClientError> {
         let params = ExportSessionParams {
-            session_id: self.resolve(id).await?,
+            session_id: find_session(self.client, id).await?,
             format: match format {
                 ExportAs::Markdown => ExportFormat::Markdown,
                 ExportAs::Json => ExportFormat::Json,
@@ -164,7 +164,7 @@ impl Desk<'_> {
     }
 
     async fn rename(&mut self, id: &str, title: String) -> Result<i32, ClientError> {
-        let session_id = self.resolve(id).await?;
+        let session_id = find_session(self.client, id).await?;
         let params = RenameSessionParams { session_id, title };
         let _: EmptyResult = self.client.request(method::RENAME_SESSION, &params).await?;
         self.screen.line("renamed");
@@ -172,7 +172,7 @@ impl Desk<'_> {
     }
 
     async fn delete(&mut self, id: &str, yes: bool) -> Result<i32, ClientError> {
-        let session_id = self.resolve(id).await?;
+        let session_id = find_session(self.client, id).await?;
         if !yes && !confirmed(&session_id)? {
             self.screen.line("nothing was deleted");
             return Ok(1);
@@ -181,43 +181,6 @@ impl Desk<'_> {
         let _: EmptyResult = self.client.request(method::DELETE_SESSION, &params).await?;
         self.screen.line("deleted");
         Ok(0)
-    }
-
-    async fn sessions(&mut self, query: Option<String>, limit: u32) -> Result<Vec<SessionInfo>, ClientError> {
-        let mut found: Vec<SessionInfo> = Vec::new();
-        let mut cursor = None;
-        loop {
-            let rest = limit - found.len() as u32;
-            let params = ListSessionsParams {
-                query: query.clone(),
-                cursor,
-                limit: Some(rest.clamp(1, 200)),
-                ..ListSessionsParams::default()
-            };
-            let page: ListSessionsResult = self.client.request(method::LIST_SESSIONS, &params).await?;
-            found.extend(page.sessions);
-            found.truncate(limit as usize);
-            cursor = page.next_cursor;
-            if cursor.is_none() || found.len() as u32 >= limit {
-                return Ok(found);
-            }
-        }
-    }
-
-    /// The beginning of an id is enough where it is one session's.
-    async fn resolve(&mut self, id: &str) -> Result<String, ClientError> {
-        let all = self.sessions(None, 10_000).await?;
-        let mut fitting = all.iter().filter(|session| session.session_id.starts_with(id));
-        match (fitting.next(), fitting.next()) {
-            (Some(one), None) => Ok(one.session_id.clone()),
-            (Some(_), Some(_)) if all.iter().any(|session| session.session_id == id) => Ok(id.to_owned()),
-            (Some(_), Some(_)) => Err(ClientError::Failed(format!(
-                "several sessions begin with `{id}`; `agentls sessions` lists them"
-            ))),
-            (None, _) => Err(ClientError::Failed(format!(
-                "there is no session `{id}`; `agentls sessions` lists them"
-            ))),
-        }
     }
 }
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::blocks;
 use super::chat::queue::Queued;
@@ -17,21 +16,20 @@ use super::client::{Client, ClientError, Incoming};
 use super::edit::{self, EditError, Editor};
 use super::held_key::{HeldKey, KeyRole};
 use super::inquiry::{Inquiries, Step};
-use super::keys::{Draft, Key, Keys, answer_of, is_deliberate};
+use super::keys::{Draft, Key, Keys, answer_of, is_deliberate, sleep_until};
+use super::signals::{SignalAction, Signals};
 use super::style::{Ink, Painter};
 use super::view::View;
 use crate::base::clock::{self, Instant};
 use crate::protocol::table::method;
 use crate::protocol::{
     APPROVAL_KEYS, ApprovalAction, ApprovalRequestedNotification, ApprovalRespondParams, CancelNotification,
-    Decision, MessageBlock, PromptContent, PromptResult, QueueAction, QueueParams, ReadContentParams,
-    ReadContentResult, Risk, ServerNotification, SteerParams,
+    Decision, MessageBlock, PromptContent, PromptResult, QueueAction, QueueParams, Risk, ServerNotification,
+    SteerParams,
 };
 
-/// Two Ctrl-C within this time leave.
+/// Two Ctrl-C within this time leave where no turn runs.
 pub(super) const TWICE: Duration = Duration::from_secs(2);
-/// How much of a cut input is asked for at once, in bytes.
-const PIECE: u64 = 1 << 20;
 /// How often the line that does not stay is drawn.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -62,41 +60,6 @@ pub(super) enum Wish {
     Cancel,
 }
 
-/// Signals to this process.
-pub(super) struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-}
-
-/// What a signal asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
-    /// Ctrl-C.
-    Cancel,
-    /// The end.
-    Leave,
-}
-
-impl Signals {
-    pub(super) fn listen() -> std::io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    /// The next. Safe to drop at any time.
-    pub(super) async fn next(&mut self) -> Asked {
-        tokio::select! { biased;
-            _ = self.terminate.recv() => Asked::Leave,
-            _ = self.hangup.recv() => Asked::Leave,
-            _ = self.interrupt.recv() => Asked::Cancel,
-        }
-    }
-}
-
 /// A turn to be seen through.
 pub(super) struct Turn<'a> {
     pub(super) client: &'a mut Client,
@@ -119,14 +82,15 @@ pub(super) struct Ended {
     pub(super) result: Option<Result<PromptResult, ClientError>>,
     /// The person wants to leave.
     pub(super) leave: bool,
-    /// When the person cancelled.
+    /// When Ctrl-C was pressed.
     pub(super) cancelled: Option<Instant>,
+    stopped: bool,
 }
 
 impl Ended {
     /// Whether the person stopped it or left.
     pub(super) fn was_stopped(&self) -> bool {
-        self.leave || self.cancelled.is_some()
+        self.leave || self.stopped
     }
 }
 
@@ -149,6 +113,8 @@ struct Desk {
     /// Requests under way: steers with their text, decisions with none.
     sent: BTreeMap<u64, Option<String>>,
     cancelled: Option<Instant>,
+    /// The person has stopped the turn, by Ctrl-C or Esc.
+    stopped: bool,
     leave: bool,
 }
 
@@ -179,6 +145,7 @@ impl Turn<'_> {
             result: result?.map(|result| result.and_then(read)),
             leave: desk.leave,
             cancelled: desk.cancelled,
+            stopped: desk.stopped,
         })
     }
 
@@ -201,9 +168,9 @@ impl Turn<'_> {
         let mut ended = None;
         while ended.is_none() || desk.sent.values().any(Option::is_some) {
             tokio::select! { biased;
-                asked = self.signals.next() => match asked {
-                    Asked::Cancel => self.cancel(desk).await?,
-                    Asked::Leave => desk.leave = true,
+                action = self.signals.next() => match action {
+                    SignalAction::Cancel => self.cancel(desk).await?,
+                    SignalAction::Leave => desk.leave = true,
                 },
                 // After the end they are for the prompt.
                 key = next_key(&mut keys), if ended.is_none() => match key {
@@ -373,6 +340,18 @@ impl Turn<'_> {
             desk.held.release(None);
             return self.cancel(desk).await;
         }
+        // Esc that is pressed right before another key arrives as one with it.
+        if let Key::Alt(letter) = key
+            && self.is_line_empty(desk)
+        {
+            self.escape(desk).await?;
+            if letter.is_control() {
+                return Ok(());
+            }
+            self.draft.take(key, now);
+            self.view.draft(&self.draft.text);
+            return Ok(());
+        }
         if desk.reason.is_some() {
             return self.reason_key(key, now, desk).await;
         }
@@ -406,6 +385,9 @@ impl Turn<'_> {
                 }
             }
         }
+        if *key == Key::Esc && self.draft.text.is_empty() {
+            return self.escape(desk).await;
+        }
         match self.draft.take(key, now) {
             Some(line) if !line.trim().is_empty() => self.typed(line, desk).await,
             _ => {
@@ -413,6 +395,26 @@ impl Turn<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// Whether nothing is being typed.
+    fn is_line_empty(&self, desk: &Desk) -> bool {
+        self.draft.text.is_empty()
+            && desk.reason.is_none()
+            && desk.held.due().is_none()
+            && desk.inquiries.typing().is_none()
+    }
+
+    /// Esc with nothing typed: a no to what is asked now, else the end of the turn.
+    async fn escape(&mut self, desk: &mut Desk) -> Result<(), ClientError> {
+        if desk.shown.is_some() {
+            return self.decide(desk, Decision::Deny, None).await;
+        }
+        if desk.questions.is_empty() && desk.inquiries.shown.is_some() {
+            return self.inquiry_key(&Key::Esc, clock::now(), desk).await;
+        }
+        desk.stopped = true;
+        self.send_cancel().await
     }
 
     async fn reason_key(&mut self, key: &Key, now: Instant, desk: &mut Desk) -> Result<(), ClientError> {
@@ -641,7 +643,7 @@ impl Turn<'_> {
             tokio::select! { biased;
                 closed = open.closed() => break closed,
                 // A Ctrl-C there is the editor's.
-                signal = self.signals.next() => if signal == Asked::Leave {
+                signal = self.signals.next() => if signal == SignalAction::Leave {
                     desk.leave = true;
                     break Err(EditError::Empty);
                 },
@@ -666,35 +668,21 @@ impl Turn<'_> {
         let Some(more) = asked.more.get("input") else {
             return Ok(asked.input.clone());
         };
-        let mut text = String::new();
-        let mut offset = Some(0);
-        while let Some(from) = offset {
-            let params = ReadContentParams {
-                session_id: self.session.to_owned(),
-                reference: more.reference.clone(),
-                offset: from,
-                limit: Some(PIECE),
-            };
-            let piece: ReadContentResult = self.client.request(method::READ_CONTENT, &params).await?;
-            text.push_str(&piece.text);
-            offset = piece.next_offset;
-        }
+        let text = self.client.read_whole(self.session, &more.reference).await?;
         serde_json::from_str(&text).map_err(|error| ClientError::NotUnderstood {
             method: method::READ_CONTENT,
             error,
         })
     }
 
+    /// Ctrl-C. A server that has not obeyed the first one gets no second chance.
     async fn cancel(&mut self, desk: &mut Desk) -> Result<(), ClientError> {
-        let now = clock::now();
-        if desk
-            .cancelled
-            .is_some_and(|before| now.saturating_duration_since(before) < TWICE)
-        {
+        if desk.cancelled.is_some() {
             desk.leave = true;
             return Ok(());
         }
-        desk.cancelled = Some(now);
+        desk.cancelled = Some(clock::now());
+        desk.stopped = true;
         self.send_cancel().await
     }
 
@@ -703,7 +691,7 @@ impl Turn<'_> {
             session_id: self.session.to_owned(),
             turn_id: None,
         };
-        self.view.wait_for("cancelling");
+        self.view.wait_for("cancelling; Ctrl-C leaves");
         self.client.notify(method::CANCEL, &params).await
     }
 }
@@ -767,13 +755,6 @@ fn words(blocks: &[MessageBlock]) -> String {
         | MessageBlock::Reference { .. } => None,
     });
     text.collect::<Vec<_>>().join(" ")
-}
-
-async fn sleep_until(due: Option<Instant>) {
-    match due {
-        Some(due) => tokio::time::sleep_until(due).await,
-        None => std::future::pending().await,
-    }
 }
 
 async fn next_key(keys: &mut Option<Keys>) -> Option<Key> {

@@ -9,15 +9,17 @@ use super::blocks;
 use super::changes::Changes;
 use super::inquiry;
 use super::markdown::Markdown;
+use super::notification::{is_cut, seq_of, spoken};
+use super::recent_calls::RecentCalls;
 use super::screen::{Mark, Screen};
 use super::style::{Ink, dollars, duration, fit, tokens};
 use crate::base::clock::{self, Instant};
 use crate::base::text;
 use crate::protocol::{
     ApprovalRequestedNotification, ApprovalResolvedNotification, CircuitNotification, CircuitState, Decision,
-    MessageBlock, MessageNotification, MessageRetractedNotification, RetryNotification, Role,
-    ServerNotification, SettledBy, Standing, ToolCallNotification, ToolCallStatus, TransitionNotification,
-    TransitionReason, TurnAsker, TurnDiffNotification, TurnEndedNotification, TurnState, UsageNotification,
+    MessageNotification, MessageRetractedNotification, RetryNotification, Role, ServerNotification,
+    SettledBy, Standing, ToolCallNotification, ToolCallStatus, TransitionNotification, TransitionReason,
+    TurnAsker, TurnDiffNotification, TurnEndedNotification, TurnState, UsageNotification,
 };
 
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -70,6 +72,7 @@ pub(super) struct View {
     /// Lines that came in the middle of a message.
     aside: Vec<(Ink, String)>,
     changes: Changes,
+    pub(super) calls: RecentCalls,
     /// Prompts that wait and are not held.
     pub(super) waiting: usize,
     /// How many wait, and whether they are held, as was told last.
@@ -101,6 +104,7 @@ impl View {
             depths: HashMap::new(),
             aside: Vec::new(),
             changes: Changes::default(),
+            calls: RecentCalls::default(),
             waiting: 0,
             told_queue: (0, false),
             queued: false,
@@ -135,6 +139,7 @@ impl View {
         self.seq = seq;
         self.usage = None;
         (self.changes, self.queued) = (Changes::default(), false);
+        self.calls.clear();
         (self.waiting, self.told_queue) = (0, (0, false));
     }
 
@@ -526,7 +531,9 @@ impl View {
         match open.filter(of_this).or(last.filter(of_this)) {
             None => said.is_empty(),
             // After a crash less may be known of it than was shown.
-            Some((_, text)) => text == said || cut(message) || message.incomplete && text.starts_with(said),
+            Some((_, text)) => {
+                text == said || is_cut(message) || message.incomplete && text.starts_with(said)
+            }
         }
     }
 
@@ -571,6 +578,7 @@ impl View {
             | ToolCallStatus::Denied
             | ToolCallStatus::Cancelled => {}
         }
+        self.calls.record(call);
         // The plan itself was shown.
         if call.name == "update_plan" && call.status == ToolCallStatus::Completed {
             return;
@@ -586,10 +594,22 @@ impl View {
             let line = blocks::tool_line(self.screen.painter, room, call);
             self.screen.fresh_line();
             self.screen.write(&format!("{indent}{line}"));
+            if call.status == ToolCallStatus::Failed {
+                for line in blocks::last_lines(self.screen.painter, room.saturating_sub(2), call) {
+                    self.screen.line(&format!("{indent}  {line}"));
+                }
+            }
             return self.wait_for("thinking");
         }
         let diff_was_shown = seen.is_some() && seen == call.diff;
-        let block = blocks::tool_call(self.screen.painter, self.screen.width(), call, diff_was_shown);
+        let hint = self.calls.hint;
+        let block = blocks::tool_call(
+            self.screen.painter,
+            self.screen.width(),
+            call,
+            diff_was_shown,
+            hint,
+        );
         if diff_was_shown {
             self.screen.fresh_line();
             self.screen.write(&block);
@@ -722,68 +742,6 @@ impl View {
         }
         self.screen.gap();
     }
-}
-
-/// The number of a durable notification.
-pub(super) fn seq_of(told: &ServerNotification) -> Option<u64> {
-    use ServerNotification as N;
-    match told {
-        N::TurnStarted(params) => Some(params.header.seq),
-        N::TurnEnded(params) => Some(params.header.seq),
-        N::Message(params) => Some(params.header.seq),
-        N::MessageRetracted(params) => Some(params.header.seq),
-        N::ToolCall(params) => Some(params.header.seq),
-        N::ApprovalRequested(params) => Some(params.header.seq),
-        N::ApprovalResolved(params) => Some(params.header.seq),
-        N::LimitRequested(params) => Some(params.header.seq),
-        N::LimitResolved(params) => Some(params.header.seq),
-        N::QuestionRequested(params) => Some(params.header.seq),
-        N::QuestionResolved(params) => Some(params.header.seq),
-        N::Plan(params) => Some(params.header.seq),
-        N::TurnDiff(params) => Some(params.header.seq),
-        N::Transition(params) => Some(params.header.seq),
-        N::Retry(params) => Some(params.header.seq),
-        N::Wait(params) => Some(params.header.seq),
-        N::Compacted(params) => Some(params.header.seq),
-        N::ModelSwitched(params) => Some(params.header.seq),
-        N::Circuit(params) => Some(params.header.seq),
-        N::Usage(params) => Some(params.header.seq),
-        N::Warning(params) => params.seq,
-        N::SessionUpdated(params) => Some(params.header.seq),
-        N::Instructions(params) => Some(params.header.seq),
-        N::TextDelta(_)
-        | N::ReasoningDelta(_)
-        | N::ToolInputDelta(_)
-        | N::ToolOutputDelta(_)
-        | N::Status(_) => None,
-    }
-}
-
-/// Whether the message's text was cut for the wire, so that it cannot be compared.
-fn cut(message: &MessageNotification) -> bool {
-    let is_cut = |block: &MessageBlock| matches!(block, MessageBlock::Text { more, .. } if !more.is_empty());
-    !message.more.is_empty() || message.content.iter().any(is_cut)
-}
-
-/// The words of a message.
-pub(super) fn spoken(message: &MessageNotification) -> String {
-    words(&message.content)
-}
-
-/// The words of what a person said.
-pub(super) fn words(content: &[MessageBlock]) -> String {
-    let mut said = String::new();
-    for block in content {
-        match block {
-            MessageBlock::Text { text, .. } => said.push_str(text),
-            MessageBlock::Reference { path, .. } => said.push_str(&format!(" @{path}")),
-            MessageBlock::Image(_) => said.push_str(" [image]"),
-            MessageBlock::Reasoning { .. }
-            | MessageBlock::ToolUse { .. }
-            | MessageBlock::ToolResult { .. } => {}
-        }
-    }
-    said
 }
 
 #[cfg(test)]

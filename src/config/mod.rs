@@ -32,7 +32,7 @@ pub use hooks::{CommandLine, HookMoment, HookSettings};
 pub use layers::{
     ConfigSource, FileText, Flags, FolderDescription, LoadInputs, Loaded, Trust, describe_folder, load,
 };
-pub use names::KEY_VARIABLES;
+pub use names::{KEY_VARIABLES, providers_of_key};
 pub use places::Places;
 pub use redirect::ProviderRedirect;
 pub use schema::schema;

@@ -80,6 +80,12 @@ pub(super) fn known(name: &str) -> Option<&'static Known> {
     KNOWN.iter().find(|known| known.name == name)
 }
 
+/// The providers whose key this variable holds by custom.
+pub fn providers_of_key(variable: &str) -> impl Iterator<Item = &'static str> {
+    let holds = move |known: &&Known| known.offered && known.key_variable == Some(variable);
+    KNOWN.iter().filter(holds).map(|known| known.name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -143,7 +143,7 @@ fn a_chat_queues_takes_back_makes_again_forks_and_exports() {
 }
 
 /// The server that a chat has started.
-fn server_of(chat: &Terminal) -> Pid {
+pub(crate) fn server_of(chat: &Terminal) -> Pid {
     let id = chat.child.id();
     let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
     Pid::from_raw(children.trim().parse().unwrap()).unwrap()

@@ -7,6 +7,9 @@
 )]
 
 mod chat;
+mod doctor;
+mod interrupt;
+mod run;
 mod terminal;
 
 use std::fs;
@@ -192,16 +195,16 @@ fn run_gives_the_answer_and_nothing_else_on_stdout() {
     Done::of(&child.wait_with_output().unwrap()).is(0).says("Hello");
     world
         .run(&["run", "-p", " "])
-        .is(1)
+        .is(2)
         .complains("the prompt is empty");
     world
         .run(&["run", "-p", "hi", "nowhere"])
-        .is(1)
+        .is(2)
         .complains("nowhere is not a folder");
     world
         .run(&["run", "-p", "hi", "--session", "ses_none"])
-        .is(1)
-        .complains("unknown session ses_none: `agentls sessions` tells which there are");
+        .is(2)
+        .complains("no session `ses_none`; `agentls sessions` lists them");
     let failed = world.run(&["run", "-p", "fail"]);
     failed
         .is(1)
@@ -215,7 +218,7 @@ fn run_asks_nobody() {
     let world = World::with(hello());
     let denied = world.run(&["run", "-p", "write it"]);
     denied
-        .is(0)
+        .is(3)
         .complains("denied")
         .complains("--yes")
         .complains("⊘ Write new.txt");
@@ -327,7 +330,7 @@ fn sessions_are_listed_shown_renamed_and_deleted() {
     world
         .run(&["sessions", "show", id])
         .is(1)
-        .complains("there is no session");
+        .complains("no session `");
     world.run(&["sessions", "show", "ses_"]).is(0);
     // A session goes on in a later run.
     let id = sessions[0]["sessionId"].as_str().unwrap();
@@ -603,7 +606,7 @@ fn a_slip_of_the_pen_loosens_nothing() {
         .complains("'plan'");
     world
         .run(&["run", "-y", "--config", "gone.toml", "-p", "write"])
-        .is(1)
+        .is(2)
         .complains("there is no file gone.toml");
     assert!(!world.path("work/new.txt").exists());
 }

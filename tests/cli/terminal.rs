@@ -71,6 +71,11 @@ impl Terminal {
         self.keyboard.write_all(keys.as_bytes()).unwrap();
     }
 
+    /// How the terminal treats what is typed.
+    pub(crate) fn modes(&self) -> rustix::termios::LocalModes {
+        rustix::termios::tcgetattr(&self.keyboard).unwrap().local_modes
+    }
+
     /// Waits until no turn takes keys any more, so that they are for the prompt; what was shown before that.
     #[track_caller]
     pub(crate) fn rests(&mut self) -> String {

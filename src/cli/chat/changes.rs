@@ -1,4 +1,4 @@
-//! What turns changed: shown, taken back, made again. And the session as a whole: forked, exported.
+//! What turns did: outputs and changes shown, changes taken back, made again. And the session as a whole: forked, exported.
 
 use std::path::Path;
 
@@ -113,6 +113,25 @@ impl Chat {
                 "! there are more files than are looked at: commands may have changed others",
             );
         }
+    }
+
+    /// Shows all that one of the last calls gave.
+    pub(super) async fn show_output(&mut self, number: usize) -> Result<(), ClientError> {
+        let Some(call) = self.view.calls.nth_last(number).cloned() else {
+            self.view
+                .note(Ink::Yellow, "No such call with an output in this chat.");
+            return Ok(());
+        };
+        let text = match &call.reference {
+            Some(reference) => self.client.read_whole(&self.session, reference).await?,
+            None => call.text,
+        };
+        self.view.note(Ink::Cyan, &call.title);
+        let shown = text::neutralise(text.trim_end()).replace('\t', "    ");
+        for line in shown.lines() {
+            self.view.screen.line(line);
+        }
+        Ok(())
     }
 
     /// Goes on in a new session that has all of this one.

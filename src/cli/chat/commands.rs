@@ -7,6 +7,7 @@ use super::{Chat, Next};
 use crate::base::clock;
 use crate::base::text;
 use crate::cli::client::ClientError;
+use crate::cli::session_lookup::find_session;
 use crate::cli::sessions::when;
 use crate::cli::style::{Ink, dollars, fit, tokens, width as columns};
 use crate::protocol::table::method;
@@ -52,6 +53,7 @@ impl Chat {
                         .note(Ink::Yellow, "no session has that number; /sessions lists them");
                     return Ok(Next::GoOn);
                 };
+                let id = find_session(&mut self.client, &id).await?;
                 self.switch(id).await?;
             }
             Slash::New => self.fresh().await?,
@@ -84,6 +86,7 @@ impl Chat {
             Slash::Revert(turns) => self.revert(turns).await?,
             Slash::Redo => self.redo().await?,
             Slash::Diff(turns) => self.diff(turns),
+            Slash::Output(number) => self.show_output(number).await?,
             Slash::Queue(wish) => return self.queue(wish).await,
             Slash::Fork => self.fork().await?,
             Slash::Export(file) => self.export(file).await?,

@@ -17,19 +17,22 @@ use input::{Input, Line};
 use slash::{Slash, content, mode_name};
 
 use super::client::{Client, ClientError, Incoming, Launch};
+use super::doctor::WAYS;
 use super::edit::Editor;
 use super::keys::Draft;
 use super::screen::Screen;
+use super::session_lookup::{find_session, newest_session};
+use super::signals::{SignalAction, Signals};
 use super::style::{Ink, Painter, fit};
-use super::turn::{Answers, Asked, Ended, Signals, TWICE, Turn, Until, Wish};
+use super::turn::{Answers, Ended, TWICE, Turn, Until, Wish};
 use super::view::View;
 use crate::base::clock::{self, Instant};
 use crate::config::{Env, Places};
 use crate::protocol::table::method;
 use crate::protocol::{
     CommandInfo, CompactParams, ListCommandsParams, ListCommandsResult, ListModelsParams, ListModelsResult,
-    ListSessionsParams, ListSessionsResult, LoadSessionParams, LoadSessionResult, Mode, NewSessionParams,
-    NewSessionResult, PromptParams, ResumeTurnParams, ServerNotification,
+    LoadSessionParams, LoadSessionResult, Mode, NewSessionParams, NewSessionResult, PromptParams,
+    ProviderHealth, ProviderInfo, ResumeTurnParams, ServerNotification,
 };
 
 /// Events of a loaded session that are shown.
@@ -75,6 +78,7 @@ pub(super) async fn chat(
     let state_dir = places.as_ref().map(|places| places.state_dir.as_path());
     let input = Input::open(painter, &launch.folder, state_dir)?;
     launch.questions = true;
+    launch.interruptible = true;
     let client = Client::start(&launch).await?;
     let mut chat = Chat {
         view: View::new(Screen::stdout(true, painter)),
@@ -93,8 +97,13 @@ pub(super) async fn chat(
         home: env.home().map(Path::to_path_buf),
         launch,
     };
+    chat.view.calls.hint = Some("/output shows all");
     chat.open(which).await?;
-    chat.converse().await?;
+    let done = chat.converse().await;
+    if done.is_err() {
+        chat.say_how_to_resume();
+    }
+    done?;
     chat.client.close().await;
     Ok(0)
 }
@@ -164,6 +173,12 @@ impl Chat {
                 Ok(Next::GoOn) => {}
                 Ok(Next::Leave) => return Ok(()),
                 Err(ClientError::Ended(why)) => self.restart(&why).await?,
+                Err(ClientError::Interrupted(SignalAction::Leave)) => return Ok(()),
+                Err(error @ ClientError::Interrupted(SignalAction::Cancel)) => {
+                    self.interrupted = Some(clock::now());
+                    self.view
+                        .note(Ink::Yellow, &format!("! {error}; Ctrl-C again leaves"));
+                }
                 Err(error) => self.view.note(Ink::Red, &format!("✗ {error}")),
             }
         }
@@ -193,7 +208,7 @@ impl Chat {
                     Ok(read) => break read,
                     Err(_) => return Ok(Line::End),
                 },
-                asked = self.signals.next() => if asked == Asked::Leave {
+                action = self.signals.next() => if action == SignalAction::Leave {
                     // The thread that reads stays behind; its terminal is left as it was found.
                     if let Ok(saved) = &saved {
                         let now = rustix::termios::OptionalActions::Now;
@@ -321,12 +336,27 @@ impl Chat {
             result,
             leave,
             cancelled,
+            ..
         } = ended?;
         self.interrupted = cancelled;
         if let Some(Err(error)) = result {
             return Err(error);
         }
-        Ok(if leave { Next::Leave } else { Next::GoOn })
+        if leave {
+            self.say_how_to_resume();
+            return Ok(Next::Leave);
+        }
+        Ok(Next::GoOn)
+    }
+
+    /// Where the work that is left behind can be found again.
+    fn say_how_to_resume(&mut self) {
+        if self.session.is_empty() {
+            return;
+        }
+        self.view.rest();
+        let line = format!("to resume this session: agentls chat --session {}", self.session);
+        self.view.note(Ink::Dim, &line);
     }
 
     /// The server is gone: another takes its place, and the session goes on where it was.
@@ -363,7 +393,7 @@ impl Chat {
                 self.agent = agent;
                 None
             }
-            Which::Id(id) => Some(id),
+            Which::Id(id) => Some(find_session(&mut self.client, &id).await?),
             Which::Last => self.last_session().await?,
         };
         match id {
@@ -374,23 +404,14 @@ impl Chat {
     }
 
     async fn last_session(&mut self) -> Result<Option<String>, ClientError> {
-        let params = ListSessionsParams {
-            cwd: Some(self.launch.folder.display().to_string()),
-            limit: Some(1),
-            ..ListSessionsParams::default()
-        };
-        let listed: ListSessionsResult = self.client.request(method::LIST_SESSIONS, &params).await?;
-        if listed.sessions.is_empty() {
+        let newest = newest_session(&mut self.client, &self.launch.folder).await?;
+        if newest.is_none() {
             self.view.note(
                 Ink::Dim,
                 "there is no session in this folder yet; this is a new one",
             );
         }
-        Ok(listed
-            .sessions
-            .into_iter()
-            .next()
-            .map(|session| session.session_id))
+        Ok(newest)
     }
 
     async fn fresh(&mut self) -> Result<(), ClientError> {
@@ -456,6 +477,42 @@ impl Chat {
         }
     }
 
+    /// Says before the first prompt that no provider would answer it. A local Ollama needs no configuration.
+    async fn say_what_is_missing(&mut self, listed: ListModelsResult) -> Result<(), ClientError> {
+        let is_ready =
+            |provider: &ProviderInfo| matches!(provider.health, ProviderHealth::Unknown | ProviderHealth::Ok);
+        if listed.providers.iter().any(is_ready) {
+            return Ok(());
+        }
+        let params = ListModelsParams {
+            session_id: Some(self.session.clone()),
+            check: Some("ollama".to_owned()),
+            ..ListModelsParams::default()
+        };
+        let checked: Result<ListModelsResult, ClientError> =
+            self.client.request(method::LIST_MODELS, &params).await;
+        if let Ok(checked) = checked
+            && let Some(ollama) = checked
+                .providers
+                .iter()
+                .find(|provider| provider.provider == "ollama")
+            && ollama.health == ProviderHealth::Ok
+            && listed.providers.is_empty()
+        {
+            self.view
+                .note(Ink::Dim, "no provider is configured: a local Ollama answers");
+            return Ok(());
+        }
+        for provider in &listed.providers {
+            let why = provider.message.as_deref().unwrap_or("it cannot be called");
+            self.view
+                .note(Ink::Yellow, &format!("! {}: {why}", provider.provider));
+        }
+        let line = format!("! no provider can answer: {WAYS}; `agentls doctor` says more");
+        self.view.note(Ink::Yellow, &line);
+        Ok(())
+    }
+
     /// Where one is: version, folder, model, mode.
     async fn head(&mut self, title: Option<&str>) -> Result<(), ClientError> {
         let params = ListModelsParams {
@@ -479,14 +536,18 @@ impl Chat {
         self.view.screen.line(&format!("{name}{}", painter.dim(&rest)));
         self.view.knows_model(current.map(|model| model.model.as_str()));
         let model = current.map_or("no model chosen yet", |model| model.model.as_str());
+        let has_model = current.is_some();
         self.view.note(
             Ink::Dim,
             &format!("{model} · mode {} · /help lists commands", mode_name(self.mode)),
         );
         self.view.note(
             Ink::Dim,
-            "Ctrl-C cancels · what you type while it works is sent to it · Ctrl-D leaves",
+            "Esc or Ctrl-C interrupts · what you type while it works is sent to it · Ctrl-D leaves",
         );
+        if !has_model {
+            self.say_what_is_missing(models).await?;
+        }
         Ok(())
     }
 }

@@ -82,7 +82,10 @@ impl Chat {
     fn list_queue(&mut self, queue: &QueueResult) {
         let width = self.view.screen.width();
         for (number, prompt) in queue.prompts.iter().enumerate() {
-            let said = text::one_line(&text::neutralise(&crate::cli::view::words(&prompt.content)), 400);
+            let said = text::one_line(
+                &text::neutralise(&crate::cli::notification::words(&prompt.content)),
+                400,
+            );
             let line = format!("{:>3}  {}", number + 1, fit(&said, width.saturating_sub(6)));
             self.view.screen.line(&line);
         }

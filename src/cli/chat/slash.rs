@@ -32,6 +32,8 @@ pub(in crate::cli) enum Slash {
     Revert(usize),
     Redo,
     Diff(usize),
+    /// All that this call gave, counted from the last one.
+    Output(usize),
     Queue(Queued),
     Fork,
     /// To this file.
@@ -52,7 +54,7 @@ const fn told(usage: &'static str, does: &'static str) -> Told {
 }
 
 /// All commands, in the order of the help.
-pub(super) const COMMANDS: [Told; 22] = [
+pub(super) const COMMANDS: [Told; 23] = [
     told("/help", "this list"),
     told(
         "/model [NAME [low|medium|high]]",
@@ -63,6 +65,10 @@ pub(super) const COMMANDS: [Told; 22] = [
     told(
         "/compact [WORDS]",
         "a summary in the place of old messages; what it shall keep",
+    ),
+    told(
+        "/output [N]",
+        "all that the last call (the Nth from the end) printed",
     ),
     told(
         "/diff [N]",
@@ -169,6 +175,7 @@ pub(in crate::cli) fn parse(line: &str) -> Option<Result<Slash, String>> {
         },
         "reload" => Ok(Slash::Reload),
         "diff" => turns(rest).map(Slash::Diff).ok_or_else(|| usage(name)),
+        "output" => turns(rest).map(Slash::Output).ok_or_else(|| usage(name)),
         "revert" | "undo" => turns(rest).map(Slash::Revert).ok_or_else(|| usage(name)),
         "redo" => Ok(Slash::Redo),
         "queue" => queue::parse(rest).map(Slash::Queue).ok_or_else(|| usage(name)),
@@ -179,7 +186,7 @@ pub(in crate::cli) fn parse(line: &str) -> Option<Result<Slash, String>> {
     })
 }
 
-/// A count of turns; one where nothing is said.
+/// A count; one where nothing is said.
 fn turns(rest: &str) -> Option<usize> {
     match rest {
         "" => Some(1),
@@ -293,6 +300,7 @@ mod tests {
             ("/undo 3", Some(Ok(Slash::Revert(3)))),
             ("/revert 0", Some(Err("usage: /revert [N]".into()))),
             ("/diff x", Some(Err("usage: /diff [N]".into()))),
+            ("/output 2", Some(Ok(Slash::Output(2)))),
             (
                 "/queue go on",
                 Some(Ok(Slash::Queue(Queued::Add("go on".into())))),

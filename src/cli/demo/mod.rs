@@ -13,10 +13,12 @@ use scratch::Scratch;
 
 use super::client::{Client, ClientError, Launch};
 use super::keys::Draft;
+use super::notification::seq_of;
 use super::screen::Screen;
+use super::signals::Signals;
 use super::style::{Ink, Painter};
-use super::turn::{Answers, Ended, Signals, Turn, Until, Wish};
-use super::view::{View, seq_of};
+use super::turn::{Answers, Ended, Turn, Until, Wish};
+use super::view::View;
 use crate::base::clock::{self, Instant};
 use crate::config::Env;
 use crate::protocol::table::method;
@@ -98,6 +100,7 @@ async fn play(view: &mut View, answers: &Answers, env: &Env) -> Result<i32, Demo
         env: Some(scratch.env(env)),
         name: TITLE,
         questions: false,
+        interruptible: true,
     };
     let mut client = Client::start(&launch).await?;
     introduce(view, &client, &scratch, model.port);

@@ -42,6 +42,11 @@ pub(super) fn find_outside(name: &OsStr, path: &OsStr, folders: &[PathBuf]) -> O
         })
 }
 
+/// Where a program that we start ourselves is, by this PATH, in a workspace of `folders`.
+pub fn find_own_program(name: &str, path: Option<&OsStr>, folders: &[PathBuf]) -> Option<PathBuf> {
+    find_outside(OsStr::new(name), &absolute_entries(path), folders)
+}
+
 fn is_outside(folder: &Path, folders: &[PathBuf]) -> bool {
     OF_THE_SYSTEM.iter().any(|system| folder == Path::new(system))
         || !folders.iter().any(|inside| folder.starts_with(inside))

@@ -23,6 +23,7 @@ pub use command::{Command, Stdin};
 pub use exec::exec_main;
 pub use git::git_command;
 pub use inspection::deny_inspection;
+pub use lookup::find_own_program;
 pub use orphans::{adopt_orphans, sweep_orphans};
 pub use output::{Chunk, Output, Stream};
 pub use spawn::{Launcher, SpawnError};

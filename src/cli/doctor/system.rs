@@ -1,0 +1,232 @@
+//! What `agentls doctor` finds of the machine: programs, folders, keys, editors. It changes nothing: a folder that it
+//! makes to see whether that can be done is removed again.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access};
+use secrecy::ExposeSecret;
+
+use super::{Doctor, State};
+use crate::base::private::NO_FOLLOW;
+use crate::config::{DefaultChoice, KEY_VARIABLES, Settings, providers_of_key, select_default};
+use crate::workspace::process::find_own_program;
+
+const NO_PROGRAM: &str = "install it, in a folder of PATH that is absolute and outside of the workspace";
+
+impl Doctor<'_> {
+    /// The programs that the server starts by itself.
+    pub(super) fn programs(&mut self, folder: &Path) {
+        for (name, state, without) in [
+            ("bash", State::Fail, "the agent cannot run commands"),
+            (
+                "git",
+                State::Warn,
+                "the agent sees no branch, no changes and no history",
+            ),
+        ] {
+            let path = self.source.env.get("PATH").map(OsStr::new);
+            match find_own_program(name, path, &[folder.to_path_buf()]) {
+                Some(path) => self.tell(State::Ok, name, &self.path(&path), None),
+                None => self.tell(state, name, &format!("not found: {without}"), Some(NO_PROGRAM)),
+            }
+        }
+    }
+
+    /// Which keys are set, and what uses them.
+    pub(super) fn keys(&mut self, settings: &Settings) {
+        let env = &self.source.env;
+        let is_set = |name: &&str| env.non_empty(name).is_some();
+        let set: Vec<&str> = KEY_VARIABLES.into_iter().filter(is_set).collect();
+        let found = match set.as_slice() {
+            [] => "none in the environment".to_owned(),
+            set => format!("in the environment: {}", set.join(", ")),
+        };
+        let empty = KEY_VARIABLES
+            .into_iter()
+            .filter(|name| env.get(name).is_some() && env.non_empty(name).is_none());
+        let empty: Vec<&str> = empty.collect();
+        let unused = self.unused_keys(settings, &set);
+        self.tell(State::Info, "keys", &found, None);
+        if !empty.is_empty() {
+            let found = format!("set, but empty: {}", empty.join(", "));
+            self.tell(State::Warn, "keys", &found, None);
+        }
+        for (state, found, todo) in unused {
+            self.tell(state, "keys", &found, Some(&todo));
+        }
+        let env = &self.source.env;
+        let withheld: Vec<String> = settings
+            .secret_env_names(env)
+            .into_iter()
+            .filter(|name| env.non_empty(name).is_some() && name.chars().all(|c| c.is_ascii_graphic()))
+            .collect();
+        if !withheld.is_empty() {
+            self.tell(
+                State::Info,
+                "withheld",
+                &format!("commands do not get {}", withheld.join(", ")),
+                Some("[tool.bash] pass_env = [\"NAME\"] in your own configuration passes a variable on"),
+            );
+        }
+    }
+
+    /// Keys that are set while prompts go to another provider, or to none.
+    fn unused_keys(&self, settings: &Settings, set: &[&str]) -> Vec<(State, String, String)> {
+        let env = &self.source.env;
+        let chosen = match select_default(settings, env, &crate::cli::doctor_models::default_model) {
+            DefaultChoice::Configured { provider, .. } | DefaultChoice::ByKey { provider, .. } => {
+                Some(provider)
+            }
+            DefaultChoice::ProbeOllama { .. } | DefaultChoice::NotConfigured { .. } => None,
+        };
+        let key = chosen
+            .as_ref()
+            .and_then(|name| settings.providers.get(name)?.api_key.as_ref())
+            .map(|key| key.expose_secret().to_owned());
+        let is_used = |variable: &str| key.is_some() && env.non_empty(variable) == key.as_deref();
+        let unused = set.iter().filter(|variable| !is_used(variable));
+        let describe = |variable: &&str| {
+            let own = providers_of_key(variable).next().unwrap_or_default();
+            let todo = format!("--provider {own}, or [agent.default] provider = \"{own}\", uses it");
+            Some(match &chosen {
+                // Other keys are normal for who uses several providers.
+                Some(name) if name != own => (
+                    State::Info,
+                    format!("{variable} is set, but prompts go to {name}"),
+                    todo,
+                ),
+                Some(name) => (
+                    State::Info,
+                    format!("{variable} is set, but {name} has another key"),
+                    format!("the key is set in [provider.{name}] api_key"),
+                ),
+                None => (
+                    State::Warn,
+                    format!("{variable} is set, but it chooses no provider by itself"),
+                    format!("{todo}; name a model too: --model, or [agent.default] model"),
+                ),
+            })
+        };
+        unused.filter_map(describe).collect()
+    }
+
+    /// Whether sessions can be stored and the log can be written.
+    pub(super) fn folders(&mut self) {
+        let Some(places) = &self.source.places else {
+            let todo = "set HOME, or XDG_DATA_HOME and XDG_CONFIG_HOME";
+            return self.tell(State::Fail, "data", "there is no home folder", Some(todo));
+        };
+        let (data, state_dir) = (places.data_dir.clone(), places.state_dir.clone());
+        let shown = self.path(&data);
+        let problem = try_writing(&data)
+            .err()
+            .map(|error| format!("{shown} cannot be written: {error}"));
+        let problem = problem.or_else(|| {
+            let file = unwritable_file(&data)?;
+            Some(format!("{} cannot be written", self.path(&file)))
+        });
+        match problem {
+            None => self.tell(State::Ok, "data", &format!("{shown} can be written"), None),
+            Some(problem) => {
+                let todo = "make it yours and writable, or set XDG_DATA_HOME to a folder that is; without it no session \
+                            is kept";
+                self.tell(State::Fail, "data", &problem, Some(todo));
+            }
+        }
+        if let Err(error) = try_writing(&state_dir) {
+            let problem = format!("{} cannot be written: {error}", self.path(&state_dir));
+            let todo = "make it yours and writable, or set XDG_STATE_HOME; without it there is no log and no history";
+            self.tell(State::Warn, "state", &problem, Some(todo));
+        }
+    }
+
+    pub(super) fn log(&mut self, settings: &Settings) {
+        let usual = self.source.places.as_ref().map(|places| places.log_file());
+        let log = settings.logging.file.clone().or(usual);
+        let log = log.map(|log| self.path(&log)).unwrap_or_default();
+        let level = settings.logging.level.name();
+        self.tell(State::Info, "log", &format!("{log} (level {level})"), None);
+    }
+
+    pub(super) fn editors(&mut self) {
+        let data = self.source.env.non_empty("XDG_DATA_HOME").map(PathBuf::from);
+        let data = data.or_else(|| Some(self.home.as_ref()?.join(".local/share")));
+        let data = data.unwrap_or_default().join("nvim");
+        let mut nvim: Vec<PathBuf> = vec![data.join("lazy")];
+        nvim.extend(
+            entries(&data.join("site/pack")).flat_map(|pack| ["start", "opt"].map(|kind| pack.join(kind))),
+        );
+        let has_nvim = nvim
+            .iter()
+            .flat_map(|folder| entries(folder))
+            .any(|plugin| plugin.join("lua/agentls").is_dir());
+        let code = self.home.clone().unwrap_or_default().join(".vscode/extensions");
+        let is_ours = |entry: PathBuf| {
+            entry
+                .file_name()
+                .is_some_and(|name| name.to_string_lossy().starts_with("agentls.agentls"))
+        };
+        let has_code = entries(&code).any(is_ours);
+        for (program, name, has_plugin) in [("nvim", "Neovim", has_nvim), ("code", "VS Code", has_code)] {
+            let Some(path) = self.on_path(program) else {
+                self.tell(State::Info, name, "not on the PATH", None);
+                continue;
+            };
+            let path = self.path(&path);
+            if has_plugin {
+                self.tell(
+                    State::Ok,
+                    name,
+                    &format!("{path}, with the agentls plug-in"),
+                    None,
+                );
+            } else {
+                let found = format!("{path}; no agentls plug-in in its usual folders");
+                self.tell(State::Info, name, &found, None);
+            }
+        }
+    }
+
+    fn on_path(&self, program: &str) -> Option<PathBuf> {
+        let path = self.source.env.get("PATH")?;
+        std::env::split_paths(path)
+            .map(|dir| dir.join(program))
+            .find(|file| file.is_file())
+    }
+}
+
+fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let read = fs::read_dir(folder).into_iter().flatten();
+    read.filter_map(Result::ok).map(|entry| entry.path())
+}
+
+/// Makes the folder where it is missing, writes a file in it, and removes both.
+fn try_writing(folder: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = folder.ancestors().take_while(|part| !part.exists()).collect();
+    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    let written = made.and_then(|()| {
+        let file = folder.join(format!(".doctor-{}", std::process::id()));
+        let opened = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .custom_flags(NO_FOLLOW)
+            .open(&file);
+        let written = opened.and_then(|mut file| file.write_all(b"agentls").and_then(|()| file.sync_data()));
+        // Also what was written in part.
+        let removed = fs::remove_file(&file);
+        written.and(removed)
+    });
+    for part in missing {
+        let _ = fs::remove_dir(part);
+    }
+    written
+}
+
+/// A file of the folder that may not be written.
+fn unwritable_file(folder: &Path) -> Option<PathBuf> {
+    entries(folder).find(|entry| access(entry, Access::WRITE_OK).is_err())
+}

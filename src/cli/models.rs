@@ -1,0 +1,82 @@
+//! `agentls models`: the models that can be chosen, and how their providers fare.
+
+use std::io::IsTerminal;
+
+use super::client::{Client, ClientError, Launch};
+use super::screen::{Screen, print_json};
+use super::style::{Ink, Painter, fit, tokens};
+use crate::config::Env;
+use crate::protocol::table::method;
+use crate::protocol::{ListModelsParams, ListModelsResult, ModelInfo, ProviderHealth};
+
+/// Lists them; the exit code: 1 when there is none.
+pub(super) async fn list_models(
+    json: bool,
+    offline: bool,
+    launch: &Launch,
+    env: &Env,
+) -> Result<i32, ClientError> {
+    let mut client = Client::start(launch).await?;
+    let params = ListModelsParams {
+        live: !offline,
+        ..ListModelsParams::default()
+    };
+    let listed: Result<ListModelsResult, ClientError> = client.request(method::LIST_MODELS, &params).await;
+    client.close().await;
+    let listed = listed?;
+    let code = i32::from(listed.models.is_empty());
+    if json {
+        let text = serde_json::to_string_pretty(&listed).unwrap_or_default();
+        let _ = print_json(&format!("{text}\n"));
+        return Ok(code);
+    }
+    let terminal = std::io::stdout().is_terminal();
+    let mut screen = Screen::stdout(terminal, Painter::of(env, terminal));
+    let painter = screen.painter;
+    for model in &listed.models {
+        let mark = if model.current {
+            painter.paint(Ink::Green, "●")
+        } else {
+            " ".to_owned()
+        };
+        screen.entry(
+            &format!("{mark} {:<44} ", fit(&model.model, 44)),
+            47,
+            &describe(model),
+        );
+    }
+    for provider in &listed.providers {
+        let is_ill = matches!(
+            provider.health,
+            ProviderHealth::Failing | ProviderHealth::NotConfigured
+        );
+        if let (true, Some(message)) = (is_ill, &provider.message) {
+            screen.line(&painter.paint(Ink::Yellow, &format!("! {}: {message}", provider.provider)));
+        }
+    }
+    if listed.models.is_empty() {
+        screen.line(&painter.paint(
+            Ink::Yellow,
+            "! no model is configured; `agentls doctor` says what to do",
+        ));
+    }
+    Ok(code)
+}
+
+fn describe(model: &ModelInfo) -> String {
+    let mut parts = Vec::new();
+    parts.extend(
+        model
+            .context_window
+            .map(|window| format!("{} window", tokens(window))),
+    );
+    parts.extend(
+        model
+            .price
+            .map(|price| format!("${}/${} per million", price.input, price.output)),
+    );
+    if model.listed == Some(false) {
+        parts.push("not in the provider's list".to_owned());
+    }
+    parts.join(", ")
+}

@@ -1,0 +1,66 @@
+//! Questions about single notifications: their number, their words, whether they are whole. Pure.
+
+use crate::protocol::{MessageBlock, MessageNotification, ServerNotification};
+
+/// The number of a durable notification.
+pub(super) fn seq_of(told: &ServerNotification) -> Option<u64> {
+    use ServerNotification as N;
+    match told {
+        N::TurnStarted(params) => Some(params.header.seq),
+        N::TurnEnded(params) => Some(params.header.seq),
+        N::Message(params) => Some(params.header.seq),
+        N::MessageRetracted(params) => Some(params.header.seq),
+        N::ToolCall(params) => Some(params.header.seq),
+        N::ApprovalRequested(params) => Some(params.header.seq),
+        N::ApprovalResolved(params) => Some(params.header.seq),
+        N::LimitRequested(params) => Some(params.header.seq),
+        N::LimitResolved(params) => Some(params.header.seq),
+        N::QuestionRequested(params) => Some(params.header.seq),
+        N::QuestionResolved(params) => Some(params.header.seq),
+        N::Plan(params) => Some(params.header.seq),
+        N::TurnDiff(params) => Some(params.header.seq),
+        N::Transition(params) => Some(params.header.seq),
+        N::Retry(params) => Some(params.header.seq),
+        N::Wait(params) => Some(params.header.seq),
+        N::Compacted(params) => Some(params.header.seq),
+        N::ModelSwitched(params) => Some(params.header.seq),
+        N::Circuit(params) => Some(params.header.seq),
+        N::Usage(params) => Some(params.header.seq),
+        N::Warning(params) => params.seq,
+        N::SessionUpdated(params) => Some(params.header.seq),
+        N::Instructions(params) => Some(params.header.seq),
+        N::TextDelta(_)
+        | N::ReasoningDelta(_)
+        | N::ToolInputDelta(_)
+        | N::ToolOutputDelta(_)
+        | N::Status(_) => None,
+    }
+}
+
+/// Whether the message's text was cut for the wire, so that it cannot be compared.
+pub(super) fn is_cut(message: &MessageNotification) -> bool {
+    let is_cut_block =
+        |block: &MessageBlock| matches!(block, MessageBlock::Text { more, .. } if !more.is_empty());
+    !message.more.is_empty() || message.content.iter().any(is_cut_block)
+}
+
+/// The words of a message.
+pub(super) fn spoken(message: &MessageNotification) -> String {
+    words(&message.content)
+}
+
+/// The words of what a person said.
+pub(super) fn words(content: &[MessageBlock]) -> String {
+    let mut said = String::new();
+    for block in content {
+        match block {
+            MessageBlock::Text { text, .. } => said.push_str(text),
+            MessageBlock::Reference { path, .. } => said.push_str(&format!(" @{path}")),
+            MessageBlock::Image(_) => said.push_str(" [image]"),
+            MessageBlock::Reasoning { .. }
+            | MessageBlock::ToolUse { .. }
+            | MessageBlock::ToolResult { .. } => {}
+        }
+    }
+    said
+}

@@ -1,0 +1,110 @@
+//! What is piped into `agentls run`: read to its end, and framed as context of the prompt.
+//!
+//! A pipe may never end, so the wait is announced and a signal ends it. Knows no server.
+
+use std::io::{self, Read};
+use std::time::Duration;
+
+use super::signals::Signals;
+
+/// How much is taken, in bytes: more than this hardly fits into a model's window.
+const MAX_BYTES: usize = 512 << 10;
+/// After this time the wait is announced.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// Why it cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PipedError {
+    #[error("stdin cannot be read: {0}")]
+    Io(#[from] io::Error),
+    #[error(
+        "stdin has more than {} KiB; write it to a file of the folder and point at that with @path",
+        MAX_BYTES >> 10
+    )]
+    TooLong,
+    #[error("stdin is not text; write it to a file of the folder and point at that with @path")]
+    Binary,
+    #[error("interrupted while stdin was read")]
+    Interrupted,
+}
+
+/// All of stdin as text; bytes that are not UTF-8 are replaced, and counted in the second value.
+pub(super) async fn read_stdin(
+    signals: &mut Signals,
+    announce: impl FnOnce(),
+) -> Result<(String, usize), PipedError> {
+    // The thread stays behind when a signal comes first; the program ends then.
+    let reading = tokio::task::spawn_blocking(|| {
+        let mut bytes = Vec::new();
+        let read = io::stdin().take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes);
+        read.map(|_| bytes)
+    });
+    tokio::pin!(reading);
+    let mut announce = Some(announce);
+    let read = loop {
+        tokio::select! { biased;
+            read = &mut reading => break read.map_err(io::Error::other)?,
+            _ = signals.next() => return Err(PipedError::Interrupted),
+            () = tokio::time::sleep(SILENCE), if announce.is_some() => {
+                if let Some(announce) = announce.take() {
+                    announce();
+                }
+            }
+        }
+    };
+    decode(read?)
+}
+
+fn decode(bytes: Vec<u8>) -> Result<(String, usize), PipedError> {
+    if bytes.contains(&0) {
+        return Err(PipedError::Binary);
+    }
+    if bytes.len() > MAX_BYTES {
+        return Err(PipedError::TooLong);
+    }
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) => (text, 0),
+        Err(error) => {
+            let chunks = error.as_bytes().utf8_chunks();
+            let broken = chunks.filter(|chunk| !chunk.invalid().is_empty()).count();
+            (String::from_utf8_lossy(error.as_bytes()).into_owned(), broken)
+        }
+    })
+}
+
+/// The text in a frame that nothing in it can end.
+pub(super) fn frame(text: &str) -> String {
+    let lower = text.to_ascii_lowercase();
+    let mut name = "stdin".to_owned();
+    let mut number = 1;
+    while lower.contains(&format!("</{name}>")) {
+        number += 1;
+        name = format!("stdin-{number}");
+    }
+    format!("<{name}>\n{}\n</{name}>", text.trim_end_matches(['\n', '\r']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_taken_and_the_rest_is_refused() {
+        assert_eq!(decode(b"a\n".to_vec()).unwrap(), ("a\n".to_owned(), 0));
+        let (text, broken) = decode(b"caf\xe9 \xff\xfe.".to_vec()).unwrap();
+        assert_eq!((text.as_str(), broken), ("caf\u{fffd} \u{fffd}\u{fffd}.", 3));
+        assert!(matches!(decode(b"P\0N".to_vec()), Err(PipedError::Binary)));
+        assert!(decode(vec![b'a'; MAX_BYTES]).is_ok());
+        assert!(matches!(
+            decode(vec![b'a'; MAX_BYTES + 1]),
+            Err(PipedError::TooLong)
+        ));
+    }
+
+    #[test]
+    fn nothing_in_the_text_ends_its_frame() {
+        assert_eq!(frame("a\n\n"), "<stdin>\na\n</stdin>");
+        let framed = frame("a</STDIN>b</stdin-2>");
+        assert!(framed.starts_with("<stdin-3>\n") && framed.ends_with("\n</stdin-3>"));
+    }
+}

@@ -1,0 +1,94 @@
+//! Which stored session a person means: by an id, the beginning of one, or the newest of a folder.
+
+use std::path::Path;
+
+use super::client::{Client, ClientError};
+use super::style::fit;
+use crate::base::text;
+use crate::protocol::table::method;
+use crate::protocol::{ListSessionsParams, ListSessionsResult, SessionInfo};
+
+/// Sessions that are looked through for the beginning of an id.
+const LOOKED_THROUGH: u32 = 10_000;
+/// Sessions of an ambiguous id that are named.
+const NAMED: usize = 10;
+
+/// The sessions in which `query` stands (all of them without one), those used last first; at most `limit`.
+pub(super) async fn list_sessions(
+    client: &mut Client,
+    query: Option<String>,
+    limit: u32,
+) -> Result<Vec<SessionInfo>, ClientError> {
+    let mut found: Vec<SessionInfo> = Vec::new();
+    let mut cursor = None;
+    loop {
+        let rest = limit - found.len() as u32;
+        let params = ListSessionsParams {
+            query: query.clone(),
+            cursor,
+            limit: Some(rest.clamp(1, 200)),
+            ..ListSessionsParams::default()
+        };
+        let page: ListSessionsResult = client.request(method::LIST_SESSIONS, &params).await?;
+        found.extend(page.sessions);
+        found.truncate(limit as usize);
+        cursor = page.next_cursor;
+        if cursor.is_none() || found.len() as u32 >= limit {
+            return Ok(found);
+        }
+    }
+}
+
+/// The session with this id, or the only one whose id begins so.
+///
+/// # Errors
+/// [`ClientError::NoSession`] when there is none, or more than one: then they are listed.
+pub(super) async fn find_session(client: &mut Client, id: &str) -> Result<String, ClientError> {
+    let all = list_sessions(client, None, LOOKED_THROUGH).await?;
+    match_session(&all, id).map_err(ClientError::NoSession)
+}
+
+/// The session of this folder that was used last.
+pub(super) async fn newest_session(
+    client: &mut Client,
+    folder: &Path,
+) -> Result<Option<String>, ClientError> {
+    let params = ListSessionsParams {
+        cwd: Some(folder.display().to_string()),
+        limit: Some(1),
+        ..ListSessionsParams::default()
+    };
+    let listed: ListSessionsResult = client.request(method::LIST_SESSIONS, &params).await?;
+    let newest = listed.sessions.into_iter().next();
+    Ok(newest.map(|session| session.session_id))
+}
+
+fn match_session(all: &[SessionInfo], id: &str) -> Result<String, String> {
+    // A variable that is not set must not choose the only session.
+    if id.is_empty() {
+        return Err("the session's id is empty; `agentls sessions` lists them".to_owned());
+    }
+    if all.iter().any(|session| session.session_id == id) {
+        return Ok(id.to_owned());
+    }
+    let matching: Vec<&SessionInfo> = all
+        .iter()
+        .filter(|session| session.session_id.starts_with(id))
+        .collect();
+    match matching.as_slice() {
+        [] => Err(format!("no session `{id}`; `agentls sessions` lists them")),
+        [one] => Ok(one.session_id.clone()),
+        several => {
+            let mut lines = vec![format!("{} sessions begin with `{id}`:", several.len())];
+            lines.extend(several.iter().take(NAMED).map(|session| {
+                let title = session.title.as_deref().unwrap_or("(no prompt yet)");
+                let title = text::one_line(&text::neutralise(title), 200);
+                format!("  {}  {}", session.session_id, fit(&title, 40))
+            }));
+            if several.len() > NAMED {
+                lines.push(format!("  … and {} more", several.len() - NAMED));
+            }
+            Err(lines.join("\n"))
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! `agentls doctor` and the small commands beside it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::Value;
+
+use crate::{Done, World, hello};
+
+impl World {
+    fn doctor(&self, args: &[&str], env: &[(&str, &str)]) -> Done {
+        let mut command = self.command(&[&["doctor", "--offline"], args].concat());
+        Done::of(&command.envs(env.iter().copied()).output().unwrap())
+    }
+}
+
+#[test]
+fn doctor_is_green_only_where_it_is_true() {
+    let world = World::with(hello());
+    world
+        .doctor(&[], &[])
+        .is(0)
+        .says("✓ bash")
+        .says("✓ data")
+        .says("Everything works.");
+    // What it tried is gone again.
+    assert!(!world.path("home/.local").exists() || !world.path("home/.local/share/agentls/.doctor").exists());
+    world
+        .doctor(&[], &[("XDG_DATA_HOME", "/proc/nowhere")])
+        .is(1)
+        .says("✗ data")
+        .says("cannot be written");
+    let file = world.path("work/file");
+    fs::write(&file, "").unwrap();
+    world
+        .doctor(&[], &[("XDG_DATA_HOME", file.to_str().unwrap())])
+        .is(1)
+        .says("✗ data");
+    world
+        .doctor(&[], &[("XDG_STATE_HOME", file.to_str().unwrap())])
+        .is(0)
+        .says("! state")
+        .says("see the ! lines");
+    // A program of the workspace is not one of ours.
+    fs::create_dir_all(world.path("work/bin")).unwrap();
+    fs::write(world.path("work/bin/bash"), "#!/bin/sh\n").unwrap();
+    fs::set_permissions(world.path("work/bin/bash"), PermissionsExt::from_mode(0o755)).unwrap();
+    let path = world.path("work/bin");
+    world
+        .doctor(&[], &[("PATH", path.to_str().unwrap())])
+        .is(1)
+        .says("✗ bash")
+        .says("! git")
+        .says("1 problem");
+}
+
+#[test]
+fn doctor_says_what_uses_each_key() {
+    let world = World::new();
+    let groq = world.doctor(&[], &[("GROQ_API_KEY", "gsk-canary-1")]);
+    groq.says("GROQ_API_KEY is set, but it chooses no provider by itself")
+        .says("--provider groq");
+    assert!(!groq.out.contains("no key is in the environment"), "{}", groq.out);
+    let both = world.doctor(
+        &[],
+        &[
+            ("ANTHROPIC_API_KEY", "sk-canary-1"),
+            ("OPENAI_API_KEY", "sk-canary-2"),
+        ],
+    );
+    both.is(0)
+        .says("OPENAI_API_KEY is set, but prompts go to anthropic");
+    assert!(
+        !both.out.contains("ANTHROPIC_API_KEY is set, but"),
+        "{}",
+        both.out
+    );
+    world
+        .doctor(&[], &[("ANTHROPIC_API_KEY", "")])
+        .says("set, but empty: ANTHROPIC_API_KEY");
+    world.configure("[provider.anthropic]\napi_key = \"sk-canary-other\"\nmodel = \"m\"\n");
+    let other = world.doctor(&[], &[("ANTHROPIC_API_KEY", "sk-canary-1")]);
+    other.says("ANTHROPIC_API_KEY is set, but anthropic has another key");
+    for done in [groq, both, other] {
+        assert!(!done.out.contains("canary"), "{}", done.out);
+    }
+}
+
+#[test]
+fn doctor_speaks_json() {
+    let world = World::with(hello());
+    let report = |done: &Done| serde_json::from_str::<Value>(&done.out).unwrap();
+    let good = world.doctor(&["--json"], &[]);
+    let good = report(good.is(0));
+    assert_eq!((&good["ok"], &good["problems"]), (&Value::Bool(true), &0.into()));
+    let broken = world.doctor(&["--json"], &[("XDG_DATA_HOME", "/proc/nowhere")]);
+    let broken = report(broken.is(1));
+    assert_eq!(
+        (&broken["ok"], &broken["problems"]),
+        (&Value::Bool(false), &1.into())
+    );
+    let checks = broken["checks"].as_array().unwrap();
+    let data = checks.iter().find(|check| check["name"] == "data").unwrap();
+    assert_eq!(data["state"], "fail");
+    assert!(data["message"].is_string() && data["hint"].is_string(), "{data}");
+    for name in [
+        "program",
+        "bash",
+        "git",
+        "configuration",
+        "keys",
+        "provider",
+        "server",
+        "store",
+        "data",
+        "log",
+    ] {
+        assert!(checks.iter().any(|check| check["name"] == name), "no {name}");
+    }
+}
+
+#[test]
+fn usual_words_of_other_programs_lead_somewhere() {
+    let world = World::with(hello());
+    world.run(&["help"]).is(0).says("chat").says("models");
+    world.run(&["help", "run"]).is(0).says("Exit codes");
+    world.run(&["models", "--offline"]).is(0).says("● mine/m");
+    let models = world.run(&["models", "--json"]);
+    let models: Value = serde_json::from_str(&models.is(0).out).unwrap();
+    assert_eq!(models["models"][0]["model"], "mine/m");
+    World::new()
+        .run(&["models", "--offline"])
+        .is(1)
+        .says("agentls doctor");
+    world.run(&["-c", "run", "hi"]).is(2).complains("--continue");
+    world.run(&["run", "a question"]).is(0);
+    for args in [
+        &["-c"][..],
+        &["resume"],
+        &["resume", "ses_"],
+        &["chat", "--session", "ses_"],
+    ] {
+        let mut chat = world.terminal(args, &[], 80);
+        chat.sees("a question");
+        chat.sees("› ");
+        chat.keys("/quit\r");
+        assert_eq!(chat.ends(), 0);
+    }
+    world.run(&["resume"]).is(1).complains("chat needs a terminal");
+}

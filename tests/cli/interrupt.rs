@@ -1,0 +1,201 @@
+//! Esc and Ctrl-C in a chat: they work whatever the server does, and eat no key.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::termios::LocalModes;
+use serde_json::json;
+
+use crate::chat::server_of;
+use crate::terminal::Terminal;
+use crate::{World, hello};
+
+fn quit(mut chat: Terminal) {
+    chat.sees("› ");
+    chat.keys("/quit\r");
+    assert_eq!(chat.ends(), 0);
+}
+
+#[test]
+fn esc_interrupts_a_turn_that_streams_and_eats_no_key() {
+    let world = World::with(hello());
+    let mut chat = world.terminal(&["chat"], &[], 80);
+    chat.sees("› ");
+    chat.keys("slow\r");
+    chat.sees("word word");
+    chat.keys("\u{1b}");
+    chat.sees("■ cancelled");
+    // With another key behind it at once, in one piece and in two.
+    for keys in [&["\u{1b}x"][..], &["\u{1b}", "x"]] {
+        chat.sees("› ");
+        chat.keys("\u{15}slow\r");
+        chat.sees("word word");
+        for key in keys {
+            chat.keys(key);
+        }
+        chat.sees("■ cancelled");
+        chat.sees("› x");
+    }
+    // Arrow keys are none of them, however they are cut; a line that is typed survives Alt.
+    chat.keys("\u{15}slow\r");
+    chat.sees("word word");
+    for keys in [
+        "\u{1b}", "[A", "\u{1b}[", "1;5C", "\u{1b}O", "P", "a", "\u{1b}b", "c",
+    ] {
+        chat.keys(keys);
+    }
+    chat.sees("› abc▏");
+    chat.keys("\u{1b}");
+    chat.keys("\u{3}");
+    let told = chat.sees("■ cancelled");
+    assert!(!told.contains("[A") && !told.contains("5C"), "{told}");
+    quit(chat);
+}
+
+#[test]
+fn esc_denies_what_is_asked() {
+    let world = World::with(hello());
+    let mut chat = world.terminal(&["chat"], &[], 80);
+    for keys in ["\u{1b}", "\u{1b}y", "\u{1b}a"] {
+        chat.sees("› ");
+        chat.keys("\u{15}write it\r");
+        chat.sees("y allow");
+        chat.keys(keys);
+        chat.sees("⊘ denied: Write new.txt");
+        chat.sees("That was");
+        chat.rests();
+    }
+    assert!(!world.path("work/new.txt").exists());
+    chat.sees("› a");
+    chat.keys("\u{15}/quit\r");
+    assert_eq!(chat.ends(), 0);
+}
+
+/// A chat in which a command runs that does not end; and the command's id.
+fn with_command(world: &World) -> (Terminal, Pid) {
+    let mut chat = world.terminal(&["chat", "--mode", "full"], &[], 100);
+    chat.sees("› ");
+    chat.keys("run it\r");
+    // As the command prints it, not as it is written.
+    chat.sees("run1ning");
+    let id = fs::read_to_string(world.path("work/pid")).unwrap();
+    (chat, Pid::from_raw(id.trim().parse().unwrap()).unwrap())
+}
+
+/// Waits until the process has ended, whether or not somebody has asked how.
+#[track_caller]
+pub(crate) fn is_gone(pid: Pid) {
+    let patience = Instant::now() + Duration::from_secs(10);
+    let stat = format!("/proc/{}/stat", pid.as_raw_nonzero());
+    while fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
+        assert!(Instant::now() < patience, "{pid:?} is still there");
+        std::thread::yield_now();
+    }
+}
+
+fn sleeper() -> World {
+    World::with(json!([
+        {"repeat": true, "events": [{"tool": {"name": "bash", "input": {
+            "command": "echo $$ > pid; echo run$((1))ning; exec sleep 600", "timeout_s": 600}}}]},
+    ]))
+}
+
+#[test]
+fn a_server_that_hangs_is_left_by_the_second_ctrl_c() {
+    let world = sleeper();
+    let (mut chat, command) = with_command(&world);
+    let server = server_of(&chat);
+    kill_process(server, Signal::STOP).unwrap();
+    // More than a pipe holds.
+    let paste = format!("\u{1b}[200~{}\u{1b}[201~\r", "words ".repeat(40_000));
+    chat.keys(&paste);
+    chat.keys("\u{1b}");
+    chat.sees("cancelling");
+    chat.keys("\u{3}");
+    chat.keys("\u{3}");
+    let start = Instant::now();
+    chat.sees("to resume this session: agentls chat --session ses_");
+    chat.raw_until_end();
+    assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    assert!(chat.modes().contains(LocalModes::ICANON | LocalModes::ECHO));
+    is_gone(server);
+    is_gone(command);
+}
+
+#[test]
+fn a_request_to_a_server_that_hangs_is_interrupted() {
+    let world = World::with(hello());
+    let mut chat = world.terminal(&["chat"], &[], 80);
+    chat.sees("› ");
+    let server = server_of(&chat);
+    kill_process(server, Signal::STOP).unwrap();
+    chat.keys("/tools\r");
+    chat.sees("/tools");
+    chat.sees("\n");
+    let me = Pid::from_child(&chat.child);
+    // The line is sent before anything else can be: the terminal is cooked while a request waits.
+    while !chat.modes().contains(LocalModes::ICANON) {
+        std::thread::yield_now();
+    }
+    kill_process(me, Signal::INT).unwrap();
+    chat.sees("interrupted before the server answered; Ctrl-C again leaves");
+    chat.sees("› ");
+    chat.keys("\u{3}");
+    chat.raw_until_end();
+    is_gone(server);
+}
+
+#[test]
+fn a_server_that_dies_leaves_no_command_behind() {
+    let world = sleeper();
+    let (mut chat, command) = with_command(&world);
+    kill_process(server_of(&chat), Signal::KILL).unwrap();
+    chat.sees("! the server has ended");
+    chat.sees("/resume goes on with the interrupted turn");
+    is_gone(command);
+    quit(chat);
+}
+
+#[test]
+fn a_chat_without_a_provider_says_so_before_the_first_prompt() {
+    let world = World::new();
+    let mut chat = world.terminal(&["chat"], &[], 80);
+    chat.sees("! no provider can answer: set ANTHROPIC_API_KEY");
+    quit(chat);
+    world.configure("[provider.anthropic]\nmodel = \"m\"\n");
+    let mut chat = world.terminal(&["chat"], &[], 80);
+    chat.sees("! anthropic: ");
+    chat.sees("! no provider can answer");
+    quit(chat);
+}
+
+#[test]
+fn all_of_a_cut_output_can_be_seen() {
+    let world = World::with(json!([
+        {"when": {"prompt": "test", "step": 0}, "events": [
+            {"tool": {"name": "bash", "input": {"command": "for i in $(seq 9000); do echo line $i of 9000; done; exit 7"}}}]},
+        {"repeat": true, "events": [{"text": "It failed."}]},
+    ]));
+    let mut chat = world.terminal(&["chat", "--mode", "full"], &[], 80);
+    chat.sees("› ");
+    chat.keys("/output\r");
+    chat.sees("No such call with an output in this chat.");
+    chat.sees("› ");
+    chat.keys("test it\r");
+    // Its lines pass by in the line that does not stay; the block is what stays.
+    let told = chat.sees("✗ exit 7");
+    assert!(
+        told.contains("│ line 9000 of 9000") && !told.contains("│ line 1 of 9000"),
+        "{told}"
+    );
+    chat.sees("/output shows all");
+    chat.sees("› ");
+    chat.keys("/output\r");
+    let all = chat.sees("line 9000 of 9000");
+    for number in [1, 4_500, 8_999] {
+        let line = format!("line {number} of 9000\r");
+        assert!(all.contains(&line), "{number}: {}", &all[..all.len().min(2_000)]);
+    }
+    quit(chat);
+}

@@ -1,0 +1,345 @@
+//! `agentls run` as scripts use it: stdin, sessions, exit codes.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::interrupt::is_gone;
+use crate::{Done, World, hello};
+
+impl World {
+    /// Runs with this on stdin.
+    fn run_piped(&self, args: &[&str], input: &[u8]) -> Done {
+        let mut child = self.start(args);
+        let mut stdin = child.stdin.take().unwrap();
+        // What is refused early is not read to its end.
+        let _ = stdin.write_all(input);
+        drop(stdin);
+        Done::of(&child.wait_with_output().unwrap())
+    }
+
+    fn start(&self, args: &[&str]) -> Child {
+        self.command(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    /// All that people said, in the order of the sessions' list, newest first.
+    fn said(&self) -> Vec<String> {
+        let listed = self.run(&["sessions", "--json"]);
+        let sessions: Vec<Value> = serde_json::from_str(&listed.out).unwrap();
+        let said = sessions.iter().flat_map(|session| {
+            let id = session["sessionId"].as_str().unwrap();
+            let shown = self.run(&["sessions", "show", id, "--json"]);
+            let events: Vec<Value> = shown
+                .out
+                .lines()
+                .map(|line| serde_json::from_str(line).unwrap())
+                .collect();
+            events
+                .into_iter()
+                .filter(|event| event["params"]["role"] == "user")
+        });
+        said.map(|event| {
+            let blocks = event["params"]["content"].as_array().unwrap().clone();
+            let texts = blocks
+                .iter()
+                .map(|block| block["text"].as_str().unwrap().to_owned());
+            texts.collect::<Vec<_>>().join("|")
+        })
+        .collect()
+    }
+}
+
+fn last_line(done: &Done) -> Value {
+    serde_json::from_str(done.out.lines().last().unwrap()).unwrap()
+}
+
+#[test]
+fn what_is_piped_in_is_context_of_the_prompt() {
+    let world = World::with(hello());
+    let diff = b"diff --git a/x b/x\n-old @work/x\n+new\n";
+    world.run_piped(&["run", "review this"], diff).is(0).says("Hello");
+    let said = world.said();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(
+        said[0].starts_with("review this")
+            && said[0].contains("<stdin>\ndiff --git")
+            && said[0].ends_with("+new\n</stdin>"),
+        "{said:?}"
+    );
+    // A broken character is replaced, and it is said so; what is no text is refused.
+    world
+        .run_piped(&["run", "-p", "look"], b"caf\xe9\n")
+        .is(0)
+        .complains("stdin is not UTF-8 in 1 places");
+    assert!(world.said()[0].contains("caf\u{fffd}"));
+    world
+        .run_piped(&["run", "look"], b"\x89PNG\0")
+        .is(2)
+        .complains("not text");
+    world
+        .run_piped(&["run", "look"], &vec![b'a'; 600 << 10])
+        .is(2)
+        .complains("more than 512 KiB");
+    // Nothing is nothing.
+    for (args, input) in [(["run", "plain"], &b""[..]), (["run", "plain"], b" \n\n")] {
+        world.run_piped(&args, input).is(0);
+        assert_eq!(world.said()[0], "plain");
+    }
+    world.run(&["run", "plain"]).is(0);
+    assert_eq!(world.said()[0], "plain");
+    // A folder and a file.
+    fs::write(world.path("work/notes"), "from a file").unwrap();
+    let file = fs::File::open(world.path("work/notes")).unwrap();
+    let output = world.command(&["run", "plain"]).stdin(file).output().unwrap();
+    Done::of(&output).is(0);
+    assert!(world.said()[0].contains("<stdin>\nfrom a file\n</stdin>"));
+    let folder = fs::File::open(world.path("work")).unwrap();
+    let output = world.command(&["run", "plain"]).stdin(folder).output().unwrap();
+    Done::of(&output).is(2).complains("stdin cannot be read");
+}
+
+#[test]
+fn the_prompt_is_an_argument_or_stdin() {
+    let world = World::with(hello());
+    for args in [
+        &["run", "hi there"][..],
+        &["run", "-p", "hi there"],
+        &["run", "--json", "hi there"],
+    ] {
+        world.run(args).is(0).says("Hello");
+        assert_eq!(world.said()[0], "hi there");
+    }
+    for args in [&["run"][..], &["run", "-"], &["run", "-p", "-"]] {
+        world.run_piped(args, b"from stdin\n").is(0).says("Hello");
+        assert_eq!(world.said()[0], "from stdin", "{args:?}");
+    }
+    let count = world.said().len();
+    for (args, why) in [
+        (&["run", "fix", "the", "tests"][..], "needs quotes"),
+        (&["run", "-p", " "], "the prompt is empty"),
+        (&["run", ""], "the prompt is empty"),
+        (&["run"], "the prompt on stdin is empty"),
+        (&["run", "-"], "the prompt on stdin is empty"),
+        (&["run", "-p", "hi", "nowhere"], "nowhere is not a folder"),
+        (&["run", "hi", "--cwd", "nowhere"], "nowhere is not a folder"),
+        (&["run", "hi", "--frobnicate"], "--frobnicate"),
+        (
+            &["run", "hi", "--config", "gone.toml"],
+            "there is no file gone.toml",
+        ),
+        (&["run", "hi", "--session", "ses_none"], "no session `ses_none`"),
+        (&["run", "hi", "--session", ""], "the session's id is empty"),
+    ] {
+        world.run(args).is(2).complains(why);
+    }
+    assert_eq!(world.said().len(), count, "nothing was run");
+    fs::create_dir(world.path("work/sub")).unwrap();
+    world.run(&["run", "hi", "--cwd", "sub"]).is(0);
+    world.run(&["sessions"]).says("work/sub");
+}
+
+#[test]
+fn a_stdin_that_never_ends_is_announced_and_interrupted() {
+    let world = World::with(hello());
+    for json in [false, true] {
+        let args = if json {
+            &["run", "--json", "hi"][..]
+        } else {
+            &["run", "hi"]
+        };
+        let mut child = world.start(args);
+        let stdin = child.stdin.take().unwrap();
+        if !json {
+            let mut line = String::new();
+            BufReader::new(child.stderr.as_mut().unwrap())
+                .read_line(&mut line)
+                .unwrap();
+            assert!(line.contains("waiting for the end of stdin"), "{line}");
+        } else {
+            std::thread::sleep(std::time::Duration::from_millis(500));
+        }
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        let done = Done::of(&child.wait_with_output().unwrap());
+        done.is(130);
+        if json {
+            let error = &last_line(&done)["error"];
+            assert!(
+                error["message"].as_str().unwrap().contains("interrupted"),
+                "{error}"
+            );
+            assert!(error.as_object().unwrap().contains_key("sessionId"));
+        }
+        drop(stdin);
+    }
+    assert_eq!(world.said().len(), 0);
+    // Whoever writes late is heard.
+    let mut child = world.start(&["run", "hi"]);
+    let mut stdin = child.stdin.take().unwrap();
+    let mut err = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    err.read_line(&mut line).unwrap();
+    stdin.write_all(b"late").unwrap();
+    drop(stdin);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(world.said()[0].contains("<stdin>\nlate\n</stdin>"));
+}
+
+#[test]
+fn a_run_resumes_by_the_beginning_of_an_id_and_the_newest_session() {
+    let world = World::with(hello());
+    world
+        .run(&["run", "-c", "first"])
+        .is(0)
+        .complains("there is no session in this folder yet");
+    world.run(&["run", "second"]).is(0);
+    let listed = world.run(&["sessions", "--json"]);
+    let sessions: Vec<Value> = serde_json::from_str(&listed.out).unwrap();
+    let ids: Vec<&str> = sessions
+        .iter()
+        .map(|session| session["sessionId"].as_str().unwrap())
+        .collect();
+    assert_eq!(ids.len(), 2);
+    world.run(&["run", "-c", "third"]).is(0);
+    world
+        .run(&["sessions", "show", ids[0]])
+        .says("› second")
+        .says("› third");
+    // The shortest beginning that is only the older one's.
+    let common = ids[0]
+        .bytes()
+        .zip(ids[1].bytes())
+        .take_while(|(a, b)| a == b)
+        .count();
+    let older = &ids[1][..=common];
+    world.run(&["run", "--session", older, "fourth"]).is(0);
+    world
+        .run(&["sessions", "show", older])
+        .says("› first")
+        .says("› fourth");
+    for args in [
+        &["run", "--session", "ses_", "hi"][..],
+        &["sessions", "show", "ses_"],
+    ] {
+        let ambiguous = world.run(args);
+        ambiguous
+            .complains("2 sessions begin with `ses_`")
+            .complains(ids[0])
+            .complains(ids[1]);
+    }
+    world.run(&["run", "--session", "ses_", "hi"]).is(2);
+    // The folder's own newest, not the newest of all.
+    fs::create_dir(world.path("work/sub")).unwrap();
+    world.run(&["run", "elsewhere", "--cwd", "sub"]).is(0);
+    world.run(&["run", "-c", "fifth"]).is(0);
+    world.run(&["sessions", "show", older]).says("› fifth");
+}
+
+#[test]
+fn the_exit_code_and_the_session_are_in_every_end() {
+    let world = World::with(hello());
+    let json = |args: &[&str], code: i32| {
+        let done = world.run(args);
+        done.is(code);
+        last_line(&done)
+    };
+    let done = json(&["run", "--json", "hi"], 0);
+    assert!(
+        done["result"]["sessionId"].as_str().unwrap().starts_with("ses_"),
+        "{done}"
+    );
+    assert_eq!(done["result"]["denied"], 0);
+    let failed = json(&["run", "--json", "fail"], 1);
+    assert!(failed["result"]["sessionId"].is_string(), "{failed}");
+    let denied = json(&["run", "--json", "write it"], 3);
+    assert_eq!(
+        (&denied["result"]["state"], &denied["result"]["denied"]),
+        (&json!("completed"), &json!(1))
+    );
+    assert!(denied["result"]["sessionId"].is_string());
+    let unknown = json(&["run", "--json", "--session", "ses_none", "hi"], 2);
+    assert_eq!(unknown["error"]["sessionId"], "ses_none");
+    assert!(
+        unknown["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("no session")
+    );
+    world
+        .run(&["run", "hi"])
+        .is(0)
+        .complains("to resume this session: agentls chat --session ses_");
+    world.run(&["run", "--mode", "plan", "-y", "write it"]).is(3);
+    let world = World::with(json!([
+        {"repeat": true, "events": [{"text": "half an ans"}, {"stop": "max_tokens"}]},
+    ]));
+    let degraded = world.run(&["run", "--json", "hi"]);
+    let degraded = last_line(degraded.is(4));
+    assert_eq!(degraded["result"]["state"], "degraded", "{degraded}");
+    let help = world.run(&["run", "--help"]);
+    for line in [
+        "130  canceled",
+        "2  usage error",
+        "1  failed",
+        "4  degraded",
+        "3  the turn",
+        "0  done",
+    ] {
+        help.says(line);
+    }
+}
+
+#[test]
+fn a_server_that_hangs_is_left_by_the_second_interrupt() {
+    let world = World::with(hello());
+    let mut child = world.start(&["run", "--json", "slow"]);
+    drop(child.stdin.take());
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("agent/textDelta") {
+        line.clear();
+        assert!(out.read_line(&mut line).unwrap() > 0);
+    }
+    let id = child.id();
+    let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
+    let server = Pid::from_raw(children.trim().parse().unwrap()).unwrap();
+    kill_process(server, Signal::STOP).unwrap();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let mut err = BufReader::new(child.stderr.take().unwrap());
+    // Two that come at once are one.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let mut last = String::new();
+    for read in out.lines() {
+        last = read.unwrap();
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let error: Value = serde_json::from_str(&last).unwrap();
+    assert!(
+        error["error"]["sessionId"].as_str().unwrap().starts_with("ses_"),
+        "{last}"
+    );
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut err, &mut said).unwrap();
+    assert!(said.contains("interrupted before the turn ended"), "{said}");
+    is_gone(server);
+}
+
+#[test]
+fn a_failed_command_shows_its_code_and_its_tail() {
+    let world = World::with(json!([
+        {"when": {"prompt": "test", "step": 0}, "events": [
+            {"tool": {"name": "bash", "input": {"command": "for i in $(seq 40); do echo line $i; done; exit 7"}}}]},
+        {"repeat": true, "events": [{"text": "It failed."}]},
+    ]));
+    let done = world.run(&["run", "-y", "test it"]);
+    done.is(0).complains("✗ exit 7").complains("line 40");
+    assert!(!done.err.contains("line 1\n"), "{}", done.err);
+}
