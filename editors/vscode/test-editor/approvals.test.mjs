@@ -142,7 +142,10 @@ inWorkbench(
       await leaveOut("stale.txt");
       await s.openFile("stale.txt");
       // The left side of the review shows the same file, and takes no words.
-      await page.locator('.monaco-editor[data-uri$="/stale.txt"]:not(.monaco-diff-editor *) .view-line').first().click();
+      await page
+        .locator('.monaco-editor[data-uri$="/stale.txt"]:not(.monaco-diff-editor *) .view-line')
+        .first()
+        .click();
       await page.keyboard.press("Control+End");
       await page.keyboard.type("four");
       await page.locator(".tab.active.dirty").waitFor();
