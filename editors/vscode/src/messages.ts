@@ -6,6 +6,8 @@ import type { Item, State } from "./state";
 /** How it stands with the server. */
 export interface Connection {
   state: "starting" | "ready" | "waiting" | "failed";
+  /** It is connected and does not answer. */
+  silent?: boolean | undefined;
   /** Why it is not ready, for people. */
   message?: string | undefined;
   /** When the next start is tried, in ms since the Unix epoch. */
@@ -67,6 +69,13 @@ export interface AgentShown {
   several: boolean;
 }
 
+/** What a person chooses for a session; `null`: the provider's own effort. */
+export interface Choice {
+  mode?: Mode | undefined;
+  model?: string | undefined;
+  effort?: Effort | null | undefined;
+}
+
 export interface SessionList {
   query: string;
   sessions: SessionInfo[];
@@ -89,6 +98,16 @@ export interface KeyCheck {
   message?: string | undefined;
 }
 
+/** What was sent and the agent has not taken yet. */
+export interface WaitingPrompt {
+  id: number;
+  text: string;
+  /** The labels of what is attached. */
+  attached: string[];
+  /** It goes to the turn that runs. */
+  steer: boolean;
+}
+
 /** All that the view draws. */
 export interface ViewState {
   connection: Connection;
@@ -98,12 +117,9 @@ export interface ViewState {
   /** A session is being loaded. */
   loading: boolean;
   /** What the next session begins with. */
-  next: {
-    mode?: Mode | undefined;
-    model?: string | undefined;
-    effort?: Effort | undefined;
-    agent?: string | undefined;
-  };
+  next: Choice & { agent?: string | undefined };
+  /** What the person chose last, which the server takes where nothing is chosen for the next session. */
+  last: Choice;
   agent?: AgentShown | undefined;
   revert?: RevertAsked | undefined;
   editing?: QueueEdit | undefined;
@@ -124,6 +140,8 @@ export interface ViewState {
   trouble?: string | undefined;
   /** The key that was entered last, until the next prompt. */
   key?: KeyCheck | undefined;
+  /** What was sent and is not in the session yet. */
+  waiting?: readonly WaitingPrompt[] | undefined;
   /** A prompt was sent and its turn has not begun. */
   sending: boolean;
   /** Stop was pressed and the turn has not ended. */
@@ -163,6 +181,8 @@ export type Op =
 
 export type ToView =
   | { type: "snapshot"; view: ViewState }
+  /** What comes before the items of the snapshot. */
+  | { type: "before"; items: readonly Item[] }
   /** One a frame; answered by `drawn` before the next is sent. */
   | { type: "patch"; ops: Op[] }
   | { type: "suggestions"; id: number; items: Suggestion[] }

@@ -14,9 +14,12 @@ import {
 } from "vscode";
 import type { Attachment, FromView, ToView, ViewState } from "./messages";
 import { diff } from "./patch";
+import type { Item } from "./state";
 
 /** A frame; a patch is not sent sooner after the one before. */
 const FRAME_MS = 16;
+/** So many entries of the conversation are enough for the first picture. */
+const SHOWN_FIRST = 30;
 /** A page that does not answer (it was hidden) holds nothing up for longer. */
 const SILENT_MS = 2000;
 
@@ -121,7 +124,10 @@ export class Panel implements WebviewViewProvider, Disposable {
   #ready(): void {
     this.#gone();
     this.#sent = this.state();
-    this.post({ type: "snapshot", view: this.#sent });
+    const { last, before } = lastTurns(this.#sent);
+    this.post({ type: "snapshot", view: last });
+    // Before any patch, but after the end of a long session is on its way.
+    if (before.length > 0) setImmediate(() => this.post({ type: "before", items: before }));
     for (const later of this.#later.splice(0)) this.post(later);
     this.shown();
   }
@@ -177,4 +183,12 @@ export class Panel implements WebviewViewProvider, Disposable {
 </body>
 </html>`;
   }
+}
+
+/** What of a long session is shown first: its last turns. The rest follows. */
+export function lastTurns(view: ViewState): { last: ViewState; before: readonly Item[] } {
+  const items = view.chat?.items ?? [];
+  const from = items.slice(0, -SHOWN_FIRST).findLastIndex(({ kind }) => kind === "user");
+  if (view.chat === undefined || from <= 0) return { last: view, before: [] };
+  return { last: { ...view, chat: { ...view.chat, items: items.slice(from) } }, before: items.slice(0, from) };
 }

@@ -432,6 +432,10 @@ inWorkbench(
       const visible = await code.locator("code").textContent();
       assert.equal(visible.trimEnd(), "ls <U+202E><U+200B><button>Allow</button><U+E0041>");
       await code.getByRole("button", { name: "Copy" }).click();
+      await until(
+        async () => (await page.evaluate(() => navigator.clipboard.readText())).trimEnd() === visible.trimEnd(),
+        "what is visible, in the clipboard",
+      );
       await code.getByRole("button", { name: "Insert" }).click();
       const line = page.locator('.monaco-editor[data-uri$="/a.txt"] .view-line', { hasText: "Allow" }).first();
       await line.waitFor();

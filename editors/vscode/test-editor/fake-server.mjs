@@ -85,8 +85,8 @@ const methods = {
     ended();
     return {};
   },
-  "agent/steer": () => {
-    ended();
+  "agent/steer": (params) => {
+    ended(params);
     return { turnId: `turn_${turn}` };
   },
   async "agent/prompt"({ prompt }) {
@@ -120,6 +120,18 @@ async function edit(name, replace, version) {
     },
   });
   return { uri, result };
+}
+
+const STORY = "A **word** with `code`, and [a link](https://example.com), which goes on for a while.\n\n";
+const CODE =
+  "export function total(items: Item[]): number {\n  return items.reduce((sum, { price }) => sum + price, 0);\n}\n";
+
+function workOn(at, name) {
+  const call = { toolCallId: `${name} ${at}`, name: name === "edit" ? "edit_file" : "bash", title: `${name} ${at}` };
+  const lines = Array.from({ length: 20 }, (_, line) => `${line % 2 ? "+" : "-"}line ${line} of ${at}\n`).join("");
+  const more = name === "edit" ? { diff: `--- a\n+++ b\n@@ -1,10 +1,10 @@\n${lines}` } : {};
+  tell("toolCall", { ...call, status: "running", input: { command: `${name} ${at}` } });
+  tell("toolCall", { ...call, ...more, status: "completed", output: `${name} said ${at}\n`, durationMs: 10 });
 }
 
 const works = {
@@ -205,6 +217,45 @@ const works = {
         done();
       };
     };
+    return undefined;
+  },
+  // Words for as long as nobody says anything; what is said is taken a while later, at the next step.
+  drip() {
+    const messageId = `m${seq}`;
+    let text = "";
+    const timer = setInterval(() => {
+      const piece = `Paragraph ${text.length} of a story.\n\n`;
+      send({
+        method: "agent/textDelta",
+        params: { sessionId: SESSION, turnId: `turn_${turn}`, messageId, offset: text.length, text: piece },
+      });
+      text += piece;
+    }, 40);
+    ended = (params) => {
+      setTimeout(() => {
+        clearInterval(timer);
+        tell("message", { messageId, role: "assistant", content: [{ type: "text", text }] });
+        tell("message", { messageId: `u${seq}`, role: "user", content: [{ type: "text", text: params.prompt }] });
+        tell("message", { messageId: `m${seq}`, role: "assistant", content: [{ type: "text", text: "It is taken." }] });
+        done();
+      }, 2000);
+    };
+    return undefined;
+  },
+  // A session of many turns, as a day's work leaves it.
+  async long(count) {
+    for (let at = 1; at <= Number(count); at++) {
+      if (at > 1) {
+        turn += 1;
+        tell("turnStarted", { by: "prompt" });
+        tell("message", { messageId: `u${seq}`, role: "user", content: [{ type: "text", text: `Request ${at}` }] });
+      }
+      for (const name of ["read", "edit", "test"]) workOn(at, name);
+      const text = `## Turn ${at}\n\n${STORY.repeat(3)}\n\n\`\`\`ts\n${CODE.repeat(6)}\`\`\`\n\n- one\n- two\n- the end of ${at}\n`;
+      tell("message", { messageId: `m${seq}`, role: "assistant", content: [{ type: "text", text }] });
+      done();
+      if (at % 20 === 0) await new Promise((later) => setTimeout(later, 5));
+    }
     return undefined;
   },
   // 10,000 pieces of a long answer, as fast as the pipe takes them.

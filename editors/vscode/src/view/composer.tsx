@@ -4,6 +4,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Attachment, Suggestion, ViewState } from "../messages";
 import { Choices } from "./choices";
+import { showEnd } from "./log";
 import { answerShown, reopen, showFirstQuestion } from "./questions";
 import { draft, hear, keepDraft, post } from "./store";
 import { Suggestions } from "./suggestions";
@@ -100,6 +101,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
     const now = (place.current?.value ?? text).trim();
     if ((now === "" && attach.length === 0) || !ready || (view.sending && !running)) return;
     post({ type: "send", text: now, attach, later: later && mayWait });
+    showEnd();
     write("");
     setAttach([]);
     setAsked(undefined);
