@@ -4,7 +4,7 @@
 // The sessions that this window has opened are kept by their ids and go on being reduced when another is shown.
 
 import { fileURLToPath } from "node:url";
-import type { Attachment, Choice, Near, Offers, ViewState } from "./messages";
+import type { Attachment, Choice, LockedSession, Near, Offers, ViewState } from "./messages";
 import {
   type ApprovalRequestedNotification,
   type Decision,
@@ -138,10 +138,7 @@ export class Chat {
 
   set(change: Partial<ViewState>): void {
     this.view = { ...this.view, ...change };
-    // A turn that was cut does not run, but its open questions count.
-    const here = this.view.chat === undefined ? 0 : asked(this.view.chat);
-    const elsewhere = Math.max(0, (this.status?.openApprovals ?? 0) - here);
-    if (elsewhere !== this.view.elsewhere) this.view = { ...this.view, elsewhere };
+    if (!this.#mayAskElsewhere && this.view.elsewhere > 0) this.view = { ...this.view, elsewhere: 0 };
     const waiting = this.#sent.of(this.view.chat?.sessionId);
     if (waiting !== this.view.waiting) this.view = { ...this.view, waiting };
     this.listener.changed();
@@ -204,6 +201,7 @@ export class Chat {
     if (event.method === "agent/status") {
       this.status = event.params as StatusNotification;
       this.set({ warnings: (this.status.warnings ?? []).map((warning) => warning.message) });
+      void this.#lookElsewhere();
       return;
     }
     const { sessionId } = event.params as { sessionId?: string };
@@ -299,7 +297,7 @@ export class Chat {
     if (api === undefined) return;
     this.memory.set("session", sessionId);
     const known = this.#known.get(sessionId);
-    const asked = { trouble: undefined, answered: undefined, revert: undefined, editing: undefined };
+    const asked = { trouble: undefined, answered: undefined, revert: undefined, editing: undefined, locked: undefined };
     this.set({ list: undefined, chat: known, loading: known === undefined, stopping: false, ...asked });
     try {
       const state = await this.#load(api, known ?? empty(sessionId));
@@ -311,11 +309,12 @@ export class Chat {
       } else {
         this.#refused(error, undefined);
         // Another window has it: it can be read here.
-        if (refusal(error) === "sessionLocked") await this.#look(api, sessionId);
+        if (refusal(error) === "sessionLocked") await this.#look(api, sessionId, holderOf(error));
       }
     } finally {
       this.set({ loading: false });
     }
+    void this.#lookElsewhere();
     await this.refreshAgent();
   }
 
@@ -324,10 +323,11 @@ export class Chat {
     this.memory.set("session", undefined);
     const next = given({ mode: this.listener.mode(), agent });
     this.memory.set(NEXT, undefined);
-    const asked = { trouble: undefined, answered: undefined, revert: undefined, editing: undefined };
+    const asked = { trouble: undefined, answered: undefined, revert: undefined, editing: undefined, locked: undefined };
     this.set({ chat: undefined, list: undefined, next, sending: false, stopping: false, ...asked });
     void this.refreshModels();
     void this.refreshAgent();
+    void this.#lookElsewhere();
   }
 
   /** Loads what happened before what is shown. */
@@ -380,15 +380,32 @@ export class Chat {
     return true;
   }
 
+  /** A turn that was cut does not run, but its open questions count. */
+  get #mayAskElsewhere(): boolean {
+    return (this.status?.openApprovals ?? 0) > (this.view.chat === undefined ? 0 : asked(this.view.chat));
+  }
+
+  /** The server's count and what is shown are of different moments, so only the server's list says who asks. */
+  async #lookElsewhere(): Promise<void> {
+    if (!this.#mayAskElsewhere) return;
+    const others = await this.#askingElsewhere();
+    if (others.length !== this.view.elsewhere) this.set({ elsewhere: others.length });
+  }
+
+  async #askingElsewhere(): Promise<readonly { sessionId: string }[]> {
+    const open = await this.#api?.request("agent/listApprovals", {}).catch(() => undefined);
+    const all = [...(open?.approvals ?? []), ...(open?.limits ?? []), ...(open?.questions ?? [])];
+    // The session that is being loaded is no other one.
+    return all.filter(({ sessionId }) => sessionId !== this.sessionId);
+  }
+
   /** Shows the session that asks while another is shown. */
   async showElsewhere(): Promise<void> {
-    const open = await this.#try((api) => api.request("agent/listApprovals", {}));
-    const here = this.view.chat?.sessionId;
-    const all = [...(open?.approvals ?? []), ...(open?.limits ?? []), ...(open?.questions ?? [])];
-    const others = all.filter(({ sessionId }) => sessionId !== here);
+    const others = await this.#askingElsewhere();
     // One that this window has opened is likelier to be meant than one that was left long ago.
     const meant = others.find(({ sessionId }) => this.#known.has(sessionId)) ?? others.at(-1);
     if (meant) await this.open(meant.sessionId);
+    else this.set({ elsewhere: 0 });
   }
 
   async setMode(mode: Mode): Promise<void> {
@@ -617,10 +634,12 @@ export class Chat {
     return loaded;
   }
 
-  async #look(api: Api, sessionId: string): Promise<void> {
+  async #look(api: Api, sessionId: string, holder: Holder): Promise<void> {
     try {
       const page = await api.request("agent/loadSession", { sessionId, readOnly: true });
-      if (this.memory.get("session") === sessionId) this.#show(load(empty(sessionId), page));
+      if (this.memory.get("session") !== sessionId) return;
+      this.#show(load(empty(sessionId), page));
+      this.set({ locked: { sessionId, ...holder } });
     } catch (error) {
       this.#refused(error, undefined);
     }
@@ -733,6 +752,15 @@ function code(error: unknown): number | undefined {
 
 function data(error: unknown): Partial<ErrorData> {
   return (error as { data?: Partial<ErrorData> } | undefined)?.data ?? {};
+}
+
+/** Who has a session, as the server names it; the process only where it is known. */
+type Holder = Pick<LockedSession, "holder" | "pid">;
+
+function holderOf(error: unknown): Holder {
+  const holder = data(error).holder ?? "another window";
+  const pid = /\(process (\d+)\)$/.exec(holder)?.[1];
+  return { holder, pid: pid === undefined ? undefined : Number(pid) };
 }
 
 function refusal(error: unknown): string {

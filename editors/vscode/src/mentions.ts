@@ -9,13 +9,14 @@ import {
   type SymbolInformation,
   TabInputText,
   type TextEditor,
-  type Uri,
+  Uri,
   window,
   workspace,
 } from "vscode";
 import type { Chat } from "./chat";
 import { type Attachment, lineRange, type Near, type Suggestion } from "./messages";
 import type { Range, Severity } from "./protocol";
+import { fileOf } from "./review";
 
 const MOST = 30;
 
@@ -120,6 +121,23 @@ export function plain({ start, end }: EditorRange): Range {
     start: { line: start.line, character: start.character },
     end: { line: end.line, character: end.character },
   };
+}
+
+/** Files that were dropped on the chat. */
+export function attachFiles(uris: readonly string[]): Attachment[] {
+  return uris.map((uri) => file(Uri.file(Uri.parse(uri).fsPath)));
+}
+
+/** What a prompt pointed at, as people write it (`src/a.ts:3-9`), to be attached again. */
+export function attachReference(reference: string, cwd: string): Attachment {
+  const [, path = reference, first, last] = /^(.*?)(?::(\d+)(?:-(\d+))?)?$/.exec(reference) ?? [];
+  const uri = fileOf(path, cwd).toString();
+  if (first === undefined) return { kind: "file", label: reference, block: { type: "reference", uri } };
+  const range = {
+    start: { line: Number(first) - 1, character: 0 },
+    end: { line: Number(last ?? first), character: 0 },
+  };
+  return { kind: "file", label: reference, block: { type: "reference", uri, range } };
 }
 
 function file(uri: Uri): Attachment {

@@ -98,6 +98,15 @@ export interface KeyCheck {
   message?: string | undefined;
 }
 
+/** A session that another server has: here it can only be read. */
+export interface LockedSession {
+  sessionId: string;
+  /** Who has it, for people. */
+  holder: string;
+  /** The server that has it, where that is known. */
+  pid?: number | undefined;
+}
+
 /** What was sent and the agent has not taken yet. */
 export interface WaitingPrompt {
   id: number;
@@ -121,6 +130,7 @@ export interface ViewState {
   /** What the person chose last, which the server takes where nothing is chosen for the next session. */
   last: Choice;
   agent?: AgentShown | undefined;
+  locked?: LockedSession | undefined;
   revert?: RevertAsked | undefined;
   editing?: QueueEdit | undefined;
   /** The model that is taken when none is chosen. */
@@ -188,6 +198,8 @@ export type ToView =
   | { type: "suggestions"; id: number; items: Suggestion[] }
   /** Puts text and attachments into the input and the focus there. */
   | { type: "compose"; text?: string | undefined; attach?: Attachment[] | undefined; replace: boolean }
+  /** What was attached in the sessions before the page went, by their ids. */
+  | { type: "attached"; bySession: Readonly<Record<string, Attachment[]>> }
   /** Puts the focus on the first open question. */
   | { type: "showAsked" }
   /** An answer was not taken: the question can be answered again. */
@@ -203,6 +215,10 @@ export type FromView =
   | { type: "drawn" }
   /** `later`: waits in the queue for the turn's end. */
   | { type: "send"; text: string; attach: Attachment[]; later: boolean }
+  /** What is attached and not sent; the page may go at any time. */
+  | { type: "attached"; session: string; attach: Attachment[] }
+  /** Files of the editor were dropped on the chat. */
+  | { type: "dropped"; uris: string[] }
   | { type: "cancel" }
   | { type: "resume" }
   /** `sign`: what stands before the query and says what is looked for. */
@@ -220,6 +236,8 @@ export type FromView =
   | { type: "question"; questionId: string; answers?: Record<string, string[]> | undefined }
   /** Shows the session that asks while another is shown. */
   | { type: "showElsewhere" }
+  /** Takes the session that is shown from the server that has it. */
+  | { type: "takeOver" }
   | { type: "review"; approvalId: string }
   /** Drops the changes that were made in the review. */
   | { type: "discardReview"; approvalId: string }

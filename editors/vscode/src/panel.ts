@@ -32,6 +32,8 @@ export class Panel implements WebviewViewProvider, Disposable {
   #waiting: NodeJS.Timeout | undefined;
   #drawn = true;
   #silent: NodeJS.Timeout | undefined;
+  /** What is attached and not sent, by session. */
+  readonly #attached = new Map<string, Attachment[]>();
   /** What is said once the page is there. */
   #later: ToView[] = [];
 
@@ -118,7 +120,13 @@ export class Panel implements WebviewViewProvider, Disposable {
   #received(message: FromView): void {
     if (message.type === "drawn") this.#wasDrawn();
     else if (message.type === "ready") this.#ready();
+    else if (message.type === "attached") this.#keepAttached(message.session, message.attach);
     else this.handle(message);
+  }
+
+  #keepAttached(session: string, attach: Attachment[]): void {
+    if (attach.length === 0) this.#attached.delete(session);
+    else this.#attached.set(session, attach);
   }
 
   #ready(): void {
@@ -128,6 +136,7 @@ export class Panel implements WebviewViewProvider, Disposable {
     this.post({ type: "snapshot", view: last });
     // Before any patch, but after the end of a long session is on its way.
     if (before.length > 0) setImmediate(() => this.post({ type: "before", items: before }));
+    if (this.#attached.size > 0) this.post({ type: "attached", bySession: Object.fromEntries(this.#attached) });
     for (const later of this.#later.splice(0)) this.post(later);
     this.shown();
   }

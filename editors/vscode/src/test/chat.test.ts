@@ -182,13 +182,15 @@ test("a session that another window has is shown to be read, with who has it", a
   delete fake.answers["agent/loadSession"];
   const connected = fake.chat.connected(fake.api, CAPABILITY);
   await new Promise(setImmediate);
-  fake.last("agent/loadSession").refuse({ data: { refusal: "sessionLocked", message: "process 7 has the session" } });
+  fake.last("agent/loadSession").refuse({ data: { refusal: "sessionLocked", message: "it is open", holder: "an editor (process 7)" } });
   await new Promise(setImmediate);
   assert.equal(fake.last("agent/loadSession").params["readOnly"], true);
   fake.last("agent/loadSession").answer({ events: [], hasEarlier: false, openApprovals: [], seq: 4, state: STATE });
   await connected;
   assert.equal(fake.chat.shown?.seq, 4);
-  assert.equal(fake.chat.view.trouble, "process 7 has the session");
+  assert.deepEqual(fake.chat.view.locked, { sessionId: "s1", holder: "an editor (process 7)", pid: 7 });
+  fake.chat.begin();
+  assert.equal(fake.chat.view.locked, undefined);
 });
 
 test("a session that asks while another is shown is a press away", async () => {
@@ -196,9 +198,10 @@ test("a session that asks while another is shown is a press away", async () => {
   await fake.chat.send("hello", []);
   fake.event("turnStarted", { seq: 1 });
   fake.chat.begin();
-  fake.chat.received({ method: "agent/status", params: { state: "busy", runningTurns: 1, openApprovals: 1 } });
-  assert.equal(fake.chat.view.elsewhere, 1);
   fake.answers["agent/listApprovals"] = { approvals: [{ sessionId: "s1" }, { sessionId: "old" }] };
+  fake.chat.received({ method: "agent/status", params: { state: "busy", runningTurns: 1, openApprovals: 1 } });
+  await new Promise(setImmediate);
+  assert.equal(fake.chat.view.elsewhere, 2);
   await fake.chat.showElsewhere();
   assert.equal(fake.chat.shown?.sessionId, "s1");
 });
@@ -228,9 +231,10 @@ test("a limit that is asked here is not one of another session", async () => {
   fake.event("limitRequested", { seq: 2, limitId: "l1", limit: "max_turn_cost", used: 1, max: 1, message: "reached" });
   fake.chat.received({ method: "agent/status", params: { state: "busy", runningTurns: 1, openApprovals: 1 } });
   assert.equal(fake.chat.view.elsewhere, 0);
-  fake.chat.received({ method: "agent/status", params: { state: "busy", runningTurns: 2, openApprovals: 2 } });
-  assert.equal(fake.chat.view.elsewhere, 1);
   fake.answers["agent/listApprovals"] = { approvals: [], limits: [{ sessionId: "s1" }, { sessionId: "s2" }] };
+  fake.chat.received({ method: "agent/status", params: { state: "busy", runningTurns: 2, openApprovals: 2 } });
+  await new Promise(setImmediate);
+  assert.equal(fake.chat.view.elsewhere, 1);
   await fake.chat.showElsewhere();
   assert.equal(fake.kept.get("session"), "s2");
 });
@@ -369,4 +373,20 @@ test("stop works before the first session is made, and gives back what was typed
   assert.deepEqual(fake.given, ["hello + a.ts"]);
   assert.equal(fake.chat.view.sending, false);
   assert.equal(fake.stops, 1);
+});
+
+test("a count from before the session was loaded, or from before an answer, is not another session", async () => {
+  const fake = new Fake();
+  fake.kept.set("session", "s1");
+  fake.answers["agent/listApprovals"] = { approvals: [{ sessionId: "s1" }] };
+  delete fake.answers["agent/loadSession"];
+  const connected = fake.chat.connected(fake.api, CAPABILITY);
+  await new Promise(setImmediate);
+  fake.chat.received({ method: "agent/status", params: { state: "ready", runningTurns: 0, openApprovals: 1 } });
+  await new Promise(setImmediate);
+  assert.equal(fake.chat.view.elsewhere, 0, "it is being loaded");
+  fake.last("agent/loadSession").answer({ events: [], hasEarlier: false, openApprovals: [], seq: 0, state: STATE });
+  await connected;
+  await new Promise(setImmediate);
+  assert.equal(fake.chat.view.elsewhere, 0, "it was answered, and the count is old");
 });

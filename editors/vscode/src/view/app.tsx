@@ -58,7 +58,15 @@ export function App({ view }: { view: ViewState }): JSX.Element {
               <Button label="Show it" kind="quiet" onPress={() => post({ type: "showElsewhere" })} />
             </p>
           )}
-          {view.trouble !== undefined && (
+          {view.locked && (
+            <section class="failure slim" role="alert" data-testid="locked">
+              <p>This session is open in {view.locked.holder}. Here it can only be read.</p>
+              {view.locked.pid !== undefined && (
+                <Button label="Take it over…" kind="main" onPress={() => post({ type: "takeOver" })} />
+              )}
+            </section>
+          )}
+          {view.trouble !== undefined && !view.locked && (
             <section class="failure slim" role="alert" data-testid="trouble">
               <p>{view.trouble}</p>
               <Button label="×" kind="quiet" title="Dismiss" onPress={() => post({ type: "dismissTrouble" })} />

@@ -61,6 +61,11 @@ export class Tool extends Still<Props> {
           {calls > 0 && <span class="dim">{calls === 1 ? "1 call" : `${calls} calls`}</span>}
           <Change tool={tool} />
           <span class="after">
+            {tool.status === "failed" && tool.exitCode !== undefined && (
+              <span class="exit" data-testid="exit">
+                exit {tool.exitCode}
+              </span>
+            )}
             {tool.status === "running" ? <Clock from={tool.runningSince} /> : <Took tool={tool} />}
             <span class="said">{WORDS[tool.status]}</span>
           </span>
