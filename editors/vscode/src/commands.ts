@@ -157,7 +157,8 @@ export const buttons = {
     // It was sent before this window: what it points at is known, its pictures are not.
     const attach = said.references.map((reference) => attachReference(reference, folderOf(chat.shown)));
     void chat.send(said.text, attach);
-    if (said.images > 0) void window.showWarningMessage("The pictures of that prompt are not sent again. Attach them once more.");
+    if (said.images > 0)
+      void window.showWarningMessage("The pictures of that prompt are not sent again. Attach them once more.");
   },
 };
 

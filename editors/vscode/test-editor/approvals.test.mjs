@@ -541,7 +541,7 @@ inWorkbench(
       await s.ready();
       await s.ask("use it again");
       await s.card.press("n");
-      await s.at("turn-end").nth(1).waitFor();
+      await s.ended(2, "completed");
       assert.equal(await toast.count(), 0);
       assert.ok(!hooked());
     });

@@ -18,7 +18,8 @@ faked("the conversation follows its end", {}, async (s, t) => {
   /** For a second of growth, the end is never out of sight. */
   const follows = async (what) => {
     let farthest = 0;
-    const words = () => log().evaluate((box) => [...box.querySelectorAll(".assistant")].at(-1)?.textContent.length ?? 0);
+    const words = () =>
+      log().evaluate((box) => [...box.querySelectorAll(".assistant")].at(-1)?.textContent.length ?? 0);
     const before = await words();
     for (let look = 0; look < 20; look++) {
       farthest = Math.max(farthest, await off());

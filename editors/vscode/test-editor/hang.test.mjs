@@ -104,3 +104,25 @@ inWorkbench(
     assert.equal(await page.locator(".notification-toast").count(), 0);
   },
 );
+
+inWorkbench("a session of another window is taken over", { config: TAPE }, async (s, page) => {
+  await s.showChat();
+  await s.ask("hello");
+  await s.ended(1, "completed");
+  const second = await page.context().newPage();
+  second.setDefaultTimeout(PATIENCE);
+  await second.goto(page.url());
+  const other = Object.assign(Object.create(Object.getPrototypeOf(s)), s, { page: second });
+  await other.showChat();
+  await other.command("Agent: Show Sessions");
+  await other.at("session").first().click();
+  await other.at("locked").filter({ hasText: "Here it can only be read" }).waitFor();
+  await other.shot("locked");
+  await other.at("locked").getByRole("button", { name: "Take it over" }).click();
+  await second.locator(".monaco-dialog-box").getByRole("button", { name: "Take Over" }).click();
+  await other.at("locked").waitFor({ state: "detached" });
+  await other.ask("hello again");
+  await other.ended(2, "completed");
+  // The first window has another server, and may only read it now.
+  await s.at("locked").waitFor();
+});

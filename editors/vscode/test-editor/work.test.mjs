@@ -187,6 +187,30 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
       await s.ended(++turns, "interrupted");
     });
 
+    await step("what cannot be attached is said, pasted or dropped", async () => {
+      const give = (event, name, type, bytes) =>
+        s.at("input").evaluate(
+          (input, [event, name, type, bytes]) => {
+            const data = new DataTransfer();
+            data.items.add(new File([new Uint8Array(bytes)], name, { type }));
+            const more = event === "drop" ? { dataTransfer: data } : { clipboardData: data };
+            const Kind = event === "drop" ? DragEvent : ClipboardEvent;
+            input.dispatchEvent(new Kind(event, { ...more, bubbles: true, cancelable: true }));
+          },
+          [event, name, type, bytes],
+        );
+      const said = s.at("not-attached");
+      await give("paste", "large.png", "image/png", 6_000_000);
+      await said.filter({ hasText: "large.png is not attached: it has 6.0 MB" }).waitFor();
+      await give("paste", "spec.pdf", "application/pdf", 10);
+      await said.filter({ hasText: "spec.pdf is not attached: only PNG" }).waitFor();
+      await give("drop", "notes.docx", "application/msword", 10);
+      await said.filter({ hasText: "notes.docx is not attached" }).waitFor();
+      await s.shot("not-attached");
+      await said.getByRole("button").click();
+      await said.waitFor({ state: "detached" });
+    });
+
     await step("a picture is pasted", async () => {
       await s.at("input").evaluate((input) => {
         const png = Uint8Array.from(
@@ -278,15 +302,28 @@ test("what is done with questions, limits, folders and notebooks", { timeout: 12
       await s.ready();
       await s.at("user").filter({ hasText: "part 2" }).waitFor();
       const first = s.at("user").filter({ hasText: "part 1" });
+      const firstInSight = () =>
+        s.at("log").evaluate((log) => {
+          const one = log.querySelector("[data-entry]");
+          return [one.dataset.entry, Math.round(one.getBoundingClientRect().top)];
+        });
+      const placeOf = (name) =>
+        s.at("log").evaluate((log, name) => {
+          const one = [...log.querySelectorAll("[data-entry]")].find((entry) => entry.dataset.entry === name);
+          return one && Math.round(one.getBoundingClientRect().top);
+        }, name);
       assert.equal(await first.count(), 0);
       for (let page = 0; page < 4 && (await first.count()) === 0; page++) {
         const begins = () => s.at("log").getAttribute("data-first");
         const before = await begins();
+        await s.at("log").evaluate((log) => log.scrollTo(0, 0));
+        const [read, top] = await firstInSight();
         await s.view.getByRole("button", { name: "Show earlier" }).click();
         await until(async () => (await begins()) !== before, "the earlier page");
+        await until(async () => (await placeOf(read)) === top, `${read} where it was read`);
       }
+      await s.at("log").evaluate((log) => log.scrollTo(0, 0));
       await first.waitFor();
-      assert.equal(await s.at("turn-end").count(), 2);
     });
   });
 });

@@ -234,14 +234,15 @@ class Workbench {
     await this.at("input").press("Enter");
   }
 
-  /** Waits for the end of the n-th turn that is shown. */
+  /** How many turns of the session have ended. Not all of them are in the page. */
+  async ends() {
+    return Number((await this.at("log").getAttribute("data-ends")) ?? 0);
+  }
+
+  /** Waits for the end of the n-th turn, the last one. */
   async ended(n, state) {
-    await this.at("turn-end")
-      .nth(n - 1)
-      .waitFor();
-    const now = await this.at("turn-end")
-      .nth(n - 1)
-      .getAttribute("data-state");
+    await until(async () => (await this.ends()) >= n, `the end of turn ${n}`);
+    const now = await this.at("turn-end").last().getAttribute("data-state");
     if (now !== state) throw new Error(`turn ${n} ended ${now}, not ${state}`);
   }
 

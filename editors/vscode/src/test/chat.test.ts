@@ -182,7 +182,9 @@ test("a session that another window has is shown to be read, with who has it", a
   delete fake.answers["agent/loadSession"];
   const connected = fake.chat.connected(fake.api, CAPABILITY);
   await new Promise(setImmediate);
-  fake.last("agent/loadSession").refuse({ data: { refusal: "sessionLocked", message: "it is open", holder: "an editor (process 7)" } });
+  fake
+    .last("agent/loadSession")
+    .refuse({ data: { refusal: "sessionLocked", message: "it is open", holder: "an editor (process 7)" } });
   await new Promise(setImmediate);
   assert.equal(fake.last("agent/loadSession").params["readOnly"], true);
   fake.last("agent/loadSession").answer({ events: [], hasEarlier: false, openApprovals: [], seq: 4, state: STATE });

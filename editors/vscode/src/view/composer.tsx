@@ -194,8 +194,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
     >
       {problem !== undefined && (
         <p class="problem slim" role="alert" data-testid="not-attached">
-          {problem}{" "}
-          <Button label="×" kind="quiet" title="Dismiss" onPress={() => setProblem(undefined)} />
+          {problem} <Button label="×" kind="quiet" title="Dismiss" onPress={() => setProblem(undefined)} />
         </p>
       )}
       {(attach.length > 0 || nearShown) && (

@@ -18,7 +18,7 @@ const LEAST_OVER = 400;
 
 interface Props {
   session: string;
-  /** The number of the first event that is shown; for tests. */
+  /** The number of the first event that is shown; for tests, as is how many turns have ended. */
   first: number | undefined;
   items: readonly Item[];
   notices: readonly Notice[];
@@ -99,6 +99,7 @@ export class Log extends Still<Props> {
           tabIndex={0}
           data-testid="log"
           data-first={props.first}
+          data-ends={props.items.filter(({ kind }) => kind === "turnEnd").length}
           onScroll={() => this.#scrolled()}
         >
           <div class="entries">

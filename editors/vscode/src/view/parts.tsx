@@ -140,7 +140,9 @@ export class Diff extends Still<{ text: string; toolCallId: string }> {
         </pre>
         {left > 0 && (
           <p class="row" data-testid="diff-left">
-            <span class="dim">The first {body.length - left} of {body.length} lines.</span>
+            <span class="dim">
+              The first {body.length - left} of {body.length} lines.
+            </span>
             <Button
               label={`Read all ${body.length} lines in the diff editor`}
               kind="quiet"
