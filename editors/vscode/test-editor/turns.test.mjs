@@ -248,9 +248,11 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
     });
 
     await step("a session is forked at a turn", async () => {
+      await s.at("log").evaluate((log) => log.scrollTo(0, 0));
+      await s.at("changes").first().waitFor();
       await s.at("turn-end").first().hover();
       await s.at("turn-end").first().getByTestId("fork").click();
-      await s.at("turn-end").nth(1).waitFor({ state: "detached" });
+      await until(async () => (await s.ends()) === 1, "the fork");
       // Between the two sessions there is none.
       await s.at("turn-end").first().waitFor();
       assert.equal(await s.ends(), 1);

@@ -13,7 +13,7 @@ import { keepPlace, place, post } from "./store";
 import { WaitingPrompts } from "./waiting";
 
 /** So many heights of the view are in the page above and below it. */
-const OVER = 1;
+const OVER = 2;
 const LEAST_OVER = 400;
 
 interface Props {
