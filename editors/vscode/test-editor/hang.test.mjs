@@ -28,8 +28,8 @@ inWorkbench("a server that hangs", { config: TAPE, files: { "a.txt": "one\n" } }
     await s.ready();
     await banner.waitFor({ state: "detached" });
   };
-  await s.openFile("a.txt");
   await s.showChat();
+  await s.openFile("a.txt");
 
   await t.test("is noticed, and so is that it answers again", async () => {
     process.kill(server(), "SIGSTOP");
