@@ -297,11 +297,16 @@ export class Chat {
     if (api === undefined) return;
     this.memory.set("session", sessionId);
     const known = this.#known.get(sessionId);
-    const asked = { trouble: undefined, answered: undefined, revert: undefined, editing: undefined, locked: undefined };
+    // Until it is known better, a session that was locked is.
+    const locked = this.view.locked?.sessionId === sessionId ? this.view.locked : undefined;
+    const asked = { trouble: undefined, answered: undefined, revert: undefined, editing: undefined, locked };
     this.set({ list: undefined, chat: known, loading: known === undefined, stopping: false, ...asked });
     try {
       const state = await this.#load(api, known ?? empty(sessionId));
-      if (this.memory.get("session") === sessionId) this.#show(state);
+      if (this.memory.get("session") === sessionId) {
+        this.#show(state);
+        this.set({ locked: undefined });
+      }
     } catch (error) {
       if (refusal(error) === "unknownSession") {
         this.#known.delete(sessionId);

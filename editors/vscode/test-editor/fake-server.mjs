@@ -14,6 +14,9 @@ let input = Buffer.alloc(0);
 let root = "";
 let seq = 0;
 let turn = 0;
+/** All that was told; with FAKE_PAST it begins with that many turns of which nobody was told. */
+const past = [];
+let recalls = false;
 /** What follows the next answer of the person. */
 let ended = () => {};
 const SESSION = "ses_fake";
@@ -28,10 +31,12 @@ function ask(method, params) {
 }
 function tell(method, params) {
   seq += 1;
-  send({
+  const event = {
     method: `agent/${method}`,
     params: { sessionId: SESSION, seq, at: Date.now(), turnId: `turn_${turn}`, ...params },
-  });
+  };
+  past.push(event);
+  if (!recalls) send(event);
 }
 
 const USAGE = { inputTokens: 1, outputTokens: 1, cacheReadTokens: 0, cacheWriteTokens: 0 };
@@ -52,12 +57,24 @@ const methods = {
   },
   shutdown: () => null,
   "agent/newSession": () => ({ sessionId: SESSION, mode: "ask", seq: 0, model: "fake/one" }),
-  "agent/loadSession": () => ({
-    events: [],
-    hasEarlier: false,
-    openApprovals: [],
-    seq,
-    state: { ...STATE, cwd: root },
+  // With pages of a past only where a test wants one.
+  "agent/loadSession": ({ beforeSeq = Number.POSITIVE_INFINITY, afterSeq = 0, tail = 60 }) => {
+    if (past.length === 0 && process.env.FAKE_PAST !== undefined) {
+      recalls = true;
+      turn += 1;
+      works.long(process.env.FAKE_PAST);
+      recalls = false;
+    }
+    const all = past.filter(({ params }) => params.seq < beforeSeq && params.seq > afterSeq);
+    const events = process.env.FAKE_PAST === undefined ? [] : all.slice(-tail);
+    const hasEarlier = events.length > 0 && events.length < all.length;
+    return { events, hasEarlier, openApprovals: [], seq, state: { ...STATE, cwd: root } };
+  },
+  "agent/listSessions": () => ({
+    sessions:
+      process.env.FAKE_PAST === undefined
+        ? []
+        : [{ sessionId: SESSION, title: "A past", cwd: root, createdAt: 1, updatedAt: 1 }],
   }),
   "agent/listModels": () => ({
     models: [],

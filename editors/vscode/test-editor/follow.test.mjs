@@ -116,3 +116,29 @@ faked("the conversation follows its end", {}, async (s, t) => {
     assert.ok((await off()) < 40);
   });
 });
+
+faked("earlier turns come above what is read", { env: { FAKE_PAST: "19" } }, async (s) => {
+  await s.showChat();
+  await s.command("Agent: Show Sessions");
+  await s.at("session").first().click();
+  const log = s.at("log");
+  await log.waitFor();
+  await s.at("assistant").filter({ hasText: "the end of 19" }).waitFor();
+  const begins = () => log.getAttribute("data-first");
+  const before = await begins();
+  await log.evaluate((box) => box.scrollTo(0, 0));
+  const earlier = s.view.getByRole("button", { name: "Show earlier" });
+  await earlier.waitFor();
+  const [name, top] = await log.evaluate((box) => {
+    const one = box.querySelector("[data-entry]");
+    return [one.dataset.entry, Math.round(one.getBoundingClientRect().top)];
+  });
+  await earlier.click();
+  await until(async () => (await begins()) !== before, "the earlier page");
+  await sleep(500);
+  const now = await log.evaluate((box, name) => {
+    const one = [...box.querySelectorAll("[data-entry]")].find((entry) => entry.dataset.entry === name);
+    return one && Math.round(one.getBoundingClientRect().top);
+  }, name);
+  assert.ok(Math.abs(now - top) <= 2, `${name} was at ${top} and is at ${now}`);
+});
