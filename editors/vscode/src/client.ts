@@ -134,6 +134,8 @@ export class Client implements Disposable {
     if (watch === undefined || (await watch.answers(STOP_MS)) || this.#watch !== watch) return;
     const client = this.#client;
     if (client === undefined) return;
+    // What was asked of it is refused when its pipes close, so that what was typed goes back.
+    this.#server?.kill();
     await this.#drop(client);
     this.#again("The agentls server did not answer, so it was ended.");
   }
@@ -271,7 +273,6 @@ export class Client implements Disposable {
     this.#watch?.stop();
     this.#watch = undefined;
     this.#server = undefined;
-    // What was asked of it is refused when its pipes close, so that what was typed goes back.
     if (silent) server?.kill();
     await client.dispose().catch((error: unknown) => this.log.debug(`while stopping: ${reason(error)}`));
     await server?.end(END_MS);

@@ -127,7 +127,8 @@ inWorkbench(
     await step("a review that is closed and kept still counts", async () => {
       await review("closed.txt");
       await leaveOut("closed.txt");
-      await page.keyboard.press("Control+s");
+      await s.command("File: Save");
+      await page.locator(".tab.active.dirty").waitFor({ state: "detached" });
       await s.command("View: Close Editor");
       await page.locator(".tab", { hasText: "what the agent proposes" }).waitFor({ state: "detached" });
       await s.at("reviewed").filter({ hasText: "1 of 3 changes left out" }).waitFor();
