@@ -4,7 +4,7 @@
 // The sessions that this window has opened are kept by their ids and go on being reduced when another is shown.
 
 import { fileURLToPath } from "node:url";
-import type { Attachment, Near, Offers, ViewState } from "./messages";
+import type { Attachment, Choice, LockedSession, Near, Offers, ViewState } from "./messages";
 import {
   type ApprovalRequestedNotification,
   type Decision,
@@ -22,6 +22,7 @@ import {
   type ServerCapability,
   type StatusNotification,
 } from "./protocol";
+import { SentPrompts } from "./sent";
 import { asked, type Event, empty, reduce, type State } from "./state";
 import { load, prepend } from "./state/pages";
 
@@ -55,6 +56,8 @@ export interface Listener {
   mode(): Mode | undefined;
   /** The folder that a new session works in, as a URI; nothing where there is no choice. */
   folder(): string | undefined;
+  /** The person has stopped a turn: a server that does not answer is ended. */
+  stopped(): void;
 }
 
 /** What a person has sent, until a turn has taken it. */
@@ -90,6 +93,7 @@ export class Chat {
     offers: OFFERS,
     loading: false,
     next: {},
+    last: {},
     elsewhere: 0,
     reviews: {},
     warnings: [],
@@ -103,6 +107,11 @@ export class Chat {
   #known = new Map<string, State>();
   /** The prompt or resume that is running, by session. */
   #pending = new Map<string, AbortController>();
+  readonly #sent = new SentPrompts();
+  /** What each session was sent last, to be sent again. */
+  readonly #typed = new Map<string, Typed>();
+  /** The session of the first prompt is being made. */
+  #making: AbortController | undefined;
   #cursor: string | undefined;
   #search = 0;
 
@@ -129,10 +138,9 @@ export class Chat {
 
   set(change: Partial<ViewState>): void {
     this.view = { ...this.view, ...change };
-    // A turn that was cut does not run, but its open questions count.
-    const here = this.view.chat === undefined ? 0 : asked(this.view.chat);
-    const elsewhere = Math.max(0, (this.status?.openApprovals ?? 0) - here);
-    if (elsewhere !== this.view.elsewhere) this.view = { ...this.view, elsewhere };
+    if (!this.#mayAskElsewhere && this.view.elsewhere > 0) this.view = { ...this.view, elsewhere: 0 };
+    const waiting = this.#sent.of(this.view.chat?.sessionId);
+    if (waiting !== this.view.waiting) this.view = { ...this.view, waiting };
     this.listener.changed();
   }
 
@@ -143,6 +151,7 @@ export class Chat {
     const features = new Set<string>(capability.features);
     this.set({
       connection: { state: "ready" },
+      last: kept(this.memory, CHOSEN),
       warnings: [],
       offers: {
         images: features.has("images"),
@@ -165,7 +174,7 @@ export class Chat {
     const others = [...this.#known.values()].filter((state) => state.sessionId !== sessionId);
     for (const state of others) this.#known.delete(state.sessionId);
     if (sessionId !== undefined) await this.open(sessionId);
-    else this.set({ next: given({ mode: this.listener.mode(), ...this.view.next }) });
+    else this.set({ next: given({ mode: this.listener.mode(), ...kept(this.memory, NEXT), ...this.view.next }) });
     await this.refreshModels();
     if (sessionId === undefined) await this.refreshAgent();
   }
@@ -182,11 +191,17 @@ export class Chat {
     this.set({ connection, chat, sending: false, stopping: false, loading: false });
   }
 
+  /** Whether the server that is connected answers. */
+  silent(message: string | undefined): void {
+    if (this.#api) this.set({ connection: { state: "ready", silent: message !== undefined, message } });
+  }
+
   /** A notification of the server. */
   received(event: Event): void {
     if (event.method === "agent/status") {
       this.status = event.params as StatusNotification;
       this.set({ warnings: (this.status.warnings ?? []).map((warning) => warning.message) });
+      void this.#lookElsewhere();
       return;
     }
     const { sessionId } = event.params as { sessionId?: string };
@@ -196,9 +211,10 @@ export class Chat {
     if (after !== before) this.#keep(after);
     this.listener.happened(event, before, after);
     if (after.missed !== undefined && before.missed === undefined) void this.#mend(after);
-    if (event.method === "agent/turnEnded" && after.unused !== undefined && after === this.view.chat) {
-      this.listener.giveBack(after.unused);
-    }
+    if (event.method !== "agent/turnEnded") return;
+    this.#sent.ended(after.sessionId);
+    if (after.unused !== undefined && after === this.view.chat) this.listener.giveBack(after.unused);
+    this.set({});
   }
 
   /** Says something to the agent: a prompt, or a steer while a turn runs. */
@@ -209,21 +225,37 @@ export class Chat {
     const running = this.view.chat?.running;
     if (running !== undefined && this.view.chat) {
       const { sessionId } = this.view.chat;
+      const id = this.#sent.add(sessionId, text, attach, true);
+      this.set({ trouble: undefined });
       try {
         await api.request("agent/steer", { sessionId, prompt, expectedTurnId: running });
         return;
       } catch (error) {
+        this.#sent.drop(id);
         // The turn ended meanwhile: then it is a prompt.
         if (!["noTurn", "staleTurn"].includes(refusal(error))) return this.#refused(error, { text, attach });
       }
     }
+    const id = this.#sent.add(this.view.chat?.sessionId, text, attach, false);
     this.set({ sending: true, trouble: undefined, answered: undefined, key: undefined });
+    const typed = { text, attach };
     try {
       const sessionId = this.view.chat?.sessionId ?? (await this.#create(api)).sessionId;
-      this.#run(api, "agent/prompt", { sessionId, prompt }, { text, attach });
+      this.#typed.set(sessionId, typed);
+      this.#run(api, "agent/prompt", { sessionId, prompt }, typed, id);
     } catch (error) {
-      this.#refused(error, { text, attach });
+      this.#sent.drop(id);
+      if (isStopped(error)) {
+        this.set({ sending: false, stopping: false });
+        this.listener.giveBack(text, attach);
+      } else this.#refused(error, typed);
     }
+  }
+
+  /** What the shown session was sent last in this window, with what was attached. */
+  get lastTyped(): Typed | undefined {
+    const sessionId = this.view.chat?.sessionId;
+    return sessionId === undefined ? undefined : this.#typed.get(sessionId);
   }
 
   /** Goes on with the turn that was cut. */
@@ -246,12 +278,17 @@ export class Chat {
    */
   cancel(): void {
     const chat = this.view.chat;
-    if (chat === undefined || !this.#api) return;
-    const pending = this.#pending.get(chat.sessionId);
-    if (chat.running === undefined && pending === undefined) return;
-    if (pending && !pending.signal.aborted) pending.abort();
-    else this.#api.notify("agent/cancel", { sessionId: chat.sessionId });
+    if (!this.#api) return;
+    if (this.#making) this.#making.abort();
+    else if (chat === undefined) return;
+    else {
+      const pending = this.#pending.get(chat.sessionId);
+      if (chat.running === undefined && pending === undefined) return;
+      if (pending && !pending.signal.aborted) pending.abort();
+      else this.#api.notify("agent/cancel", { sessionId: chat.sessionId });
+    }
     this.set({ stopping: true });
+    this.listener.stopped();
   }
 
   /** Shows a session. */
@@ -260,11 +297,16 @@ export class Chat {
     if (api === undefined) return;
     this.memory.set("session", sessionId);
     const known = this.#known.get(sessionId);
-    const asked = { trouble: undefined, answered: undefined, revert: undefined, editing: undefined };
+    // Until it is known better, a session that was locked is.
+    const locked = this.view.locked?.sessionId === sessionId ? this.view.locked : undefined;
+    const asked = { trouble: undefined, answered: undefined, revert: undefined, editing: undefined, locked };
     this.set({ list: undefined, chat: known, loading: known === undefined, stopping: false, ...asked });
     try {
       const state = await this.#load(api, known ?? empty(sessionId));
-      if (this.memory.get("session") === sessionId) this.#show(state);
+      if (this.memory.get("session") === sessionId) {
+        this.#show(state);
+        this.set({ locked: undefined });
+      }
     } catch (error) {
       if (refusal(error) === "unknownSession") {
         this.#known.delete(sessionId);
@@ -272,11 +314,12 @@ export class Chat {
       } else {
         this.#refused(error, undefined);
         // Another window has it: it can be read here.
-        if (refusal(error) === "sessionLocked") await this.#look(api, sessionId);
+        if (refusal(error) === "sessionLocked") await this.#look(api, sessionId, holderOf(error));
       }
     } finally {
       this.set({ loading: false });
     }
+    void this.#lookElsewhere();
     await this.refreshAgent();
   }
 
@@ -284,10 +327,12 @@ export class Chat {
   begin(agent?: string): void {
     this.memory.set("session", undefined);
     const next = given({ mode: this.listener.mode(), agent });
-    const asked = { trouble: undefined, answered: undefined, revert: undefined, editing: undefined };
+    this.memory.set(NEXT, undefined);
+    const asked = { trouble: undefined, answered: undefined, revert: undefined, editing: undefined, locked: undefined };
     this.set({ chat: undefined, list: undefined, next, sending: false, stopping: false, ...asked });
     void this.refreshModels();
     void this.refreshAgent();
+    void this.#lookElsewhere();
   }
 
   /** Loads what happened before what is shown. */
@@ -340,27 +385,72 @@ export class Chat {
     return true;
   }
 
+  /** A turn that was cut does not run, but its open questions count. */
+  get #mayAskElsewhere(): boolean {
+    return (this.status?.openApprovals ?? 0) > (this.view.chat === undefined ? 0 : asked(this.view.chat));
+  }
+
+  /** The server's count and what is shown are of different moments, so only the server's list says who asks. */
+  async #lookElsewhere(): Promise<void> {
+    if (!this.#mayAskElsewhere) return;
+    const others = await this.#askingElsewhere();
+    if (others.length !== this.view.elsewhere) this.set({ elsewhere: others.length });
+  }
+
+  async #askingElsewhere(): Promise<readonly { sessionId: string }[]> {
+    const open = await this.#api?.request("agent/listApprovals", {}).catch(() => undefined);
+    const all = [...(open?.approvals ?? []), ...(open?.limits ?? []), ...(open?.questions ?? [])];
+    // The session that is being loaded is no other one.
+    return all.filter(({ sessionId }) => sessionId !== this.sessionId);
+  }
+
   /** Shows the session that asks while another is shown. */
   async showElsewhere(): Promise<void> {
-    const open = await this.#try((api) => api.request("agent/listApprovals", {}));
-    const here = this.view.chat?.sessionId;
-    const all = [...(open?.approvals ?? []), ...(open?.limits ?? []), ...(open?.questions ?? [])];
-    const others = all.filter(({ sessionId }) => sessionId !== here);
+    const others = await this.#askingElsewhere();
     // One that this window has opened is likelier to be meant than one that was left long ago.
     const meant = others.find(({ sessionId }) => this.#known.has(sessionId)) ?? others.at(-1);
     if (meant) await this.open(meant.sessionId);
+    else this.set({ elsewhere: 0 });
   }
 
   async setMode(mode: Mode): Promise<void> {
     const sessionId = this.view.chat?.sessionId;
-    if (sessionId === undefined) this.set({ next: { ...this.view.next, mode }, trouble: undefined });
-    else await this.#try((api) => api.request("agent/setMode", { sessionId, mode }));
+    if (sessionId === undefined) this.#chooseNext({ mode });
+    else if (!(await this.#try((api) => api.request("agent/setMode", { sessionId, mode })))) return;
+    // As the server: that all is free is chosen each time.
+    if (mode !== "full") this.#remember({ mode });
   }
 
-  async setModel(model: string, effort: Effort | undefined): Promise<void> {
+  /** The effort of the session, or of the next one; nothing where the provider's own is taken. */
+  get effort(): Effort | undefined {
+    return (this.view.chat ? this.view.chat.effort : this.view.next.effort) ?? undefined;
+  }
+
+  /** Without a model, of the one that is taken. */
+  async setModel(model: string | undefined, effort: Effort | undefined): Promise<void> {
     const sessionId = this.view.chat?.sessionId;
-    if (sessionId === undefined) this.set({ next: { ...this.view.next, model, effort } });
-    else await this.#try((api) => api.request("agent/setModel", { sessionId, model, ...given({ effort }) }));
+    const meant = model ?? this.view.chat?.model;
+    const choice = model === undefined ? { effort: effort ?? null } : given({ model, effort });
+    if (sessionId === undefined) this.#chooseNext(choice);
+    else if (meant === undefined) return;
+    else if (
+      !(await this.#try((api) => api.request("agent/setModel", { sessionId, model: meant, ...given({ effort }) })))
+    )
+      return;
+    this.#remember(choice);
+  }
+
+  /** What the next session begins with outlives the window, as a text that was typed does. */
+  #chooseNext(choice: Choice): void {
+    const next = given({ ...this.view.next, ...choice });
+    this.memory.set(NEXT, JSON.stringify(next));
+    this.set({ next, trouble: undefined });
+  }
+
+  #remember(choice: Choice): void {
+    const last = given({ ...this.view.last, ...choice });
+    this.memory.set(CHOSEN, JSON.stringify(last));
+    this.set({ last });
   }
 
   async refreshModels(): Promise<void> {
@@ -466,26 +556,44 @@ export class Chat {
   }
 
   async #create(api: Api): Promise<State> {
-    const { mode, model, effort, agent } = this.view.next;
-    const params: NewSessionParams = given({ mode, model, agent, cwd: this.listener.folder() });
-    const made = await api.request("agent/newSession", params);
+    const { mode, model, agent } = this.view.next;
+    const effort = this.view.next.effort ?? undefined;
+    const cwd = this.listener.folder();
+    // What the person did not choose now, the server takes from what they chose last.
+    const params: NewSessionParams = { remembered: true, ...given({ mode, model, effort, agent, cwd }) };
+    const making = new AbortController();
+    this.#making = making;
+    const made = await this.#untilStopped(api.request("agent/newSession", params), making.signal).finally(() => {
+      this.#making = undefined;
+    });
     const state: State = {
       ...empty(made.sessionId),
       seq: made.seq,
       firstSeq: made.seq + 1,
       mode: made.mode,
       model: made.model ?? model,
-      effort,
-      cwd: params.cwd === undefined ? undefined : fileURLToPath(params.cwd),
+      effort: made.effort ?? effort,
+      cwd: cwd === undefined ? undefined : fileURLToPath(cwd),
     };
-    if (effort !== undefined && state.model !== undefined) {
-      await api.request("agent/setModel", { sessionId: made.sessionId, model: state.model, effort });
+    if (this.view.next.effort === null && state.effort !== undefined && state.model !== undefined) {
+      await api.request("agent/setModel", { sessionId: made.sessionId, model: state.model });
+      state.effort = undefined;
     }
     this.memory.set("session", made.sessionId);
+    this.memory.set(NEXT, undefined);
+    this.#sent.made(made.sessionId);
     // Its first events may have come already; they are in a page then.
     const now = made.seq === 0 ? state : await this.#load(api, empty(made.sessionId));
     this.#show({ ...now, model: now.model ?? state.model });
     return now;
+  }
+
+  /** What `asked` gives, unless the person stops it first or the connection goes. */
+  async #untilStopped<T>(asked: Promise<T>, stop: AbortSignal): Promise<T> {
+    const stopped = new Promise<never>((_given, refuse) => {
+      stop.addEventListener("abort", () => refuse(STOPPED), { once: true });
+    });
+    return Promise.race([asked, stopped]);
   }
 
   /** Starts a turn. Its answer tells nothing that `agent/turnEnded` has not told. */
@@ -494,14 +602,18 @@ export class Chat {
     method: string,
     params: { sessionId: string; prompt?: PromptContent },
     typed: Typed | undefined,
+    id?: number,
   ): void {
     const abort = new AbortController();
     this.#pending.set(params.sessionId, abort);
     this.set({ sending: true, stopping: false, trouble: undefined });
     const over = () => {
-      if (this.#pending.get(params.sessionId) !== abort) return;
-      this.#pending.delete(params.sessionId);
-      if (this.view.chat?.sessionId === params.sessionId) this.set({ sending: false, stopping: false });
+      if (id !== undefined) this.#sent.drop(id);
+      if (this.#pending.get(params.sessionId) === abort) {
+        this.#pending.delete(params.sessionId);
+        if (this.view.chat?.sessionId === params.sessionId) return this.set({ sending: false, stopping: false });
+      }
+      this.set({});
     };
     api.ask(method, params, abort.signal).then(over, (error: unknown) => {
       over();
@@ -519,13 +631,20 @@ export class Chat {
     const result: LoadSessionResult = await api.request("agent/loadSession", params);
     // Events that came meanwhile are known already; the page leaves them out or repeats them.
     const now = this.#known.get(from.sessionId);
-    return load(now !== undefined && now.seq >= from.seq ? now : from, result);
+    const loaded = load(now !== undefined && now.seq >= from.seq ? now : from, result);
+    this.#sent.taken(now, loaded);
+    // The turn is over, and nothing has told that it left these unused.
+    const left = loaded.running === undefined ? this.#sent.ended(loaded.sessionId) : [];
+    if (left.length > 0) this.listener.giveBack(left.join("\n\n"));
+    return loaded;
   }
 
-  async #look(api: Api, sessionId: string): Promise<void> {
+  async #look(api: Api, sessionId: string, holder: Holder): Promise<void> {
     try {
       const page = await api.request("agent/loadSession", { sessionId, readOnly: true });
-      if (this.memory.get("session") === sessionId) this.#show(load(empty(sessionId), page));
+      if (this.memory.get("session") !== sessionId) return;
+      this.#show(load(empty(sessionId), page));
+      this.set({ locked: { sessionId, ...holder } });
     } catch (error) {
       this.#refused(error, undefined);
     }
@@ -548,6 +667,7 @@ export class Chat {
   }
 
   #keep(state: State): void {
+    this.#sent.taken(this.#known.get(state.sessionId), state);
     this.#known.set(state.sessionId, state);
     if (this.view.chat?.sessionId !== state.sessionId) return;
     const begun = state.running !== undefined && this.view.chat.running === undefined;
@@ -590,6 +710,26 @@ export function answerLine(
   }
 }
 
+/** Where the choices for the next session are kept. */
+const NEXT = "next";
+/** The person's last choices, as the server remembers them too. */
+const CHOSEN = "chosen";
+
+function kept(memory: Memory, key: string): Choice {
+  try {
+    return JSON.parse(memory.get(key) ?? "{}") as Choice;
+  } catch {
+    return {};
+  }
+}
+
+/** Why a session was not made: the person stopped it. */
+const STOPPED = new Error("stopped");
+
+function isStopped(error: unknown): boolean {
+  return error === STOPPED;
+}
+
 /** LSP's code of a request that was cancelled. */
 const CANCELLED = -32800;
 
@@ -617,6 +757,15 @@ function code(error: unknown): number | undefined {
 
 function data(error: unknown): Partial<ErrorData> {
   return (error as { data?: Partial<ErrorData> } | undefined)?.data ?? {};
+}
+
+/** Who has a session, as the server names it; the process only where it is known. */
+type Holder = Pick<LockedSession, "holder" | "pid">;
+
+function holderOf(error: unknown): Holder {
+  const holder = data(error).holder ?? "another window";
+  const pid = /\(process (\d+)\)$/.exec(holder)?.[1];
+  return { holder, pid: pid === undefined ? undefined : Number(pid) };
 }
 
 function refusal(error: unknown): string {

@@ -11,7 +11,7 @@ import type { Client } from "./client";
 import type { Credentials } from "./credentials";
 import type { Decisions } from "./decisions";
 import { showGrants } from "./grants";
-import { nearby, problem, selection } from "./mentions";
+import { attachReference, nearby, problem, selection } from "./mentions";
 import { TURN_RUNS } from "./messages";
 import type { Panel } from "./panel";
 import {
@@ -25,7 +25,7 @@ import {
   selectModel,
 } from "./pickers";
 import { sendNow } from "./queue";
-import type { Reviews } from "./review";
+import { folderOf, type Reviews } from "./review";
 import { notificationText } from "./text";
 import { trustFolder } from "./trust";
 import { askRevert, fork } from "./turns";
@@ -151,7 +151,14 @@ export const buttons = {
   openOllama: () => env.openExternal(Uri.parse("https://ollama.com/download")),
   retry: ({ chat }: Parts) => {
     const said = chat.shown?.items.findLast((item) => item.kind === "user");
-    if (said?.kind === "user") void chat.send(said.text, []);
+    if (said?.kind !== "user") return;
+    const { lastTyped } = chat;
+    if (lastTyped?.text.trim() === said.text.trim()) return void chat.send(lastTyped.text, lastTyped.attach);
+    // It was sent before this window: what it points at is known, its pictures are not.
+    const attach = said.references.map((reference) => attachReference(reference, folderOf(chat.shown)));
+    void chat.send(said.text, attach);
+    if (said.images > 0)
+      void window.showWarningMessage("The pictures of that prompt are not sent again. Attach them once more.");
   },
 };
 

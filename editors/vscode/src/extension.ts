@@ -41,6 +41,7 @@ export function activate(context: ExtensionContext): void {
     },
     giveBack: (text, attach) => panel.giveBack(text, attach),
     folder: currentFolder,
+    stopped: () => void client?.stopped(),
     mode: () => workspace.getConfiguration("agentls").get<Mode | "">("mode", "") || undefined,
   });
   // While the view has the focus there is no active editor: what was near stays so.
@@ -80,6 +81,7 @@ export function activate(context: ExtensionContext): void {
         .then(() => trust.check());
     },
     disconnected: chat.disconnected.bind(chat),
+    silent: chat.silent.bind(chat),
     received: chat.received.bind(chat),
   };
   client = new Client(context, listener, handlers, {

@@ -1,6 +1,7 @@
 // What `@` and the editor's selection can attach to a prompt: files, symbols, the selection, problems.
 
 import {
+  CancellationTokenSource,
   commands,
   type Diagnostic,
   DiagnosticSeverity,
@@ -9,13 +10,15 @@ import {
   type SymbolInformation,
   TabInputText,
   type TextEditor,
-  type Uri,
+  Uri,
   window,
   workspace,
 } from "vscode";
 import type { Chat } from "./chat";
+import { excludeGlob, excludePatterns, ignorePatterns, searchGlobs } from "./ignored";
 import { type Attachment, lineRange, type Near, type Suggestion } from "./messages";
 import type { Range, Severity } from "./protocol";
+import { fileOf } from "./review";
 
 const MOST = 30;
 
@@ -122,6 +125,23 @@ export function plain({ start, end }: EditorRange): Range {
   };
 }
 
+/** Files that were dropped on the chat. */
+export function attachFiles(uris: readonly string[]): Attachment[] {
+  return uris.map((uri) => file(Uri.file(Uri.parse(uri).fsPath)));
+}
+
+/** What a prompt pointed at, as people write it (`src/a.ts:3-9`), to be attached again. */
+export function attachReference(reference: string, cwd: string): Attachment {
+  const [, path = reference, first, last] = /^(.*?)(?::(\d+)(?:-(\d+))?)?$/.exec(reference) ?? [];
+  const uri = fileOf(path, cwd).toString();
+  if (first === undefined) return { kind: "file", label: reference, block: { type: "reference", uri } };
+  const range = {
+    start: { line: Number(first) - 1, character: 0 },
+    end: { line: Number(last ?? first), character: 0 },
+  };
+  return { kind: "file", label: reference, block: { type: "reference", uri, range } };
+}
+
 function file(uri: Uri): Attachment {
   return { kind: "file", label: nameOf(uri), detail: "file", block: { type: "reference", uri: uri.toString() } };
 }
@@ -140,35 +160,62 @@ function problems(): Attachment[] {
     .map((one) => problem(uri, one));
 }
 
-/** Open files first, then those of the workspace whose path holds the letters in their order. */
+/** So many files of one search are ranked. */
+const RANKED = 2000;
+/** What is left out is read anew after this time. */
+const EXCLUDES_MS = 30_000;
+
+let excluded: { glob: Promise<string>; at: number } | undefined;
+let searching: CancellationTokenSource | undefined;
+
+/** What the editor's search leaves out, and git. */
+async function readExcluded(): Promise<string> {
+  const settings = ["files", "search"].flatMap((section) =>
+    excludePatterns(workspace.getConfiguration(section).get<Record<string, unknown>>("exclude")),
+  );
+  const found = await workspace.findFiles("**/.gitignore", excludeGlob(settings), 200);
+  const ignored = await Promise.all(
+    found.map(async (uri) => {
+      const folder = workspace.asRelativePath(uri, false).replace(/[^/]*$/, "");
+      return ignorePatterns(Buffer.from(await workspace.fs.readFile(uri)).toString(), folder);
+    }),
+  );
+  return excludeGlob([...settings, ...ignored.flat()]);
+}
+
+/** Open files and those of the workspace that fit, the best first. Each look is narrower than all files. */
 async function findFiles(wanted: string): Promise<Attachment[]> {
+  searching?.cancel();
+  const now = new CancellationTokenSource();
+  searching = now;
+  if (excluded === undefined || Date.now() - excluded.at > EXCLUDES_MS) {
+    excluded = { glob: readExcluded(), at: Date.now() };
+  }
+  const glob = await excluded.glob.catch(() => excludeGlob([]));
   const tabs = window.tabGroups.all.flatMap((group) => group.tabs.map((tab) => tab.input));
   const open = tabs.filter((input) => input instanceof TabInputText).map((input) => input.uri);
-  const letters = wanted.replace(/[^\p{L}\p{N}._/-]/gu, "");
-  const glob = letters === "" ? "**/*" : `**/*${[...letters.split("/").join("")].map(either).join("*")}*`;
-  const byName = await workspace.findFiles(glob, undefined, 300);
-  const byPath = letters.includes("/") ? await workspace.findFiles(`**/*${letters}*`, undefined, 100) : [];
-  const all = new Map(
-    [...open, ...byPath, ...byName].filter((uri) => uri.scheme === "file").map((uri) => [uri.toString(), uri]),
-  );
+  const all = new Map(open.map((uri) => [uri.toString(), uri]));
+  for (const look of searchGlobs(wanted)) {
+    const fitting = [...all.values()].filter((uri) => uri.scheme === "file" && score(nameOf(uri), wanted) > 0);
+    if (fitting.length >= MOST || now.token.isCancellationRequested) break;
+    for (const uri of await workspace.findFiles(look, glob, RANKED, now.token)) all.set(uri.toString(), uri);
+  }
   return [...all.values()]
-    .map((uri) => ({ uri, score: score(nameOf(uri).toLowerCase(), wanted) }))
-    .filter(({ score: points }) => points > 0)
-    .sort((a, b) => b.score - a.score)
+    .filter((uri) => uri.scheme === "file")
+    .map((uri) => ({ uri, points: score(nameOf(uri), wanted) }))
+    .filter(({ points }) => points > 0)
+    .sort((a, b) => b.points - a.points)
     .slice(0, MOST)
     .map(({ uri }) => file(uri));
 }
 
-function either(letter: string): string {
-  const upper = letter.toUpperCase();
-  return upper === letter ? letter : `[${letter}${upper}]`;
-}
-
 /** 0 does not fit; a name that begins so is best, a short path better than a long one. */
-function score(path: string, wanted: string): number {
-  if (wanted === "") return 1;
+function score(where: string, wanted: string): number {
+  const path = where.toLowerCase();
+  if (wanted === "") return 1 / (1 + path.split("/").length);
   const name = path.slice(path.lastIndexOf("/") + 1);
-  const length = 1 / (1 + path.length);
+  // A file near the top before one deep down, and then a short path before a long one.
+  const length = 1 / (1 + path.split("/").length + path.length / 1000);
   if (name.startsWith(wanted)) return 4 + length;
   if (name.includes(wanted)) return 3 + length;
   if (path.includes(wanted)) return 2 + length;

@@ -6,6 +6,8 @@ import type { Item, State } from "./state";
 /** How it stands with the server. */
 export interface Connection {
   state: "starting" | "ready" | "waiting" | "failed";
+  /** It is connected and does not answer. */
+  silent?: boolean | undefined;
   /** Why it is not ready, for people. */
   message?: string | undefined;
   /** When the next start is tried, in ms since the Unix epoch. */
@@ -67,6 +69,13 @@ export interface AgentShown {
   several: boolean;
 }
 
+/** What a person chooses for a session; `null`: the provider's own effort. */
+export interface Choice {
+  mode?: Mode | undefined;
+  model?: string | undefined;
+  effort?: Effort | null | undefined;
+}
+
 export interface SessionList {
   query: string;
   sessions: SessionInfo[];
@@ -89,6 +98,25 @@ export interface KeyCheck {
   message?: string | undefined;
 }
 
+/** A session that another server has: here it can only be read. */
+export interface LockedSession {
+  sessionId: string;
+  /** Who has it, for people. */
+  holder: string;
+  /** The server that has it, where that is known. */
+  pid?: number | undefined;
+}
+
+/** What was sent and the agent has not taken yet. */
+export interface WaitingPrompt {
+  id: number;
+  text: string;
+  /** The labels of what is attached. */
+  attached: string[];
+  /** It goes to the turn that runs. */
+  steer: boolean;
+}
+
 /** All that the view draws. */
 export interface ViewState {
   connection: Connection;
@@ -98,13 +126,11 @@ export interface ViewState {
   /** A session is being loaded. */
   loading: boolean;
   /** What the next session begins with. */
-  next: {
-    mode?: Mode | undefined;
-    model?: string | undefined;
-    effort?: Effort | undefined;
-    agent?: string | undefined;
-  };
+  next: Choice & { agent?: string | undefined };
+  /** What the person chose last, which the server takes where nothing is chosen for the next session. */
+  last: Choice;
   agent?: AgentShown | undefined;
+  locked?: LockedSession | undefined;
   revert?: RevertAsked | undefined;
   editing?: QueueEdit | undefined;
   /** The model that is taken when none is chosen. */
@@ -124,6 +150,8 @@ export interface ViewState {
   trouble?: string | undefined;
   /** The key that was entered last, until the next prompt. */
   key?: KeyCheck | undefined;
+  /** What was sent and is not in the session yet. */
+  waiting?: readonly WaitingPrompt[] | undefined;
   /** A prompt was sent and its turn has not begun. */
   sending: boolean;
   /** Stop was pressed and the turn has not ended. */
@@ -163,11 +191,15 @@ export type Op =
 
 export type ToView =
   | { type: "snapshot"; view: ViewState }
+  /** What comes before the items of the snapshot. */
+  | { type: "before"; items: readonly Item[] }
   /** One a frame; answered by `drawn` before the next is sent. */
   | { type: "patch"; ops: Op[] }
   | { type: "suggestions"; id: number; items: Suggestion[] }
   /** Puts text and attachments into the input and the focus there. */
   | { type: "compose"; text?: string | undefined; attach?: Attachment[] | undefined; replace: boolean }
+  /** What was attached in the sessions before the page went, by their ids. */
+  | { type: "attached"; bySession: Readonly<Record<string, Attachment[]>> }
   /** Puts the focus on the first open question. */
   | { type: "showAsked" }
   /** An answer was not taken: the question can be answered again. */
@@ -183,6 +215,10 @@ export type FromView =
   | { type: "drawn" }
   /** `later`: waits in the queue for the turn's end. */
   | { type: "send"; text: string; attach: Attachment[]; later: boolean }
+  /** What is attached and not sent; the page may go at any time. */
+  | { type: "attached"; session: string; attach: Attachment[] }
+  /** Files of the editor were dropped on the chat. */
+  | { type: "dropped"; uris: string[] }
   | { type: "cancel" }
   | { type: "resume" }
   /** `sign`: what stands before the query and says what is looked for. */
@@ -200,6 +236,8 @@ export type FromView =
   | { type: "question"; questionId: string; answers?: Record<string, string[]> | undefined }
   /** Shows the session that asks while another is shown. */
   | { type: "showElsewhere" }
+  /** Takes the session that is shown from the server that has it. */
+  | { type: "takeOver" }
   | { type: "review"; approvalId: string }
   /** Drops the changes that were made in the review. */
   | { type: "discardReview"; approvalId: string }

@@ -14,9 +14,12 @@ import {
 } from "vscode";
 import type { Attachment, FromView, ToView, ViewState } from "./messages";
 import { diff } from "./patch";
+import type { Item } from "./state";
 
 /** A frame; a patch is not sent sooner after the one before. */
 const FRAME_MS = 16;
+/** So many entries of the conversation are enough for the first picture. */
+const SHOWN_FIRST = 30;
 /** A page that does not answer (it was hidden) holds nothing up for longer. */
 const SILENT_MS = 2000;
 
@@ -29,6 +32,8 @@ export class Panel implements WebviewViewProvider, Disposable {
   #waiting: NodeJS.Timeout | undefined;
   #drawn = true;
   #silent: NodeJS.Timeout | undefined;
+  /** What is attached and not sent, by session. */
+  readonly #attached = new Map<string, Attachment[]>();
   /** What is said once the page is there. */
   #later: ToView[] = [];
 
@@ -115,13 +120,23 @@ export class Panel implements WebviewViewProvider, Disposable {
   #received(message: FromView): void {
     if (message.type === "drawn") this.#wasDrawn();
     else if (message.type === "ready") this.#ready();
+    else if (message.type === "attached") this.#keepAttached(message.session, message.attach);
     else this.handle(message);
+  }
+
+  #keepAttached(session: string, attach: Attachment[]): void {
+    if (attach.length === 0) this.#attached.delete(session);
+    else this.#attached.set(session, attach);
   }
 
   #ready(): void {
     this.#gone();
     this.#sent = this.state();
-    this.post({ type: "snapshot", view: this.#sent });
+    const { last, before } = lastTurns(this.#sent);
+    this.post({ type: "snapshot", view: last });
+    // Before any patch, but after the end of a long session is on its way.
+    if (before.length > 0) setImmediate(() => this.post({ type: "before", items: before }));
+    if (this.#attached.size > 0) this.post({ type: "attached", bySession: Object.fromEntries(this.#attached) });
     for (const later of this.#later.splice(0)) this.post(later);
     this.shown();
   }
@@ -177,4 +192,12 @@ export class Panel implements WebviewViewProvider, Disposable {
 </body>
 </html>`;
   }
+}
+
+/** What of a long session is shown first: its last turns. The rest follows. */
+export function lastTurns(view: ViewState): { last: ViewState; before: readonly Item[] } {
+  const items = view.chat?.items ?? [];
+  const from = items.slice(0, -SHOWN_FIRST).findLastIndex(({ kind }) => kind === "user");
+  if (view.chat === undefined || from <= 0) return { last: view, before: [] };
+  return { last: { ...view, chat: { ...view.chat, items: items.slice(from) } }, before: items.slice(0, from) };
 }

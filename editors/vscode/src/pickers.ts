@@ -2,10 +2,11 @@
 
 import { type QuickPickItem, Uri, window, workspace } from "vscode";
 import type { Chat } from "./chat";
+import { brokenLine, type ModelChoice, modelChoices, modelQuestions, withTyped } from "./models";
 import type { Effort, Mode } from "./protocol";
 import { folderOf } from "./review";
 import { type ChangesItem, changesLine } from "./state";
-import { notificationText, tokens } from "./text";
+import { notificationText } from "./text";
 import { changed, ended } from "./turns";
 
 export const MODES: Record<Mode, { label: string; detail: string }> = {
@@ -52,37 +53,46 @@ export async function selectAgent(chat: Chat): Promise<void> {
   if (choice && (sessionId === undefined || choice.label !== current)) chat.begin(choice.label);
 }
 
+/** Shows the known list at once, then with what the providers list themselves; any other name can be typed. */
 export async function selectModel(chat: Chat): Promise<void> {
-  const sessionId = chat.shown?.sessionId;
-  const answer = await chat.request("agent/listModels", sessionId === undefined ? {} : { sessionId });
-  if (answer === undefined) return;
-  const current = chat.shown?.model ?? chat.view.next.model;
-  const items = answer.models.map(({ model, contextWindow, price, current: marked }) => ({
-    label: model,
-    description: model === current || (current === undefined && marked) ? "now" : "",
-    detail: [
-      contextWindow === undefined ? "" : `${tokens(contextWindow)} tokens`,
-      price === undefined ? "" : `$${price.input} in, $${price.output} out per million`,
-    ]
-      .filter((part) => part !== "")
-      .join(" · "),
-  }));
-  const broken = answer.providers
-    .filter(({ health }) => health === "failing" || health === "notConfigured")
-    .map(({ provider, message }) => `${provider}: ${message ?? "does not work"}`);
-  const choice = await window.showQuickPick(items, {
-    title: "Which model?",
-    placeHolder: broken.length > 0 ? broken.join("; ") : "",
-    matchOnDetail: true,
+  const pick = window.createQuickPick<ModelChoice>();
+  pick.title = "Which model?";
+  pick.matchOnDetail = true;
+  pick.busy = true;
+  let choices: ModelChoice[] = [];
+  const show = () => {
+    const [active] = pick.activeItems;
+    pick.items = withTyped(choices, pick.value);
+    const same = pick.items.filter(({ model }) => model === active?.model);
+    if (same.length > 0) pick.activeItems = same;
+  };
+  pick.onDidChangeValue(show);
+  const chosen = new Promise<string | undefined>((choose) => {
+    pick.onDidAccept(() => choose(pick.selectedItems[0]?.model));
+    pick.onDidHide(() => choose(undefined));
   });
-  if (choice) await chat.setModel(choice.label, chat.shown?.effort ?? chat.view.next.effort);
+  pick.show();
+  const fill = async () => {
+    for (const params of modelQuestions(chat.shown?.sessionId)) {
+      const answer = await chat.request("agent/listModels", params);
+      if (answer === undefined) continue;
+      choices = modelChoices(answer, chat.shown?.model ?? chat.view.next.model);
+      pick.placeholder = brokenLine(answer) || "Choose a model, or type its name as provider/model";
+      show();
+    }
+    pick.busy = false;
+  };
+  void fill();
+  const model = await chosen;
+  pick.dispose();
+  if (model !== undefined) await chat.setModel(model, chat.effort);
 }
 
 export async function selectEffort(chat: Chat): Promise<void> {
-  const model = chat.shown?.model ?? chat.view.next.model ?? chat.view.defaultModel;
-  if (model === undefined) return selectModel(chat);
+  const model = chat.shown?.model ?? chat.view.next.model ?? chat.view.defaultModel ?? "the model";
   const choice = await window.showQuickPick(EFFORTS, { title: `How hard shall ${model} think?` });
-  if (choice) await chat.setModel(model, choice.effort);
+  // The effort alone is chosen: the model stays the one that is taken.
+  if (choice) await chat.setModel(undefined, choice.effort);
 }
 
 /** A turn that has changed files, chosen by what was said in it. */

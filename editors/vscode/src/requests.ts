@@ -4,10 +4,11 @@ import { commands, env, Range, Uri, window } from "vscode";
 import { showChanges } from "./changes";
 import { given } from "./chat";
 import { buttons, forkAndTell, type Parts, table } from "./commands";
-import { suggest, suggestCommands } from "./mentions";
+import { attachFiles, suggest, suggestCommands } from "./mentions";
 import type { FromView } from "./messages";
 import { edit, enqueue, remove, save, sendNow } from "./queue";
 import { fileOf, folderOf } from "./review";
+import { takeOver } from "./takeover";
 import { notificationText } from "./text";
 import { askRevert, doRevert } from "./turns";
 
@@ -16,7 +17,10 @@ export async function handle(parts: Parts, message: FromView): Promise<void> {
   switch (message.type) {
     case "ready":
     case "drawn":
+    case "attached":
       return;
+    case "dropped":
+      return panel.compose(attachFiles(message.uris));
     case "send":
       return message.later ? enqueue(chat, message.text, message.attach) : chat.send(message.text, message.attach);
     case "cancel":
@@ -57,6 +61,8 @@ export async function handle(parts: Parts, message: FromView): Promise<void> {
     }
     case "showElsewhere":
       return chat.showElsewhere();
+    case "takeOver":
+      return takeOver(chat);
     case "review":
       return reviews.propose(message.approvalId);
     case "openDiff":

@@ -73,7 +73,7 @@ export class Surroundings implements Disposable {
   #line(waiting: number): { text: string; tooltip: string; grave: boolean } {
     const { view, status } = this.chat;
     const { connection, chat, warnings } = view;
-    if (connection.state === "failed" || connection.state === "waiting") {
+    if (connection.state === "failed" || connection.state === "waiting" || connection.silent) {
       return { text: "$(warning) agentls", tooltip: connection.message ?? "no server", grave: true };
     }
     if (connection.state === "starting") return { text: "$(sync~spin) agentls", tooltip: "starts", grave: false };

@@ -127,7 +127,8 @@ inWorkbench(
     await step("a review that is closed and kept still counts", async () => {
       await review("closed.txt");
       await leaveOut("closed.txt");
-      await page.keyboard.press("Control+s");
+      await s.command("File: Save");
+      await page.locator(".tab.active.dirty").waitFor({ state: "detached" });
       await s.command("View: Close Editor");
       await page.locator(".tab", { hasText: "what the agent proposes" }).waitFor({ state: "detached" });
       await s.at("reviewed").filter({ hasText: "1 of 3 changes left out" }).waitFor();
@@ -142,7 +143,10 @@ inWorkbench(
       await leaveOut("stale.txt");
       await s.openFile("stale.txt");
       // The left side of the review shows the same file, and takes no words.
-      await page.locator('.monaco-editor[data-uri$="/stale.txt"]:not(.monaco-diff-editor *) .view-line').first().click();
+      await page
+        .locator('.monaco-editor[data-uri$="/stale.txt"]:not(.monaco-diff-editor *) .view-line')
+        .first()
+        .click();
       await page.keyboard.press("Control+End");
       await page.keyboard.type("four");
       await page.locator(".tab.active.dirty").waitFor();
@@ -429,6 +433,10 @@ inWorkbench(
       const visible = await code.locator("code").textContent();
       assert.equal(visible.trimEnd(), "ls <U+202E><U+200B><button>Allow</button><U+E0041>");
       await code.getByRole("button", { name: "Copy" }).click();
+      await until(
+        async () => (await page.evaluate(() => navigator.clipboard.readText())).trimEnd() === visible.trimEnd(),
+        "what is visible, in the clipboard",
+      );
       await code.getByRole("button", { name: "Insert" }).click();
       const line = page.locator('.monaco-editor[data-uri$="/a.txt"] .view-line', { hasText: "Allow" }).first();
       await line.waitFor();
@@ -534,7 +542,7 @@ inWorkbench(
       await s.ready();
       await s.ask("use it again");
       await s.card.press("n");
-      await s.at("turn-end").nth(1).waitFor();
+      await s.ended(2, "completed");
       assert.equal(await toast.count(), 0);
       assert.ok(!hooked());
     });

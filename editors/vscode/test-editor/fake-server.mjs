@@ -14,6 +14,9 @@ let input = Buffer.alloc(0);
 let root = "";
 let seq = 0;
 let turn = 0;
+/** All that was told; with FAKE_PAST it begins with that many turns of which nobody was told. */
+const past = [];
+let recalls = false;
 /** What follows the next answer of the person. */
 let ended = () => {};
 const SESSION = "ses_fake";
@@ -28,10 +31,12 @@ function ask(method, params) {
 }
 function tell(method, params) {
   seq += 1;
-  send({
+  const event = {
     method: `agent/${method}`,
     params: { sessionId: SESSION, seq, at: Date.now(), turnId: `turn_${turn}`, ...params },
-  });
+  };
+  past.push(event);
+  if (!recalls) send(event);
 }
 
 const USAGE = { inputTokens: 1, outputTokens: 1, cacheReadTokens: 0, cacheWriteTokens: 0 };
@@ -52,12 +57,24 @@ const methods = {
   },
   shutdown: () => null,
   "agent/newSession": () => ({ sessionId: SESSION, mode: "ask", seq: 0, model: "fake/one" }),
-  "agent/loadSession": () => ({
-    events: [],
-    hasEarlier: false,
-    openApprovals: [],
-    seq,
-    state: { ...STATE, cwd: root },
+  // With pages of a past only where a test wants one.
+  "agent/loadSession": ({ beforeSeq = Number.POSITIVE_INFINITY, afterSeq = 0, tail = 60 }) => {
+    if (past.length === 0 && process.env.FAKE_PAST !== undefined) {
+      recalls = true;
+      turn += 1;
+      works.long(process.env.FAKE_PAST);
+      recalls = false;
+    }
+    const all = past.filter(({ params }) => params.seq < beforeSeq && params.seq > afterSeq);
+    const events = process.env.FAKE_PAST === undefined ? [] : all.slice(-tail);
+    const hasEarlier = events.length > 0 && events.length < all.length;
+    return { events, hasEarlier, openApprovals: [], seq, state: { ...STATE, cwd: root } };
+  },
+  "agent/listSessions": () => ({
+    sessions:
+      process.env.FAKE_PAST === undefined
+        ? []
+        : [{ sessionId: SESSION, title: "A past", cwd: root, createdAt: 1, updatedAt: 1 }],
   }),
   "agent/listModels": () => ({
     models: [],
@@ -85,8 +102,8 @@ const methods = {
     ended();
     return {};
   },
-  "agent/steer": () => {
-    ended();
+  "agent/steer": (params) => {
+    ended(params);
     return { turnId: `turn_${turn}` };
   },
   async "agent/prompt"({ prompt }) {
@@ -120,6 +137,18 @@ async function edit(name, replace, version) {
     },
   });
   return { uri, result };
+}
+
+const STORY = "A **word** with `code`, and [a link](https://example.com), which goes on for a while.\n\n";
+const CODE =
+  "export function total(items: Item[]): number {\n  return items.reduce((sum, { price }) => sum + price, 0);\n}\n";
+
+function workOn(at, name) {
+  const call = { toolCallId: `${name} ${at}`, name: name === "edit" ? "edit_file" : "bash", title: `${name} ${at}` };
+  const lines = Array.from({ length: 20 }, (_, line) => `${line % 2 ? "+" : "-"}line ${line} of ${at}\n`).join("");
+  const more = name === "edit" ? { diff: `--- a\n+++ b\n@@ -1,10 +1,10 @@\n${lines}` } : {};
+  tell("toolCall", { ...call, status: "running", input: { command: `${name} ${at}` } });
+  tell("toolCall", { ...call, ...more, status: "completed", output: `${name} said ${at}\n`, durationMs: 10 });
 }
 
 const works = {
@@ -205,6 +234,45 @@ const works = {
         done();
       };
     };
+    return undefined;
+  },
+  // Words for as long as nobody says anything; what is said is taken a while later, at the next step.
+  drip() {
+    const messageId = `m${seq}`;
+    let text = "";
+    const timer = setInterval(() => {
+      const piece = `Paragraph ${text.length} of a story.\n\n`;
+      send({
+        method: "agent/textDelta",
+        params: { sessionId: SESSION, turnId: `turn_${turn}`, messageId, offset: text.length, text: piece },
+      });
+      text += piece;
+    }, 40);
+    ended = (params) => {
+      setTimeout(() => {
+        clearInterval(timer);
+        tell("message", { messageId, role: "assistant", content: [{ type: "text", text }] });
+        tell("message", { messageId: `u${seq}`, role: "user", content: [{ type: "text", text: params.prompt }] });
+        tell("message", { messageId: `m${seq}`, role: "assistant", content: [{ type: "text", text: "It is taken." }] });
+        done();
+      }, 2000);
+    };
+    return undefined;
+  },
+  // A session of many turns, as a day's work leaves it.
+  async long(count) {
+    for (let at = 1; at <= Number(count); at++) {
+      if (at > 1) {
+        turn += 1;
+        tell("turnStarted", { by: "prompt" });
+        tell("message", { messageId: `u${seq}`, role: "user", content: [{ type: "text", text: `Request ${at}` }] });
+      }
+      for (const name of ["read", "edit", "test"]) workOn(at, name);
+      const text = `## Turn ${at}\n\n${STORY.repeat(3)}\n\n\`\`\`ts\n${CODE.repeat(6)}\`\`\`\n\n- one\n- two\n- the end of ${at}\n`;
+      tell("message", { messageId: `m${seq}`, role: "assistant", content: [{ type: "text", text }] });
+      done();
+      if (at % 20 === 0) await new Promise((later) => setTimeout(later, 5));
+    }
     return undefined;
   },
   // 10,000 pieces of a long answer, as fast as the pipe takes them.

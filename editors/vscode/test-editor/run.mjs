@@ -14,10 +14,12 @@ if (env.VSIX === undefined) {
   env.VSIX = path.join(here, "../out/test.vsix");
   execFileSync(process.execPath, [path.join(here, "../package.mjs"), "--out", env.VSIX], { env, stdio: "inherit" });
 }
-const MEASURES = "flood.test.mjs";
+const MEASURES = ["flood.test.mjs", "long.test.mjs"];
 const ALL = [
-  MEASURES,
+  ...MEASURES,
   "chat.test.mjs",
+  "follow.test.mjs",
+  "hang.test.mjs",
   "work.test.mjs",
   "turns.test.mjs",
   "approvals.test.mjs",
@@ -27,7 +29,10 @@ const ALL = [
 const wanted = process.argv.length > 2 ? process.argv.slice(2) : ALL;
 const only = env.TEST_NAME === undefined ? [] : [`--test-name-pattern=${env.TEST_NAME}`];
 // What measures runs by itself; of the rest two files at a time: most of their time is waiting.
-const groups = [wanted.filter((name) => name === MEASURES), wanted.filter((name) => name !== MEASURES)];
+const groups = [
+  ...MEASURES.filter((name) => wanted.includes(name)).map((name) => [name]),
+  wanted.filter((name) => !MEASURES.includes(name)),
+];
 const failed = groups.filter((names) => {
   const tests = names.map((name) => path.join(here, name));
   const args = ["--test", "--test-concurrency=2", "--test-reporter=spec", ...only, ...tests];

@@ -248,12 +248,14 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
     });
 
     await step("a session is forked at a turn", async () => {
+      await s.at("log").evaluate((log) => log.scrollTo(0, 0));
+      await s.at("changes").first().waitFor();
       await s.at("turn-end").first().hover();
       await s.at("turn-end").first().getByTestId("fork").click();
-      await s.at("turn-end").nth(1).waitFor({ state: "detached" });
+      await until(async () => (await s.ends()) === 1, "the fork");
       // Between the two sessions there is none.
       await s.at("turn-end").first().waitFor();
-      assert.equal(await s.at("turn-end").count(), 1);
+      assert.equal(await s.ends(), 1);
       assert.equal(await s.at("changes").count(), 1);
       await page.locator(".notification-toast", { hasText: "This is “make the first change (fork)” now" }).waitFor();
       await page.locator(".sidebar .composite.title", { hasText: "make the first change (fork)" }).waitFor();
@@ -377,7 +379,7 @@ test("whole turns", { timeout: 12 * PATIENCE }, async (t) => {
       await s.reload();
       await s.ready();
       await three.waitFor();
-      turns = await s.at("turn-end").count();
+      turns = await s.ends();
       await three.getByRole("button", { name: /^Send now/ }).click();
       // It is sent, and the other one goes on after it.
       turns += 2;

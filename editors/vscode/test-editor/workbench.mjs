@@ -234,14 +234,15 @@ class Workbench {
     await this.at("input").press("Enter");
   }
 
-  /** Waits for the end of the n-th turn that is shown. */
+  /** How many turns of the session have ended. Not all of them are in the page. */
+  async ends() {
+    return Number((await this.at("log").getAttribute("data-ends")) ?? 0);
+  }
+
+  /** Waits for the end of the n-th turn, the last one. */
   async ended(n, state) {
-    await this.at("turn-end")
-      .nth(n - 1)
-      .waitFor();
-    const now = await this.at("turn-end")
-      .nth(n - 1)
-      .getAttribute("data-state");
+    await until(async () => (await this.ends()) >= n, `the end of turn ${n}`);
+    const now = await this.at("turn-end").last().getAttribute("data-state");
     if (now !== state) throw new Error(`turn ${n} ended ${now}, not ${state}`);
   }
 
@@ -282,6 +283,15 @@ class Workbench {
     return processes(this.home).filter(({ command }) => command.startsWith(server));
   }
 
+  /** The processes of this workbench whose command holds a text. */
+  programs(text) {
+    return processes(this.home).filter(({ command }) => command.includes(text));
+  }
+
+  renderedMegabytes() {
+    return renderedMegabytes(this.home);
+  }
+
   logs() {
     return fs.readFileSync(this.log, "utf8").slice(-3000);
   }
@@ -302,6 +312,30 @@ function processes(home) {
     }
   }
   return found;
+}
+
+/** How many megabytes the largest page of the browser has in memory (Linux). */
+function renderedMegabytes(home) {
+  const all = fs.readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+  const facts = all.flatMap((pid) => {
+    try {
+      const status = fs.readFileSync(`/proc/${pid}/status`, "utf8");
+      const command = fs.readFileSync(`/proc/${pid}/cmdline`, "latin1");
+      const [parent, kilobytes] = [/PPid:\s+(\d+)/, /VmRSS:\s+(\d+)/].map((line) =>
+        Number(line.exec(status)?.[1] ?? 0),
+      );
+      return [{ pid: Number(pid), parent, megabytes: kilobytes / 1024, command }];
+    } catch {
+      return [];
+    }
+  });
+  const parents = new Map(facts.map(({ pid, parent }) => [pid, parent]));
+  const roots = new Set(
+    facts.filter(({ command }) => command.includes(path.join(home, "chromium"))).map(({ pid }) => pid),
+  );
+  const isOurs = (pid) => pid > 1 && (roots.has(pid) || isOurs(parents.get(pid) ?? 0));
+  const pages = facts.filter(({ pid, command }) => command.includes("--type=renderer") && isOurs(pid));
+  return Math.max(...pages.map(({ megabytes }) => megabytes));
 }
 
 /** Nothing that was started here is left. */

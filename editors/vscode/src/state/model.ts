@@ -80,6 +80,8 @@ export interface ToolItem extends Base {
   diff?: string | undefined;
   locations?: Location[] | undefined;
   durationMs?: number | undefined;
+  /** How a command ended. */
+  exitCode?: number | undefined;
   /** When it began to run, in ms since the Unix epoch. */
   runningSince?: number | undefined;
   more?: Record<string, More> | undefined;

@@ -64,6 +64,7 @@ export function toolCall(state: State, p: ToolCallNotification): State {
     diff: p.diff ?? known?.diff,
     locations: p.locations ?? known?.locations,
     durationMs: p.durationMs ?? known?.durationMs,
+    ...(p.exitCode === undefined ? {} : { exitCode: p.exitCode }),
     runningSince: p.status === "running" ? p.at : undefined,
     parentToolCallId: p.parentToolCallId ?? known?.parentToolCallId,
     more: p.more === undefined ? known?.more : { ...known?.more, ...p.more },

@@ -10,7 +10,7 @@ test("the first prompt makes a session with what was chosen", async () => {
   await fake.chat.setMode("autoEdit");
   await fake.chat.setModel("tape/one", undefined);
   await fake.chat.send("hello", []);
-  assert.deepEqual(fake.last("agent/newSession").params, { mode: "autoEdit", model: "tape/one" });
+  assert.deepEqual(fake.last("agent/newSession").params, { remembered: true, mode: "autoEdit", model: "tape/one" });
   assert.deepEqual(fake.last("agent/prompt").params, { sessionId: "s1", prompt: "hello" });
   assert.equal(fake.kept.get("session"), "s1");
 });
@@ -182,13 +182,17 @@ test("a session that another window has is shown to be read, with who has it", a
   delete fake.answers["agent/loadSession"];
   const connected = fake.chat.connected(fake.api, CAPABILITY);
   await new Promise(setImmediate);
-  fake.last("agent/loadSession").refuse({ data: { refusal: "sessionLocked", message: "process 7 has the session" } });
+  fake
+    .last("agent/loadSession")
+    .refuse({ data: { refusal: "sessionLocked", message: "it is open", holder: "an editor (process 7)" } });
   await new Promise(setImmediate);
   assert.equal(fake.last("agent/loadSession").params["readOnly"], true);
   fake.last("agent/loadSession").answer({ events: [], hasEarlier: false, openApprovals: [], seq: 4, state: STATE });
   await connected;
   assert.equal(fake.chat.shown?.seq, 4);
-  assert.equal(fake.chat.view.trouble, "process 7 has the session");
+  assert.deepEqual(fake.chat.view.locked, { sessionId: "s1", holder: "an editor (process 7)", pid: 7 });
+  fake.chat.begin();
+  assert.equal(fake.chat.view.locked, undefined);
 });
 
 test("a session that asks while another is shown is a press away", async () => {
@@ -196,9 +200,10 @@ test("a session that asks while another is shown is a press away", async () => {
   await fake.chat.send("hello", []);
   fake.event("turnStarted", { seq: 1 });
   fake.chat.begin();
-  fake.chat.received({ method: "agent/status", params: { state: "busy", runningTurns: 1, openApprovals: 1 } });
-  assert.equal(fake.chat.view.elsewhere, 1);
   fake.answers["agent/listApprovals"] = { approvals: [{ sessionId: "s1" }, { sessionId: "old" }] };
+  fake.chat.received({ method: "agent/status", params: { state: "busy", runningTurns: 1, openApprovals: 1 } });
+  await new Promise(setImmediate);
+  assert.equal(fake.chat.view.elsewhere, 2);
   await fake.chat.showElsewhere();
   assert.equal(fake.chat.shown?.sessionId, "s1");
 });
@@ -228,9 +233,10 @@ test("a limit that is asked here is not one of another session", async () => {
   fake.event("limitRequested", { seq: 2, limitId: "l1", limit: "max_turn_cost", used: 1, max: 1, message: "reached" });
   fake.chat.received({ method: "agent/status", params: { state: "busy", runningTurns: 1, openApprovals: 1 } });
   assert.equal(fake.chat.view.elsewhere, 0);
-  fake.chat.received({ method: "agent/status", params: { state: "busy", runningTurns: 2, openApprovals: 2 } });
-  assert.equal(fake.chat.view.elsewhere, 1);
   fake.answers["agent/listApprovals"] = { approvals: [], limits: [{ sessionId: "s1" }, { sessionId: "s2" }] };
+  fake.chat.received({ method: "agent/status", params: { state: "busy", runningTurns: 2, openApprovals: 2 } });
+  await new Promise(setImmediate);
+  assert.equal(fake.chat.view.elsewhere, 1);
   await fake.chat.showElsewhere();
   assert.equal(fake.kept.get("session"), "s2");
 });
@@ -265,4 +271,124 @@ test("restarts wait longer each time, never give up, and begin anew after a good
   assert.equal(delays.at(-1), 30_000);
   policy.started(0);
   assert.equal(policy.ended(70_000), 300);
+});
+
+test("only what the person chose is sent; the rest is remembered by the server", async () => {
+  const fake = await new Fake().connect();
+  fake.answers["agent/newSession"] = { sessionId: "s1", mode: "autoEdit", seq: 0, model: "tape/one", effort: "high" };
+  await fake.chat.send("hello", []);
+  assert.deepEqual(fake.last("agent/newSession").params, { remembered: true });
+  const { mode, model, effort } = fake.chat.shown ?? {};
+  assert.deepEqual({ mode, model, effort }, { mode: "autoEdit", model: "tape/one", effort: "high" });
+});
+
+test("an effort alone is chosen without a model, and goes with the new session", async () => {
+  const fake = await new Fake().connect();
+  await fake.chat.setModel(undefined, "low");
+  await fake.chat.send("hello", []);
+  assert.deepEqual(fake.last("agent/newSession").params, { remembered: true, effort: "low" });
+  assert.ok(!fake.asked.some(({ method }) => method === "agent/setModel"));
+});
+
+test("the provider's own effort is chosen over one that is remembered", async () => {
+  const fake = await new Fake().connect();
+  fake.answers["agent/newSession"] = { sessionId: "s1", mode: "ask", seq: 0, model: "tape/one", effort: "high" };
+  fake.answers["agent/setModel"] = {};
+  await fake.chat.setModel(undefined, undefined);
+  await fake.chat.send("hello", []);
+  assert.deepEqual(fake.last("agent/setModel").params, { sessionId: "s1", model: "tape/one" });
+  assert.equal(fake.chat.shown?.effort, undefined);
+});
+
+test("a choice that was not sent outlives the window, and goes with its session", async () => {
+  const fake = await new Fake().connect();
+  await fake.chat.setMode("plan");
+  await fake.chat.setModel("tape/two", undefined);
+  const reloaded = new Fake();
+  for (const [key, value] of fake.kept) reloaded.kept.set(key, value);
+  await reloaded.connect();
+  await reloaded.chat.send("hello", []);
+  assert.deepEqual(reloaded.last("agent/newSession").params, { remembered: true, mode: "plan", model: "tape/two" });
+  reloaded.chat.begin();
+  await reloaded.chat.send("and another", []);
+  assert.deepEqual(reloaded.last("agent/newSession").params, { remembered: true });
+  assert.deepEqual(reloaded.chat.view.last, { mode: "plan", model: "tape/two" }, "shown is what the server takes");
+});
+
+test("that all is free is chosen each time", async () => {
+  const fake = await new Fake().connect();
+  await fake.chat.setMode("full");
+  assert.deepEqual(fake.chat.view.last, {});
+});
+
+test("what was sent is shown at once, until the session shows it", async () => {
+  const fake = await new Fake().connect();
+  const waiting = () =>
+    (fake.chat.view.waiting ?? []).map(({ text, steer }) => `${steer ? "steer" : "prompt"} ${text}`);
+  const said = (seq: number, id: string, text: string) =>
+    fake.event("message", { seq, messageId: id, role: "user", content: [{ type: "text", text }] });
+  const sent = fake.chat.send("hello", []);
+  assert.deepEqual(waiting(), ["prompt hello"]);
+  await sent;
+  fake.event("turnStarted", { seq: 1 });
+  assert.deepEqual(waiting(), ["prompt hello"]);
+  said(2, "m1", "hello");
+  assert.deepEqual(waiting(), []);
+  fake.answers["agent/steer"] = { turnId: "t1" };
+  await fake.chat.send("and tests", []);
+  await fake.chat.send("and docs", []);
+  assert.deepEqual(waiting(), ["steer and tests", "steer and docs"]);
+  said(3, "m2", "and tests");
+  assert.deepEqual(waiting(), ["steer and docs"]);
+  fake.event("turnEnded", {
+    seq: 4,
+    state: "cancelled",
+    reason: "cancelled",
+    unusedSteers: [[{ type: "text", text: "and docs" }]],
+  });
+  assert.deepEqual(waiting(), []);
+  assert.deepEqual(fake.given, ["and docs"], "once");
+});
+
+test("a steer that is refused does not wait", async () => {
+  const fake = await new Fake().connect();
+  await fake.chat.send("hello", []);
+  fake.event("turnStarted", { seq: 1 });
+  const sent = fake.chat.send("no", []);
+  fake.last("agent/steer").refuse({ data: { message: "not now" } });
+  await sent;
+  assert.deepEqual(
+    (fake.chat.view.waiting ?? []).filter(({ steer }) => steer),
+    [],
+  );
+  assert.deepEqual(fake.given, ["no"]);
+});
+
+test("stop works before the first session is made, and gives back what was typed", async () => {
+  const fake = await new Fake().connect();
+  delete fake.answers["agent/newSession"];
+  const sent = fake.chat.send("hello", [
+    { kind: "file", label: "a.ts", block: { type: "reference", uri: "file:///w/a.ts" } },
+  ]);
+  fake.chat.cancel();
+  await sent;
+  assert.deepEqual(fake.given, ["hello + a.ts"]);
+  assert.equal(fake.chat.view.sending, false);
+  assert.equal(fake.stops, 1);
+});
+
+test("a count from before the session was loaded, or from before an answer, is not another session", async () => {
+  const fake = new Fake();
+  fake.kept.set("session", "s1");
+  fake.answers["agent/listApprovals"] = { approvals: [{ sessionId: "s1" }] };
+  delete fake.answers["agent/loadSession"];
+  const connected = fake.chat.connected(fake.api, CAPABILITY);
+  await new Promise(setImmediate);
+  fake.chat.received({ method: "agent/status", params: { state: "ready", runningTurns: 0, openApprovals: 1 } });
+  await new Promise(setImmediate);
+  assert.equal(fake.chat.view.elsewhere, 0, "it is being loaded");
+  fake.last("agent/loadSession").answer({ events: [], hasEarlier: false, openApprovals: [], seq: 0, state: STATE });
+  await connected;
+  await new Promise(setImmediate);
+  assert.equal(fake.chat.view.elsewhere, 0, "it was answered, and the count is old");
 });

@@ -29,6 +29,7 @@ export class Fake {
   readonly notified: { method: string; params: unknown }[] = [];
   readonly given: string[] = [];
   readonly kept = new Map<string, string>();
+  stops = 0;
   answers: Record<string, unknown> = {
     "agent/newSession": { sessionId: "s1", mode: "ask", seq: 0 },
     "agent/listModels": { models: [], providers: [] },
@@ -58,6 +59,7 @@ export class Fake {
       giveBack: (text, attach = []) => void this.given.push([text, ...attach.map(({ label }) => label)].join(" + ")),
       mode: () => undefined,
       folder: () => undefined,
+      stopped: () => void this.stops++,
     },
   );
 

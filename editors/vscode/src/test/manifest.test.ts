@@ -9,7 +9,7 @@ const manifest = JSON.parse(readFileSync(new URL("package.json", ROOT), "utf8"))
   contributes: {
     commands: { command: string }[];
     menus: Record<string, { command: string }[]>;
-    keybindings: { command: string }[];
+    keybindings: { command: string; key: string; win?: string }[];
     configuration: { properties: Record<string, { description?: string; markdownDescription?: string }> };
   };
 };
@@ -40,5 +40,12 @@ test("each setting is described and read", () => {
     // The trace is read by vscode-languageclient.
     const short = name.replace("agentls.", "");
     assert.ok(name === "agentls.trace.server" || all.includes(`"${short}"`), `${name} has an effect`);
+  }
+});
+
+test("no key on Windows is one that types a character: Ctrl and Alt are AltGr there", () => {
+  for (const { command, key, win } of keybindings) {
+    const held = new Set((win ?? key).split("+"));
+    assert.ok(!(held.has("ctrl") && held.has("alt")), `${command}: ${win ?? key}`);
   }
 });

@@ -213,3 +213,13 @@ test("lengths and cuts", () => {
   assert.equal(cutHead("aaaa\nbbbb\ncccc\n", 12), "cccc\n");
   assert.equal(cutHead("short", 12), "short");
 });
+
+test("a command that failed keeps its exit code and the end of its output", () => {
+  const call = { toolCallId: "c1", name: "bash", title: "make" };
+  const state = all([
+    durable(1, "toolCall", { ...call, status: "running", input: { command: "make" } }),
+    durable(2, "toolCall", { ...call, status: "failed", exitCode: 2, output: "a\nb\n" }),
+  ]);
+  const [tool] = state.items as ToolItem[];
+  assert.deepEqual([tool?.status, tool?.exitCode, tool?.output], ["failed", 2, "a\nb\n"]);
+});

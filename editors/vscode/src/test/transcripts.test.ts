@@ -86,6 +86,7 @@ function onPage(chat: State): ViewState {
     },
     loading: false,
     next: {},
+    last: {},
     elsewhere: 0,
     reviews: {},
     warnings: [],

@@ -182,7 +182,7 @@ test("an agent is chosen for the next session, and the session's is shown", asyn
   await new Promise(setImmediate);
   assert.deepEqual(fake.chat.view.agent, { name: "reviewer", mode: "plan", model: "tape/two", several: true });
   await fake.chat.send("look", []);
-  assert.deepEqual(fake.last("agent/newSession").params, { agent: "reviewer" });
+  assert.deepEqual(fake.last("agent/newSession").params, { remembered: true, agent: "reviewer" });
   fake.answers["agent/listAgents"] = { agents: AGENTS.map((one) => ({ ...one, current: one.name === "reviewer" })) };
   await fake.chat.open("s1");
   assert.equal(fake.chat.view.agent?.name, "reviewer");

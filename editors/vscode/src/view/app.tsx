@@ -1,18 +1,17 @@
 // The page as a whole: the connection's banner, the chat or the list of sessions, what passes, the input.
 
-import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { Connection, KeyCheck, Offers, ViewState } from "../messages";
-import { type Activity, asked, type Item, keyOf, type Notice, type State } from "../state";
+import type { JSX } from "preact";
+import type { Connection, ViewState } from "../messages";
+import { type Activity, asked, type State } from "../state";
 import { RevertCard } from "./changes";
 import { Composer } from "./composer";
-import { Entry } from "./items";
-import { nest } from "./nest";
+import { Log } from "./log";
 import { NoticeLine } from "./notices";
 import { Button, Clock, Still } from "./parts";
 import { Queue } from "./queue";
 import { Sessions } from "./sessions";
 import { post } from "./store";
+import { WaitingPrompts } from "./waiting";
 
 export function App({ view }: { view: ViewState }): JSX.Element {
   const { chat, list, connection } = view;
@@ -28,7 +27,7 @@ export function App({ view }: { view: ViewState }): JSX.Element {
       data-connection={connection.state}
       data-running={chat?.running !== undefined}
     >
-      {connection.state !== "ready" && <Banner connection={connection} />}
+      {(connection.state !== "ready" || connection.silent) && <Banner connection={connection} />}
       {view.warnings.map((warning) => (
         <p key={warning} class="warning" role="status">
           {warning}
@@ -39,7 +38,13 @@ export function App({ view }: { view: ViewState }): JSX.Element {
       ) : (
         <>
           {chat ? (
-            <Chat chat={chat} offers={view.offers} reviews={view.reviews} checked={view.key} />
+            <Chat chat={chat} view={view} />
+          ) : view.waiting ? (
+            <div class="log-frame">
+              <div class="log entries">
+                <WaitingPrompts prompts={view.waiting} />
+              </div>
+            </div>
           ) : (
             <Begin loading={view.loading} commands={view.offers.commands} />
           )}
@@ -53,7 +58,15 @@ export function App({ view }: { view: ViewState }): JSX.Element {
               <Button label="Show it" kind="quiet" onPress={() => post({ type: "showElsewhere" })} />
             </p>
           )}
-          {view.trouble !== undefined && (
+          {view.locked && (
+            <section class="failure" role="alert" data-testid="locked">
+              <p>This session is open in {view.locked.holder}. Here it can only be read.</p>
+              {view.locked.pid !== undefined && (
+                <Button label="Take it over…" kind="main" onPress={() => post({ type: "takeOver" })} />
+              )}
+            </section>
+          )}
+          {view.trouble !== undefined && !view.locked && (
             <section class="failure slim" role="alert" data-testid="trouble">
               <p>{view.trouble}</p>
               <Button label="×" kind="quiet" title="Dismiss" onPress={() => post({ type: "dismissTrouble" })} />
@@ -75,15 +88,20 @@ function Banner({ connection }: { connection: Connection }): JSX.Element {
     starting: "The server starts…",
     waiting: "The server ended and is started again",
     failed: "There is no server",
-    ready: "",
+    ready: "The server does not answer",
   }[state];
+  const ways = state === "failed" || state === "waiting" || connection.silent;
   return (
-    <section class={`banner ${state}`} role={state === "failed" ? "alert" : "status"} data-testid="banner">
+    <section
+      class={`banner ${connection.silent ? "waiting" : state}`}
+      role={state === "failed" ? "alert" : "status"}
+      data-testid="banner"
+    >
       <p>
         <b>{title}</b> {state === "waiting" && <Clock till={until} />}
       </p>
       {message !== undefined && <p>{message}</p>}
-      {state === "failed" && (
+      {ways && (
         <div class="ways">
           {remedy === "missing" && (
             <Button
@@ -134,131 +152,25 @@ function Begin({ loading, commands }: { loading: boolean; commands: boolean }): 
 
 interface ChatProps {
   chat: State;
-  offers: Offers;
-  reviews: ViewState["reviews"];
-  checked: KeyCheck | undefined;
+  view: ViewState;
 }
 
-function Chat({ chat, offers, reviews, checked }: ChatProps): JSX.Element {
+function Chat({ chat, view }: ChatProps): JSX.Element {
   return (
-    <Log session={chat.sessionId} first={chat.firstSeq} changed={chat.items}>
-      {chat.hasEarlier && <Button label="Show earlier" kind="quiet" onPress={() => post({ type: "earlier" })} />}
-      <Entries
-        items={chat.items}
-        notices={chat.notices}
-        resumable={chat.running === undefined ? chat.resumable : undefined}
-        running={chat.running !== undefined}
-        offers={offers}
-        reviews={reviews}
-        checked={checked}
-      />
-    </Log>
-  );
-}
-
-interface EntriesProps {
-  items: readonly Item[];
-  notices: readonly Notice[];
-  resumable: string | undefined;
-  running: boolean;
-  offers: Offers;
-  reviews: ViewState["reviews"];
-  checked: KeyCheck | undefined;
-}
-
-class Entries extends Still<EntriesProps> {
-  render({ items, notices, resumable, running, offers, reviews, checked }: EntriesProps): JSX.Element {
-    const { top, inner } = nest(items, notices);
-    return (
-      <>
-        {top.map((item, at) => (
-          <Entry
-            key={keyOf(item)}
-            item={item}
-            offers={offers}
-            reviews={inner?.has(item) || (item.kind === "tool" && item.approval) ? reviews : undefined}
-            running={running && item.kind === "changes"}
-            inner={inner?.has(item) ? inner : undefined}
-            checked={at === top.length - 1 ? checked : undefined}
-            resumable={resumable !== undefined && item.kind === "turnEnd" && item.id === resumable}
-          />
-        ))}
-      </>
-    );
-  }
-}
-
-/** Keeps the end in sight, unless the person has scrolled away from it. */
-function Log({
-  session,
-  first,
-  changed,
-  children,
-}: {
-  session: string;
-  /** The number of the first event that is shown; for tests. */
-  first: number | undefined;
-  changed: unknown;
-  children: ComponentChildren;
-}): JSX.Element {
-  const place = useRef<HTMLDivElement>(null);
-  const end = useRef(true);
-  const [away, setAway] = useState(false);
-  const toEnd = () => {
-    const box = place.current;
-    if (box) box.scrollTop = box.scrollHeight;
-  };
-  useLayoutEffect(() => {
-    end.current = true;
-    toEnd();
-  }, [session]);
-  useLayoutEffect(() => {
-    if (end.current) toEnd();
-  }, [changed]);
-  useEffect(() => {
-    // The view is resized, a part is opened: the end stays in sight.
-    const inner = place.current?.firstElementChild;
-    if (!inner) return undefined;
-    const observer = new ResizeObserver(() => {
-      if (end.current) toEnd();
-    });
-    observer.observe(inner);
-    if (place.current) observer.observe(place.current);
-    return () => observer.disconnect();
-  }, []);
-  return (
-    <div class="log-frame">
-      <div
-        ref={place}
-        class="log"
-        role="log"
-        aria-live="off"
-        aria-label="Conversation"
-        tabIndex={0}
-        data-testid="log"
-        data-first={first}
-        onScroll={() => {
-          const box = place.current;
-          if (!box) return;
-          end.current = box.scrollHeight - box.scrollTop - box.clientHeight < 40;
-          if (end.current === away) setAway(!end.current);
-        }}
-      >
-        <div class="entries">{children}</div>
-      </div>
-      {away && (
-        <button
-          type="button"
-          class="to-end"
-          onClick={() => {
-            end.current = true;
-            toEnd();
-          }}
-        >
-          ↓ Newest
-        </button>
-      )}
-    </div>
+    <Log
+      key={chat.sessionId}
+      session={chat.sessionId}
+      first={chat.firstSeq}
+      items={chat.items}
+      notices={chat.notices}
+      hasEarlier={chat.hasEarlier}
+      resumable={chat.running === undefined ? chat.resumable : undefined}
+      running={chat.running !== undefined}
+      offers={view.offers}
+      reviews={view.reviews}
+      checked={view.key}
+      waiting={view.waiting}
+    />
   );
 }
 

@@ -4,7 +4,8 @@ import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { type Offers, type RevertAsked, TURN_RUNS } from "../messages";
 import type { ChangeKind, FileDiff } from "../protocol";
-import { type ChangesItem, changesLine, totals } from "../state";
+import { type ChangesItem, changesLine, keyOf, totals } from "../state";
+import { keepChoice, keptChoice } from "./kept";
 import { Button, Still } from "./parts";
 import { post } from "./store";
 
@@ -25,7 +26,7 @@ interface Props {
 }
 
 export class Changes extends Still<Props> {
-  override state = { open: undefined as boolean | undefined };
+  override state = { open: keptChoice<boolean>(keyOf(this.props.item)) };
 
   render({ item, offers, running }: Props): JSX.Element {
     const { files, standing, unlisted = 0 } = item;
@@ -41,7 +42,7 @@ export class Changes extends Still<Props> {
         data-standing={standing}
       >
         <div class="head">
-          <button type="button" class="fold" aria-expanded={open} onClick={() => this.setState({ open: !open })}>
+          <button type="button" class="fold" aria-expanded={open} onClick={() => this.#open(!open)}>
             <span class="twist" aria-hidden="true" />
             <span>
               {count === 1 ? "1 file" : `${count} files`}
@@ -75,6 +76,11 @@ export class Changes extends Still<Props> {
         )}
       </section>
     );
+  }
+
+  #open(open: boolean): void {
+    keepChoice(keyOf(this.props.item), open);
+    this.setState({ open });
   }
 }
 

@@ -10,10 +10,10 @@ const MODES: Record<Mode, string> = { plan: "Plan", ask: "Ask", autoEdit: "Edit 
 
 /** Agent, mode, model, effort; the context's and the cost's meters. */
 export function Choices({ view }: { view: ViewState }): JSX.Element {
-  const { chat, next, agent } = view;
-  const mode = chat?.mode ?? next.mode ?? agent?.mode;
-  const model = chat?.model ?? next.model ?? agent?.model ?? view.defaultModel;
-  const effort = chat ? chat.effort : next.effort;
+  const { chat, next, last, agent } = view;
+  const mode = chat?.mode ?? next.mode ?? last.mode ?? agent?.mode;
+  const model = chat?.model ?? next.model ?? last.model ?? agent?.model ?? view.defaultModel;
+  const effort = chat ? chat.effort : next.effort === undefined ? last.effort : next.effort;
   const choose = (name: "selectMode" | "selectModel" | "selectEffort" | "selectAgent") =>
     post({ type: "command", name });
   const short = model?.split("/").slice(1).join("/") || model;
@@ -52,7 +52,7 @@ export function Choices({ view }: { view: ViewState }): JSX.Element {
         {chat?.switchedFrom !== undefined && <span class="tag">stands in</span>}
       </button>
       <button type="button" class="pick" title="How hard the model thinks" onClick={() => choose("selectEffort")}>
-        {effort === undefined ? "Effort" : `Effort: ${effort}`}
+        {!effort ? "Effort" : `Effort: ${effort}`}
       </button>
       <span class="meters">
         <Meter used={chat?.contextUsed} window={chat?.contextWindow} />

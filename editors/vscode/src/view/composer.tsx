@@ -4,6 +4,8 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Attachment, Suggestion, ViewState } from "../messages";
 import { Choices } from "./choices";
+import { showEnd } from "./log";
+import { Button } from "./parts";
 import { answerShown, reopen, showFirstQuestion } from "./questions";
 import { draft, hear, keepDraft, post } from "./store";
 import { Suggestions } from "./suggestions";
@@ -15,13 +17,23 @@ const PICTURE_BYTES = 5_000_000;
 export function Composer({ view }: { view: ViewState }): JSX.Element {
   const session = view.chat?.sessionId ?? "";
   const [text, setText] = useState(() => draft(session));
-  const [attach, setAttach] = useState<Attachment[]>([]);
+  const [attach, setAttachShown] = useState<Attachment[]>([]);
+  const [problem, setProblem] = useState<string | undefined>(undefined);
   const [asked, setAsked] = useState<string | undefined>(undefined);
   const [suggestions, setSuggestions] = useState<Suggestion[]>([]);
   const [chosen, setChosen] = useState(0);
   const place = useRef<HTMLTextAreaElement>(null);
   const latest = useRef(0);
   const was = useRef(session);
+  /** What is attached in each session; the shown one's is drawn. */
+  const attached = useRef(new Map<string, Attachment[]>());
+  const setAttach = (change: Attachment[] | ((old: Attachment[]) => Attachment[])) => {
+    const old = attached.current.get(was.current) ?? [];
+    const next = typeof change === "function" ? change(old) : change;
+    attached.current.set(was.current, next);
+    setAttachShown(next);
+    post({ type: "attached", session: was.current, attach: next });
+  };
 
   const write = (next: string) => {
     setText(next);
@@ -33,8 +45,12 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
     const goesOn = was.current === "" && text !== "" && draft(session) === "";
     if (goesOn) keepDraft("", "");
     else setText(draft(session));
+    const moved = was.current === "" ? attached.current.get("") : undefined;
     was.current = session;
-    setAttach([]);
+    setProblem(undefined);
+    setAttachShown(attached.current.get(session) ?? []);
+    // So does what was attached to it meanwhile.
+    if (goesOn && moved) setAttach(moved);
   }, [session]);
   useEffect(() => {
     hear((message) => {
@@ -49,6 +65,9 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
         }
         if (message.attach) setAttach((old) => added(old, message.attach ?? []));
         place.current?.focus();
+      } else if (message.type === "attached") {
+        for (const [of, list] of Object.entries(message.bySession)) attached.current.set(of, list);
+        setAttachShown(attached.current.get(session) ?? []);
       } else if (message.type === "showAsked") {
         showFirstQuestion(place.current, (view.chat?.approvals.length ?? 0) > 0);
       } else if (message.type === "stillOpen") {
@@ -100,8 +119,10 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
     const now = (place.current?.value ?? text).trim();
     if ((now === "" && attach.length === 0) || !ready || (view.sending && !running)) return;
     post({ type: "send", text: now, attach, later: later && mayWait });
+    showEnd();
     write("");
     setAttach([]);
+    setProblem(undefined);
     setAsked(undefined);
   };
   const open = asked !== undefined && suggestions.length > 0;
@@ -133,14 +154,30 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
       send(event.altKey);
     }
   };
-  const onPaste = (event: ClipboardEvent) => {
-    const files = [...(event.clipboardData?.files ?? [])].filter((file) => PICTURES.test(file.type));
-    if (!view.offers.images || files.length === 0) return;
-    event.preventDefault();
+  /** Attaches the pictures among them; of what cannot be attached it says why. */
+  const takeFiles = (files: readonly File[]) => {
+    const problems: string[] = [];
     for (const file of files) {
-      if (file.size > PICTURE_BYTES) continue;
-      void picture(file).then((one) => setAttach((old) => [...old, one]));
+      const wrong = refusal(file, view.offers.images);
+      if (wrong !== undefined) problems.push(wrong);
+      else void picture(file).then((one) => setAttach((old) => added(old, [one])));
     }
+    setProblem(problems.length > 0 ? problems.join("\n") : undefined);
+  };
+  const onPaste = (event: ClipboardEvent) => {
+    const files = [...(event.clipboardData?.files ?? [])];
+    if (files.length === 0) return;
+    event.preventDefault();
+    takeFiles(files);
+  };
+  const onDrop = (event: DragEvent) => {
+    const data = event.dataTransfer;
+    const uris = droppedUris(data);
+    const files = [...(data?.files ?? [])];
+    if (uris.length === 0 && files.length === 0) return;
+    event.preventDefault();
+    if (uris.length > 0) post({ type: "dropped", uris });
+    else takeFiles(files);
   };
   const { near } = view;
   const nearShown = near && !attach.some((one) => one.label === near.label);
@@ -148,11 +185,18 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
   return (
     <form
       class="composer"
+      onDragOver={(event) => event.preventDefault()}
+      onDrop={onDrop}
       onSubmit={(event) => {
         event.preventDefault();
         send();
       }}
     >
+      {problem !== undefined && (
+        <p class="problem slim" role="alert" data-testid="not-attached">
+          {problem} <Button label="×" kind="quiet" title="Dismiss" onPress={() => setProblem(undefined)} />
+        </p>
+      )}
       {(attach.length > 0 || nearShown) && (
         <ul class="chips" aria-label="Attached to the prompt">
           {attach.map((one) => (
@@ -250,6 +294,23 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
       <Choices view={view} />
     </form>
   );
+}
+
+/** Why a file cannot be attached. */
+function refusal({ name, type, size }: File, images: boolean): string | undefined {
+  const what = name || "The file";
+  if (!PICTURES.test(type)) {
+    return `${what} is not attached: only PNG, JPEG, GIF and WebP pictures are. Point at a file of the workspace with @.`;
+  }
+  if (!images) return `${what} is not attached: this server takes no pictures.`;
+  if (size <= PICTURE_BYTES) return undefined;
+  return `${what} is not attached: it has ${(size / 1_000_000).toFixed(1)} MB, and a picture may have 5 MB.`;
+}
+
+/** Files of the editor's own lists, which have addresses. */
+function droppedUris(data: DataTransfer | null): string[] {
+  const list = data?.getData("application/vnd.code.uri-list") || data?.getData("text/uri-list") || "";
+  return list.split(/\r?\n/).filter((uri) => /^(file|vscode-remote):/.test(uri));
 }
 
 function added(old: Attachment[], more: readonly Attachment[]): Attachment[] {

@@ -2,8 +2,9 @@
 
 import type { JSX } from "preact";
 import type { InstructionFile, InstructionKind } from "../protocol";
-import type { InstructionsItem } from "../state";
+import { type InstructionsItem, keyOf } from "../state";
 import { bytes } from "../text";
+import { useKept } from "./kept";
 import { post } from "./store";
 
 const KINDS: Record<InstructionKind, string> = {
@@ -16,8 +17,14 @@ const KINDS: Record<InstructionKind, string> = {
 
 export function Instructions({ item }: { item: InstructionsItem }): JSX.Element {
   const { files, leftOut = 0 } = item;
+  const [open, setOpen] = useKept(keyOf(item), false);
   return (
-    <details class="instructions" data-testid="instructions">
+    <details
+      class="instructions"
+      data-testid="instructions"
+      open={open}
+      onToggle={(event) => setOpen(event.currentTarget.open)}
+    >
       <summary>Reads {files.length + leftOut === 0 ? "no instructions any more" : summary(files, leftOut)}</summary>
       <ul>
         {files.map((file) => (

@@ -8,6 +8,7 @@ import { dollars, tokens } from "../text";
 import { Limit, Question } from "./asked";
 import { Changes } from "./changes";
 import { Instructions } from "./instructions";
+import { useKept } from "./kept";
 import type { Inner } from "./nest";
 import { Button, Markdown, Still } from "./parts";
 import { post } from "./store";
@@ -107,11 +108,19 @@ function openReference(reference: string): void {
 
 function Assistant({ item }: { item: AssistantItem }): JSX.Element {
   const thinking = item.open && item.text === "";
+  const [open, setOpen] = useKept<boolean | undefined>(`reasoning ${item.id}`, undefined);
   return (
     <article class="assistant" aria-label="Agent" aria-busy={item.open} data-testid="assistant">
       {item.reasoning !== "" && (
-        <details class="reasoning" open={thinking}>
-          <summary>{thinking ? "Thinking…" : "Thoughts"}</summary>
+        <details class="reasoning" open={open ?? thinking}>
+          <summary
+            onClick={(event) => {
+              event.preventDefault();
+              setOpen(!(open ?? thinking));
+            }}
+          >
+            {thinking ? "Thinking…" : "Thoughts"}
+          </summary>
           <Markdown text={item.reasoning} open={item.open} />
         </details>
       )}

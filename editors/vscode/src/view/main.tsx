@@ -3,11 +3,12 @@
 import { render } from "preact";
 import { App } from "./app";
 import { revealAllTexts } from "./reveal";
-import { longestDraw, start } from "./store";
+import { firstDraw, longestDraw, start } from "./store";
 
 revealAllTexts();
 const root = document.getElementById("root");
 if (root) start((view) => render(<App view={view} />, root));
 
-// Tests read here how long the longest drawing took.
+// Tests read here how long the longest drawing and the first one took.
 Object.assign(window, { agentlsLongestDraw: longestDraw });
+Object.defineProperty(window, "agentlsFirstDraw", { get: () => firstDraw });

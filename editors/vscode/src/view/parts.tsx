@@ -120,24 +120,35 @@ export class Code extends Still<{ text: string; language: string; wrap?: boolean
   }
 }
 
-const DIFF_LINES = 400;
+/** So many lines of a diff are read at a glance; all of it is for the diff editor. */
+const DIFF_LINES = 40;
+/** A cut that hides less than this is not made. */
+const FEW_MORE = 10;
 
-/** A unified diff. */
+/** The beginning of a unified diff, and the way to all of it. */
 export class Diff extends Still<{ text: string; toolCallId: string }> {
   render({ text, toolCallId }: { text: string; toolCallId: string }): JSX.Element {
     const lines = text.split("\n").filter((line, at, all) => at < all.length - 1 || line !== "");
     const body = lines.filter((line) => !/^(---|\+\+\+|diff |index )/.test(line));
+    const left = body.length > DIFF_LINES + FEW_MORE ? body.length - DIFF_LINES : 0;
     return (
       <div>
         <pre class="diff" tabIndex={0} role="region" aria-label="Changes">
-          {body.slice(0, DIFF_LINES).map((line) => (
+          {body.slice(0, body.length - left).map((line) => (
             <span class={kindOf(line)}>{line === "" ? " " : reveal(line)}</span>
           ))}
         </pre>
-        {body.length > DIFF_LINES && (
-          <button type="button" class="quiet" onClick={() => post({ type: "openDiff", toolCallId })}>
-            Show all {body.length} lines
-          </button>
+        {left > 0 && (
+          <p class="row" data-testid="diff-left">
+            <span class="dim">
+              The first {body.length - left} of {body.length} lines.
+            </span>
+            <Button
+              label={`Read all ${body.length} lines in the diff editor`}
+              kind="quiet"
+              onPress={() => post({ type: "openDiff", toolCallId })}
+            />
+          </p>
         )}
       </div>
     );

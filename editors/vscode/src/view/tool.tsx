@@ -1,12 +1,12 @@
 // A tool call: what it is, what it was given, what it gives while it runs and at its end, and the question about it.
 
 import type { ComponentChildren, JSX } from "preact";
-import { useState } from "preact/hooks";
 import type { Offers, ViewState } from "../messages";
 import { keyOf, type ToolItem } from "../state";
 import { bytes, lastLines, lineCount, seconds } from "../text";
 import { Approval } from "./approval";
 import { Entry } from "./items";
+import { keepChoice, keptChoice, useKept } from "./kept";
 import type { Inner } from "./nest";
 import { NoticeLine } from "./notices";
 import { Button, Clock, Code, counts, Diff, Still } from "./parts";
@@ -37,7 +37,7 @@ interface Props {
 }
 
 export class Tool extends Still<Props> {
-  override state = { open: undefined as boolean | undefined };
+  override state = { open: keptChoice<boolean>(`tool ${this.props.tool.id}`) };
 
   render({ tool, inner, offers, reviews }: Props): JSX.Element {
     const wants = tool.status === "running" || tool.status === "failed" || tool.approval !== undefined;
@@ -52,13 +52,7 @@ export class Tool extends Still<Props> {
         data-testid="tool"
         data-status={tool.status}
       >
-        <button
-          type="button"
-          class="head"
-          aria-expanded={open}
-          aria-controls={id}
-          onClick={() => this.setState({ open: !open })}
-        >
+        <button type="button" class="head" aria-expanded={open} aria-controls={id} onClick={() => this.#open(!open)}>
           <span class={`mark ${tool.status}`} aria-hidden="true" />
           <span class="title">
             {named(tool) || <span class="name">{tool.name} </span>}
@@ -67,6 +61,11 @@ export class Tool extends Still<Props> {
           {calls > 0 && <span class="dim">{calls === 1 ? "1 call" : `${calls} calls`}</span>}
           <Change tool={tool} />
           <span class="after">
+            {tool.status === "failed" && tool.exitCode !== undefined && (
+              <span class="exit" data-testid="exit">
+                exit {tool.exitCode}
+              </span>
+            )}
             {tool.status === "running" ? <Clock from={tool.runningSince} /> : <Took tool={tool} />}
             <span class="said">{WORDS[tool.status]}</span>
           </span>
@@ -85,6 +84,11 @@ export class Tool extends Still<Props> {
         )}
       </section>
     );
+  }
+
+  #open(open: boolean): void {
+    keepChoice(`tool ${this.props.tool.id}`, open);
+    this.setState({ open });
   }
 }
 
@@ -154,9 +158,12 @@ function Body({ tool, children }: { tool: ToolItem; children: ComponentChildren 
         </div>
       )}
       {children}
-      {tool.live !== undefined && <Output name={tool.title} text={tool.live} dropped={tool.liveDropped ?? 0} live />}
+      {tool.live !== undefined && (
+        <Output id={tool.id} name={tool.title} text={tool.live} dropped={tool.liveDropped ?? 0} live />
+      )}
       {tool.output !== undefined && (tool.diff === undefined || tool.status !== "completed") && (
         <Output
+          id={tool.id}
           name={tool.title}
           text={tool.output}
           tail={tool.more?.["output"]?.tail}
@@ -201,6 +208,7 @@ function tasksOf(input: Record<string, unknown>): string {
 }
 
 interface OutputProps {
+  id: string;
   name: string;
   text: string;
   tail?: string | undefined;
@@ -212,8 +220,17 @@ interface OutputProps {
   live?: boolean;
 }
 
-function Output({ name, text, tail, dropped = 0, total, reference, live = false }: OutputProps): JSX.Element | null {
-  const [all, setAll] = useState(false);
+function Output({
+  id,
+  name,
+  text,
+  tail,
+  dropped = 0,
+  total,
+  reference,
+  live = false,
+}: OutputProps): JSX.Element | null {
+  const [all, setAll] = useKept(`output ${id}`, false);
   if (text === "" && tail === undefined) return live ? null : <p class="dim">No output.</p>;
   // Of a running command the end counts, and of a result that was cut its beginning and its end.
   const end = tail ?? text;

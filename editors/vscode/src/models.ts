@@ -1,0 +1,55 @@
+// The list of models as a person chooses from it: what the server offers, and any other name that is typed. Pure.
+
+import { given } from "./chat";
+import type { ListModelsResult, ModelInfo } from "./protocol";
+import { labelText, tokens } from "./text";
+
+export interface ModelChoice {
+  label: string;
+  description: string;
+  detail: string;
+  /** As `agent/setModel` takes it. */
+  model: string;
+  alwaysShow?: boolean;
+}
+
+/** Those that the server offers; the one of the session is marked. */
+export function modelChoices({ models }: ListModelsResult, chosen: string | undefined): ModelChoice[] {
+  return models.map((info) => ({
+    label: labelText(info.model),
+    description: (chosen === undefined ? info.current : info.model === chosen) ? "now" : "",
+    detail: detailOf(info),
+    model: info.model,
+  }));
+}
+
+function detailOf({ contextWindow, price, listed }: ModelInfo): string {
+  return [
+    contextWindow === undefined ? "" : `${tokens(contextWindow)} tokens`,
+    price === undefined ? "" : `$${price.input} in, $${price.output} out per million`,
+    listed === false ? "not in the provider's own list" : "",
+  ]
+    .filter((part) => part !== "")
+    .join(" · ");
+}
+
+/** A name that is typed and not offered can be taken as it is. */
+export function withTyped(choices: readonly ModelChoice[], typed: string): ModelChoice[] {
+  const name = typed.trim();
+  if (name === "" || choices.some(({ model }) => model === name)) return [...choices];
+  const own = { label: labelText(name), description: "use this name", detail: "", model: name, alwaysShow: true };
+  return [...choices, own];
+}
+
+/** Providers of which no model answers, and why. */
+export function brokenLine({ providers }: ListModelsResult): string {
+  return providers
+    .filter(({ health }) => health === "failing" || health === "notConfigured")
+    .map(({ provider, message }) => `${provider}: ${message ?? "does not work"}`)
+    .join("; ");
+}
+
+/** What to ask the server: its known list at once, and then with the providers' own. */
+export function modelQuestions(sessionId: string | undefined): { sessionId?: string; live?: boolean }[] {
+  return [given({ sessionId }), given({ sessionId, live: true })];
+}

@@ -1,0 +1,31 @@
+// What was sent and the agent has not taken yet.
+
+import type { JSX } from "preact";
+import type { WaitingPrompt } from "../messages";
+
+export function WaitingPrompts({ prompts }: { prompts: readonly WaitingPrompt[] }): JSX.Element {
+  return (
+    <>
+      {prompts.map(({ id, text, attached, steer }) => (
+        <article
+          key={id}
+          class="user waiting"
+          aria-label={steer ? "You; it waits for the agent's next step" : "You; it is being sent"}
+          data-testid="waiting"
+        >
+          <span class="tag">{steer ? "waits for the next step" : "being sent"}</span>
+          {text !== "" && <div class="said-text">{text}</div>}
+          {attached.length > 0 && (
+            <ul class="references" aria-label="Attached">
+              {attached.map((label) => (
+                <li key={label} class="chip">
+                  {label}
+                </li>
+              ))}
+            </ul>
+          )}
+        </article>
+      ))}
+    </>
+  );
+}

@@ -1,0 +1,144 @@
+// The conversation follows its end, unless the person has scrolled away; then what they read stays where it is.
+
+import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
+import { answered, faked } from "./faked.mjs";
+import { until } from "./workbench.mjs";
+
+faked("the conversation follows its end", {}, async (s, t) => {
+  const { page } = s;
+  const log = () => s.at("log");
+  /** How far the end is below the view. */
+  const off = () => log().evaluate((box) => Math.round(box.scrollHeight - box.scrollTop - box.clientHeight));
+  const explorer = () => page.locator('.activitybar a[aria-label^="Explorer"]').click();
+  const chat = async () => {
+    await page.locator('.activitybar a[aria-label^="agentls"]').click();
+    await log().waitFor();
+  };
+  /** For a second of growth, the end is never out of sight. */
+  const follows = async (what) => {
+    let farthest = 0;
+    const words = () =>
+      log().evaluate((box) => [...box.querySelectorAll(".assistant")].at(-1)?.textContent.length ?? 0);
+    const before = await words();
+    for (let look = 0; look < 20; look++) {
+      farthest = Math.max(farthest, await off());
+      await sleep(50);
+    }
+    assert.notEqual(await words(), before, `${what}: it grows`);
+    assert.ok(farthest < 40, `${what}: ${farthest} px off`);
+  };
+  /** The first entry that is in sight, and where it stands. */
+  const reading = () =>
+    log().evaluate((box) => {
+      const top = box.getBoundingClientRect().top;
+      const entries = [...box.querySelectorAll("[data-entry]")];
+      const first = entries.find((one) => one.getBoundingClientRect().bottom > top + 1);
+      return [first?.dataset.entry, Math.round((first?.getBoundingClientRect().top ?? 0) - top)];
+    });
+  const wheel = async (by) => {
+    const box = await log().boundingBox();
+    await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
+    await page.mouse.wheel(0, by);
+  };
+  /** What is read does not move while the rest grows. */
+  const stays = async (what, was) => {
+    const height = await log().evaluate((box) => box.scrollHeight);
+    await until(async () => (await log().evaluate((box) => box.scrollHeight)) > height + 200, "growth");
+    const [entry, offset] = await reading();
+    assert.equal(entry, was[0], what);
+    assert.ok(Math.abs(offset - was[1]) <= 2, `${what}: moved from ${was[1]} to ${offset}`);
+  };
+
+  await s.showChat();
+  await s.ask("long 40");
+  await answered(s, "the end of 40");
+  await s.ask("drip");
+  await s.at("assistant").filter({ hasText: "Paragraph 0 " }).last().waitFor();
+
+  await t.test("while it grows, after it was hidden, and after a resize", async () => {
+    await follows("at first");
+    for (let again = 0; again < 3; again++) {
+      await explorer();
+      await sleep(300);
+      await chat();
+      await follows("back from another view");
+    }
+    await s.command("Agent: Show Sessions");
+    await s.at("search").waitFor();
+    await s.view.getByRole("button", { name: "Back" }).click();
+    await log().waitFor();
+    await follows("back from the list of sessions");
+    await page.setViewportSize({ width: 1400, height: 600 });
+    await follows("in a smaller window");
+    await page.setViewportSize({ width: 1400, height: 860 });
+    await follows("in a larger window");
+  });
+
+  let was;
+  await t.test("what is read stays where it is, also after it was hidden", async () => {
+    await wheel(-6000);
+    await s.view.locator(".to-end").waitFor();
+    await sleep(300);
+    was = await reading();
+    await stays("after scrolling up", was);
+    await s.shot("scrolled-up");
+    await explorer();
+    await sleep(300);
+    await chat();
+    await s.view.locator(".to-end").waitFor();
+    await stays("back from another view", was);
+  });
+
+  await t.test("all of it can be reached, and a fold stays as it was", async () => {
+    await log().evaluate((box) => box.scrollTo(0, 0));
+    await s.at("user").filter({ hasText: "long 40" }).waitFor();
+    const fold = s.view.locator('[data-testid="tool"] .head').filter({ hasText: /read 1(?!\d)/ });
+    await fold.click();
+    assert.equal(await fold.getAttribute("aria-expanded"), "true");
+    // What has the focus stays in the page.
+    await s.at("input").focus();
+    await log().evaluate((box) => box.scrollTo(0, box.scrollHeight / 2));
+    await fold.waitFor({ state: "detached" });
+    await log().evaluate((box) => box.scrollTo(0, 0));
+    await fold.waitFor();
+    assert.equal(await fold.getAttribute("aria-expanded"), "true");
+  });
+
+  await t.test("sending goes to the end, and what was sent is there at once, until it is taken", async () => {
+    await s.ask("what else?");
+    await s.at("waiting").filter({ hasText: "what else?" }).waitFor({ timeout: 1500 });
+    await follows("after sending");
+    await s.shot("steer-waits");
+    await answered(s, "It is taken.");
+    await s.at("user").filter({ hasText: "what else?" }).waitFor();
+    assert.equal(await s.at("waiting").count(), 0);
+    assert.ok((await off()) < 40);
+  });
+});
+
+faked("earlier turns come above what is read", { env: { FAKE_PAST: "19" } }, async (s) => {
+  await s.showChat();
+  await s.command("Agent: Show Sessions");
+  await s.at("session").first().click();
+  const log = s.at("log");
+  await log.waitFor();
+  await s.at("assistant").filter({ hasText: "the end of 19" }).waitFor();
+  const begins = () => log.getAttribute("data-first");
+  const before = await begins();
+  await log.evaluate((box) => box.scrollTo(0, 0));
+  const earlier = s.view.getByRole("button", { name: "Show earlier" });
+  await earlier.waitFor();
+  const [name, top] = await log.evaluate((box) => {
+    const one = box.querySelector("[data-entry]");
+    return [one.dataset.entry, Math.round(one.getBoundingClientRect().top)];
+  });
+  await earlier.click();
+  await until(async () => (await begins()) !== before, "the earlier page");
+  await sleep(500);
+  const now = await log.evaluate((box, name) => {
+    const one = [...box.querySelectorAll("[data-entry]")].find((entry) => entry.dataset.entry === name);
+    return one && Math.round(one.getBoundingClientRect().top);
+  }, name);
+  assert.ok(Math.abs(now - top) <= 2, `${name} was at ${top} and is at ${now}`);
+});

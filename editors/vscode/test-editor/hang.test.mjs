@@ -1,0 +1,128 @@
+// A server that hangs, never starts, or dies at once: it is said, Stop and Restart work, nothing that was typed is lost,
+// and nothing outlives the window.
+
+import assert from "node:assert/strict";
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { after, test } from "node:test";
+import { PATIENCE, TAPE, until, within } from "./workbench.mjs";
+
+const folder = fs.mkdtempSync(path.join(os.tmpdir(), "agentls-programs-"));
+after(() => fs.rmSync(folder, { recursive: true }));
+function program(name, lines) {
+  const file = path.join(folder, name);
+  fs.writeFileSync(file, lines, { mode: 0o755 });
+  return file;
+}
+
+function inWorkbench(name, options, body) {
+  test(name, { timeout: 6 * PATIENCE }, (t) => within(name, options, (s, page) => body(s, page, t)));
+}
+
+inWorkbench("a server that hangs", { config: TAPE, files: { "a.txt": "one\n" } }, async (s, _page, t) => {
+  const banner = s.at("banner").filter({ hasText: "The server does not answer" });
+  const server = () => s.servers()[0]?.pid;
+  const another = async (old) => {
+    await until(() => server() !== undefined && server() !== old, "another server");
+    await s.ready();
+    await banner.waitFor({ state: "detached" });
+  };
+  await s.showChat();
+  await s.openFile("a.txt");
+
+  await t.test("is noticed, and so is that it answers again", async () => {
+    process.kill(server(), "SIGSTOP");
+    await banner.waitFor();
+    await s.shot("hangs");
+    process.kill(server(), "SIGCONT");
+    await banner.waitFor({ state: "detached" });
+  });
+
+  await t.test("a first prompt is stopped, and goes back with what was attached", async () => {
+    const hung = server();
+    process.kill(hung, "SIGSTOP");
+    await s.at("near").click();
+    await s.ask("the first thing");
+    await s.at("waiting").filter({ hasText: "the first thing" }).waitFor();
+    await s.at("stop").click();
+    await another(hung);
+    assert.equal(await s.at("input").inputValue(), "the first thing");
+    await s.view.getByRole("button", { name: "Take a.txt off" }).waitFor();
+  });
+
+  await t.test("a restart keeps a prompt that no turn has taken", async () => {
+    const hung = server();
+    process.kill(hung, "SIGSTOP");
+    await s.at("input").press("Enter");
+    await s.at("waiting").filter({ hasText: "the first thing" }).waitFor();
+    await banner.getByRole("button", { name: "Start it again" }).click();
+    await another(hung);
+    assert.equal(await s.at("input").inputValue(), "the first thing");
+    await s.view.getByRole("button", { name: "Take a.txt off" }).waitFor();
+    await s.at("input").press("Enter");
+    await s.ended(1, "completed");
+  });
+
+  await t.test("a running turn is stopped with its server, and can be gone on with", async () => {
+    await s.ask("forever");
+    await s.at("assistant").filter({ hasText: "Once upon a time" }).waitFor();
+    const hung = server();
+    process.kill(hung, "SIGSTOP");
+    await s.at("stop").click();
+    await another(hung);
+    await s.at("resume").waitFor();
+  });
+});
+
+inWorkbench(
+  "a program that never answers is ended after a while, and does not outlive the window",
+  { program: program("agentls-silent", "#!/usr/bin/env node\nsetInterval(() => {}, 1000);\n") },
+  async (s) => {
+    await s.page.locator('.activitybar a[aria-label^="agentls"]').click();
+    const banner = s.at("banner").filter({ hasText: "has not answered for 20 s" });
+    await banner.waitFor();
+    await s.shot("never-answers");
+    assert.deepEqual(s.programs("agentls-silent"), []);
+    await banner.getByRole("button", { name: "Start it again" }).click();
+    await until(() => s.programs("agentls-silent").length === 1, "another try");
+    // The window closes now; that nothing is left is looked at then.
+  },
+);
+
+inWorkbench(
+  "a program that dies at once is told with its last words",
+  { program: program("agentls-dies", '#!/bin/sh\necho "libmissing.so: cannot open" >&2\nexit 3\n') },
+  async (s, page) => {
+    await page.locator('.activitybar a[aria-label^="agentls"]').click();
+    const banner = s.at("banner").filter({ hasText: "exit code 3" });
+    await banner.filter({ hasText: "libmissing.so: cannot open" }).waitFor();
+    await s.shot("dies");
+    // Some more ends: none of them is a notification.
+    await banner.filter({ hasText: /\d s/ }).waitFor();
+    assert.ok(!(await banner.textContent()).includes("EPIPE"));
+    assert.equal(await page.locator(".notification-toast").count(), 0);
+  },
+);
+
+inWorkbench("a session of another window is taken over", { config: TAPE }, async (s, page) => {
+  await s.showChat();
+  await s.ask("hello");
+  await s.ended(1, "completed");
+  const second = await page.context().newPage();
+  second.setDefaultTimeout(PATIENCE);
+  await second.goto(page.url());
+  const other = Object.assign(Object.create(Object.getPrototypeOf(s)), s, { page: second });
+  await other.showChat();
+  await other.command("Agent: Show Sessions");
+  await other.at("session").first().click();
+  await other.at("locked").filter({ hasText: "Here it can only be read" }).waitFor();
+  await other.shot("locked");
+  await other.at("locked").getByRole("button", { name: "Take it over" }).click();
+  await second.locator(".monaco-dialog-box").getByRole("button", { name: "Take Over" }).click();
+  await other.at("locked").waitFor({ state: "detached" });
+  await other.ask("hello again");
+  await other.ended(2, "completed");
+  // The first window has another server, and may only read it now.
+  await s.at("locked").waitFor();
+});
