@@ -109,7 +109,7 @@ impl Actor {
 
     /// Counts the events of a session that is not open, from the last that is counted.
     pub(super) async fn count_stored_events(&mut self) {
-        if self.stage != Stage::Stored {
+        if matches!(self.stage, Stage::New | Stage::Open) {
             return;
         }
         let reader = self.house.store.reader.clone();
