@@ -310,18 +310,32 @@ async fn long_output_is_cut_for_the_model_and_kept_whole() {
         let text = &output.text;
         assert!(text.starts_with("1\n2\n") && text.ends_with(&format!("\n{count}\nexit code: 4")));
         assert!(text.contains("bytes cut from the middle"), "{call}");
-        assert!(text.chars().count() < 30_000);
+        assert!(text.chars().count() < 30_200);
         let full = output.full.unwrap();
         assert_eq!(full.name, format!("{call}-output.txt"));
         let kept = std::fs::read_to_string(session.kept.path().join(full.name)).unwrap();
         assert_eq!((kept.len() as u64, kept == live), (full.bytes, true));
         assert_eq!(kept.lines().count(), count);
     }
-    let (result, _) = session
-        .bash(json!({ "command": "head -c 29000 /dev/zero | tr '\\0' x" }))
-        .await;
-    let output = result.unwrap();
-    assert_eq!((output.text.len(), output.full), (29_000, None));
+    for (command, note) in [
+        ("head -c 30000 /dev/zero | tr '\\0' x", ""),
+        ("head -c 30000 /dev/zero | tr '\\0' x; echo", ""),
+        ("head -c 30000 /dev/zero | tr '\\0' x; exit 4", "\nexit code: 4"),
+    ] {
+        session.cx.call = "fits".into();
+        let output = session.bash(json!({ "command": command })).await.0.unwrap();
+        assert_eq!(output.text, "x".repeat(30_000) + note);
+        assert_eq!((output.full, output.paged), (None, true), "{command}");
+    }
+    session.cx.call = "one-more".into();
+    let command = "head -c 30001 /dev/zero | tr '\\0' x";
+    let output = session.bash(json!({ "command": command })).await.0.unwrap();
+    assert!(
+        output
+            .text
+            .contains("[… 1 bytes cut from the middle; the whole output has 30001 bytes …]")
+    );
+    assert_eq!(output.full.unwrap().bytes, 30_001);
 }
 
 #[tokio::test]
@@ -477,7 +491,10 @@ async fn a_stubborn_command_is_killed_in_time_though_it_floods() {
 #[tokio::test]
 async fn finish_lets_a_command_come_to_its_end() {
     let mut session = Session::new();
-    session.cx.workspace.set_on_cancel(OnCancel::Finish);
+    session
+        .cx
+        .workspace
+        .set_on_cancel(OnCancel::Finish(Duration::from_secs(5)));
     // More than a pipe holds, which nobody reads live any more.
     let command = "echo ready; sleep 0.3; head -c 1000000 /dev/zero | tr '\\0' x; echo finished";
     let (output, _) = cancelled(&mut session, command, None).await;
@@ -646,7 +663,7 @@ async fn a_background_process_that_floods_is_bounded_and_does_not_wait() {
     let output = output.unwrap();
     assert!(output.text.starts_with("[… "), "{}", &output.text[..100]);
     assert!(output.text.ends_with(&format!("\n{lines}\nbg1 has ended")));
-    assert!(output.text.chars().count() < 30_000);
+    assert!(output.text.chars().count() < 30_200);
     assert_eq!(output.full.unwrap().bytes, MAX_UNREAD as u64);
 }
 

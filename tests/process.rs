@@ -537,7 +537,10 @@ async fn a_second_cancel_kills_at_once() {
     ready(&mut child, "hurry").await;
     let hurry = CancellationToken::new();
     let start = clock::now();
-    let (ending, ()) = tokio::join!(child.process.stop(Stop::Finish, &hurry), async { hurry.cancel() });
+    let (ending, ()) = tokio::join!(
+        child.process.stop(Stop::Finish(Duration::from_secs(5)), &hurry),
+        async { hurry.cancel() }
+    );
     assert!(ending.gone);
     assert_eq!(ending.status, ExitStatus::Signal(9));
     assert!(
@@ -554,7 +557,9 @@ async fn finish_lets_a_command_finish_and_interrupt_lets_it_clean_up() {
         process, mut output, ..
     } = start("echo ready; sleep 0.3; exit 7", "-").await;
     output.next().await.unwrap();
-    let ending = process.stop(Stop::Finish, &CancellationToken::new()).await;
+    let ending = process
+        .stop(Stop::Finish(Duration::from_secs(5)), &CancellationToken::new())
+        .await;
     assert_eq!(ending.status, ExitStatus::Code(7));
 
     let script = "trap 'echo cleaned; exit 3' INT; echo ready; while :; do sleep 0.05; done";
@@ -566,6 +571,21 @@ async fn finish_lets_a_command_finish_and_interrupt_lets_it_clean_up() {
         .await;
     assert_eq!(ending.status, ExitStatus::Code(3));
     assert_eq!(&child.output.next().await.unwrap().bytes[..], b"cleaned\n");
+}
+
+#[tokio::test]
+async fn finish_waits_no_longer_than_it_says() {
+    let script = "trap 'exit 3' INT; echo ready; while :; do sleep 0.05; done";
+    let mut child = start(script, "-").await;
+    ready(&mut child, "finish").await;
+    let limit = Duration::from_millis(300);
+    let start = clock::now();
+    let ending = child
+        .process
+        .stop(Stop::Finish(limit), &CancellationToken::new())
+        .await;
+    assert_eq!(ending.status, ExitStatus::Code(3));
+    assert!(start.elapsed() >= limit);
 }
 
 #[tokio::test]

@@ -370,7 +370,7 @@ async fn time_limits_end_a_call_and_close_its_connection() {
             mock.push(reply);
             let error = collect(&provider).await.unwrap_err();
             assert_eq!(error.fault, Fault::TimedOut(phase));
-            assert_eq!(error.disposition(), Disposition::RetryOnce);
+            assert_eq!(error.disposition(), Disposition::RetryTimeout);
         }
         for request in [2 * index, 2 * index + 1] {
             assert!(mock.wait_closed(&mock.request(request).await).await.dropped);

@@ -59,6 +59,9 @@ pub struct ProviderTable {
     /// How often a failed call is made again. Default: by `retry`.
     #[schemars(range(max = 100))]
     pub max_retries: Option<u32>,
+    /// How many of these retries may follow a call that reached a time limit. Default: 1.
+    #[schemars(range(max = 100), extend("default" = 1))]
+    pub max_timeout_retries: Option<u32>,
     /// Wait before the first retry, in ms. Default: by `retry`.
     #[schemars(range(max = 3_600_000))]
     pub initial_backoff_ms: Option<u64>,
@@ -414,6 +417,9 @@ pub struct BashTable {
     /// What a cancel does to a running command. Default: `interrupt`.
     #[schemars(extend("default" = "interrupt"))]
     pub on_cancel: Option<OnCancelName>,
+    /// How long `on_cancel = "finish"` waits for the command's end, in seconds. Default: 5.
+    #[schemars(range(min = 1, max = 600), extend("default" = 5.0))]
+    pub finish_timeout_s: Option<f64>,
     /// Variables that commands get although this configuration names them (in `${…}`) or they hold a known API key.
     pub pass_env: Option<Vec<String>>,
 }
@@ -424,7 +430,7 @@ pub struct BashTable {
 pub enum OnCancelName {
     /// Interrupts it at once; ends it within 2.5 s.
     Interrupt,
-    /// Waits up to 5 s for its end, then interrupts it.
+    /// Waits up to `finish_timeout_s` for its end, then interrupts it.
     Finish,
 }
 

@@ -654,6 +654,7 @@ fn retry(table: &ProviderTable) -> RetrySettings {
         Some(RetryName::Patient) => RetryProfile::Patient,
     });
     retry.max_retries = table.max_retries.unwrap_or(retry.max_retries);
+    retry.max_timeout_retries = table.max_timeout_retries.unwrap_or(retry.max_timeout_retries);
     retry.backoff.initial = table
         .initial_backoff_ms
         .map_or(retry.backoff.initial, Duration::from_millis);

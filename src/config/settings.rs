@@ -208,6 +208,8 @@ pub struct RetrySettings {
     pub profile: RetryProfile,
     /// Retries after the first try.
     pub max_retries: u32,
+    /// How many of them may follow a time limit.
+    pub max_timeout_retries: u32,
     /// How the waits grow.
     pub backoff: Backoff,
     /// The longest wait that a provider may ask for.
@@ -225,6 +227,7 @@ impl RetrySettings {
         Self {
             profile,
             max_retries,
+            max_timeout_retries: 1,
             backoff: Backoff {
                 initial: Duration::from_millis(initial_ms),
                 factor: 2.0,
@@ -504,8 +507,8 @@ pub enum OnCancel {
     /// SIGINT at once.
     #[default]
     Interrupt,
-    /// Waits up to 5 s first.
-    Finish,
+    /// Waits up to this long first.
+    Finish(Duration),
 }
 
 /// Tools.

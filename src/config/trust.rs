@@ -209,6 +209,12 @@ fn raises_retries(path: &str, value: &Tree, user: &Tree) -> bool {
             let own = own_retries.unwrap_or_else(|| f64::from(RetrySettings::of(own).max_retries));
             value.number().is_some_and(|given| given > own)
         }
+        "max_timeout_retries" => {
+            let own = of_user("max_timeout_retries")
+                .and_then(Tree::number)
+                .unwrap_or(1.0);
+            value.number().is_some_and(|given| given > own)
+        }
         "retry" => {
             let given = retry_profile(Some(value));
             let waits_longer = given == RetryProfile::Patient && own != RetryProfile::Patient;

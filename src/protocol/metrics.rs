@@ -88,7 +88,7 @@ pub struct Histogram {
     pub count: u64,
 }
 
-/// Counts of one session, since it was loaded.
+/// Counts of one session since it was made; `queuedPrompts` and `reverts` since it was loaded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionMetrics {
@@ -101,6 +101,6 @@ pub struct SessionMetrics {
     pub counts: Counts,
     /// Tool calls run, by the tool's name.
     pub tool_calls_by_name: BTreeMap<String, u64>,
-    /// Errors, by their code.
+    /// Errors by code, those that ended no turn included.
     pub errors_by_code: BTreeMap<String, u64>,
 }

@@ -419,6 +419,7 @@ fn fault_name(fault: &Fault) -> &'static str {
         Fault::BrokenStream => "broken_stream",
         Fault::ErrorEvent => "error_event",
         Fault::PromptTooLong { .. } => "prompt_too_long",
+        Fault::OutputLimit { .. } => "output_limit",
         Fault::ImageRefused => "image_refused",
         Fault::Unauthorized => "unauthorized",
         Fault::QuotaExhausted { .. } => "quota_exhausted",
@@ -444,6 +445,9 @@ fn fault_of(name: &str, failed: &Failed) -> Option<Fault> {
         Fault::BrokenStream,
         Fault::ErrorEvent,
         Fault::PromptTooLong { limit: failed.limit },
+        Fault::OutputLimit {
+            limit: failed.limit.and_then(|limit| u32::try_from(limit).ok()),
+        },
         Fault::ImageRefused,
         Fault::Unauthorized,
         Fault::QuotaExhausted {

@@ -5,6 +5,7 @@
 //! the order of the questions matters: what names the length of the prompt is asked first, because its
 //! status differs from server to server.
 
+mod output_limit;
 mod retry_after;
 #[cfg(test)]
 mod tests;
@@ -297,6 +298,11 @@ fn fault_of(status: Option<u16>, told: &Told, headers: &HeaderMap) -> Fault {
     }
     if told.has(&["overloaded", "slow_down", "insufficient_system_resource"]) || status == Some(529) {
         return Fault::Overloaded;
+    }
+    if matches!(status, Some(400 | 422)) && output_limit::is_refused(&told.text) {
+        return Fault::OutputLimit {
+            limit: output_limit::named(&told.text),
+        };
     }
     match status {
         Some(401 | 403) => Fault::Unauthorized,
@@ -597,6 +603,9 @@ fn remedy(fault: &Fault, account: &Account, model: &str, told: &Told) -> Option<
         }
         Fault::InvalidRequest => Some(format!(
             "choose another model than {model}, or start a new session; the provider's words say what it refuses"
+        )),
+        Fault::OutputLimit { .. } => Some(format!(
+            "set [model.{model:?}] max_output_tokens to what the provider allows"
         )),
         Fault::ImageRefused => Some(format!(
             "choose a model that can see pictures, or leave them out for {model}"

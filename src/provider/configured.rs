@@ -20,6 +20,7 @@ pub fn spec(settings: &Settings, provider: &ProviderSettings) -> ProviderSpec {
         model: provider.model.clone(),
         retry: RetryPolicy {
             max_retries: retry.max_retries,
+            max_timeout_retries: retry.max_timeout_retries,
             backoff: retry.backoff,
             max_retry_after: retry.max_retry_after,
             patient: retry.profile == RetryProfile::Patient,

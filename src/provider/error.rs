@@ -52,6 +52,11 @@ pub enum Fault {
         /// The window, in tokens.
         limit: Option<u64>,
     },
+    /// The output limit of the request is more than the model has; the model's own, where the provider names it.
+    OutputLimit {
+        /// Tokens of one answer.
+        limit: Option<u32>,
+    },
     /// A picture was refused.
     ImageRefused,
     /// 401 and 403: the key.
@@ -89,8 +94,8 @@ pub enum Phase {
 pub enum Disposition {
     /// The same request again, after a wait.
     Retry,
-    /// The same request again, at most once: a time limit was reached.
-    RetryOnce,
+    /// The same request again, within `max_timeout_retries`: a time limit was reached.
+    RetryTimeout,
     /// Make the history smaller, then again.
     Compact,
     /// Shrink or leave out the picture, then again.
@@ -105,7 +110,7 @@ impl ProviderError {
     /// What to do. The provider's own word on retries wins over what its status usually means.
     pub fn disposition(&self) -> Disposition {
         match (self.should_retry, self.usual_disposition()) {
-            (Some(false), Disposition::Retry | Disposition::RetryOnce) => Disposition::NextOnRoute,
+            (Some(false), Disposition::Retry | Disposition::RetryTimeout) => Disposition::NextOnRoute,
             (Some(true), Disposition::Fail) => Disposition::Retry,
             (_, usual) => usual,
         }
@@ -120,7 +125,7 @@ impl ProviderError {
             | Fault::Connection
             | Fault::BrokenStream
             | Fault::ErrorEvent => Disposition::Retry,
-            Fault::TimedOut(_) => Disposition::RetryOnce,
+            Fault::TimedOut(_) => Disposition::RetryTimeout,
             Fault::PromptTooLong { .. } => Disposition::Compact,
             Fault::ImageRefused => Disposition::ShrinkImage,
             Fault::QuotaExhausted { .. } => Disposition::NextOnRoute,
@@ -128,6 +133,7 @@ impl ProviderError {
             | Fault::Unauthorized
             | Fault::NotFound
             | Fault::ContentPolicy
+            | Fault::OutputLimit { .. }
             | Fault::InvalidRequest
             | Fault::NotTheApi
             | Fault::Local => Disposition::Fail,
@@ -142,7 +148,7 @@ impl ProviderError {
             _ => (ErrorCode::ProviderError, None),
         };
         let class = match self.disposition() {
-            Disposition::Retry | Disposition::RetryOnce => ErrorClass::Retryable,
+            Disposition::Retry | Disposition::RetryTimeout => ErrorClass::Retryable,
             Disposition::Compact
             | Disposition::ShrinkImage
             | Disposition::NextOnRoute

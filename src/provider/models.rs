@@ -38,6 +38,8 @@ pub struct ModelInfo {
     pub window: u64,
     /// Tokens that it may write in one answer.
     pub max_output: u32,
+    /// Whether `max_output` is known, not assumed.
+    pub knows_max_output: bool,
     /// What its tokens cost; none when that is not known.
     pub price: Option<Price>,
     /// It can be asked to think.
@@ -71,6 +73,7 @@ impl ModelOverride {
         ModelInfo {
             window: self.window.unwrap_or(info.window),
             max_output: self.max_output.unwrap_or(info.max_output),
+            knows_max_output: info.knows_max_output || self.max_output.is_some(),
             price: self.price.or(info.price),
             reasoning: self.reasoning.unwrap_or(info.reasoning),
             images: self.images.unwrap_or(info.images),
@@ -106,6 +109,7 @@ pub fn lookup(model: &str) -> ModelInfo {
         None => ModelInfo {
             window: DEFAULT_WINDOW,
             max_output: DEFAULT_MAX_OUTPUT,
+            knows_max_output: false,
             price: free.then_some(FREE),
             reasoning: false,
             images: true,

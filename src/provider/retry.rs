@@ -16,6 +16,8 @@ const RETRY_AFTER_JITTER: Duration = Duration::from_millis(250);
 pub struct RetryPolicy {
     /// Retries after the first try.
     pub max_retries: u32,
+    /// How many of them may follow a time limit. Default 1.
+    pub max_timeout_retries: u32,
     /// The waits where the provider names none.
     pub backoff: Backoff,
     /// The longest wait asked for by the provider that is waited without `patient`. Default 60 s.
@@ -61,6 +63,7 @@ impl RetryPolicy {
     fn new(max_retries: u32, initial_ms: u64, max_ms: u64) -> Self {
         Self {
             max_retries,
+            max_timeout_retries: 1,
             backoff: Backoff {
                 initial: Duration::from_millis(initial_ms),
                 factor: 2.0,
@@ -105,7 +108,7 @@ pub enum GiveUp {
     NotRetryable(Disposition),
     /// All retries are used up.
     Exhausted,
-    /// It ran into a time limit a second time.
+    /// It ran into a time limit more often than `max_timeout_retries` allows.
     TimedOutAgain,
     /// The provider asks for a longer wait than is waited; the error keeps it.
     WaitTooLong(Duration),
@@ -116,7 +119,7 @@ pub enum GiveUp {
 pub struct RetryState {
     policy: RetryPolicy,
     failed: u32,
-    timed_out: bool,
+    timed_out: u32,
 }
 
 impl RetryState {
@@ -125,7 +128,7 @@ impl RetryState {
         Self {
             policy,
             failed: 0,
-            timed_out: false,
+            timed_out: 0,
         }
     }
 
@@ -151,9 +154,11 @@ impl RetryState {
     fn left(&self, error: &ProviderError) -> u32 {
         match error.disposition() {
             Disposition::Retry => self.policy.max_retries.saturating_sub(self.failed),
-            // The second time limit is the last.
-            Disposition::RetryOnce
-            | Disposition::Compact
+            Disposition::RetryTimeout => {
+                let timeouts = self.policy.max_timeout_retries.saturating_sub(self.timed_out);
+                timeouts.min(self.policy.max_retries.saturating_sub(self.failed))
+            }
+            Disposition::Compact
             | Disposition::ShrinkImage
             | Disposition::NextOnRoute
             | Disposition::Fail => 0,
@@ -163,8 +168,12 @@ impl RetryState {
     fn delay(&mut self, error: &ProviderError, unit: f64) -> Result<Duration, GiveUp> {
         match error.disposition() {
             Disposition::Retry => {}
-            Disposition::RetryOnce if self.timed_out => return Err(GiveUp::TimedOutAgain),
-            Disposition::RetryOnce => self.timed_out = true,
+            Disposition::RetryTimeout => {
+                self.timed_out = self.timed_out.saturating_add(1);
+                if self.timed_out > self.policy.max_timeout_retries {
+                    return Err(GiveUp::TimedOutAgain);
+                }
+            }
             other @ (Disposition::Compact
             | Disposition::ShrinkImage
             | Disposition::NextOnRoute
@@ -295,6 +304,29 @@ mod tests {
                 why: GiveUp::TimedOutAgain
             }
         );
+    }
+
+    #[test]
+    fn more_retries_after_time_limits_can_be_set() {
+        for (timeouts, retries, expected) in [(0, 3, 0), (1, 3, 1), (2, 3, 2), (9, 3, 3)] {
+            let mut state = RetryState::new(RetryPolicy {
+                max_retries: retries,
+                max_timeout_retries: timeouts,
+                ..RetryPolicy::interactive()
+            });
+            let silent = error(Fault::TimedOut(Phase::FirstEvent), None);
+            let lefts: Vec<u32> = std::iter::from_fn(|| match state.next(&silent, 0.0) {
+                Verdict::Retry { left, .. } => Some(left),
+                Verdict::GiveUp { .. } => None,
+            })
+            .take(99)
+            .collect();
+            assert_eq!(
+                lefts,
+                (0..expected).rev().collect::<Vec<u32>>(),
+                "{timeouts} {retries}"
+            );
+        }
     }
 
     #[test]

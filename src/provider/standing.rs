@@ -65,6 +65,7 @@ pub fn is_failure(fault: &Fault) -> bool {
         Fault::Throttled
         | Fault::Tls
         | Fault::PromptTooLong { .. }
+        | Fault::OutputLimit { .. }
         | Fault::ImageRefused
         | Fault::Unauthorized
         | Fault::QuotaExhausted { .. }

@@ -17,6 +17,7 @@ use super::cancels::Cancels;
 use super::checkpoints::TurnCheckpoints;
 use super::clock::WallClock;
 use super::command::{Command, Partial, Refused, Reply, SessionInfo, SessionMetrics, TurnOutcome};
+use super::counts::error_code;
 use super::house::{House, Profile};
 use super::sessions::Roll;
 use super::state::SessionState;
@@ -25,6 +26,7 @@ use crate::base::clock;
 use crate::base::counters::Counter;
 use crate::base::flow::{Account, Permit};
 use crate::base::spawn::{Task, TaskError, spawn};
+use crate::base::text::one_line;
 use crate::domain::{
     ApprovalId, Block, Cost, Decision, Effect, Envelope, Event, FinalAnswer, Grant, InquiryId, InquiryReply,
     TerminalReason, TurnId, Usage,
@@ -33,13 +35,16 @@ use crate::store::{
     Health, Pending, PendingKey, Room, SessionLock, SessionRow, Skipped, StoreError, StoredEvent, Write,
 };
 use crate::turn::{Answer, Counting, Finish, Message, Stopped, ToolCircuits};
-use crate::workspace::Workspace;
+use crate::workspace::{OnCancel, Workspace};
 
 /// At most this much of one session is on its way to the client (architecture §3).
 const SESSION_BYTES: usize = 64 << 10;
 /// Partial text is stored at most this often (R-SESS-1).
 const PARTIAL_EVERY: Duration = Duration::from_millis(250);
-/// A stopped turn that has not ended by then is dropped; tools' own bounds are tighter (R-CANCEL).
+/// A stopped turn that has not ended by then is dropped; tools' own bounds are tighter (R-CANCEL). What `finish` waits
+/// for a command comes on top.
+/// Characters of a failed call that are logged.
+const LOGGED_CHARS: usize = 300;
 const STOP_LIMIT: Duration = Duration::from_secs(12);
 
 /// One session's task.
@@ -291,13 +296,21 @@ impl Actor {
         self.leave().await;
     }
 
+    /// How long a cancelled command may go on.
+    fn finish_limit(&self) -> Duration {
+        match self.workspace.as_ref().map(|workspace| workspace.on_cancel()) {
+            Some(OnCancel::Finish(limit)) => limit,
+            Some(OnCancel::Interrupt) | None => Duration::ZERO,
+        }
+    }
+
     async fn wake(&mut self, room: &mut Option<RoomAsked>) -> Wake {
         let approval_deadline = self.approval_deadline();
         let stop_limit = self
             .turn
             .as_ref()
             .and_then(|turn| turn.stopping)
-            .map(|(_, since)| since + STOP_LIMIT);
+            .map(|(_, since)| since + STOP_LIMIT + self.finish_limit());
         let idle_at = self.idle_at();
         let clock_deadline = self.clock_deadline();
         let room_waits = room.is_some();
@@ -373,6 +386,31 @@ impl Actor {
         self.record_of(turn, event, permit, drops, puts, done);
     }
 
+    /// Errors are counted and logged when they happen. Provider calls, hooks and turns that fail are logged where more
+    /// is known of them.
+    fn note_error(&self, event: &Event) {
+        let Some(code) = error_code(event) else { return };
+        self.house.totals.errors.add(1);
+        let session = &self.info.id;
+        let event = match event {
+            Event::Nested(nested) => &nested.event,
+            event => event,
+        };
+        match event {
+            Event::ToolCall(update) => {
+                let said = update
+                    .result
+                    .as_ref()
+                    .map(|result| one_line(&result.text, LOGGED_CHARS));
+                tracing::warn!(%session, code, tool = update.name, call = %update.id, error = said, "tool call failed");
+            }
+            Event::Warning { message, .. } => {
+                tracing::warn!(%session, code, error = message, "operation failed")
+            }
+            _ => {}
+        }
+    }
+
     pub(super) fn record_of(
         &mut self,
         turn: Option<TurnId>,
@@ -396,6 +434,7 @@ impl Actor {
             event,
         };
         self.state.apply(&stored);
+        self.note_error(&stored.event);
         let StoredEvent {
             seq,
             turn,

@@ -105,6 +105,7 @@ impl Actor {
             Command::Load { read_only, reply } => self.load(read_only, reply).await,
             Command::Inspect { reply } => {
                 let looked = self.look().await;
+                self.count_stored_events().await;
                 let _ = reply.send(looked.map(|()| self.snapshot()));
             }
             Command::ResetCircuit { tool, reply } => {
@@ -593,7 +594,17 @@ impl Actor {
         let mut metrics = self.metrics.clone();
         metrics.usage = self.state.usage;
         metrics.cost = self.state.cost;
-        metrics.requests = self.requests.get();
+        let counts = self.state.counts.clone();
+        // Calls of this process are counted where they are made, also those that left no event.
+        metrics.requests = match self.requests.get() {
+            0 => counts.requests,
+            requests => requests,
+        };
+        metrics.retries = counts.retries;
+        metrics.compactions = counts.compactions;
+        metrics.cancels = counts.cancels;
+        metrics.tool_calls = counts.tool_calls;
+        metrics.errors = counts.errors;
         Snapshot {
             info: self.info.clone(),
             title: self.state.title.clone(),

@@ -346,7 +346,7 @@ impl Snapshot {
     }
 }
 
-/// What a session has done: tokens and cost as a whole, the rest since it was made live.
+/// What a session has done, also before it was loaded; waiting prompts and reverts count since then.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionMetrics {
     /// When the session was made, in ms since the epoch.
@@ -369,7 +369,7 @@ pub struct SessionMetrics {
     pub reverts: u64,
     /// Tool calls by tool.
     pub tool_calls: BTreeMap<String, u64>,
-    /// Failed turns by error code.
+    /// Errors by code, those included that ended no turn.
     pub errors: BTreeMap<&'static str, u64>,
 }
 

@@ -303,7 +303,7 @@ impl Profiles for Configured {
             approval_timeout: settings.approvals.timeout,
             on_cancel: match settings.tools.on_cancel {
                 config::OnCancel::Interrupt => workspace::OnCancel::Interrupt,
-                config::OnCancel::Finish => workspace::OnCancel::Finish,
+                config::OnCancel::Finish(limit) => workspace::OnCancel::Finish(limit),
             },
             tool_timeouts: Arc::new({
                 let tools = tools.clone();

@@ -13,6 +13,7 @@ mod clock;
 mod command;
 mod configured;
 mod contents;
+mod counts;
 mod days;
 mod fork;
 mod house;

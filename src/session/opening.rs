@@ -107,6 +107,29 @@ impl Actor {
         Ok(())
     }
 
+    /// Counts the events of a session that is not open, from the last that is counted.
+    pub(super) async fn count_stored_events(&mut self) {
+        if matches!(self.stage, Stage::New | Stage::Open) {
+            return;
+        }
+        let reader = self.house.store.reader.clone();
+        let mut pages = reader.walk(&self.info.id, self.state.counts.through);
+        loop {
+            match pages.next().await {
+                Ok(Some(page)) => {
+                    for stored in &page.events {
+                        self.state.counts.apply(stored.seq, &stored.event);
+                    }
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::warn!(session = %self.info.id, %error, "events were not counted");
+                    return;
+                }
+            }
+        }
+    }
+
     /// What can be told without the events, but for the last that matter.
     async fn read_row(&mut self) -> Result<Rest, Refused> {
         let reader = self.house.store.reader.clone();
@@ -181,6 +204,9 @@ impl Actor {
                 self.state.apply(stored);
             }
             skipped.extend(page.skipped);
+        }
+        if self.requests.get() == 0 {
+            self.requests.add(self.state.counts.requests);
         }
         // The row is written with the events; where it knows more, the record that said so was torn.
         self.state.usage = row.usage;

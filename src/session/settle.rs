@@ -97,30 +97,21 @@ impl Actor {
     }
 
     fn count(&mut self, end: &TurnEnd) {
-        // The one place where errors are counted; what a person wanted is none.
-        if let Some(error) = end
-            .error
-            .as_ref()
-            .filter(|error| error.code != ErrorCode::Cancelled)
-        {
-            self.house.totals.errors.add(1);
-            *self.metrics.errors.entry(error.code.name()).or_default() += 1;
+        if matches!(
+            end.reason,
+            TerminalReason::AbortedStreaming | TerminalReason::AbortedTools
+        ) {
+            self.house.totals.cancels.add(1);
         }
-        match end.reason {
-            TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => {
-                self.metrics.cancels += 1;
-                self.house.totals.cancels.add(1);
+        let (session, reason, state) = (&self.info.id, end.reason.name(), end.state.name());
+        let failure = end.error.as_ref();
+        match failure.filter(|error| error.code != ErrorCode::Cancelled) {
+            Some(error) => {
+                let attempt = error.attempts;
+                tracing::warn!(%session, reason, state, attempt, %error, "turn failed");
             }
-            _ => {}
+            None => tracing::info!(%session, reason, state, "turn ended"),
         }
-        let error = end.error.as_ref().map(ToString::to_string);
-        tracing::info!(
-            session = %self.info.id,
-            reason = end.reason.name(),
-            state = end.state.name(),
-            error,
-            "turn ended"
-        );
     }
 
     /// What was shown of the message in progress is kept, marked incomplete; calls alone are taken back.

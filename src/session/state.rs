@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::counts::EventCounts;
 use crate::context::History;
 use crate::domain::{
     Approval, ApprovalId, Asker, CircuitState, CircuitSubject, Cost, Event, Inquiry, InquiryId, InquiryReply,
@@ -65,6 +66,8 @@ pub struct SessionState {
     pub context: (u64, u64),
     /// The plan.
     pub plan: Vec<PlanItem>,
+    /// What was done so far.
+    pub counts: EventCounts,
     /// Files that were put back since the model spoke last: how, and which.
     pub put_back: Vec<(Standing, String)>,
     /// The prompts that wait are held: the last turn did not complete.
@@ -84,6 +87,7 @@ impl SessionState {
             at_ms,
             event,
         } = stored;
+        self.counts.apply(*seq, event);
         self.history.apply(event);
         match event {
             Event::TurnStarted { by, .. } => {

@@ -277,9 +277,7 @@ impl Actor {
                 self.settle_subagents_of(&update.id);
                 self.close_question(&update.id);
             }
-            Event::Retry { .. } => self.metrics.retries += 1,
             Event::Compacted(compaction) if compaction.summary.is_some() => {
-                self.metrics.compactions += 1;
                 if let Some(turn) = self.turn.as_mut().filter(|_| self.state.upkeep) {
                     turn.compacted = Some((compaction.tokens_before, compaction.tokens_after));
                 }
@@ -324,10 +322,6 @@ impl Actor {
                 nested.event
             }
             Event::Warning { code, .. } if code == UNKNOWN_PRICE => nested.event,
-            Event::Retry { .. } => {
-                self.metrics.retries += 1;
-                Event::Nested(nested)
-            }
             _ => Event::Nested(nested),
         }
     }
@@ -344,11 +338,6 @@ impl Actor {
             ..
         } = &mut event
         else {
-            if let Event::ToolCall(update) = &event
-                && update.status == crate::domain::ToolCallStatus::Running
-            {
-                *self.metrics.tool_calls.entry(update.name.clone()).or_default() += 1;
-            }
             return event;
         };
         *session = self.state.usage + *step;

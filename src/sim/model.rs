@@ -68,6 +68,7 @@ impl SimModels {
             info: ModelInfo {
                 window: world.window(),
                 max_output: world.knobs.max_output,
+                knows_max_output: true,
                 price: self.world.knobs.priced.then_some(PRICE),
                 reasoning: true,
                 images: true,

@@ -98,6 +98,7 @@ pub(super) async fn result(output: BackgroundOutput, cx: &ToolContext) -> ToolOu
     ToolOutput {
         text: with_notes(&body, notes),
         full: gathered.full,
+        paged: true,
         ..ToolOutput::default()
     }
 }

@@ -10,9 +10,9 @@ use super::{Keep, Kept};
 use crate::base::text::{neutralise, prefix, suffix};
 use crate::domain::ContentRef;
 
-/// Characters of output that the model gets, half from the start and half from the end. Less than
-/// the 30,000 of R-TOOL-1: the caller's cut, which counts the status lines too, must find nothing to do.
-const MAX_CHARS: usize = 29_000;
+/// Characters of output that the model gets (R-TOOL-1), half from the start and half from the end. A final line end and
+/// the status lines below the output do not count.
+const MAX_CHARS: usize = 30_000;
 /// The longest line that is folded as one, in bytes.
 const MAX_LINE: usize = 16 << 10;
 /// Output beyond this is kept at once, in pieces of this; up to this only when the end shows a cut.
@@ -268,8 +268,8 @@ impl Ends {
             self.head.push_str(head);
             rest = later;
         }
-        // As many characters as the tail may have, at their longest.
-        let most = 4 * (MAX_CHARS - MAX_CHARS / 2);
+        // As many characters as the tail may have, at their longest, and a final line end.
+        let most = 4 * (MAX_CHARS - MAX_CHARS / 2) + 1;
         self.tail.push_str(suffix(rest, most));
         if self.tail.len() > 2 * most {
             self.tail = suffix(&self.tail, most).to_owned();
@@ -278,7 +278,8 @@ impl Ends {
 
     fn finish(self, all: u64) -> (String, bool) {
         let limit = MAX_CHARS - MAX_CHARS / 2;
-        let chars = self.tail.chars().count();
+        let counted = self.tail.strip_suffix('\n').unwrap_or(&self.tail);
+        let chars = counted.chars().count();
         let start = self
             .tail
             .char_indices()
@@ -378,7 +379,9 @@ mod tests {
     fn what_fits_is_whole_to_the_last_character() {
         let fits = "é".repeat(MAX_CHARS);
         assert_eq!(fold(&[&fits]), (fits.clone(), false));
+        assert_eq!(fold(&[&fits, "\n"]), (fits.clone() + "\n", false));
         assert!(fold(&[&fits, "x"]).1);
+        assert!(fold(&[&fits, "\n\n"]).1);
     }
 
     proptest! {
@@ -401,7 +404,7 @@ mod tests {
             let pieces: Vec<String> = pieces.iter().map(|piece| piece.repeat(times)).collect();
             let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
             let (text, _) = fold(&pieces);
-            prop_assert!(text.chars().count() < 30_000);
+            prop_assert!(text.chars().count() <= MAX_CHARS + 150);
             let harmless = |c: char| !c.is_control() || c == '\n' || c == '\t';
             prop_assert!(text.chars().all(harmless));
         }

@@ -22,8 +22,8 @@ const MAX_TASKS: usize = 32;
 const MAX_PROMPT: usize = 100_000;
 /// How long one may work, unless the configuration says otherwise (`[tool.delegate] timeout_s`).
 const TIME_LIMIT: Duration = Duration::from_secs(300);
-/// Characters of all answers together: with the heads they stay below what a result may have.
-const ANSWERS: usize = 28_000;
+/// Characters of all answers together (R-SUB); the heads do not count.
+const ANSWERS: usize = 30_000;
 
 /// Runs sub-agents.
 pub struct Delegate;
@@ -305,20 +305,39 @@ fn output(plan: &Plan, reports: &[Report], keep: impl Fn(&str) -> Option<Content
         Joined::Failed => Some(Delegated::Failed),
         Joined::Violated => Some(Delegated::Violated),
     };
-    let room = ANSWERS / reports.len().max(1);
+    let room = room_for_each(reports);
     let whole = told(plan, reports, joined, None);
     let cut = reports
         .iter()
-        .any(|report| text::cut_middle(&report.text, room).is_some());
+        .any(|report| text::cut_middle(report.text.trim(), room).is_some());
     ToolOutput {
         is_error: delegated.is_some(),
         delegated,
         full: if cut { keep(&whole) } else { None },
+        paged: true,
         ..ToolOutput::text(match cut {
             true => told(plan, reports, joined, Some(room)),
             false => whole,
         })
     }
+}
+
+/// The longest answer that stays whole: what short answers leave of [`ANSWERS`] goes to the longer ones.
+fn room_for_each(reports: &[Report]) -> usize {
+    let mut lengths: Vec<usize> = reports
+        .iter()
+        .map(|report| report.text.trim().chars().count())
+        .collect();
+    lengths.sort_unstable();
+    let mut left = ANSWERS;
+    for (at, length) in lengths.iter().enumerate() {
+        let share = left / (lengths.len() - at);
+        if *length > share {
+            return share;
+        }
+        left -= length;
+    }
+    ANSWERS
 }
 
 /// The reports as a text, each answer of at most `room` characters.
@@ -397,6 +416,31 @@ mod tests {
     const T: Option<ChildState> = Some(ChildState::TimedOut);
     const X: Option<ChildState> = Some(ChildState::Cancelled);
     const OPEN: Option<ChildState> = None;
+
+    #[test]
+    fn answers_that_fit_together_stay_whole_and_short_ones_leave_room() {
+        for (lengths, room) in [
+            (vec![29_500], ANSWERS),
+            (vec![30_000], ANSWERS),
+            (vec![30_001], 30_000),
+            (vec![29_000, 1_000], ANSWERS),
+            (vec![29_001, 1_000], 29_000),
+            (vec![1_000, 50_000, 50_000], 14_500),
+            (vec![], ANSWERS),
+        ] {
+            let reports: Vec<Report> = lengths
+                .iter()
+                .map(|length| Report {
+                    state: ChildState::Completed,
+                    why: None,
+                    text: "é".repeat(*length),
+                    usage: Usage::default(),
+                    cost: None,
+                })
+                .collect();
+            assert_eq!(room_for_each(&reports), room, "{lengths:?}");
+        }
+    }
 
     #[test]
     fn what_has_to_come_of_them() {
@@ -562,7 +606,7 @@ mod tests {
         let long = "x".repeat(20_000);
         let tasks = vec![json!({"prompt": long}); 3];
         let (output, _) = delegate(json!({"prompt": "", "tasks": tasks})).await;
-        assert!(output.text.chars().count() < 30_000);
+        assert!(output.text.chars().count() < 30_500);
         assert!(output.text.contains("## 3: completed"));
         assert!(output.full.is_some_and(|full| full.bytes > 60_000));
     }

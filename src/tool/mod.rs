@@ -144,8 +144,8 @@ pub struct Preview {
 pub struct ToolOutput {
     /// For the model; cut by the caller beyond 30,000 characters unless `paged`.
     pub text: String,
-    /// The tool gives its text in pages of its own, of at most 64 KiB, and says how to go on: the caller
-    /// cuts it no further, or the cut would lie in the middle of a page.
+    /// The tool limits its text itself, to at most 64 KiB or 30,000 characters and a few status lines, and says what is
+    /// missing. The caller cuts it no further.
     pub paged: bool,
     /// Pictures for the model.
     pub images: Vec<ImageData>,

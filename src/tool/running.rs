@@ -212,6 +212,8 @@ impl Running {
         ToolOutput {
             text: with_notes(&gathered.text, notes),
             is_error,
+            // `CommandText` has cut it; the status lines must not cause a second cut.
+            paged: true,
             exit_code: exit_code(ending.status),
             full: gathered.full,
             ..ToolOutput::default()

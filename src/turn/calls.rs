@@ -32,14 +32,15 @@ use crate::domain::{
     ToolCallUpdate, ToolResult,
 };
 use crate::tool::{Delegated, PreparedCall, Preview, ToolContext, ToolError, ToolNews, ToolOutput};
-use crate::workspace::checkpoint;
+use crate::workspace::{OnCancel, checkpoint};
 
 /// R-TOOL-1: beyond this many characters a result is cut in the middle for the model.
 const MODEL_CHARS: usize = 30_000;
 /// How many pieces of live output may wait; then the tool waits.
 const NEWS_QUEUE: usize = 16;
-/// The longest that a tool may take to finish after a cancel; its own bounds are tighter (R-CANCEL: 7.5 s).
-const FINISH_LIMIT: Duration = Duration::from_secs(10);
+/// How much longer than the configured wait a tool may take to finish after a cancel; its own bounds are tighter
+/// (R-CANCEL: 2.5 s).
+const FINISH_LIMIT: Duration = Duration::from_secs(5);
 
 /// A tool call on its way.
 pub(super) struct Call {
@@ -617,7 +618,7 @@ async fn run_to_end(
     let result = match ended {
         Some(result) => result,
         None if !patient => return Err(Stopped),
-        None => tokio::time::timeout(FINISH_LIMIT, run)
+        None => tokio::time::timeout(finish_limit(cx), run)
             .await
             .unwrap_or(Err(ToolError::Cancelled)),
     };
@@ -627,6 +628,15 @@ async fn run_to_end(
         }
     }
     Ok(result)
+}
+
+/// How long a cancelled call may go on.
+fn finish_limit(cx: &TurnContext) -> Duration {
+    FINISH_LIMIT
+        + match cx.workspace.on_cancel() {
+            OnCancel::Interrupt => FINISH_LIMIT,
+            OnCancel::Finish(limit) => limit,
+        }
 }
 
 /// Tells all that a call tells, until it has ended or nobody listens.

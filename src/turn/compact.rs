@@ -299,7 +299,9 @@ async fn notes(
                     _ => return Ok(Err(NoNotes::Failed(error))),
                 }
             }
-            Asked::ImageRefused(error) | Asked::Failed(error) => return Ok(Err(NoNotes::Failed(error))),
+            Asked::ImageRefused(error) | Asked::OutputRefused { error, .. } | Asked::Failed(error) => {
+                return Ok(Err(NoNotes::Failed(error)));
+            }
             Asked::Limited(end) => return Ok(Err(NoNotes::Limited(end))),
         }
     }

@@ -40,16 +40,33 @@ const PLAUSIBLE: std::ops::RangeInclusive<f64> = 0.25..=4.0;
 /// What the providers of a session count for each estimated token (R-CTX-1), by model, as `provider/model`: the next
 /// turn begins with what the last has seen.
 #[derive(Debug, Default)]
-pub struct Counting(Mutex<BTreeMap<String, f64>>);
+pub struct Counting {
+    ratios: Mutex<BTreeMap<String, f64>>,
+    /// Output limits that a provider's refusal has shown.
+    outputs: Mutex<BTreeMap<String, u32>>,
+}
 
 impl Counting {
+    fn limit_output(&self, model: &mut ResolvedModel) {
+        let known = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(limit) = known.get(&model.label()) {
+            model.info.max_output = *limit;
+            model.info.knows_max_output = true;
+        }
+    }
+
+    fn learn_output(&self, model: String, limit: u32) {
+        let mut known = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(model, limit);
+    }
+
     fn of(&self, model: &str) -> f64 {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.ratios.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(model).copied().unwrap_or(1.0)
     }
 
     fn seen(&self, model: String, ratio: f64) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.ratios.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(model, ratio);
     }
 }
@@ -115,6 +132,8 @@ impl Course {
     /// What was counted in the session before holds from now on, and is kept up to date.
     pub(super) fn count_as(&mut self, counting: Arc<Counting>) {
         self.correction = counting.of(&self.model.label());
+        counting.limit_output(&mut self.model);
+        self.max_output = first_output(&self.model);
         self.counting = counting;
     }
 
@@ -133,7 +152,8 @@ impl Course {
     }
 
     /// Asks another model from now on.
-    pub(super) fn ask(&mut self, model: ResolvedModel) {
+    pub(super) fn ask(&mut self, mut model: ResolvedModel) {
+        self.counting.limit_output(&mut model);
         self.max_output = first_output(&model);
         self.used.window = model.info.window;
         // Another one counts otherwise.
@@ -203,9 +223,12 @@ impl Course {
             _ => self.max_output.saturating_mul(2),
         };
         let room = self.model.info.window.saturating_sub(self.context + SPARE);
-        let limit = wanted
-            .min(self.model.info.max_output)
-            .min(u32::try_from(room).unwrap_or(u32::MAX));
+        // An assumed limit is not the model's: whether it has more shows when it is asked for.
+        let most = match self.model.info.knows_max_output {
+            true => self.model.info.max_output,
+            false => LARGE_OUTPUT,
+        };
+        let limit = wanted.min(most).min(u32::try_from(room).unwrap_or(u32::MAX));
         (limit > self.max_output.saturating_add(self.max_output / GAIN)).then_some(limit)
     }
 
@@ -214,6 +237,18 @@ impl Course {
         if let Some(limit) = self.larger_output(escalations) {
             self.max_output = limit;
         }
+    }
+
+    /// The provider refused a request of `requested` output tokens; `named` is the limit that it names. Returns the
+    /// limit to ask with from now on, in the session's other turns too; none where that would not be less.
+    pub(super) fn lower_output(&mut self, requested: u32, named: Option<u32>) -> Option<u32> {
+        let named = named.filter(|limit| *limit < requested);
+        let limit = named.or_else(|| (requested > SMALL_OUTPUT).then_some(SMALL_OUTPUT))?;
+        self.model.info.max_output = limit;
+        self.model.info.knows_max_output = true;
+        self.max_output = limit;
+        self.counting.learn_output(self.model.label(), limit);
+        Some(limit)
     }
 
     /// How much of the token target is used, in percent, while that is not enough.

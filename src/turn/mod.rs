@@ -287,6 +287,7 @@ mod tests {
             info: ModelInfo {
                 window,
                 max_output,
+                knows_max_output: true,
                 ..crate::provider::models::lookup("m")
             },
             retry: RetryPolicy::default(),

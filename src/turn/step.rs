@@ -20,6 +20,9 @@ use crate::provider::{Fault, Item, ProviderError, Request, RetryState, StopReaso
 /// The code of the warning that calls are not recorded.
 const RECORDING_FAILED: &str = "recording_failed";
 
+/// The code of the warning that a model was asked for less output.
+const OUTPUT_LIMIT: &str = "output_limit";
+
 /// What the turn has used so far.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Used {
@@ -92,24 +95,7 @@ pub(super) async fn step(
     items: &[Arc<Item>],
 ) -> Result<StepEnd, Stopped> {
     let started = clock::now();
-    let request = Arc::new(Request {
-        model: course.model.model.clone(),
-        system: cx.system.clone(),
-        messages: items.to_vec(),
-        tools: cx.tools.specs().clone(),
-        max_output_tokens: course.output_for(items),
-        effort: course.model.effort,
-    });
-    let asked = call(
-        cx,
-        &course.model,
-        &mut course.way,
-        request,
-        &mut course.used,
-        Shows::Deltas,
-    )
-    .await?;
-    let answered = match asked {
+    let answered = match ask_within_output_limit(cx, course, items).await? {
         Asked::Answered(answered) => *answered,
         Asked::TooLong { error, limit } => {
             if let Some(limit) = limit {
@@ -123,7 +109,9 @@ pub(super) async fn step(
         }
         Asked::ImageRefused(error) => return Ok(StepEnd::failed(Outcome::ImageRefused, error)),
         Asked::Limited(end) => return Ok(*end),
-        Asked::Failed(error) => return Ok(StepEnd::failed(Outcome::ProviderFailed, error)),
+        Asked::OutputRefused { error, .. } | Asked::Failed(error) => {
+            return Ok(StepEnd::failed(Outcome::ProviderFailed, error));
+        }
     };
     course.counted(items, answered.spent.usage.context());
     let output_tokens = answered.spent.usage.output;
@@ -131,6 +119,80 @@ pub(super) async fn step(
     end.output_tokens = output_tokens;
     cx.totals.step.record(started.elapsed());
     Ok(end)
+}
+
+/// Asks the model; a refused output limit is lowered, and the request made again. That is not a retry: the request is
+/// another one, and the person loses nothing.
+async fn ask_within_output_limit(
+    cx: &TurnContext,
+    course: &mut Course,
+    items: &[Arc<Item>],
+) -> Result<Asked, Stopped> {
+    loop {
+        let request = Arc::new(Request {
+            model: course.model.model.clone(),
+            system: cx.system.clone(),
+            messages: items.to_vec(),
+            tools: cx.tools.specs().clone(),
+            max_output_tokens: course.output_for(items),
+            effort: course.model.effort,
+        });
+        let requested = request.max_output_tokens;
+        let asked = call(
+            cx,
+            &course.model,
+            &mut course.way,
+            request,
+            &mut course.used,
+            Shows::Deltas,
+        )
+        .await?;
+        let Some((named, words)) = refused_output(course, requested, &asked) else {
+            return Ok(asked);
+        };
+        if let Asked::TooLong {
+            limit: Some(limit), ..
+        } = &asked
+        {
+            learn_window(cx, course, &course.model.clone(), *limit);
+        }
+        let Some(limit) = course.lower_output(requested, named) else {
+            return Ok(asked);
+        };
+        course.way.left = None;
+        let message = format!(
+            "{} refused an answer of up to {requested} tokens ({words}); it is asked for at most {limit} in this session",
+            course.model.label()
+        );
+        tracing::warn!(model = %course.model.label(), requested, limit, "output limit refused");
+        let code = OUTPUT_LIMIT.to_owned();
+        cx.port.emit_late(Event::Warning { code, message }).await?;
+    }
+}
+
+/// Whether a request failed for its output limit: the limit and the words of the refusal. Where the model's limit is
+/// only assumed, every refusal of a larger one counts: for the window, or for credit that would do for less.
+fn refused_output(course: &Course, requested: u32, asked: &Asked) -> Option<(Option<u32>, String)> {
+    let info = &course.model.info;
+    let (named, error) = match asked {
+        Asked::OutputRefused { error, limit } => (*limit, error),
+        Asked::TooLong { error, .. } | Asked::Failed(error)
+            if !info.knows_max_output
+                && requested > info.max_output
+                && matches!(error.status, Some(400 | 402 | 413 | 422)) =>
+        {
+            (None, error)
+        }
+        Asked::Answered(_)
+        | Asked::TooLong { .. }
+        | Asked::ImageRefused(_)
+        | Asked::Limited(_)
+        | Asked::Failed(_) => return None,
+    };
+    Some((
+        named,
+        error.cause.clone().unwrap_or_else(|| error.message.clone()),
+    ))
 }
 
 /// Takes the answer in: the message, then its tool calls.
@@ -217,6 +279,8 @@ pub(super) enum Asked {
     Answered(Box<Answered>),
     /// The prompt does not fit; the real window, where the provider names it.
     TooLong { error: AgentError, limit: Option<u64> },
+    /// The output limit is more than the model has; the model's own, where the provider names it.
+    OutputRefused { error: AgentError, limit: Option<u32> },
     /// A picture was refused.
     ImageRefused(AgentError),
     /// A limit in money stands in the way, or the person said stop at one.
@@ -316,6 +380,7 @@ async fn tell_notice(cx: &TurnContext, model: &ResolvedModel) -> Result<(), Stop
 fn gave_up(error: &ProviderError, told: AgentError) -> Asked {
     match error.fault {
         Fault::PromptTooLong { limit } => Asked::TooLong { error: told, limit },
+        Fault::OutputLimit { limit } => Asked::OutputRefused { error: told, limit },
         Fault::ImageRefused => Asked::ImageRefused(told),
         _ => Asked::Failed(told),
     }

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use tokio::sync::OwnedMutexGuard;
 
@@ -53,15 +54,15 @@ pub enum OnCancel {
     /// Stops it.
     #[default]
     Interrupt,
-    /// Lets it finish for a while first.
-    Finish,
+    /// Lets it finish for up to this long first.
+    Finish(Duration),
 }
 
 impl From<OnCancel> for Stop {
     fn from(policy: OnCancel) -> Self {
         match policy {
             OnCancel::Interrupt => Self::Interrupt,
-            OnCancel::Finish => Self::Finish,
+            OnCancel::Finish(limit) => Self::Finish(limit),
         }
     }
 }

@@ -166,15 +166,67 @@ fn the_counts_of_the_server_and_of_its_one_session_agree() {
     }
     let totals = &metrics["totals"];
     let counted = ["requests", "retries", "errors", "cancels", "toolCalls"].map(|name| totals[name].as_u64());
-    assert_eq!(counted, [5, 1, 1, 1, 1].map(Some), "{metrics}");
-    assert_eq!(metrics["session"]["errorsByCode"], json!({"provider_error": 1}));
-    // It began when it was made, whoever loads it.
-    let began = metrics["session"]["startedAt"].clone();
+    assert_eq!(counted, [5, 1, 3, 1, 1].map(Some), "{metrics}");
+    let errors = json!({"provider_error": 2, "tool_execution": 1});
+    assert_eq!(metrics["session"]["errorsByCode"], errors);
+    // It began when it was made, and has done what it did, whoever loads it.
+    let before = metrics["session"].clone();
+    let began = before["startedAt"].clone();
     drop(client);
     let client = world.start();
-    client.load(&session);
-    let metrics: Value = client.call("agent/metrics", json!({"sessionId": session}));
-    assert_eq!(metrics["session"]["startedAt"], began);
+    for loads in [false, true] {
+        if loads {
+            client.load(&session);
+        }
+        let metrics: Value = client.call("agent/metrics", json!({"sessionId": session}));
+        assert_eq!(metrics["session"], before, "loaded: {loads}");
+    }
     let listed: Value = client.call("agent/listSessions", json!({}));
     assert_eq!(listed["sessions"][0]["createdAt"], began);
+}
+
+#[test]
+fn failures_are_in_the_log_at_level_warn() {
+    let world = World::new();
+    let client = world.start_with(crate::harness::Options {
+        args: vec!["--log".to_owned(), "warn".to_owned()],
+        ..Default::default()
+    });
+    let session = client.session();
+    world
+        .mock()
+        .push(Reply::error(429, "rate_limit_error", "slow down"));
+    world
+        .mock()
+        .push(Reply::tool("read_file", json!({"path": "none"})));
+    world
+        .mock()
+        .push(Reply::error(401, "authentication_error", "who are you?"));
+    assert!(client.ask(&session, "one").error.is_some());
+    world.until(|| client.log().contains("turn failed"));
+    let log = client.log();
+    for (line, details) in [
+        ("provider call failed", "slow down"),
+        ("tool call failed", "read_file"),
+        ("turn failed", "who are you?"),
+    ] {
+        let lines: Vec<&str> = log.lines().filter(|text| text.contains(line)).collect();
+        assert_eq!(lines.len(), 1, "{line}: {log}");
+        assert!(lines[0].contains("WARN") && lines[0].contains(details), "{log}");
+    }
+}
+
+#[test]
+fn retries_after_a_time_limit_are_a_setting() {
+    let world = World::with(crate::harness::Config {
+        provider: "first_event_timeout_s = 0.2\nmax_retries = 3\nmax_timeout_retries = 2".to_owned(),
+        ..Default::default()
+    });
+    for _ in 0..2 {
+        world.mock().push(Reply::silent());
+    }
+    let client = world.start();
+    let session = client.session();
+    assert_eq!(client.ask(&session, "hello").text, "ok");
+    assert_eq!(client.all(&session, "agent/retry").len(), 2);
 }

@@ -369,8 +369,10 @@ fn three_nudges_in_a_row_that_bring_next_to_nothing_are_enough() {
 
 #[test]
 fn a_limit_that_is_hardly_larger_is_not_worth_an_answer() {
-    // Of this model nobody knows how much it can write: 8,192 tokens are taken for its limit.
-    let world = World::new();
+    let world = World::with(Config {
+        tables: "[model.\"other-model\"]\nmax_output_tokens = 8192".to_owned(),
+        ..Config::default()
+    });
     world.mock().push(Reply::text("one").stop("max_tokens"));
     world.mock().push(Reply::text(" two"));
     let client = world.start();
@@ -511,4 +513,104 @@ fn a_cancel_in_a_stream_and_in_tools_have_their_own_reasons() {
     );
     assert_eq!(world.read("x"), None);
     assert_eq!(client.ask(&session, "go on").text, "ok");
+}
+
+/// The output limits of all requests so far.
+fn output_limits(world: &World) -> Vec<u64> {
+    let limit = |body: &Value| {
+        let names = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
+        names.iter().find_map(|name| body[*name].as_u64())
+    };
+    (0..world.requests())
+        .map(|n| limit(&world.seen(n).body).unwrap())
+        .collect()
+}
+
+#[test]
+fn a_model_whose_limit_is_not_known_is_asked_for_the_larger_one() {
+    for model in ["other/other-model", "responses/responses-model"] {
+        let world = World::new();
+        world.mock().push(Reply::text("half").stop("max_tokens"));
+        world.mock().push(Reply::text("whole"));
+        let client = world.start();
+        let session = client.session_with(json!({"model": model}));
+        let ended = json!(client.ask(&session, "count"));
+        assert_eq!(
+            course(&client, &session, &ended),
+            [
+                "max_output_tokens_escalate",
+                "completed",
+                "completed / completed / no error"
+            ],
+            "{model}"
+        );
+        assert_eq!(ended["text"], "whole", "{model}");
+        assert_eq!(output_limits(&world), [8_000, 64_000], "{model}");
+    }
+}
+
+#[test]
+fn a_refused_output_limit_is_lowered_once_and_said_once() {
+    let refusals = [
+        (
+            400,
+            "max_tokens is too large: 64000. This model supports at most 16384 completion tokens.",
+            16_384,
+        ),
+        (
+            400,
+            "max_tokens: 64000 > 32000, which is the maximum allowed number of output tokens",
+            32_000,
+        ),
+        (422, "max_tokens 64000 is too large", 8_000),
+        (400, "this model writes short answers only", 8_000),
+        (
+            400,
+            "This model's maximum context length is 65536 tokens. However, you requested 66000 tokens",
+            8_000,
+        ),
+        (
+            402,
+            "This request requires more credits, or fewer max_tokens. You requested up to 64000 tokens.",
+            8_000,
+        ),
+    ];
+    for (status, words, lowered) in refusals {
+        let world = World::new();
+        world.mock().push(Reply::text("half").stop("max_tokens"));
+        world
+            .mock()
+            .push(Reply::error(status, "invalid_request_error", words));
+        world.mock().push(Reply::text("one").stop("max_tokens"));
+        world.mock().push(Reply::text(" two"));
+        let client = world.start();
+        let session = client.session_with(json!({"model": "other/other-model"}));
+        let ended = json!(client.ask(&session, "count"));
+        assert_eq!(
+            course(&client, &session, &ended),
+            [
+                "max_output_tokens_escalate",
+                "max_output_tokens_recovery",
+                "completed",
+                "completed / completed / no error"
+            ],
+            "{words}"
+        );
+        assert_eq!(
+            output_limits(&world),
+            [8_000, 64_000, lowered, lowered],
+            "{words}"
+        );
+        assert!(client.all(&session, "agent/retry").is_empty(), "{words}");
+        // The next turn knows it.
+        world.mock().push(Reply::text("half").stop("max_tokens"));
+        client.ask(&session, "again");
+        assert!(
+            output_limits(&world)[4..].iter().all(|limit| *limit <= lowered),
+            "{words}"
+        );
+        let told = client.all(&session, "agent/warning");
+        let told = told.iter().filter(|note| note.text("code") == "output_limit");
+        assert_eq!(told.count(), 1, "{words}");
+    }
 }

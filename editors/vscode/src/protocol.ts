@@ -1787,7 +1787,7 @@ export interface Histogram {
   count: number;
 }
 
-/** Counts of one session, since it was loaded. */
+/** Counts of one session since it was made; `queuedPrompts` and `reverts` since it was loaded. */
 export interface SessionMetrics {
   /** The session. */
   sessionId: string;
@@ -1811,7 +1811,7 @@ export interface SessionMetrics {
   cancels: number;
   /** Tool calls run, by the tool's name. */
   toolCallsByName: Record<string, number>;
-  /** Errors, by their code. */
+  /** Errors by code, those that ended no turn included. */
   errorsByCode: Record<string, number>;
   /** Prompts that were to wait for a turn's end. */
   queuedPrompts?: number;

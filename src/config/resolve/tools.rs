@@ -1,5 +1,7 @@
 //! Tools: their time, what of the machine they may reach, and those of the person's own.
 
+use std::time::Duration;
+
 use url::Url;
 
 use super::super::command_tools::{self, CommandToolSettings};
@@ -9,11 +11,16 @@ use super::super::settings::{OnCancel, ToolSettings};
 use super::super::tree::path_of;
 use super::{Resolver, seconds};
 
+/// How long a cancelled command may go on with `on_cancel = "finish"`, unless configured (R-CANCEL).
+const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
+
 impl Resolver<'_> {
     pub(super) fn tools(&mut self, tables: ToolTables) -> ToolSettings {
         let mut tools = ToolSettings {
             on_cancel: match tables.bash.on_cancel {
-                Some(OnCancelName::Finish) => OnCancel::Finish,
+                Some(OnCancelName::Finish) => {
+                    OnCancel::Finish(tables.bash.finish_timeout_s.map_or(FINISH_TIMEOUT, seconds))
+                }
                 Some(OnCancelName::Interrupt) | None => OnCancel::Interrupt,
             },
             pass_env: tables.bash.pass_env.unwrap_or_default(),

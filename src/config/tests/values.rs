@@ -289,7 +289,7 @@ fn every_number_of_a_provider_counts() {
          [provider.ollama.headers]\nx-a = 'b'\n\
          [provider.s]\nkind = 'script'\ncassette = 'tapes/a.json'\nrecord = 'tapes/b.jsonl'\n\
          [network]\nca_file = '~/ca.pem'\nno_proxy = 'a,b'\n[model.q]\ninput = 1\noutput = 2\ncontext_window = 5\n\
-         [tool.default]\ntimeout_s = 3\n[tool.grep]\ntimeout_s = 4\n[tool.bash]\non_cancel = 'finish'\n\
+         [tool.default]\ntimeout_s = 3\n[tool.grep]\ntimeout_s = 4\n[tool.bash]\non_cancel = 'finish'\nfinish_timeout_s = 7\n\
          [approvals]\ntimeout_s = 60\n[agent.default]\nreasoning_effort = 'high'\nsystem_prompt = 'be brief'\n\
          [agent.fast]\nreasoning_effort = 'off'\n",
     );
@@ -328,7 +328,7 @@ fn every_number_of_a_provider_counts() {
     assert_eq!(settings.models["q"].context_window, Some(5));
     assert_eq!(settings.tools.timeout("bash"), Duration::from_secs(3));
     assert_eq!(settings.tools.timeout("grep"), Duration::from_secs(4));
-    assert_eq!(settings.tools.on_cancel, OnCancel::Finish);
+    assert_eq!(settings.tools.on_cancel, OnCancel::Finish(Duration::from_secs(7)));
     assert_eq!(settings.approvals.timeout, Some(Duration::from_secs(60)));
     assert_eq!(
         settings.default_agent().reasoning_effort,

@@ -21,6 +21,7 @@ impl Row {
         ModelInfo {
             window: self.window,
             max_output: self.max_output,
+            knows_max_output: true,
             price: self.price.map(|[input, output, cache_read, cache_write]| Price {
                 input,
                 output,

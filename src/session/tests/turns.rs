@@ -67,6 +67,7 @@ impl ModelSource for Fixed {
         let info = ModelInfo {
             window: 200_000,
             max_output: 8_000,
+            knows_max_output: true,
             price: None,
             reasoning: false,
             images: false,

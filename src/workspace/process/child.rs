@@ -19,9 +19,7 @@ use crate::workspace::process::wire::{Report, Stage};
 
 /// From SIGINT to SIGTERM, and from SIGTERM to SIGKILL (R-CANCEL).
 const STEP: Duration = Duration::from_secs(1);
-/// How long `finish` lets a command go on (R-CANCEL).
-const FINISH: Duration = Duration::from_secs(5);
-/// How long to wait for all to be gone after SIGKILL: so a stop takes 2.5 s or 7.5 s at the most.
+/// How long to wait for all to be gone after SIGKILL: so an interrupt takes 2.5 s at the most.
 const AFTER_KILL: Duration = Duration::from_millis(500);
 /// How much of that the helper has; then the server kills it and does its work.
 const HELPER_ANSWERS: Duration = Duration::from_millis(250);
@@ -80,8 +78,8 @@ pub struct Ending {
 pub enum Stop {
     /// SIGINT, SIGTERM after 1 s, SIGKILL after 2 s.
     Interrupt,
-    /// Let it finish for 5 s, then as [`Stop::Interrupt`].
-    Finish,
+    /// Let it finish for up to this long, then as [`Stop::Interrupt`].
+    Finish(Duration),
     /// The server ends: SIGTERM, SIGKILL after 1 s.
     ServerEnd,
 }
@@ -276,29 +274,29 @@ impl Process {
     }
 
     /// Stops the command in stages and returns when nobody is left; `hurry` (a second cancel) kills
-    /// at once. Takes at most 2.5 s, with [`Stop::Finish`] 7.5 s. The output should be read or
+    /// at once. Takes at most 2.5 s, with [`Stop::Finish`] its limit more. The output should be read or
     /// dropped meanwhile, else a command that writes cannot finish.
     pub async fn stop(&self, how: Stop, hurry: &CancellationToken) -> Ending {
-        let stages: &[(Option<Stage>, Duration)] = match how {
-            Stop::Interrupt => &[(Some(Stage::Interrupt), STEP), (Some(Stage::Terminate), STEP)],
-            Stop::Finish => &[
-                (None, FINISH),
+        let stages = match how {
+            Stop::Interrupt => vec![(Some(Stage::Interrupt), STEP), (Some(Stage::Terminate), STEP)],
+            Stop::Finish(limit) => vec![
+                (None, limit),
                 (Some(Stage::Interrupt), STEP),
                 (Some(Stage::Terminate), STEP),
             ],
-            Stop::ServerEnd => &[(Some(Stage::Terminate), STEP)],
+            Stop::ServerEnd => vec![(Some(Stage::Terminate), STEP)],
         };
         for (stage, limit) in stages {
             if let Some(stage) = stage
                 && !hurry.is_cancelled()
             {
-                self.stage(*stage);
+                self.stage(stage);
             }
             tokio::select! {
                 biased;
                 ending = self.gone() => return ending,
                 () = hurry.cancelled() => break,
-                () = tokio::time::sleep(*limit) => {}
+                () = tokio::time::sleep(limit) => {}
             }
         }
         self.kill();

@@ -1028,7 +1028,7 @@ M.server_notifications = {
 ---@field sumUs integer The sum of all observations, in microseconds.
 ---@field count integer How many observations there are.
 
----Counts of one session, since it was loaded.
+---Counts of one session since it was made; `queuedPrompts` and `reverts` since it was loaded.
 ---@class (exact) agentls.SessionMetrics
 ---@field sessionId string The session.
 ---@field startedAt integer When the session was made, in ms since the Unix epoch.
@@ -1041,7 +1041,7 @@ M.server_notifications = {
 ---@field compactions integer Summaries made of a history that grew too long.
 ---@field cancels integer Turns cancelled.
 ---@field toolCallsByName table<string, integer> Tool calls run, by the tool's name.
----@field errorsByCode table<string, integer> Errors, by their code.
+---@field errorsByCode table<string, integer> Errors by code, those that ended no turn included.
 ---@field queuedPrompts? integer Prompts that were to wait for a turn's end.
 ---@field reverts? integer Times that files of turns were taken back, or made again.
 
