@@ -155,7 +155,10 @@ async fn run_prompt(
         Screen::stderr(progress, painter)
     });
     view.only_progress();
-    let prompt = read_prompt(&options.prompt, launch, &mut signals, &mut view).await?;
+    // Also with --json: who waits for it shall know.
+    let mut notices = Screen::stderr(progress, painter);
+    let prompt = read_prompt(&options.prompt, launch, &mut signals, &mut notices).await?;
+    drop(notices);
     let mut client = Client::start(launch).await?;
     let id = open(&mut client, &options, launch, &mut view).await?;
     let session_id = session.insert(id).clone();
@@ -236,20 +239,18 @@ async fn read_prompt(
     source: &PromptSource,
     launch: &Launch,
     signals: &mut Signals,
-    view: &mut View,
+    notices: &mut Screen,
 ) -> Result<PromptContent, RunError> {
     let mut piped = String::new();
     if *source == PromptSource::Stdin || !io::stdin().is_terminal() {
         let announce = || {
-            view.note(
-                Ink::Dim,
-                "agentls: waiting for the end of stdin (Ctrl-C stops; `< /dev/null` gives it none)",
-            );
+            notices.line("agentls: waiting for the end of stdin (Ctrl-C stops; `< /dev/null` gives it none)");
         };
         let (text, broken) = read_stdin(signals, announce).await?;
         if broken > 0 {
-            let what = format!("! stdin is not UTF-8 in {broken} places; they read as \u{fffd}");
-            view.note(Ink::Yellow, &what);
+            notices.line(&format!(
+                "! stdin is not UTF-8 in {broken} places; they read as \u{fffd}"
+            ));
         }
         piped = text;
     }

@@ -128,6 +128,9 @@ fn a_request_to_a_server_that_hangs_is_interrupted() {
     let world = World::with(hello());
     let mut chat = world.terminal(&["chat"], &[], 80);
     chat.sees("› ");
+    chat.keys("hello\r");
+    chat.sees("Hello there.");
+    chat.sees("› ");
     let server = server_of(&chat);
     kill_process(server, Signal::STOP).unwrap();
     chat.keys("/tools\r");
@@ -142,6 +145,7 @@ fn a_request_to_a_server_that_hangs_is_interrupted() {
     chat.sees("interrupted before the server answered; Ctrl-C again leaves");
     chat.sees("› ");
     chat.keys("\u{3}");
+    chat.sees("to resume this session: agentls chat --session ses_");
     chat.raw_until_end();
     is_gone(server);
 }

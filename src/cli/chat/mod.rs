@@ -100,9 +100,7 @@ pub(super) async fn chat(
     chat.view.calls.hint = Some("/output shows all");
     chat.open(which).await?;
     let done = chat.converse().await;
-    if done.is_err() {
-        chat.say_how_to_resume();
-    }
+    chat.say_how_to_resume();
     done?;
     chat.client.close().await;
     Ok(0)
@@ -342,16 +340,13 @@ impl Chat {
         if let Some(Err(error)) = result {
             return Err(error);
         }
-        if leave {
-            self.say_how_to_resume();
-            return Ok(Next::Leave);
-        }
-        Ok(Next::GoOn)
+        Ok(if leave { Next::Leave } else { Next::GoOn })
     }
 
     /// Where the work that is left behind can be found again.
     fn say_how_to_resume(&mut self) {
-        if self.session.is_empty() {
+        // Nothing was said in it.
+        if self.session.is_empty() || self.view.seq() == 0 {
             return;
         }
         self.view.rest();
