@@ -231,9 +231,11 @@ fn look_around(world: &World, client: &Client, what: &str, number: usize) {
         for (name, input) in calls {
             world.mock().push(Reply::tool(name, input));
         }
+        // Before the prompt: the turn obeys the settings that are read when it begins.
+        let asks = mode == "full" && settings_are_unreadable(client);
         let start = now();
         let id = client.prompt(&session, "look around");
-        let done = match mode == "full" && settings_are_unreadable(client) {
+        let done = match asks {
             true => {
                 // A rule that denies may stand in what cannot be read.
                 client.decide(&client.asked(&session), "allow");
