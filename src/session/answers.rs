@@ -105,6 +105,10 @@ impl Actor {
             Command::Load { read_only, reply } => self.load(read_only, reply).await,
             Command::Inspect { reply } => {
                 let looked = self.look().await;
+                let _ = reply.send(looked.map(|()| self.snapshot()));
+            }
+            Command::Measure { reply } => {
+                let looked = self.look().await;
                 self.count_stored_events().await;
                 let _ = reply.send(looked.map(|()| self.snapshot()));
             }

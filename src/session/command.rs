@@ -116,6 +116,11 @@ pub enum Command {
         /// The answer.
         reply: Reply<Snapshot>,
     },
+    /// The same with the counts of its events, which are read for it where the session is not open.
+    Measure {
+        /// The answer.
+        reply: Reply<Snapshot>,
+    },
     /// Close the circuit of a tool by hand; whether it was open.
     ResetCircuit {
         /// The tool.

@@ -153,7 +153,7 @@ impl Service {
         let session = match params.session_id {
             Some(session) => {
                 let session = session_param(&session);
-                Some(self.ask(&session, |reply| Command::Inspect { reply }).await?)
+                Some(self.ask(&session, |reply| Command::Measure { reply }).await?)
             }
             None => None,
         };

@@ -416,7 +416,7 @@ async fn a_long_session_is_shown_before_its_events_are_folded() {
         assert!(last >= EVENTS as u64);
         let rig = Rig::with(events, Vec::new()).await;
         let session = SessionId::from("ses_1");
-        let inspect = || rig.sessions.ask(&session, |reply| Command::Inspect { reply });
+        let inspect = || rig.sessions.ask(&session, |reply| Command::Measure { reply });
         let began = std::time::Instant::now();
         assert_eq!(rig.load().await, (Vec::new(), Vec::new()));
         let shown = began.elapsed();
