@@ -108,6 +108,14 @@ pub(super) fn diff_lines(painter: Painter, width: usize, diff: &str, whole: bool
     lines
 }
 
+/// What a result is of: a command's title does not name its tool, others do (R-TOOL-6).
+fn result_head(call: &ToolCallNotification) -> String {
+    match call.name.as_str() {
+        "bash" => format!("bash {}", call.title),
+        _ => call.title.clone(),
+    }
+}
+
 /// How a tool call ended.
 pub(super) fn tool_call(
     painter: Painter,
@@ -131,7 +139,7 @@ pub(super) fn tool_call(
                 None => result_lines(painter, width, output),
             };
             let foot = format!("{} {}", painter.paint(Ink::Green, "✓"), dim(&took));
-            frame(painter, width, &call.title, &lines, &foot)
+            frame(painter, width, &result_head(call), &lines, &foot)
         }
         ToolCallStatus::Failed => {
             let lines = last_lines(painter, width, call);
@@ -142,7 +150,7 @@ pub(super) fn tool_call(
                 painter.paint(Ink::Red, &failure_mark(call)),
                 dim(&took)
             );
-            frame(painter, width, &call.title, &lines, &foot)
+            frame(painter, width, &result_head(call), &lines, &foot)
         }
         ToolCallStatus::Denied => {
             format!(

@@ -229,8 +229,9 @@ impl Client {
         method: &'static str,
         params: &P,
     ) -> Result<R, ClientError> {
-        let id = self.begin(method, params).await?;
+        // First, so that no Ctrl-C is lost while the request is written.
         let mut signals = self.interruptible.then(Signals::listen).and_then(Result::ok);
+        let id = self.begin(method, params).await?;
         let answered = tokio::select! { biased;
             answered = tokio::time::timeout(PATIENCE, self.answer(id)) => answered,
             action = next_signal(signals.as_mut()) => return Err(ClientError::Interrupted(action)),

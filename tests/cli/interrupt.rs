@@ -1,6 +1,7 @@
 //! Esc and Ctrl-C in a chat: they work whatever the server does, and eat no key.
 
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -137,12 +138,18 @@ fn a_request_to_a_server_that_hangs_is_interrupted() {
     chat.sees("/tools");
     chat.sees("\n");
     let me = Pid::from_child(&chat.child);
-    // The line is sent before anything else can be: the terminal is cooked while a request waits.
-    while !chat.modes().contains(LocalModes::ICANON) {
-        std::thread::yield_now();
-    }
-    kill_process(me, Signal::INT).unwrap();
-    chat.sees("interrupted before the server answered; Ctrl-C again leaves");
+    // Between the end of the line and the wait a signal counts for neither, so it is sent until it counts.
+    let is_seen = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_seen.load(Ordering::Relaxed) {
+                kill_process(me, Signal::INT).unwrap();
+                std::thread::sleep(Duration::from_secs(1));
+            }
+        });
+        chat.sees("interrupted before the server answered; Ctrl-C again leaves");
+        is_seen.store(true, Ordering::Relaxed);
+    });
     chat.sees("› ");
     chat.keys("\u{3}");
     chat.sees("to resume this session: agentls chat --session ses_");

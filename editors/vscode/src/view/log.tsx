@@ -9,7 +9,7 @@ import { Entry } from "./items";
 import { type Inner, nest } from "./nest";
 import { Button, Still } from "./parts";
 import { type Anchor, entryInGap, followsAfter, Heights, type Part, partsOf, type Scrolled, spanAt } from "./span";
-import { keepPlace, place, post } from "./store";
+import { keepPlace, type Place, place, post } from "./store";
 import { WaitingPrompts } from "./waiting";
 
 /** So many heights of the view are in the page above and below it. */
@@ -49,23 +49,31 @@ export class Log extends Still<Props> {
   #follows = true;
   /** What stays where it is while the end is not followed. */
   #reading: { key: string; offset: number } | undefined;
+  /** Where the session was left, until that entry is there: the end of a long session comes first. */
+  #left: Place | undefined;
   #last: Scrolled = { top: 0, height: 0, view: 0 };
   #keeping: ReturnType<typeof setTimeout> | undefined;
 
   override componentDidMount(): void {
     shown = this;
-    const left = place(this.props.session);
-    if (left !== undefined && this.#keys.includes(left.key)) {
-      this.#follows = false;
-      this.#reading = left;
-      this.setState({ away: true });
-    }
+    this.#left = place(this.props.session);
+    this.#goBack();
     if (this.#box) this.#observer.observe(this.#box);
     this.#settle();
   }
 
   override componentDidUpdate(): void {
+    this.#goBack();
     this.#settle();
+  }
+
+  #goBack(): void {
+    const left = this.#left;
+    if (left === undefined || !this.#keys.includes(left.key)) return;
+    this.#left = undefined;
+    this.#follows = false;
+    this.#reading = left;
+    this.setState({ away: true });
   }
 
   override componentWillUnmount(): void {
@@ -76,6 +84,7 @@ export class Log extends Still<Props> {
   }
 
   toEnd(): void {
+    this.#left = undefined;
     this.#follows = true;
     this.#reading = undefined;
     this.setState({ away: false });
@@ -237,7 +246,11 @@ export class Log extends Still<Props> {
     this.#follows = followsAfter(this.#follows, this.#last, now);
     this.#last = now;
     if (this.#follows) this.#reading = undefined;
-    else this.#read();
+    else {
+      // A person looks elsewhere.
+      this.#left = undefined;
+      this.#read();
+    }
     if (this.#follows === this.state.away) this.setState({ away: !this.#follows });
     clearTimeout(this.#keeping);
     this.#keeping = setTimeout(() => this.#keep(), 100);
@@ -288,6 +301,7 @@ export class Log extends Still<Props> {
 
   /** Coming back to the session finds the place that was read. */
   #keep(): void {
+    if (this.#left !== undefined) return;
     keepPlace(this.props.session, this.#follows ? undefined : this.#reading);
   }
 }

@@ -34,7 +34,7 @@ let view: ViewState | undefined;
 let draw: (view: ViewState) => void = () => {};
 let scheduled = false;
 let answer = false;
-let heard: (message: Said) => void = () => {};
+let heard: ((message: Said) => void) | undefined;
 const early: Said[] = [];
 /** The longest time that drawing took since it was last asked for, in ms: for measuring. */
 let longest = 0;
@@ -67,7 +67,7 @@ export function start(render: (view: ViewState) => void): void {
 /** Who hears what is no state. What came before is told at once. */
 export function hear(listener: (message: Said) => void): void {
   heard = listener;
-  for (const message of early.splice(0)) heard(message);
+  for (const message of early.splice(0)) listener(message);
 }
 
 function schedule(): void {
@@ -77,7 +77,8 @@ function schedule(): void {
     scheduled = false;
     const begun = performance.now();
     if (view) draw(view);
-    for (const message of early.splice(0)) heard(message);
+    // What is drawn first listens only after this frame; until then messages wait.
+    if (heard) for (const message of early.splice(0)) heard(message);
     const took = performance.now() - begun;
     longest = Math.max(longest, took);
     if (view) firstDraw ??= took;
