@@ -75,6 +75,19 @@ faked("the conversation follows its end", {}, async (s, t) => {
     await follows("in a larger window");
   });
 
+  await t.test("a scroll in the very moment of growth is a person's", async () => {
+    await log().evaluate((box) => {
+      box.dispatchEvent(new WheelEvent("wheel", { deltaY: -600, bubbles: true }));
+      box.firstElementChild.style.paddingBottom = "300px";
+      box.scrollTop -= 600;
+    });
+    await s.view.locator(".to-end").click();
+    await log().evaluate((box) => {
+      box.firstElementChild.style.paddingBottom = "";
+    });
+    await follows("at the end again");
+  });
+
   let was;
   await t.test("what is read stays where it is, also after it was hidden", async () => {
     await wheel(-6000);

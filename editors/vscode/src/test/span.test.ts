@@ -58,10 +58,12 @@ test("what was not measured is as high as others of its kind", () => {
 
 test("only a person leaves the end: what a height moves does not", () => {
   const at = (top: number, height = 1000, view = 300) => ({ top, height, view });
-  assert.equal(followsAfter(true, at(700), at(500)), false, "scrolled up");
-  assert.equal(followsAfter(true, at(700), at(700, 1400)), true, "it grew");
-  assert.equal(followsAfter(true, at(700), at(500, 1400)), true, "it grew above, and was moved");
-  assert.equal(followsAfter(true, at(700), at(700, 1000, 200)), true, "the view shrank");
-  assert.equal(followsAfter(false, at(200), at(400)), false, "on the way down");
-  assert.equal(followsAfter(false, at(200), at(690)), true, "at the end again");
+  assert.equal(followsAfter(true, at(700), at(500), false), false, "scrolled up");
+  assert.equal(followsAfter(true, at(700), at(700, 1400), false), true, "it grew");
+  assert.equal(followsAfter(true, at(700), at(500, 1400), false), true, "it grew above, and was moved");
+  assert.equal(followsAfter(true, at(700), at(500, 1400), true), false, "scrolled up by hand while it grew");
+  assert.equal(followsAfter(true, at(700), at(700, 1400), true), true, "it grew after a key that did not scroll");
+  assert.equal(followsAfter(true, at(700), at(700, 1000, 200), false), true, "the view shrank");
+  assert.equal(followsAfter(false, at(200), at(400), false), false, "on the way down");
+  assert.equal(followsAfter(false, at(200), at(690), false), true, "at the end again");
 });

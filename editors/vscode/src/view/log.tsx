@@ -16,6 +16,11 @@ import { WaitingPrompts } from "./waiting";
 const OVER = 2;
 const LEAST_OVER = 400;
 
+/** A scroll within this time after a wheel, a finger, or a key went up is a person's. */
+const BY_HAND_MS = 1_000;
+/** The keys that may scroll up; Space does so with Shift. */
+const UP: ReadonlySet<string> = new Set(["ArrowUp", "PageUp", "Home", " "]);
+
 interface Props {
   session: string;
   /** The number of the first event that is shown; for tests, as is how many turns have ended. */
@@ -52,6 +57,8 @@ export class Log extends Still<Props> {
   /** Where the session was left, until that entry is there: the end of a long session comes first. */
   #left: Place | undefined;
   #last: Scrolled = { top: 0, height: 0, view: 0 };
+  /** When a person did last what may scroll up, in milliseconds of the page; the scroll itself comes a moment later. */
+  #scrolledUpAt = Number.NEGATIVE_INFINITY;
   #keeping: ReturnType<typeof setTimeout> | undefined;
 
   override componentDidMount(): void {
@@ -110,6 +117,10 @@ export class Log extends Still<Props> {
           data-first={props.first}
           data-ends={props.items.filter(({ kind }) => kind === "turnEnd").length}
           onScroll={() => this.#scrolled()}
+          onWheel={(event) => event.deltaY < 0 && this.#scrollsUp()}
+          onTouchMove={() => this.#scrollsUp()}
+          onPointerDown={(event) => event.target === event.currentTarget && this.#scrollsUp()}
+          onKeyDown={(event) => UP.has(event.key) && this.#scrollsUp()}
         >
           <div class="entries">
             {props.hasEarlier && (
@@ -239,11 +250,16 @@ export class Log extends Still<Props> {
     return { top: box.scrollTop, height: box.scrollHeight, view: box.clientHeight };
   }
 
+  #scrollsUp(): void {
+    this.#scrolledUpAt = performance.now();
+  }
+
   #scrolled(): void {
     const box = this.#box;
     if (!box) return;
     const now = this.#now(box);
-    this.#follows = followsAfter(this.#follows, this.#last, now);
+    const byHand = performance.now() - this.#scrolledUpAt < BY_HAND_MS;
+    this.#follows = followsAfter(this.#follows, this.#last, now, byHand);
     this.#last = now;
     if (this.#follows) this.#reading = undefined;
     else {

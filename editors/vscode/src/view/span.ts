@@ -115,10 +115,10 @@ const NEAR_END = 40;
 
 /**
  * Whether the list follows its end after a scroll from `before` to `now`. Only a person scrolls up while the heights
- * stay as they are; what moves with a height is the layout's doing.
+ * stay as they are; what moves with a height is the layout's doing, unless `byHand`: a person has just scrolled up.
  */
-export function followsAfter(follows: boolean, before: Scrolled, now: Scrolled): boolean {
+export function followsAfter(follows: boolean, before: Scrolled, now: Scrolled, byHand: boolean): boolean {
   if (now.height - now.top - now.view < NEAR_END) return true;
   const still = now.height === before.height && now.view === before.view;
-  return follows && !(still && now.top < before.top);
+  return follows && !((still || byHand) && now.top < before.top);
 }
