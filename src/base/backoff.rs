@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How delays grow: `min(initial × factor^(attempt−1), max)`, then up to a quarter more at random.
+/// How delays grow: `min(initial × factor^(attempt−1), max)`, then up to `jitter` of that more at random.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backoff {
     /// Wait before the second try.
@@ -11,7 +11,12 @@ pub struct Backoff {
     pub factor: f64,
     /// Cap, applied before the jitter.
     pub max: Duration,
+    /// The part of a delay, 0 to 1, that is added at most, at random.
+    pub jitter: f64,
 }
+
+/// The part of a delay that is added at most where nothing is configured (R-PROV-1).
+pub const JITTER: f64 = 0.25;
 
 impl Backoff {
     /// The wait after failed attempt number `attempt` (from 1). `unit` in `0.0..1.0` is the jitter's draw.
@@ -19,7 +24,7 @@ impl Backoff {
         let exponent = i32::try_from(attempt.saturating_sub(1)).unwrap_or(i32::MAX);
         let grown = self.initial.as_secs_f64() * self.factor.powi(exponent);
         let capped = grown.min(self.max.as_secs_f64()).max(0.0);
-        Duration::from_secs_f64(capped * (1.0 + 0.25 * unit.clamp(0.0, 1.0)))
+        Duration::from_secs_f64(capped * (1.0 + self.jitter * unit.clamp(0.0, 1.0)))
     }
 }
 
@@ -31,6 +36,7 @@ mod tests {
         initial: Duration::from_secs(1),
         factor: 2.0,
         max: Duration::from_secs(30),
+        jitter: JITTER,
     };
 
     #[test]
@@ -38,6 +44,20 @@ mod tests {
         let delays: Vec<u64> = (1..=7).map(|n| INTERACTIVE.delay(n, 0.0).as_secs()).collect();
         assert_eq!(delays, [1, 2, 4, 8, 16, 30, 30]);
         assert_eq!(INTERACTIVE.delay(7, 1.0), Duration::from_secs_f64(37.5));
+    }
+
+    #[test]
+    fn the_jitter_is_a_part_of_the_delay() {
+        let steady = Backoff {
+            jitter: 0.0,
+            ..INTERACTIVE
+        };
+        assert_eq!(steady.delay(1, 1.0), Duration::from_secs(1));
+        let wide = Backoff {
+            jitter: 1.0,
+            ..INTERACTIVE
+        };
+        assert_eq!(wide.delay(1, 0.5), Duration::from_millis(1_500));
     }
 
     #[test]

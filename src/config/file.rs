@@ -68,9 +68,13 @@ pub struct ProviderTable {
     /// How the wait grows from one retry to the next. Default: 2.
     #[schemars(range(min = 1, max = 10), extend("default" = 2.0))]
     pub backoff_factor: Option<f64>,
-    /// The longest wait between retries, in ms, before up to a quarter more at random. Default: by `retry`.
+    /// The longest wait between retries, in ms, before `backoff_jitter`. Default: by `retry`.
     #[schemars(range(max = 3_600_000))]
     pub max_backoff_ms: Option<u64>,
+    /// The part of a wait that is added at most, at random, so that many clients do not come back at once: 0 adds
+    /// nothing, 1 doubles it at most. Default: 0.25.
+    #[schemars(range(min = 0, max = 1), extend("default" = 0.25))]
+    pub backoff_jitter: Option<f64>,
     /// The longest wait that a provider may ask for (`Retry-After`), in seconds. Default: 60.
     #[schemars(range(min = 0, max = 86_400), extend("default" = 60.0))]
     pub max_retry_after_s: Option<f64>,
@@ -215,6 +219,13 @@ pub struct AgentTable {
     pub auto_compact: Option<bool>,
     /// The model that writes such summaries: `provider/model`, `provider` or `model`. Default: the session's.
     pub compaction_model: Option<String>,
+    /// How full the room for a request may be, as a part of it, before the history is summarised. Default: 0.75.
+    #[schemars(range(min = 0.2, max = 0.95), extend("default" = 0.75))]
+    pub compaction_threshold: Option<f64>,
+    /// How many tokens of the model's window stay free for the answer; of a small window a quarter at most. Default:
+    /// 8192.
+    #[schemars(range(min = 1_024, max = 1_000_000), extend("default" = 8_192))]
+    pub output_reserve: Option<u64>,
     /// How many tokens a turn shall write at least: an agent that ends under 90 % of them is asked to keep working.
     /// Default: it ends when it likes.
     #[schemars(range(min = 1))]

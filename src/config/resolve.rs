@@ -662,6 +662,7 @@ fn retry(table: &ProviderTable) -> RetrySettings {
     retry.backoff.max = table
         .max_backoff_ms
         .map_or(retry.backoff.max, Duration::from_millis);
+    retry.backoff.jitter = table.backoff_jitter.unwrap_or(retry.backoff.jitter);
     retry.max_retry_after = table.max_retry_after_s.map_or(retry.max_retry_after, seconds);
     retry
 }
@@ -708,6 +709,8 @@ fn agent(name: &str, table: AgentTable, base: &AgentSettings) -> AgentSettings {
             }),
         auto_compact: table.auto_compact.unwrap_or(base.auto_compact),
         compaction_model: table.compaction_model.or_else(|| base.compaction_model.clone()),
+        compaction_threshold: table.compaction_threshold.unwrap_or(base.compaction_threshold),
+        output_reserve: table.output_reserve.unwrap_or(base.output_reserve),
         token_target: table.token_target.or(base.token_target),
         planning: table.planning.unwrap_or(base.planning),
         reflection: match table.reflection {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::base::backoff::Backoff;
+use crate::base::backoff::{Backoff, JITTER};
 use crate::base::credential_env::is_credential;
 use crate::domain::{Cost, Mode, Price};
 
@@ -232,6 +232,7 @@ impl RetrySettings {
                 initial: Duration::from_millis(initial_ms),
                 factor: 2.0,
                 max: Duration::from_secs(max_s),
+                jitter: JITTER,
             },
             max_retry_after: Duration::from_secs(60),
         }
@@ -420,6 +421,10 @@ pub struct AgentSettings {
     pub auto_compact: bool,
     /// Who writes such summaries.
     pub compaction_model: Option<String>,
+    /// Above this part of the room for a request, 0 to 1, that happens.
+    pub compaction_threshold: f64,
+    /// So many tokens of the window stay free for the answer.
+    pub output_reserve: u64,
     /// Output tokens that a turn shall use.
     pub token_target: Option<u64>,
     /// A session's first prompt asks for a plan (R-LOOP-2).
@@ -467,6 +472,8 @@ impl Default for AgentSettings {
             output_escalation: OutputEscalation::default(),
             auto_compact: true,
             compaction_model: None,
+            compaction_threshold: 0.75,
+            output_reserve: 8_192,
             token_target: None,
             planning: false,
             reflection: None,

@@ -1,6 +1,7 @@
 //! Errors as people and clients see them (R-ERR-1, R-WIRE-6).
 
 use std::fmt;
+use std::ops::Deref;
 
 /// What went wrong, as a stable word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,6 +96,38 @@ impl ErrorClass {
     }
 }
 
+/// What lies behind an error. It is text, as it is stored and sent: the error that said it may be of another process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause(String);
+
+impl From<String> for Cause {
+    fn from(words: String) -> Self {
+        Self(words)
+    }
+}
+
+impl From<Cause> for String {
+    fn from(cause: Cause) -> Self {
+        cause.0
+    }
+}
+
+impl Deref for Cause {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Cause {}
+
 /// An error with all that a client needs to show it and say what to do. Printed `[code] message: cause`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentError {
@@ -105,7 +138,7 @@ pub struct AgentError {
     /// What went wrong, for people.
     pub message: String,
     /// What lies behind it.
-    pub cause: Option<String>,
+    pub cause: Option<Cause>,
     /// The provider's name.
     pub provider: Option<String>,
     /// The model's name.
@@ -146,7 +179,7 @@ impl AgentError {
     /// Adds what lies behind it.
     #[must_use]
     pub fn cause(mut self, cause: impl Into<String>) -> Self {
-        self.cause = Some(cause.into());
+        self.cause = Some(Cause(cause.into()));
         self
     }
 
@@ -168,7 +201,11 @@ impl fmt::Display for AgentError {
     }
 }
 
-impl std::error::Error for AgentError {}
+impl std::error::Error for AgentError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause.as_ref().map(|cause| cause as _)
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -182,6 +219,8 @@ mod tests {
             error.to_string(),
             "[provider_error] anthropic API error: rate limit exceeded"
         );
+        let source = std::error::Error::source(&error).map(ToString::to_string);
+        assert_eq!(source.as_deref(), Some("rate limit exceeded"));
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub use approval::{
     FindingKind, Grant, GrantScope, Mode, OpenApproval, Risk, Settler,
 };
 pub use checkpoint::{ChangeKind, FileChange, FileDiff, FileState, Standing, TurnDiff};
-pub use error::{AgentError, ErrorClass, ErrorCode};
+pub use error::{AgentError, Cause, ErrorClass, ErrorCode};
 pub use event::{
     Asker, CircuitState, CircuitSubject, CompactTrigger, Compaction, Delta, Envelope, Event, Nested, Outlet,
     PlanItem, PlanStatus, Queue, QueuedPrompt, Summary, TurnEnd,

@@ -156,7 +156,7 @@ impl ProviderError {
         };
         AgentError {
             class,
-            cause: Some(self.message.clone()),
+            cause: Some(self.message.clone().into()),
             provider: Some(self.provider.clone()),
             model: Some(self.model.clone()),
             status: self.status,

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::error::{Disposition, ProviderError};
-use crate::base::backoff::Backoff;
+use crate::base::backoff::{Backoff, JITTER};
 
 /// Added at most to a wait that the provider asked for.
 const RETRY_AFTER_JITTER: Duration = Duration::from_millis(250);
@@ -68,6 +68,7 @@ impl RetryPolicy {
                 initial: Duration::from_millis(initial_ms),
                 factor: 2.0,
                 max: Duration::from_millis(max_ms),
+                jitter: JITTER,
             },
             max_retry_after: Duration::from_secs(60),
             patient: false,

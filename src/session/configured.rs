@@ -299,6 +299,8 @@ impl Profiles for Configured {
             context: ContextPolicy {
                 auto_compact: agent.auto_compact,
                 compaction_model: agent.compaction_model.clone(),
+                threshold: agent.compaction_threshold,
+                reserve: agent.output_reserve,
             },
             approval_timeout: settings.approvals.timeout,
             on_cancel: match settings.tools.on_cancel {

@@ -301,6 +301,7 @@ impl Profiles for SimProfiles {
             context: ContextPolicy {
                 auto_compact: self.0.knobs.auto_compact,
                 compaction_model: self.0.knobs.compaction_model.map(str::to_owned),
+                ..ContextPolicy::default()
             },
             approval_timeout: self.0.knobs.approval_timeout,
             on_cancel: OnCancel::default(),

@@ -15,12 +15,6 @@ use crate::context::estimate_text;
 use crate::domain::{AgentError, CompactTrigger, Compaction, ErrorCode, Event, Message};
 use crate::provider::{Item, Request, StopReason, thinks};
 
-/// Of the window so many tokens stay free for the answer (R-CTX-1); of a small one a quarter.
-const RESERVE: u64 = 8_192;
-
-/// Above this part of what is left, in percent, the history is made smaller before the call (R-CTX-1).
-const THRESHOLD_PERCENT: u64 = 75;
-
 /// So often a notes call that does not fit itself is made again, each time without the older half.
 const SHORTER: u32 = 3;
 
@@ -44,6 +38,10 @@ pub struct ContextPolicy {
     pub auto_compact: bool,
     /// `provider/model`, `provider` or `model` that writes the notes; none: the one that is asked.
     pub compaction_model: Option<String>,
+    /// Above this part of the room for a request, 0 to 1, the history is made smaller before the call (R-CTX-1).
+    pub threshold: f64,
+    /// Of the window so many tokens stay free for the answer (R-CTX-1); of a small one a quarter.
+    pub reserve: u64,
 }
 
 impl Default for ContextPolicy {
@@ -51,22 +49,27 @@ impl Default for ContextPolicy {
         Self {
             auto_compact: true,
             compaction_model: None,
+            threshold: 0.75,
+            reserve: 8_192,
         }
     }
 }
 
-/// Whether a request of so many tokens is made smaller before it is sent.
-fn above_threshold(tokens: u64, window: u64) -> bool {
-    tokens > usable(window) * THRESHOLD_PERCENT / 100
-}
+impl ContextPolicy {
+    /// Whether a request of so many tokens is made smaller before it is sent.
+    fn is_due(&self, tokens: u64, window: u64) -> bool {
+        tokens as f64 > self.room(window) as f64 * self.threshold
+    }
 
-/// Whether a request of so many tokens leaves no room for an answer.
-fn is_full(tokens: u64, window: u64) -> bool {
-    tokens > usable(window)
-}
+    /// Whether a request of so many tokens leaves no room for an answer.
+    fn is_full(&self, tokens: u64, window: u64) -> bool {
+        tokens > self.room(window)
+    }
 
-fn usable(window: u64) -> u64 {
-    window - RESERVE.min(window / 4)
+    /// The tokens that a request may have.
+    fn room(&self, window: u64) -> u64 {
+        window - self.reserve.min(window / 4)
+    }
 }
 
 /// Estimated tokens of what stands before every history.
@@ -81,7 +84,9 @@ pub(super) fn floor(cx: &TurnContext) -> u64 {
 /// The history for the next call, made smaller before it is too long (R-CTX-1).
 pub(super) async fn fit(cx: &TurnContext, course: &mut Course) -> Result<Vec<Arc<Item>>, Stopped> {
     let items = begin(cx, course).await?;
-    let due = above_threshold(course.estimate(&items), course.model.info.window);
+    let due = cx
+        .context
+        .is_due(course.estimate(&items), course.model.info.window);
     if !due || course.just_compacted || !course.may_compact() || lacks_floor(course, &items) {
         return Ok(items);
     }
@@ -97,7 +102,9 @@ pub(super) async fn fit(cx: &TurnContext, course: &mut Course) -> Result<Vec<Arc
 /// `compaction_model`. The loop's own look before the next call then finds nothing more to do.
 pub(super) async fn fits_after_hop(cx: &TurnContext, course: &mut Course) -> Result<bool, Stopped> {
     let items = fit(cx, course).await?;
-    let full = is_full(course.estimate(&items), course.model.info.window);
+    let full = cx
+        .context
+        .is_full(course.estimate(&items), course.model.info.window);
     Ok(!full && !lacks_floor(course, &items))
 }
 
@@ -115,12 +122,12 @@ pub(super) fn lacks_floor(course: &Course, items: &[Arc<Item>]) -> bool {
 }
 
 /// The end of a turn whose next request cannot fit.
-pub(super) fn no_room(course: &Course, items: &[Arc<Item>]) -> Option<StepEnd> {
+pub(super) fn no_room(cx: &TurnContext, course: &Course, items: &[Arc<Item>]) -> Option<StepEnd> {
     let window = course.model.info.window;
     if lacks_floor(course, items) {
         return Some(StepEnd::no_room(Outcome::PromptTooLong, window));
     }
-    let full = !course.may_compact() && is_full(course.estimate(items), window);
+    let full = !course.may_compact() && cx.context.is_full(course.estimate(items), window);
     full.then(|| StepEnd::no_room(Outcome::WindowFull, window))
 }
 
@@ -414,14 +421,29 @@ mod tests {
 
     #[test]
     fn the_threshold_is_the_specifications() {
-        assert!(!above_threshold(143_856, 200_000));
-        assert!(above_threshold(143_857, 200_000));
-        assert!(!is_full(191_808, 200_000));
-        assert!(is_full(191_809, 200_000));
+        let policy = ContextPolicy::default();
+        assert!(!policy.is_due(143_856, 200_000));
+        assert!(policy.is_due(143_857, 200_000));
+        assert!(!policy.is_full(191_808, 200_000));
+        assert!(policy.is_full(191_809, 200_000));
         // Of a small window not all is kept free.
-        assert!(!above_threshold(2_304, 4_096));
-        assert!(above_threshold(2_305, 4_096));
-        assert!(is_full(3_073, 4_096));
-        assert!(above_threshold(1, 0));
+        assert!(!policy.is_due(2_304, 4_096));
+        assert!(policy.is_due(2_305, 4_096));
+        assert!(policy.is_full(3_073, 4_096));
+        assert!(policy.is_due(1, 0));
+    }
+
+    #[test]
+    fn the_threshold_and_the_reserve_can_be_set() {
+        let policy = ContextPolicy {
+            threshold: 0.5,
+            reserve: 20_000,
+            ..ContextPolicy::default()
+        };
+        assert!(!policy.is_due(90_000, 200_000));
+        assert!(policy.is_due(90_001, 200_000));
+        assert!(!policy.is_full(180_000, 200_000));
+        assert!(policy.is_full(180_001, 200_000));
+        assert!(!policy.is_full(3_072, 4_096), "a quarter at most is kept free");
     }
 }

@@ -11,7 +11,7 @@ use super::failed::{Again, Left, Others, Plan, Stands, plan};
 use super::port::Stopped;
 use super::{ResolvedModel, TurnContext};
 use crate::base::clock;
-use crate::domain::{AgentError, CircuitState, CircuitSubject, ErrorCode, Event};
+use crate::domain::{AgentError, Cause, CircuitState, CircuitSubject, ErrorCode, Event};
 use crate::provider::standing::is_failure;
 use crate::provider::{CallSlot, Caller, Pass, ProviderError, Standing, Verdict};
 
@@ -297,7 +297,8 @@ fn shut(model: &ResolvedModel, standing: &Standing, error: Option<&ProviderError
     AgentError {
         cause: error
             .map(|error| error.message.clone())
-            .or_else(|| standing.last_failure()),
+            .or_else(|| standing.last_failure())
+            .map(Cause::from),
         provider: Some(standing.name().to_owned()),
         model: Some(model.model.clone()),
         status: error.and_then(|error| error.status),

@@ -129,7 +129,7 @@ async fn take_step(cx: &TurnContext, course: &mut Course) -> Result<(Vec<Arc<Ite
     }
     let items = fit(cx, course).await?;
     let items = as_it_is_seen(cx, course, items).await?;
-    let end = match no_room(course, &items) {
+    let end = match no_room(cx, course, &items) {
         Some(end) => end,
         None => step(cx, course, &items).await?,
     };

@@ -14,7 +14,7 @@ use super::tools::take;
 use super::transition::Outcome;
 use super::{ResolvedModel, TurnContext};
 use crate::base::{clock, random};
-use crate::domain::{AgentError, Cost, ErrorCode, Event, Message, Usage};
+use crate::domain::{AgentError, Cause, Cost, ErrorCode, Event, Message, Usage};
 use crate::provider::{Fault, Item, ProviderError, Request, RetryState, StopReason};
 
 /// The code of the warning that calls are not recorded.
@@ -191,7 +191,10 @@ fn refused_output(course: &Course, requested: u32, asked: &Asked) -> Option<(Opt
     };
     Some((
         named,
-        error.cause.clone().unwrap_or_else(|| error.message.clone()),
+        error
+            .cause
+            .clone()
+            .map_or_else(|| error.message.clone(), String::from),
     ))
 }
 
@@ -249,10 +252,10 @@ async fn conclude(cx: &TurnContext, course: &mut Course, answered: Answered) -> 
 fn refused(model: &ResolvedModel, words: Option<String>) -> StepEnd {
     let mut error = AgentError::new(ErrorCode::ProviderError, "the model declined to answer")
         .action("rephrase the request, or choose another model");
-    error.cause = words;
+    error.cause = words.clone().map(Cause::from);
     about(&mut error, model);
     StepEnd {
-        detail: error.cause.clone(),
+        detail: words,
         error: Some(error),
         ..StepEnd::of(Outcome::Refused)
     }

@@ -319,6 +319,26 @@ fn what_the_provider_counted_corrects_the_next_turns_estimate() {
 }
 
 #[test]
+fn how_full_the_window_may_be_is_a_setting() {
+    let window = "[model.small]\ncontext_window = 40000";
+    for (agent, compacts) in [
+        ("", false),
+        ("compaction_threshold = 0.6", true),
+        ("output_reserve = 10000", true),
+        ("output_reserve = 10000\ncompaction_threshold = 0.9", false),
+    ] {
+        let world = World::with(windows(window, agent));
+        let client = world.start();
+        world.mock().respond_with(|seen| asks_for_notes(seen).then(notes));
+        let session = talked(&world, &client, 8, json!({"model": "mock/small"}));
+        world.mock().push(Reply::text("ok").tokens(22_800, 0));
+        client.ask(&session, "count");
+        client.ask(&session, "next");
+        assert_eq!(!compactions(&client, &session).is_empty(), compacts, "{agent:?}");
+    }
+}
+
+#[test]
 fn a_floor_above_the_window_ends_the_turn_at_once() {
     let world = World::with(windows("[model.small]\ncontext_window = 20000", ""));
     let client = world.start();

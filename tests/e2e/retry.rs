@@ -97,6 +97,29 @@ fn retries_end_after_the_last_and_each_wait_is_as_told() {
 }
 
 #[test]
+fn without_jitter_the_waits_are_exact() {
+    let world = World::with(Config {
+        provider: "backoff_jitter = 0".to_owned(),
+        ..Config::default()
+    });
+    for _ in 0..3 {
+        world
+            .mock()
+            .push(Reply::error(503, "overloaded_error", "try later"));
+    }
+    world.mock().push(Reply::text("ok"));
+    let client = world.start();
+    let session = client.session();
+    assert_eq!(client.ask(&session, "hello").text, "ok");
+    let waits: Vec<_> = client
+        .all(&session, "agent/retry")
+        .iter()
+        .map(|note| note.params["delayMs"].clone())
+        .collect();
+    assert_eq!(waits, [20, 40, 50]);
+}
+
+#[test]
 fn a_provider_that_repeats_our_secrets_leaks_nothing() {
     // The client looks for the secrets in all that arrives, in the log and in the store.
     let world = World::with(Config {

@@ -284,13 +284,14 @@ fn another_provider_does_not_get_the_old_ones_model() {
 #[test]
 fn every_number_of_a_provider_counts() {
     let loaded = user(
-        "[provider.ollama]\nretry = 'persistent'\nmax_retries = 1\nbackoff_factor = 3\nmax_backoff_ms = 9\n\
+        "[provider.ollama]\nretry = 'persistent'\nmax_retries = 1\nbackoff_factor = 3\nmax_backoff_ms = 9\nbackoff_jitter = 0\nmax_timeout_retries = 4\n\
          max_retry_after_s = 0.5\nconnect_timeout_s = 0.25\nevent_gap_timeout_s = 2\n\
          [provider.ollama.headers]\nx-a = 'b'\n\
          [provider.s]\nkind = 'script'\ncassette = 'tapes/a.json'\nrecord = 'tapes/b.jsonl'\n\
          [network]\nca_file = '~/ca.pem'\nno_proxy = 'a,b'\n[model.q]\ninput = 1\noutput = 2\ncontext_window = 5\n\
          [tool.default]\ntimeout_s = 3\n[tool.grep]\ntimeout_s = 4\n[tool.bash]\non_cancel = 'finish'\nfinish_timeout_s = 7\n\
          [approvals]\ntimeout_s = 60\n[agent.default]\nreasoning_effort = 'high'\nsystem_prompt = 'be brief'\n\
+         compaction_threshold = 0.5\noutput_reserve = 20000\n\
          [agent.fast]\nreasoning_effort = 'off'\n",
     );
     assert_eq!(lines(&loaded), [""; 0]);
@@ -300,6 +301,10 @@ fn every_number_of_a_provider_counts() {
     assert_eq!((ollama.retry.max_retries, ollama.retry.backoff.factor), (1, 3.0));
     assert_eq!(ollama.retry.backoff.initial, Duration::from_millis(500));
     assert_eq!(ollama.retry.backoff.max, Duration::from_millis(9));
+    assert_eq!(
+        (ollama.retry.backoff.jitter, ollama.retry.max_timeout_retries),
+        (0.0, 4)
+    );
     assert_eq!(ollama.retry.max_retry_after, Duration::from_millis(500));
     assert_eq!(ollama.limits.connect, Duration::from_millis(250));
     assert_eq!(ollama.first_event_limit(false), Duration::from_secs(300));
@@ -335,7 +340,37 @@ fn every_number_of_a_provider_counts() {
         Some(ReasoningEffort::High)
     );
     assert_eq!(settings.agents["fast"].reasoning_effort, None);
-    assert_eq!(settings.agents["fast"].system_prompt.as_deref(), Some("be brief"));
+    let fast = &settings.agents["fast"];
+    assert_eq!(fast.system_prompt.as_deref(), Some("be brief"));
+    assert_eq!((fast.compaction_threshold, fast.output_reserve), (0.5, 20_000));
+}
+
+#[test]
+fn numbers_out_of_their_range_are_refused_by_their_place() {
+    for line in [
+        "[provider.ollama]\nmax_timeout_retries = 101",
+        "[provider.ollama]\nbackoff_jitter = 1.5",
+        "[provider.ollama]\nbackoff_jitter = -0.1",
+        "[tool.bash]\nfinish_timeout_s = 0.5",
+        "[tool.bash]\nfinish_timeout_s = 601",
+        "[agent.default]\ncompaction_threshold = 0.1",
+        "[agent.default]\ncompaction_threshold = 75",
+        "[agent.default]\noutput_reserve = 10",
+        "[agent.default]\noutput_reserve = '8k'",
+    ] {
+        let loaded = user(line);
+        let key = line.split(['\n', ' ']).nth(1).unwrap();
+        assert!(
+            matches!(&lines(&loaded)[..], [one] if one.contains(key) && one.contains(":2:")),
+            "{line}: {:?}",
+            lines(&loaded)
+        );
+        assert_eq!(
+            loaded.settings.default_agent(),
+            user("").settings.default_agent(),
+            "{line}"
+        );
+    }
 }
 
 #[test]

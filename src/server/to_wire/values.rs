@@ -41,7 +41,7 @@ pub fn error_data(error: &AgentError) -> wire::ErrorData {
         code: (*code).into(),
         message: clip(message),
         class: (*class).into(),
-        cause: short(cause),
+        cause: cause.as_deref().map(clip),
         provider: short(provider),
         model: short(model),
         status: *status,

@@ -81,7 +81,7 @@ fn error() -> impl Strategy<Value = AgentError> {
             code,
             class,
             message,
-            cause,
+            cause: cause.map(Cause::from),
             provider,
             model,
             status,

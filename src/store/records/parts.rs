@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::words::Word;
 use crate::domain::{
-    AgentError, Approval, Cost, Decision, DecisionKind, ErrorClass, ErrorCode, Location, Risk, Usage,
+    AgentError, Approval, Cause, Cost, Decision, DecisionKind, ErrorClass, ErrorCode, Location, Risk, Usage,
 };
 
 /// Whether a flag can be left out.
@@ -248,7 +248,7 @@ impl From<&AgentError> for ErrorRecord {
             code: Word(code),
             class: Word(class),
             message,
-            cause,
+            cause: cause.map(String::from),
             provider,
             model,
             status,
@@ -281,7 +281,7 @@ impl From<ErrorRecord> for AgentError {
             code: code.0,
             class: class.0,
             message,
-            cause,
+            cause: cause.map(Cause::from),
             provider,
             model,
             status,

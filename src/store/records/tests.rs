@@ -142,7 +142,7 @@ fn error() -> AgentError {
         code: ErrorCode::ProviderError,
         class: ErrorClass::Retryable,
         message: "anthropic API error".into(),
-        cause: Some("rate limit exceeded".into()),
+        cause: Some("rate limit exceeded".to_owned().into()),
         provider: Some("anthropic".into()),
         model: Some("m".into()),
         status: Some(429),
