@@ -23,6 +23,12 @@ export class MemoryFiles implements FileSystemProvider {
     this.#changed.fire([{ type: FileChangeType.Changed, uri }]);
   }
 
+  /** VS Code then forgets them too, in Quick Open's list of recent files for one. */
+  remove(...uris: Uri[]): void {
+    for (const uri of uris) this.delete(uri);
+    this.#changed.fire(uris.map((uri) => ({ type: FileChangeType.Deleted, uri })));
+  }
+
   text(uri: Uri): string {
     return Buffer.from(this.readFile(uri)).toString();
   }

@@ -205,9 +205,11 @@ export class Reviews implements Disposable {
   }
 
   async #close(approvalId: string): Promise<void> {
+    const review = this.#reviews.get(approvalId);
     this.#reviews.delete(approvalId);
     this.#lost.delete(approvalId);
     await closeTabs(approvalId);
+    if (review) this.#files.remove(review.left, review.right);
     if (this.#reviews.size === 0) await commands.executeCommand("setContext", "agentls.reviewing", false);
     this.#report();
   }
@@ -226,9 +228,10 @@ export class Reviews implements Disposable {
     }
     const name = file.path.split("/").pop() ?? "file";
     const left = Uri.from({ scheme: TEXT, path: `/before/${approvalId}/${name}` });
-    // Each review has a document of its own: one that was closed may live on with its old text.
+    // Each review has a document of its own: one that was closed may live on with its old text. Its path is the
+    // file's: Quick Open also lists the paths of changed documents, and takes them for files.
     this.#opened += 1;
-    const right = Uri.from({ scheme: REVIEW, path: `/${approvalId}/${this.#opened}/${name}` });
+    const right = Uri.from({ scheme: REVIEW, authority: `${approvalId}.${this.#opened}`, path: file.path });
     this.#files.put(left, before);
     this.#files.put(right, proposal);
     // A tab from before the last reload may show an older text.
@@ -324,7 +327,7 @@ function tabsOf(approvalId: string): Tab[] {
     .flatMap(({ tabs }) => tabs)
     .filter((tab) => {
       const shown = shownIn(tab);
-      return shown?.scheme === REVIEW && shown.path.startsWith(`/${approvalId}/`);
+      return shown?.scheme === REVIEW && shown.authority.startsWith(`${approvalId}.`);
     });
 }
 

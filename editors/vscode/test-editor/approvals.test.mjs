@@ -139,12 +139,15 @@ inWorkbench(
     });
 
     await step("a file that has changed since is refused, and the review starts over", async () => {
+      await s.openFile("stale.txt");
+      await s.command("View: Keep Editor");
       await review("stale.txt");
       await leaveOut("stale.txt");
-      await s.openFile("stale.txt");
+      await page.locator('.tab[aria-label^="stale.txt"]:not([aria-label*="proposes"])').click();
       // The left side of the review shows the same file, and takes no words.
       await page
         .locator('.monaco-editor[data-uri$="/stale.txt"]:not(.monaco-diff-editor *) .view-line')
+        .filter({ visible: true })
         .first()
         .click();
       await page.keyboard.press("Control+End");
@@ -164,6 +167,13 @@ inWorkbench(
     await step("arguments that are edited beside a review are refused", async () => {
       await review("json.txt");
       await leaveOut("json.txt");
+      // Quick Open offers the file, and not the review's document, beside it or alone.
+      await page.keyboard.press("Control+P");
+      await page.locator(".quick-input-widget input.input").fill("json.txt");
+      const rows = page.locator(".quick-input-list .monaco-list-row");
+      const labels = () => rows.evaluateAll((all) => all.map((row) => row.getAttribute("aria-label")).join("; "));
+      await until(async () => (await labels()) === "json.txt, file results", "the file alone");
+      await page.keyboard.press("Escape");
       await s.card.press("e");
       await s.at("approval").locator("textarea").press("Control+Enter");
       await s.at("trouble").filter({ hasText: "Discard the review" }).waitFor();

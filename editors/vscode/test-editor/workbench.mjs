@@ -255,8 +255,12 @@ class Workbench {
   async openFile(name) {
     await this.page.keyboard.press("Control+P");
     await this.page.locator(".quick-input-widget input.input").fill(name);
-    await this.page.locator(".quick-input-list .monaco-list-row", { hasText: name }).first().click();
-    await this.page.locator(`.monaco-editor[data-uri$="${name}"] .view-line`).first().waitFor();
+    // The rows are drawn anew while results come in, so none of them is clicked.
+    await this.page.locator(".quick-input-list .monaco-list-row.focused", { hasText: name }).waitFor();
+    await this.page.keyboard.press("Enter");
+    await this.page.locator(`.tab.active[data-resource-name$="${name.split("/").pop()}"]`).waitFor();
+    const lines = this.page.locator(`.monaco-editor[data-uri$="${name}"]:not(.monaco-diff-editor *) .view-line`);
+    await lines.filter({ visible: true }).first().waitFor();
   }
 
   async shot(name) {
