@@ -191,6 +191,15 @@ pub(super) fn tokens(count: u64) -> String {
     }
 }
 
+/// What tokens cost that were used: `free`, `$1.37`, or that nobody knows it.
+pub(super) fn cost_of_use(usd: Option<f64>) -> String {
+    match usd {
+        None => "price unknown".to_owned(),
+        Some(0.0) => "free".to_owned(),
+        Some(usd) => dollars(usd),
+    }
+}
+
 /// `$0.0042`, `$1.37`.
 pub(super) fn dollars(usd: f64) -> String {
     if usd == 0.0 {
@@ -235,6 +244,10 @@ mod tests {
         assert_eq!(
             [dollars(0.0), dollars(0.0042), dollars(1.366)],
             ["$0", "$0.0042", "$1.37"]
+        );
+        assert_eq!(
+            [None, Some(0.0), Some(1.366)].map(cost_of_use),
+            ["price unknown", "free", "$1.37"]
         );
     }
 

@@ -12,7 +12,7 @@ use super::markdown::Markdown;
 use super::notification::{is_cut, seq_of, spoken};
 use super::recent_calls::RecentCalls;
 use super::screen::{Mark, Screen};
-use super::style::{Ink, dollars, duration, fit, tokens};
+use super::style::{Ink, cost_of_use, duration, fit, tokens};
 use crate::base::clock::{self, Instant};
 use crate::base::text;
 use crate::protocol::{
@@ -730,7 +730,7 @@ impl View {
         if read + usage.output_tokens > 0 && !self.replay {
             let (read, written) = (tokens(read), tokens(usage.output_tokens));
             let mut parts = vec![format!("{read} tokens in, {written} out")];
-            parts.extend(ended.cost_usd.map(dollars));
+            parts.push(cost_of_use(ended.cost_usd));
             if let Some(usage) = self.usage.as_ref().filter(|usage| usage.context_window > 0) {
                 let percent = usage.context_used * 100 / usage.context_window;
                 parts.push(match percent {

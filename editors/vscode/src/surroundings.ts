@@ -19,7 +19,7 @@ import { plain, severity } from "./mentions";
 import type { Panel } from "./panel";
 import type { GetDiagnosticsParams, GetDiagnosticsResult, ToolCallNotification } from "./protocol";
 import { asked, type Event } from "./state";
-import { dollars } from "./text";
+import { costOfUse } from "./text";
 
 /** The status bar and the context keys. */
 export class Surroundings implements Disposable {
@@ -81,7 +81,7 @@ export class Surroundings implements Disposable {
       return { text: `$(question) agentls: ${waiting}`, tooltip: `asks you (${waiting})`, grave: true };
     }
     const running = status?.runningTurns ?? (chat?.running === undefined ? 0 : 1);
-    const cost = chat?.costUsd === undefined ? "" : ` · ${dollars(chat.costUsd)}`;
+    const cost = chat?.contextUsed ? ` · ${costOfUse(chat.costUsd)}` : "";
     const [recovery] = (chat?.notices ?? []).filter((notice) => notice.kind === "retry" || notice.kind === "wait");
     if (recovery) return { text: "$(watch) agentls", tooltip: recovery.text, grave: false };
     const line = status?.line ?? warnings[0];

@@ -57,6 +57,12 @@ export function dollars(usd: number): string {
   return usd < 0.01 ? `$${usd.toFixed(4)}` : `$${usd.toFixed(2)}`;
 }
 
+/** What tokens cost that were used. */
+export function costOfUse(usd: number | undefined): string {
+  if (usd === undefined) return "price unknown";
+  return usd === 0 ? "free" : dollars(usd);
+}
+
 export function bytes(count: number): string {
   if (count < 10_000) return `${count} bytes`;
   return count < 10_000_000 ? `${Math.round(count / 1000)} KB` : `${Math.round(count / 1_000_000)} MB`;

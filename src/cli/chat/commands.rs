@@ -9,7 +9,7 @@ use crate::base::text;
 use crate::cli::client::ClientError;
 use crate::cli::session_lookup::find_session;
 use crate::cli::sessions::when;
-use crate::cli::style::{Ink, dollars, fit, tokens, width as columns};
+use crate::cli::style::{Ink, cost_of_use, fit, tokens, width as columns};
 use crate::protocol::table::method;
 use crate::protocol::{
     Effort, EmptyResult, GrantScope, ListGrantsParams, ListGrantsResult, ListModelsParams, ListModelsResult,
@@ -275,7 +275,7 @@ impl Chat {
                 let tokens_in = spent.tokens.input_tokens
                     + spent.tokens.cache_read_tokens
                     + spent.tokens.cache_write_tokens;
-                let cost = spent.cost_usd.map_or("price not known".to_owned(), dollars);
+                let cost = cost_of_use(spent.cost_usd);
                 format!(
                     "{cost} · {} tokens in ({} from the cache), {} out · context {} of {}",
                     tokens(tokens_in),

@@ -187,8 +187,8 @@ function M.meter(state)
       ('ctx %s%%'):format(percent > 0 and percent < 1 and '<1' or tostring(math.floor(percent + 0.5)))
     )
   end
-  if state.costUsd then
-    table.insert(parts, text.dollars(state.costUsd))
+  if (state.contextUsed or 0) > 0 then
+    table.insert(parts, text.cost_of_use(state.costUsd))
   end
   return table.concat(parts, ' · ')
 end

@@ -37,6 +37,16 @@ function M.dollars(usd)
   return usd < 0.01 and ('$%.4f'):format(usd) or ('$%.2f'):format(usd)
 end
 
+---What tokens cost that were used.
+---@param usd? number
+---@return string
+function M.cost_of_use(usd)
+  if not usd then
+    return 'price unknown'
+  end
+  return usd == 0 and 'free' or M.dollars(usd)
+end
+
 ---@param bytes integer
 ---@return string
 function M.bytes(bytes)

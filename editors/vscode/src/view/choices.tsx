@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import type { ViewState } from "../messages";
 import type { Mode } from "../protocol";
-import { dollars, tokens } from "../text";
+import { costOfUse, tokens } from "../text";
 import { post } from "./store";
 
 const MODES: Record<Mode, string> = { plan: "Plan", ask: "Ask", autoEdit: "Edit freely", full: "Full" };
@@ -56,9 +56,9 @@ export function Choices({ view }: { view: ViewState }): JSX.Element {
       </button>
       <span class="meters">
         <Meter used={chat?.contextUsed} window={chat?.contextWindow} />
-        {chat?.costUsd !== undefined && chat.costUsd > 0 && (
+        {chat !== undefined && (chat.contextUsed ?? 0) > 0 && (
           <span title="What this session cost" data-testid="cost">
-            {dollars(chat.costUsd)}
+            {costOfUse(chat.costUsd)}
           </span>
         )}
       </span>

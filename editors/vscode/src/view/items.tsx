@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { type KeyCheck, keyLine, type Offers, type ViewState } from "../messages";
 import type { AssistantItem, Item, PlanListItem, TurnEndItem, UserItem } from "../state";
 import { endLine } from "../state";
-import { dollars, tokens } from "../text";
+import { costOfUse, tokens } from "../text";
 import { Limit, Question } from "./asked";
 import { Changes } from "./changes";
 import { Instructions } from "./instructions";
@@ -170,8 +170,7 @@ function TurnEnd({ item, resumable, offers, checked }: EndProps): JSX.Element {
   const { usage } = item;
   const used = usage && usage.inputTokens + usage.cacheReadTokens + usage.cacheWriteTokens + usage.outputTokens;
   const line = [endLine(item)];
-  if (used) line.push(`${tokens(used)} tokens`);
-  if (item.costUsd) line.push(dollars(item.costUsd));
+  if (used) line.push(`${tokens(used)} tokens`, costOfUse(item.costUsd));
   return (
     <>
       {item.error && item.state !== "cancelled" && <Failure item={item} offers={offers} checked={checked} />}

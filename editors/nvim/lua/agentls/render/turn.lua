@@ -30,10 +30,8 @@ function M.turnEnd(block, item)
     local read = usage.inputTokens + usage.cacheReadTokens + usage.cacheWriteTokens
     if read + usage.outputTokens > 0 then
       parts[#parts + 1] = ('%s in, %s out'):format(text.tokens(read), text.tokens(usage.outputTokens))
+      parts[#parts + 1] = text.cost_of_use(item.costUsd)
     end
-  end
-  if item.costUsd and item.costUsd > 0 then
-    parts[#parts + 1] = text.dollars(item.costUsd)
   end
   if item.tookMs then
     parts[#parts + 1] = text.seconds(item.tookMs)
