@@ -145,6 +145,27 @@ fn the_providers_own_lists_are_asked_for_at_once_and_kept() {
 }
 
 #[test]
+fn a_conversation_keeps_the_model_it_began_with() {
+    let world = world("", "");
+    let client = world.start();
+    let session = client.session();
+    client.ask(&session, "one");
+    let model = world.seen(0).body["model"].clone();
+    world.mock().list_models(&["claude-sonnet-99"]);
+    let live: Value = client.call("agent/listModels", json!({"live": true}));
+    assert_eq!(
+        models(&live, "anthropic", "listed")[0],
+        ("anthropic/claude-sonnet-99".to_owned(), json!(true))
+    );
+    client.ask(&session, "two");
+    assert_eq!(world.seen(1).body["model"], model);
+    // A new one begins with the newest.
+    let fresh = client.session();
+    client.ask(&fresh, "three");
+    assert_eq!(world.seen(2).body["model"], "claude-sonnet-99");
+}
+
+#[test]
 fn a_model_that_cannot_be_there_is_refused_with_the_nearest_ones() {
     let world = world("", "");
     world
