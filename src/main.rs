@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::exit;
 
 use agentls::cli::{self, Arguments, Command, Shared};
-use agentls::config::{ConfigSource, Env, Flags, Places, Redactor, Trust};
+use agentls::config::{ConfigPaths, ConfigSource, Env, Flags, Redactor, Trust};
 use agentls::observe;
 use agentls::server::{self, ServeOptions};
 use agentls::transport;
@@ -120,7 +120,7 @@ fn cwd() -> std::io::Result<PathBuf> {
 fn source(shared: &Shared) -> ConfigSource {
     let env = Env::real();
     ConfigSource {
-        places: Places::of(&env, shared.config.as_deref()),
+        places: ConfigPaths::of(&env, shared.config.as_deref()),
         flags: Flags {
             provider: shared.provider.clone(),
             model: shared.model.clone(),

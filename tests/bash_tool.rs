@@ -13,7 +13,9 @@ use agentls::domain::ContentRef;
 use agentls::tool::bash::Bash;
 use agentls::tool::bash_kill::BashKill;
 use agentls::tool::bash_output::BashOutput;
-use agentls::tool::{DynTool, Keep, Kept, NoEditor, ToolContext, ToolError, ToolNews, ToolOutput};
+use agentls::tool::{
+    ContentSink, ContentWriter, DynTool, NoEditor, ToolContext, ToolError, ToolOutput, ToolProgress,
+};
 use agentls::workspace::process::Launcher;
 use agentls::workspace::{MAX_BACKGROUND, MAX_UNREAD, OnCancel, Shared, Workspace};
 use serde_json::{Value, json};
@@ -31,8 +33,8 @@ struct Written {
     bytes: u64,
 }
 
-impl Keep for Files {
-    fn begin(&self, name: &str) -> Result<Box<dyn Kept>, String> {
+impl ContentSink for Files {
+    fn begin(&self, name: &str) -> Result<Box<dyn ContentWriter>, String> {
         let file = File::create_new(self.0.join(name)).map_err(|error| error.to_string())?;
         Ok(Box::new(Written {
             name: name.to_owned(),
@@ -42,7 +44,7 @@ impl Keep for Files {
     }
 }
 
-impl Kept for Written {
+impl ContentWriter for Written {
     fn append(&mut self, text: &str) -> Result<(), String> {
         self.bytes += text.len() as u64;
         self.file
@@ -61,7 +63,7 @@ impl Kept for Written {
 /// A session with a directory of its own, and a client that reads as it likes.
 struct Session {
     cx: ToolContext,
-    news: mpsc::Receiver<ToolNews>,
+    news: mpsc::Receiver<ToolProgress>,
     kept: TempDir,
     cwd: TempDir,
 }
@@ -78,7 +80,7 @@ impl Session {
             cwd: cwd.path().canonicalize().unwrap(),
             workspace: Arc::new(Workspace::new(shared)),
             skills: Default::default(),
-            asker: Arc::new(agentls::tool::Nobody),
+            asker: Arc::new(agentls::tool::NoUser),
             spawner: Arc::new(agentls::tool::NoSpawner),
             editor: Arc::new(NoEditor),
             cancel: CancellationToken::new(),
@@ -123,10 +125,10 @@ impl Session {
     }
 }
 
-fn text_of(news: ToolNews) -> String {
+fn text_of(news: ToolProgress) -> String {
     match news {
-        ToolNews::Output(text) => text,
-        ToolNews::Plan(_) => panic!("a command has no plan"),
+        ToolProgress::Output(text) => text,
+        ToolProgress::Plan(_) => panic!("a command has no plan"),
     }
 }
 

@@ -13,19 +13,19 @@ use std::time::Duration;
 use agentls::base::clock;
 use agentls::domain::{Block, Message, MessageId, Role, ToolResult, ToolSpec, Usage};
 use agentls::provider::{
-    CallLimits, Disposition, EventStream, Fault, Item, Kind, Phase, Provider, ProviderError, ProviderSpec,
+    ApiKind, CallLimits, Disposition, EventStream, Fault, Item, Phase, Provider, ProviderError, ProviderSpec,
     Request, StopReason, StreamEvent, build,
 };
 use futures::StreamExt;
 use serde_json::json;
 use support::mock_llm::{Cut, Gate, MockLlm, Reply};
 
-const KINDS: [Kind; 3] = [Kind::Anthropic, Kind::OpenAi, Kind::Responses];
+const KINDS: [ApiKind; 3] = [ApiKind::Anthropic, ApiKind::OpenAi, ApiKind::Responses];
 
-fn spec(mock: &MockLlm, kind: Kind) -> ProviderSpec {
+fn spec(mock: &MockLlm, kind: ApiKind) -> ProviderSpec {
     let base = match kind {
-        Kind::Anthropic => mock.anthropic_url(),
-        Kind::OpenAi | Kind::Responses | Kind::Script => mock.openai_url(),
+        ApiKind::Anthropic => mock.anthropic_url(),
+        ApiKind::OpenAi | ApiKind::Responses | ApiKind::Script => mock.openai_url(),
     };
     ProviderSpec {
         base_url: Some(base),
@@ -34,7 +34,7 @@ fn spec(mock: &MockLlm, kind: Kind) -> ProviderSpec {
     }
 }
 
-fn provider(mock: &MockLlm, kind: Kind) -> Arc<dyn Provider> {
+fn provider(mock: &MockLlm, kind: ApiKind) -> Arc<dyn Provider> {
     build(&spec(mock, kind)).unwrap()
 }
 
@@ -127,7 +127,7 @@ async fn an_answer_comes_whole_over_one_kept_connection() {
         let connections: Vec<_> = mock.requests().iter().map(|seen| seen.connection).collect();
         assert_eq!(connections, [0, 0, 0], "{kind:?}");
         let seen = &mock.requests()[0];
-        let key = if kind == Kind::Anthropic {
+        let key = if kind == ApiKind::Anthropic {
             "x-api-key"
         } else {
             "authorization"
@@ -275,7 +275,7 @@ async fn broken_answers_are_one_error() {
 #[tokio::test]
 async fn refusals_carry_what_is_needed_and_no_key() {
     let mock = MockLlm::start();
-    let provider = provider(&mock, Kind::OpenAi);
+    let provider = provider(&mock, ApiKind::OpenAi);
     mock.push(Reply::error(429, "rate_limit", "slow down").header("retry-after", "7"));
     let error = collect(&provider).await.unwrap_err();
     assert_eq!((error.fault, error.status), (Fault::Throttled, Some(429)));
@@ -296,7 +296,7 @@ async fn nobody_there_says_so() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = free.local_addr().unwrap();
     drop(free);
-    let mut spec = ProviderSpec::new("ollama", Kind::OpenAi);
+    let mut spec = ProviderSpec::new("ollama", ApiKind::OpenAi);
     spec.base_url = Some(format!("http://{address}/v1"));
     let error = collect(&build(&spec).unwrap()).await.unwrap_err();
     assert_eq!(error.fault, Fault::Connection);
@@ -312,7 +312,7 @@ async fn nobody_there_says_so() {
 
 #[tokio::test]
 async fn certificates_are_checked_and_their_issuer_is_named() {
-    let mut spec = ProviderSpec::new("work", Kind::OpenAi);
+    let mut spec = ProviderSpec::new("work", ApiKind::OpenAi);
     spec.base_url = Some(format!("https://{}/v1", tls_server::start()));
     let error = collect(&build(&spec).unwrap()).await.unwrap_err();
     assert_eq!(error.fault, Fault::Tls, "{error}");
@@ -339,7 +339,7 @@ async fn tls_to_a_plain_port_says_so() {
         let _ = socket.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
         let _ = socket.read_to_end(&mut Vec::new());
     });
-    let mut spec = ProviderSpec::new("work", Kind::Anthropic);
+    let mut spec = ProviderSpec::new("work", ApiKind::Anthropic);
     spec.base_url = Some(format!("https://{address}"));
     let error = collect(&build(&spec).unwrap()).await.unwrap_err();
     assert_eq!(error.fault, Fault::Tls, "{error}");
@@ -381,7 +381,7 @@ async fn time_limits_end_a_call_and_close_its_connection() {
 #[tokio::test]
 async fn a_reader_that_stops_presses_back() {
     let mock = MockLlm::start();
-    let provider = provider(&mock, Kind::Anthropic);
+    let provider = provider(&mock, ApiKind::Anthropic);
     mock.push(Reply::flood(256 << 20, 32 << 10));
     let mut stream = open(&provider).await.unwrap();
     let _ = stream.next().await;
@@ -402,7 +402,7 @@ async fn many_calls_at_once() {
     let mock = MockLlm::start();
     mock.unchecked();
     mock.default_reply(Reply::deltas((0..50).map(|n| format!("{n} "))));
-    let provider = provider(&mock, Kind::OpenAi);
+    let provider = provider(&mock, ApiKind::OpenAi);
     let calls = (0..100).map(|_| collect(&provider));
     for events in futures::future::join_all(calls).await {
         assert!(text_of(&events.unwrap()).ends_with("49 "));

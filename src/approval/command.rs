@@ -1,11 +1,11 @@
 //! What is known of commands: wrappers that run another command, interpreters, and which rule "always" may
 //! offer. Tables and pure functions; no modes, no rules' order. Options that start programs: `options`.
 
-use super::options;
+use super::dangerous_flags;
 use super::read_only;
 use super::rule::Rule;
 use super::secret;
-use super::shell::{self, Line, Part, Word};
+use super::shell::{self, ParsedCommand, SimpleCommand, Word};
 use crate::base::text::reveal;
 
 /// Commands that run the command in their arguments.
@@ -160,14 +160,14 @@ pub(super) const STATE: &[&str] = &[
 
 /// A word that a rule must spell before it may allow the command.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Demand {
+pub(crate) enum Requirement {
     /// As the pattern's first word.
     First(String),
     /// Anywhere in the pattern.
     Anywhere(String),
 }
 
-impl Demand {
+impl Requirement {
     /// Whether the rule meets it.
     pub(crate) fn met_by(&self, rule: &Rule) -> bool {
         match self {
@@ -179,12 +179,12 @@ impl Demand {
 
 /// What a rule must spell out to allow this part: assignments, wrappers, interpreters, and options that
 /// run programs are never allowed by a `*` alone.
-pub(crate) fn demands(part: &Part) -> Vec<Demand> {
-    let mut demands: Vec<Demand> = part
+pub(crate) fn demands(part: &SimpleCommand) -> Vec<Requirement> {
+    let mut demands: Vec<Requirement> = part
         .assignments
         .iter()
         .filter_map(Word::shown)
-        .map(Demand::Anywhere)
+        .map(Requirement::Anywhere)
         .collect();
     let words = &part.words;
     let Some((shown, name)) = words
@@ -194,9 +194,9 @@ pub(crate) fn demands(part: &Part) -> Vec<Demand> {
         return demands;
     };
     if hands_on(name) && part.assignments.is_empty() {
-        demands.push(Demand::First(shown));
+        demands.push(Requirement::First(shown));
     } else if hands_on(name) {
-        demands.push(Demand::Anywhere(shown));
+        demands.push(Requirement::Anywhere(shown));
     }
     // A variable or a setting that a `*` stands for would steer what follows: `read PATH`, `export PATH=x`.
     let spells_out = STATE.contains(&name);
@@ -209,20 +209,20 @@ pub(crate) fn demands(part: &Part) -> Vec<Demand> {
             .iter()
             .filter(|word| spells_out || evaluates(word))
             .filter_map(Word::shown)
-            .map(Demand::Anywhere),
+            .map(Requirement::Anywhere),
     );
     let unreviewed = match read_only::review(part) {
         Some(review) => review.unreviewed,
-        None => options::started(name, words),
+        None => dangerous_flags::started(name, words),
     };
     let open = read_only::has_open_subcommand(name, words);
-    demands.extend(unreviewed.into_iter().chain(open).map(Demand::Anywhere));
+    demands.extend(unreviewed.into_iter().chain(open).map(Requirement::Anywhere));
     demands
 }
 
 /// Whether the rule speaks of this very command, so that its writer knew what it may run: the whole command, or its
 /// program, and for an interpreter also the script's file.
-pub(crate) fn settles(rule: &Rule, part: &Part) -> bool {
+pub(crate) fn settles(rule: &Rule, part: &SimpleCommand) -> bool {
     if rule.is_exact() {
         return true;
     }
@@ -261,7 +261,7 @@ fn base_name(command: &str) -> &str {
 
 /// A command that is run, perhaps: as deny rules look at it.
 #[derive(Debug)]
-pub(crate) struct Candidate {
+pub(crate) struct RuleCandidate {
     /// Its text, written in the ways a rule may have it. A NUL stands for what is not known.
     pub(crate) texts: Vec<String>,
     /// It surely is a command, not just an argument that could be one.
@@ -270,9 +270,9 @@ pub(crate) struct Candidate {
 
 /// All that a line runs as far as it can be seen, looking through wrappers and scripts in arguments.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct VisitedCommand {
     /// What is run.
-    pub(crate) candidates: Vec<Candidate>,
+    pub(crate) candidates: Vec<RuleCandidate>,
     /// Something is run that cannot be seen.
     pub(crate) blind: bool,
     /// A secret-like file that is named, and by which part (`None`: by text that was not taken apart).
@@ -285,10 +285,10 @@ const MAX_SUFFIXES: usize = 64;
 const MAX_SCRIPTS: usize = 16;
 
 /// Looks through a line for deny rules and secrets.
-pub(crate) fn look_through(command: &str, line: &Line) -> Seen {
-    let mut seen = Seen {
+pub(crate) fn look_through(command: &str, line: &ParsedCommand) -> VisitedCommand {
+    let mut seen = VisitedCommand {
         blind: line.hidden.is_some(),
-        ..Seen::default()
+        ..VisitedCommand::default()
     };
     for (index, part) in line.parts.iter().enumerate() {
         if let Some(secret) = secret_of(part) {
@@ -300,11 +300,11 @@ pub(crate) fn look_through(command: &str, line: &Line) -> Seen {
     {
         seen.secrets.push((None, secret.to_owned()));
     }
-    let mut scripts: Vec<(Vec<Part>, Certainty)> = vec![(line.parts.clone(), Certainty::Sure)];
+    let mut scripts: Vec<(Vec<SimpleCommand>, Certainty)> = vec![(line.parts.clone(), Certainty::Sure)];
     let mut budget = MAX_SCRIPTS;
     while let Some((parts, certainty)) = scripts.pop() {
         for part in &parts {
-            let mut look = Look {
+            let mut look = CommandReview {
                 seen: &mut seen,
                 scripts: Vec::new(),
             };
@@ -331,13 +331,13 @@ enum Certainty {
     Perhaps,
 }
 
-struct Look<'a> {
-    seen: &'a mut Seen,
+struct CommandReview<'a> {
+    seen: &'a mut VisitedCommand,
     scripts: Vec<(String, Certainty)>,
 }
 
-impl Look<'_> {
-    fn part(&mut self, part: &Part, certainty: Certainty) {
+impl CommandReview<'_> {
+    fn part(&mut self, part: &SimpleCommand, certainty: Certainty) {
         let mut words = part.words.clone();
         if words
             .iter()
@@ -370,7 +370,7 @@ impl Look<'_> {
             } else if matches!(name, "find" | "gfind" | "fd" | "fdfind") {
                 for next in at + 1..count {
                     let before = words[next - 1].literal();
-                    if before.is_some_and(|word| options::runs_next(name, word)) {
+                    if before.is_some_and(|word| dangerous_flags::runs_next(name, word)) {
                         starts[next] = Some(certainty);
                     }
                 }
@@ -455,7 +455,7 @@ impl Look<'_> {
             add(join(&words, Word::shown));
             add(join(&words, up_to_glob));
         }
-        self.seen.candidates.push(Candidate {
+        self.seen.candidates.push(RuleCandidate {
             texts,
             certain: certainty == Certainty::Sure,
         });
@@ -484,7 +484,7 @@ fn up_to_glob(word: &Word) -> Option<String> {
 }
 
 /// A secret-like file that a part names.
-fn secret_of(part: &Part) -> Option<String> {
+fn secret_of(part: &SimpleCommand) -> Option<String> {
     let targets = part.redirects.iter().map(|redirect| &redirect.target);
     part.words
         .iter()
@@ -506,7 +506,7 @@ const MAX_OFFERED: usize = 200;
 
 /// The rule that "always" would store for this part: the exact command, or a reviewed prefix. `exact`: something about
 /// this very command is special, so no prefix is offered.
-pub(crate) fn offer(tool: &str, part: &Part, exact: bool) -> Option<Rule> {
+pub(crate) fn offer(tool: &str, part: &SimpleCommand, exact: bool) -> Option<Rule> {
     if part.dynamic().is_some() || part.writes().is_some() || !part.assignments.is_empty() {
         return None;
     }
@@ -524,7 +524,7 @@ pub(crate) fn offer(tool: &str, part: &Part, exact: bool) -> Option<Rule> {
         return if file { Rule::exact(tool, &text) } else { None };
     }
     let Some(review) = read_only::review(part) else {
-        let starts = !options::started(name, &part.words).is_empty();
+        let starts = !dangerous_flags::started(name, &part.words).is_empty();
         return if starts { None } else { Rule::exact(tool, &text) };
     };
     // Which options those are depends on the files of the day.

@@ -11,9 +11,9 @@
 //! they are listed because a rule for commands cannot see into a project, and `full` would be of no use without them.
 //! A command that writes a script and a later build that runs it are a sandbox's affair.
 
-use super::options;
+use super::dangerous_flags;
 use super::read_only;
-use super::shell::{Part, Word};
+use super::shell::{SimpleCommand, Word};
 use crate::base::text::one_line;
 
 /// No argument makes them run a program, set a variable of the shell, or evaluate a text.
@@ -242,7 +242,7 @@ const SUBCOMMANDS: &[(&[&str], &[&str])] = &[
 const BY_TARGETS: &[&str] = &["make", "gmake", "gradle", "mvn", "just"];
 
 /// Why a command may run another program, or change what later commands mean; `None` where it surely does not.
-pub(super) fn doubt(part: &Part) -> Option<String> {
+pub(super) fn doubt(part: &SimpleCommand) -> Option<String> {
     if let Some(why) = part.dynamic() {
         return Some(format!("a part is not known before: {why}"));
     }
@@ -268,7 +268,7 @@ fn program(word: &str) -> Option<&str> {
     }
 }
 
-fn is_known(name: &str, arguments: &[&str], part: &Part) -> bool {
+fn is_known(name: &str, arguments: &[&str], part: &SimpleCommand) -> bool {
     if INERT.contains(&name) {
         return true;
     }
@@ -277,7 +277,7 @@ fn is_known(name: &str, arguments: &[&str], part: &Part) -> bool {
     if part.words[1..].iter().any(leading_glob) {
         return false;
     }
-    let plain_options = || options::started(name, &part.words).is_empty();
+    let plain_options = || dangerous_flags::started(name, &part.words).is_empty();
     if CHECKED.contains(&name) {
         // Where options were reviewed, only those are known: `find -exec` runs anything.
         let reviewed = read_only::review(part).is_none_or(|review| review.unreviewed.is_empty());

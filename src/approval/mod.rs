@@ -17,8 +17,8 @@
 //! - [`policy`]: the verdict.
 
 mod command;
+mod dangerous_flags;
 mod known;
-mod options;
 pub mod policy;
 mod read_only;
 mod risk;

@@ -111,7 +111,7 @@ struct Call<'a> {
 
 /// Whether a rule speaks of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Hit {
+enum RuleMatch {
     No,
     Maybe,
     Yes,

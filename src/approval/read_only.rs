@@ -5,13 +5,13 @@
 
 mod table;
 
-use super::shell::{self, Line, Part, Word};
+use super::shell::{self, ParsedCommand, SimpleCommand, Word};
 use crate::domain::{CommandFiles, FileUsage, FileWord};
-use table::{COMMANDS, Command, Operands, Style};
+use table::{COMMANDS, Operands, OptionStyle, ReadOnlyCommand};
 
 /// What the table says about a simple command.
 #[derive(Debug)]
-pub(super) struct Review {
+pub(super) struct ReadOnlyReview {
     /// Words that nobody reviewed, as rules spell them: a rule must spell them to cover the command.
     pub(super) unreviewed: Vec<String>,
     /// It only reads, as far as its text tells.
@@ -19,20 +19,20 @@ pub(super) struct Review {
     /// The first words, up to the subcommand, if a rule may leave the rest open.
     pub(super) prefix: Option<String>,
     /// Files that it names.
-    files: Vec<File>,
+    files: Vec<ReadFile>,
     /// `git -C` was read.
     moved: bool,
 }
 
 #[derive(Debug)]
-struct File {
+struct ReadFile {
     text: String,
     glob: bool,
     usage: FileUsage,
 }
 
 /// Judges a simple command by the table; `None` if the table does not have it.
-pub(super) fn review(part: &Part) -> Option<Review> {
+pub(super) fn review(part: &SimpleCommand) -> Option<ReadOnlyReview> {
     let first = literal(part.words.first()?)?;
     let program = first.rsplit('/').next()?;
     let mut at = 1;
@@ -53,7 +53,7 @@ pub(super) fn review(part: &Part) -> Option<Review> {
     })?;
     let has_subcommand = command.names[0].contains(' ');
     let arguments = &part.words[at + usize::from(has_subcommand)..];
-    let mut reader = Reader::new(command, program, subcommand.filter(|_| has_subcommand));
+    let mut reader = ArgumentReader::new(command, program, subcommand.filter(|_| has_subcommand));
     for word in arguments {
         reader.word(word);
     }
@@ -101,7 +101,7 @@ fn skip_git_globals<'a>(words: &'a [Word], globals: &mut Vec<(&'a Word, Option<&
     at
 }
 
-impl Review {
+impl ReadOnlyReview {
     fn leave_open(&mut self, word: &Word) {
         self.reads = false;
         self.unreviewed.extend(word.shown());
@@ -114,9 +114,9 @@ impl Review {
             Some(folder) if text == "-C" && !is_glob(value) && !self.moved => {
                 self.moved = true;
                 // Paths may be relative to that folder.
-                let below: Vec<File> = (self.files.iter())
+                let below: Vec<ReadFile> = (self.files.iter())
                     .filter(|file| !file.text.starts_with(['/', '~']))
-                    .map(|file| File {
+                    .map(|file| ReadFile {
                         text: format!("{folder}/{}", file.text),
                         ..*file
                     })
@@ -130,14 +130,14 @@ impl Review {
     }
 
     fn add(&mut self, text: &str, glob: bool, usage: FileUsage) {
-        self.files.push(File {
+        self.files.push(ReadFile {
             text: text.to_owned(),
             glob,
             usage,
         });
     }
 
-    fn add_redirects(&mut self, part: &Part) {
+    fn add_redirects(&mut self, part: &SimpleCommand) {
         for redirect in &part.redirects {
             match literal(&redirect.target) {
                 Some(text) => self.add(text, is_glob(Some(&redirect.target)), FileUsage::Read),
@@ -148,10 +148,10 @@ impl Review {
 }
 
 /// Reads the arguments of one command.
-struct Reader<'a> {
-    command: &'a Command,
+struct ArgumentReader<'a> {
+    command: &'a ReadOnlyCommand,
     subcommand: Option<&'a str>,
-    review: Review,
+    review: ReadOnlyReview,
     /// What the next word is, if an option takes it.
     value_of: Option<Value>,
     /// `--` was read.
@@ -174,12 +174,12 @@ enum Value {
     File,
 }
 
-impl<'a> Reader<'a> {
-    fn new(command: &'a Command, program: &str, subcommand: Option<&'a str>) -> Self {
+impl<'a> ArgumentReader<'a> {
+    fn new(command: &'a ReadOnlyCommand, program: &str, subcommand: Option<&'a str>) -> Self {
         Self {
             command,
             subcommand,
-            review: Review {
+            review: ReadOnlyReview {
                 unreviewed: Vec::new(),
                 reads: true,
                 prefix: None,
@@ -257,7 +257,7 @@ impl<'a> Reader<'a> {
 
     fn option(&mut self, word: &Word, text: &str) {
         // `--include=*.rs` stays that option, whatever files are called.
-        let only_value = self.command.style == Style::Getopt
+        let only_value = self.command.style == OptionStyle::Getopt
             && text.starts_with("--")
             && text
                 .split_once('=')
@@ -265,21 +265,21 @@ impl<'a> Reader<'a> {
         if is_glob(Some(word)) && !only_value {
             return self.review.leave_open(word);
         }
-        if text == "--" && self.command.style != Style::Find {
+        if text == "--" && self.command.style != OptionStyle::Find {
             self.ended = true;
             return;
         }
         let known = match (self.command.style, text.strip_prefix("--")) {
-            (Style::Getopt, Some(name)) => self.long(word, name),
-            (Style::Getopt, None) => self.cluster(word, &text[1..]),
-            (Style::OneDash, Some(name)) => self.long(word, name),
-            (Style::OneDash, None) => self.long(word, &text[1..]),
-            (Style::Find, _) => self.operands_are_over() && self.long(word, &text[1..]),
+            (OptionStyle::Getopt, Some(name)) => self.long(word, name),
+            (OptionStyle::Getopt, None) => self.cluster(word, &text[1..]),
+            (OptionStyle::OneDash, Some(name)) => self.long(word, name),
+            (OptionStyle::OneDash, None) => self.long(word, &text[1..]),
+            (OptionStyle::Find, _) => self.operands_are_over() && self.long(word, &text[1..]),
         };
         if !known {
             self.review.leave_open(word);
-            self.in_action =
-                self.command.style == Style::Find && matches!(text, "-exec" | "-execdir" | "-ok" | "-okdir");
+            self.in_action = self.command.style == OptionStyle::Find
+                && matches!(text, "-exec" | "-execdir" | "-ok" | "-okdir");
         }
     }
 
@@ -303,7 +303,7 @@ impl<'a> Reader<'a> {
             Some(b':') => Some(Value::Text),
             Some(b'<') => Some(Value::File),
             Some(b'?') => return value.is_none_or(|value| self.attached(word, value)),
-            _ if self.command.style == Style::OneDash => return true,
+            _ if self.command.style == OptionStyle::OneDash => return true,
             _ => None,
         };
         match (wants, value) {
@@ -369,7 +369,7 @@ impl<'a> Reader<'a> {
     fn operand(&mut self, word: &Word, text: &str) {
         let glob = is_glob(Some(word));
         match self.command.operands {
-            Operands::List if self.command.style == Style::Find => self.find_operand(word, text),
+            Operands::List if self.command.style == OptionStyle::Find => self.find_operand(word, text),
             Operands::List => self.file(text, glob, FileUsage::List),
             Operands::Read => self.file(text, glob, FileUsage::Read),
             Operands::Compare => self.file(text, glob, FileUsage::Search { hidden: true }),
@@ -518,7 +518,7 @@ pub fn command_files(command: &str) -> Option<CommandFiles> {
 }
 
 /// For each simple command, whether it only reads as far as the text tells.
-pub(super) fn reading_parts(line: &Line, command: &str) -> Vec<bool> {
+pub(super) fn reading_parts(line: &ParsedCommand, command: &str) -> Vec<bool> {
     let cd = leading_cd(line, command).is_some();
     // Expansions in these are in no word of a part; `$((PATH=1))` would even assign.
     let expands_unseen = command.contains(['$', '`']) && (command.contains("<<") || command.contains("case"));
@@ -538,7 +538,7 @@ pub(super) fn reading_parts(line: &Line, command: &str) -> Vec<bool> {
 }
 
 /// Whether later commands of the line may mean something else because of this one.
-fn changes_shell(part: &Part) -> bool {
+fn changes_shell(part: &SimpleCommand) -> bool {
     let Some(word) = part.words.first() else {
         return !part.assignments.is_empty();
     };
@@ -555,7 +555,7 @@ fn changes_shell(part: &Part) -> bool {
 }
 
 /// The folder of a `cd` that is the line's first command. Elsewhere `cd` may run many times, in a loop.
-fn leading_cd<'l>(line: &'l Line, command: &str) -> Option<&'l str> {
+fn leading_cd<'l>(line: &'l ParsedCommand, command: &str) -> Option<&'l str> {
     let part = line.parts.first()?;
     if !command.trim_start().starts_with("cd ") || !part.assignments.is_empty() || !part.redirects.is_empty()
     {

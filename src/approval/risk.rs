@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use super::command::{SHELLS, WRAPPERS};
-use super::options;
-use super::shell::{Line, Part, Word};
+use super::dangerous_flags;
+use super::shell::{ParsedCommand, SimpleCommand, Word};
 use super::steering::steering;
 use crate::domain::Risk;
 
@@ -153,7 +153,7 @@ const PRIVILEGE: &[&str] = &[
 ];
 
 /// The risk of a line of which every command is understood. `reads`: for each command, whether it only reads.
-pub(super) fn of_line(line: &Line, reads: &[bool]) -> Risk {
+pub(super) fn of_line(line: &ParsedCommand, reads: &[bool]) -> Risk {
     if line.hidden.is_some() || line.defines {
         return Risk::High;
     }
@@ -164,7 +164,7 @@ pub(super) fn of_line(line: &Line, reads: &[bool]) -> Risk {
     risks.max().unwrap_or(Risk::Medium)
 }
 
-fn of_part(part: &Part) -> Risk {
+fn of_part(part: &SimpleCommand) -> Risk {
     let writes_steering = part.writes().is_some_and(|target| {
         target
             .literal()
@@ -185,7 +185,7 @@ fn of_part(part: &Part) -> Risk {
         .is_some_and(|word| WRAPPERS.contains(&name_of(word)));
     let starts = if wrapped { words.len() } else { 1 };
     let high = (0..starts.min(words.len())).any(|at| is_grave(&words[at..]));
-    if high || !options::started(name_of(words[0]), &part.words).is_empty() {
+    if high || !dangerous_flags::started(name_of(words[0]), &part.words).is_empty() {
         Risk::High
     } else {
         Risk::Medium

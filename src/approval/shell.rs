@@ -1,7 +1,7 @@
 //! A command line taken apart into simple commands. Knows bash's grammar, nothing of rules or of what a
 //! command does. Words are read in `word`.
 //!
-//! The promise is one-sided: a [`Line`] without `hidden` lists **every** simple command that bash would
+//! The promise is one-sided: a [`ParsedCommand`] without `hidden` lists **every** simple command that bash would
 //! start, wherever it stands (after `;`, `&&`, `|`, `&`, on a further line, in a loop, a subshell, in
 //! `$(…)`, backticks, `<(…)`, a here-document), each word as the program would get it, or
 //! [`Word::Dynamic`] where only bash knows. What we cannot be sure of is `hidden`, and reading stops there.
@@ -22,9 +22,9 @@ const MAX_DEPTH: usize = 16;
 
 /// A command line taken apart.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Line {
+pub(crate) struct ParsedCommand {
     /// All simple commands found.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<SimpleCommand>,
     /// Why commands may be missing from `parts`, for people: "a … is used".
     pub(crate) hidden: Option<&'static str>,
     /// A function is defined: names may mean something else from there on.
@@ -33,7 +33,7 @@ pub(crate) struct Line {
 
 /// One simple command.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Part {
+pub(crate) struct SimpleCommand {
     /// `NAME=value` before it, or alone.
     pub(crate) assignments: Vec<Word>,
     /// The command and its arguments.
@@ -111,7 +111,7 @@ impl Word {
     }
 }
 
-impl Part {
+impl SimpleCommand {
     /// What makes a word of it dynamic.
     pub(crate) fn dynamic(&self) -> Option<&'static str> {
         let redirects = self.redirects.iter().map(|redirect| &redirect.target);
@@ -145,9 +145,9 @@ impl Part {
     }
 }
 
-/// Takes a command line apart. Never fails: see [`Line::hidden`].
-pub(crate) fn parse(command: &str) -> Line {
-    let mut line = Line::default();
+/// Takes a command line apart. Never fails: see [`ParsedCommand::hidden`].
+pub(crate) fn parse(command: &str) -> ParsedCommand {
+    let mut line = ParsedCommand::default();
     // bash drops or keeps what we would split at, and the other way round.
     let odd = |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || (c.is_whitespace() && !c.is_ascii());
     if command.len() > MAX_BYTES {
@@ -155,20 +155,20 @@ pub(crate) fn parse(command: &str) -> Line {
     } else if command.contains(odd) {
         line.hidden = Some("it has control characters");
     } else {
-        let mut reader = Reader::new(command, 0, &mut line);
-        reader.commands(Ends::WithText);
+        let mut reader = ShellReader::new(command, 0, &mut line);
+        reader.commands(CommandEnd::WithText);
     }
     line
 }
 
 /// Reads one script. `at` only moves forward.
-struct Reader<'a> {
+struct ShellReader<'a> {
     text: &'a str,
     at: usize,
     depth: usize,
     /// The command to come stands behind a `|`.
     piped: bool,
-    line: &'a mut Line,
+    line: &'a mut ParsedCommand,
     /// Here-documents whose text begins after this line, of each script that is being read.
     documents: Vec<Vec<Document>>,
 }
@@ -182,7 +182,7 @@ struct Document {
 
 /// Where a script ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Ends {
+enum CommandEnd {
     /// With the text.
     WithText,
     /// With the `)` of the substitution that it stands in.
@@ -191,14 +191,14 @@ enum Ends {
 
 /// What a closing token must close.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Open {
+enum OpenQuote {
     Subshell,
     Case,
 }
 
 /// What may stand at a place.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum WordPlace {
     /// A command.
     Command,
     /// After `)`, `}`, `fi`: redirections, or what goes on with the block around.
@@ -239,8 +239,8 @@ fn continues(word: &str) -> bool {
     )
 }
 
-impl<'a> Reader<'a> {
-    fn new(text: &'a str, depth: usize, line: &'a mut Line) -> Self {
+impl<'a> ShellReader<'a> {
+    fn new(text: &'a str, depth: usize, line: &'a mut ParsedCommand) -> Self {
         Self {
             text,
             at: 0,
@@ -327,7 +327,7 @@ impl<'a> Reader<'a> {
     // ---- scripts ----
 
     /// Reads commands up to the end, and over it.
-    fn commands(&mut self, ends: Ends) {
+    fn commands(&mut self, ends: CommandEnd) {
         if self.depth >= MAX_DEPTH {
             return self.fail("it is nested too deeply");
         }
@@ -335,38 +335,38 @@ impl<'a> Reader<'a> {
         self.documents.push(Vec::new());
         let piped = std::mem::replace(&mut self.piped, false);
         let mut open = Vec::new();
-        let mut place = Place::Command;
+        let mut place = WordPlace::Command;
         loop {
             self.gap();
             if self.at >= self.text.len() {
-                if ends == Ends::WithParenthesis || !open.is_empty() {
+                if ends == CommandEnd::WithParenthesis || !open.is_empty() {
                     self.misunderstood();
                 }
                 break;
             }
             if self.takes(";;&") || self.takes(";;") || self.takes(";&") {
-                if open.last() != Some(&Open::Case) {
+                if open.last() != Some(&OpenQuote::Case) {
                     self.misunderstood();
                 }
                 self.patterns(&mut open);
-                place = if open.last() == Some(&Open::Case) {
-                    Place::Command
+                place = if open.last() == Some(&OpenQuote::Case) {
+                    WordPlace::Command
                 } else {
-                    Place::Closed
+                    WordPlace::Closed
                 };
             } else if !self.sees("&>")
                 && (self.takes(";") || self.takes("&&") || self.takes("&") || self.takes("||"))
             {
                 self.piped = false;
-                place = Place::Command;
+                place = WordPlace::Command;
             } else if self.takes("|&") || self.takes("|") {
                 self.piped = true;
-                place = Place::Command;
+                place = WordPlace::Command;
             } else if self.takes(")") {
                 match open.pop() {
-                    Some(Open::Subshell) => place = Place::Closed,
-                    None if ends == Ends::WithParenthesis => break,
-                    Some(Open::Case) | None => self.misunderstood(),
+                    Some(OpenQuote::Subshell) => place = WordPlace::Closed,
+                    None if ends == CommandEnd::WithParenthesis => break,
+                    Some(OpenQuote::Case) | None => self.misunderstood(),
                 }
             } else {
                 place = self.command(place, &mut open);
@@ -384,14 +384,14 @@ impl<'a> Reader<'a> {
     }
 
     /// One command, or as much of one as stands before the next separator or block.
-    fn command(&mut self, place: Place, open: &mut Vec<Open>) -> Place {
-        if place == Place::Command {
+    fn command(&mut self, place: WordPlace, open: &mut Vec<OpenQuote>) -> WordPlace {
+        if place == WordPlace::Command {
             if self.takes("((") {
                 return self.arithmetic_command();
             }
             if self.takes("(") {
-                open.push(Open::Subshell);
-                return Place::Command;
+                open.push(OpenQuote::Subshell);
+                return WordPlace::Command;
             }
             if self.test_follows() {
                 return self.test();
@@ -400,7 +400,7 @@ impl<'a> Reader<'a> {
         let word = self.bare_word();
         // After a pipe `time` is a program.
         if let Some(kind) = reserved(word).filter(|_| !(self.piped && word == "time"))
-            && (place == Place::Command || continues(word))
+            && (place == WordPlace::Command || continues(word))
         {
             let word_is_time = word == "time";
             self.at += word.len();
@@ -408,7 +408,7 @@ impl<'a> Reader<'a> {
         }
         let start = self.at;
         let part = self.simple();
-        if place == Place::Closed && !(part.words.is_empty() && part.assignments.is_empty()) {
+        if place == WordPlace::Closed && !(part.words.is_empty() && part.assignments.is_empty()) {
             self.misunderstood();
         }
         // A bare separator gives nothing; a redirection that was left out gives nothing to judge.
@@ -421,7 +421,7 @@ impl<'a> Reader<'a> {
         place
     }
 
-    fn reserved(&mut self, kind: &Reserved, is_time: bool, open: &mut Vec<Open>) -> Place {
+    fn reserved(&mut self, kind: &Reserved, is_time: bool, open: &mut Vec<OpenQuote>) -> WordPlace {
         match kind {
             Reserved::Skip => {
                 if is_time {
@@ -430,12 +430,12 @@ impl<'a> Reader<'a> {
                         self.at += 2;
                     }
                 }
-                Place::Command
+                WordPlace::Command
             }
-            Reserved::Close => Place::Closed,
+            Reserved::Close => WordPlace::Closed,
             Reserved::For => {
                 self.for_clause();
-                Place::Command
+                WordPlace::Command
             }
             Reserved::Case => {
                 self.blanks();
@@ -443,22 +443,22 @@ impl<'a> Reader<'a> {
                 self.gap();
                 if self.bare_word() == "in" {
                     self.at += 2;
-                    open.push(Open::Case);
+                    open.push(OpenQuote::Case);
                     self.patterns(open);
                 } else {
                     self.misunderstood();
                 }
-                if open.last() == Some(&Open::Case) {
-                    Place::Command
+                if open.last() == Some(&OpenQuote::Case) {
+                    WordPlace::Command
                 } else {
-                    Place::Closed
+                    WordPlace::Closed
                 }
             }
             Reserved::Esac => {
-                if open.pop() != Some(Open::Case) {
+                if open.pop() != Some(OpenQuote::Case) {
                     self.misunderstood();
                 }
-                Place::Closed
+                WordPlace::Closed
             }
             Reserved::Function => {
                 self.line.defines = true;
@@ -468,18 +468,18 @@ impl<'a> Reader<'a> {
                 if self.sees("(") && self.rest()[1..].trim_start_matches([' ', '\t']).starts_with(')') {
                     self.at += self.rest().find(')').map_or(0, |at| at + 1);
                 }
-                Place::Command
+                WordPlace::Command
             }
             Reserved::Coproc => {
                 // It may have a name, and writes variables.
                 self.hide("it starts a coprocess");
-                Place::Command
+                WordPlace::Command
             }
         }
     }
 
     /// The patterns of the next branch of `case`, up to their `)`; or `esac`, which closes it.
-    fn patterns(&mut self, open: &mut Vec<Open>) {
+    fn patterns(&mut self, open: &mut Vec<OpenQuote>) {
         self.gap();
         if self.bare_word() == "esac" {
             self.at += 4;
@@ -532,29 +532,29 @@ impl<'a> Reader<'a> {
         let steers = name.contains(|c: char| c.is_ascii_uppercase() || c == '_') || name == "histchars";
         values.retain(|value| matches!(value, Word::Dynamic { .. }));
         if steers || !values.is_empty() {
-            self.push(Part {
+            self.push(SimpleCommand {
                 assignments: [Word::plain(format!("{name}="))]
                     .into_iter()
                     .chain(values)
                     .collect(),
-                ..Part::default()
+                ..SimpleCommand::default()
             });
         }
     }
 
     /// `(( … ))`: no program, but names in it are evaluated, so only bash knows.
-    fn arithmetic_command(&mut self) -> Place {
+    fn arithmetic_command(&mut self) -> WordPlace {
         if !self.arithmetic() {
             self.fail("it has an expression that is not understood");
         }
-        self.push(Part {
+        self.push(SimpleCommand {
             words: vec![Word::plain("(("), Word::dynamic("an expression")],
-            ..Part::default()
+            ..SimpleCommand::default()
         });
-        Place::Closed
+        WordPlace::Closed
     }
 
-    fn push(&mut self, part: Part) {
+    fn push(&mut self, part: SimpleCommand) {
         if self.line.parts.len() >= MAX_PARTS {
             self.fail("it has too many commands");
         } else {
@@ -564,8 +564,8 @@ impl<'a> Reader<'a> {
 
     // ---- simple commands ----
 
-    fn simple(&mut self) -> Part {
-        let mut part = Part::default();
+    fn simple(&mut self) -> SimpleCommand {
+        let mut part = SimpleCommand::default();
         loop {
             self.blanks();
             self.comment();
@@ -586,18 +586,18 @@ impl<'a> Reader<'a> {
     }
 
     /// `name()`: the word just read is a function's name, its body follows.
-    fn function_parentheses(&mut self, part: &mut Part) {
+    fn function_parentheses(&mut self, part: &mut SimpleCommand) {
         self.at += 1;
         self.blanks();
         if part.words.len() == 1 && part.assignments.is_empty() && self.takes(")") {
             self.line.defines = true;
-            *part = Part::default();
+            *part = SimpleCommand::default();
         } else {
             self.misunderstood();
         }
     }
 
-    fn argument(&mut self, part: &mut Part) {
+    fn argument(&mut self, part: &mut SimpleCommand) {
         let digits = self.rest().bytes().take_while(u8::is_ascii_digit).count();
         if digits > 0 && self.rest()[digits..].starts_with(['<', '>']) {
             self.at += digits;
@@ -635,7 +635,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A redirection, from its operator on.
-    fn redirect(&mut self, part: &mut Part) {
+    fn redirect(&mut self, part: &mut SimpleCommand) {
         const OPERATORS: &[&str] = &[
             "&>>", "&>", "<<<", "<<-", "<<", "<>", "<&-", "<&", "<", ">>", ">|", ">&-", ">&", ">",
         ];
@@ -730,7 +730,7 @@ impl<'a> Reader<'a> {
         if !body.contains(['$', '`']) {
             return;
         }
-        let mut inner = Reader::new(body, self.depth, self.line);
+        let mut inner = ShellReader::new(body, self.depth, self.line);
         inner.text_of_document();
     }
 }

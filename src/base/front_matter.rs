@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 /// A Markdown file, taken apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Parted<'a> {
+pub struct FrontMatter<'a> {
     /// What the head says; empty where there is none.
     pub head: BTreeMap<String, String>,
     /// What follows it.
@@ -13,10 +13,10 @@ pub struct Parted<'a> {
 }
 
 /// Takes a file apart. An error says what is wrong with the head.
-pub fn part(text: &str) -> Result<Parted<'_>, String> {
+pub fn part(text: &str) -> Result<FrontMatter<'_>, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let Some(rest) = after_fence(text) else {
-        return Ok(Parted {
+        return Ok(FrontMatter {
             head: BTreeMap::new(),
             body: text,
         });
@@ -26,7 +26,7 @@ pub fn part(text: &str) -> Result<Parted<'_>, String> {
     for line in rest.split_inclusive('\n') {
         at += line.len();
         if line.trim_end() == "---" {
-            return Ok(Parted {
+            return Ok(FrontMatter {
                 head: head(&lines)?,
                 body: &rest[at..],
             });

@@ -1,16 +1,13 @@
 //! Clock, tasks, randomness, text, counters, TLS. Knows no agents and no protocol.
 
 pub mod backoff;
-pub mod causes;
-#[cfg(any(test, feature = "sim"))]
-pub mod chaos;
+pub mod backpressure;
 pub mod clock;
 pub mod counters;
 pub mod credential_env;
-pub mod flow;
+pub mod error_chain;
 pub mod front_matter;
 pub mod hash;
-mod issuer;
 pub mod nearest;
 pub mod nofollow;
 pub mod position;
@@ -18,9 +15,12 @@ pub mod position;
 pub mod private;
 pub mod random;
 pub mod secret_path;
+#[cfg(any(test, feature = "sim"))]
+pub mod sim_schedule;
 pub mod spawn;
 pub mod text;
 pub mod tls;
+mod tls_verifier;
 pub mod uri;
 pub mod utf8;
 

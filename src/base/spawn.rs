@@ -1,4 +1,4 @@
-//! Spawning: every task has an owner. Dropping a [`Task`] aborts it; awaiting it tells of a panic.
+//! Spawning: every task has an owner. Dropping a [`AbortOnDrop`] aborts it; awaiting it tells of a panic.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 
 /// A running task that its owner awaits or drops; dropping aborts it.
 #[derive(Debug)]
-pub struct Task<T> {
+pub struct AbortOnDrop<T> {
     handle: JoinHandle<T>,
     owned: bool,
 }
@@ -26,14 +26,14 @@ pub enum TaskError {
 
 /// Starts `future` on the current runtime.
 #[expect(clippy::disallowed_methods, reason = "this is the one module that may")]
-pub fn spawn<F>(future: F) -> Task<F::Output>
+pub fn spawn<F>(future: F) -> AbortOnDrop<F::Output>
 where
     F: Future + Send + 'static,
     F::Output: Send + 'static,
 {
     #[cfg(any(test, feature = "sim"))]
-    let future = super::chaos::Jittered::new(future);
-    Task {
+    let future = super::sim_schedule::Jittered::new(future);
+    AbortOnDrop {
         handle: tokio::spawn(future),
         owned: true,
     }
@@ -45,7 +45,7 @@ where
 /// It panicked, or the runtime ends.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, TaskError> {
     #[cfg(any(test, feature = "sim"))]
-    if super::chaos::reigns() {
+    if super::sim_schedule::reigns() {
         return Ok(work());
     }
     tokio::task::spawn_blocking(work).await.map_err(failed)
@@ -58,14 +58,14 @@ fn failed(error: tokio::task::JoinError) -> TaskError {
     }
 }
 
-impl<T> Task<T> {
+impl<T> AbortOnDrop<T> {
     /// Asks the task to stop at its next await.
     pub fn abort(&self) {
         self.handle.abort();
     }
 
     /// Lets the task end by itself: for a task that is on its last lines and gives itself up.
-    pub fn let_go(mut self) {
+    pub fn detach(mut self) {
         self.owned = false;
     }
 
@@ -75,7 +75,7 @@ impl<T> Task<T> {
     }
 }
 
-impl<T> Future for Task<T> {
+impl<T> Future for AbortOnDrop<T> {
     type Output = Result<T, TaskError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -85,7 +85,7 @@ impl<T> Future for Task<T> {
     }
 }
 
-impl<T> Drop for Task<T> {
+impl<T> Drop for AbortOnDrop<T> {
     fn drop(&mut self) {
         if self.owned {
             self.handle.abort();

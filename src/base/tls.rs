@@ -7,7 +7,7 @@ use rustls::ClientConfig;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use super::issuer::NamingVerifier;
+use super::tls_verifier::NamingVerifier;
 
 /// Why there is no TLS.
 #[derive(Debug, thiserror::Error)]

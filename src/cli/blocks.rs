@@ -4,7 +4,7 @@
 
 use super::client::in_our_words;
 use super::highlight::diff_ink;
-use super::style::{Ink, Painter, duration, fit, pieces, width, wrap};
+use super::style::{Color, Styler, duration, fit, pieces, width, wrap};
 use crate::base::text;
 use crate::protocol::{
     APPROVAL_KEYS, ApprovalAction, ApprovalRequestedNotification, ApprovalResolvedNotification,
@@ -20,18 +20,18 @@ const RESULT_LINES: usize = 6;
 const DIFF_LINES: usize = 24;
 
 /// A framed block: a head, lines, a foot. All painted already and short enough, but for the head.
-pub(super) fn frame(painter: Painter, width: usize, head: &str, lines: &[String], foot: &str) -> String {
-    let head = painter.paint(Ink::Bold, &fit(head, width.saturating_sub(2)));
-    let mut out = format!("{} {head}\n", painter.dim("╭"));
+pub(super) fn frame(styler: Styler, width: usize, head: &str, lines: &[String], foot: &str) -> String {
+    let head = styler.paint(Color::Bold, &fit(head, width.saturating_sub(2)));
+    let mut out = format!("{} {head}\n", styler.dim("╭"));
     for line in lines {
-        out += format!("{} {line}", painter.dim("│")).trim_end();
+        out += format!("{} {line}", styler.dim("│")).trim_end();
         out.push('\n');
     }
-    out + &format!("{} {foot}\n", painter.dim("╰"))
+    out + &format!("{} {foot}\n", styler.dim("╰"))
 }
 
 /// The first lines of a result, and how many more there are.
-pub(super) fn result_lines(painter: Painter, width: usize, output: &str) -> Vec<String> {
+pub(super) fn result_lines(styler: Styler, width: usize, output: &str) -> Vec<String> {
     let clean = text::neutralise(output);
     let all: Vec<&str> = clean.trim_end().lines().collect();
     // One line too many is shown rather than told about.
@@ -42,16 +42,16 @@ pub(super) fn result_lines(painter: Painter, width: usize, output: &str) -> Vec<
     };
     let mut lines: Vec<String> = all[..shown]
         .iter()
-        .map(|line| painter.dim(&fit(line, width.saturating_sub(2))))
+        .map(|line| styler.dim(&fit(line, width.saturating_sub(2))))
         .collect();
     if all.len() > shown {
-        lines.push(painter.dim(&format!("… {} more lines", all.len() - shown)));
+        lines.push(styler.dim(&format!("… {} more lines", all.len() - shown)));
     }
     lines
 }
 
 /// The end of a failed call's output: that is where its reason is.
-pub(super) fn last_lines(painter: Painter, width: usize, call: &ToolCallNotification) -> Vec<String> {
+pub(super) fn last_lines(styler: Styler, width: usize, call: &ToolCallNotification) -> Vec<String> {
     let output = call.output.as_deref().unwrap_or_default();
     let tail = call.more.get("output").and_then(|more| more.tail.as_deref());
     let clean = text::neutralise(tail.unwrap_or(output));
@@ -69,12 +69,12 @@ pub(super) fn last_lines(painter: Painter, width: usize, call: &ToolCallNotifica
     hidden
         .into_iter()
         .chain(shown)
-        .map(|line| painter.dim(&line))
+        .map(|line| styler.dim(&line))
         .collect()
 }
 
 /// A unified diff in colours: `whole`, or the beginnings of its first lines and how much is left out.
-pub(super) fn diff_lines(painter: Painter, width: usize, diff: &str, whole: bool) -> Vec<String> {
+pub(super) fn diff_lines(styler: Styler, width: usize, diff: &str, whole: bool) -> Vec<String> {
     // What is approved is what is read: nothing is taken out of it.
     let clean = text::reveal(diff);
     let files = clean.lines().filter(|line| line.starts_with("+++ ")).count();
@@ -95,7 +95,7 @@ pub(super) fn diff_lines(painter: Painter, width: usize, diff: &str, whole: bool
     let mut lines = Vec::new();
     for line in &all[..shown] {
         let paint =
-            |text: &str| diff_ink(line).map_or_else(|| text.to_owned(), |ink| painter.paint(ink, text));
+            |text: &str| diff_ink(line).map_or_else(|| text.to_owned(), |ink| styler.paint(ink, text));
         match whole {
             // Who is asked can see all of it, also what stands far to the right.
             true => lines.extend(pieces(line, room).iter().map(|piece| paint(piece))),
@@ -103,7 +103,7 @@ pub(super) fn diff_lines(painter: Painter, width: usize, diff: &str, whole: bool
         }
     }
     if all.len() > shown {
-        lines.push(painter.dim(&format!("… {} more lines", all.len() - shown)));
+        lines.push(styler.dim(&format!("… {} more lines", all.len() - shown)));
     }
     lines
 }
@@ -118,7 +118,7 @@ fn result_head(call: &ToolCallNotification) -> String {
 
 /// How a tool call ended.
 pub(super) fn tool_call(
-    painter: Painter,
+    styler: Styler,
     width: usize,
     call: &ToolCallNotification,
     diff_was_shown: bool,
@@ -128,38 +128,38 @@ pub(super) fn tool_call(
     let title = fit(&call.title, width.saturating_sub(20));
     let output = call.output.as_deref().unwrap_or_default();
     let first = fit(output.lines().next().unwrap_or_default(), width.saturating_sub(4));
-    let dim = |text: &str| painter.dim(text);
+    let dim = |text: &str| styler.dim(text);
     match call.status {
         ToolCallStatus::Completed if diff_was_shown => {
-            format!("{} {first} {}\n", painter.paint(Ink::Green, "✓"), dim(&took))
+            format!("{} {first} {}\n", styler.paint(Color::Green, "✓"), dim(&took))
         }
         ToolCallStatus::Completed => {
             let lines = match &call.diff {
-                Some(diff) => diff_lines(painter, width, diff, false),
-                None => result_lines(painter, width, output),
+                Some(diff) => diff_lines(styler, width, diff, false),
+                None => result_lines(styler, width, output),
             };
-            let foot = format!("{} {}", painter.paint(Ink::Green, "✓"), dim(&took));
-            frame(painter, width, &result_head(call), &lines, &foot)
+            let foot = format!("{} {}", styler.paint(Color::Green, "✓"), dim(&took));
+            frame(styler, width, &result_head(call), &lines, &foot)
         }
         ToolCallStatus::Failed => {
-            let lines = last_lines(painter, width, call);
+            let lines = last_lines(styler, width, call);
             let hint = hint.filter(|_| has_hidden_lines(call));
             let hint = hint.map_or_else(String::new, |hint| dim(&format!(" · {hint}")));
             let foot = format!(
                 "{} {}{hint}",
-                painter.paint(Ink::Red, &failure_mark(call)),
+                styler.paint(Color::Red, &failure_mark(call)),
                 dim(&took)
             );
-            frame(painter, width, &result_head(call), &lines, &foot)
+            frame(styler, width, &result_head(call), &lines, &foot)
         }
         ToolCallStatus::Denied => {
             format!(
                 "{} {title}\n  {}\n",
-                painter.paint(Ink::Yellow, "⊘ denied:"),
+                styler.paint(Color::Yellow, "⊘ denied:"),
                 dim(&first)
             )
         }
-        ToolCallStatus::Cancelled => format!("{} {title}\n", painter.paint(Ink::Yellow, "■ cancelled:")),
+        ToolCallStatus::Cancelled => format!("{} {title}\n", styler.paint(Color::Yellow, "■ cancelled:")),
         ToolCallStatus::Pending | ToolCallStatus::AwaitingApproval | ToolCallStatus::Running => String::new(),
     }
 }
@@ -178,59 +178,59 @@ fn failure_mark(call: &ToolCallNotification) -> String {
 }
 
 /// How a tool call ended, in a line.
-pub(super) fn tool_line(painter: Painter, width: usize, call: &ToolCallNotification) -> String {
+pub(super) fn tool_line(styler: Styler, width: usize, call: &ToolCallNotification) -> String {
     let title = fit(&call.title, width.saturating_sub(20));
-    let took = painter.dim(&call.duration_ms.map(duration).unwrap_or_default());
+    let took = styler.dim(&call.duration_ms.map(duration).unwrap_or_default());
     let (ink, mark) = match call.status {
-        ToolCallStatus::Completed => (Ink::Green, "✓"),
+        ToolCallStatus::Completed => (Color::Green, "✓"),
         ToolCallStatus::Failed => {
-            let mark = painter.paint(Ink::Red, &failure_mark(call));
+            let mark = styler.paint(Color::Red, &failure_mark(call));
             return format!("{mark} {title} {took}\n");
         }
-        ToolCallStatus::Denied => (Ink::Yellow, "⊘"),
-        ToolCallStatus::Cancelled => (Ink::Yellow, "■"),
+        ToolCallStatus::Denied => (Color::Yellow, "⊘"),
+        ToolCallStatus::Cancelled => (Color::Yellow, "■"),
         ToolCallStatus::Pending | ToolCallStatus::AwaitingApproval | ToolCallStatus::Running => {
             return String::new();
         }
     };
-    format!("{} {title} {took}\n", painter.paint(ink, mark))
+    format!("{} {title} {took}\n", styler.paint(ink, mark))
 }
 
 /// A question about an effect, without its keys; and whether it says less than all.
 pub(super) fn question(
-    painter: Painter,
+    styler: Styler,
     width: usize,
     asked: &ApprovalRequestedNotification,
     whole: bool,
 ) -> (String, bool) {
     let inner = width.saturating_sub(2);
     let lines_of = |whole| match &asked.diff {
-        Some(diff) => diff_lines(painter, width, diff, whole),
+        Some(diff) => diff_lines(styler, width, diff, whole),
         // A short command is its own head.
         None if is_told_by_title(asked, inner) => Vec::new(),
         None => match &asked.shown {
             // What is approved is read whole.
-            Some(shown) => shown_lines(painter, inner, shown),
-            None => input_lines(painter, inner, asked, whole),
+            Some(shown) => shown_lines(styler, inner, shown),
+            None => input_lines(styler, inner, asked, whole),
         },
     };
     let mut lines = lines_of(whole);
     let cut = !whole && lines_of(true) != lines;
-    lines.extend(option_lines(painter, inner, asked));
+    lines.extend(option_lines(styler, inner, asked));
     let (risk, ink) = match asked.risk {
-        Risk::Low => ("low risk", Ink::Dim),
-        Risk::Medium => ("medium risk", Ink::Dim),
-        Risk::High => ("high risk", Ink::BoldYellow),
+        Risk::Low => ("low risk", Color::Dim),
+        Risk::Medium => ("medium risk", Color::Dim),
+        Risk::High => ("high risk", Color::BoldYellow),
     };
     let why = fit(&asked.why, inner.saturating_sub(width_of(risk)));
     let foot = format!(
         "{} {} {}",
-        painter.paint(ink, risk),
-        painter.dim("·"),
-        painter.dim(&why)
+        styler.paint(ink, risk),
+        styler.dim("·"),
+        styler.dim(&why)
     );
     let head = format!("? {}", asked.title);
-    (frame(painter, width, &head, &lines, &foot), cut)
+    (frame(styler, width, &head, &lines, &foot), cut)
 }
 
 fn width_of(text: &str) -> usize {
@@ -246,20 +246,20 @@ fn is_told_by_title(asked: &ApprovalRequestedNotification, room: usize) -> bool 
 }
 
 /// The command line or address, whole.
-fn shown_lines(painter: Painter, columns: usize, shown: &str) -> Vec<String> {
+fn shown_lines(styler: Styler, columns: usize, shown: &str) -> Vec<String> {
     let shown = text::reveal(shown).replace('\t', "    ");
     let lines = wrap(&shown, columns);
-    lines.iter().map(|line| painter.paint(Ink::Cyan, line)).collect()
+    lines.iter().map(|line| styler.paint(Color::Cyan, line)).collect()
 }
 
 /// What changes how the call runs.
-fn option_lines(painter: Painter, columns: usize, asked: &ApprovalRequestedNotification) -> Vec<String> {
+fn option_lines(styler: Styler, columns: usize, asked: &ApprovalRequestedNotification) -> Vec<String> {
     let options = asked
         .options
         .iter()
         .map(|option| format!("· {}", text::reveal(option)));
     let lines = options.flat_map(|option| wrap(&option, columns));
-    lines.map(|line| painter.paint(Ink::Yellow, &line)).collect()
+    lines.map(|line| styler.paint(Color::Yellow, &line)).collect()
 }
 
 /// What is asked, for one line: the command or address, else the title.
@@ -279,7 +279,7 @@ pub(super) fn question_line(asked: &ApprovalRequestedNotification, waiting: usiz
 
 /// What a call without a diff would do: its command, or its arguments.
 fn input_lines(
-    painter: Painter,
+    styler: Styler,
     width: usize,
     asked: &ApprovalRequestedNotification,
     whole: bool,
@@ -299,18 +299,18 @@ fn input_lines(
             lines.extend(
                 wrap(&value, width)
                     .iter()
-                    .map(|line| painter.paint(Ink::Cyan, line)),
+                    .map(|line| styler.paint(Color::Cyan, line)),
             );
         } else {
             let label = format!("{name}: {value}");
-            lines.extend(wrap(&label, width).iter().map(|line| painter.dim(line)));
+            lines.extend(wrap(&label, width).iter().map(|line| styler.dim(line)));
         }
     }
     let most = if whole { usize::MAX } else { DIFF_LINES };
     if lines.len() > most {
         let more = lines.len() - most;
         lines.truncate(most);
-        lines.push(painter.dim(&format!("… {more} more lines")));
+        lines.push(styler.dim(&format!("… {more} more lines")));
     }
     lines
 }
@@ -325,7 +325,7 @@ pub(super) struct Keys {
 }
 
 /// The keys that answer a question, folded where they have no room; and the rule that an answer may keep, whole.
-pub(super) fn question_keys(painter: Painter, columns: usize, rule: Option<&str>, more: Keys) -> String {
+pub(super) fn question_keys(styler: Styler, columns: usize, rule: Option<&str>, more: Keys) -> String {
     let is_there = |action: ApprovalAction| match action {
         ApprovalAction::Decide(Decision::Allow | Decision::Deny) => true,
         ApprovalAction::Decide(Decision::AllowSession | Decision::AllowAlways) => rule.is_some(),
@@ -345,7 +345,7 @@ pub(super) fn question_keys(painter: Painter, columns: usize, rule: Option<&str>
             let gap = if column > 0 { "   " } else { "  " };
             *line += &format!(
                 "{gap}{} {says}",
-                painter.paint(Ink::BoldCyan, &entry.key.to_string())
+                styler.paint(Color::BoldCyan, &entry.key.to_string())
             );
         }
         column += needed + 1;
@@ -353,7 +353,7 @@ pub(super) fn question_keys(painter: Painter, columns: usize, rule: Option<&str>
     if let Some(rule) = rule {
         let rule = format!("will remember: {}", text::reveal(rule).replace(['\n', '\t'], " "));
         let folded = wrap(&rule, columns.saturating_sub(2));
-        lines.extend(folded.iter().map(|line| format!("  {}", painter.dim(line))));
+        lines.extend(folded.iter().map(|line| format!("  {}", styler.dim(line))));
     }
     lines.join("\n")
 }
@@ -362,7 +362,7 @@ pub(super) fn question_keys(painter: Painter, columns: usize, rule: Option<&str>
 pub(super) fn approval_settled(
     resolved: &ApprovalResolvedNotification,
     subject: Option<&str>,
-) -> (Ink, String) {
+) -> (Color, String) {
     let subject = subject.map_or_else(String::new, |subject| format!(": {subject}"));
     let by = match resolved.by {
         SettledBy::Person => "",
@@ -373,10 +373,10 @@ pub(super) fn approval_settled(
     };
     let rule = resolved.rule.as_deref().unwrap_or_default();
     match resolved.decision {
-        Decision::Allow => (Ink::Green, format!("✓ allowed once{by}{subject}")),
-        Decision::AllowSession => (Ink::Green, format!("✓ allowed for this session: {rule}")),
-        Decision::AllowAlways => (Ink::Green, format!("✓ allowed from now on: {rule}")),
-        Decision::Deny => (Ink::Yellow, format!("⊘ denied{by}{subject}")),
+        Decision::Allow => (Color::Green, format!("✓ allowed once{by}{subject}")),
+        Decision::AllowSession => (Color::Green, format!("✓ allowed for this session: {rule}")),
+        Decision::AllowAlways => (Color::Green, format!("✓ allowed from now on: {rule}")),
+        Decision::Deny => (Color::Yellow, format!("⊘ denied{by}{subject}")),
     }
 }
 
@@ -400,17 +400,17 @@ pub(super) fn continue_reason(reason: ContinueReason) -> Option<&'static str> {
 }
 
 /// The plan.
-pub(super) fn plan(painter: Painter, width: usize, items: &[PlanItem]) -> String {
-    let mut out = format!("{}\n", painter.paint(Ink::Bold, "Plan"));
+pub(super) fn plan(styler: Styler, width: usize, items: &[PlanItem]) -> String {
+    let mut out = format!("{}\n", styler.paint(Color::Bold, "Plan"));
     for item in items {
         let (mark, ink) = match item.status {
-            PlanStatus::Pending => (painter.dim("○"), None),
-            PlanStatus::InProgress => (painter.paint(Ink::Yellow, "◐"), Some(Ink::Bold)),
-            PlanStatus::Completed => (painter.paint(Ink::Green, "●"), Some(Ink::Dim)),
+            PlanStatus::Pending => (styler.dim("○"), None),
+            PlanStatus::InProgress => (styler.paint(Color::Yellow, "◐"), Some(Color::Bold)),
+            PlanStatus::Completed => (styler.paint(Color::Green, "●"), Some(Color::Dim)),
         };
         let text = text::neutralise(&item.text);
         for (number, line) in wrap(&text, width.saturating_sub(4)).iter().enumerate() {
-            let line = ink.map_or_else(|| line.clone(), |ink| painter.paint(ink, line));
+            let line = ink.map_or_else(|| line.clone(), |ink| styler.paint(ink, line));
             out += &format!("  {} {line}\n", if number == 0 { &mark } else { " " });
         }
     }
@@ -418,7 +418,7 @@ pub(super) fn plan(painter: Painter, width: usize, items: &[PlanItem]) -> String
 }
 
 /// An error and what can be done about it.
-pub(super) fn error_card(painter: Painter, width: usize, error: &ErrorData) -> String {
+pub(super) fn error_card(styler: Styler, width: usize, error: &ErrorData) -> String {
     let code = serde_json::to_value(error.code).unwrap_or_default();
     let cause = error
         .cause
@@ -435,7 +435,7 @@ pub(super) fn error_card(painter: Painter, width: usize, error: &ErrorData) -> S
     let mut out = String::new();
     for (number, line) in wrap(&line, width.saturating_sub(2)).iter().enumerate() {
         let mark = if number == 0 { "✗ " } else { "  " };
-        out += &format!("{}\n", painter.paint(Ink::Red, &format!("{mark}{line}")));
+        out += &format!("{}\n", styler.paint(Color::Red, &format!("{mark}{line}")));
     }
     for action in text::neutralise(&action).lines() {
         for (number, line) in wrap(action, width.saturating_sub(4)).iter().enumerate() {
@@ -446,12 +446,12 @@ pub(super) fn error_card(painter: Painter, width: usize, error: &ErrorData) -> S
 }
 
 /// Plain lines, folded; all of them as far in as the first.
-pub(super) fn note(painter: Painter, width: usize, ink: Ink, text: &str) -> String {
+pub(super) fn note(styler: Styler, width: usize, ink: Color, text: &str) -> String {
     let clean = text::neutralise(text);
     let words = clean.trim_start_matches(' ');
     let indent = " ".repeat((clean.len() - words.len()).min(width / 2));
     let lines = wrap(words, width.saturating_sub(indent.len()));
-    let painted = |line: &String| format!("{indent}{}\n", painter.paint(ink, line));
+    let painted = |line: &String| format!("{indent}{}\n", styler.paint(ink, line));
     lines.iter().map(painted).collect()
 }
 

@@ -22,7 +22,7 @@ use crate::protocol::table::method;
 use crate::protocol::{
     ErrorData, PROTOCOL_VERSION, ReadContentParams, ReadContentResult, ServerCapability, ServerNotification,
 };
-use crate::transport::frame::{FrameReader, Item, Limits};
+use crate::transport::frame::{FrameItem, FrameReader, Limits};
 
 /// How long a request other than a prompt may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -373,8 +373,8 @@ impl Client {
                 }
             };
             let body = match item {
-                Ok(Some(Item::Frame(body))) => body,
-                Ok(Some(Item::Bad(_))) => continue,
+                Ok(Some(FrameItem::Frame(body))) => body,
+                Ok(Some(FrameItem::Bad(_))) => continue,
                 Ok(None) | Err(_) => return Err(self.ended().await),
             };
             let Ok(mut message) = serde_json::from_slice::<Value>(&body) else {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::screen::{Screen, print};
-use super::style::Ink;
+use super::style::Color;
 use crate::config::{ConfigSource, Diagnostic, FolderItemKind, Severity, Trust, schema};
 
 /// Prints the JSON Schema of a configuration file.
@@ -15,17 +15,17 @@ pub(super) fn print_schema() -> std::io::Result<i32> {
 /// Prints what is wrong, one problem a line; the exit code: 1 when there is an error.
 pub(super) fn check(screen: &mut Screen, source: &ConfigSource, trust: &Trust, folder: &Path) -> i32 {
     let problems = source.load(Some(folder), trust).diagnostics;
-    let painter = screen.painter;
+    let styler = screen.styler;
     for problem in &problems {
         let ink = match problem.severity {
-            Severity::Error => Ink::BoldRed,
-            Severity::Warning => Ink::BoldYellow,
+            Severity::Error => Color::BoldRed,
+            Severity::Warning => Color::BoldYellow,
         };
         let name = problem.severity.name();
         let line = problem.to_string();
         let painted = line.replacen(
             &format!(": {name}: "),
-            &format!(": {}: ", painter.paint(ink, name)),
+            &format!(": {}: ", styler.paint(ink, name)),
             1,
         );
         screen.line(&painted);

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::args::Shared;
 use super::client::{Client, ClientError, Launch};
 use super::screen::Screen;
-use super::style::Ink;
+use super::style::Color;
 use crate::approval::{Policy, Rule, Verdict, command_files, judge};
 use crate::base::nofollow;
 use crate::base::text::reveal;
@@ -241,13 +241,13 @@ impl Report<'_> {
     }
 
     fn show(&self, screen: &mut Screen) {
-        let painter = screen.painter;
+        let styler = screen.styler;
         let (ink, name, why) = match self.verdict {
-            Verdict::Allow { by } => (Ink::Green, "allowed", by),
-            Verdict::Ask { why, .. } => (Ink::BoldYellow, "asked", why),
-            Verdict::Deny { why } => (Ink::BoldRed, "denied", why),
+            Verdict::Allow { by } => (Color::Green, "allowed", by),
+            Verdict::Ask { why, .. } => (Color::BoldYellow, "asked", why),
+            Verdict::Deny { why } => (Color::BoldRed, "denied", why),
         };
-        screen.line(&format!("{}: {}", painter.paint(ink, name), reveal(why)));
+        screen.line(&format!("{}: {}", styler.paint(ink, name), reveal(why)));
         if let Some((rule, place)) = &self.rule {
             let place = place
                 .as_ref()

@@ -14,13 +14,13 @@ use super::client::{Client, ClientError, Launch};
 use super::config::{files, held_by_trust, is_error};
 use super::doctor_models::{self, Finding, Severity};
 use super::screen::{Screen, print_json};
-use super::style::Ink;
+use super::style::Color;
 use crate::base::clock;
 use crate::config::{ConfigSource, DefaultChoice, Loaded, ProviderKind, Settings, Trust, select_default};
 use crate::protocol::table::method;
 use crate::protocol::{ListSessionsParams, ListSessionsResult};
 use crate::provider::models::today;
-use crate::provider::{self, ModelList, ProviderSpec, Reached};
+use crate::provider::{self, ModelList, ProbeResult, ProviderSpec};
 
 /// How long a provider may take to answer.
 const REACH: Duration = Duration::from_secs(10);
@@ -36,7 +36,7 @@ pub(super) const WAYS: &str = "set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUT
 /// How something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum State {
+pub(super) enum CheckState {
     Ok,
     /// It is as it is.
     Info,
@@ -48,7 +48,7 @@ pub(super) enum State {
 #[derive(Debug, Serialize)]
 struct Check {
     name: String,
-    state: State,
+    state: CheckState,
     message: String,
     /// What to do.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,10 +64,10 @@ pub(super) async fn doctor(
     launch: &Launch,
     screen: Screen,
 ) -> i32 {
-    let painter = screen.painter;
+    let styler = screen.styler;
     let mut doctor = Doctor {
         screen: if json {
-            Screen::over(Box::new(std::io::sink()), false, || (81, 24), painter)
+            Screen::over(Box::new(std::io::sink()), false, || (81, 24), styler)
         } else {
             screen
         },
@@ -76,7 +76,7 @@ pub(super) async fn doctor(
         checks: Vec::new(),
     };
     let version = concat!("agentls ", env!("CARGO_PKG_VERSION"));
-    doctor.screen.line(&painter.paint(Ink::Bold, version));
+    doctor.screen.line(&styler.paint(Color::Bold, version));
     doctor.screen.gap();
     doctor.program();
     doctor.programs(&launch.folder);
@@ -99,19 +99,19 @@ struct Doctor<'a> {
 }
 
 impl Doctor<'_> {
-    fn tell(&mut self, state: State, name: &str, finding: &str, todo: Option<&str>) {
+    fn tell(&mut self, state: CheckState, name: &str, finding: &str, todo: Option<&str>) {
         self.checks.push(Check {
             name: name.to_owned(),
             state,
             message: finding.to_owned(),
             hint: todo.map(str::to_owned),
         });
-        let painter = self.screen.painter;
+        let styler = self.screen.styler;
         let mark = match state {
-            State::Ok => painter.paint(Ink::Green, "✓"),
-            State::Info => painter.dim("·"),
-            State::Warn => painter.paint(Ink::BoldYellow, "!"),
-            State::Fail => painter.paint(Ink::BoldRed, "✗"),
+            CheckState::Ok => styler.paint(Color::Green, "✓"),
+            CheckState::Info => styler.dim("·"),
+            CheckState::Warn => styler.paint(Color::BoldYellow, "!"),
+            CheckState::Fail => styler.paint(Color::BoldRed, "✗"),
         };
         self.screen.status("");
         self.screen
@@ -125,7 +125,7 @@ impl Doctor<'_> {
     /// The verdict, or all of it as JSON; the exit code.
     fn conclude(&mut self, json: bool) -> i32 {
         let count = |state| self.checks.iter().filter(|check| check.state == state).count();
-        let (failed, warned) = (count(State::Fail), count(State::Warn));
+        let (failed, warned) = (count(CheckState::Fail), count(CheckState::Warn));
         if json {
             let report = serde_json::json!({
                 "version": env!("CARGO_PKG_VERSION"),
@@ -136,13 +136,13 @@ impl Doctor<'_> {
             });
             let _ = print_json(&format!("{report:#}\n"));
         }
-        let painter = self.screen.painter;
+        let styler = self.screen.styler;
         self.screen.gap();
         let verdict = match failed {
-            1 => painter.paint(Ink::Red, "1 problem: follow the → hint."),
-            2.. => painter.paint(Ink::Red, &format!("{failed} problems: follow the → hints.")),
-            0 if warned > 0 => painter.paint(Ink::Yellow, "Everything needed works; see the ! lines."),
-            0 => painter.paint(Ink::Green, "Everything works."),
+            1 => styler.paint(Color::Red, "1 problem: follow the → hint."),
+            2.. => styler.paint(Color::Red, &format!("{failed} problems: follow the → hints.")),
+            0 if warned > 0 => styler.paint(Color::Yellow, "Everything needed works; see the ! lines."),
+            0 => styler.paint(Color::Green, "Everything works."),
         };
         self.screen.line(&verdict);
         i32::from(failed > 0)
@@ -157,7 +157,7 @@ impl Doctor<'_> {
             .map(|path| self.path(&path))
             .unwrap_or_default();
         let platform = format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH);
-        self.tell(State::Info, "program", &format!("{path} ({platform})"), None);
+        self.tell(CheckState::Info, "program", &format!("{path} ({platform})"), None);
     }
 
     fn configuration(&mut self, loaded: &Loaded, trust: &Trust, folder: &Path) {
@@ -176,9 +176,9 @@ impl Doctor<'_> {
             .find(|problem| is_error(problem))
             .or(problems.first());
         let state = match first {
-            None => State::Ok,
-            Some(problem) if is_error(problem) => State::Fail,
-            Some(_) => State::Warn,
+            None => CheckState::Ok,
+            Some(problem) if is_error(problem) => CheckState::Fail,
+            Some(_) => CheckState::Warn,
         };
         let todo = first.map(|problem| match problems.len() {
             1 => problem.to_string(),
@@ -190,7 +190,7 @@ impl Doctor<'_> {
         self.tell(state, "configuration", &named, todo.as_deref());
         if let Some(held) = held_by_trust(self.source, trust, folder) {
             self.tell(
-                State::Info,
+                CheckState::Info,
                 "trust",
                 &format!("not trusted: this folder {held}"),
                 Some("/trust in a chat lists all of it and asks"),
@@ -205,12 +205,12 @@ impl Doctor<'_> {
                 DefaultChoice::ByKey { provider, model, why } => (provider, Some(model), Some(why)),
                 DefaultChoice::ProbeOllama { .. } => return self.ollama(settings, offline).await,
                 DefaultChoice::NotConfigured { why } => {
-                    return self.tell(State::Fail, "provider", &why, Some(WAYS));
+                    return self.tell(CheckState::Fail, "provider", &why, Some(WAYS));
                 }
             };
         let Some(chosen) = settings.providers.get(&name) else {
             return self.tell(
-                State::Fail,
+                CheckState::Fail,
                 "provider",
                 &format!("`{name}` is not configured"),
                 Some(WAYS),
@@ -224,7 +224,7 @@ impl Doctor<'_> {
         if chosen.needs_key && chosen.api_key.is_none() {
             let todo = format!("set [provider.{name}] api_key, best as \"${{NAME_OF_A_VARIABLE}}\"");
             return self.tell(
-                State::Fail,
+                CheckState::Fail,
                 "provider",
                 &format!("{label}: its key is missing"),
                 Some(&todo),
@@ -232,19 +232,19 @@ impl Doctor<'_> {
         }
         if chosen.kind == ProviderKind::Script {
             return self.tell(
-                State::Ok,
+                CheckState::Ok,
                 "provider",
                 &format!("{label}, played from a cassette"),
                 None,
             );
         }
-        self.tell(State::Ok, "provider", &label, None);
+        self.tell(CheckState::Ok, "provider", &label, None);
         let spec = provider::spec(settings, chosen);
         if let Some(model) = &model {
             self.tell_findings(doctor_models::findings_offline(&spec, model, today()));
         }
         if offline {
-            return self.tell(State::Info, "reachable", "not asked (--offline)", None);
+            return self.tell(CheckState::Info, "reachable", "not asked (--offline)", None);
         }
         self.reach(&spec, model.as_deref()).await;
     }
@@ -252,10 +252,10 @@ impl Doctor<'_> {
     fn tell_findings(&mut self, findings: Vec<Finding>) {
         for finding in findings {
             let state = match finding.severity {
-                Severity::Ok => State::Ok,
-                Severity::Info => State::Info,
-                Severity::Warning => State::Warn,
-                Severity::Problem => State::Fail,
+                Severity::Ok => CheckState::Ok,
+                Severity::Info => CheckState::Info,
+                Severity::Warning => CheckState::Warn,
+                Severity::Problem => CheckState::Fail,
             };
             self.tell(state, finding.name, &finding.text, finding.todo.as_deref());
         }
@@ -267,28 +267,28 @@ impl Doctor<'_> {
         let reached = provider::reach(chosen, REACH).await;
         let took = clock::now().saturating_duration_since(start).as_millis();
         match reached {
-            Ok(Reached::Models(list)) => {
+            Ok(ProbeResult::Models(list)) => {
                 let count = list.names.len();
                 let found = format!("{} answered in {took} ms and lists {count} models", chosen.name);
-                self.tell(State::Ok, "reachable", &found, None);
+                self.tell(CheckState::Ok, "reachable", &found, None);
                 self.tell_list(chosen, model, Some(&list));
             }
-            Ok(Reached::Key) => {
+            Ok(ProbeResult::Key) => {
                 let found = format!("{} answered in {took} ms and takes the key", chosen.name);
-                self.tell(State::Ok, "reachable", &found, None);
+                self.tell(CheckState::Ok, "reachable", &found, None);
                 let list = provider::fetch_list(chosen, REACH).await;
                 self.tell_list(chosen, model, list.ok().flatten().as_ref());
             }
-            Ok(Reached::Address) => {
+            Ok(ProbeResult::Address) => {
                 let found = format!(
                     "{} answered in {took} ms; it lists no models, so its key was not tried",
                     chosen.name
                 );
-                self.tell(State::Ok, "reachable", &found, None);
+                self.tell(CheckState::Ok, "reachable", &found, None);
             }
             Err(error) => {
                 let todo = error.user_action.clone();
-                self.tell(State::Fail, "reachable", &error.to_string(), todo.as_deref());
+                self.tell(CheckState::Fail, "reachable", &error.to_string(), todo.as_deref());
             }
         }
     }
@@ -309,26 +309,26 @@ impl Doctor<'_> {
         match models.as_deref() {
             Some([first, ..]) => {
                 self.tell(
-                    State::Ok,
+                    CheckState::Ok,
                     "provider",
                     &format!("a local Ollama is running; it has {first}"),
                     None,
                 );
             }
             Some([]) => self.tell(
-                State::Fail,
+                CheckState::Fail,
                 "provider",
                 "a local Ollama is running and has no model",
                 Some("ollama pull qwen3"),
             ),
             None if offline => self.tell(
-                State::Warn,
+                CheckState::Warn,
                 "provider",
                 "none is configured, and no key that chooses one is set; a local Ollama was not looked for (--offline)",
                 Some(WAYS),
             ),
             None => self.tell(
-                State::Fail,
+                CheckState::Fail,
                 "provider",
                 "none is configured, no key that chooses one is set, and no local Ollama answers",
                 Some(WAYS),
@@ -342,11 +342,11 @@ impl Doctor<'_> {
         let start = clock::now();
         let mut client = match Client::start(launch).await {
             Ok(client) => client,
-            Err(error) => return self.tell(State::Fail, "server", &error.to_string(), None),
+            Err(error) => return self.tell(CheckState::Fail, "server", &error.to_string(), None),
         };
         let took = clock::now().saturating_duration_since(start).as_millis();
         self.tell(
-            State::Ok,
+            CheckState::Ok,
             "server",
             &format!("starts and shakes hands in {took} ms"),
             None,
@@ -373,7 +373,7 @@ impl Doctor<'_> {
                 let count = listed.sessions.len();
                 let plural = if count == 1 { "" } else { "s" };
                 self.tell(
-                    State::Ok,
+                    CheckState::Ok,
                     "store",
                     &format!("{data}: {more}{count} session{plural}"),
                     None,
@@ -381,7 +381,7 @@ impl Doctor<'_> {
             }
             Err(error) => {
                 let todo = format!("is {data} yours and writable, and is there room on its disk?");
-                self.tell(State::Fail, "store", &error.to_string(), Some(&todo));
+                self.tell(CheckState::Fail, "store", &error.to_string(), Some(&todo));
             }
         }
         client.close().await;

@@ -115,7 +115,7 @@ fn other_model(spec: &ProviderSpec, model: &str, list: Option<&ModelList>, today
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::Kind;
+    use crate::provider::ApiKind;
 
     /// 2026-11-23.
     const TODAY: i64 = 20_780;
@@ -130,11 +130,11 @@ mod tests {
         let vendor = |name: &str, kind| ProviderSpec::new(name, kind);
         let local = ProviderSpec {
             base_url: Some("http://127.0.0.1:4000/v1".to_owned()),
-            ..ProviderSpec::new("work", Kind::OpenAi)
+            ..ProviderSpec::new("work", ApiKind::OpenAi)
         };
         let (openai, anthropic) = (
-            vendor("openai", Kind::Responses),
-            vendor("anthropic", Kind::Anthropic),
+            vendor("openai", ApiKind::Responses),
+            vendor("anthropic", ApiKind::Anthropic),
         );
         let list = "Info priced at list price: ";
         for (spec, model, says) in [
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_model_that_is_not_listed_is_a_problem() {
-        let spec = ProviderSpec::new("anthropic", Kind::Anthropic);
+        let spec = ProviderSpec::new("anthropic", ApiKind::Anthropic);
         let names: Vec<String> = ["claude-sonnet-5", "claude-haiku-4-5-20251001"]
             .map(str::to_owned)
             .into();

@@ -1,6 +1,6 @@
 //! A little colour for a line of code: comments, strings, numbers, the usual keywords. Knows no grammar.
 
-use super::style::{Ink, Painter};
+use super::style::{Color, Styler};
 
 const KEYWORDS: &[&str] = &[
     "abstract",
@@ -99,12 +99,12 @@ const KEYWORDS: &[&str] = &[
 ];
 
 /// `line` with colours, by what its language looks like. Without a known language it stays plain.
-pub(super) fn highlight(painter: Painter, lang: &str, line: &str) -> String {
-    if !painter.colour {
+pub(super) fn highlight(styler: Styler, lang: &str, line: &str) -> String {
+    if !styler.colour {
         return line.to_owned();
     }
     let comment: &[&str] = match lang {
-        "diff" | "patch" => return diff_line(painter, line),
+        "diff" | "patch" => return diff_line(styler, line),
         "" | "text" | "txt" | "plain" | "console" | "output" | "markdown" | "md" => return line.to_owned(),
         "python" | "py" | "sh" | "bash" | "shell" | "zsh" | "ruby" | "rb" | "toml" | "yaml" | "yml" | "r"
         | "perl" | "dockerfile" | "make" | "makefile" | "ini" | "conf" | "elixir" | "nix" => &["#"],
@@ -125,16 +125,16 @@ pub(super) fn highlight(painter: Painter, lang: &str, line: &str) -> String {
             .iter()
             .any(|mark| rest.starts_with(mark) && !hash_in_word(mark))
         {
-            out.push_str(&painter.dim(rest));
+            out.push_str(&styler.dim(rest));
             return out;
         }
         let (length, ink) = match ch {
-            '"' | '`' => (string(rest, ch), Some(Ink::Green)),
+            '"' | '`' => (string(rest, ch), Some(Color::Green)),
             // `'` is also an apostrophe, a lifetime, a transpose.
-            '\'' if free && rest[1..].contains('\'') => (string(rest, ch), Some(Ink::Green)),
+            '\'' if free && rest[1..].contains('\'') => (string(rest, ch), Some(Color::Green)),
             '0'..='9' if free => (
                 span(rest, |c| c.is_alphanumeric() || matches!(c, '.' | '_')),
-                Some(Ink::Yellow),
+                Some(Color::Yellow),
             ),
             _ if ch.is_alphabetic() || ch == '_' => {
                 let length = span(rest, |c| c.is_alphanumeric() || c == '_');
@@ -144,14 +144,14 @@ pub(super) fn highlight(painter: Painter, lang: &str, line: &str) -> String {
                     KEYWORDS
                         .binary_search_by(|known| order(known, word))
                         .is_ok()
-                        .then_some(Ink::Magenta),
+                        .then_some(Color::Magenta),
                 )
             }
             _ => (ch.len_utf8(), None),
         };
         let (piece, after) = rest.split_at(length);
         match ink {
-            Some(ink) => out.push_str(&painter.paint(ink, piece)),
+            Some(ink) => out.push_str(&styler.paint(ink, piece)),
             None => out.push_str(piece),
         }
         before = piece.chars().last().unwrap_or(' ');
@@ -167,16 +167,16 @@ fn order(known: &str, word: &str) -> std::cmp::Ordering {
 }
 
 /// A line of a unified diff.
-fn diff_line(painter: Painter, line: &str) -> String {
-    diff_ink(line).map_or_else(|| line.to_owned(), |ink| painter.paint(ink, line))
+fn diff_line(styler: Styler, line: &str) -> String {
+    diff_ink(line).map_or_else(|| line.to_owned(), |ink| styler.paint(ink, line))
 }
 
 /// The look of a line of a unified diff.
-pub(super) fn diff_ink(line: &str) -> Option<Ink> {
+pub(super) fn diff_ink(line: &str) -> Option<Color> {
     match line.as_bytes().first() {
-        Some(b'+') => Some(Ink::Green),
-        Some(b'-') => Some(Ink::Red),
-        Some(b'@') => Some(Ink::Cyan),
+        Some(b'+') => Some(Color::Green),
+        Some(b'-') => Some(Color::Red),
+        Some(b'@') => Some(Color::Cyan),
         _ => None,
     }
 }
@@ -204,7 +204,7 @@ mod tests {
 
     fn marked(lang: &str, line: &str) -> String {
         let painted = highlight(
-            Painter {
+            Styler {
                 colour: true,
                 dumb: false,
             },
@@ -241,7 +241,7 @@ mod tests {
         }
         assert_eq!(
             highlight(
-                Painter {
+                Styler {
                     colour: false,
                     dumb: false
                 },

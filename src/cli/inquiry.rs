@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use serde_json::{Value, json};
 
 use super::keys::{Draft, Key};
-use super::style::{Ink, Painter};
+use super::style::{Color, Styler};
 use crate::base::clock::Instant;
 use crate::base::text;
 use crate::protocol::table::method;
@@ -100,12 +100,12 @@ impl Inquiries {
     }
 
     /// The first, as it is shown.
-    pub(super) fn lines(&self, painter: Painter) -> Option<String> {
+    pub(super) fn lines(&self, styler: Styler) -> Option<String> {
         Some(match self.open.front()? {
-            Asking::Limit { asked, .. } => limit_lines(painter, asked),
+            Asking::Limit { asked, .. } => limit_lines(styler, asked),
             Asking::Question {
                 asked, at, chosen, ..
-            } => question_lines(painter, asked, *at, chosen),
+            } => question_lines(styler, asked, *at, chosen),
         })
     }
 
@@ -198,12 +198,12 @@ fn usual(asked: &LimitRequestedNotification) -> f64 {
     if by > 0.0 { by } else { 1.0 }
 }
 
-fn limit_lines(painter: Painter, asked: &LimitRequestedNotification) -> String {
-    let head = painter.paint(
-        Ink::BoldYellow,
+fn limit_lines(styler: Styler, asked: &LimitRequestedNotification) -> String {
+    let head = styler.paint(
+        Color::BoldYellow,
         &format!("? {}", text::neutralise(&asked.message)),
     );
-    let key = |key: &str, says: &str| format!("  {} {says} ", painter.paint(Ink::BoldCyan, key));
+    let key = |key: &str, says: &str| format!("  {} {says} ", styler.paint(Color::BoldCyan, key));
     let keys = match asked.limit {
         LimitName::UnknownPrice => key("g", "go on without knowing") + &key("s", "stop"),
         limit => {
@@ -260,7 +260,7 @@ fn limit_key(asked: &LimitRequestedNotification, typed: &mut Option<Draft>, key:
 }
 
 fn question_lines(
-    painter: Painter,
+    styler: Styler,
     asked: &QuestionRequestedNotification,
     at: usize,
     chosen: &BTreeSet<usize>,
@@ -268,10 +268,10 @@ fn question_lines(
     let mut lines = Vec::new();
     if at == 0 && chosen.is_empty() {
         let head = format!("? {}", text::neutralise(&asked.text));
-        lines.push(painter.paint(Ink::BoldYellow, &head));
+        lines.push(styler.paint(Color::BoldYellow, &head));
         if let Some(detail) = &asked.detail {
             let detail = text::neutralise(detail);
-            lines.extend(detail.lines().map(|line| format!("  {}", painter.dim(line))));
+            lines.extend(detail.lines().map(|line| format!("  {}", styler.dim(line))));
         }
     }
     let Some(field) = asked.fields.get(at) else {
@@ -282,10 +282,10 @@ fn question_lines(
     }
     for (number, choice) in field.choices.iter().enumerate().take(9) {
         let mark = if chosen.contains(&number) { "●" } else { " " };
-        let key = painter.paint(Ink::BoldCyan, &(number + 1).to_string());
+        let key = styler.paint(Color::BoldCyan, &(number + 1).to_string());
         lines.push(format!("  {key} {mark} {}", text::neutralise(&choice.label)));
     }
-    let key = |key: &str, says: &str| format!("  {} {says} ", painter.paint(Ink::BoldCyan, key));
+    let key = |key: &str, says: &str| format!("  {} {says} ", styler.paint(Color::BoldCyan, key));
     let mut keys = String::new();
     if takes_words(field) {
         keys += &key("t", "type an answer");
@@ -397,28 +397,28 @@ fn by(by: SettledBy) -> &'static str {
 }
 
 /// A line about what became of a limit.
-pub(super) fn limit_settled(resolved: &LimitResolvedNotification) -> (Ink, String) {
+pub(super) fn limit_settled(resolved: &LimitResolvedNotification) -> (Color, String) {
     let by = by(resolved.by);
     match (resolved.outcome, resolved.raised_by) {
         (LimitOutcome::Raised, Some(more)) => (
-            Ink::Green,
+            Color::Green,
             format!("✓ raised by {}", amount(resolved.limit, more)),
         ),
-        (LimitOutcome::Raised, None) | (LimitOutcome::Accepted, _) => (Ink::Green, "✓ goes on".to_owned()),
-        (LimitOutcome::Stopped, _) => (Ink::Yellow, format!("⊘ stopped{by}")),
+        (LimitOutcome::Raised, None) | (LimitOutcome::Accepted, _) => (Color::Green, "✓ goes on".to_owned()),
+        (LimitOutcome::Stopped, _) => (Color::Yellow, format!("⊘ stopped{by}")),
     }
 }
 
 /// A line about what became of a question.
-pub(super) fn question_settled(resolved: &QuestionResolvedNotification) -> (Ink, String) {
+pub(super) fn question_settled(resolved: &QuestionResolvedNotification) -> (Color, String) {
     let by = by(resolved.by);
     match &resolved.answers {
         Some(answers) => {
             let values: Vec<_> = answers.values().flatten().map(String::as_str).collect();
             let said = text::one_line(&text::neutralise(&values.join(", ")), 200);
-            (Ink::Green, format!("✓ answered: {said}"))
+            (Color::Green, format!("✓ answered: {said}"))
         }
-        None => (Ink::Yellow, format!("⊘ not answered{by}")),
+        None => (Color::Yellow, format!("⊘ not answered{by}")),
     }
 }
 
@@ -448,8 +448,8 @@ mod tests {
         inquiries
     }
 
-    fn plain() -> Painter {
-        Painter {
+    fn plain() -> Styler {
+        Styler {
             colour: false,
             dumb: false,
         }

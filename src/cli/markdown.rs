@@ -4,14 +4,14 @@
 //! gives depends on the characters alone, never on how they were cut. It holds back only what it must to
 //! decide: the beginning of a line, a word, a link, a line of code, a table.
 
-use super::flow::{Flow, Spans};
 use super::highlight::highlight;
-use super::style::{Ink, Painter, width, wrap};
+use super::style::{Color, Styler, width, wrap};
+use super::wrap::{Flow, Spans};
 
 /// A renderer of one message.
 #[derive(Debug)]
 pub(super) struct Markdown {
-    painter: Painter,
+    styler: Styler,
     width: usize,
     block: Block,
     spans: Spans,
@@ -98,13 +98,13 @@ enum Kind {
 
 impl Markdown {
     /// For lines of at most `width` columns.
-    pub(super) fn new(painter: Painter, width: usize) -> Self {
+    pub(super) fn new(styler: Styler, width: usize) -> Self {
         Self {
-            painter,
+            styler,
             width,
             block: Block::Start(String::new()),
             spans: Spans::default(),
-            flow: Flow::new(painter, width),
+            flow: Flow::new(styler, width),
             escape: Escape::None,
             table: Vec::new(),
             begun: false,
@@ -184,7 +184,7 @@ impl Markdown {
         self.end_table();
         self.begin_line();
         let indent = " ".repeat(line.len() - line.trim_start().len());
-        let plain = !self.painter.colour;
+        let plain = !self.styler.colour;
         match kind {
             Kind::Plain => self.flow.prefix(&indent, &indent),
             Kind::Heading(level) => {
@@ -225,7 +225,7 @@ impl Markdown {
             self.end_table();
             self.begin_line();
             let rule = "─".repeat(self.width.min(40));
-            self.flow.raw(&format!("{}\n", self.painter.dim(&rule)));
+            self.flow.raw(&format!("{}\n", self.styler.dim(&rule)));
             return;
         }
         self.begin_text(Kind::Plain, line, line.len() - line.trim_start().len());
@@ -236,7 +236,7 @@ impl Markdown {
         self.begin_line();
         let spaces = line.len() - line.trim_start_matches(' ').len();
         let line = &line[spaces.min(fence.indent)..];
-        let painted = highlight(self.painter, &fence.lang, line);
+        let painted = highlight(self.styler, &fence.lang, line);
         let text = if painted.is_empty() {
             String::new()
         } else {
@@ -259,7 +259,7 @@ impl Markdown {
         }
         let rows = std::mem::take(&mut self.table);
         self.begin_line();
-        let text = table(self.painter, self.width, &rows);
+        let text = table(self.styler, self.width, &rows);
         self.flow.raw(&text);
     }
 }
@@ -349,7 +349,7 @@ fn ordered(bare: &str, at: usize) -> Start {
 }
 
 /// Draws a table's rows, the first as its head; wide columns are folded until it fits.
-fn table(painter: Painter, max: usize, rows: &[String]) -> String {
+fn table(styler: Styler, max: usize, rows: &[String]) -> String {
     let cells = |row: &String| -> Vec<String> {
         let inner = row.trim_matches('|').replace("\\|", "\u{1}");
         inner
@@ -362,7 +362,7 @@ fn table(painter: Painter, max: usize, rows: &[String]) -> String {
             .all(|cell| !cell.is_empty() && cell.chars().all(|ch| matches!(ch, '-' | ':')))
     };
     let rows: Vec<Vec<String>> = rows.iter().map(cells).filter(|row| !is_divider(row)).collect();
-    let shown_width = |cell: &str| width(&bare(&inline(painter, cell)));
+    let shown_width = |cell: &str| width(&bare(&inline(styler, cell)));
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let mut widths: Vec<usize> = (0..columns)
         .map(|column| {
@@ -385,7 +385,7 @@ fn table(painter: Painter, max: usize, rows: &[String]) -> String {
                 let cell = row.get(column).map_or("", String::as_str);
                 match fits {
                     true => vec![cell.to_owned()],
-                    false => wrap(&bare(&inline(painter, cell)), widths[column]),
+                    false => wrap(&bare(&inline(styler, cell)), widths[column]),
                 }
             })
             .collect();
@@ -395,18 +395,18 @@ fn table(painter: Painter, max: usize, rows: &[String]) -> String {
             for (column, cell) in folded.iter().enumerate() {
                 let cell = cell.get(line).map_or("", String::as_str);
                 let shown = if fits {
-                    inline(painter, cell)
+                    inline(styler, cell)
                 } else {
                     cell.to_owned()
                 };
                 let used = if fits { shown_width(cell) } else { width(cell) };
                 let shown = if number == 0 {
-                    painter.paint(Ink::Bold, &shown)
+                    styler.paint(Color::Bold, &shown)
                 } else {
                     shown
                 };
                 if column > 0 {
-                    text.push_str(&painter.dim(" │ "));
+                    text.push_str(&styler.dim(" │ "));
                 }
                 text.push_str(&shown);
                 if column + 1 < columns {
@@ -418,7 +418,7 @@ fn table(painter: Painter, max: usize, rows: &[String]) -> String {
         }
         if number == 0 {
             let rules: Vec<String> = widths.iter().map(|width| "─".repeat(*width)).collect();
-            out.push_str(&painter.dim(&rules.join("─┼─")));
+            out.push_str(&styler.dim(&rules.join("─┼─")));
             out.push('\n');
         }
     }
@@ -435,8 +435,8 @@ fn bare(painted: &str) -> String {
 }
 
 /// A text of one line, without any block.
-fn inline(painter: Painter, text: &str) -> String {
-    let mut flow = Flow::new(painter, usize::MAX);
+fn inline(styler: Styler, text: &str) -> String {
+    let mut flow = Flow::new(styler, usize::MAX);
     let mut spans = Spans::default();
     spans.begin_line(&mut flow);
     text.chars().for_each(|ch| spans.take(ch, &mut flow));

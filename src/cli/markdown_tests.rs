@@ -4,17 +4,17 @@ use proptest::prelude::*;
 
 use super::*;
 
-const PLAIN: Painter = Painter {
+const PLAIN: Styler = Styler {
     colour: false,
     dumb: false,
 };
-const COLOUR: Painter = Painter {
+const COLOUR: Styler = Styler {
     colour: true,
     dumb: false,
 };
 
-fn whole(painter: Painter, width: usize, text: &str) -> String {
-    let mut markdown = Markdown::new(painter, width);
+fn whole(styler: Styler, width: usize, text: &str) -> String {
+    let mut markdown = Markdown::new(styler, width);
     markdown.push(text) + &markdown.finish()
 }
 
@@ -104,14 +104,14 @@ fn tables_are_aligned_and_folded() {
 
 #[test]
 fn how_it_is_cut_does_not_matter() {
-    for painter in [PLAIN, COLOUR] {
-        let expected = whole(painter, 40, LONG);
+    for styler in [PLAIN, COLOUR] {
+        let expected = whole(styler, 40, LONG);
         for cut in (0..=LONG.len()).filter(|at| LONG.is_char_boundary(*at)) {
-            let mut markdown = Markdown::new(painter, 40);
+            let mut markdown = Markdown::new(styler, 40);
             let shown = markdown.push(&LONG[..cut]) + &markdown.push(&LONG[cut..]) + &markdown.finish();
             assert_eq!(shown, expected, "cut at {cut}");
         }
-        let mut markdown = Markdown::new(painter, 40);
+        let mut markdown = Markdown::new(styler, 40);
         let single: String = LONG.chars().map(|ch| markdown.push(&ch.to_string())).collect();
         assert_eq!(single + &markdown.finish(), expected);
     }

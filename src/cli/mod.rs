@@ -15,8 +15,7 @@ mod config_test;
 mod demo;
 mod doctor;
 mod doctor_models;
-mod edit;
-mod flow;
+mod external_editor;
 mod held_key;
 mod highlight;
 mod inquiry;
@@ -34,18 +33,19 @@ mod signals;
 mod style;
 mod turn;
 mod view;
+mod wrap;
 
 pub use args::{Arguments, Command, ConfigCommand, RunArguments, SessionsCommand, Shared};
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-use chat::Which;
+use chat::ChatStart;
 use clap::CommandFactory;
 use client::Launch;
 use run::RunError;
 use screen::Screen;
-use style::{Ink, Painter};
+use style::{Color, Styler};
 
 use crate::config::{ConfigSource, Trust};
 
@@ -63,8 +63,8 @@ pub async fn run(
         Ok(code) => code,
         Err(why) => {
             let terminal = std::io::stderr().is_terminal();
-            let mut screen = Screen::stderr(terminal, Painter::of(&source.env, terminal));
-            let mark = screen.painter.paint(Ink::BoldRed, "agentls:");
+            let mut screen = Screen::stderr(terminal, Styler::of(&source.env, terminal));
+            let mark = screen.styler.paint(Color::BoldRed, "agentls:");
             screen.line(&format!("{mark} {why}"));
             why.downcast_ref::<RunError>().map_or(1, RunError::exit_code)
         }
@@ -81,7 +81,7 @@ async fn try_run(
     let env = &source.env;
     let shown = std::io::stdout().is_terminal();
     let terminal = std::io::stdin().is_terminal() && shown;
-    let stdout = || Screen::stdout(shown, Painter::of(env, shown));
+    let stdout = || Screen::stdout(shown, Styler::of(env, shown));
     let folder = |dir: Option<PathBuf>| {
         let dir = cwd.join(dir.unwrap_or_default());
         dir.canonicalize()
@@ -107,16 +107,16 @@ async fn try_run(
             dir,
         } => {
             let which = match session {
-                Some(id) => Which::Id(id),
-                None if r#continue => Which::Last,
-                None => Which::New(agent),
+                Some(id) => ChatStart::Id(id),
+                None if r#continue => ChatStart::Last,
+                None => ChatStart::New(agent),
             };
             named()?;
             let launch = launch(dir, "agentls chat")?;
             Ok(chat::chat(which, launch, env, shared.config.as_deref(), terminal).await?)
         }
         Command::Resume { id } => {
-            let which = id.map_or(Which::Last, Which::Id);
+            let which = id.map_or(ChatStart::Last, ChatStart::Id);
             let launch = launch(None, "agentls chat")?;
             named()?;
             Ok(chat::chat(which, launch, env, shared.config.as_deref(), terminal).await?)

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use super::client::{Client, ClientError, Launch};
 use super::screen::{Screen, print_json};
-use super::style::{Ink, Painter, fit, tokens};
+use super::style::{Color, Styler, fit, tokens};
 use crate::config::Env;
 use crate::protocol::table::method;
 use crate::protocol::{ListModelsParams, ListModelsResult, ModelInfo, ProviderHealth};
@@ -31,11 +31,11 @@ pub(super) async fn list_models(
         return Ok(code);
     }
     let terminal = std::io::stdout().is_terminal();
-    let mut screen = Screen::stdout(terminal, Painter::of(env, terminal));
-    let painter = screen.painter;
+    let mut screen = Screen::stdout(terminal, Styler::of(env, terminal));
+    let styler = screen.styler;
     for model in &listed.models {
         let mark = if model.current {
-            painter.paint(Ink::Green, "●")
+            styler.paint(Color::Green, "●")
         } else {
             " ".to_owned()
         };
@@ -51,12 +51,12 @@ pub(super) async fn list_models(
             ProviderHealth::Failing | ProviderHealth::NotConfigured
         );
         if let (true, Some(message)) = (is_ill, &provider.message) {
-            screen.line(&painter.paint(Ink::Yellow, &format!("! {}: {message}", provider.provider)));
+            screen.line(&styler.paint(Color::Yellow, &format!("! {}: {message}", provider.provider)));
         }
     }
     if listed.models.is_empty() {
-        screen.line(&painter.paint(
-            Ink::Yellow,
+        screen.line(&styler.paint(
+            Color::Yellow,
             "! no model is configured; `agentls doctor` says what to do",
         ));
     }

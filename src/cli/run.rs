@@ -17,8 +17,8 @@ use super::piped::{PipedError, frame, read_stdin};
 use super::screen::{Screen, print, print_json};
 use super::session_lookup::{find_session, newest_session};
 use super::signals::Signals;
-use super::style::{Ink, Painter};
-use super::turn::{Answers, Ended, Turn, Until, Wish};
+use super::style::{Color, Styler};
+use super::turn::{ApprovalMode, Turn, TurnEndReport, UserIntent, WaitFor};
 use super::view::View;
 use crate::base::text;
 use crate::config::Env;
@@ -148,15 +148,15 @@ async fn run_prompt(
 ) -> Result<i32, RunError> {
     let mut signals = Signals::listen().map_err(RunError::Signals)?;
     let progress = io::stderr().is_terminal();
-    let painter = Painter::of(env, progress);
+    let styler = Styler::of(env, progress);
     let mut view = View::new(if options.json {
-        Screen::over(Box::new(io::sink()), false, || (81, 24), painter)
+        Screen::over(Box::new(io::sink()), false, || (81, 24), styler)
     } else {
-        Screen::stderr(progress, painter)
+        Screen::stderr(progress, styler)
     });
     view.only_progress();
     // Also with --json: who waits for it shall know.
-    let mut notices = Screen::stderr(progress, painter);
+    let mut notices = Screen::stderr(progress, styler);
     let prompt = read_prompt(&options.prompt, launch, &mut signals, &mut notices).await?;
     drop(notices);
     let mut client = Client::start(launch).await?;
@@ -174,13 +174,13 @@ async fn run_prompt(
             denied += u64::from(call.status == ToolCallStatus::Denied);
         }
         if !options.json || !matches!(written, Ok(true)) {
-            return Wish::GoOn;
+            return UserIntent::GoOn;
         }
         written = print_line(&json!({"method": told.method(), "params": told}));
         // Whoever followed it is gone, so it does not go on unseen.
         match written {
-            Ok(true) => Wish::GoOn,
-            Ok(false) | Err(_) => Wish::Cancel,
+            Ok(true) => UserIntent::GoOn,
+            Ok(false) | Err(_) => UserIntent::Cancel,
         }
     };
     let turn = Turn {
@@ -189,20 +189,20 @@ async fn run_prompt(
         signals: &mut signals,
         session: &session_id,
         answers: if options.yes {
-            Answers::Yes(ALLOWED)
+            ApprovalMode::Yes(ALLOWED)
         } else {
-            Answers::No(DENIED)
+            ApprovalMode::No(DENIED)
         },
         draft: &mut Draft::default(),
         editor: None,
         watch: &mut watch,
     };
-    let ended = turn.run(Until::Answered(request)).await;
+    let ended = turn.run(WaitFor::Answered(request)).await;
     let resume = format!("to resume this session: agentls chat --session {session_id}");
-    view.note(Ink::Dim, &resume);
+    view.note(Color::Dim, &resume);
     drop(view);
     client.close().await;
-    let Ended { result, .. } = ended?;
+    let TurnEndReport { result, .. } = ended?;
     let result = result.ok_or(RunError::Interrupted)??;
     written.map_err(RunError::Stdout)?;
     if options.json {
@@ -288,7 +288,7 @@ async fn open(
     let Some(session_id) = chosen else {
         if options.r#continue {
             view.note(
-                Ink::Dim,
+                Color::Dim,
                 "there is no session in this folder yet; this is a new one",
             );
         }
@@ -320,13 +320,13 @@ fn print_answer(result: &PromptResult, env: &Env) -> io::Result<bool> {
         true => {
             let width = Screen::stdout(
                 true,
-                Painter {
+                Styler {
                     colour: false,
                     dumb: false,
                 },
             )
             .width();
-            let mut markdown = Markdown::new(Painter::of(env, true), width);
+            let mut markdown = Markdown::new(Styler::of(env, true), width);
             markdown.push(&result.text) + &markdown.finish()
         }
         false => format!("{}\n", text::neutralise(result.text.trim_end_matches('\n'))),

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 
-use super::style::{Ink, Painter, char_width, fit, wrap};
+use super::style::{Color, Styler, char_width, fit, wrap};
 use crate::base::text::{escape_for_terminal, neutralise};
 
 /// Lines for reading are not longer than this, in columns.
@@ -20,7 +20,7 @@ pub(super) struct Screen {
     /// Columns and rows; asked again where it matters.
     size: fn() -> (usize, usize),
     /// How things are painted here.
-    pub(super) painter: Painter,
+    pub(super) styler: Styler,
     column: usize,
     row: u64,
     blank: bool,
@@ -40,15 +40,15 @@ pub(super) struct Mark {
 
 impl Screen {
     /// Standard output.
-    pub(super) fn stdout(terminal: bool, painter: Painter) -> Self {
+    pub(super) fn stdout(terminal: bool, styler: Styler) -> Self {
         let size: fn() -> (usize, usize) = if terminal { terminal_size } else { || (81, 24) };
-        Self::over(Box::new(std::io::stdout()), terminal, size, painter)
+        Self::over(Box::new(std::io::stdout()), terminal, size, styler)
     }
 
     /// Standard error.
-    pub(super) fn stderr(terminal: bool, painter: Painter) -> Self {
+    pub(super) fn stderr(terminal: bool, styler: Styler) -> Self {
         let size: fn() -> (usize, usize) = if terminal { terminal_size } else { || (81, 24) };
-        Self::over(Box::new(std::io::stderr()), terminal, size, painter)
+        Self::over(Box::new(std::io::stderr()), terminal, size, styler)
     }
 
     /// Anything.
@@ -56,13 +56,13 @@ impl Screen {
         out: Box<dyn Write + Send>,
         terminal: bool,
         size: fn() -> (usize, usize),
-        painter: Painter,
+        styler: Styler,
     ) -> Self {
         Self {
             out,
             terminal,
             size,
-            painter,
+            styler,
             column: 0,
             row: 0,
             blank: true,
@@ -171,7 +171,7 @@ impl Screen {
 
     /// The line that does not stay; empty: none. Only on a terminal.
     pub(super) fn status(&mut self, text: &str) {
-        if !self.terminal || self.painter.dumb || (text == self.status && self.drawn) {
+        if !self.terminal || self.styler.dumb || (text == self.status && self.drawn) {
             return;
         }
         let mut bytes = String::new();
@@ -195,7 +195,7 @@ impl Screen {
     pub(super) fn erase_to(&mut self, mark: Mark) -> bool {
         let size = (self.size)();
         let rows = self.row.saturating_sub(mark.row);
-        if !self.terminal || self.painter.dumb || size != mark.size || rows + 2 > size.1 as u64 {
+        if !self.terminal || self.styler.dumb || size != mark.size || rows + 2 > size.1 as u64 {
             return false;
         }
         let mut bytes = String::new();
@@ -226,7 +226,7 @@ impl Screen {
         }
         let columns = (self.size)().0;
         // Colours would be cut with the text, so the status is painted as a whole.
-        let line = self.painter.dim(&fit(&self.status, columns.saturating_sub(1)));
+        let line = self.styler.dim(&fit(&self.status, columns.saturating_sub(1)));
         if self.column == 0 {
             bytes.push_str(&format!("{line}\r"));
         } else {
@@ -253,7 +253,7 @@ fn without_controls(text: &str) -> Cow<'_, str> {
     let mut clean = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('\u{1b}') {
-        let colour = Ink::sequence(&rest[at..]);
+        let colour = Color::sequence(&rest[at..]);
         match colour {
             Some(colour) => {
                 clean.push_str(&neutralise(&rest[..at]));
@@ -267,7 +267,7 @@ fn without_controls(text: &str) -> Cow<'_, str> {
                     .map(|(found, _)| at + 1 + found);
                 let next = next
                     .into_iter()
-                    .find(|next| Ink::sequence(&rest[*next..]).is_some());
+                    .find(|next| Color::sequence(&rest[*next..]).is_some());
                 let (foreign, after) = rest.split_at(next.unwrap_or(rest.len()));
                 clean.push_str(&neutralise(foreign));
                 rest = after;
@@ -335,11 +335,11 @@ pub(super) mod testing {
 
     impl Paper {
         pub(in crate::cli) fn screen(&self, terminal: bool) -> Screen {
-            let painter = Painter {
+            let styler = Styler {
                 colour: false,
                 dumb: false,
             };
-            Screen::over(Box::new(self.clone()), terminal, || (40, 12), painter)
+            Screen::over(Box::new(self.clone()), terminal, || (40, 12), styler)
         }
 
         pub(in crate::cli) fn raw(&self) -> String {

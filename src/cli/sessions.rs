@@ -10,7 +10,7 @@ use super::chat::short_path;
 use super::client::{Client, ClientError, Launch};
 use super::screen::{self, Screen};
 use super::session_lookup::{find_session, list_sessions};
-use super::style::{Ink, Painter, fit};
+use super::style::{Color, Styler, fit};
 use super::view::View;
 use crate::base::clock;
 use crate::config::Env;
@@ -35,7 +35,7 @@ pub(super) async fn sessions(
     let terminal = std::io::stdout().is_terminal();
     let mut desk = Desk {
         client: &mut client,
-        screen: Screen::stdout(terminal, Painter::of(env, terminal)),
+        screen: Screen::stdout(terminal, Styler::of(env, terminal)),
         home: env.home(),
         json,
     };
@@ -70,14 +70,14 @@ impl Desk<'_> {
             self.screen.line("no sessions");
             return Ok(0);
         }
-        let painter = self.screen.painter;
+        let styler = self.screen.styler;
         let now = clock::wall_ms();
         let width = self.screen.width();
         for session in &found {
             let title = session.title.as_deref().unwrap_or("(no prompt yet)");
             let folder = short_path(Path::new(&session.cwd), self.home);
-            let id = painter.paint(Ink::Cyan, &session.session_id);
-            let about = painter.dim(&format!(
+            let id = styler.paint(Color::Cyan, &session.session_id);
+            let about = styler.dim(&format!(
                 "{} · {}",
                 when(session.updated_at, now),
                 fit(&folder, 40)
@@ -126,9 +126,9 @@ impl Desk<'_> {
             events.for_each(|event| print_line(&event));
             return Ok(0);
         }
-        let painter = self.screen.painter;
+        let styler = self.screen.styler;
         let terminal = self.screen.is_terminal();
-        let mut view = View::new(Screen::stdout(terminal, painter));
+        let mut view = View::new(Screen::stdout(terminal, styler));
         let events = events
             .filter_map(|event| ServerNotification::parse(&event.method, event.params).and_then(Result::ok));
         view.replay(events.chain(unfinished));

@@ -7,7 +7,7 @@ use crate::config::Env;
 
 /// A look. The sixteen colours of the terminal's own theme are used, and no others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Ink {
+pub(super) enum Color {
     Bold,
     Dim,
     Struck,
@@ -21,7 +21,7 @@ pub(super) enum Ink {
     BoldYellow,
 }
 
-impl Ink {
+impl Color {
     const ALL: [Self; 11] = [
         Self::Bold,
         Self::Dim,
@@ -65,14 +65,14 @@ impl Ink {
 
 /// Paints, or does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Painter {
+pub(super) struct Styler {
     /// Whether colours are wanted.
     pub(super) colour: bool,
     /// The terminal knows no escape sequences: nothing that was drawn can be taken off.
     pub(super) dumb: bool,
 }
 
-impl Painter {
+impl Styler {
     /// Colours on a terminal, unless `NO_COLOR` or a dumb terminal says otherwise.
     pub(super) fn of(env: &Env, terminal: bool) -> Self {
         let dumb = env.get("TERM") == Some("dumb");
@@ -83,7 +83,7 @@ impl Painter {
     }
 
     /// `text` in this look.
-    pub(super) fn paint(self, ink: Ink, text: &str) -> String {
+    pub(super) fn paint(self, ink: Color, text: &str) -> String {
         if !self.colour || text.is_empty() {
             return text.to_owned();
         }
@@ -92,7 +92,7 @@ impl Painter {
 
     /// `text`, dimmed.
     pub(super) fn dim(self, text: &str) -> String {
-        self.paint(Ink::Dim, text)
+        self.paint(Color::Dim, text)
     }
 }
 
@@ -254,17 +254,17 @@ mod tests {
     #[test]
     fn obeys_no_color() {
         let plain = Env::of([("NO_COLOR", "1")]);
-        assert!(!Painter::of(&plain, true).colour);
-        assert!(!Painter::of(&plain, true).dumb);
-        assert!(Painter::of(&Env::of([("TERM", "dumb")]), true).dumb);
-        assert!(!Painter::of(&Env::default(), false).colour);
-        assert!(Painter::of(&Env::default(), true).colour);
+        assert!(!Styler::of(&plain, true).colour);
+        assert!(!Styler::of(&plain, true).dumb);
+        assert!(Styler::of(&Env::of([("TERM", "dumb")]), true).dumb);
+        assert!(!Styler::of(&Env::default(), false).colour);
+        assert!(Styler::of(&Env::default(), true).colour);
         assert_eq!(
-            Painter {
+            Styler {
                 colour: false,
                 dumb: false
             }
-            .paint(Ink::Red, "x"),
+            .paint(Color::Red, "x"),
             "x"
         );
     }

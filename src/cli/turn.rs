@@ -13,12 +13,12 @@ use super::blocks;
 use super::chat::queue::Queued;
 use super::chat::slash::{self, Slash};
 use super::client::{Client, ClientError, Incoming};
-use super::edit::{self, EditError, Editor};
+use super::external_editor::{self, EditError, Editor};
 use super::held_key::{HeldKey, KeyRole};
 use super::inquiry::{Inquiries, Step};
 use super::keys::{Draft, Key, Keys, answer_of, is_deliberate, sleep_until};
 use super::signals::{SignalAction, Signals};
-use super::style::{Ink, Painter};
+use super::style::{Color, Styler};
 use super::view::View;
 use crate::base::clock::{self, Instant};
 use crate::protocol::table::method;
@@ -35,7 +35,7 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// When a turn has been seen through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Until {
+pub(super) enum WaitFor {
     /// The request is answered.
     Answered(u64),
     /// A turn ends; nobody has asked for an answer.
@@ -44,7 +44,7 @@ pub(super) enum Until {
 
 /// Who answers questions.
 #[derive(Clone, Debug)]
-pub(super) enum Answers {
+pub(super) enum ApprovalMode {
     /// The person at the terminal.
     Person,
     /// Yes to all, and it is said so.
@@ -55,7 +55,7 @@ pub(super) enum Answers {
 
 /// What someone who watches the turn wants of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum UserIntent {
     GoOn,
     Cancel,
 }
@@ -66,18 +66,18 @@ pub(super) struct Turn<'a> {
     pub(super) view: &'a mut View,
     pub(super) signals: &'a mut Signals,
     pub(super) session: &'a str,
-    pub(super) answers: Answers,
+    pub(super) answers: ApprovalMode,
     /// What is typed meanwhile and not sent; also steers that the turn did not use.
     pub(super) draft: &'a mut Draft,
     /// Opens what is to be changed; none: nothing can be.
     pub(super) editor: Option<&'a Editor>,
     /// Sees every notification before it is shown.
-    pub(super) watch: &'a mut (dyn FnMut(&ServerNotification) -> Wish + Send),
+    pub(super) watch: &'a mut (dyn FnMut(&ServerNotification) -> UserIntent + Send),
 }
 
 /// How it went.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct TurnEndReport {
     /// The answer; none when the person left before it.
     pub(super) result: Option<Result<PromptResult, ClientError>>,
     /// The person wants to leave.
@@ -87,7 +87,7 @@ pub(super) struct Ended {
     stopped: bool,
 }
 
-impl Ended {
+impl TurnEndReport {
     /// Whether the person stopped it or left.
     pub(super) fn was_stopped(&self) -> bool {
         self.leave || self.stopped
@@ -96,7 +96,7 @@ impl Ended {
 
 /// What goes on besides showing.
 #[derive(Default)]
-struct Desk {
+struct TurnDesk {
     /// Questions that wait, the first is shown.
     questions: VecDeque<ApprovalRequestedNotification>,
     shown: Option<Instant>,
@@ -127,8 +127,8 @@ struct Edited {
 
 impl Turn<'_> {
     /// Sees a turn through.
-    pub(super) async fn run(mut self, until: Until) -> Result<Ended, ClientError> {
-        let mut desk = Desk::default();
+    pub(super) async fn run(mut self, until: WaitFor) -> Result<TurnEndReport, ClientError> {
+        let mut desk = TurnDesk::default();
         let result = self.obey(until, &mut desk).await;
         self.view.rest();
         // What has no answer may not have arrived.
@@ -141,7 +141,7 @@ impl Turn<'_> {
                 error,
             })
         };
-        Ok(Ended {
+        Ok(TurnEndReport {
             result: result?.map(|result| result.and_then(read)),
             leave: desk.leave,
             cancelled: desk.cancelled,
@@ -152,14 +152,14 @@ impl Turn<'_> {
     /// Until its end, and until all that was typed before it is answered; what answers the request.
     async fn obey(
         &mut self,
-        until: Until,
-        desk: &mut Desk,
+        until: WaitFor,
+        desk: &mut TurnDesk,
     ) -> Result<Option<Result<Value, ClientError>>, ClientError> {
         // Without a terminal to read from there are no keys.
-        let dumb = self.view.screen.painter.dumb;
+        let dumb = self.view.screen.styler.dumb;
         let mut keys = match self.answers {
-            Answers::Person => Keys::open(dumb).ok(),
-            Answers::Yes(_) | Answers::No(_) => None,
+            ApprovalMode::Person => Keys::open(dumb).ok(),
+            ApprovalMode::Yes(_) | ApprovalMode::No(_) => None,
         };
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
@@ -181,11 +181,11 @@ impl Turn<'_> {
                     Incoming::Notification(told) => {
                         self.told(&told, desk).await?;
                         let turn_ended = matches!(*told, ServerNotification::TurnEnded(_));
-                        if turn_ended && until == Until::TurnEnds {
+                        if turn_ended && until == WaitFor::TurnEnds {
                             ended.get_or_insert(None);
                         }
                     }
-                    Incoming::Answer(answered, result) if until == Until::Answered(answered) => {
+                    Incoming::Answer(answered, result) if until == WaitFor::Answered(answered) => {
                         ended = Some(Some(result));
                     }
                     Incoming::Answer(answered, result) => self.answered(answered, result, desk).await?,
@@ -206,8 +206,8 @@ impl Turn<'_> {
         Ok(ended.flatten())
     }
 
-    async fn told(&mut self, told: &ServerNotification, desk: &mut Desk) -> Result<(), ClientError> {
-        if (self.watch)(told) == Wish::Cancel {
+    async fn told(&mut self, told: &ServerNotification, desk: &mut TurnDesk) -> Result<(), ClientError> {
+        if (self.watch)(told) == UserIntent::Cancel {
             self.send_cancel().await?;
         }
         if !self.view.event(told) {
@@ -256,24 +256,24 @@ impl Turn<'_> {
     }
 
     /// Shows the first limit or question; only a person answers it, and others are not asked.
-    fn show_inquiry(&mut self, desk: &mut Desk) {
-        let painter: Painter = self.view.screen.painter;
-        if let Some(lines) = desk.inquiries.lines(painter)
-            && matches!(self.answers, Answers::Person)
+    fn show_inquiry(&mut self, desk: &mut TurnDesk) {
+        let styler: Styler = self.view.screen.styler;
+        if let Some(lines) = desk.inquiries.lines(styler)
+            && matches!(self.answers, ApprovalMode::Person)
         {
             self.view.inquire(&lines);
             desk.inquiries.shown = Some(clock::now());
         }
     }
 
-    async fn inquiry_key(&mut self, key: &Key, now: Instant, desk: &mut Desk) -> Result<(), ClientError> {
+    async fn inquiry_key(&mut self, key: &Key, now: Instant, desk: &mut TurnDesk) -> Result<(), ClientError> {
         match desk.inquiries.key(key, now) {
             Step::Nothing => {}
             Step::Typing(line) => self.view.draft(&line),
             Step::Show => self.show_inquiry(desk),
             Step::Wrong(why) => {
                 self.view.draft("");
-                self.view.note(Ink::Yellow, &format!("! {why}"));
+                self.view.note(Color::Yellow, &format!("! {why}"));
             }
             Step::Answer(method, params) => {
                 // It stays the first until it is told to be resolved, but no key answers it twice.
@@ -287,7 +287,7 @@ impl Turn<'_> {
     }
 
     /// Shows the first question, or answers it where no person does.
-    async fn show_question(&mut self, desk: &mut Desk, whole: bool) -> Result<(), ClientError> {
+    async fn show_question(&mut self, desk: &mut TurnDesk, whole: bool) -> Result<(), ClientError> {
         let Some(mut asked) = desk.questions.front().cloned() else {
             desk.shown = None;
             self.view.open_question(None);
@@ -304,12 +304,12 @@ impl Turn<'_> {
             asked.options.clear();
         }
         let show = self.view.ask(&asked, whole);
-        let painter: Painter = self.view.screen.painter;
+        let styler: Styler = self.view.screen.styler;
         match self.answers {
-            Answers::Person => {
+            ApprovalMode::Person => {
                 let (width, rule) = (self.view.screen.width(), asked.rule.as_deref());
                 let keys = blocks::question_keys(
-                    painter,
+                    styler,
                     width,
                     rule,
                     blocks::Keys {
@@ -323,18 +323,18 @@ impl Turn<'_> {
                 desk.shown = Some(clock::now());
                 Ok(())
             }
-            Answers::Yes(why) => {
-                self.view.note(Ink::Dim, why);
+            ApprovalMode::Yes(why) => {
+                self.view.note(Color::Dim, why);
                 self.decide(desk, Decision::Allow, None).await
             }
-            Answers::No(why) => {
-                self.view.note(Ink::Yellow, why);
+            ApprovalMode::No(why) => {
+                self.view.note(Color::Yellow, why);
                 self.decide(desk, Decision::Deny, Some(why.to_owned())).await
             }
         }
     }
 
-    async fn key(&mut self, key: &Key, desk: &mut Desk) -> Result<(), ClientError> {
+    async fn key(&mut self, key: &Key, desk: &mut TurnDesk) -> Result<(), ClientError> {
         let now = clock::now();
         if *key == Key::CtrlC {
             desk.held.release(None);
@@ -398,7 +398,7 @@ impl Turn<'_> {
     }
 
     /// Whether nothing is being typed.
-    fn is_line_empty(&self, desk: &Desk) -> bool {
+    fn is_line_empty(&self, desk: &TurnDesk) -> bool {
         self.draft.text.is_empty()
             && desk.reason.is_none()
             && desk.held.due().is_none()
@@ -406,7 +406,7 @@ impl Turn<'_> {
     }
 
     /// Esc with nothing typed: a no to what is asked now, else the end of the turn.
-    async fn escape(&mut self, desk: &mut Desk) -> Result<(), ClientError> {
+    async fn escape(&mut self, desk: &mut TurnDesk) -> Result<(), ClientError> {
         if desk.shown.is_some() {
             return self.decide(desk, Decision::Deny, None).await;
         }
@@ -417,7 +417,7 @@ impl Turn<'_> {
         self.send_cancel().await
     }
 
-    async fn reason_key(&mut self, key: &Key, now: Instant, desk: &mut Desk) -> Result<(), ClientError> {
+    async fn reason_key(&mut self, key: &Key, now: Instant, desk: &mut TurnDesk) -> Result<(), ClientError> {
         if *key == Key::Esc {
             desk.reason = None;
             self.view.draft("");
@@ -434,7 +434,7 @@ impl Turn<'_> {
     }
 
     /// The letter that waited has waited long enough: it answers the question it was pressed at, or is text.
-    async fn answer_held(&mut self, desk: &mut Desk) -> Result<(), ClientError> {
+    async fn answer_held(&mut self, desk: &mut TurnDesk) -> Result<(), ClientError> {
         let question = desk.open_question();
         match desk.held.release(question.as_deref()) {
             Some((letter, true)) => self.answer(letter, desk).await,
@@ -448,7 +448,7 @@ impl Turn<'_> {
     }
 
     /// A letter answers what is asked now.
-    async fn answer(&mut self, letter: char, desk: &mut Desk) -> Result<(), ClientError> {
+    async fn answer(&mut self, letter: char, desk: &mut TurnDesk) -> Result<(), ClientError> {
         self.view.draft("");
         if desk.questions.is_empty() {
             return self.inquiry_key(&Key::Char(letter), clock::now(), desk).await;
@@ -456,9 +456,9 @@ impl Turn<'_> {
         match answer_of(letter, desk.has_rule()) {
             Some(ApprovalAction::Decide(Decision::Deny)) => {
                 desk.reason = Some(Draft::default());
-                if self.view.screen.painter.dumb {
+                if self.view.screen.styler.dumb {
                     self.view
-                        .note(Ink::Dim, "no, because (Enter: no reason; Esc: back)");
+                        .note(Color::Dim, "no, because (Enter: no reason; Esc: back)");
                 }
                 self.show_reason(desk);
             }
@@ -471,18 +471,18 @@ impl Turn<'_> {
     }
 
     /// A line typed meanwhile: words steer; of the commands few are obeyed now, the others wait as they stand.
-    async fn typed(&mut self, line: String, desk: &mut Desk) -> Result<(), ClientError> {
+    async fn typed(&mut self, line: String, desk: &mut TurnDesk) -> Result<(), ClientError> {
         match slash::parse(&line) {
             None | Some(Ok(Slash::Own(_))) => return self.steer(line, desk).await,
             Some(Ok(Slash::Queue(Queued::Add(words)))) => return self.queue(&words, desk).await,
             Some(Ok(Slash::Quit)) => desk.leave = true,
             Some(Ok(_)) => {
                 let why = "! commands wait for the turn's end; Ctrl-C cancels it";
-                self.view.note(Ink::Yellow, why);
+                self.view.note(Color::Yellow, why);
                 give_back(self.draft, &line);
             }
             Some(Err(why)) => {
-                self.view.note(Ink::Yellow, &why);
+                self.view.note(Color::Yellow, &why);
                 give_back(self.draft, &line);
             }
         }
@@ -490,7 +490,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    fn show_reason(&mut self, desk: &Desk) {
+    fn show_reason(&mut self, desk: &TurnDesk) {
         let typed = desk.reason.as_ref().map_or("", |reason| reason.text.as_str());
         self.view
             .draft(&format!("no, because (Enter: no reason; Esc: back) {typed}"));
@@ -498,7 +498,7 @@ impl Turn<'_> {
 
     async fn decide(
         &mut self,
-        desk: &mut Desk,
+        desk: &mut TurnDesk,
         decision: Decision,
         feedback: Option<String>,
     ) -> Result<(), ClientError> {
@@ -521,7 +521,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    async fn steer(&mut self, text: String, desk: &mut Desk) -> Result<(), ClientError> {
+    async fn steer(&mut self, text: String, desk: &mut TurnDesk) -> Result<(), ClientError> {
         let params = SteerParams {
             session_id: self.session.to_owned(),
             prompt: PromptContent::Text(text.clone()),
@@ -531,7 +531,7 @@ impl Turn<'_> {
     }
 
     /// What is typed after `/queue` waits for the turn's end.
-    async fn queue(&mut self, words: &str, desk: &mut Desk) -> Result<(), ClientError> {
+    async fn queue(&mut self, words: &str, desk: &mut TurnDesk) -> Result<(), ClientError> {
         let params = QueueParams {
             session_id: self.session.to_owned(),
             action: QueueAction::Add,
@@ -548,7 +548,7 @@ impl Turn<'_> {
         method: &'static str,
         params: &P,
         typed: String,
-        desk: &mut Desk,
+        desk: &mut TurnDesk,
     ) -> Result<(), ClientError> {
         match self.client.begin(method, params).await {
             Ok(id) => drop(desk.sent.insert(id, Some(typed))),
@@ -565,19 +565,19 @@ impl Turn<'_> {
         &mut self,
         id: u64,
         result: Result<Value, ClientError>,
-        desk: &mut Desk,
+        desk: &mut TurnDesk,
     ) -> Result<(), ClientError> {
         match (desk.sent.remove(&id), result) {
-            (Some(Some(text)), Ok(_)) => self.view.note(Ink::Cyan, &format!("› {text}")),
+            (Some(Some(text)), Ok(_)) => self.view.note(Color::Cyan, &format!("› {text}")),
             (Some(Some(text)), Err(error)) => {
-                self.view.note(Ink::Yellow, &format!("! not sent: {error}"));
+                self.view.note(Color::Yellow, &format!("! not sent: {error}"));
                 give_back(self.draft, &text);
                 self.view.draft(&self.draft.text);
             }
             (Some(None), Err(error)) => {
-                self.view.note(Ink::Yellow, &format!("! {error}"));
+                self.view.note(Color::Yellow, &format!("! {error}"));
                 // It was not decided, so it is still asked; settled elsewhere, it is told to be in a moment.
-                if matches!(self.answers, Answers::Person) {
+                if matches!(self.answers, ApprovalMode::Person) {
                     self.show_question(desk, false).await?;
                 }
             }
@@ -587,28 +587,28 @@ impl Turn<'_> {
     }
 
     /// The first question's input goes to the editor and comes back; then it is asked again.
-    async fn edit(&mut self, desk: &mut Desk) -> Result<(), ClientError> {
+    async fn edit(&mut self, desk: &mut TurnDesk) -> Result<(), ClientError> {
         let Some(asked) = desk.questions.front().cloned() else {
             return Ok(());
         };
         let whole = self.whole_input(&asked).await?;
         let text = match desk.edited.take() {
             Some(edited) => edited.text,
-            None => edit::text(&whole),
+            None => external_editor::text(&whole),
         };
         match self.in_editor(&asked, &text, desk).await? {
             _ if desk.leave => return Ok(()),
             Err(why) => {
-                self.view.note(Ink::Yellow, &format!("! {why}"));
+                self.view.note(Color::Yellow, &format!("! {why}"));
             }
-            Ok(text) => match edit::input(&text) {
-                Ok(input) if input == whole => self.view.note(Ink::Dim, "nothing was changed"),
+            Ok(text) => match external_editor::input(&text) {
+                Ok(input) if input == whole => self.view.note(Color::Dim, "nothing was changed"),
                 Ok(input) => {
                     let input = Some(input);
                     desk.edited = Some(Edited { text, input });
                 }
                 Err(why) => {
-                    self.view.note(Ink::Yellow, &format!("! {why}"));
+                    self.view.note(Color::Yellow, &format!("! {why}"));
                     if !matches!(why, EditError::Empty) {
                         desk.edited = Some(Edited { text, input: None });
                     }
@@ -623,7 +623,7 @@ impl Turn<'_> {
         &mut self,
         asked: &ApprovalRequestedNotification,
         text: &str,
-        desk: &mut Desk,
+        desk: &mut TurnDesk,
     ) -> Result<Result<String, EditError>, ClientError> {
         let opened = match self.editor {
             Some(editor) => editor.open(&asked.name, text),
@@ -634,7 +634,7 @@ impl Turn<'_> {
             Err(why) => return Ok(Err(why)),
         };
         self.view.note(
-            Ink::Dim,
+            Color::Dim,
             &format!("waiting for `{}` to be closed …", open.command()),
         );
         let mut said = Vec::new();
@@ -676,7 +676,7 @@ impl Turn<'_> {
     }
 
     /// Ctrl-C. A server that has not obeyed the first one gets no second chance.
-    async fn cancel(&mut self, desk: &mut Desk) -> Result<(), ClientError> {
+    async fn cancel(&mut self, desk: &mut TurnDesk) -> Result<(), ClientError> {
         if desk.cancelled.is_some() {
             desk.leave = true;
             return Ok(());
@@ -696,7 +696,7 @@ impl Turn<'_> {
     }
 }
 
-impl Desk {
+impl TurnDesk {
     /// The id of the question that keys answer now.
     fn open_question(&self) -> Option<String> {
         match self.questions.front() {

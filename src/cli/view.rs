@@ -12,7 +12,7 @@ use super::markdown::Markdown;
 use super::notification::{is_cut, seq_of, spoken};
 use super::recent_calls::RecentCalls;
 use super::screen::{Mark, Screen};
-use super::style::{Ink, cost_of_use, duration, fit, tokens};
+use super::style::{Color, cost_of_use, duration, fit, tokens};
 use crate::base::clock::{self, Instant};
 use crate::base::text;
 use crate::protocol::{
@@ -26,14 +26,14 @@ const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "�
 
 /// What is going on, for the line that does not stay.
 #[derive(Clone, Debug, PartialEq)]
-enum Doing {
+enum Activity {
     Nothing,
     Waiting(String),
     Until(String, i64),
 }
 
 /// A message that is being written.
-struct Open {
+struct OpenEntry {
     id: String,
     from: Mark,
     markdown: Markdown,
@@ -44,7 +44,7 @@ struct Open {
 pub(super) struct View {
     /// Where it is shown.
     pub(super) screen: Screen,
-    open: Option<Open>,
+    open: Option<OpenEntry>,
     /// Reasoning in progress: since when, and its end.
     reasoning: Option<(Instant, String)>,
     /// Calls whose diff a person has seen in the question.
@@ -53,7 +53,7 @@ pub(super) struct View {
     subjects: HashMap<String, String>,
     /// The question that keys answer now, in a line.
     question: Option<String>,
-    doing: Doing,
+    doing: Activity,
     draft: String,
     since: Instant,
     usage: Option<UsageNotification>,
@@ -70,7 +70,7 @@ pub(super) struct View {
     /// Calls of sub-agents, and how deep they are.
     depths: HashMap<String, usize>,
     /// Lines that came in the middle of a message.
-    aside: Vec<(Ink, String)>,
+    aside: Vec<(Color, String)>,
     changes: Changes,
     pub(super) calls: RecentCalls,
     /// Prompts that wait and are not held.
@@ -92,7 +92,7 @@ impl View {
             asked: HashMap::new(),
             subjects: HashMap::new(),
             question: None,
-            doing: Doing::Nothing,
+            doing: Activity::Nothing,
             draft: String::new(),
             since: clock::now(),
             usage: None,
@@ -160,7 +160,7 @@ impl View {
 
     /// What a person said.
     pub(super) fn prompt(&mut self, said: &str) {
-        let painter = self.screen.painter;
+        let styler = self.screen.styler;
         self.screen.gap();
         let said = text::neutralise(said);
         for (number, line) in super::style::wrap(&said, self.screen.width() - 2)
@@ -170,8 +170,8 @@ impl View {
             let mark = if number == 0 { "›" } else { " " };
             let line = format!(
                 "{} {}",
-                painter.paint(Ink::BoldCyan, mark),
-                painter.paint(Ink::Bold, line)
+                styler.paint(Color::BoldCyan, mark),
+                styler.paint(Color::Bold, line)
             );
             self.screen.line(line.trim_end());
         }
@@ -179,17 +179,17 @@ impl View {
     }
 
     /// A line beside the matter; it waits for the end of a message that is being written.
-    pub(super) fn note(&mut self, ink: Ink, text: &str) {
+    pub(super) fn note(&mut self, ink: Color, text: &str) {
         if self.open.is_some() {
             return self.aside.push((ink, text.to_owned()));
         }
-        let note = blocks::note(self.screen.painter, self.screen.width(), ink, text);
+        let note = blocks::note(self.screen.styler, self.screen.width(), ink, text);
         self.screen.fresh_line();
         self.screen.write(&note);
     }
 
     /// A line of a sub-agent stands under the call that delegated to it.
-    fn note_of(&mut self, parent: Option<&String>, ink: Ink, text: &str) {
+    fn note_of(&mut self, parent: Option<&String>, ink: Color, text: &str) {
         match parent {
             Some(parent) => {
                 let indent = self.indent(parent);
@@ -226,14 +226,14 @@ impl View {
 
     /// Something begins.
     pub(super) fn wait_for(&mut self, what: &str) {
-        self.set(Doing::Waiting(what.to_owned()));
+        self.set(Activity::Waiting(what.to_owned()));
     }
 
     /// Nothing is going on.
     pub(super) fn rest(&mut self) {
         self.close_open();
         self.question = None;
-        self.set(Doing::Nothing);
+        self.set(Activity::Nothing);
         self.screen.status("");
     }
 
@@ -261,15 +261,15 @@ impl View {
         let ran = clock::now().saturating_duration_since(self.since).as_millis() as u64;
         let frame = SPINNER[(ran / 100) as usize % SPINNER.len()];
         let line = match &self.doing {
-            Doing::Nothing => String::new(),
-            Doing::Waiting(what) => {
+            Activity::Nothing => String::new(),
+            Activity::Waiting(what) => {
                 let what = fit(what, self.screen.width().saturating_sub(14));
                 match ran {
                     0..1_000 => format!("{frame} {what}"),
                     _ => format!("{frame} {what} · {} s", ran / 1_000),
                 }
             }
-            Doing::Until(what, until) => {
+            Activity::Until(what, until) => {
                 let left = (until - clock::wall_ms()).max(0) as f64 / 1_000.0;
                 format!("{frame} {what} {left:.1} s")
             }
@@ -277,7 +277,7 @@ impl View {
         self.screen.status(&line);
     }
 
-    fn set(&mut self, doing: Doing) {
+    fn set(&mut self, doing: Activity) {
         if self.replay || self.doing == doing {
             return;
         }
@@ -323,7 +323,7 @@ impl View {
             N::QuestionResolved(resolved) => self.settled(inquiry::question_settled(resolved)),
             N::ApprovalResolved(resolved) => self.resolved(resolved),
             N::Plan(plan) => {
-                let plan = blocks::plan(self.screen.painter, self.screen.width(), &plan.items);
+                let plan = blocks::plan(self.screen.styler, self.screen.width(), &plan.items);
                 self.block(&plan);
             }
             N::Transition(transition) => self.transition(transition),
@@ -331,14 +331,14 @@ impl View {
             N::Retry(retry) => self.retry(retry),
             N::Wait(wait) => {
                 let parent = wait.parent_tool_call_id.as_ref();
-                self.note_of(parent, Ink::Dim, &format!("⧗ waiting: {}", wait.why));
+                self.note_of(parent, Color::Dim, &format!("⧗ waiting: {}", wait.why));
                 if let Some(until) = wait.until {
-                    self.set(Doing::Until("waiting".to_owned(), until));
+                    self.set(Activity::Until("waiting".to_owned(), until));
                 }
             }
             N::Compacted(compacted) => self.note_of(
                 compacted.parent_tool_call_id.as_ref(),
-                Ink::Dim,
+                Color::Dim,
                 &format!(
                     "⊟ what the model reads is shorter now: {} → {} tokens",
                     tokens(compacted.tokens_before),
@@ -351,13 +351,13 @@ impl View {
                     self.model = Some(switched.to.clone());
                 }
                 let line = format!("⇄ {} → {}: {}", switched.from, switched.to, switched.why);
-                self.note_of(parent, Ink::Yellow, &line);
+                self.note_of(parent, Color::Yellow, &line);
             }
             N::Circuit(circuit) => self.circuit(circuit),
             N::Usage(usage) => self.usage = Some(usage.clone()),
             N::Warning(warning) => {
                 let parent = warning.parent_tool_call_id.as_ref();
-                self.note_of(parent, Ink::Yellow, &format!("! {}", warning.message));
+                self.note_of(parent, Color::Yellow, &format!("! {}", warning.message));
             }
             N::SessionUpdated(updated) => {
                 if let Some(queue) = &updated.queue {
@@ -369,13 +369,13 @@ impl View {
                     .filter(|model| self.model.as_ref() != Some(model));
                 if let Some(model) = model {
                     if !self.replay {
-                        self.note(Ink::Dim, &format!("model: {model}"));
+                        self.note(Color::Dim, &format!("model: {model}"));
                     }
                     self.model = Some(model);
                 }
             }
             N::TurnDiff(diff) => self.turn_diff(diff),
-            N::Instructions(told) => self.note(Ink::Dim, &blocks::instructions(told)),
+            N::Instructions(told) => self.note(Color::Dim, &blocks::instructions(told)),
             N::Status(_) => {}
         }
     }
@@ -392,8 +392,11 @@ impl View {
             count => format!("{count} queued prompts"),
         };
         match held {
-            true => self.note(Ink::Yellow, &format!("{what} on hold; /queue send runs the next")),
-            false => self.note(Ink::Dim, &format!("{what} until the turn ends")),
+            true => self.note(
+                Color::Yellow,
+                &format!("{what} on hold; /queue send runs the next"),
+            ),
+            false => self.note(Color::Dim, &format!("{what} until the turn ends")),
         }
     }
 
@@ -417,19 +420,19 @@ impl View {
             1 => "1 file".to_owned(),
             count => format!("{count} files"),
         };
-        self.note(Ink::Dim, &format!("{files} {what}{lines}"));
+        self.note(Color::Dim, &format!("{files} {what}{lines}"));
     }
 
     /// Shows a question; its keys are another matter. Whether it says less than all.
     pub(super) fn ask(&mut self, asked: &ApprovalRequestedNotification, whole: bool) -> bool {
         self.end_reasoning();
-        self.set(Doing::Nothing);
+        self.set(Activity::Nothing);
         if let Some(diff) = &asked.diff {
             self.asked.insert(asked.tool_call_id.clone(), diff.clone());
         }
         let subject = blocks::question_subject(asked);
         self.subjects.insert(asked.approval_id.clone(), subject);
-        let (question, cut) = blocks::question(self.screen.painter, self.screen.width(), asked, whole);
+        let (question, cut) = blocks::question(self.screen.styler, self.screen.width(), asked, whole);
         self.screen.gap();
         self.screen.write(&question);
         cut
@@ -444,14 +447,14 @@ impl View {
             self.close_open();
             self.screen.gap();
             let from = self.screen.mark();
-            self.open = Some(Open {
+            self.open = Some(OpenEntry {
                 id: id.to_owned(),
                 from,
-                markdown: Markdown::new(self.screen.painter, self.screen.width()),
+                markdown: Markdown::new(self.screen.styler, self.screen.width()),
                 text: String::new(),
             });
         }
-        self.set(Doing::Nothing);
+        self.set(Activity::Nothing);
         let Some(open) = &mut self.open else { return };
         // Of a delta that does not join on nothing is shown; the completed message mends it.
         if open.text.len() as u64 == offset {
@@ -473,7 +476,7 @@ impl View {
         let skip = line.chars().count().saturating_sub(room);
         let line: String = line.chars().skip(skip).collect();
         // The spinner's clock goes on.
-        self.doing = Doing::Waiting(format!("thinking … {line}"));
+        self.doing = Activity::Waiting(format!("thinking … {line}"));
         self.tick();
     }
 
@@ -481,7 +484,7 @@ impl View {
         if let Some((since, _)) = self.reasoning.take() {
             let took = clock::now().saturating_duration_since(since).as_millis() as u64;
             self.screen.gap();
-            self.note(Ink::Dim, &format!("✻ thought for {}", duration(took)));
+            self.note(Color::Dim, &format!("✻ thought for {}", duration(took)));
         }
     }
 
@@ -539,23 +542,23 @@ impl View {
 
     fn retracted(&mut self, retracted: &MessageRetractedNotification) {
         self.reasoning = None;
-        let painter = self.screen.painter;
+        let styler = self.screen.styler;
         let open = self.open.take_if(|open| open.id == retracted.message_id);
         if self.brief {
             return self.note(
-                Ink::Yellow,
+                Color::Yellow,
                 "↺ discarded a broken answer: the connection dropped; retrying",
             );
         }
         if let Some(mut open) = open {
-            let words = blocks::note(painter, self.screen.width(), Ink::Struck, &open.text);
+            let words = blocks::note(styler, self.screen.width(), Color::Struck, &open.text);
             if self.screen.erase_to(open.from) {
                 self.screen.write(&words);
             } else {
                 let rest = open.markdown.finish();
                 self.screen.write(&rest);
             }
-            self.note(Ink::Yellow, "↺ discarded: the connection dropped; retrying");
+            self.note(Color::Yellow, "↺ discarded: the connection dropped; retrying");
         }
     }
 
@@ -569,7 +572,7 @@ impl View {
             // What its sub-agents do is told below.
             ToolCallStatus::Running if call.name == "delegate" => {
                 let line = format!("⑂ {}", call.title);
-                self.note_of(call.parent_tool_call_id.as_ref(), Ink::Dim, &line);
+                self.note_of(call.parent_tool_call_id.as_ref(), Color::Dim, &line);
                 return self.wait_for(&call.title);
             }
             ToolCallStatus::Running => return self.wait_for(&call.title),
@@ -591,11 +594,11 @@ impl View {
                 .map(|parent| self.indent(parent));
             let indent = indent.unwrap_or_default();
             let room = self.screen.width().saturating_sub(indent.chars().count());
-            let line = blocks::tool_line(self.screen.painter, room, call);
+            let line = blocks::tool_line(self.screen.styler, room, call);
             self.screen.fresh_line();
             self.screen.write(&format!("{indent}{line}"));
             if call.status == ToolCallStatus::Failed {
-                for line in blocks::last_lines(self.screen.painter, room.saturating_sub(2), call) {
+                for line in blocks::last_lines(self.screen.styler, room.saturating_sub(2), call) {
                     self.screen.line(&format!("{indent}  {line}"));
                 }
             }
@@ -604,7 +607,7 @@ impl View {
         let diff_was_shown = seen.is_some() && seen == call.diff;
         let hint = self.calls.hint;
         let block = blocks::tool_call(
-            self.screen.painter,
+            self.screen.styler,
             self.screen.width(),
             call,
             diff_was_shown,
@@ -623,12 +626,12 @@ impl View {
     /// Shows a limit or a question.
     pub(super) fn inquire(&mut self, lines: &str) {
         self.end_reasoning();
-        self.set(Doing::Nothing);
+        self.set(Activity::Nothing);
         self.screen.gap();
         self.screen.line(lines);
     }
 
-    fn settled(&mut self, (ink, line): (Ink, String)) {
+    fn settled(&mut self, (ink, line): (Color, String)) {
         if self.replay {
             return;
         }
@@ -661,7 +664,7 @@ impl View {
             return;
         };
         let parent = transition.parent_tool_call_id.as_ref();
-        self.note_of(parent, Ink::Dim, &format!("⟳ {what}"));
+        self.note_of(parent, Color::Dim, &format!("⟳ {what}"));
     }
 
     fn retry(&mut self, retry: &RetryNotification) {
@@ -679,8 +682,8 @@ impl View {
             retry.attempt + 1,
             retry.max_retries + 1,
         );
-        self.note_of(retry.parent_tool_call_id.as_ref(), Ink::Yellow, &line);
-        self.set(Doing::Until("trying again in".to_owned(), retry.resume_at));
+        self.note_of(retry.parent_tool_call_id.as_ref(), Color::Yellow, &line);
+        self.set(Activity::Until("trying again in".to_owned(), retry.resume_at));
     }
 
     fn circuit(&mut self, circuit: &CircuitNotification) {
@@ -695,12 +698,12 @@ impl View {
                     _ => String::new(),
                 };
                 (
-                    Ink::Yellow,
+                    Color::Yellow,
                     format!("⊘ {name} failed too often in a row and is not called for now{when}"),
                 )
             }
-            CircuitState::HalfOpen => (Ink::Dim, format!("⊘ {name} is tried again")),
-            CircuitState::Closed => (Ink::Dim, format!("⊙ {name} works again")),
+            CircuitState::HalfOpen => (Color::Dim, format!("⊘ {name} is tried again")),
+            CircuitState::Closed => (Color::Dim, format!("⊙ {name} works again")),
         };
         self.note_of(circuit.parent_tool_call_id.as_ref(), ink, &line);
     }
@@ -710,19 +713,19 @@ impl View {
         self.close_open();
         self.end_reasoning();
         self.rest();
-        let painter = self.screen.painter;
+        let styler = self.screen.styler;
         self.screen.gap();
         match ended.state {
             TurnState::Completed | TurnState::Failed | TurnState::Degraded => {}
-            TurnState::Cancelled => self.note(Ink::Yellow, "■ cancelled"),
-            TurnState::Interrupted => self.note(Ink::Yellow, "■ interrupted (/resume goes on)"),
+            TurnState::Cancelled => self.note(Color::Yellow, "■ cancelled"),
+            TurnState::Interrupted => self.note(Color::Yellow, "■ interrupted (/resume goes on)"),
         }
         let told = matches!(
             ended.state,
             TurnState::Failed | TurnState::Degraded | TurnState::Interrupted
         );
         if let (true, Some(error)) = (told, &ended.error) {
-            let card = blocks::error_card(painter, self.screen.width(), error);
+            let card = blocks::error_card(styler, self.screen.width(), error);
             self.screen.write(&card);
         }
         let usage = &ended.usage;
@@ -738,7 +741,7 @@ impl View {
                     _ => format!("context {percent} %"),
                 });
             }
-            self.note(Ink::Dim, &parts.join(" · "));
+            self.note(Color::Dim, &parts.join(" · "));
         }
         self.screen.gap();
     }

@@ -204,7 +204,7 @@ fn escape_sequences_of_others_do_not_reach_the_terminal() {
     };
     view.ask(&asked, true);
     view.screen.line(&blocks::question_keys(
-        view.screen.painter,
+        view.screen.styler,
         40,
         asked.rule.as_deref(),
         blocks::Keys::default(),
@@ -220,29 +220,29 @@ fn escape_sequences_of_others_do_not_reach_the_terminal() {
 
 #[test]
 fn a_question_is_shown_with_its_rule_and_its_keys() {
-    let painter = super::super::style::Painter {
+    let styler = super::super::style::Styler {
         colour: false,
         dumb: false,
     };
-    let with = blocks::question_keys(painter, 60, Some("edit_file(a)"), blocks::Keys::default());
+    let with = blocks::question_keys(styler, 60, Some("edit_file(a)"), blocks::Keys::default());
     assert_eq!(
         with,
         "  y allow   n deny   s allow for this session\n  a always allow\n  will remember: edit_file(a)"
     );
     let long = format!("bash(git log *), bash(grep {})", "x".repeat(150));
-    let shown = blocks::question_keys(painter, 40, Some(&long), blocks::Keys::default());
+    let shown = blocks::question_keys(styler, 40, Some(&long), blocks::Keys::default());
     let pieces: String = shown.lines().map(str::trim).collect();
     assert!(
         pieces.replace(' ', "").contains(&long.replace(' ', "")),
         "{shown}"
     );
     assert_eq!(
-        blocks::question_keys(painter, 60, None, blocks::Keys::default()),
+        blocks::question_keys(styler, 60, None, blocks::Keys::default()),
         "  y allow   n deny"
     );
     assert_eq!(
         blocks::question_keys(
-            painter,
+            styler,
             39,
             Some("edit_file(a)"),
             blocks::Keys {
@@ -266,9 +266,9 @@ fn nothing_stands_too_far_to_the_right_to_be_seen() {
         let ServerNotification::ApprovalRequested(asked) = asked else {
             panic!("not asked");
         };
-        let painter = super::super::style::Painter::of(&crate::config::Env::default(), false);
-        let (brief, cut) = blocks::question(painter, 40, &asked, false);
-        let (whole, more) = blocks::question(painter, 40, &asked, true);
+        let styler = super::super::style::Styler::of(&crate::config::Env::default(), false);
+        let (brief, cut) = blocks::question(styler, 40, &asked, false);
+        let (whole, more) = blocks::question(styler, 40, &asked, true);
         assert!(!more);
         (brief, cut, whole)
     };

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::file::{Texts, ToolTable};
+use super::file::{StringOrList, ToolTable};
 use super::hooks::CommandLine;
 
 /// Longest name of a tool that all providers take.
@@ -57,13 +57,13 @@ impl fmt::Debug for CommandToolSettings {
 }
 
 /// What is wrong with a key of a table.
-pub(super) struct Wrong {
+pub(super) struct SchemaError {
     pub(super) key: &'static str,
     pub(super) why: String,
 }
 
-fn wrong<T>(key: &'static str, why: impl Into<String>) -> Result<T, Wrong> {
-    Err(Wrong { key, why: why.into() })
+fn wrong<T>(key: &'static str, why: impl Into<String>) -> Result<T, SchemaError> {
+    Err(SchemaError { key, why: why.into() })
 }
 
 /// Whether a table is of such a tool, or tries to be.
@@ -72,10 +72,10 @@ pub(super) fn is_command_tool(table: &ToolTable) -> bool {
 }
 
 /// The tool that a table describes.
-pub(super) fn command_tool(name: &str, table: &ToolTable) -> Result<CommandToolSettings, Wrong> {
+pub(super) fn command_tool(name: &str, table: &ToolTable) -> Result<CommandToolSettings, SchemaError> {
     let command = match &table.command {
-        Some(Texts::One(script)) if !script.trim().is_empty() => CommandLine::Shell(script.clone()),
-        Some(Texts::Many(argv)) if argv.first().is_some_and(|program| !program.is_empty()) => {
+        Some(StringOrList::One(script)) if !script.trim().is_empty() => CommandLine::Shell(script.clone()),
+        Some(StringOrList::Many(argv)) if argv.first().is_some_and(|program| !program.is_empty()) => {
             CommandLine::Argv(argv.clone())
         }
         Some(_) | None => {

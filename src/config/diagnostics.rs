@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::tree::At;
+use super::tree::Location;
 pub(super) use crate::base::nearest::nearest;
 use crate::base::text::reveal;
 
@@ -45,7 +45,7 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    pub(super) fn error(at: &At, key: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(super) fn error(at: &Location, key: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Error,
             file: at.origin.to_string(),
@@ -57,7 +57,7 @@ impl Diagnostic {
         }
     }
 
-    pub(super) fn warning(at: &At, key: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(super) fn warning(at: &Location, key: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             severity: Severity::Warning,
             ..Self::error(at, key, message)

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Env;
 use super::diagnostics::Diagnostic;
-use super::tree::{Node, Tree, join};
+use super::tree::{Node, SpannedValue, join};
 
 /// What putting the variables in gave besides the texts.
 #[derive(Default)]
@@ -17,14 +17,14 @@ pub(super) struct Expansion {
 }
 
 /// Puts variables into every text below `tree`; a text that names an unset one is left out.
-pub(super) fn expand(tree: &mut Tree, env: &Env) -> Expansion {
+pub(super) fn expand(tree: &mut SpannedValue, env: &Env) -> Expansion {
     let mut expansion = Expansion::default();
     walk(tree, "", env, &mut expansion);
     expansion
 }
 
 /// `false`: to be left out.
-fn walk(tree: &mut Tree, path: &str, env: &Env, out: &mut Expansion) -> bool {
+fn walk(tree: &mut SpannedValue, path: &str, env: &Env, out: &mut Expansion) -> bool {
     match &mut tree.node {
         Node::Text(text) => match expanded(text, env) {
             Ok(None) => true,
@@ -34,7 +34,7 @@ fn walk(tree: &mut Tree, path: &str, env: &Env, out: &mut Expansion) -> bool {
                 out.named.extend(named);
                 true
             }
-            Err(Trouble::Unset(name)) => {
+            Err(ExpansionError::Unset(name)) => {
                 out.problems.push(
                     Diagnostic::warning(
                         &tree.at,
@@ -47,7 +47,7 @@ fn walk(tree: &mut Tree, path: &str, env: &Env, out: &mut Expansion) -> bool {
                 out.failed.insert(path.to_owned());
                 false
             }
-            Err(Trouble::Malformed) => {
+            Err(ExpansionError::Malformed) => {
                 out.problems.push(
                     Diagnostic::error(
                         &tree.at,
@@ -77,13 +77,13 @@ pub(super) fn names_variable(text: &str) -> bool {
     expanded(text, &Env::default()).is_err()
 }
 
-enum Trouble {
+enum ExpansionError {
     Unset(String),
     Malformed,
 }
 
 /// The text with variables put in and their names; `None` when there is nothing to do.
-fn expanded(text: &str, env: &Env) -> Result<Option<(String, Vec<String>)>, Trouble> {
+fn expanded(text: &str, env: &Env) -> Result<Option<(String, Vec<String>)>, ExpansionError> {
     if !text.contains('$') {
         return Ok(None);
     }
@@ -103,14 +103,14 @@ fn expanded(text: &str, env: &Env) -> Result<Option<(String, Vec<String>)>, Trou
                 rest = tail;
                 continue;
             }
-            let (name, tail) = tail.split_once('}').ok_or(Trouble::Malformed)?;
+            let (name, tail) = tail.split_once('}').ok_or(ExpansionError::Malformed)?;
             let good = |c: char| c.is_ascii_alphanumeric() || c == '_';
             if name.is_empty() || !name.chars().all(good) {
-                return Err(Trouble::Malformed);
+                return Err(ExpansionError::Malformed);
             }
             let value = env
                 .non_empty(name)
-                .ok_or_else(|| Trouble::Unset(name.to_owned()))?;
+                .ok_or_else(|| ExpansionError::Unset(name.to_owned()))?;
             out.push_str(value);
             named.push(name.to_owned());
             rest = tail;

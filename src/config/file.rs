@@ -95,7 +95,7 @@ pub struct ProviderTable {
     pub max_day_cost: Option<f64>,
     /// The provider (or list of providers) that takes over when this one fails: its retries are used up, its quota is,
     /// or its circuit is open. Each takes over with its own model and numbers.
-    pub fallback: Option<Texts>,
+    pub fallback: Option<StringOrList>,
     /// The model of this provider that answers after it was overloaded (529) 3 times in a row, before `fallback`.
     pub fallback_model: Option<String>,
     /// How long the provider is not called after 5 failures in a row, in seconds; then one call is a trial.
@@ -140,14 +140,14 @@ pub enum RetryName {
 /// One text or several.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Texts {
+pub enum StringOrList {
     /// One.
     One(String),
     /// Several.
     Many(Vec<String>),
 }
 
-impl Texts {
+impl StringOrList {
     /// As a list.
     pub fn list(self) -> Vec<String> {
         match self {
@@ -205,11 +205,11 @@ pub struct AgentTable {
     pub prompt_file: Option<String>,
     /// Who takes over when its provider cannot be asked, in order: `provider`, or `provider/model`. Default: the
     /// provider's `fallback`.
-    pub route: Option<Texts>,
+    pub route: Option<StringOrList>,
     /// The only tools it has; `*` stands for any letters. Default: all.
-    pub tools: Option<Texts>,
+    pub tools: Option<StringOrList>,
     /// Tools that it has not; goes before `tools`.
-    pub deny_tools: Option<Texts>,
+    pub deny_tools: Option<StringOrList>,
     /// How the output limit grows after an answer that was cut: `large` at once (64,000 tokens), or `double`, up to
     /// three times. Default: `large`.
     #[schemars(extend("default" = "large"))]
@@ -353,11 +353,11 @@ pub struct ModelTable {
 #[serde(default, deny_unknown_fields)]
 pub struct ApprovalsTable {
     /// What happens without asking.
-    pub allow: Option<Texts>,
+    pub allow: Option<StringOrList>,
     /// What never happens. Goes before everything else.
-    pub deny: Option<Texts>,
+    pub deny: Option<StringOrList>,
     /// What is asked, whatever mode and `allow` say.
-    pub require_approval: Option<Texts>,
+    pub require_approval: Option<StringOrList>,
     /// After this many seconds an unanswered question counts as denied. Default: never.
     #[schemars(range(min = 0.001, max = 31_536_000))]
     pub timeout_s: Option<f64>,
@@ -389,7 +389,7 @@ pub struct ToolTable {
     /// A tool of your own: the command that it is. One text for the shell, or a list of a program and its arguments. It
     /// reads its arguments as one JSON object, runs in the session's folder, and what it writes is its result; an exit
     /// code other than 0 is a failure.
-    pub command: Option<Texts>,
+    pub command: Option<StringOrList>,
     /// Of a tool of your own: what it does and when to use it, for the model.
     pub description: Option<String>,
     /// Of a tool of your own: the JSON Schema of its arguments (`type`, `properties`, `required`,

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::base::text::{cut_middle, reveal};
 
-use super::tree::{At, Node, Origin, Tree, join};
+use super::tree::{Location, Node, Source, SpannedValue, join};
 use super::trust;
 
 /// How many items are listed at most.
@@ -42,9 +42,9 @@ pub struct FolderItem {
 /// What the folder at `root` would activate. `folder`: what its files say, each later one over the earlier; `unusable`:
 /// settings that they state and that cannot be used now; `user`: the user's own file.
 pub(super) fn folder_items<'a>(
-    mut folder: Tree,
+    mut folder: SpannedValue,
     unusable: impl IntoIterator<Item = &'a String>,
-    user: &Tree,
+    user: &SpannedValue,
     root: &Path,
 ) -> Vec<FolderItem> {
     let mut items = commands(&mut folder, FolderItemKind::Hook, root);
@@ -69,7 +69,7 @@ pub(super) fn folder_items<'a>(
 }
 
 /// Takes the hooks, or the tools that are commands, out of the tree.
-fn commands(folder: &mut Tree, kind: FolderItemKind, root: &Path) -> Vec<FolderItem> {
+fn commands(folder: &mut SpannedValue, kind: FolderItemKind, root: &Path) -> Vec<FolderItem> {
     let (table, keys): (&str, &[&str]) = match kind {
         FolderItemKind::Hook => ("hook", &["on", "command", "tool", "timeout_s", "enabled"]),
         _ => ("tool", &["command", "description", "schema", "effect"]),
@@ -102,7 +102,7 @@ fn commands(folder: &mut Tree, kind: FolderItemKind, root: &Path) -> Vec<FolderI
 }
 
 /// A command as it is run: one text for the shell, or its words.
-fn command_text(value: &Tree) -> String {
+fn command_text(value: &SpannedValue) -> String {
     match (&value.raw, value.text()) {
         (Some(raw), _) => raw.to_string(),
         (None, Some(text)) => text.to_owned(),
@@ -111,7 +111,7 @@ fn command_text(value: &Tree) -> String {
 }
 
 /// The plain values below a path, one item each.
-fn settings(path: &str, value: &Tree, root: &Path, items: &mut Vec<FolderItem>) {
+fn settings(path: &str, value: &SpannedValue, root: &Path, items: &mut Vec<FolderItem>) {
     match &value.node {
         Node::Table(entries) => {
             for (key, value) in entries {
@@ -131,14 +131,14 @@ fn settings(path: &str, value: &Tree, root: &Path, items: &mut Vec<FolderItem>) 
 }
 
 /// A value on one line, with the names of variables.
-fn shown(value: &Tree) -> String {
+fn shown(value: &SpannedValue) -> String {
     value.raw_json().to_string()
 }
 
 /// Where a value is written.
-fn place(at: &At, root: &Path) -> String {
+fn place(at: &Location, root: &Path) -> String {
     match &*at.origin {
-        Origin::File(file) => {
+        Source::File(file) => {
             let file = file.strip_prefix(root).unwrap_or(file);
             format!("from {}:{}", file.display(), at.line)
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::file::Texts;
+use super::file::StringOrList;
 
 /// How long a hook may run.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -23,10 +23,10 @@ pub struct HookTable {
     /// When it runs.
     pub on: Option<HookMoment>,
     /// The command: one text for the shell, or a list of a program and its arguments. Runs in the session's folder.
-    pub command: Option<Texts>,
+    pub command: Option<StringOrList>,
     /// At `pre_tool` and `post_tool`: only for tools whose name fits one of these; `*` stands for any characters.
     /// Default: all tools.
-    pub tool: Option<Texts>,
+    pub tool: Option<StringOrList>,
     /// How long it may run, in seconds. Default: 60.
     #[schemars(range(min = 0.001, max = 86_400), extend("default" = 60.0))]
     pub timeout_s: Option<f64>,
@@ -141,8 +141,8 @@ pub(super) fn hooks(
             continue;
         };
         let command = match table.command {
-            Some(Texts::One(script)) if !script.trim().is_empty() => CommandLine::Shell(script),
-            Some(Texts::Many(argv)) if argv.first().is_some_and(|program| !program.is_empty()) => {
+            Some(StringOrList::One(script)) if !script.trim().is_empty() => CommandLine::Shell(script),
+            Some(StringOrList::Many(argv)) if argv.first().is_some_and(|program| !program.is_empty()) => {
                 CommandLine::Argv(argv)
             }
             Some(_) | None => {
@@ -150,7 +150,7 @@ pub(super) fn hooks(
                 continue;
             }
         };
-        let tools = table.tool.map(Texts::list).unwrap_or_default();
+        let tools = table.tool.map(StringOrList::list).unwrap_or_default();
         if !tools.is_empty() && matches!(on, HookMoment::Prompt | HookMoment::Stop) {
             say("tool", "has no effect here: it is for `pre_tool` and `post_tool`");
         }

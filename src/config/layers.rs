@@ -14,16 +14,16 @@ use serde_json::Value;
 use crate::base::nofollow;
 use crate::domain::Mode;
 
-use super::check::check;
 use super::diagnostics::Diagnostic;
 use super::expand::expand;
 use super::folder_items::{FolderItem, folder_items};
 use super::redirect::{self, FolderSays, Merged, ProviderRedirect};
-use super::resolve::{self, Stated, resolve};
+use super::resolve::{self, StatedAgent, resolve};
 use super::settings::Settings;
-use super::tree::{At, Node, Origin, Tree, keys_of, parse_toml, path_of};
+use super::tree::{Location, Node, Source, SpannedValue, keys_of, parse_toml, path_of};
 use super::trust;
-use super::{Env, Places};
+use super::validate::check;
+use super::{ConfigPaths, Env};
 
 /// The largest config file that is read.
 const MAX_FILE: u64 = 1024 * 1024;
@@ -56,7 +56,7 @@ pub struct LoadInputs<'a> {
     /// The environment.
     pub env: &'a Env,
     /// Where things are kept; `None` without a home folder.
-    pub places: Option<&'a Places>,
+    pub places: Option<&'a ConfigPaths>,
     /// The user's file.
     pub user: Option<FileText>,
     /// The workspace root whose files these are.
@@ -130,7 +130,10 @@ pub fn load(inputs: &LoadInputs<'_>) -> Loaded {
 /// What the root's own files would do if it were trusted. Loads the same way; starts and changes nothing.
 pub fn describe_folder(inputs: &LoadInputs<'_>) -> FolderDescription {
     let user = inputs.user.as_ref().map(|file| Layer::file(file, inputs.env));
-    let user = user.map_or_else(|| Tree::table(At::nowhere(Origin::Options)), |layer| layer.tree);
+    let user = user.map_or_else(
+        || SpannedValue::table(Location::nowhere(Source::Options)),
+        |layer| layer.tree,
+    );
     let folder = FolderLayer::read(inputs);
     let root = inputs.root.unwrap_or(Path::new(""));
     FolderDescription {
@@ -193,7 +196,7 @@ enum FolderUse<'a> {
 
 /// The merged layers and what they resolve to.
 struct Assembled {
-    tree: Tree,
+    tree: SpannedValue,
     settings: Settings,
     diagnostics: Vec<Diagnostic>,
 }
@@ -212,9 +215,9 @@ fn assemble(inputs: &LoadInputs<'_>, folder: FolderUse<'_>) -> Assembled {
         Some(editor) => without_nulls_of(options, editor),
         None => options.clone(),
     });
-    let options = options.and_then(|value| Layer::said_by_editor(&value, Origin::Options, inputs.env));
+    let options = options.and_then(|value| Layer::said_by_editor(&value, Source::Options, inputs.env));
     let editor = inputs.editor;
-    let editor = editor.and_then(|value| Layer::said_by_editor(value, Origin::Editor, inputs.env));
+    let editor = editor.and_then(|value| Layer::said_by_editor(value, Source::Editor, inputs.env));
 
     let mut stack = Stack::new();
     stack.lay(inputs.user.as_ref().map(|file| Layer::file(file, inputs.env)));
@@ -241,7 +244,7 @@ fn assemble(inputs: &LoadInputs<'_>, folder: FolderUse<'_>) -> Assembled {
         named,
         chosen,
     } = stack;
-    let stated = Stated {
+    let stated = StatedAgent {
         failed: &failed,
         chosen: &chosen,
     };
@@ -257,7 +260,7 @@ fn assemble(inputs: &LoadInputs<'_>, folder: FolderUse<'_>) -> Assembled {
 
 /// What the root's own files say, the later over the earlier.
 struct FolderLayer {
-    tree: Tree,
+    tree: SpannedValue,
     named: BTreeSet<String>,
     failed: BTreeSet<String>,
 }
@@ -291,7 +294,7 @@ fn without_nulls_of(options: &Value, editor: &Value) -> Value {
 
 /// The layers laid so far.
 struct Stack {
-    merged: Tree,
+    merged: SpannedValue,
     diagnostics: Vec<Diagnostic>,
     failed: BTreeSet<String>,
     named: BTreeSet<String>,
@@ -302,7 +305,7 @@ struct Stack {
 impl Stack {
     fn new() -> Self {
         Self {
-            merged: Tree::table(At::nowhere(Origin::Options)),
+            merged: SpannedValue::table(Location::nowhere(Source::Options)),
             diagnostics: Vec::new(),
             failed: BTreeSet::new(),
             named: BTreeSet::new(),
@@ -343,7 +346,7 @@ impl Stack {
             if let Some(agent) = trust::agent_key(path, "mode")
                 && trust::looser(trust::mode_of(&self.merged, &agent), Mode::Ask)
             {
-                let ask = Tree::new(self.merged.at.clone(), Node::Text(Mode::Ask.name().to_owned()));
+                let ask = SpannedValue::new(self.merged.at.clone(), Node::Text(Mode::Ask.name().to_owned()));
                 self.merged.put(&["agent", &agent, "mode"], ask);
             }
         }
@@ -352,14 +355,14 @@ impl Stack {
 
     /// Where a layer sends an agent to another provider and names no model, the model of the layers below goes:
     /// it is a name at the other provider.
-    fn drop_foreign_models(&mut self, upper: &Tree) {
+    fn drop_foreign_models(&mut self, upper: &SpannedValue) {
         let Some(Node::Table(agents)) = upper.find(&["agent"]).map(|agents| &agents.node) else {
             return;
         };
         for name in agents.keys() {
-            let provider = |tree: &Tree| {
+            let provider = |tree: &SpannedValue| {
                 tree.find(&["agent", name, "provider"])
-                    .and_then(Tree::text)
+                    .and_then(SpannedValue::text)
                     .map(str::to_owned)
             };
             let new = provider(upper);
@@ -375,7 +378,7 @@ impl Stack {
 
 /// One layer, checked, with variables put in.
 struct Layer {
-    tree: Tree,
+    tree: SpannedValue,
     problems: Vec<Diagnostic>,
     failed: BTreeSet<String>,
     named: BTreeSet<String>,
@@ -391,7 +394,7 @@ impl Layer {
     }
 
     /// A file of a folder that the user has not trusted.
-    fn restrained_file(file: &FileText, env: &Env, root: &Path, user: &Tree) -> Self {
+    fn restrained_file(file: &FileText, env: &Env, root: &Path, user: &SpannedValue) -> Self {
         let mut layer = Self::read(file);
         layer.restrained = true;
         layer
@@ -417,15 +420,15 @@ impl Layer {
         layer
     }
 
-    fn said_by_editor(value: &Value, origin: Origin, env: &Env) -> Option<Self> {
-        let at = At::nowhere(origin);
-        let tree = Tree::from_json(value, &at)?;
+    fn said_by_editor(value: &Value, origin: Source, env: &Env) -> Option<Self> {
+        let at = Location::nowhere(origin);
+        let tree = SpannedValue::from_json(value, &at)?;
         let mut layer = Self::of(tree);
         if !matches!(layer.tree.node, Node::Table(_)) {
             layer
                 .problems
                 .push(Diagnostic::error(&at, "", "must be an object; ignored"));
-            layer.tree = Tree::table(at);
+            layer.tree = SpannedValue::table(at);
         }
         layer.drop_trust();
         layer.drop_keys();
@@ -437,7 +440,7 @@ impl Layer {
     fn drop_trust(&mut self) {
         if let Some(value) = self.tree.take(&["trusted"]) {
             let problem = match *value.at.origin {
-                Origin::Options => Diagnostic::error(&value.at, "trusted", "must be true or false; ignored"),
+                Source::Options => Diagnostic::error(&value.at, "trusted", "must be true or false; ignored"),
                 _ => Diagnostic::warning(&value.at, "trusted", "has no effect here; ignored"),
             };
             self.problems
@@ -476,17 +479,17 @@ impl Layer {
             log: value("AGENTLS_LOG"),
         };
         let names = ["AGENTLS_PROVIDER", "AGENTLS_MODEL", "AGENTLS_MODE", "AGENTLS_LOG"];
-        Self::said(&said, names.map(Origin::Variable))
+        Self::said(&said, names.map(Source::Variable))
     }
 
     fn flags(flags: &Flags) -> Option<Self> {
         Self::said(
             flags,
-            ["--provider", "--model", "--mode", "--log"].map(Origin::Flag),
+            ["--provider", "--model", "--mode", "--log"].map(Source::Flag),
         )
     }
 
-    fn said(said: &Flags, origins: [Origin; 4]) -> Option<Self> {
+    fn said(said: &Flags, origins: [Source; 4]) -> Option<Self> {
         if *said == Flags::default() {
             return None;
         }
@@ -501,19 +504,22 @@ impl Layer {
             &log,
         ];
         let values = [&said.provider, &said.model, &said.mode, &said.log];
-        let mut layer = Self::of(Tree::table(At::nowhere(Origin::Flag("command line"))));
+        let mut layer = Self::of(SpannedValue::table(Location::nowhere(Source::Flag(
+            "command line",
+        ))));
         for ((path, value), origin) in paths.into_iter().zip(values).zip(origins) {
             if let Some(value) = value {
-                layer
-                    .tree
-                    .put(path, Tree::new(At::nowhere(origin), Node::Text(value.clone())));
+                layer.tree.put(
+                    path,
+                    SpannedValue::new(Location::nowhere(origin), Node::Text(value.clone())),
+                );
             }
         }
         layer.check();
         Some(layer)
     }
 
-    fn of(tree: Tree) -> Self {
+    fn of(tree: SpannedValue) -> Self {
         Self {
             tree,
             problems: Vec::new(),
@@ -534,8 +540,8 @@ impl Layer {
                 }
             }
             Err(why) => {
-                let at = At::top(&file.path);
-                let mut layer = Self::of(Tree::table(at.clone()));
+                let at = Location::top(&file.path);
+                let mut layer = Self::of(SpannedValue::table(at.clone()));
                 layer
                     .problems
                     .push(Diagnostic::error(&at, "", format!("cannot be read: {why}")));
@@ -565,8 +571,10 @@ impl Layer {
                 .cloned()
             {
                 let at = text.at.clone();
-                self.tree
-                    .put(&["approvals", list], Tree::new(at, Node::List(vec![text])));
+                self.tree.put(
+                    &["approvals", list],
+                    SpannedValue::new(at, Node::List(vec![text])),
+                );
             }
         }
     }
@@ -578,7 +586,7 @@ pub struct ConfigSource {
     /// The environment.
     pub env: Env,
     /// Where things are kept; `None` without a home folder.
-    pub places: Option<Places>,
+    pub places: Option<ConfigPaths>,
     /// The command line.
     pub flags: Flags,
     /// `initializationOptions`.

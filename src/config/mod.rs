@@ -4,8 +4,8 @@
 //! The way of a setting: text of a layer → `tree` (values that know where they stand) → `${VAR}` → checked against
 //! the very schema that is published → trust → merged → [`file`](mod@file) (serde) → [`settings`] (what the rest uses).
 
-mod check;
 pub mod command_tools;
+mod default_provider;
 pub mod diagnostics;
 pub mod env;
 mod expand;
@@ -14,17 +14,18 @@ mod folder_items;
 pub mod hooks;
 pub mod layers;
 mod names;
-pub mod places;
+pub mod paths;
 mod redirect;
 mod resolve;
 mod schema;
 pub mod secrets;
-mod select;
 pub mod settings;
 mod tree;
 mod trust;
+mod validate;
 
 pub use command_tools::{CommandToolSettings, ToolEffect};
+pub use default_provider::{DefaultChoice, DefaultModel, select_default, select_for, selected_by_key};
 pub use diagnostics::{Diagnostic, Severity};
 pub use env::Env;
 pub use folder_items::{FolderItem, FolderItemKind};
@@ -33,11 +34,10 @@ pub use layers::{
     ConfigSource, FileText, Flags, FolderDescription, LoadInputs, Loaded, Trust, describe_folder, load,
 };
 pub use names::{KEY_VARIABLES, providers_of_key};
-pub use places::Places;
+pub use paths::ConfigPaths;
 pub use redirect::ProviderRedirect;
 pub use schema::schema;
 pub use secrets::{RedactedPieces, Redactor, long_words};
-pub use select::{DefaultChoice, DefaultModel, select_default, select_for, selected_by_key};
 pub use settings::{
     AgentSettings, ApprovalSettings, FailurePolicy, LogFormat, LogLevel, LoggingSettings, ModelSettings,
     NetworkSettings, OnCancel, OutputEscalation, ProviderKind, ProviderSettings, ReasoningEffort,

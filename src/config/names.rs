@@ -3,7 +3,7 @@
 use super::file::Kind;
 
 /// Defaults of a well-known provider.
-pub(super) struct Known {
+pub(super) struct ProviderPreset {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
     pub(super) base_url: &'static str,
@@ -13,8 +13,8 @@ pub(super) struct Known {
     pub(super) offered: bool,
 }
 
-const fn keyed(name: &'static str, base_url: &'static str, key: &'static str) -> Known {
-    Known {
+const fn keyed(name: &'static str, base_url: &'static str, key: &'static str) -> ProviderPreset {
+    ProviderPreset {
         name,
         kind: Kind::OpenAi,
         base_url,
@@ -23,8 +23,8 @@ const fn keyed(name: &'static str, base_url: &'static str, key: &'static str) ->
     }
 }
 
-const fn local(name: &'static str, base_url: &'static str) -> Known {
-    Known {
+const fn local(name: &'static str, base_url: &'static str) -> ProviderPreset {
+    ProviderPreset {
         name,
         kind: Kind::OpenAi,
         base_url,
@@ -34,8 +34,8 @@ const fn local(name: &'static str, base_url: &'static str) -> Known {
 }
 
 /// The providers that are known by name. The first three are, in this order, what a key in the environment selects.
-pub(super) const KNOWN: [Known; 12] = [
-    Known {
+pub(super) const KNOWN: [ProviderPreset; 12] = [
+    ProviderPreset {
         name: "anthropic",
         kind: Kind::Anthropic,
         base_url: "https://api.anthropic.com",
@@ -53,7 +53,7 @@ pub(super) const KNOWN: [Known; 12] = [
     local("vllm", "http://127.0.0.1:8000/v1"),
     local("llamacpp", "http://127.0.0.1:8080/v1"),
     // The other API of `openai`, with the same key.
-    Known {
+    ProviderPreset {
         name: "openai-responses",
         kind: Kind::Responses,
         base_url: "https://api.openai.com/v1",
@@ -76,13 +76,13 @@ pub const KEY_VARIABLES: [&str; 7] = [
     "EACHLABS_API_KEY",
 ];
 
-pub(super) fn known(name: &str) -> Option<&'static Known> {
+pub(super) fn known(name: &str) -> Option<&'static ProviderPreset> {
     KNOWN.iter().find(|known| known.name == name)
 }
 
 /// The providers whose key this variable holds by custom.
 pub fn providers_of_key(variable: &str) -> impl Iterator<Item = &'static str> {
-    let holds = move |known: &&Known| known.offered && known.key_variable == Some(variable);
+    let holds = move |known: &&ProviderPreset| known.offered && known.key_variable == Some(variable);
     KNOWN.iter().filter(holds).map(|known| known.name)
 }
 

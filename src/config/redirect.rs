@@ -14,7 +14,7 @@ use crate::base::text::reveal;
 use super::diagnostics::Diagnostic;
 use super::names::known;
 use super::settings::{ProviderKind, ProviderSettings, Settings};
-use super::tree::{Node, Origin, Tree, path_of};
+use super::tree::{Node, Source, SpannedValue, path_of};
 
 /// The provider's name in a redirect of all of them, by a proxy or certificates.
 const ALL: &str = "*";
@@ -60,13 +60,13 @@ impl ProviderRedirect {
 
 /// A configuration, merged and resolved.
 pub(super) struct Merged<'a> {
-    pub(super) tree: &'a Tree,
+    pub(super) tree: &'a SpannedValue,
     pub(super) settings: &'a Settings,
 }
 
 /// What the folder's own files say, merged, and the variables that they name.
 pub(super) struct FolderSays<'a> {
-    pub(super) tree: &'a Tree,
+    pub(super) tree: &'a SpannedValue,
     pub(super) variables: &'a BTreeSet<String>,
 }
 
@@ -91,7 +91,10 @@ pub(super) fn find_redirects(
 
 /// Takes what was not accepted out of what a folder's file says. The second list: settings without which a provider
 /// that only the folder names cannot be used.
-pub(super) fn hold_back(tree: &mut Tree, redirects: &[ProviderRedirect]) -> (Vec<Diagnostic>, Vec<String>) {
+pub(super) fn hold_back(
+    tree: &mut SpannedValue,
+    redirects: &[ProviderRedirect],
+) -> (Vec<Diagnostic>, Vec<String>) {
     let mut problems = Vec::new();
     let mut failed = Vec::new();
     for redirect in redirects.iter().filter(|redirect| !redirect.accepted) {
@@ -251,7 +254,7 @@ impl Finder<'_> {
     }
 
     /// A value that counts and is the folder's.
-    fn set_by_folder(&self, path: &[&str]) -> Option<&Tree> {
+    fn set_by_folder(&self, path: &[&str]) -> Option<&SpannedValue> {
         let said = self.folder.tree.find(path)?;
         let merged = self.full.tree.find(path)?;
         let is_same = said.at.origin == merged.at.origin
@@ -283,7 +286,7 @@ impl Finder<'_> {
         if provider.api_key.is_some() && !self.has_folder_key(name) {
             let said = self.full.tree.find(&["provider", name, "api_key"]);
             match (said, known(name).and_then(|known| known.key_variable)) {
-                (Some(said), _) if matches!(&*said.at.origin, Origin::File(_)) => {
+                (Some(said), _) if matches!(&*said.at.origin, Source::File(_)) => {
                     sends.push(match said.raw.as_deref() {
                         Some(raw) => reveal(raw).into_owned(),
                         None => format!("the API key of {name}"),
@@ -308,7 +311,7 @@ impl Finder<'_> {
 }
 
 /// A value as the file has it.
-fn raw_text(value: &Tree) -> String {
+fn raw_text(value: &SpannedValue) -> String {
     let text = value.raw.as_deref().or_else(|| value.text()).unwrap_or_default();
     reveal(text).into_owned()
 }

@@ -11,23 +11,23 @@ use crate::approval::Rule;
 use crate::domain::{Cost, Mode, Price};
 
 use super::Env;
-use super::check::shortened;
 use super::diagnostics::{Diagnostic, nearest};
 use super::file::{
     AgentTable, ApprovalsTable, ConfigFile, EffortName, EscalationName, FormatName, Kind, LevelName,
     LimitPolicyName, LoggingTable, ModeName, ModelTable, NetworkTable, PolicyName, ProviderTable, Reflection,
-    RetryName, Texts,
+    RetryName, StringOrList,
 };
 use super::hooks::{self, HookSettings, HookTable};
 use super::layers::LoadInputs;
 use super::names::{KNOWN, known};
-use super::places::home_expanded;
+use super::paths::home_expanded;
 use super::settings::{
     AgentSettings, ApprovalSettings, FailurePolicy, LogFormat, LogLevel, LoggingSettings, ModelSettings,
     NetworkSettings, OutputEscalation, ProviderKind, ProviderSettings, ReasoningEffort, RetryProfile,
     RetrySettings, RouteStep, ServerSettings, Settings, TimeLimits, ToolChoice,
 };
-use super::tree::{At, Node, Origin, Tree, path_of};
+use super::tree::{Location, Node, Source, SpannedValue, path_of};
+use super::validate::shortened;
 
 mod tools;
 
@@ -35,7 +35,7 @@ mod tools;
 const REFLECTION: u32 = 3;
 
 /// What the layers stated, beyond the merged values.
-pub(super) struct Stated<'a> {
+pub(super) struct StatedAgent<'a> {
     /// Settings that could not be used.
     pub(super) failed: &'a BTreeSet<String>,
     /// Providers that count as configured: an untrusted folder chooses none by naming it.
@@ -44,8 +44,8 @@ pub(super) struct Stated<'a> {
 
 /// Makes settings of what the layers say.
 pub(super) fn resolve(
-    merged: &Tree,
-    stated: Stated<'_>,
+    merged: &SpannedValue,
+    stated: StatedAgent<'_>,
     named_variables: BTreeSet<String>,
     unreadable: Vec<String>,
     inputs: &LoadInputs<'_>,
@@ -97,13 +97,13 @@ pub(super) fn resolve(
 }
 
 /// The folders that a layer trusts.
-pub(super) fn trusted_folders(layer: &Tree, env: &Env) -> BTreeSet<PathBuf> {
+pub(super) fn trusted_folders(layer: &SpannedValue, env: &Env) -> BTreeSet<PathBuf> {
     trust_entries(layer)
         .filter_map(|(_, text)| folder(text, env))
         .collect()
 }
 
-fn trust_entries(tree: &Tree) -> impl Iterator<Item = (&Tree, &str)> {
+fn trust_entries(tree: &SpannedValue) -> impl Iterator<Item = (&SpannedValue, &str)> {
     let items = match tree.find(&["trusted"]).map(|list| &list.node) {
         Some(Node::List(items)) => items.as_slice(),
         _ => &[],
@@ -120,7 +120,7 @@ fn folder(text: &str, env: &Env) -> Option<PathBuf> {
 }
 
 struct Resolver<'a> {
-    merged: &'a Tree,
+    merged: &'a SpannedValue,
     failed: &'a BTreeSet<String>,
     chosen: &'a BTreeSet<String>,
     inputs: &'a LoadInputs<'a>,
@@ -129,7 +129,7 @@ struct Resolver<'a> {
 
 impl Resolver<'_> {
     /// Where a setting stands; of the nearest table above it when it does not stand anywhere.
-    fn at(&self, path: &[&str]) -> At {
+    fn at(&self, path: &[&str]) -> Location {
         let found = (0..=path.len())
             .rev()
             .find_map(|len| self.merged.find(&path[..len]));
@@ -152,7 +152,7 @@ impl Resolver<'_> {
     fn path(&self, keys: &[&str], text: &str) -> PathBuf {
         let path = home_expanded(text, self.inputs.env);
         match &*self.at(keys).origin {
-            Origin::File(file) if path.is_relative() => {
+            Source::File(file) if path.is_relative() => {
                 file.parent().map_or(path.clone(), |dir| dir.join(&path))
             }
             _ => path,
@@ -279,7 +279,7 @@ impl Resolver<'_> {
             },
             headers: self.headers(name, table.headers),
             max_day_cost: table.max_day_cost.map(Cost::from_usd),
-            fallback: table.fallback.map(Texts::list).unwrap_or_default(),
+            fallback: table.fallback.map(StringOrList::list).unwrap_or_default(),
             fallback_model: table.fallback_model.filter(|model| !model.is_empty()),
             circuit_cooldown: table.circuit_cooldown_s.map_or(Duration::from_secs(30), seconds),
             model: table.model.filter(|model| !model.is_empty()),
@@ -502,12 +502,12 @@ impl Resolver<'_> {
     fn rules(
         &mut self,
         list: &str,
-        rules: Option<Texts>,
+        rules: Option<StringOrList>,
         own_tools: &[String],
     ) -> (Vec<String>, Vec<String>) {
         let (mut good, mut bad) = (Vec::new(), Vec::new());
         let key = path_of(&["approvals", list]);
-        for rule in rules.map(Texts::list).unwrap_or_default() {
+        for rule in rules.map(StringOrList::list).unwrap_or_default() {
             let item = match self.merged.find(&["approvals", list]).map(|tree| &tree.node) {
                 Some(Node::List(items)) => items.iter().find(|item| item.text() == Some(&rule)),
                 _ => None,
@@ -621,7 +621,7 @@ impl Resolver<'_> {
             filter,
             file: match table.file.filter(|file| !file.is_empty()) {
                 Some(file) => Some(self.path(&["logging", "file"], &file)),
-                None => self.inputs.places.map(super::Places::log_file),
+                None => self.inputs.places.map(super::ConfigPaths::log_file),
             },
             format: match table.format {
                 Some(FormatName::Json) => LogFormat::Json,
@@ -696,10 +696,13 @@ fn agent(name: &str, table: AgentTable, base: &AgentSettings) -> AgentSettings {
         prompt_file: None,
         route: None,
         tools: ToolChoice {
-            only: table.tools.map(Texts::list).or_else(|| base.tools.only.clone()),
+            only: table
+                .tools
+                .map(StringOrList::list)
+                .or_else(|| base.tools.only.clone()),
             never: table
                 .deny_tools
-                .map_or_else(|| base.tools.never.clone(), Texts::list),
+                .map_or_else(|| base.tools.never.clone(), StringOrList::list),
         },
         output_escalation: table
             .output_escalation

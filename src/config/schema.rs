@@ -1,4 +1,4 @@
-//! The JSON Schema of a config file. What is published is what [`check`](super::check) checks against.
+//! The JSON Schema of a config file. What is published is what [`validate`](super::validate) checks against.
 
 use std::sync::LazyLock;
 

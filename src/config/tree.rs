@@ -17,7 +17,7 @@ const MAX_ERRORS: usize = 20;
 
 /// Which layer a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum Source {
     File(PathBuf),
     Options,
     Editor,
@@ -25,7 +25,7 @@ pub(super) enum Origin {
     Flag(&'static str),
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => path.display().fmt(f),
@@ -38,14 +38,14 @@ impl fmt::Display for Origin {
 
 /// Where a value stands. Line and column from 1; 0 where there are no lines.
 #[derive(Clone, Debug)]
-pub(super) struct At {
-    pub(super) origin: Arc<Origin>,
+pub(super) struct Location {
+    pub(super) origin: Arc<Source>,
     pub(super) line: u32,
     pub(super) column: u32,
 }
 
-impl At {
-    pub(super) fn nowhere(origin: Origin) -> Self {
+impl Location {
+    pub(super) fn nowhere(origin: Source) -> Self {
         Self {
             origin: Arc::new(origin),
             line: 0,
@@ -56,7 +56,7 @@ impl At {
     /// The start of a file.
     pub(super) fn top(path: &Path) -> Self {
         Self {
-            origin: Arc::new(Origin::File(path.to_path_buf())),
+            origin: Arc::new(Source::File(path.to_path_buf())),
             line: 1,
             column: 1,
         }
@@ -65,8 +65,8 @@ impl At {
 
 /// A value and where it stands.
 #[derive(Clone, Debug)]
-pub(super) struct Tree {
-    pub(super) at: At,
+pub(super) struct SpannedValue {
+    pub(super) at: Location,
     /// The text before environment variables were put in; the expanded one must not be shown.
     pub(super) raw: Option<Box<str>>,
     pub(super) node: Node,
@@ -79,21 +79,21 @@ pub(super) enum Node {
     Float(f64),
     Bool(bool),
     Date(String),
-    List(Vec<Tree>),
-    Table(BTreeMap<String, Tree>),
+    List(Vec<SpannedValue>),
+    Table(BTreeMap<String, SpannedValue>),
 }
 
-impl Tree {
-    pub(super) fn new(at: At, node: Node) -> Self {
+impl SpannedValue {
+    pub(super) fn new(at: Location, node: Node) -> Self {
         Self { at, raw: None, node }
     }
 
-    pub(super) fn table(at: At) -> Self {
+    pub(super) fn table(at: Location) -> Self {
         Self::new(at, Node::Table(BTreeMap::new()))
     }
 
     /// The value at a path of keys.
-    pub(super) fn find(&self, path: &[&str]) -> Option<&Tree> {
+    pub(super) fn find(&self, path: &[&str]) -> Option<&SpannedValue> {
         path.iter().try_fold(self, |tree, key| match &tree.node {
             Node::Table(entries) => entries.get(*key),
             _ => None,
@@ -116,7 +116,7 @@ impl Tree {
     }
 
     /// Puts `tree` at a path, making tables on the way. The path must not lead through a plain value.
-    pub(super) fn put(&mut self, path: &[&str], tree: Tree) {
+    pub(super) fn put(&mut self, path: &[&str], tree: SpannedValue) {
         let Node::Table(entries) = &mut self.node else {
             return;
         };
@@ -127,13 +127,13 @@ impl Tree {
             }
             [first, rest @ ..] => entries
                 .entry((*first).to_owned())
-                .or_insert_with(|| Tree::table(tree.at.clone()))
+                .or_insert_with(|| SpannedValue::table(tree.at.clone()))
                 .put(rest, tree),
         }
     }
 
     /// Takes the value at a path out.
-    pub(super) fn take(&mut self, path: &[&str]) -> Option<Tree> {
+    pub(super) fn take(&mut self, path: &[&str]) -> Option<SpannedValue> {
         let Node::Table(entries) = &mut self.node else {
             return None;
         };
@@ -146,7 +146,7 @@ impl Tree {
 
     /// Lays `upper` over `self`: tables entry by entry, everything else is replaced; but lists at a path that
     /// `joins` names are joined, each entry once.
-    pub(super) fn overlay(&mut self, upper: Tree, path: &str, joins: &dyn Fn(&str) -> bool) {
+    pub(super) fn overlay(&mut self, upper: SpannedValue, path: &str, joins: &dyn Fn(&str) -> bool) {
         match (&mut self.node, upper.node) {
             (Node::Table(lower), Node::Table(upper)) => {
                 for (key, value) in upper {
@@ -167,7 +167,7 @@ impl Tree {
                 }
             }
             (_, node) => {
-                *self = Tree {
+                *self = SpannedValue {
                     at: upper.at,
                     raw: upper.raw,
                     node,
@@ -183,7 +183,7 @@ impl Tree {
             Node::Integer(number) => Value::from(*number),
             Node::Float(number) => Value::from(*number),
             Node::Bool(yes) => Value::from(*yes),
-            Node::List(items) => items.iter().map(Tree::to_json).collect(),
+            Node::List(items) => items.iter().map(SpannedValue::to_json).collect(),
             Node::Table(entries) => Value::Object(
                 entries
                     .iter()
@@ -197,7 +197,7 @@ impl Tree {
     pub(super) fn raw_json(&self) -> Value {
         match (&self.raw, &self.node) {
             (Some(raw), _) => Value::from(&**raw),
-            (None, Node::List(items)) => items.iter().map(Tree::raw_json).collect(),
+            (None, Node::List(items)) => items.iter().map(SpannedValue::raw_json).collect(),
             (None, Node::Table(entries)) => Value::Object(
                 entries
                     .iter()
@@ -209,7 +209,7 @@ impl Tree {
     }
 
     /// From JSON; `null` is as good as absent.
-    pub(super) fn from_json(value: &Value, at: &At) -> Option<Self> {
+    pub(super) fn from_json(value: &Value, at: &Location) -> Option<Self> {
         let node = match value {
             Value::Null => return None,
             Value::Bool(yes) => Node::Bool(*yes),
@@ -276,7 +276,7 @@ pub(super) fn keys_of(path: &str) -> Vec<String> {
 
 /// What a file's text gave.
 pub(super) struct Parsed {
-    pub(super) tree: Tree,
+    pub(super) tree: SpannedValue,
     pub(super) problems: Vec<Diagnostic>,
     /// Settings that were stated but could not be read.
     pub(super) failed: BTreeSet<String>,
@@ -284,7 +284,7 @@ pub(super) struct Parsed {
 
 /// Reads TOML. What syntax errors touch is left out, the rest stays.
 pub(super) fn parse_toml(bytes: &[u8], path: &Path) -> Parsed {
-    let top = At::top(path);
+    let top = Location::top(path);
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => {
@@ -292,7 +292,7 @@ pub(super) fn parse_toml(bytes: &[u8], path: &Path) -> Parsed {
             let at = lines.at(error.valid_up_to(), &top);
             let problem = Diagnostic::error(&at, "", "not UTF-8 text; the file is not used");
             return Parsed {
-                tree: Tree::table(top),
+                tree: SpannedValue::table(top),
                 problems: vec![problem],
                 failed: BTreeSet::new(),
             };
@@ -319,7 +319,7 @@ pub(super) fn parse_toml(bytes: &[u8], path: &Path) -> Parsed {
         }
     }
     let tainted = merged(tainted);
-    let mut reader = Reader {
+    let mut reader = TreeReader {
         lines: &lines,
         top: &top,
         tainted,
@@ -328,22 +328,22 @@ pub(super) fn parse_toml(bytes: &[u8], path: &Path) -> Parsed {
     let entries = reader.table(document.get_ref(), "");
     let failed = reader.failed;
     Parsed {
-        tree: Tree::new(top, Node::Table(entries)),
+        tree: SpannedValue::new(top, Node::Table(entries)),
         problems,
         failed,
     }
 }
 
-struct Reader<'a> {
+struct TreeReader<'a> {
     lines: &'a Lines,
-    top: &'a At,
+    top: &'a Location,
     /// Byte ranges that a syntax error has spoiled.
     tainted: Vec<Range<usize>>,
     failed: BTreeSet<String>,
 }
 
-impl Reader<'_> {
-    fn table(&mut self, table: &DeTable<'_>, path: &str) -> BTreeMap<String, Tree> {
+impl TreeReader<'_> {
+    fn table(&mut self, table: &DeTable<'_>, path: &str) -> BTreeMap<String, SpannedValue> {
         let mut entries = BTreeMap::new();
         for (key, value) in table {
             let name = key.get_ref().as_ref();
@@ -354,7 +354,7 @@ impl Reader<'_> {
             match self.value(value, &path) {
                 Some(node) if !spoiled => {
                     let at = self.lines.at(key.span().start, self.top);
-                    entries.insert(name.to_owned(), Tree::new(at, node));
+                    entries.insert(name.to_owned(), SpannedValue::new(at, node));
                 }
                 _ => {
                     self.failed.insert(path);
@@ -379,7 +379,7 @@ impl Reader<'_> {
                 let mut list = Vec::new();
                 for item in items.iter() {
                     let at = self.lines.at(item.span().start, self.top);
-                    list.extend(self.value(item, path).map(|node| Tree::new(at, node)));
+                    list.extend(self.value(item, path).map(|node| SpannedValue::new(at, node)));
                 }
                 Node::List(list)
             }
@@ -431,13 +431,13 @@ impl Lines {
             .saturating_sub(1)
     }
 
-    fn at(&self, offset: usize, file: &At) -> At {
+    fn at(&self, offset: usize, file: &Location) -> Location {
         let offset = offset.min(self.text.len());
         let index = self.index(offset);
         let before = &self.text[self.starts[index]..offset];
         // Characters, not bytes: count what is not a continuation byte.
         let column = before.iter().filter(|byte| **byte & 0xC0 != 0x80).count() + 1;
-        At {
+        Location {
             origin: file.origin.clone(),
             line: u32::try_from(index + 1).unwrap_or(u32::MAX),
             column: u32::try_from(column).unwrap_or(u32::MAX),

@@ -9,7 +9,7 @@ use crate::domain::Mode;
 use super::diagnostics::Diagnostic;
 use super::expand::names_variable;
 use super::settings::{AgentSettings, RetryProfile, RetrySettings};
-use super::tree::{Node, Tree, join, keys_of};
+use super::tree::{Node, SpannedValue, join, keys_of};
 
 /// Settings that an untrusted folder's files may not touch; `*` stands for any one name.
 const FORBIDDEN: &[&str] = &[
@@ -57,7 +57,7 @@ pub(super) fn forbidden(path: &str) -> bool {
 }
 
 /// Takes variables out before they are put in: an untrusted file could send any of them to a model.
-pub(super) fn hold_back_variables(tree: &mut Tree, folder: &Path) -> Vec<Diagnostic> {
+pub(super) fn hold_back_variables(tree: &mut SpannedValue, folder: &Path) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     prune(tree, "", &mut |path, value| {
         let named = value.text().is_some_and(names_variable);
@@ -75,7 +75,7 @@ pub(super) fn hold_back_variables(tree: &mut Tree, folder: &Path) -> Vec<Diagnos
 }
 
 /// Takes out what would loosen anything. `user` is what the user's own file says.
-pub(super) fn restrain(tree: &mut Tree, user: &Tree, folder: &Path) -> Vec<Diagnostic> {
+pub(super) fn restrain(tree: &mut SpannedValue, user: &SpannedValue, folder: &Path) -> Vec<Diagnostic> {
     let mut problems = Vec::new();
     prune(tree, "", &mut |path, value| {
         let Some(why) = why_refused(path, value, user) else {
@@ -88,7 +88,7 @@ pub(super) fn restrain(tree: &mut Tree, user: &Tree, folder: &Path) -> Vec<Diagn
 }
 
 /// Takes out what only a trusted folder may set: the paths and values.
-pub(super) fn take_refused(tree: &mut Tree, user: &Tree) -> Vec<(String, Tree)> {
+pub(super) fn take_refused(tree: &mut SpannedValue, user: &SpannedValue) -> Vec<(String, SpannedValue)> {
     let mut refused = Vec::new();
     prune(tree, "", &mut |path, value| {
         // An untrusted folder gets no variables, wherever it names them.
@@ -102,7 +102,7 @@ pub(super) fn take_refused(tree: &mut Tree, user: &Tree) -> Vec<(String, Tree)> 
 }
 
 /// Why an untrusted folder may not set this; none when it may.
-fn why_refused(path: &str, value: &Tree, user: &Tree) -> Option<&'static str> {
+fn why_refused(path: &str, value: &SpannedValue, user: &SpannedValue) -> Option<&'static str> {
     if forbidden(path) {
         Some("ignored")
     } else if loosens_mode(path, value, user) {
@@ -119,7 +119,7 @@ fn why_refused(path: &str, value: &Tree, user: &Tree) -> Option<&'static str> {
 }
 
 /// A folder cannot trust itself, so `trusted` means nothing in a workspace's file, trusted or not.
-pub(super) fn drop_own_trust(tree: &mut Tree) -> Option<Diagnostic> {
+pub(super) fn drop_own_trust(tree: &mut SpannedValue) -> Option<Diagnostic> {
     let Node::Table(entries) = &mut tree.node else {
         return None;
     };
@@ -131,12 +131,12 @@ pub(super) fn drop_own_trust(tree: &mut Tree) -> Option<Diagnostic> {
     ))
 }
 
-fn refusal(value: &Tree, path: &str, what: &str, folder: &Path) -> Diagnostic {
+fn refusal(value: &SpannedValue, path: &str, what: &str, folder: &Path) -> Diagnostic {
     Diagnostic::warning(&value.at, path, format!("{what}: the folder {} is not trusted", folder.display()))
         .hint("to use it, trust the folder with `agent/setTrust`, or list it under `trusted` in your own config file")
 }
 
-fn loosens_mode(path: &str, value: &Tree, user: &Tree) -> bool {
+fn loosens_mode(path: &str, value: &SpannedValue, user: &SpannedValue) -> bool {
     let Some(agent) = agent_key(path, "mode") else {
         return false;
     };
@@ -153,9 +153,9 @@ pub(super) fn looser(mode: Mode, than: Mode) -> bool {
 }
 
 /// The mode that a tree gives an agent.
-pub(super) fn mode_of(tree: &Tree, agent: &str) -> Mode {
+pub(super) fn mode_of(tree: &SpannedValue, agent: &str) -> Mode {
     of_agent(tree, agent, "mode")
-        .and_then(Tree::text)
+        .and_then(SpannedValue::text)
         .and_then(Mode::from_name)
         .unwrap_or_default()
 }
@@ -172,7 +172,7 @@ const LIMITS: [&str; 8] = [
     "max_wall_time_s",
 ];
 
-fn raises_limit(path: &str, value: &Tree, user: &Tree) -> bool {
+fn raises_limit(path: &str, value: &SpannedValue, user: &SpannedValue) -> bool {
     let of_agents = LIMITS.iter().find_map(|limit| {
         let agent = agent_key(path, limit)?;
         let usual = match *limit {
@@ -182,7 +182,9 @@ fn raises_limit(path: &str, value: &Tree, user: &Tree) -> bool {
             "max_subagents" => Some(f64::from(AgentSettings::default().max_subagents)),
             _ => None,
         };
-        of_agent(user, &agent, limit).and_then(Tree::number).or(usual)
+        of_agent(user, &agent, limit)
+            .and_then(SpannedValue::number)
+            .or(usual)
     });
     let own = of_agents.or_else(|| match <[String; 3]>::try_from(keys_of(path)) {
         Ok([table, provider, last]) if table == "provider" && last == "max_day_cost" => {
@@ -194,7 +196,7 @@ fn raises_limit(path: &str, value: &Tree, user: &Tree) -> bool {
 }
 
 /// Whether it would make a failed call again more often, or after longer waits, than the user wants.
-fn raises_retries(path: &str, value: &Tree, user: &Tree) -> bool {
+fn raises_retries(path: &str, value: &SpannedValue, user: &SpannedValue) -> bool {
     let Ok([table, provider, key]) = <[String; 3]>::try_from(keys_of(path)) else {
         return false;
     };
@@ -203,7 +205,7 @@ fn raises_retries(path: &str, value: &Tree, user: &Tree) -> bool {
     }
     let of_user = |key: &str| user.find(&["provider", &provider, key]);
     let own = retry_profile(of_user("retry"));
-    let own_retries = of_user("max_retries").and_then(Tree::number);
+    let own_retries = of_user("max_retries").and_then(SpannedValue::number);
     match key.as_str() {
         "max_retries" => {
             let own = own_retries.unwrap_or_else(|| f64::from(RetrySettings::of(own).max_retries));
@@ -211,7 +213,7 @@ fn raises_retries(path: &str, value: &Tree, user: &Tree) -> bool {
         }
         "max_timeout_retries" => {
             let own = of_user("max_timeout_retries")
-                .and_then(Tree::number)
+                .and_then(SpannedValue::number)
                 .unwrap_or(1.0);
             value.number().is_some_and(|given| given > own)
         }
@@ -224,8 +226,8 @@ fn raises_retries(path: &str, value: &Tree, user: &Tree) -> bool {
     }
 }
 
-fn retry_profile(value: Option<&Tree>) -> RetryProfile {
-    match value.and_then(Tree::text) {
+fn retry_profile(value: Option<&SpannedValue>) -> RetryProfile {
+    match value.and_then(SpannedValue::text) {
         Some("persistent") => RetryProfile::Persistent,
         Some("patient") => RetryProfile::Patient,
         _ => RetryProfile::Interactive,
@@ -233,7 +235,7 @@ fn retry_profile(value: Option<&Tree>) -> RetryProfile {
 }
 
 /// Whether it would have code sent to a provider that the user did not choose for this agent or provider.
-fn chooses_provider(path: &str, value: &Tree, user: &Tree) -> bool {
+fn chooses_provider(path: &str, value: &SpannedValue, user: &SpannedValue) -> bool {
     let of_agents = ["provider", "route", "compaction_model"].iter().find_map(|key| {
         let agent = agent_key(path, key)?;
         Some(of_agent(user, &agent, key))
@@ -244,11 +246,11 @@ fn chooses_provider(path: &str, value: &Tree, user: &Tree) -> bool {
         }
         _ => of_agents,
     };
-    own.is_some_and(|own| own.map(Tree::to_json) != Some(value.to_json()))
+    own.is_some_and(|own| own.map(SpannedValue::to_json) != Some(value.to_json()))
 }
 
 /// Whether it would take the place of the user's own choice of an agent's tools.
-fn replaces_tools(path: &str, user: &Tree) -> bool {
+fn replaces_tools(path: &str, user: &SpannedValue) -> bool {
     ["tools", "deny_tools"].iter().any(|key| {
         let agent = agent_key(path, key);
         agent.is_some_and(|agent| of_agent(user, &agent, key).is_some())
@@ -256,7 +258,7 @@ fn replaces_tools(path: &str, user: &Tree) -> bool {
 }
 
 /// An agent's own value, or that of `default`.
-fn of_agent<'a>(tree: &'a Tree, agent: &str, key: &str) -> Option<&'a Tree> {
+fn of_agent<'a>(tree: &'a SpannedValue, agent: &str, key: &str) -> Option<&'a SpannedValue> {
     tree.find(&["agent", agent, key])
         .or_else(|| tree.find(&["agent", "default", key]))
 }
@@ -270,7 +272,7 @@ pub(super) fn agent_key(path: &str, key: &str) -> Option<String> {
 }
 
 /// Keeps the values for which `keep` says so; tables and lists it keeps are looked into.
-fn prune(tree: &mut Tree, path: &str, keep: &mut dyn FnMut(&str, &Tree) -> bool) {
+fn prune(tree: &mut SpannedValue, path: &str, keep: &mut dyn FnMut(&str, &SpannedValue) -> bool) {
     match &mut tree.node {
         Node::Table(entries) => entries.retain(|key, value| {
             let path = join(path, key);
@@ -290,7 +292,7 @@ mod tests {
     use super::super::tree::parse_toml;
     use super::*;
 
-    fn tree(text: &str) -> Tree {
+    fn tree(text: &str) -> SpannedValue {
         parse_toml(text.as_bytes(), Path::new("/w/.agentls/config.toml")).tree
     }
 

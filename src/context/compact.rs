@@ -25,12 +25,12 @@ const EXCERPT: usize = 1_500;
 
 /// What is to be left out: `items[from..until]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Middle {
+pub struct CompactionRange {
     from: usize,
     until: usize,
 }
 
-impl Middle {
+impl CompactionRange {
     /// The messages that would go.
     pub fn of<'a>(&self, items: &'a [Arc<Item>]) -> &'a [Arc<Item>] {
         &items[self.from..self.until]
@@ -59,14 +59,14 @@ impl Middle {
 
 /// What may be left out: all between the first message of the person and the last six, which never begin with the
 /// results of a call that is left out. None when that is not worth it.
-pub fn middle(items: &[Arc<Item>]) -> Option<Middle> {
+pub fn middle(items: &[Arc<Item>]) -> Option<CompactionRange> {
     let mut until = items.len().checked_sub(KEPT)?;
     while until > 0 && items[until].message.role == Role::Tool {
         until -= 1;
     }
     // A message of results has no lasting id: it cannot be the first that goes either.
     let from = (1..until).find(|at| items[*at].message.role != Role::Tool)?;
-    (until >= from + 2).then_some(Middle { from, until })
+    (until >= from + 2).then_some(CompactionRange { from, until })
 }
 
 /// Large results of tools that are neither among the last messages nor stubs already.

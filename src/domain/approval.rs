@@ -280,7 +280,7 @@ impl Decision {
 
 /// By what an approval was settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Settler {
+pub enum ResolvedBy {
     /// The person answered.
     Person,
     /// A rule or grant that came meanwhile.

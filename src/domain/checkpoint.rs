@@ -40,7 +40,7 @@ pub struct FileChange {
 
 /// How a turn's changes stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Standing {
+pub enum ChangeState {
     /// They were made.
     Made,
     /// They were taken back.
@@ -55,7 +55,7 @@ pub struct TurnDiff {
     /// The turn.
     pub turn: TurnId,
     /// How they stand.
-    pub standing: Standing,
+    pub standing: ChangeState,
     /// The files.
     pub files: Vec<FileDiff>,
     /// So many more are not listed.

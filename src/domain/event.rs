@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use super::approval::{Approval, Decision, Mode, Settler};
+use super::approval::{Approval, Decision, Mode, ResolvedBy};
 use super::checkpoint::TurnDiff;
 use super::error::AgentError;
 use super::ids::{ApprovalId, MessageId, SessionId, ToolCallId, TurnId};
-use super::inquiry::{Inquiry, InquiryReply};
 use super::instructions::InstructionFile;
 use super::message::{Block, Message};
 use super::reason::{TerminalReason, Transition, TurnState};
 use super::tool_call::ToolCallUpdate;
 use super::usage::{Cost, Usage};
-use crate::base::flow::Permit;
+use super::user_request::{Inquiry, InquiryReply};
+use crate::base::backpressure::Permit;
 
 /// By what a turn was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Asker {
+pub enum TurnTrigger {
     /// A prompt.
     Prompt,
     /// The wish to go on with a turn that was stopped.
@@ -34,7 +34,7 @@ pub enum Event {
     /// A turn began.
     TurnStarted {
         /// By what the person asked for it.
-        by: Asker,
+        by: TurnTrigger,
         /// The turn that it goes on with.
         resumes: Option<TurnId>,
     },
@@ -62,7 +62,7 @@ pub enum Event {
         /// What was decided.
         decision: Decision,
         /// By what.
-        by: Settler,
+        by: ResolvedBy,
     },
     /// A person is asked about a limit, or something else than an effect.
     InquiryRequested(Arc<Inquiry>),
@@ -73,7 +73,7 @@ pub enum Event {
         /// What it came to.
         reply: InquiryReply,
         /// By what.
-        by: Settler,
+        by: ResolvedBy,
     },
     /// The plan, whole.
     Plan(Vec<PlanItem>),
@@ -172,21 +172,21 @@ pub enum Event {
         effort: Option<String>,
     },
     /// The prompts that wait for the turn's end changed: all of them, and whether they are held.
-    QueueChanged(Queue),
+    QueueChanged(PromptQueue),
     /// What a turn has changed: at its end, and when that was taken back or made again.
     TurnDiff(Arc<TurnDiff>),
     /// What files of instructions the system prompt is made of from now on, whole (R-LOOP-5).
     Instructions(Arc<[InstructionFile]>),
     /// Something of a sub-agent (R-SUB), for people: nothing of the session changes by it. Its tool calls are no such
     /// events, they are calls with a parent.
-    Nested(Box<Nested>),
+    Nested(Box<SubagentEvent>),
     /// An increment; never the only carrier of a fact.
     Delta(Delta),
 }
 
 /// Something that happened in a sub-agent.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Nested {
+pub struct SubagentEvent {
     /// The call that delegated to it.
     pub parent: ToolCallId,
     /// What happened; never nested itself.
@@ -195,7 +195,7 @@ pub struct Nested {
 
 /// The prompts that wait for the turn's end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Queue {
+pub struct PromptQueue {
     /// The last turn did not complete: nothing of it starts by itself (R-CANCEL).
     pub paused: bool,
     /// The prompts, the next one first.
@@ -407,7 +407,7 @@ pub struct Envelope {
 }
 
 /// Where stored events go next. Called in order, from one thread; must not block.
-pub trait Outlet: Send {
+pub trait EventSink: Send {
     /// Takes an event that may now be seen.
     fn pass(&mut self, envelope: Envelope);
 

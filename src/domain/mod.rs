@@ -7,31 +7,31 @@ pub mod checkpoint;
 pub mod error;
 pub mod event;
 pub mod ids;
-pub mod inquiry;
 pub mod instructions;
 pub mod message;
 pub mod reason;
 pub mod tool_call;
 pub mod usage;
+pub mod user_request;
 
 pub use answer::FinalAnswer;
 pub use approval::{
     Approval, CommandFiles, Decision, DecisionKind, Effect, EffectKind, FileFinding, FileUsage, FileWord,
-    FindingKind, Grant, GrantScope, Mode, OpenApproval, Risk, Settler,
+    FindingKind, Grant, GrantScope, Mode, OpenApproval, ResolvedBy, Risk,
 };
-pub use checkpoint::{ChangeKind, FileChange, FileDiff, FileState, Standing, TurnDiff};
+pub use checkpoint::{ChangeKind, ChangeState, FileChange, FileDiff, FileState, TurnDiff};
 pub use error::{AgentError, Cause, ErrorClass, ErrorCode};
 pub use event::{
-    Asker, CircuitState, CircuitSubject, CompactTrigger, Compaction, Delta, Envelope, Event, Nested, Outlet,
-    PlanItem, PlanStatus, Queue, QueuedPrompt, Summary, TurnEnd,
+    CircuitState, CircuitSubject, CompactTrigger, Compaction, Delta, Envelope, Event, EventSink, PlanItem,
+    PlanStatus, PromptQueue, QueuedPrompt, SubagentEvent, Summary, TurnEnd, TurnTrigger,
 };
 pub use ids::{ApprovalId, InquiryId, MessageId, SessionId, ToolCallId, TurnId};
-pub use inquiry::{
-    AgentQuestion, Answers, Choice, Inquiry, InquiryReply, LimitName, LimitReached, OpenInquiry,
-    QuestionField, Subject,
-};
 pub use instructions::{InstructionFile, InstructionKind};
 pub use message::{Block, ImageData, Message, ProviderCall, Reference, ReferenceKind, Role, Signature};
 pub use reason::{ContinueReason, TerminalReason, Transition, TurnState};
 pub use tool_call::{ContentRef, Location, ToolCallStatus, ToolCallUpdate, ToolResult, ToolSpec};
 pub use usage::{Cost, Price, Usage};
+pub use user_request::{
+    AgentQuestion, Answers, Choice, Inquiry, InquiryReply, LimitName, LimitReached, OpenInquiry,
+    QuestionField, RequestSubject,
+};

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
+use super::account_health::AccountHealth;
 use super::classify::Failure;
 use super::error::ProviderError;
-use super::registry::Kind;
-use super::standing::Standing;
+use super::registry::ApiKind;
 use crate::base::text;
 use crate::config::Redactor;
 
@@ -18,7 +18,7 @@ pub(crate) struct Account {
     /// The configured name.
     pub(crate) name: String,
     /// The API it speaks.
-    pub(crate) kind: Kind,
+    pub(crate) kind: ApiKind,
     /// Where the API is.
     pub(crate) base: Url,
     /// What must never be shown: the key, and the values of extra headers.
@@ -26,7 +26,7 @@ pub(crate) struct Account {
     /// Knows the keys of all providers: none may go to this one.
     pub(crate) redactor: Redactor,
     /// How it stands.
-    pub(crate) standing: Arc<Standing>,
+    pub(crate) standing: Arc<AccountHealth>,
 }
 
 /// The longest message that is passed on, in characters.
@@ -74,10 +74,12 @@ impl Account {
     pub(crate) fn key_hint(&self) -> String {
         let host = self.base.host_str().unwrap_or_default();
         let variable = match self.kind {
-            Kind::Anthropic if host.ends_with("anthropic.com") => Some("ANTHROPIC_API_KEY"),
-            Kind::OpenAi | Kind::Responses if host.ends_with("openrouter.ai") => Some("OPENROUTER_API_KEY"),
-            Kind::OpenAi | Kind::Responses if host.ends_with("openai.com") => Some("OPENAI_API_KEY"),
-            Kind::Anthropic | Kind::OpenAi | Kind::Responses | Kind::Script => None,
+            ApiKind::Anthropic if host.ends_with("anthropic.com") => Some("ANTHROPIC_API_KEY"),
+            ApiKind::OpenAi | ApiKind::Responses if host.ends_with("openrouter.ai") => {
+                Some("OPENROUTER_API_KEY")
+            }
+            ApiKind::OpenAi | ApiKind::Responses if host.ends_with("openai.com") => Some("OPENAI_API_KEY"),
+            ApiKind::Anthropic | ApiKind::OpenAi | ApiKind::Responses | ApiKind::Script => None,
         };
         let setting = format!("[provider.{}] api_key", self.name);
         match variable {
@@ -161,20 +163,20 @@ pub(crate) mod tests {
     use super::*;
     use crate::provider::error::Fault;
 
-    pub(crate) fn account(name: &str, kind: Kind, base: &str) -> Account {
+    pub(crate) fn account(name: &str, kind: ApiKind, base: &str) -> Account {
         Account {
             name: name.into(),
             kind,
             base: Url::parse(base).unwrap(),
             secrets: vec!["s3cret-canary".to_owned().into()],
             redactor: Redactor::default(),
-            standing: Standing::new(name, Default::default()),
+            standing: AccountHealth::new(name, Default::default()),
         }
     }
 
     #[test]
     fn secrets_are_taken_out_of_messages() {
-        let account = account("work", Kind::OpenAi, "https://user:pass@llm.example.com/v1");
+        let account = account("work", ApiKind::OpenAi, "https://user:pass@llm.example.com/v1");
         let message = "bad key 's3cret-canary' (sk-abc***xyz), \"sk-proj-1\" \u{1b}[31m";
         let failure = Failure::new(Fault::Unauthorized, message).action("see s3cret-canary");
         let error = account.error("m", failure);
@@ -211,13 +213,13 @@ pub(crate) mod tests {
     #[test]
     fn the_hint_names_the_variable() {
         let hint = |kind, base| account("p", kind, base).key_hint();
-        let anthropic = hint(Kind::Anthropic, "https://api.anthropic.com");
+        let anthropic = hint(ApiKind::Anthropic, "https://api.anthropic.com");
         assert_eq!(
             anthropic,
             "check the key in ANTHROPIC_API_KEY or [provider.p] api_key"
         );
         assert_eq!(
-            hint(Kind::OpenAi, "https://x.example"),
+            hint(ApiKind::OpenAi, "https://x.example"),
             "check the key in [provider.p] api_key"
         );
     }

@@ -11,9 +11,9 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use super::account::tests::account;
 use super::anthropic::MessagesDecoder;
 use super::classify::{self, Refusal};
-use super::decode::{Decoder, Out};
+use super::decode::{EventQueue, StreamDecoder};
 use super::openai::ChatDecoder;
-use super::registry::Kind;
+use super::registry::ApiKind;
 use super::request::tests::request;
 use super::responses::ResponsesDecoder;
 use super::script::Script;
@@ -154,8 +154,8 @@ fn sse(chunks: &[Vec<u8>]) -> Vec<SseEvent> {
 }
 
 /// What comes of a body, and whether it was wrong: as `call` reads it.
-fn decode(mut decoder: Decoder, chunks: &[Vec<u8>]) -> (Vec<StreamEvent>, bool) {
-    let (mut out, mut events) = (Out::default(), Vec::new());
+fn decode(mut decoder: StreamDecoder, chunks: &[Vec<u8>]) -> (Vec<StreamEvent>, bool) {
+    let (mut out, mut events) = (EventQueue::default(), Vec::new());
     let mut wrong = false;
     for chunk in chunks {
         wrong = decoder.push(chunk, &mut out).is_err();
@@ -173,7 +173,7 @@ fn decode(mut decoder: Decoder, chunks: &[Vec<u8>]) -> (Vec<StreamEvent>, bool) 
 }
 
 fn joined(events: Vec<StreamEvent>) -> Vec<StreamEvent> {
-    let mut joined = Out::default();
+    let mut joined = EventQueue::default();
     events.into_iter().for_each(|event| joined.push(event));
     std::iter::from_fn(|| joined.take()).collect()
 }
@@ -278,10 +278,10 @@ proptest! {
 
     #[test]
     fn any_bytes_have_one_end(bytes in bytes(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6)) {
-        let makes: [fn() -> Decoder; 3] = [
-            || Decoder::new(MessagesDecoder::default()),
-            || Decoder::new(ChatDecoder::default()),
-            || Decoder::new(ResponsesDecoder::default()),
+        let makes: [fn() -> StreamDecoder; 3] = [
+            || StreamDecoder::new(MessagesDecoder::default()),
+            || StreamDecoder::new(ChatDecoder::default()),
+            || StreamDecoder::new(ResponsesDecoder::default()),
         ];
         for make in makes {
             let (events, wrong) = decode(make(), std::slice::from_ref(&bytes));
@@ -295,7 +295,7 @@ proptest! {
     fn any_refusal_is_judged(
         status in prop_oneof![select(vec![200_u16, 302, 400, 401, 402, 403, 404, 413, 429, 500, 529]), any::<u16>()],
         body in error_body(),
-        kind in select(vec![Kind::Anthropic, Kind::OpenAi, Kind::Responses]),
+        kind in select(vec![ApiKind::Anthropic, ApiKind::OpenAi, ApiKind::Responses]),
         base in select(vec!["https://api.example.com/v1", "http://localhost:11434/v1"]),
         headers in prop::collection::vec(
             (select(vec!["retry-after", "retry-after-ms", "x-ratelimit-reset", "request-id", "location", "content-type"]), words()),

@@ -14,13 +14,13 @@ use url::Url;
 use super::account::Account;
 use super::body::Body;
 use super::classify::{self, Failure, Refusal};
-use super::decode::{Decoder, Out, Progress, Wrong};
+use super::decode::{DecodeError, EventQueue, Progress, StreamDecoder};
 use super::error::{Fault, Phase, ProviderError};
 use super::http::{BodyStream, Http, is_early_end, no_response};
-use super::patience::Patience;
+use super::idle_timeout::IdleTimeout;
 use super::stream::{EventStream, StreamEvent};
-use crate::base::causes::innermost;
 use crate::base::clock;
+use crate::base::error_chain::innermost;
 
 /// Of a response that is not a stream, this much is read, for this long.
 const ERROR_BODY: usize = 256 * 1024;
@@ -31,19 +31,19 @@ const FORMALITY: Duration = Duration::from_secs(5);
 
 /// The time limits of one call.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct StreamLimits {
     pub(crate) connect: Duration,
     pub(crate) first_event: Duration,
     pub(crate) gap: Duration,
 }
 
 /// One call, ready to be made.
-pub(crate) struct Call {
+pub(crate) struct StreamCall {
     pub(crate) url: Url,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Body,
-    pub(crate) decoder: Decoder,
-    pub(crate) limits: Limits,
+    pub(crate) decoder: StreamDecoder,
+    pub(crate) limits: StreamLimits,
     pub(crate) model: String,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Call {
 pub(crate) async fn open(
     account: Arc<Account>,
     http: Arc<Http>,
-    call: Call,
+    call: StreamCall,
 ) -> Result<EventStream, ProviderError> {
     let model = call.model.clone();
     match start(&account, http, call).await {
@@ -60,8 +60,8 @@ pub(crate) async fn open(
     }
 }
 
-async fn start(account: &Arc<Account>, http: Arc<Http>, call: Call) -> Result<Events, Failure> {
-    let Call {
+async fn start(account: &Arc<Account>, http: Arc<Http>, call: StreamCall) -> Result<Events, Failure> {
+    let StreamCall {
         url,
         mut headers,
         body,
@@ -73,7 +73,7 @@ async fn start(account: &Arc<Account>, http: Arc<Http>, call: Call) -> Result<Ev
     let body = body.without_keys(&account.redactor);
     headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
     let request = client.post(url).headers(headers).body(body.into_stream());
-    let mut patience = Patience::new(limits.first_event);
+    let mut patience = IdleTimeout::new(limits.first_event);
     let Some(sent) = patience.wait(request.send()).await else {
         return Err(timed_out(account, Phase::FirstEvent, limits.first_event));
     };
@@ -87,7 +87,7 @@ async fn start(account: &Arc<Account>, http: Arc<Http>, call: Call) -> Result<Ev
     Ok(Events {
         body: Some(response.bytes_stream().boxed()),
         decoder,
-        out: Out::default(),
+        out: EventQueue::default(),
         wrong: None,
         waiting_for: Phase::FirstEvent,
         patience,
@@ -154,15 +154,15 @@ pub(super) fn timed_out(account: &Account, phase: Phase, limit: Duration) -> Fai
 struct Events {
     /// None after the end.
     body: Option<BodyStream>,
-    decoder: Decoder,
-    out: Out,
+    decoder: StreamDecoder,
+    out: EventQueue,
     /// Told after the events that came before it.
-    wrong: Option<Wrong>,
+    wrong: Option<DecodeError>,
     waiting_for: Phase,
-    patience: Patience,
+    patience: IdleTimeout,
     /// When the answer ends without the closing word, once all was said.
     closes_at: Option<Instant>,
-    limits: Limits,
+    limits: StreamLimits,
     account: Arc<Account>,
     http: Arc<Http>,
     model: String,
@@ -211,7 +211,7 @@ impl Events {
             },
             None => self.decoder.end(&mut self.out),
             Some(Err(_)) if self.decoder.may_end() => self.decoder.end(&mut self.out),
-            Some(Err(error)) => Err(Wrong::broken(match is_early_end(&error) {
+            Some(Err(error)) => Err(DecodeError::broken(match is_early_end(&error) {
                 true => "the connection ended in the middle of the answer".to_owned(),
                 false => format!(
                     "the connection broke in the middle of the answer: {}",
@@ -254,13 +254,13 @@ impl Events {
             return;
         }
         let failure = timed_out(&self.account, self.waiting_for, self.patience.limit());
-        self.wrong = Some(Wrong::Failed(failure.fault, failure.message));
+        self.wrong = Some(DecodeError::Failed(failure.fault, failure.message));
     }
 
-    fn error(&self, wrong: Wrong) -> ProviderError {
+    fn error(&self, wrong: DecodeError) -> ProviderError {
         let mut failure = match wrong {
-            Wrong::Told(data) => classify::event(&self.account, &self.model, &data),
-            Wrong::Failed(fault, message) => Failure::new(fault, message),
+            DecodeError::Told(data) => classify::event(&self.account, &self.model, &data),
+            DecodeError::Failed(fault, message) => Failure::new(fault, message),
         };
         failure.request_id = failure.request_id.or_else(|| self.request_id.clone());
         self.account.error(&self.model, failure)
@@ -274,18 +274,18 @@ mod tests {
     use crate::provider::anthropic::MessagesDecoder;
     use crate::provider::http::HttpSettings;
     use crate::provider::openai::ChatDecoder;
-    use crate::provider::registry::Kind;
+    use crate::provider::registry::ApiKind;
     use crate::provider::stream::StopReason;
 
-    const LIMITS: Limits = Limits {
+    const LIMITS: StreamLimits = StreamLimits {
         connect: Duration::from_secs(10),
         first_event: Duration::from_secs(60),
         gap: Duration::from_secs(90),
     };
 
     /// Seconds to wait, then what comes; after the last the body stands still for ever.
-    fn events(decoder: Decoder, script: Vec<(u64, &'static str)>) -> Events {
-        let account = Arc::new(account("work", Kind::Anthropic, "http://localhost"));
+    fn events(decoder: StreamDecoder, script: Vec<(u64, &'static str)>) -> Events {
+        let account = Arc::new(account("work", ApiKind::Anthropic, "http://localhost"));
         let settings = HttpSettings {
             ca_file: None,
             proxy: None,
@@ -299,10 +299,10 @@ mod tests {
         Events {
             body: Some(body.chain(futures::stream::pending()).boxed()),
             decoder,
-            out: Out::default(),
+            out: EventQueue::default(),
             wrong: None,
             waiting_for: Phase::FirstEvent,
-            patience: Patience::new(LIMITS.first_event),
+            patience: IdleTimeout::new(LIMITS.first_event),
             closes_at: None,
             limits: LIMITS,
             http: Http::new(account.clone(), settings),
@@ -313,7 +313,7 @@ mod tests {
     }
 
     fn messages(script: Vec<(u64, &'static str)>) -> Events {
-        events(Decoder::new(MessagesDecoder::default()), script)
+        events(StreamDecoder::new(MessagesDecoder::default()), script)
     }
 
     /// The end: seconds until then, and what it was.
@@ -372,7 +372,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_forgotten_closing_word_is_not_waited_for() {
         let chunk = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}]}\n\n";
-        let events = events(Decoder::new(ChatDecoder::default()), vec![(1, chunk)]);
+        let events = events(StreamDecoder::new(ChatDecoder::default()), vec![(1, chunk)]);
         assert_eq!(ending(events).await, (6, Ok(StopReason::EndTurn)));
     }
 
@@ -383,9 +383,9 @@ mod tests {
         const EMPTY: &str = "data: {\"choices\":[]}\n\n";
         let delta = "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n";
         for (decoder, said, ping) in [
-            (Decoder::new(ChatDecoder::default()), SAID, EMPTY),
-            (Decoder::new(ChatDecoder::default()), SAID, ": ping\n\n"),
-            (Decoder::new(MessagesDecoder::default()), delta, PING),
+            (StreamDecoder::new(ChatDecoder::default()), SAID, EMPTY),
+            (StreamDecoder::new(ChatDecoder::default()), SAID, ": ping\n\n"),
+            (StreamDecoder::new(MessagesDecoder::default()), delta, PING),
         ] {
             // Far more of them than the test would wait for.
             let pings = std::iter::repeat_n((2, ping), 1_000);
@@ -396,7 +396,7 @@ mod tests {
         }
         // Nor does a flood of them that never lets us wait.
         let flood = std::iter::once((1, SAID)).chain(std::iter::repeat_n((0, EMPTY), 100_000));
-        let mut events = events(Decoder::new(ChatDecoder::default()), flood.collect());
+        let mut events = events(StreamDecoder::new(ChatDecoder::default()), flood.collect());
         events.closes_at = Some(clock::now());
         assert_eq!(ending(events).await, (1, Ok(StopReason::EndTurn)));
     }

@@ -64,10 +64,10 @@ pub(super) struct Exchange {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) recorded: Option<Recorded>,
     #[serde(default)]
-    pub(super) when: When,
+    pub(super) when: CassetteMatch,
     #[serde(default, skip_serializing_if = "is_false")]
     pub(super) repeat: bool,
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<CassetteEvent>,
 }
 
 /// Where an exchange comes from.
@@ -85,7 +85,7 @@ pub(super) const RECORDED: &str = "{\"recorded\":";
 
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct When {
+pub(super) struct CassetteMatch {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) prompt: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -96,7 +96,7 @@ pub(super) struct When {
 
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Event {
+pub(super) struct CassetteEvent {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,7 +106,7 @@ pub(super) struct Event {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) redacted: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) tool: Option<Tool>,
+    pub(super) tool: Option<CassetteTool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) usage: Option<Tokens>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,7 +127,7 @@ pub(super) struct Event {
 
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Tool {
+pub(super) struct CassetteTool {
     pub(super) name: String,
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub(super) input: Value,
@@ -224,7 +224,7 @@ pub(super) fn is_torn(text: &str) -> bool {
     starts && serde_json::from_str::<serde::de::IgnoredAny>(tail).is_err()
 }
 
-impl When {
+impl CassetteMatch {
     /// What a request is known by.
     /// `clean` takes secrets out: of a prompt that holds one, what stands before it is kept.
     pub(super) fn of(request: &Request, clean: impl Fn(&str) -> Option<String>) -> Self {
@@ -263,7 +263,7 @@ fn place(request: &Request) -> (String, usize) {
     (prompt.map(Message::text).unwrap_or_default(), step)
 }
 
-impl Tool {
+impl CassetteTool {
     /// A call whose input came as `json`.
     pub(super) fn of(name: String, json: String, unfinished: bool) -> Self {
         let input = serde_json::from_str(&json).unwrap_or(Value::Null);
@@ -308,7 +308,7 @@ impl Tokens {
     }
 }
 
-impl Event {
+impl CassetteEvent {
     pub(super) fn stopped(reason: &StopReason) -> Self {
         let (stop, words) = match reason {
             StopReason::EndTurn => ("end_turn", None),
@@ -520,7 +520,7 @@ mod tests {
     #[test]
     fn inputs_stay_as_they_were_written() {
         for json in ["{\"a\":1}", "{ \"a\": 1 }", "{\"a\":", "", "null", "7"] {
-            assert_eq!(Tool::of("t".into(), json.into(), false).written(), json);
+            assert_eq!(CassetteTool::of("t".into(), json.into(), false).written(), json);
         }
     }
 }

@@ -51,7 +51,7 @@ pub enum Admission {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum CircuitPhase {
     Closed,
     Open { until: Instant },
     Trial { number: u64 },
@@ -61,7 +61,7 @@ enum State {
 #[derive(Clone, Debug)]
 pub struct Circuit {
     policy: CircuitPolicy,
-    state: State,
+    state: CircuitPhase,
     /// Failures in a row.
     failures: u32,
     trials: u64,
@@ -72,7 +72,7 @@ impl Circuit {
     pub fn new(policy: CircuitPolicy) -> Self {
         Self {
             policy,
-            state: State::Closed,
+            state: CircuitPhase::Closed,
             failures: 0,
             trials: 0,
         }
@@ -81,7 +81,7 @@ impl Circuit {
     /// The policy changes; the state stays, and no rest is longer than the new one.
     pub fn set_policy(&mut self, policy: CircuitPolicy, now: Instant) {
         self.policy = policy;
-        if let State::Open { until } = &mut self.state {
+        if let CircuitPhase::Open { until } = &mut self.state {
             *until = (*until).min(now + policy.rest);
         }
     }
@@ -89,9 +89,9 @@ impl Circuit {
     /// How it stands, and when an open one lets a trial through.
     pub fn state(&self) -> (CircuitState, Option<Instant>) {
         match self.state {
-            State::Closed => (CircuitState::Closed, None),
-            State::Open { until } => (CircuitState::Open, Some(until)),
-            State::Trial { .. } => (CircuitState::HalfOpen, None),
+            CircuitPhase::Closed => (CircuitState::Closed, None),
+            CircuitPhase::Open { until } => (CircuitState::Open, Some(until)),
+            CircuitPhase::Trial { .. } => (CircuitState::HalfOpen, None),
         }
     }
 
@@ -103,17 +103,17 @@ impl Circuit {
     /// So many further failures in a row open it; 0 when it is not closed.
     pub fn failures_left(&self) -> u32 {
         match self.state {
-            State::Closed => self.policy.failures.saturating_sub(self.failures),
-            State::Open { .. } | State::Trial { .. } => 0,
+            CircuitPhase::Closed => self.policy.failures.saturating_sub(self.failures),
+            CircuitPhase::Open { .. } | CircuitPhase::Trial { .. } => 0,
         }
     }
 
     /// Whether a machine's call would be let through now.
     pub fn would_admit(&self, now: Instant) -> bool {
         match self.state {
-            State::Closed => true,
-            State::Open { until } => until <= now,
-            State::Trial { .. } => false,
+            CircuitPhase::Closed => true,
+            CircuitPhase::Open { until } => until <= now,
+            CircuitPhase::Trial { .. } => false,
         }
     }
 
@@ -121,15 +121,15 @@ impl Circuit {
     /// [`Self::abandoned`].
     pub fn admit(&mut self, caller: Caller, now: Instant) -> Admission {
         match (self.state, caller) {
-            (State::Closed, _) => Admission::Pass,
-            (State::Open { until }, Caller::Machine) if until > now => {
+            (CircuitPhase::Closed, _) => Admission::Pass,
+            (CircuitPhase::Open { until }, Caller::Machine) if until > now => {
                 Admission::Refused { until: Some(until) }
             }
-            (State::Trial { .. }, Caller::Machine) => Admission::Refused { until: None },
+            (CircuitPhase::Trial { .. }, Caller::Machine) => Admission::Refused { until: None },
             // A person is never refused without a call; a later trial takes the place of an earlier one.
-            (State::Open { .. } | State::Trial { .. }, _) => {
+            (CircuitPhase::Open { .. } | CircuitPhase::Trial { .. }, _) => {
                 self.trials += 1;
-                self.state = State::Trial { number: self.trials };
+                self.state = CircuitPhase::Trial { number: self.trials };
                 Admission::Trial(self.trials)
             }
         }
@@ -138,15 +138,15 @@ impl Circuit {
     /// A call has come to its end, whichever: what was called works.
     pub fn succeeded(&mut self) {
         self.failures = 0;
-        self.state = State::Closed;
+        self.state = CircuitPhase::Closed;
     }
 
     /// A trial has begun to be answered: others may call again. Should it break after all, that one failure
     /// opens the circuit again.
     pub fn answers(&mut self) {
-        if let State::Trial { .. } = self.state {
+        if let CircuitPhase::Trial { .. } = self.state {
             self.failures = self.policy.failures.saturating_sub(1);
-            self.state = State::Closed;
+            self.state = CircuitPhase::Closed;
         }
     }
 
@@ -154,13 +154,13 @@ impl Circuit {
     pub fn failed(&mut self, now: Instant) {
         self.failures = self.failures.saturating_add(1);
         let opens = match self.state {
-            State::Closed => self.failures >= self.policy.failures,
+            CircuitPhase::Closed => self.failures >= self.policy.failures,
             // A call that was begun before it opened: it says nothing new.
-            State::Open { .. } => false,
-            State::Trial { .. } => true,
+            CircuitPhase::Open { .. } => false,
+            CircuitPhase::Trial { .. } => true,
         };
         if opens {
-            self.state = State::Open {
+            self.state = CircuitPhase::Open {
                 until: now + self.policy.rest,
             };
         }
@@ -169,14 +169,14 @@ impl Circuit {
     /// A trial was given up without an outcome (a cancel, a failure that is not the other side's): the next call
     /// may try.
     pub fn abandoned(&mut self, trial: u64, now: Instant) {
-        if self.state == (State::Trial { number: trial }) {
-            self.state = State::Open { until: now };
+        if self.state == (CircuitPhase::Trial { number: trial }) {
+            self.state = CircuitPhase::Open { until: now };
         }
     }
 
     /// A person says that it is well again; whether it was not closed.
     pub fn reset(&mut self) -> bool {
-        let was_closed = self.state == State::Closed;
+        let was_closed = self.state == CircuitPhase::Closed;
         self.succeeded();
         !was_closed
     }

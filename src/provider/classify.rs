@@ -85,7 +85,7 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
 
 /// What a response with an error status, or a body that is not a stream, means.
 pub(crate) fn response(refusal: &Refusal<'_>) -> Failure {
-    let told = Told::read(refusal.body);
+    let told = ErrorWords::read(refusal.body);
     let after = retry_after(refusal.headers, clock::wall_ms());
     let fault = match refusal.status {
         200..300 if told.is_error => fault_of(None, &told, refusal.headers),
@@ -115,12 +115,12 @@ fn should_retry(headers: &HeaderMap) -> Option<bool> {
 
 /// Whether text in a stream reads as an error with words of its own.
 pub(crate) fn has_message(data: &str) -> bool {
-    !Told::read(data).message.is_empty()
+    !ErrorWords::read(data).message.is_empty()
 }
 
 /// What an error inside a stream means; `data` is the whole event.
 pub(crate) fn event(account: &Account, model: &str, data: &str) -> Failure {
-    let told = Told::read(data);
+    let told = ErrorWords::read(data);
     let fault = fault_of(told.status, &told, &HeaderMap::new());
     let message = match told.message.is_empty() {
         true => "the provider sent an error without a message".to_owned(),
@@ -152,7 +152,7 @@ fn not_the_api(refusal: &Refusal<'_>) -> String {
 
 /// What a body tells, in whichever of the usual forms.
 #[derive(Debug, Default)]
-struct Told {
+struct ErrorWords {
     is_error: bool,
     /// The code and the type, in lower case, with a space between.
     code: String,
@@ -170,7 +170,7 @@ struct Told {
     request_id: Option<String>,
 }
 
-impl Told {
+impl ErrorWords {
     fn read(body: &str) -> Self {
         let Ok(value) = serde_json::from_str::<Value>(body) else {
             return Self::plain(body);
@@ -275,7 +275,7 @@ fn words(value: &Value) -> Option<String> {
     }
 }
 
-fn fault_of(status: Option<u16>, told: &Told, headers: &HeaderMap) -> Fault {
+fn fault_of(status: Option<u16>, told: &ErrorWords, headers: &HeaderMap) -> Fault {
     let throttled = status == Some(429);
     if too_long(told, throttled) {
         return Fault::PromptTooLong {
@@ -333,7 +333,7 @@ fn fault_of_code(code: &str) -> Fault {
     }
 }
 
-fn too_long(told: &Told, throttled: bool) -> bool {
+fn too_long(told: &ErrorWords, throttled: bool) -> bool {
     const CODES: [&str; 4] = [
         "context_length_exceeded",
         "exceed_context_size",
@@ -401,7 +401,7 @@ fn length_refused(text: &str) -> bool {
 }
 
 /// A wrong key that comes with status 400 (Google, xAI), or inside a stream.
-fn key_refused(told: &Told) -> bool {
+fn key_refused(told: &ErrorWords) -> bool {
     const TEXTS: [&str; 18] = [
         "api key not valid",
         "api_key_invalid",
@@ -477,7 +477,7 @@ fn leading_number(text: &str) -> Option<u64> {
         .filter(|limit| (256..1_000_000_000).contains(limit))
 }
 
-fn quota_exhausted(status: Option<u16>, told: &Told) -> bool {
+fn quota_exhausted(status: Option<u16>, told: &ErrorWords) -> bool {
     const TEXTS: [&str; 24] = [
         "insufficient_quota",
         "usage_limit_reached",
@@ -525,7 +525,7 @@ fn reset_at(text: &str, headers: &HeaderMap) -> Option<i64> {
     })
 }
 
-fn image_refused(status: Option<u16>, told: &Told) -> bool {
+fn image_refused(status: Option<u16>, told: &ErrorWords) -> bool {
     const TEXTS: [&str; 18] = [
         "could not process image",
         "image_too_large",
@@ -552,7 +552,7 @@ fn image_refused(status: Option<u16>, told: &Told) -> bool {
             || told.has(&["image_url"]) && told.has(&["invalid content type", "unknown variant"]))
 }
 
-fn content_policy(status: Option<u16>, told: &Told) -> bool {
+fn content_policy(status: Option<u16>, told: &ErrorWords) -> bool {
     const TEXTS: [&str; 11] = [
         "content_policy_violation",
         "content filtering policy",
@@ -584,7 +584,7 @@ fn other_model(account: &Account, model: &str) -> String {
 }
 
 /// What the person can do.
-fn remedy(fault: &Fault, account: &Account, model: &str, told: &Told) -> Option<String> {
+fn remedy(fault: &Fault, account: &Account, model: &str, told: &ErrorWords) -> Option<String> {
     let name = &account.name;
     match fault {
         Fault::Unauthorized => Some(account.key_hint()),

@@ -1,7 +1,7 @@
 //! From settings to what a provider is built from.
 
 use super::models::ModelOverride;
-use super::registry::{CallLimits, Kind, ProviderSpec};
+use super::registry::{ApiKind, CallLimits, ProviderSpec};
 use super::retry::RetryPolicy;
 use crate::config::{ModelSettings, ProviderKind, ProviderSettings, Redactor, RetryProfile, Settings};
 
@@ -53,12 +53,12 @@ fn redactor(settings: &Settings) -> Redactor {
     redactor
 }
 
-fn kind(kind: ProviderKind) -> Kind {
+fn kind(kind: ProviderKind) -> ApiKind {
     match kind {
-        ProviderKind::Anthropic => Kind::Anthropic,
-        ProviderKind::OpenAi => Kind::OpenAi,
-        ProviderKind::Responses => Kind::Responses,
-        ProviderKind::Script => Kind::Script,
+        ProviderKind::Anthropic => ApiKind::Anthropic,
+        ProviderKind::OpenAi => ApiKind::OpenAi,
+        ProviderKind::Responses => ApiKind::Responses,
+        ProviderKind::Script => ApiKind::Script,
     }
 }
 

@@ -9,24 +9,27 @@ mod responses;
 use std::collections::BTreeMap;
 
 use super::anthropic::MessagesDecoder;
-use super::decode::{Decoder, Out, Wrong};
+use super::decode::{DecodeError, EventQueue, StreamDecoder};
 use super::error::Fault;
 use super::openai::ChatDecoder;
 use super::stream::{StopReason, StreamEvent};
 use crate::domain::{Cost, Usage};
 
-type Make = fn() -> Decoder;
+type Make = fn() -> StreamDecoder;
 
-fn messages() -> Decoder {
-    Decoder::new(MessagesDecoder::default())
+fn messages() -> StreamDecoder {
+    StreamDecoder::new(MessagesDecoder::default())
 }
 
-fn chat() -> Decoder {
-    Decoder::new(ChatDecoder::default())
+fn chat() -> StreamDecoder {
+    StreamDecoder::new(ChatDecoder::default())
 }
 
-fn run<'a>(make: Make, chunks: impl IntoIterator<Item = &'a [u8]>) -> (Vec<StreamEvent>, Option<Wrong>) {
-    let (mut decoder, mut out, mut events) = (make(), Out::default(), Vec::new());
+fn run<'a>(
+    make: Make,
+    chunks: impl IntoIterator<Item = &'a [u8]>,
+) -> (Vec<StreamEvent>, Option<DecodeError>) {
+    let (mut decoder, mut out, mut events) = (make(), EventQueue::default(), Vec::new());
     for chunk in chunks {
         let result = decoder.push(chunk, &mut out);
         while let Some(event) = out.take() {
@@ -89,7 +92,7 @@ fn check_cut_off(name: &str, make: Make, bytes: &[u8], expected: &[StreamEvent])
     let (events, wrong) = run(make, [bytes]);
     let stopped = matches!(events.last(), Some(StreamEvent::Stop(_)));
     assert_eq!(stopped, wrong.is_none(), "{name}, cut off at {}", bytes.len());
-    let broken = matches!(wrong, None | Some(Wrong::Failed(Fault::BrokenStream, _)));
+    let broken = matches!(wrong, None | Some(DecodeError::Failed(Fault::BrokenStream, _)));
     assert!(broken, "{name}, cut off at {}: {wrong:?}", bytes.len());
     let text = |events: &[StreamEvent]| -> String {
         events
@@ -355,12 +358,12 @@ fn messages_that_go_wrong() {
     let overloaded = r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
     assert_eq!(
         told(&format!("event: error\ndata: {overloaded}\n\n")),
-        Some(Wrong::Told(overloaded.into()))
+        Some(DecodeError::Told(overloaded.into()))
     );
     let untyped = r#"{"error":{"message":"x"}}"#;
     assert_eq!(
         told(&format!("data: {untyped}\n\n")),
-        Some(Wrong::Told(untyped.into()))
+        Some(DecodeError::Told(untyped.into()))
     );
     for events in [
         "",
@@ -368,7 +371,7 @@ fn messages_that_go_wrong() {
         "data: {\"type\":\"content_block_delta\",\"index\":9,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"{\"}}\n\n",
     ] {
         assert!(
-            matches!(told(events), Some(Wrong::Failed(Fault::BrokenStream, _))),
+            matches!(told(events), Some(DecodeError::Failed(Fault::BrokenStream, _))),
             "{events}"
         );
     }
@@ -599,18 +602,21 @@ fn chat_that_goes_wrong() {
     ] {
         assert_eq!(
             wrong(&format!("data: {told}\n\n{DONE}")),
-            Some(Wrong::Told(told.into()))
+            Some(DecodeError::Told(told.into()))
         );
     }
-    assert!(matches!(wrong(""), Some(Wrong::Failed(Fault::BrokenStream, _))));
+    assert!(matches!(
+        wrong(""),
+        Some(DecodeError::Failed(Fault::BrokenStream, _))
+    ));
     assert!(matches!(
         wrong("data: {\n\n"),
-        Some(Wrong::Failed(Fault::BrokenStream, _))
+        Some(DecodeError::Failed(Fault::BrokenStream, _))
     ));
     let overloaded = chunk("{}", "\"insufficient_system_resource\"");
     assert!(matches!(
         wrong(&overloaded),
-        Some(Wrong::Failed(Fault::Overloaded, _))
+        Some(DecodeError::Failed(Fault::Overloaded, _))
     ));
     // A closing word without a reason: fine after text, not after half a tool call, not after nothing.
     assert_eq!(wrong(DONE), None);

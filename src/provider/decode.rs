@@ -24,14 +24,14 @@ pub(crate) enum Progress {
 
 /// What is wrong with a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wrong {
+pub(crate) enum DecodeError {
     /// The provider sent an error: the event's data, yet to be classified.
     Told(String),
     /// It is not what it should be.
     Failed(Fault, String),
 }
 
-impl Wrong {
+impl DecodeError {
     pub(crate) fn broken(what: impl Into<String>) -> Self {
         Self::Failed(Fault::BrokenStream, what.into())
     }
@@ -39,9 +39,9 @@ impl Wrong {
 
 /// The events so far that nobody has taken yet.
 #[derive(Debug, Default)]
-pub(crate) struct Out(VecDeque<StreamEvent>);
+pub(crate) struct EventQueue(VecDeque<StreamEvent>);
 
-impl Out {
+impl EventQueue {
     pub(crate) fn take(&mut self) -> Option<StreamEvent> {
         self.0.pop_front()
     }
@@ -70,10 +70,10 @@ impl Out {
 /// An API's way to say things.
 pub(crate) trait ApiDecoder: Send {
     /// Takes the next event of the stream.
-    fn event(&mut self, event: &SseEvent, out: &mut Out) -> Result<Progress, Wrong>;
+    fn event(&mut self, event: &SseEvent, out: &mut EventQueue) -> Result<Progress, DecodeError>;
 
     /// The body has ended in order.
-    fn end(&mut self, out: &mut Out) -> Result<(), Wrong>;
+    fn end(&mut self, out: &mut EventQueue) -> Result<(), DecodeError>;
 
     /// [`StreamEvent::Stop`] was pushed; nothing more is wanted.
     fn has_stopped(&self) -> bool;
@@ -85,12 +85,12 @@ pub(crate) trait ApiDecoder: Send {
 }
 
 /// SSE and an API's decoder together.
-pub(crate) struct Decoder {
+pub(crate) struct StreamDecoder {
     sse: SseDecoder,
     api: Box<dyn ApiDecoder>,
 }
 
-impl Decoder {
+impl StreamDecoder {
     pub(crate) fn new(api: impl ApiDecoder + 'static) -> Self {
         Self {
             sse: SseDecoder::default(),
@@ -99,7 +99,7 @@ impl Decoder {
     }
 
     /// Takes the next bytes of the body.
-    pub(crate) fn push(&mut self, chunk: &[u8], out: &mut Out) -> Result<Progress, Wrong> {
+    pub(crate) fn push(&mut self, chunk: &[u8], out: &mut EventQueue) -> Result<Progress, DecodeError> {
         let Self { sse, api } = self;
         let mut result = Ok(Progress::Nothing);
         let pushed = sse.push(chunk, |event| step(api.as_mut(), &event, out, &mut result));
@@ -107,13 +107,13 @@ impl Decoder {
             && result.is_ok()
             && !api.has_stopped()
         {
-            return Err(Wrong::broken(too_large.to_string()));
+            return Err(DecodeError::broken(too_large.to_string()));
         }
         result
     }
 
     /// The body has ended in order.
-    pub(crate) fn end(&mut self, out: &mut Out) -> Result<(), Wrong> {
+    pub(crate) fn end(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
         let Self { sse, api } = self;
         let mut result = Ok(Progress::Nothing);
         sse.finish(|event| step(api.as_mut(), &event, out, &mut result));
@@ -125,7 +125,7 @@ impl Decoder {
         self.api
             .end(out)
             .map_err(|wrong| match classify::has_message(stray) {
-                true => Wrong::Told(stray.to_owned()),
+                true => DecodeError::Told(stray.to_owned()),
                 false => wrong,
             })
     }
@@ -139,7 +139,12 @@ impl Decoder {
     }
 }
 
-fn step(api: &mut dyn ApiDecoder, event: &SseEvent, out: &mut Out, result: &mut Result<Progress, Wrong>) {
+fn step(
+    api: &mut dyn ApiDecoder,
+    event: &SseEvent,
+    out: &mut EventQueue,
+    result: &mut Result<Progress, DecodeError>,
+) {
     let Ok(so_far) = *result else { return };
     if !api.has_stopped() {
         *result = api.event(event, out).map(|progress| progress.max(so_far));
@@ -181,7 +186,7 @@ impl ToolInput {
 pub(crate) fn complete_tools<'t>(
     tools: impl Iterator<Item = (u32, &'t ToolInput)>,
     stop: &StopReason,
-    out: &mut Out,
+    out: &mut EventQueue,
 ) {
     for (index, input) in tools {
         let whole = match stop {

@@ -6,7 +6,7 @@
 
 use serde_json::Value;
 
-use super::decode::Wrong;
+use super::decode::DecodeError;
 use super::sse::SseEvent;
 use crate::base::text::one_line;
 
@@ -14,10 +14,10 @@ use crate::base::text::one_line;
 const EXCERPT: usize = 300;
 
 /// The event's JSON object. None if the event carries nothing. Errors in whatever shape keep their words.
-pub(super) fn parse_event(event: &SseEvent) -> Result<Option<Value>, Wrong> {
+pub(super) fn parse_event(event: &SseEvent) -> Result<Option<Value>, DecodeError> {
     let data = event.data.trim();
     if event.name == "error" {
-        return Err(Wrong::Told(data.to_owned()));
+        return Err(DecodeError::Told(data.to_owned()));
     }
     if data.is_empty() || data == "[DONE]" {
         return Ok(None);
@@ -25,27 +25,27 @@ pub(super) fn parse_event(event: &SseEvent) -> Result<Option<Value>, Wrong> {
     match serde_json::from_str(data) {
         Ok(value @ Value::Object(_)) => Ok(Some(value)),
         Ok(Value::Null) => Ok(None),
-        Ok(Value::String(words)) => Err(Wrong::Told(words)),
+        Ok(Value::String(words)) => Err(DecodeError::Told(words)),
         // Google wraps its errors into a list.
-        Ok(value) if !value[0]["error"].is_null() => Err(Wrong::Told(data.to_owned())),
+        Ok(value) if !value[0]["error"].is_null() => Err(DecodeError::Told(data.to_owned())),
         Ok(_) => Err(malformed(data, "not an object")),
         Err(error) if data.starts_with(['{', '[', '"']) => Err(malformed(data, &error.to_string())),
-        Err(_) => Err(Wrong::Told(data.to_owned())),
+        Err(_) => Err(DecodeError::Told(data.to_owned())),
     }
 }
 
-fn malformed(data: &str, why: &str) -> Wrong {
-    Wrong::broken(format!(
+fn malformed(data: &str, why: &str) -> DecodeError {
+    DecodeError::broken(format!(
         "malformed stream event ({why}): {}",
         one_line(data, EXCERPT)
     ))
 }
 
 /// The event's kind: its `type`, else the name that SSE gives it.
-pub(super) fn kind<'e>(value: &'e Value, event: &'e SseEvent) -> Result<&'e str, Wrong> {
+pub(super) fn kind<'e>(value: &'e Value, event: &'e SseEvent) -> Result<&'e str, DecodeError> {
     match text(value, "type") {
         Some(kind) => Ok(kind),
-        None if !value["error"].is_null() => Err(Wrong::Told(event.data.clone())),
+        None if !value["error"].is_null() => Err(DecodeError::Told(event.data.clone())),
         None if !event.name.is_empty() => Ok(&event.name),
         None => Err(malformed(&event.data, "no type")),
     }
@@ -77,7 +77,7 @@ pub(super) fn list<'v>(object: &'v Value, field: &str) -> &'v [Value] {
 }
 
 /// A text without which the answer would have a hole. Nothing where the field is null or absent.
-pub(super) fn needed_text<'v>(object: &'v Value, field: &str) -> Result<&'v str, Wrong> {
+pub(super) fn needed_text<'v>(object: &'v Value, field: &str) -> Result<&'v str, DecodeError> {
     match &object[field] {
         Value::String(text) => Ok(text),
         Value::Null => Ok(""),
@@ -86,7 +86,7 @@ pub(super) fn needed_text<'v>(object: &'v Value, field: &str) -> Result<&'v str,
 }
 
 /// A piece of a tool's input. Some servers send the whole object instead of its text.
-pub(super) fn needed_input(object: &Value, field: &str) -> Result<String, Wrong> {
+pub(super) fn needed_input(object: &Value, field: &str) -> Result<String, DecodeError> {
     match &object[field] {
         whole @ Value::Object(_) => Ok(whole.to_string()),
         _ => needed_text(object, field).map(str::to_owned),
@@ -94,7 +94,7 @@ pub(super) fn needed_input(object: &Value, field: &str) -> Result<String, Wrong>
 }
 
 /// An object that holds what the answer is made of. None where the field is null or absent.
-pub(super) fn needed_object<'v>(object: &'v Value, field: &str) -> Result<Option<&'v Value>, Wrong> {
+pub(super) fn needed_object<'v>(object: &'v Value, field: &str) -> Result<Option<&'v Value>, DecodeError> {
     match &object[field] {
         value @ Value::Object(_) => Ok(Some(value)),
         Value::Null => Ok(None),
@@ -103,7 +103,7 @@ pub(super) fn needed_object<'v>(object: &'v Value, field: &str) -> Result<Option
 }
 
 /// A list of such objects. One alone counts as a list of one.
-pub(super) fn needed_objects<'v>(object: &'v Value, field: &str) -> Result<Vec<&'v Value>, Wrong> {
+pub(super) fn needed_objects<'v>(object: &'v Value, field: &str) -> Result<Vec<&'v Value>, DecodeError> {
     let items = match &object[field] {
         Value::Array(items) => items.iter().filter(|item| !item.is_null()).collect(),
         one @ Value::Object(_) => vec![one],
@@ -116,7 +116,7 @@ pub(super) fn needed_objects<'v>(object: &'v Value, field: &str) -> Result<Vec<&
     }
 }
 
-fn mistyped(value: &Value, field: &str) -> Wrong {
+fn mistyped(value: &Value, field: &str) -> DecodeError {
     malformed(&value.to_string(), &format!("unexpected type of `{field}`"))
 }
 

@@ -19,8 +19,8 @@ use tokio::sync::OnceCell;
 use super::account::{Account, is_loopback};
 use super::classify::Failure;
 use super::error::{Fault, Phase};
-use crate::base::causes::{find, innermost};
-use crate::base::spawn::{Task, spawn};
+use crate::base::error_chain::{find, innermost};
+use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::base::tls::{self, TlsError};
 
 /// A response's body.
@@ -51,7 +51,7 @@ pub(crate) struct Http {
     account: Arc<Account>,
     settings: HttpSettings,
     client: OnceCell<reqwest::Client>,
-    reading_on: Mutex<Vec<Task<()>>>,
+    reading_on: Mutex<Vec<AbortOnDrop<()>>>,
 }
 
 impl Http {

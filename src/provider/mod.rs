@@ -2,7 +2,7 @@
 //!
 //! Knows HTTP and the APIs' shapes; knows nothing of turns, tools' meaning, sessions or clients.
 //! A provider never retries by itself: a failed call is one [`ProviderError`], and `turn` decides with
-//! the help of [`retry`], and of [`standing`] (circuit and pacing), which all users of an account share.
+//! the help of [`retry`], and of [`account_health`] (circuit and pacing), which all users of an account share.
 //!
 //! In reading order: `request`, `stream` and `error` are the contract; [`registry`] builds a provider
 //! from its settings; `call` makes one call over `http`, with its time limits from `patience`; `sse` and
@@ -12,6 +12,7 @@
 //! No secret leaves this module (I15): see `account`.
 
 mod account;
+pub mod account_health;
 mod anthropic;
 #[cfg(test)]
 mod any_bytes_tests;
@@ -26,11 +27,12 @@ mod contract_tests;
 mod decode;
 mod error;
 mod fields;
+mod health_tracking;
 mod http;
+mod idle_timeout;
 pub mod models;
 mod openai;
 pub mod pacing;
-mod patience;
 mod probe;
 mod record;
 pub mod registry;
@@ -39,22 +41,20 @@ mod responses;
 pub mod retry;
 mod script;
 mod sse;
-pub mod standing;
 mod stream;
-mod watched;
 
+pub use account_health::{AccountHealth, Accounts, CallLease, CircuitView};
 pub use circuit::{Caller, CircuitPolicy};
 pub use configured::spec;
 pub use error::{Disposition, Fault, Phase, ProviderError};
+pub use health_tracking::{Health, WatchedProvider};
 pub use models::{ModelInfo, ModelOverride, PriceSource, thinks};
-pub use probe::{ModelList, Reached, fetch_list, list_models, reach};
-pub use registry::{CallLimits, CallSlot, CallSlots, Kind, ProviderSpec, build};
+pub use probe::{ModelList, ProbeResult, fetch_list, list_models, reach};
+pub use registry::{ApiKind, CallLimits, CallSlot, CallSlots, ProviderSpec, build};
 pub use request::{Effort, Item, Request, Shape};
-pub use retry::{GiveUp, RetryPolicy, RetryState, Verdict};
+pub use retry::{GiveUp, RetryPolicy, RetryState, RetryVerdict};
 pub use script::Script;
-pub use standing::{Accounts, CircuitView, Pass, Standing};
 pub use stream::{EventStream, StopReason, StreamEvent};
-pub use watched::{Health, Watched};
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ pub trait Provider: Send + Sync + 'static {
     }
 
     /// How its account stands; none where nothing is known of that (a cassette).
-    fn standing(&self) -> Option<&Arc<Standing>> {
+    fn standing(&self) -> Option<&Arc<AccountHealth>> {
         None
     }
 

@@ -10,7 +10,7 @@ mod judge;
 mod table;
 
 pub use self::defaults::{offered, today};
-pub use self::judge::{KnownList, Naming, Verdict, judge, suggestions};
+pub use self::judge::{KnownList, NameVerdict, Naming, judge, suggestions};
 pub use self::table::{Retirement, retirement};
 
 use self::table::{Row, TABLE, is_closed};

@@ -72,7 +72,7 @@ impl Resource {
 
 /// What one response says about one resource.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reading {
+pub struct RateLimitSnapshot {
     /// What is limited.
     pub resource: Resource,
     /// How much of it a window has.
@@ -84,10 +84,10 @@ pub struct Reading {
 }
 
 /// What the headers say; what is not whole or makes no sense is left out. `now_ms` is the wall time.
-pub fn readings(headers: &HeaderMap, now_ms: i64) -> Vec<Reading> {
+pub fn readings(headers: &HeaderMap, now_ms: i64) -> Vec<RateLimitSnapshot> {
     let told = |name: &String| headers.get(name)?.to_str().ok().map(str::trim);
     let reading = |resource: Resource, [limit, remaining, reset]: &[String; 3]| {
-        Some(Reading {
+        Some(RateLimitSnapshot {
             resource,
             limit: amount(told(limit)?).filter(|limit| *limit > 0.0)?,
             remaining: amount(told(remaining)?)?,
@@ -223,7 +223,7 @@ pub struct Pacer {
 
 impl Pacer {
     /// Takes in what a response said.
-    pub fn heard(&mut self, readings: &[Reading], now: Instant) {
+    pub fn heard(&mut self, readings: &[RateLimitSnapshot], now: Instant) {
         for reading in readings {
             let known = self
                 .gauges
@@ -334,7 +334,7 @@ mod tests {
             ("x-ratelimit-remaining", "0"),
             ("x-ratelimit-reset", "1795219260000"),
         ]);
-        let reading = |resource, limit: u32, remaining: u32, reset| Reading {
+        let reading = |resource, limit: u32, remaining: u32, reset| RateLimitSnapshot {
             resource,
             limit: limit.into(),
             remaining: remaining.into(),
@@ -372,7 +372,7 @@ mod tests {
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut pacer = Pacer::default();
         for (seconds, remaining, reset) in responses {
-            let reading = Reading {
+            let reading = RateLimitSnapshot {
                 resource: Resource::Requests,
                 limit: 100.0,
                 remaining: (*remaining).into(),
@@ -412,7 +412,7 @@ mod tests {
     #[test]
     fn the_longest_of_several_waits_counts_and_says_why() {
         let now = clock::now();
-        let reading = |resource, remaining, reset| Reading {
+        let reading = |resource, remaining, reset| RateLimitSnapshot {
             resource,
             limit: 1_000.0,
             remaining,
@@ -441,7 +441,7 @@ mod tests {
         fn waits_are_bounded(limit in 1_u32..1_000_000, remaining in 0_u32..1_000_000, reset in 0_u64..100_000, later in 0_u64..100_000) {
             let now = clock::now();
             let mut pacer = Pacer::default();
-            let reading = Reading {
+            let reading = RateLimitSnapshot {
                 resource: Resource::Tokens,
                 limit: limit.into(),
                 remaining: remaining.into(),

@@ -8,6 +8,7 @@ use reqwest::header::{ACCEPT, HeaderValue};
 use serde_json::Value;
 
 use super::account::Account;
+use super::account_health::AccountHealth;
 use super::anthropic::Anthropic;
 use super::call::{refused, timed_out};
 use super::circuit::CircuitPolicy;
@@ -15,8 +16,7 @@ use super::classify::Failure;
 use super::error::{Phase, ProviderError};
 use super::http::{Http, HttpSettings, no_response};
 use super::openai::{Flavour, OpenAi};
-use super::registry::{Kind, ProviderSpec, unusable};
-use super::standing::Standing;
+use super::registry::{ApiKind, ProviderSpec, unusable};
 use crate::base::text;
 use crate::config::Redactor;
 
@@ -45,11 +45,11 @@ pub async fn list_models(name: &str, base_url: &str, limit: Duration) -> Option<
     let address = super::address(&base, "models");
     let account = Account {
         name: name.to_owned(),
-        kind: Kind::OpenAi,
+        kind: ApiKind::OpenAi,
         base,
         secrets: Vec::new(),
         redactor: Redactor::default(),
-        standing: Standing::new(name, CircuitPolicy::default()),
+        standing: AccountHealth::new(name, CircuitPolicy::default()),
     };
     let settings = HttpSettings {
         ca_file: None,
@@ -67,7 +67,7 @@ pub async fn list_models(name: &str, base_url: &str, limit: Duration) -> Option<
 /// # Errors
 /// It does not answer within `limit`, or refuses to.
 pub async fn fetch_list(spec: &ProviderSpec, limit: Duration) -> Result<Option<ModelList>, ProviderError> {
-    if spec.kind == Kind::Script {
+    if spec.kind == ApiKind::Script {
         return Ok(None);
     }
     let account = account_of(spec)?;
@@ -81,7 +81,7 @@ pub async fn fetch_list(spec: &ProviderSpec, limit: Duration) -> Result<Option<M
 
 /// What a call has shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reached {
+pub enum ProbeResult {
     /// Address and key are right; these models are listed.
     Models(ModelList),
     /// Address and key are right.
@@ -92,9 +92,9 @@ pub enum Reached {
 
 /// Makes the cheapest call that shows whether the address and the key are right: asks for the list of models, or where
 /// that is shown to everybody, about the key itself. No token is paid for.
-pub async fn reach(spec: &ProviderSpec, limit: Duration) -> Result<Reached, ProviderError> {
-    if spec.kind == Kind::Script {
-        return Ok(Reached::Address);
+pub async fn reach(spec: &ProviderSpec, limit: Duration) -> Result<ProbeResult, ProviderError> {
+    if spec.kind == ApiKind::Script {
+        return Ok(ProbeResult::Address);
     }
     let account = account_of(spec)?;
     let path = cheapest(&account);
@@ -104,9 +104,9 @@ pub async fn reach(spec: &ProviderSpec, limit: Duration) -> Result<Reached, Prov
         .unwrap_or_else(|_| Err(timed_out(&account, Phase::FirstEvent, limit)));
     let answered = answered.map_err(|failure| account.error("", failure))?;
     Ok(match answered {
-        _ if path == OF_KEY => Reached::Key,
-        Some(list) => Reached::Models(list),
-        None => Reached::Address,
+        _ if path == OF_KEY => ProbeResult::Key,
+        Some(list) => ProbeResult::Models(list),
+        None => ProbeResult::Address,
     })
 }
 
@@ -126,8 +126,10 @@ fn account_of(spec: &ProviderSpec) -> Result<Arc<Account>, ProviderError> {
 async fn get(spec: &ProviderSpec, account: &Arc<Account>, path: &str) -> Result<Option<ModelList>, Failure> {
     let extra = spec.extra_headers()?;
     let mut headers = match spec.kind {
-        Kind::Anthropic => Anthropic::headers(spec.key("")?, extra),
-        Kind::OpenAi | Kind::Responses | Kind::Script => OpenAi::headers(spec.key("Bearer ")?, extra),
+        ApiKind::Anthropic => Anthropic::headers(spec.key("")?, extra),
+        ApiKind::OpenAi | ApiKind::Responses | ApiKind::Script => {
+            OpenAi::headers(spec.key("Bearer ")?, extra)
+        }
     };
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
     let connect = spec.limits.connect_or_default();
@@ -139,7 +141,7 @@ async fn get(spec: &ProviderSpec, account: &Arc<Account>, path: &str) -> Result<
     };
     let http = Http::new(account.clone(), settings);
     let mut address = super::address(&account.base, path);
-    if spec.kind == Kind::Anthropic {
+    if spec.kind == ApiKind::Anthropic {
         // Its pages have 20 models otherwise.
         address.query_pairs_mut().append_pair("limit", "1000");
     }
@@ -160,7 +162,7 @@ const OF_KEY: &str = "key";
 
 /// The path of the call.
 fn cheapest(account: &Account) -> &'static str {
-    let is_openai = account.kind != Kind::Anthropic;
+    let is_openai = account.kind != ApiKind::Anthropic;
     if is_openai && Flavour::of(account) == Flavour::OpenRouter {
         OF_KEY
     } else {
@@ -171,8 +173,8 @@ fn cheapest(account: &Account) -> &'static str {
 /// The path of the list.
 fn list_path(account: &Account) -> &'static str {
     match account.kind {
-        Kind::Anthropic => "v1/models",
-        Kind::OpenAi | Kind::Responses | Kind::Script => "models",
+        ApiKind::Anthropic => "v1/models",
+        ApiKind::OpenAi | ApiKind::Responses | ApiKind::Script => "models",
     }
 }
 
@@ -310,10 +312,10 @@ mod tests {
     #[test]
     fn a_list_that_everybody_gets_tries_no_key() {
         for (kind, base, path) in [
-            (Kind::Anthropic, "https://api.anthropic.com", "v1/models"),
-            (Kind::OpenAi, "https://api.openai.com/v1", "models"),
-            (Kind::OpenAi, "https://openrouter.ai/api/v1", "key"),
-            (Kind::Responses, "https://openrouter.ai/api/v1", "key"),
+            (ApiKind::Anthropic, "https://api.anthropic.com", "v1/models"),
+            (ApiKind::OpenAi, "https://api.openai.com/v1", "models"),
+            (ApiKind::OpenAi, "https://openrouter.ai/api/v1", "key"),
+            (ApiKind::Responses, "https://openrouter.ai/api/v1", "key"),
         ] {
             assert_eq!(cheapest(&account("p", kind, base)), path, "{base}");
         }

@@ -19,8 +19,10 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-use super::cassette::{Event, Exchange, RECORDED, Recorded as Origin, Tokens, Tool, When};
-use super::registry::Kind;
+use super::cassette::{
+    CassetteEvent, CassetteMatch, CassetteTool, Exchange, RECORDED, Recorded as Origin, Tokens,
+};
+use super::registry::ApiKind;
 use super::{EventStream, Provider, ProviderError, Request, StreamEvent};
 use crate::base::clock;
 use crate::config::Redactor;
@@ -32,14 +34,14 @@ const WRITTEN_WITHIN: Duration = Duration::from_millis(50);
 const TAIL: u64 = 64 << 20;
 
 /// A provider whose calls are recorded.
-pub(super) struct Recorded {
+pub(super) struct RecordingProvider {
     inner: Arc<dyn Provider>,
-    kind: Kind,
+    kind: ApiKind,
     tape: Arc<Tape>,
 }
 
-impl Recorded {
-    pub(super) fn new(inner: Arc<dyn Provider>, kind: Kind, path: PathBuf, redactor: Redactor) -> Self {
+impl RecordingProvider {
+    pub(super) fn new(inner: Arc<dyn Provider>, kind: ApiKind, path: PathBuf, redactor: Redactor) -> Self {
         Self {
             kind,
             tape: Arc::new(Tape {
@@ -55,7 +57,7 @@ impl Recorded {
     }
 }
 
-impl Provider for Recorded {
+impl Provider for RecordingProvider {
     fn name(&self) -> &str {
         self.inner.name()
     }
@@ -76,8 +78,8 @@ impl Provider for Recorded {
             kind: self.kind.name().to_owned(),
             model: request.model.clone(),
         };
-        let when = When::of(&request, |prompt| self.tape.clean(prompt));
-        let mut take = Take::new(self.tape.clone(), origin, when);
+        let when = CassetteMatch::of(&request, |prompt| self.tape.clean(prompt));
+        let mut take = Recording::new(self.tape.clone(), origin, when);
         let opened = self.inner.stream(request);
         async move {
             let events = match opened.await {
@@ -102,15 +104,15 @@ impl Provider for Recorded {
 }
 
 /// One call's line in the making. Dropped before its end, it is the line of a call that was broken off.
-struct Take {
+struct Recording {
     tape: Arc<Tape>,
     /// None when it is handed over.
     exchange: Option<Exchange>,
     /// Calls begun: where in the exchange, and their input so far.
-    tools: Vec<Begun>,
+    tools: Vec<BegunRecording>,
 }
 
-struct Begun {
+struct BegunRecording {
     index: u32,
     at: usize,
     name: String,
@@ -118,8 +120,8 @@ struct Begun {
     unfinished: bool,
 }
 
-impl Take {
-    fn new(tape: Arc<Tape>, origin: Origin, when: When) -> Self {
+impl Recording {
+    fn new(tape: Arc<Tape>, origin: Origin, when: CassetteMatch) -> Self {
         let exchange = Exchange {
             recorded: Some(origin),
             when,
@@ -139,40 +141,40 @@ impl Take {
         };
         match what {
             Ok(StreamEvent::Text(more)) => match last_said(events) {
-                Some(Event { text: Some(text), .. }) => text.push_str(more),
-                _ => events.push(Event {
+                Some(CassetteEvent { text: Some(text), .. }) => text.push_str(more),
+                _ => events.push(CassetteEvent {
                     text: Some(more.clone()),
-                    ..Event::default()
+                    ..CassetteEvent::default()
                 }),
             },
             Ok(StreamEvent::Reasoning(more)) => match last_said(events) {
-                Some(Event {
+                Some(CassetteEvent {
                     reasoning: Some(text),
                     signature: None,
                     ..
                 }) => text.push_str(more),
-                _ => events.push(Event {
+                _ => events.push(CassetteEvent {
                     reasoning: Some(more.clone()),
-                    ..Event::default()
+                    ..CassetteEvent::default()
                 }),
             },
             Ok(StreamEvent::ReasoningSignature(proof)) => match last_said(events) {
-                Some(Event {
+                Some(CassetteEvent {
                     reasoning: Some(_),
                     signature: signature @ None,
                     ..
                 }) => *signature = Some(proof.clone()),
-                _ => events.push(Event {
+                _ => events.push(CassetteEvent {
                     signature: Some(proof.clone()),
-                    ..Event::default()
+                    ..CassetteEvent::default()
                 }),
             },
-            Ok(StreamEvent::RedactedReasoning(data)) => events.push(Event {
+            Ok(StreamEvent::RedactedReasoning(data)) => events.push(CassetteEvent {
                 redacted: Some(data.clone()),
-                ..Event::default()
+                ..CassetteEvent::default()
             }),
             Ok(StreamEvent::ToolUseStarted { index, name }) => {
-                self.tools.push(Begun {
+                self.tools.push(BegunRecording {
                     index: *index,
                     at: events.len(),
                     name: name.clone(),
@@ -180,7 +182,7 @@ impl Take {
                     unfinished: true,
                 });
                 // Its place; what stands there is written at the end.
-                events.push(Event::default());
+                events.push(CassetteEvent::default());
             }
             // A cassette plays under ids of its own.
             Ok(StreamEvent::ToolUseAttached { .. }) => {}
@@ -198,18 +200,18 @@ impl Take {
                 let tokens = Some(Tokens::of(*usage, *cost));
                 match events.last_mut() {
                     Some(last) if last.usage.is_some() => last.usage = tokens,
-                    _ => events.push(Event {
+                    _ => events.push(CassetteEvent {
                         usage: tokens,
-                        ..Event::default()
+                        ..CassetteEvent::default()
                     }),
                 }
             }
             Ok(StreamEvent::Stop(reason)) => {
-                events.push(Event::stopped(reason));
+                events.push(CassetteEvent::stopped(reason));
                 return true;
             }
             Err(error) => {
-                events.push(Event::failed(error));
+                events.push(CassetteEvent::failed(error));
                 return true;
             }
         }
@@ -226,7 +228,7 @@ impl Take {
     fn hand_over(&mut self) -> Option<JoinHandle<()>> {
         let mut exchange = self.exchange.take()?;
         for tool in self.tools.drain(..) {
-            exchange.events[tool.at].tool = Some(Tool::of(tool.name, tool.json, tool.unfinished));
+            exchange.events[tool.at].tool = Some(CassetteTool::of(tool.name, tool.json, tool.unfinished));
         }
         let tape = self.tape.clone();
         Some(
@@ -239,16 +241,16 @@ impl Take {
 
 /// What was said last. Some servers count after every piece: what a piece goes on with stands before the count, so that
 /// a secret is found whole.
-fn last_said(events: &mut [Event]) -> Option<&mut Event> {
+fn last_said(events: &mut [CassetteEvent]) -> Option<&mut CassetteEvent> {
     events.iter_mut().rev().find(|event| event.usage.is_none())
 }
 
-impl Drop for Take {
+impl Drop for Recording {
     fn drop(&mut self) {
         if let Some(Exchange { events, .. }) = &mut self.exchange {
-            events.push(Event {
+            events.push(CassetteEvent {
                 cancelled: true,
-                ..Event::default()
+                ..CassetteEvent::default()
             });
         }
         let Some(writing) = self.hand_over() else { return };
@@ -489,7 +491,7 @@ mod tests {
     async fn recorded(dir: &tempfile::TempDir, given: Vec<Result<StreamEvent, ProviderError>>) -> String {
         let path = dir.path().join("new/tape.jsonl");
         let given = Given(given);
-        let recorded = Recorded::new(Arc::new(given), Kind::OpenAi, path.clone(), redactor());
+        let recorded = RecordingProvider::new(Arc::new(given), ApiKind::OpenAi, path.clone(), redactor());
         events(&recorded, "fix it").await;
         std::fs::read_to_string(path).unwrap()
     }
@@ -520,7 +522,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("tape.jsonl");
         let given = Given(vec![Ok(StreamEvent::Text("half".into()))]);
-        let recorded = Recorded::new(Arc::new(given), Kind::OpenAi, path.clone(), redactor());
+        let recorded = RecordingProvider::new(Arc::new(given), ApiKind::OpenAi, path.clone(), redactor());
         let asked = Arc::new(request("m", vec![Message::user_text("fix it")]));
         drop(recorded.stream(asked.clone()));
         let mut stream = recorded.stream(asked).await.unwrap();
@@ -579,7 +581,8 @@ mod tests {
             }),
         ];
         let path = dir.path().join("tape.jsonl");
-        let recorded = Recorded::new(Arc::new(Given(given)), Kind::OpenAi, path.clone(), redactor());
+        let recorded =
+            RecordingProvider::new(Arc::new(Given(given)), ApiKind::OpenAi, path.clone(), redactor());
         events(&recorded, &format!("use {CANARY}")).await;
         let tape = std::fs::read_to_string(&path).unwrap();
         assert!(!tape.contains(CANARY) && !tape.contains(rest), "{tape}");
@@ -614,7 +617,8 @@ mod tests {
             Ok(counted(4)),
             Ok(StreamEvent::Stop(StopReason::EndTurn)),
         ];
-        let recorded = Recorded::new(Arc::new(Given(given)), Kind::OpenAi, path.clone(), redactor());
+        let recorded =
+            RecordingProvider::new(Arc::new(Given(given)), ApiKind::OpenAi, path.clone(), redactor());
         // What a prompt is known by is cut, though not through a secret.
         let prompt = format!("{}{CANARY}", "count ".repeat(32));
         events(&recorded, &prompt).await;
@@ -660,7 +664,8 @@ mod tests {
     async fn a_disk_that_takes_nothing_costs_the_line_alone() {
         let given = || Given(vec![Ok(StreamEvent::Stop(StopReason::EndTurn))]);
         for path in ["/dev/full", "/proc/no/such/place"] {
-            let recorded = Recorded::new(Arc::new(given()), Kind::OpenAi, path.into(), redactor());
+            let recorded =
+                RecordingProvider::new(Arc::new(given()), ApiKind::OpenAi, path.into(), redactor());
             for _ in 0..2 {
                 assert_eq!(
                     events(&recorded, "x").await,

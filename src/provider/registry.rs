@@ -1,6 +1,6 @@
-//! From settings to providers, and the house limit on calls at once.
+//! From settings to providers, and the limit on calls at once.
 //!
-//! One provider is one account: its connections, and by [`Standing`] its pacer and circuit, are shared by all
+//! One provider is one account: its connections, and by [`AccountHealth`] its pacer and circuit, are shared by all
 //! that use it.
 
 use std::collections::BTreeMap;
@@ -14,23 +14,23 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use url::Url;
 
 use super::account::{Account, is_local};
+use super::account_health::AccountHealth;
 use super::anthropic::Anthropic;
-use super::call::Limits;
+use super::call::StreamLimits;
 use super::circuit::CircuitPolicy;
 use super::error::{Fault, ProviderError};
 use super::http::{Http, HttpSettings};
 use super::models::{FREE, ModelInfo, ModelOverride, Naming, PriceSource, lookup, lookup_local};
 use super::openai::{Flavour, OpenAi};
-use super::record::Recorded;
+use super::record::RecordingProvider;
 use super::responses::Responses;
 use super::retry::RetryPolicy;
 use super::script::Script;
-use super::standing::Standing;
 use super::{Provider, classify::Failure};
 use crate::config::{Redactor, long_words};
 
 /// Calls at once over all providers.
-pub const HOUSE_LIMIT: usize = 256;
+pub const MAX_CONCURRENT_CALLS: usize = 256;
 
 /// The vendors' own addresses, and how the names of their models begin.
 const VENDORS: [(&str, &[&str]); 3] = [
@@ -41,7 +41,7 @@ const VENDORS: [(&str, &[&str]); 3] = [
 
 /// Which API a provider speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ApiKind {
     /// Anthropic's Messages API.
     Anthropic,
     /// Chat Completions.
@@ -52,7 +52,7 @@ pub enum Kind {
     Script,
 }
 
-impl Kind {
+impl ApiKind {
     /// Its name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
@@ -77,7 +77,7 @@ pub struct ProviderSpec {
     /// Its name: `[provider.NAME]`.
     pub name: String,
     /// The API it speaks.
-    pub kind: Kind,
+    pub kind: ApiKind,
     /// Where it is; none for the vendor's own address.
     pub base_url: Option<String>,
     /// The key; local servers need none.
@@ -98,10 +98,10 @@ pub struct ProviderSpec {
     pub no_proxy: Option<String>,
     /// What is known better of models, by their full names.
     pub models: BTreeMap<String, ModelOverride>,
-    /// The file of a [`Kind::Script`].
+    /// The file of a [`ApiKind::Script`].
     pub cassette: Option<PathBuf>,
     /// How the account stands; shared by all that use it.
-    pub standing: Arc<Standing>,
+    pub standing: Arc<AccountHealth>,
     /// Where calls are recorded.
     pub record: Option<PathBuf>,
     /// Knows the keys of all providers.
@@ -120,10 +120,10 @@ pub struct CallLimits {
 }
 
 impl CallLimits {
-    pub(crate) fn for_call(self, local: bool, thinks: bool, silent: bool) -> Limits {
+    pub(crate) fn for_call(self, local: bool, thinks: bool, silent: bool) -> StreamLimits {
         let (short, long) = (Duration::from_secs(60), Duration::from_secs(300));
         let gap = if silent { long } else { Duration::from_secs(90) };
-        Limits {
+        StreamLimits {
             connect: self.connect_or_default(),
             first_event: self
                 .first_event
@@ -139,10 +139,10 @@ impl CallLimits {
 
 impl ProviderSpec {
     /// A provider of which only name and kind are known.
-    pub fn new(name: impl Into<String>, kind: Kind) -> Self {
+    pub fn new(name: impl Into<String>, kind: ApiKind) -> Self {
         let name = name.into();
         Self {
-            standing: Standing::new(&name, CircuitPolicy::default()),
+            standing: AccountHealth::new(&name, CircuitPolicy::default()),
             name,
             kind,
             base_url: None,
@@ -186,12 +186,14 @@ impl ProviderSpec {
 
     fn listed_info(&self, model: &str) -> ModelInfo {
         match self.kind {
-            Kind::Script => ModelInfo {
+            ApiKind::Script => ModelInfo {
                 price: Some(FREE),
                 ..lookup(model)
             },
-            Kind::Anthropic | Kind::OpenAi | Kind::Responses if self.is_local() => lookup_local(model),
-            Kind::Anthropic | Kind::OpenAi | Kind::Responses => lookup(model),
+            ApiKind::Anthropic | ApiKind::OpenAi | ApiKind::Responses if self.is_local() => {
+                lookup_local(model)
+            }
+            ApiKind::Anthropic | ApiKind::OpenAi | ApiKind::Responses => lookup(model),
         }
     }
 
@@ -207,9 +209,9 @@ impl ProviderSpec {
 
     pub(super) fn address(&self) -> Result<Url, Failure> {
         let default = match self.kind {
-            Kind::Anthropic => "https://api.anthropic.com",
-            Kind::OpenAi | Kind::Responses => "https://api.openai.com/v1",
-            Kind::Script => "script:",
+            ApiKind::Anthropic => "https://api.anthropic.com",
+            ApiKind::OpenAi | ApiKind::Responses => "https://api.openai.com/v1",
+            ApiKind::Script => "script:",
         };
         let text = self.base_url.as_deref().unwrap_or(default);
         let wrong = |what: String| {
@@ -220,7 +222,7 @@ impl ProviderSpec {
         };
         let url = Url::parse(text).map_err(|error| wrong(format!("is not an address: {error}")))?;
         match (self.kind, url.scheme()) {
-            (Kind::Script, _) | (_, "http" | "https") => Ok(url),
+            (ApiKind::Script, _) | (_, "http" | "https") => Ok(url),
             _ => Err(wrong("is neither http nor https".to_owned())),
         }
     }
@@ -255,14 +257,14 @@ impl ProviderSpec {
 }
 
 /// Who names the models of a server.
-pub(super) fn naming_at(kind: Kind, address: &Url) -> Naming {
+pub(super) fn naming_at(kind: ApiKind, address: &Url) -> Naming {
     let host = address.host_str().unwrap_or_default();
     let vendor = VENDORS.iter().find(|(vendor, _)| host == *vendor);
     match (kind, vendor) {
-        (Kind::Script, _) => Naming::Free,
+        (ApiKind::Script, _) => Naming::Free,
         (_, Some((_, families))) => Naming::Vendor(families),
-        (Kind::Anthropic, None) if !is_local(address) => Naming::Gateway,
-        (Kind::Anthropic | Kind::OpenAi | Kind::Responses, None) => Naming::Free,
+        (ApiKind::Anthropic, None) if !is_local(address) => Naming::Gateway,
+        (ApiKind::Anthropic | ApiKind::OpenAi | ApiKind::Responses, None) => Naming::Free,
     }
 }
 
@@ -306,7 +308,9 @@ pub fn build(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
     let Some(path) = spec.record.clone() else {
         return Ok(provider);
     };
-    Ok(Arc::new(Recorded::new(provider, spec.kind, path, redactor)))
+    Ok(Arc::new(RecordingProvider::new(
+        provider, spec.kind, path, redactor,
+    )))
 }
 
 /// What is secret in the provider's addresses.
@@ -320,7 +324,7 @@ fn in_addresses(spec: &ProviderSpec) -> impl Iterator<Item = SecretString> {
 fn bare(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
     let model = spec.model.clone().unwrap_or_default();
     let nobody = |failure: Failure| unusable(spec, &model, failure);
-    if spec.kind == Kind::Script {
+    if spec.kind == ApiKind::Script {
         let Some(path) = &spec.cassette else {
             let failure = Failure::new(Fault::Local, format!("provider {} has no cassette", spec.name));
             return Err(nobody(
@@ -351,7 +355,7 @@ fn bare(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
     let http = Http::new(account.clone(), settings);
     let limits = spec.limits;
     Ok(match spec.kind {
-        Kind::Anthropic => {
+        ApiKind::Anthropic => {
             let headers = Anthropic::headers(spec.key("").map_err(with_account)?, extra);
             Arc::new(Anthropic {
                 account,
@@ -360,7 +364,7 @@ fn bare(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
                 limits,
             })
         }
-        Kind::Responses => {
+        ApiKind::Responses => {
             let headers = OpenAi::headers(spec.key("Bearer ").map_err(with_account)?, extra);
             Arc::new(Responses {
                 account,
@@ -369,7 +373,7 @@ fn bare(spec: &ProviderSpec) -> Result<Arc<dyn Provider>, ProviderError> {
                 limits,
             })
         }
-        Kind::OpenAi | Kind::Script => {
+        ApiKind::OpenAi | ApiKind::Script => {
             let headers = OpenAi::headers(spec.key("Bearer ").map_err(with_account)?, extra);
             let flavour = Flavour::of(&account);
             Arc::new(OpenAi {
@@ -411,7 +415,7 @@ pub struct CallSlot {
 }
 
 impl CallSlots {
-    /// `limit` places; the house has [`HOUSE_LIMIT`].
+    /// `limit` places; all together have [`MAX_CONCURRENT_CALLS`].
     pub fn new(limit: usize) -> Self {
         Self {
             slots: Arc::new(Semaphore::new(limit)),
@@ -440,7 +444,7 @@ impl CallSlots {
 
 impl Default for CallSlots {
     fn default() -> Self {
-        Self::new(HOUSE_LIMIT)
+        Self::new(MAX_CONCURRENT_CALLS)
     }
 }
 
@@ -454,7 +458,7 @@ mod tests {
 
     #[test]
     fn settings_that_cannot_be_used_say_so_and_keep_secrets() {
-        let good = ProviderSpec::new("work", Kind::OpenAi);
+        let good = ProviderSpec::new("work", ApiKind::OpenAi);
         assert_eq!(build(&good).unwrap().name(), "work");
         let bad_url = ProviderSpec {
             base_url: Some("ftp://x".into()),
@@ -473,13 +477,13 @@ mod tests {
         let headers = BTreeMap::from([("bad name".to_owned(), "canary".to_owned().into())]);
         let error = refused(&ProviderSpec { headers, ..good });
         assert_eq!(error.message, "header bad name of provider work is not valid");
-        let error = refused(&ProviderSpec::new("demo", Kind::Script));
+        let error = refused(&ProviderSpec::new("demo", ApiKind::Script));
         assert_eq!(error.message, "provider demo has no cassette");
     }
 
     #[test]
     fn a_spec_shows_no_secret() {
-        let mut spec = ProviderSpec::new("work", Kind::OpenAi);
+        let mut spec = ProviderSpec::new("work", ApiKind::OpenAi);
         spec.api_key = Some("canary".to_owned().into());
         spec.headers.insert("x".into(), "canary".to_owned().into());
         spec.proxy = Some("http://me:canary@proxy".to_owned().into());
@@ -488,7 +492,7 @@ mod tests {
 
     #[test]
     fn models_are_known_by_place_and_settings() {
-        let mut spec = ProviderSpec::new("work", Kind::OpenAi);
+        let mut spec = ProviderSpec::new("work", ApiKind::OpenAi);
         assert_eq!(spec.model_info("made-up").price, None);
         spec.models.insert(
             "made-up".into(),
@@ -509,19 +513,19 @@ mod tests {
     fn a_vendors_model_costs_the_same_wherever_it_is_served() {
         let claude = lookup("claude-sonnet-5").price;
         for (kind, address, free) in [
-            (Kind::Anthropic, "https://api.anthropic.com", false),
-            (Kind::Anthropic, "https://llm.example.com", false),
-            (Kind::Anthropic, "http://127.0.0.1:4000", true),
-            (Kind::OpenAi, "http://localhost:4000/v1", true),
-            (Kind::OpenAi, "http://10.1.2.3:4000/v1", true),
-            (Kind::Responses, "http://192.168.1.5/v1", true),
-            (Kind::OpenAi, "http://litellm:4000/v1", true),
-            (Kind::OpenAi, "http://host.docker.internal:4000/v1", true),
-            (Kind::OpenAi, "http://host.containers.internal:4000/v1", true),
-            (Kind::OpenAi, "http://[::1]:4000/v1", true),
-            (Kind::OpenAi, "http://[::ffff:127.0.0.1]:4000/v1", true),
-            (Kind::OpenAi, "http://[::ffff:10.0.0.1]:4000/v1", true),
-            (Kind::OpenAi, "http://[fd00::1]:4000/v1", true),
+            (ApiKind::Anthropic, "https://api.anthropic.com", false),
+            (ApiKind::Anthropic, "https://llm.example.com", false),
+            (ApiKind::Anthropic, "http://127.0.0.1:4000", true),
+            (ApiKind::OpenAi, "http://localhost:4000/v1", true),
+            (ApiKind::OpenAi, "http://10.1.2.3:4000/v1", true),
+            (ApiKind::Responses, "http://192.168.1.5/v1", true),
+            (ApiKind::OpenAi, "http://litellm:4000/v1", true),
+            (ApiKind::OpenAi, "http://host.docker.internal:4000/v1", true),
+            (ApiKind::OpenAi, "http://host.containers.internal:4000/v1", true),
+            (ApiKind::OpenAi, "http://[::1]:4000/v1", true),
+            (ApiKind::OpenAi, "http://[::ffff:127.0.0.1]:4000/v1", true),
+            (ApiKind::OpenAi, "http://[::ffff:10.0.0.1]:4000/v1", true),
+            (ApiKind::OpenAi, "http://[fd00::1]:4000/v1", true),
         ] {
             let spec = ProviderSpec {
                 base_url: Some(address.to_owned()),
@@ -548,32 +552,37 @@ mod tests {
     #[test]
     fn who_names_the_models_follows_from_the_address() {
         for (name, kind, address, naming) in [
-            ("anthropic", Kind::Anthropic, None, Naming::Vendor(&["claude-"])),
             (
                 "anthropic",
-                Kind::Anthropic,
+                ApiKind::Anthropic,
+                None,
+                Naming::Vendor(&["claude-"]),
+            ),
+            (
+                "anthropic",
+                ApiKind::Anthropic,
                 Some("https://llm.example.com"),
                 Naming::Gateway,
             ),
             (
                 "ollama",
-                Kind::Anthropic,
+                ApiKind::Anthropic,
                 Some("http://127.0.0.1:11434"),
                 Naming::Free,
             ),
             (
                 "openrouter",
-                Kind::OpenAi,
+                ApiKind::OpenAi,
                 Some("https://openrouter.ai/api/v1"),
                 Naming::Free,
             ),
             (
                 "work",
-                Kind::OpenAi,
+                ApiKind::OpenAi,
                 Some("https://llm.example.com/v1"),
                 Naming::Free,
             ),
-            ("demo", Kind::Script, None, Naming::Free),
+            ("demo", ApiKind::Script, None, Naming::Free),
         ] {
             let base_url = address.map(str::to_owned);
             let spec = ProviderSpec {

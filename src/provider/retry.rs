@@ -85,7 +85,7 @@ impl Default for RetryPolicy {
 
 /// What to do about a failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RetryVerdict {
     /// Wait, then make it again.
     Retry {
         /// The attempt that failed, from 1.
@@ -139,15 +139,15 @@ impl RetryState {
     }
 
     /// Counts a failed attempt and says what to do. `unit` in `0.0..1.0` is the jitter's draw.
-    pub fn next(&mut self, error: &ProviderError, unit: f64) -> Verdict {
+    pub fn next(&mut self, error: &ProviderError, unit: f64) -> RetryVerdict {
         self.failed = self.failed.saturating_add(1);
         match self.delay(error, unit) {
-            Ok(delay) => Verdict::Retry {
+            Ok(delay) => RetryVerdict::Retry {
                 attempt: self.failed,
                 delay,
                 left: self.left(error),
             },
-            Err(why) => Verdict::GiveUp { why },
+            Err(why) => RetryVerdict::GiveUp { why },
         }
     }
 
@@ -217,8 +217,8 @@ mod tests {
         let failure = error(Fault::Server, None);
         (0..tries)
             .map(|_| match state.next(&failure, unit) {
-                Verdict::Retry { delay, .. } => Some(delay.as_millis() as u64),
-                Verdict::GiveUp { .. } => None,
+                RetryVerdict::Retry { delay, .. } => Some(delay.as_millis() as u64),
+                RetryVerdict::GiveUp { .. } => None,
             })
             .collect()
     }
@@ -244,7 +244,7 @@ mod tests {
     fn attempts_count_from_one() {
         let mut state = RetryState::new(RetryPolicy::interactive());
         let verdict = state.next(&error(Fault::Overloaded, None), 0.0);
-        let expected = Verdict::Retry {
+        let expected = RetryVerdict::Retry {
             attempt: 1,
             delay: Duration::from_secs(1),
             left: 2,
@@ -273,9 +273,9 @@ mod tests {
             });
             let verdict = state.next(&error(Fault::Throttled, Some(asked)), unit);
             match (verdict, expected) {
-                (Verdict::Retry { delay, .. }, Some(ms)) => assert_eq!(delay, Duration::from_millis(ms)),
+                (RetryVerdict::Retry { delay, .. }, Some(ms)) => assert_eq!(delay, Duration::from_millis(ms)),
                 (
-                    Verdict::GiveUp {
+                    RetryVerdict::GiveUp {
                         why: GiveUp::WaitTooLong(wait),
                     },
                     None,
@@ -292,16 +292,16 @@ mod tests {
         let mut state = RetryState::new(RetryPolicy::persistent());
         assert!(matches!(
             state.next(&error(Fault::TimedOut(Phase::Gap), None), 0.0),
-            Verdict::Retry { .. }
+            RetryVerdict::Retry { .. }
         ));
         assert!(matches!(
             state.next(&error(Fault::Server, None), 0.0),
-            Verdict::Retry { .. }
+            RetryVerdict::Retry { .. }
         ));
         let verdict = state.next(&error(Fault::TimedOut(Phase::Connect), None), 0.0);
         assert_eq!(
             verdict,
-            Verdict::GiveUp {
+            RetryVerdict::GiveUp {
                 why: GiveUp::TimedOutAgain
             }
         );
@@ -317,8 +317,8 @@ mod tests {
             });
             let silent = error(Fault::TimedOut(Phase::FirstEvent), None);
             let lefts: Vec<u32> = std::iter::from_fn(|| match state.next(&silent, 0.0) {
-                Verdict::Retry { left, .. } => Some(left),
-                Verdict::GiveUp { .. } => None,
+                RetryVerdict::Retry { left, .. } => Some(left),
+                RetryVerdict::GiveUp { .. } => None,
             })
             .take(99)
             .collect();
@@ -346,10 +346,10 @@ mod tests {
             for failure in &before {
                 state.next(failure, 0.0);
             }
-            let Verdict::Retry { left, .. } = state.next(&last, 0.0) else {
+            let RetryVerdict::Retry { left, .. } = state.next(&last, 0.0) else {
                 panic!("{before:?}");
             };
-            let again = |_: &u32| matches!(state.next(&last, 0.0), Verdict::Retry { .. });
+            let again = |_: &u32| matches!(state.next(&last, 0.0), RetryVerdict::Retry { .. });
             let followed = (0..99).take_while(again).count();
             assert_eq!(left as usize, followed, "{before:?}, then {last:?}");
         }
@@ -370,7 +370,7 @@ mod tests {
             let verdict = state.next(&error(fault, Some(1)), 0.0);
             assert_eq!(
                 verdict,
-                Verdict::GiveUp {
+                RetryVerdict::GiveUp {
                     why: GiveUp::NotRetryable(disposition)
                 }
             );
@@ -386,7 +386,7 @@ mod tests {
         let verdict = RetryState::new(policy).next(&error(Fault::Server, Some(1)), 0.0);
         assert_eq!(
             verdict,
-            Verdict::GiveUp {
+            RetryVerdict::GiveUp {
                 why: GiveUp::Exhausted
             }
         );

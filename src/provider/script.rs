@@ -13,7 +13,7 @@ use super::account::Account;
 use super::cassette::{Exchange, parse};
 use super::classify::Failure;
 use super::error::{Fault, ProviderError};
-use super::registry::Kind;
+use super::registry::ApiKind;
 use super::request::Request;
 use super::stream::{EventStream, StopReason, StreamEvent};
 
@@ -26,7 +26,7 @@ pub struct Script {
 
 /// A wait and what comes after it.
 #[derive(Debug)]
-struct Beat {
+struct ScriptStep {
     wait: Duration,
     what: Result<StreamEvent, Failure>,
 }
@@ -51,11 +51,11 @@ impl Script {
         let base = Url::parse("script:cassette").expect("an address");
         let account = Account {
             name: name.to_owned(),
-            kind: Kind::Script,
+            kind: ApiKind::Script,
             base,
             secrets: Vec::new(),
             redactor: crate::config::Redactor::default(),
-            standing: super::Standing::new(name, super::CircuitPolicy::default()),
+            standing: super::AccountHealth::new(name, super::CircuitPolicy::default()),
         };
         let exchanges = exchanges
             .into_iter()
@@ -95,8 +95,8 @@ impl Provider for Script {
         let mut beats = beats(&exchange, &account, &model).into_iter();
         async move {
             // A failure that comes first is a refused call, not a broken stream.
-            if let Some(Beat { what: Err(_), .. }) = beats.as_slice().first()
-                && let Some(Beat {
+            if let Some(ScriptStep { what: Err(_), .. }) = beats.as_slice().first()
+                && let Some(ScriptStep {
                     wait,
                     what: Err(failure),
                 }) = beats.next()
@@ -120,8 +120,8 @@ impl Provider for Script {
 }
 
 /// An exchange as it is played.
-fn beats(exchange: &Exchange, account: &Account, model: &str) -> Vec<Beat> {
-    let mut beats = Beats::default();
+fn beats(exchange: &Exchange, account: &Account, model: &str) -> Vec<ScriptStep> {
+    let mut beats = ScriptSteps::default();
     let mut tools = 0;
     for event in &exchange.events {
         beats.each = Duration::from_millis(event.delay_ms);
@@ -175,16 +175,16 @@ fn beats(exchange: &Exchange, account: &Account, model: &str) -> Vec<Beat> {
 
 /// The beats so far, the wait that an event without content left over, and the wait of the event's own.
 #[derive(Default)]
-struct Beats {
-    list: Vec<Beat>,
+struct ScriptSteps {
+    list: Vec<ScriptStep>,
     before: Duration,
     each: Duration,
 }
 
-impl Beats {
+impl ScriptSteps {
     fn play(&mut self, what: Result<StreamEvent, Failure>) {
         let wait = std::mem::take(&mut self.before) + self.each;
-        self.list.push(Beat { wait, what });
+        self.list.push(ScriptStep { wait, what });
     }
 }
 

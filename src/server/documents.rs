@@ -7,7 +7,7 @@ use tower_lsp::ls_types::{
 };
 
 use super::from_wire::{self, PendingReference, PromptPart};
-use super::state::{State, bad};
+use super::state::{ServerState, bad};
 use crate::base::position::{ContentChange, Position, Range};
 use crate::base::{text, uri};
 use crate::domain::{Block, Reference};
@@ -18,7 +18,7 @@ use crate::workspace::reference::follow_reference;
 /// How much of a file a reference takes along, in bytes; the model can read on by itself.
 const MAX_REFERENCE: usize = 64 << 10;
 
-pub(super) fn did_open(state: &State, params: DidOpenTextDocumentParams) {
+pub(super) fn did_open(state: &ServerState, params: DidOpenTextDocumentParams) {
     let document = params.text_document;
     state
         .workspace
@@ -26,7 +26,7 @@ pub(super) fn did_open(state: &State, params: DidOpenTextDocumentParams) {
         .did_open(document.uri.as_str(), document.version, &document.text);
 }
 
-pub(super) fn did_change(state: &State, params: DidChangeTextDocumentParams) {
+pub(super) fn did_change(state: &ServerState, params: DidChangeTextDocumentParams) {
     let place = |at: tower_lsp::ls_types::Position| Position {
         line: at.line,
         character: at.character,
@@ -49,14 +49,14 @@ pub(super) fn did_change(state: &State, params: DidChangeTextDocumentParams) {
         .did_change(document.uri.as_str(), document.version, &changes);
 }
 
-pub(super) fn did_save(state: &State, params: DidSaveTextDocumentParams) {
+pub(super) fn did_save(state: &ServerState, params: DidSaveTextDocumentParams) {
     state
         .workspace
         .overlay()
         .did_save(params.text_document.uri.as_str(), params.text.as_deref());
 }
 
-pub(super) fn did_close(state: &State, params: DidCloseTextDocumentParams) {
+pub(super) fn did_close(state: &ServerState, params: DidCloseTextDocumentParams) {
     state
         .workspace
         .overlay()
@@ -64,7 +64,7 @@ pub(super) fn did_close(state: &State, params: DidCloseTextDocumentParams) {
 }
 
 /// Compares a document with its file, so that the text of a clean one need not be kept. Reads the disk.
-pub(super) async fn settle(state: &State, uri: String) {
+pub(super) async fn settle(state: &ServerState, uri: String) {
     let workspace = state.workspace.clone();
     let settled = tokio::task::spawn_blocking(move || workspace.overlay().settle(&uri)).await;
     if let Err(error) = settled {
@@ -74,7 +74,7 @@ pub(super) async fn settle(state: &State, uri: String) {
 
 /// A prompt's content, with the text of what it refers to. Reads files: short, and before the first await,
 /// so that prompts keep their order.
-pub(super) fn content(state: &State, prompt: PromptContent) -> Result<Vec<Block>> {
+pub(super) fn content(state: &ServerState, prompt: PromptContent) -> Result<Vec<Block>> {
     let mut blocks = Vec::new();
     for piece in from_wire::prompt(prompt)? {
         blocks.push(match piece {
@@ -90,7 +90,7 @@ pub(super) fn content(state: &State, prompt: PromptContent) -> Result<Vec<Block>
     Ok(blocks)
 }
 
-fn read(state: &State, pending: PendingReference) -> Result<Reference> {
+fn read(state: &ServerState, pending: PendingReference) -> Result<Reference> {
     let PendingReference {
         kind,
         uri,
@@ -125,7 +125,7 @@ fn read(state: &State, pending: PendingReference) -> Result<Reference> {
             .join("\n"),
         None => loaded.file.text,
     };
-    let redactor = &state.sessions.house().redactor;
+    let redactor = &state.sessions.services().redactor;
     let wanted = redactor.redact_content(&wanted).unwrap_or(wanted);
     let mut shown = text::prefix(&wanted, MAX_REFERENCE).to_owned();
     if shown.len() < wanted.len() {

@@ -22,7 +22,7 @@ use crate::protocol::{
     SaveDocumentsParams, SaveDocumentsResult, Severity,
 };
 use crate::store::StoreHandle;
-use crate::tool::{DocumentEdit, Editor, EditorAbilities, EditorDiagnostic, EditorError, Grade};
+use crate::tool::{self, DocumentEdit, Editor, EditorAbilities, EditorDiagnostic, EditorError};
 
 /// A request that the client has not answered after this time has failed.
 const TIME: Duration = Duration::from_secs(10);
@@ -172,10 +172,10 @@ fn finding(one: Diagnostic) -> EditorDiagnostic {
             end: place(one.range.end),
         },
         grade: match one.severity {
-            Some(Severity::Error) | None => Grade::Error,
-            Some(Severity::Warning) => Grade::Warning,
-            Some(Severity::Information) => Grade::Information,
-            Some(Severity::Hint) => Grade::Hint,
+            Some(Severity::Error) | None => tool::Severity::Error,
+            Some(Severity::Warning) => tool::Severity::Warning,
+            Some(Severity::Information) => tool::Severity::Information,
+            Some(Severity::Hint) => tool::Severity::Hint,
         },
         message: one.message,
         source: one.source,

@@ -7,12 +7,12 @@
 mod documents;
 pub mod editor;
 mod error;
+mod event_sink;
 pub mod from_wire;
-mod gate;
 mod handlers;
-mod notices;
-mod outlet;
+mod lifecycle;
 mod run;
+mod server_warnings;
 mod service;
 mod state;
 pub mod to_wire;

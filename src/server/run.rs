@@ -5,19 +5,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::editor::ClientEditor;
-use super::gate::Gate;
-use super::notices::{Notices, tell_status};
-use super::outlet::WireOutlet;
+use super::event_sink::WireOutlet;
+use super::lifecycle::LifecycleGate;
+use super::server_warnings::{ServerWarnings, tell_status};
 use super::service;
-use super::state::{Client, SettingsHook, State, folder_key};
+use super::state::{Client, ServerState, SettingsHook, folder_key};
 use crate::base::CancellationToken;
+use crate::base::backpressure::ByteBudget;
 use crate::base::counters::Totals;
-use crate::base::flow::Pool;
 use crate::base::spawn::spawn;
 use crate::config::{ConfigSource, Redactor};
 use crate::protocol::table::method;
 use crate::provider::CallSlots;
-use crate::session::{Configured, House, Sessions, ledger};
+use crate::session::{ConfigStore, Services, SessionManager, ledger};
 use crate::store::Store;
 use crate::tool;
 use crate::transport::outbox::Outbox;
@@ -60,7 +60,7 @@ pub fn tool_names() -> Vec<String> {
 /// Serves until the client goes or says `exit`; the process's exit code.
 pub async fn serve(options: ServeOptions) -> std::io::Result<i32> {
     let outbox = Outbox::new(options.delta_frame);
-    let notices = Notices::default();
+    let notices = ServerWarnings::default();
     let outlet = WireOutlet::new(outbox.clone(), notices.clone());
     let (store, store_thread) = Store::start(options.data, Box::new(outlet))?;
     let workspace = Shared::new(&[], options.home);
@@ -69,13 +69,13 @@ pub async fn serve(options: ServeOptions) -> std::io::Result<i32> {
     source.tools = tools.names().into_iter().map(str::to_owned).collect();
     let client: Arc<Mutex<Client>> = Arc::default();
     let editor = Arc::new(ClientEditor::new(client.clone(), store.writes.clone()));
-    let configured = Arc::new(Configured::new(
+    let configured = Arc::new(ConfigStore::new(
         source,
         workspace.clone(),
         options.redactor.clone(),
         editor.clone(),
     ));
-    let house = Arc::new(House {
+    let services = Arc::new(Services {
         ledger: ledger(&store),
         store,
         profiles: configured.clone(),
@@ -84,15 +84,15 @@ pub async fn serve(options: ServeOptions) -> std::io::Result<i32> {
         editor: editor.clone(),
         redactor: options.redactor,
         totals: Arc::new(Totals::default()),
-        pool: Pool::new(PIPE_BYTES),
+        pool: ByteBudget::new(PIPE_BYTES),
         client_name: client_name(client.clone()),
         questions: takes_questions(client.clone()),
         idle: IDLE,
     });
     let root = CancellationToken::new();
     let ending = CancellationToken::new();
-    let state = Arc::new(State {
-        sessions: Sessions::new(house),
+    let state = Arc::new(ServerState {
+        sessions: SessionManager::new(services),
         configured: configured.clone(),
         workspace,
         cwd: folder_key(&options.cwd),
@@ -103,7 +103,7 @@ pub async fn serve(options: ServeOptions) -> std::io::Result<i32> {
         on_settings: options.on_settings,
         ending: ending.clone(),
     });
-    let store = state.sessions.house().store.writes.clone();
+    let store = state.sessions.services().store.writes.clone();
     let status = spawn(tell_status(
         state.sessions.activity(),
         notices,
@@ -116,7 +116,7 @@ pub async fn serve(options: ServeOptions) -> std::io::Result<i32> {
     let (requests, answers) = socket.split();
     let connection = Connection {
         input: options.stdio.input,
-        service: Gate::new(service),
+        service: LifecycleGate::new(service),
         requests,
         answers,
         written: Writer::start(outbox.clone(), options.stdio.output, root.clone())?,
@@ -132,7 +132,7 @@ pub async fn serve(options: ServeOptions) -> std::io::Result<i32> {
         ending.cancel();
         state.sessions.end().await;
         // Every lock is free and every end is stored; what was stored has been passed on.
-        if state.sessions.house().store.writes.barrier().await.is_err() {
+        if state.sessions.services().store.writes.barrier().await.is_err() {
             tracing::warn!("the store ended before the server");
         }
     };

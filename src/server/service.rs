@@ -14,7 +14,7 @@ use tower_lsp::ls_types::{
 use tower_lsp::{ClientSocket, LanguageServer, LspService};
 
 use super::documents;
-use super::state::{State, folder_key};
+use super::state::{ServerState, folder_key};
 use crate::base::position::PositionEncoding;
 use crate::base::uri;
 use crate::protocol::table::method;
@@ -24,11 +24,11 @@ use crate::workspace::Folder;
 
 /// The service's handlers; the state is shared with the one who serves.
 pub(super) struct Service {
-    pub(super) state: Arc<State>,
+    pub(super) state: Arc<ServerState>,
 }
 
 /// The service with its method table.
-pub(super) fn build(state: Arc<State>) -> (LspService<Service>, ClientSocket) {
+pub(super) fn build(state: Arc<ServerState>) -> (LspService<Service>, ClientSocket) {
     let service = |client| {
         state.editor.connect(client);
         Service { state }

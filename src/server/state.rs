@@ -8,30 +8,30 @@ use tower_lsp::jsonrpc;
 
 use super::editor::ClientEditor;
 use super::error::RequestError;
-use super::notices::Notices;
+use super::server_warnings::ServerWarnings;
 use super::to_wire;
 use crate::base::CancellationToken;
 use crate::base::{clock, uri};
 use crate::config::{Diagnostic, Settings};
 use crate::domain::SessionId;
-use crate::session::{Configured, Sessions};
-use crate::store::{Health, StoreError, Write};
+use crate::session::{ConfigStore, SessionManager};
+use crate::store::{StoreError, StoreHealth, StoreWrite};
 use crate::tool::EditorAbilities;
-use crate::transport::outbox::{Item, Outbox};
+use crate::transport::outbox::{Outbox, Outgoing};
 use crate::workspace::resolve::real_path;
 use crate::workspace::{Folder, Roots, Shared};
 
 /// What the handlers share.
-pub(super) struct State {
-    pub(super) sessions: Sessions,
-    pub(super) configured: Arc<Configured>,
+pub(super) struct ServerState {
+    pub(super) sessions: SessionManager,
+    pub(super) configured: Arc<ConfigStore>,
     pub(super) workspace: Arc<Shared>,
     /// The folder the server was started in: for clients that name none.
     pub(super) cwd: PathBuf,
     pub(super) client: Arc<Mutex<Client>>,
     pub(super) editor: Arc<ClientEditor>,
     pub(super) outbox: Outbox,
-    pub(super) notices: Notices,
+    pub(super) notices: ServerWarnings,
     /// Told the settings of the first folder when they were read.
     pub(super) on_settings: SettingsHook,
     /// The server ends: cancels of requests are not a person's any more.
@@ -70,7 +70,7 @@ struct TrustDecision {
     keeps_stored: bool,
 }
 
-impl State {
+impl ServerState {
     pub(super) fn client(&self) -> MutexGuard<'_, Client> {
         // Plain values: a panic elsewhere does not spoil them.
         self.client.lock().unwrap_or_else(PoisonError::into_inner)
@@ -147,7 +147,7 @@ impl State {
         self.notices.set_folder(folder, lines.collect());
         for problem in known.untold_problems() {
             let body = to_wire::frame(&to_wire::server_warning("config", &problem.to_string()));
-            self.outbox.push(Item::Notification {
+            self.outbox.push(Outgoing::Notification {
                 body,
                 group: None,
                 permit: None,
@@ -192,7 +192,7 @@ impl State {
         &self,
         folder: &Path,
     ) -> Result<(Option<bool>, BTreeMap<String, String>), StoreError> {
-        let reader = &self.sessions.house().store.reader;
+        let reader = &self.sessions.services().store.reader;
         let trusted = reader.trust(&folder.display().to_string()).await?;
         let redirects = reader.redirects().await?;
         let of_folder = redirects.into_iter().filter(|(of, _, _)| of == folder);
@@ -217,15 +217,15 @@ impl State {
         } else if self.notices.folders().iter().any(|known| known == folder) {
             self.tell_problems(folder);
         }
-        let writes = &self.sessions.house().store.writes;
-        let write = Write::SetTrust {
+        let writes = &self.sessions.services().store.writes;
+        let write = StoreWrite::SetTrust {
             folder: folder.display().to_string(),
             trusted,
             redirects,
             at_ms: clock::wall_ms(),
         };
         writes.send(write).await?;
-        if writes.barrier().await? == Health::Ok {
+        if writes.barrier().await? == StoreHealth::Ok {
             let mut client = self.client();
             if client.said.get(folder).is_some_and(|last| last.number == number) {
                 client.said.remove(folder);

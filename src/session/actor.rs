@@ -13,28 +13,31 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::cancels::Cancels;
+use super::cancel_queue::CancelQueue;
 use super::checkpoints::TurnCheckpoints;
-use super::clock::WallClock;
-use super::command::{Command, Partial, Refused, Reply, SessionInfo, SessionMetrics, TurnOutcome};
+use super::command::{
+    CommandError, PartialMessage, Reply, SessionCommand, SessionInfo, SessionMetrics, TurnOutcome,
+};
 use super::counts::error_code;
-use super::house::{House, Profile};
-use super::sessions::Roll;
+use super::manager::LiveSessions;
+use super::services::{Services, TurnSettings};
 use super::state::SessionState;
+use super::wall_time::PausableDeadline;
 use crate::base::CancellationToken;
+use crate::base::backpressure::{Permit, SessionBudget};
 use crate::base::clock;
 use crate::base::counters::Counter;
-use crate::base::flow::{Account, Permit};
-use crate::base::spawn::{Task, TaskError, spawn};
+use crate::base::spawn::{AbortOnDrop, TaskError, spawn};
 use crate::base::text::one_line;
 use crate::domain::{
     ApprovalId, Block, Cost, Decision, Effect, Envelope, Event, FinalAnswer, Grant, InquiryId, InquiryReply,
     TerminalReason, TurnId, Usage,
 };
 use crate::store::{
-    Health, Pending, PendingKey, Room, SessionLock, SessionRow, Skipped, StoreError, StoredEvent, Write,
+    PendingEvent, PendingKey, SessionLock, SessionRow, Skipped, StoreError, StoreHealth, StoreWrite,
+    StoredEvent, WritePermit,
 };
-use crate::turn::{Answer, Counting, Finish, Message, Stopped, ToolCircuits};
+use crate::turn::{ApprovalOutcome, Stopped, TokenCalibration, ToolCircuits, TurnFinish, TurnMessage};
 use crate::workspace::{OnCancel, Workspace};
 
 /// At most this much of one session is on its way to the client (architecture §3).
@@ -52,25 +55,25 @@ pub(super) struct Actor {
     pub(super) info: SessionInfo,
     /// Which actor of this server it is.
     pub(super) number: u64,
-    pub(super) house: Arc<House>,
+    pub(super) services: Arc<Services>,
     /// Where it is listed as live.
-    pub(super) roll: Arc<Roll>,
-    pub(super) commands: mpsc::Receiver<Command>,
+    pub(super) roll: Arc<LiveSessions>,
+    pub(super) commands: mpsc::Receiver<SessionCommand>,
     /// How many commands were taken.
     pub(super) taken: u64,
-    pub(super) cancels: Arc<Cancels>,
+    pub(super) cancels: Arc<CancelQueue>,
     pub(super) state: SessionState,
     /// The number of the last event.
     pub(super) seq: u64,
-    pub(super) stage: Stage,
+    pub(super) stage: LoadState,
     pub(super) lock: Option<SessionLock>,
     /// It was told that the session goes on without its lock.
     pub(super) unlocked: bool,
     /// Its turn runs in another server: it was looked at only.
     pub(super) elsewhere: bool,
     /// Writes that wait for room in the store's queue.
-    pub(super) out: VecDeque<Write>,
-    pub(super) turn: Option<Running>,
+    pub(super) out: VecDeque<StoreWrite>,
+    pub(super) turn: Option<ActiveTurn>,
     /// Steers that no model has seen, with their keys in the store.
     pub(super) steers: VecDeque<(String, Vec<Block>)>,
     /// Prompts that wait for the turn's end, with their keys in the store.
@@ -82,16 +85,16 @@ pub(super) struct Actor {
     /// The circuits of its tools.
     pub(super) circuits: Arc<Mutex<ToolCircuits>>,
     /// What the session's providers count.
-    pub(super) counting: Arc<Counting>,
+    pub(super) counting: Arc<TokenCalibration>,
     /// Decisions on approvals of an interrupted turn, until it is resumed.
     pub(super) decisions: HashMap<ApprovalId, Decision>,
     /// Answers to inquiries of an interrupted turn, until it is resumed.
     pub(super) replies: HashMap<InquiryId, InquiryReply>,
     /// Grants: this session's, and the folder's as of the turn's start.
     pub(super) grants: Vec<Grant>,
-    pub(super) account: Arc<Account>,
+    pub(super) account: Arc<SessionBudget>,
     /// The message in progress.
-    pub(super) partial: Option<Partial>,
+    pub(super) partial: Option<PartialMessage>,
     /// When the partial text is to be stored.
     pub(super) partial_due: Option<Instant>,
     pub(super) metrics: SessionMetrics,
@@ -110,14 +113,14 @@ pub(super) struct Actor {
     /// The server ends.
     pub(super) ending: bool,
     /// Ends the background processes, beside the turn's own end.
-    pub(super) background_ends: Option<Task<()>>,
+    pub(super) background_ends: Option<AbortOnDrop<()>>,
     /// Who waits for the turn's end to see the session deleted.
     pub(super) deleting: Vec<Reply<()>>,
 }
 
 /// How far a session has been made live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum LoadState {
     /// Made by `newSession`; the store knows nothing of it until something happens.
     New,
     /// In the store, not looked at yet.
@@ -130,13 +133,13 @@ pub(super) enum Stage {
 }
 
 /// The running turn.
-pub(super) struct Running {
+pub(super) struct ActiveTurn {
     pub(super) id: TurnId,
-    pub(super) task: Task<Result<Finish, Stopped>>,
-    pub(super) messages: mpsc::Receiver<Message>,
+    pub(super) task: AbortOnDrop<Result<TurnFinish, Stopped>>,
+    pub(super) messages: mpsc::Receiver<TurnMessage>,
     pub(super) cancel: CancellationToken,
     pub(super) hurry: CancellationToken,
-    pub(super) profile: Profile,
+    pub(super) profile: TurnSettings,
     /// The model that the session asked for when it began.
     pub(super) asked_for: Option<String>,
     /// Why it was stopped from outside, and when.
@@ -151,10 +154,10 @@ pub(super) struct Running {
     pub(super) waiter: Option<oneshot::Sender<TurnOutcome>>,
     /// Told when the turn's end has been passed on.
     pub(super) passed: Option<oneshot::Sender<()>>,
-    pub(super) asks: HashMap<ApprovalId, Asked>,
+    pub(super) asks: HashMap<ApprovalId, PendingApproval>,
     /// Inquiries that the turn waits for.
     pub(super) inquiries: HashMap<InquiryId, oneshot::Sender<Option<InquiryReply>>>,
-    pub(super) clock: WallClock,
+    pub(super) clock: PausableDeadline,
     /// What it has changed of files.
     pub(super) checkpoints: Arc<TurnCheckpoints>,
     pub(super) usage: Usage,
@@ -167,8 +170,8 @@ pub(super) struct Running {
 }
 
 /// An approval that the turn waits for.
-pub(super) struct Asked {
-    pub(super) reply: oneshot::Sender<Answer>,
+pub(super) struct PendingApproval {
+    pub(super) reply: oneshot::Sender<ApprovalOutcome>,
     pub(super) tool: String,
     pub(super) effect: Effect,
     pub(super) deadline: Option<Instant>,
@@ -177,16 +180,16 @@ pub(super) struct Asked {
 }
 
 /// Room in the store's queue, asked for.
-type RoomAsked = Pin<Box<dyn Future<Output = Result<Room, StoreError>> + Send>>;
+type PendingPermit = Pin<Box<dyn Future<Output = Result<WritePermit, StoreError>> + Send>>;
 
 /// What wakes the actor.
-enum Wake {
+enum ActorEvent {
     Cancel(Option<TurnId>),
-    Command(Option<Command>),
-    Room(Result<Room, StoreError>),
+    Command(Option<SessionCommand>),
+    Room(Result<WritePermit, StoreError>),
     Answered,
-    Message(Message),
-    TurnEnded(Result<Result<Finish, Stopped>, TaskError>),
+    Message(TurnMessage),
+    TurnEnded(Result<Result<TurnFinish, Stopped>, TaskError>),
     Partial,
     ApprovalTimeout,
     ClockRanOut,
@@ -198,12 +201,12 @@ enum Wake {
 impl Actor {
     pub(super) fn new(
         info: SessionInfo,
-        house: Arc<House>,
-        roll: Arc<Roll>,
-        commands: mpsc::Receiver<Command>,
-        stage: Stage,
+        services: Arc<Services>,
+        roll: Arc<LiveSessions>,
+        commands: mpsc::Receiver<SessionCommand>,
+        stage: LoadState,
     ) -> Self {
-        let account = house.pool.account(SESSION_BYTES);
+        let account = services.pool.account(SESSION_BYTES);
         let metrics = SessionMetrics {
             started_at: clock::wall_ms(),
             ..SessionMetrics::default()
@@ -211,7 +214,7 @@ impl Actor {
         Self {
             info,
             number: 0,
-            house,
+            services,
             roll,
             commands,
             taken: 0,
@@ -252,27 +255,27 @@ impl Actor {
 
     /// Runs until the session is left idle, deleted, or the server ends.
     pub(super) async fn run(mut self) {
-        let mut room: Option<RoomAsked> = None;
+        let mut room: Option<PendingPermit> = None;
         while !(self.ending && self.turn.is_none()) {
             if !self.out.is_empty() && room.is_none() {
-                room = Some(Box::pin(self.house.store.writes.reserve()));
+                room = Some(Box::pin(self.services.store.writes.reserve()));
             }
             let wake = self.wake(&mut room).await;
             match wake {
-                Wake::Cancel(turn) => self.cancel(turn),
-                Wake::Command(Some(command)) => {
+                ActorEvent::Cancel(turn) => self.cancel(turn),
+                ActorEvent::Command(Some(command)) => {
                     self.taken += 1;
                     self.last_used = clock::now();
                     self.command(command).await;
                 }
-                Wake::Command(None) => break,
-                Wake::Room(granted) => {
+                ActorEvent::Command(None) => break,
+                ActorEvent::Room(granted) => {
                     room = None;
                     self.send_out(granted);
                 }
-                Wake::Answered => {}
-                Wake::Message(message) => self.message(message),
-                Wake::TurnEnded(ended) => {
+                ActorEvent::Answered => {}
+                ActorEvent::Message(message) => self.message(message),
+                ActorEvent::TurnEnded(ended) => {
                     self.tell_changes().await;
                     self.turn_ended(ended);
                     if let Some(reply) = self.deleting.pop() {
@@ -280,12 +283,12 @@ impl Actor {
                     }
                     self.queue_goes_on().await;
                 }
-                Wake::Partial => self.store_partial(),
-                Wake::ApprovalTimeout => self.approvals_timed_out(),
-                Wake::ClockRanOut => self.clock_ran_out(),
-                Wake::StopLimit => self.drop_turn(),
-                Wake::StoreGone => self.stop_turn(TerminalReason::StoreFailed),
-                Wake::Idle => {
+                ActorEvent::Partial => self.store_partial(),
+                ActorEvent::ApprovalTimeout => self.approvals_timed_out(),
+                ActorEvent::ClockRanOut => self.clock_ran_out(),
+                ActorEvent::StopLimit => self.drop_turn(),
+                ActorEvent::StoreGone => self.stop_turn(TerminalReason::StoreFailed),
+                ActorEvent::Idle => {
                     if self.is_stored().await && self.roll.retire(&self.info.id, &self.commands) {
                         break;
                     }
@@ -304,7 +307,7 @@ impl Actor {
         }
     }
 
-    async fn wake(&mut self, room: &mut Option<RoomAsked>) -> Wake {
+    async fn wake(&mut self, room: &mut Option<PendingPermit>) -> ActorEvent {
         let approval_deadline = self.approval_deadline();
         let stop_limit = self
             .turn
@@ -314,7 +317,7 @@ impl Actor {
         let idle_at = self.idle_at();
         let clock_deadline = self.clock_deadline();
         let room_waits = room.is_some();
-        let store = &self.house.store.writes;
+        let store = &self.services.store.writes;
         let can_stop = self.turn.as_ref().is_some_and(|turn| turn.stopping.is_none());
         // The turn's messages are taken only while nothing waits for the store: its queue is the bound.
         let listen = self.out.is_empty();
@@ -324,18 +327,18 @@ impl Actor {
         };
         let (has_messages, has_task) = (messages.is_some() && listen, task.is_some() && listen);
         tokio::select! { biased;
-            turn = self.cancels.next(self.taken) => Wake::Cancel(turn),
-            command = self.commands.recv() => Wake::Command(command),
-            granted = maybe(room.as_mut()), if room_waits => Wake::Room(granted),
-            Some(()) = self.answers.next(), if !self.answers.is_empty() => Wake::Answered,
-            Some(message) = receive(messages), if has_messages => Wake::Message(message),
-            ended = maybe(task), if has_task => Wake::TurnEnded(ended),
-            () = store.until_health(|health| matches!(health, Health::Gone(_))), if can_stop => Wake::StoreGone,
-            () = at(self.partial_due) => Wake::Partial,
-            () = at(approval_deadline) => Wake::ApprovalTimeout,
-            () = at(clock_deadline) => Wake::ClockRanOut,
-            () = at(stop_limit) => Wake::StopLimit,
-            () = at(idle_at) => Wake::Idle,
+            turn = self.cancels.next(self.taken) => ActorEvent::Cancel(turn),
+            command = self.commands.recv() => ActorEvent::Command(command),
+            granted = maybe(room.as_mut()), if room_waits => ActorEvent::Room(granted),
+            Some(()) = self.answers.next(), if !self.answers.is_empty() => ActorEvent::Answered,
+            Some(message) = receive(messages), if has_messages => ActorEvent::Message(message),
+            ended = maybe(task), if has_task => ActorEvent::TurnEnded(ended),
+            () = store.until_health(|health| matches!(health, StoreHealth::Gone(_))), if can_stop => ActorEvent::StoreGone,
+            () = at(self.partial_due) => ActorEvent::Partial,
+            () = at(approval_deadline) => ActorEvent::ApprovalTimeout,
+            () = at(clock_deadline) => ActorEvent::ClockRanOut,
+            () = at(stop_limit) => ActorEvent::StopLimit,
+            () = at(idle_at) => ActorEvent::Idle,
         }
     }
 
@@ -360,7 +363,7 @@ impl Actor {
         let answering = async move {
             let answer = match stored.await {
                 Ok(()) => Ok(answer),
-                Err(_) => Err(super::opening::failed(StoreError::Closed)),
+                Err(_) => Err(super::load::failed(StoreError::Closed)),
             };
             // Whoever asked may have gone.
             let _ = reply.send(answer);
@@ -379,7 +382,7 @@ impl Actor {
         event: Event,
         permit: Option<Permit>,
         drops: Vec<PendingKey>,
-        puts: Vec<Pending>,
+        puts: Vec<PendingEvent>,
         done: Option<oneshot::Sender<()>>,
     ) {
         let turn = self.turn.as_ref().map(|turn| turn.id.clone());
@@ -390,7 +393,7 @@ impl Actor {
     /// is known of them.
     fn note_error(&self, event: &Event) {
         let Some(code) = error_code(event) else { return };
-        self.house.totals.errors.add(1);
+        self.services.totals.errors.add(1);
         let session = &self.info.id;
         let event = match event {
             Event::Nested(nested) => &nested.event,
@@ -417,13 +420,13 @@ impl Actor {
         event: Event,
         permit: Option<Permit>,
         drops: Vec<PendingKey>,
-        puts: Vec<Pending>,
+        puts: Vec<PendingEvent>,
         done: Option<oneshot::Sender<()>>,
     ) {
-        if self.stage == Stage::New {
-            self.stage = Stage::Open;
+        if self.stage == LoadState::New {
+            self.stage = LoadState::Open;
             let row = self.row();
-            self.out.push_back(Write::CreateSession(Box::new(row)));
+            self.out.push_back(StoreWrite::CreateSession(Box::new(row)));
         }
         let durable = event.is_durable();
         self.seq += u64::from(durable);
@@ -457,7 +460,7 @@ impl Actor {
             permit,
             in_page: self.in_page,
         };
-        self.out.push_back(Write::Append {
+        self.out.push_back(StoreWrite::Append {
             envelope,
             drops,
             puts,
@@ -480,7 +483,7 @@ impl Actor {
     }
 
     /// Uses the room, and whatever more there is.
-    fn send_out(&mut self, granted: Result<Room, StoreError>) {
+    fn send_out(&mut self, granted: Result<WritePermit, StoreError>) {
         let Ok(room) = granted else {
             // The store has ended with the server: nothing can be stored or shown any more.
             self.out.clear();
@@ -490,7 +493,7 @@ impl Actor {
             room.send(write);
         }
         while let Some(write) = self.out.pop_front() {
-            if let Err(write) = self.house.store.writes.try_send(write) {
+            if let Err(write) = self.services.store.writes.try_send(write) {
                 self.out.push_front(*write);
                 break;
             }
@@ -498,23 +501,23 @@ impl Actor {
     }
 
     /// Waits until all that was recorded is stored and passed on.
-    pub(super) async fn flush(&mut self) -> Result<Health, StoreError> {
+    pub(super) async fn flush(&mut self) -> Result<StoreHealth, StoreError> {
         while let Some(write) = self.out.pop_front() {
-            self.house.store.writes.send(write).await?;
+            self.services.store.writes.send(write).await?;
         }
-        self.house.store.writes.barrier().await
+        self.services.store.writes.barrier().await
     }
 
     /// Whether the store has all of the session: what it keeps in memory while the disk fails, or has lost,
     /// would be missing when the session is loaded again.
     async fn is_stored(&mut self) -> bool {
-        if matches!(self.stage, Stage::Stored | Stage::Held) {
+        if matches!(self.stage, LoadState::Stored | LoadState::Held) {
             return true;
         }
-        if !matches!(self.flush().await, Ok(Health::Ok)) {
+        if !matches!(self.flush().await, Ok(StoreHealth::Ok)) {
             return false;
         }
-        let row = self.house.store.reader.session(&self.info.id).await;
+        let row = self.services.store.reader.session(&self.info.id).await;
         matches!(row, Ok(Some(row)) if row.last_seq >= self.seq)
     }
 
@@ -529,7 +532,7 @@ impl Actor {
             let _ = ended.await;
         }
         while self.answers.next().await.is_some() {}
-        if self.stage == Stage::Open {
+        if self.stage == LoadState::Open {
             // Before another actor can open the session: it lists them anew.
             for open in &self.state.approvals {
                 self.roll.asked(&open.approval.id, None);
@@ -560,11 +563,11 @@ impl Actor {
             .as_ref()
             .is_some_and(|w| !w.background().is_empty());
         let quiet = self.turn.is_none() && self.out.is_empty() && self.answers.is_empty() && !background;
-        let quiet = quiet && self.stage != Stage::New;
-        let patience = if self.stage == Stage::Stored {
+        let quiet = quiet && self.stage != LoadState::New;
+        let patience = if self.stage == LoadState::Stored {
             Duration::ZERO
         } else {
-            self.house.idle
+            self.services.idle
         };
         quiet.then(|| self.last_used + patience)
     }
@@ -579,10 +582,10 @@ impl Actor {
     }
 
     /// Refuses with `error` unless the session can be written.
-    pub(super) fn writable(&self) -> Result<(), Refused> {
-        match self.house.store.writes.health() {
-            Health::Gone(loss) => Err(super::opening::failed(loss.into())),
-            Health::Ok | Health::Degraded { .. } => Ok(()),
+    pub(super) fn writable(&self) -> Result<(), CommandError> {
+        match self.services.store.writes.health() {
+            StoreHealth::Gone(loss) => Err(super::load::failed(loss.into())),
+            StoreHealth::Ok | StoreHealth::Degraded { .. } => Ok(()),
         }
     }
 }
@@ -594,7 +597,7 @@ async fn maybe<F: Future + Unpin>(future: Option<F>) -> F::Output {
     }
 }
 
-async fn receive(messages: Option<&mut mpsc::Receiver<Message>>) -> Option<Message> {
+async fn receive(messages: Option<&mut mpsc::Receiver<TurnMessage>>) -> Option<TurnMessage> {
     match messages {
         Some(messages) => messages.recv().await,
         None => std::future::pending().await,

@@ -9,17 +9,17 @@ use futures::future::BoxFuture;
 use tokio::sync::oneshot;
 
 use super::actor::Actor;
-use super::contents::Contents;
-use super::house::House;
+use super::content_reader::ContentReader;
+use super::services::Services;
 use crate::base::spawn::blocking;
 use crate::config::Redactor;
 use crate::domain::{
-    ChangeKind, Event, FileChange, FileDiff, FileState, SessionId, Standing, TurnDiff, TurnId,
+    ChangeKind, ChangeState, Event, FileChange, FileDiff, FileState, SessionId, TurnDiff, TurnId,
 };
-use crate::store::{Reader, StoreHandle, Write};
-use crate::tool::{Checkpoints, Unseen};
+use crate::store::{StoreHandle, StoreReader, StoreWrite};
+use crate::tool::{Checkpoints, PartialReason};
 use crate::workspace::Workspace;
-use crate::workspace::checkpoint::{Goes, goes_on, look, same_content};
+use crate::workspace::checkpoint::{RestoreOutcome, goes_on, look, same_content};
 use crate::workspace::diff::{Sides, unified};
 use crate::workspace::text_file::TextFile;
 use crate::workspace::watch::MAX_WATCHED;
@@ -35,13 +35,13 @@ const DIFFS: usize = 96 << 10;
 
 /// The changes of one turn.
 pub(super) struct TurnCheckpoints {
-    contents: Contents,
+    contents: ContentReader,
     redactor: Redactor,
     writes: StoreHandle,
-    reader: Reader,
+    reader: StoreReader,
     session: SessionId,
     turn: TurnId,
-    changes: Mutex<Changes>,
+    changes: Mutex<TurnChanges>,
     partial: AtomicBool,
     cut_short: AtomicBool,
 }
@@ -49,30 +49,30 @@ pub(super) struct TurnCheckpoints {
 /// In the order of the first change of each file. Where somebody else changed one in between, what comes after stands by
 /// itself.
 #[derive(Default)]
-struct Changes {
+struct TurnChanges {
     list: Vec<FileChange>,
-    places: HashMap<String, Place>,
+    places: HashMap<String, ChangePlace>,
 }
 
 /// Where a file's last change is, the states that it is known to have had, and how often somebody else came in between.
-struct Place {
+struct ChangePlace {
     at: usize,
     known: Vec<FileState>,
     breaks: u32,
 }
 
-impl Changes {
+impl TurnChanges {
     /// Takes a change in; how often somebody else came before it.
     fn note(&mut self, change: &FileChange) -> u32 {
         let Self { list, places } = self;
         match places.get_mut(&change.path) {
-            Some(place) if goes_on(&place.known, change) == Goes::FromKnown => {
+            Some(place) if goes_on(&place.known, change) == RestoreOutcome::FromKnown => {
                 list[place.at].after.clone_from(&change.after);
                 place.known.push(change.after.clone());
                 place.breaks
             }
             Some(place) => {
-                *place = Place {
+                *place = ChangePlace {
                     at: list.len(),
                     known: vec![change.before.clone(), change.after.clone()],
                     breaks: place.breaks + 1,
@@ -81,7 +81,7 @@ impl Changes {
                 place.breaks
             }
             None => {
-                let place = Place {
+                let place = ChangePlace {
                     at: list.len(),
                     known: vec![change.before.clone(), change.after.clone()],
                     breaks: 0,
@@ -125,12 +125,12 @@ pub(super) fn is_of(cause: &str, turn: &TurnId) -> bool {
 }
 
 impl TurnCheckpoints {
-    pub(super) fn new(house: &House, session: &SessionId, turn: &TurnId) -> Self {
+    pub(super) fn new(services: &Services, session: &SessionId, turn: &TurnId) -> Self {
         Self {
-            contents: Contents::new(house, session),
-            redactor: house.redactor.clone(),
-            writes: house.store.writes.clone(),
-            reader: house.store.reader.clone(),
+            contents: ContentReader::new(services, session),
+            redactor: services.redactor.clone(),
+            writes: services.store.writes.clone(),
+            reader: services.store.reader.clone(),
             session: session.clone(),
             turn: turn.clone(),
             changes: Mutex::default(),
@@ -139,7 +139,7 @@ impl TurnCheckpoints {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Changes> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, TurnChanges> {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -157,7 +157,7 @@ impl Checkpoints for TurnCheckpoints {
         }
         let write = |(breaks, changes)| {
             let (done, stored) = oneshot::channel();
-            let write = Write::Changes {
+            let write = StoreWrite::Changes {
                 session: self.session.clone(),
                 cause: cause(&self.turn, breaks),
                 anew: false,
@@ -187,10 +187,10 @@ impl Checkpoints for TurnCheckpoints {
         })
     }
 
-    fn partial(&self, why: Unseen) {
+    fn partial(&self, why: PartialReason) {
         let flag = match why {
-            Unseen::TooMany => &self.partial,
-            Unseen::CutShort => &self.cut_short,
+            PartialReason::TooMany => &self.partial,
+            PartialReason::CutShort => &self.cut_short,
         };
         flag.store(true, Ordering::Relaxed);
     }
@@ -224,7 +224,7 @@ impl Actor {
         }
         let (workspace, cwd) = (self.workspace(), self.info.cwd.clone());
         let told = blocking(move || {
-            let shown = Shown {
+            let shown = ShownChange {
                 workspace: &workspace,
                 cwd: &cwd,
                 contents: &checkpoints.contents,
@@ -240,14 +240,14 @@ impl Actor {
 }
 
 /// How changes are shown.
-struct Shown<'a> {
+struct ShownChange<'a> {
     workspace: &'a Workspace,
     cwd: &'a Path,
-    contents: &'a Contents,
+    contents: &'a ContentReader,
     redactor: &'a Redactor,
 }
 
-impl Shown<'_> {
+impl ShownChange<'_> {
     fn diff(&self, turn: TurnId, changes: &[FileChange], partial: bool) -> TurnDiff {
         let mut room = DIFFS;
         let mut files = Vec::new();
@@ -262,7 +262,7 @@ impl Shown<'_> {
         }
         TurnDiff {
             turn,
-            standing: Standing::Made,
+            standing: ChangeState::Made,
             files,
             unlisted,
             partial,
@@ -328,14 +328,14 @@ impl Shown<'_> {
 }
 
 /// What the model is told of files that were put back.
-pub(super) fn note(told: &[(Standing, String)]) -> String {
+pub(super) fn note(told: &[(ChangeState, String)]) -> String {
     const NAMED: usize = 50;
     let mut note = String::from(
         "[The user has put files back since you last spoke; read them again before you rely on them.",
     );
     for (standing, head) in [
-        (Standing::Reverted, "Your changes were taken back in"),
-        (Standing::Redone, "Your changes were made again in"),
+        (ChangeState::Reverted, "Your changes were taken back in"),
+        (ChangeState::Redone, "Your changes were made again in"),
     ] {
         let mut paths: Vec<&str> = Vec::new();
         for (_, path) in told.iter().filter(|(of, _)| *of == standing) {

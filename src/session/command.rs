@@ -8,15 +8,15 @@ use tokio::sync::oneshot;
 
 use crate::domain::{
     AgentError, ApprovalId, Block, ChangeKind, Cost, Decision, Grant, Inquiry, InquiryId, InquiryReply,
-    InstructionFile, MessageId, Mode, OpenApproval, OpenInquiry, Queue, SessionId, Subject, ToolCallId,
-    TurnEnd, TurnId, Usage,
+    InstructionFile, MessageId, Mode, OpenApproval, OpenInquiry, PromptQueue, RequestSubject, SessionId,
+    ToolCallId, TurnEnd, TurnId, Usage,
 };
 use crate::provider::{CircuitView, Effort};
-use crate::store::{Health, Holder, Skipped};
+use crate::store::{Holder, Skipped, StoreHealth};
 
 /// Something asked of a session. Commands are handled in the order they were posted.
 #[derive(Debug)]
-pub enum Command {
+pub enum SessionCommand {
     /// Start a turn.
     Prompt {
         /// What the person says.
@@ -77,7 +77,7 @@ pub enum Command {
         /// Which.
         inquiry: InquiryId,
         /// What.
-        said: Said,
+        said: InquiryAnswer,
         /// Told when it is accepted.
         reply: Reply<()>,
     },
@@ -114,12 +114,12 @@ pub enum Command {
     /// What is open and what it has done; takes nothing over.
     Inspect {
         /// The answer.
-        reply: Reply<Snapshot>,
+        reply: Reply<SessionSnapshot>,
     },
     /// The same with the counts of its events, which are read for it where the session is not open.
     Measure {
         /// The answer.
-        reply: Reply<Snapshot>,
+        reply: Reply<SessionSnapshot>,
     },
     /// Close the circuit of a tool by hand; whether it was open.
     ResetCircuit {
@@ -185,26 +185,28 @@ pub struct QueueReply {
 
 /// What a person said to an inquiry.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Said {
+pub enum InquiryAnswer {
     /// Raise the limit by this much: US dollars, steps, calls, seconds; which of them, the limit says.
     RaiseBy(f64),
     /// What needs no unit.
     Reply(InquiryReply),
 }
 
-impl Said {
+impl InquiryAnswer {
     /// In the unit of the inquiry.
     pub(super) fn to(self, inquiry: &Inquiry) -> InquiryReply {
         match (self, &inquiry.subject) {
-            (Self::RaiseBy(by), Subject::Limit(reached)) => InquiryReply::Raise(reached.limit.amount(by)),
-            (Self::RaiseBy(_), Subject::Question(_)) => InquiryReply::Raise(0),
+            (Self::RaiseBy(by), RequestSubject::Limit(reached)) => {
+                InquiryReply::Raise(reached.limit.amount(by))
+            }
+            (Self::RaiseBy(_), RequestSubject::Question(_)) => InquiryReply::Raise(0),
             (Self::Reply(reply), _) => reply,
         }
     }
 }
 
 /// Where a command's answer goes.
-pub(super) type Reply<T> = oneshot::Sender<Result<T, Refused>>;
+pub(super) type Reply<T> = oneshot::Sender<Result<T, CommandError>>;
 
 /// Where a started turn is told.
 pub(super) type PromptReply = Reply<TurnHandle>;
@@ -260,19 +262,19 @@ pub struct SessionInfo {
 #[derive(Debug)]
 pub struct LoadReply {
     /// The session's own data.
-    pub snapshot: Snapshot,
+    pub snapshot: SessionSnapshot,
     /// The message in progress.
-    pub partial: Option<Partial>,
+    pub partial: Option<PartialMessage>,
     /// What could not be read while it was made live or looked at; the page may lack more.
     pub skipped: Vec<Skipped>,
     /// Told when all that was recorded up to now is stored and passed on: then `partial` and `seq` fit what
     /// the client has been sent, and a page that is read holds all of it.
-    pub passed: oneshot::Receiver<Health>,
+    pub passed: oneshot::Receiver<StoreHealth>,
 }
 
 /// A message in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Partial {
+pub struct PartialMessage {
     /// The message.
     pub message: MessageId,
     /// Its text so far.
@@ -285,7 +287,7 @@ pub struct Partial {
     pub(super) stored: (usize, usize),
 }
 
-impl Partial {
+impl PartialMessage {
     /// Of a message that begins.
     pub(super) fn of(message: MessageId) -> Self {
         Self {
@@ -300,7 +302,7 @@ impl Partial {
 
 /// Where a session stands.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Snapshot {
+pub struct SessionSnapshot {
     /// Its own data.
     pub info: SessionInfo,
     /// Its title.
@@ -326,7 +328,7 @@ pub struct Snapshot {
     /// Those of them that are answered, until their turn is resumed.
     pub replied: BTreeSet<InquiryId>,
     /// The prompts that wait for the turn's end.
-    pub queue: Queue,
+    pub queue: PromptQueue,
     /// The files that the last turn's instructions were made of.
     pub instructions: Option<Arc<[InstructionFile]>>,
     /// Grants of this session alone.
@@ -337,7 +339,7 @@ pub struct Snapshot {
     pub circuits: BTreeMap<String, CircuitView>,
 }
 
-impl Snapshot {
+impl SessionSnapshot {
     /// Open approvals that wait for an answer.
     pub fn undecided(&self) -> impl Iterator<Item = &OpenApproval> {
         let open = self.approvals.iter();
@@ -380,7 +382,7 @@ pub struct SessionMetrics {
 
 /// Why a session does not do what it was asked.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Refused {
+pub enum CommandError {
     /// There is no such session.
     #[error("there is no session {0}: list them with agent/listSessions")]
     UnknownSession(SessionId),

@@ -4,20 +4,20 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use super::Sessions;
+use super::SessionManager;
 use super::checkpoints::is_of;
-use super::command::{Command, Refused};
-use super::opening::{failed, written};
+use super::command::{CommandError, SessionCommand};
+use super::load::{failed, written};
 use crate::base::{clock, text};
 use crate::domain::{
     ApprovalId, Envelope, Event, FileChange, SessionId, ToolCallStatus, ToolCallUpdate, ToolResult, TurnId,
 };
-use crate::store::{SessionRow, StoredEvent, Write};
+use crate::store::{SessionRow, StoreWrite, StoredEvent};
 
 /// A title is cut to this many characters.
 const TITLE: usize = 200;
 
-impl Sessions {
+impl SessionManager {
     /// A new session of `id` up to the end of `turn`, or of the last one that has ended; its id and title.
     ///
     /// # Errors
@@ -26,19 +26,19 @@ impl Sessions {
         &self,
         id: &SessionId,
         turn: Option<TurnId>,
-    ) -> Result<(SessionId, Option<String>), Refused> {
-        let load = |reply| Command::Load {
+    ) -> Result<(SessionId, Option<String>), CommandError> {
+        let load = |reply| SessionCommand::Load {
             read_only: true,
             reply,
         };
         let loaded = self.ask(id, load).await?;
         // The store ends with the server; then what it has is what there is.
         let _ = loaded.passed.await;
-        let store = &self.house().store;
+        let store = &self.services().store;
         // What only the memory has would be missing in the new session, and that would be missing with it.
         written(&store.writes).await?;
         let row = store.reader.session(id).await.map_err(failed)?;
-        let row = row.ok_or_else(|| Refused::NothingToFork(id.clone()))?;
+        let row = row.ok_or_else(|| CommandError::NothingToFork(id.clone()))?;
         let last = self.last_event(id, turn).await?;
         let fork = SessionId::fresh();
         store.content.share(id, &fork).await.map_err(failed)?;
@@ -56,7 +56,7 @@ impl Sessions {
         };
         let writes = &store.writes;
         writes
-            .send(Write::CreateSession(Box::new(new)))
+            .send(StoreWrite::CreateSession(Box::new(new)))
             .await
             .map_err(failed)?;
         let settled = self.settled(id, last).await?;
@@ -105,9 +105,9 @@ impl Sessions {
     }
 
     /// The approvals that are settled up to an event.
-    async fn settled(&self, id: &SessionId, last: u64) -> Result<HashSet<ApprovalId>, Refused> {
+    async fn settled(&self, id: &SessionId, last: u64) -> Result<HashSet<ApprovalId>, CommandError> {
         let mut settled = HashSet::new();
-        let mut pages = self.house().store.reader.walk(id, 0);
+        let mut pages = self.services().store.reader.walk(id, 0);
         while let Some(page) = pages.next().await.map_err(failed)? {
             let events = page.events.into_iter().filter(|stored| stored.seq <= last);
             settled.extend(events.filter_map(|stored| match stored.event {
@@ -119,11 +119,11 @@ impl Sessions {
     }
 
     /// The number of the end of `turn`, or of the last that has ended.
-    async fn last_event(&self, id: &SessionId, turn: Option<TurnId>) -> Result<u64, Refused> {
-        let reader = &self.house().store.reader;
+    async fn last_event(&self, id: &SessionId, turn: Option<TurnId>) -> Result<u64, CommandError> {
+        let reader = &self.services().store.reader;
         let Some(turn) = turn else {
             let end = reader.last_end(id).await.map_err(failed)?;
-            let end = end.ok_or_else(|| Refused::NothingToFork(id.clone()))?;
+            let end = end.ok_or_else(|| CommandError::NothingToFork(id.clone()))?;
             return Ok(end.seq);
         };
         let page = reader.turn(id, &turn).await.map_err(failed)?;
@@ -131,7 +131,7 @@ impl Sessions {
             .events
             .iter()
             .find(|stored| matches!(stored.event, Event::TurnEnded(_)));
-        end.map(|end| end.seq).ok_or(Refused::UnknownTurn(turn))
+        end.map(|end| end.seq).ok_or(CommandError::UnknownTurn(turn))
     }
 
     /// What its turns changed of files can be taken back in the new session too.
@@ -140,8 +140,8 @@ impl Sessions {
         id: &SessionId,
         fork: &SessionId,
         turns: &[TurnId],
-    ) -> Result<(), Refused> {
-        let store = &self.house().store;
+    ) -> Result<(), CommandError> {
+        let store = &self.services().store;
         let changes = store.reader.changes(id).await.map_err(failed)?;
         for turn in turns {
             let mut parts: BTreeMap<&str, Vec<FileChange>> = BTreeMap::new();
@@ -150,7 +150,7 @@ impl Sessions {
             }
             for (cause, changes) in parts {
                 let (done, stored) = tokio::sync::oneshot::channel();
-                let write = Write::Changes {
+                let write = StoreWrite::Changes {
                     session: fork.clone(),
                     cause: cause.to_owned(),
                     anew: true,
@@ -196,8 +196,8 @@ fn taken_along(mut event: Event, settled: &HashSet<ApprovalId>) -> Option<Event>
     Some(event)
 }
 
-fn append(fork: &SessionId, stored: StoredEvent) -> Write {
-    Write::Append {
+fn append(fork: &SessionId, stored: StoredEvent) -> StoreWrite {
+    StoreWrite::Append {
         envelope: Envelope {
             session: fork.clone(),
             turn: stored.turn,

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::actor::Actor;
-use super::command::{Refused, Reply, Said};
-use crate::domain::{Cost, Event, Inquiry, InquiryId, InquiryReply, Settler, Subject, ToolCallId};
-use crate::store::{Pending, PendingKey, Write};
+use super::command::{CommandError, InquiryAnswer, Reply};
+use crate::domain::{Cost, Event, Inquiry, InquiryId, InquiryReply, RequestSubject, ResolvedBy, ToolCallId};
+use crate::store::{PendingEvent, PendingKey, StoreWrite};
 use crate::turn::Inquire;
 
-fn new(subject: Subject, parent: Option<ToolCallId>) -> Arc<Inquiry> {
+fn new(subject: RequestSubject, parent: Option<ToolCallId>) -> Arc<Inquiry> {
     let id = InquiryId::fresh();
     Arc::new(Inquiry { id, subject, parent })
 }
@@ -28,9 +28,9 @@ impl Actor {
             Inquire::Nested { parent, subject } => (new(subject, Some(parent)), false),
         };
         let decided = self.replies.remove(&inquiry.id);
-        if !(self.house.questions)() && decided.is_none() {
+        if !(self.services.questions)() && decided.is_none() {
             if again {
-                self.settle_inquiry(inquiry.clone(), inquiry.unanswered(), Settler::Rule, None);
+                self.settle_inquiry(inquiry.clone(), inquiry.unanswered(), ResolvedBy::Rule, None);
             }
             let _ = reply.send(None);
             return;
@@ -41,23 +41,23 @@ impl Actor {
         self.record(Event::InquiryRequested(inquiry.clone()));
         // Answered while the turn was interrupted: acted upon now.
         if let Some(decided) = decided {
-            self.settle_inquiry(inquiry, decided, Settler::Person, None);
+            self.settle_inquiry(inquiry, decided, ResolvedBy::Person, None);
         }
     }
 
     /// What a call asks that was interrupted while it waited for the answer.
-    fn left_open(&self, subject: &Subject) -> Option<Arc<Inquiry>> {
+    fn left_open(&self, subject: &RequestSubject) -> Option<Arc<Inquiry>> {
         match subject {
-            Subject::Question(question) => {
+            RequestSubject::Question(question) => {
                 let call = question.tool_call.as_ref()?;
                 self.state.inquiry_of(call).cloned()
             }
-            Subject::Limit(_) => None,
+            RequestSubject::Limit(_) => None,
         }
     }
 
     /// A person has answered.
-    pub(super) async fn reply_inquiry(&mut self, id: InquiryId, said: Said, reply: Reply<()>) {
+    pub(super) async fn reply_inquiry(&mut self, id: InquiryId, said: InquiryAnswer, reply: Reply<()>) {
         let (inquiry, said) = match self.answerable(&id, said).await {
             Ok(answer) => answer,
             Err(refused) => {
@@ -71,14 +71,14 @@ impl Actor {
             .as_ref()
             .is_some_and(|turn| turn.inquiries.contains_key(&id) || turn.clock.asked.as_ref() == Some(&id));
         if waits {
-            self.settle_inquiry(inquiry, said, Settler::Person, Some(done));
+            self.settle_inquiry(inquiry, said, ResolvedBy::Person, Some(done));
             return;
         }
         // The turn that asked is interrupted: kept until it is resumed.
         self.replies.insert(id.clone(), said.clone());
-        self.out.push_back(Write::Put {
+        self.out.push_back(StoreWrite::Put {
             session: self.info.id.clone(),
-            pending: Pending::Reply {
+            pending: PendingEvent::Reply {
                 inquiry: id,
                 reply: said,
             },
@@ -90,20 +90,20 @@ impl Actor {
     async fn answerable(
         &mut self,
         id: &InquiryId,
-        said: Said,
-    ) -> Result<(Arc<Inquiry>, InquiryReply), Refused> {
+        said: InquiryAnswer,
+    ) -> Result<(Arc<Inquiry>, InquiryReply), CommandError> {
         if self.turn.is_none() {
             self.writable()?;
             self.open().await?;
         }
-        let unknown = || Refused::UnknownInquiry(id.clone());
+        let unknown = || CommandError::UnknownInquiry(id.clone());
         let inquiry = self.state.inquiry(id).cloned().ok_or_else(unknown)?;
         if self.replies.contains_key(id) {
             return Err(unknown());
         }
         let said = said.to(&inquiry);
         match inquiry.problem(&said) {
-            Some(problem) => Err(Refused::BadReply(problem)),
+            Some(problem) => Err(CommandError::BadReply(problem)),
             None => Ok((inquiry, said)),
         }
     }
@@ -113,13 +113,13 @@ impl Actor {
         &mut self,
         inquiry: Arc<Inquiry>,
         said: InquiryReply,
-        by: Settler,
+        by: ResolvedBy,
         done: Option<oneshot::Sender<()>>,
     ) {
         let id = inquiry.id.clone();
         self.replies.remove(&id);
-        if let (Subject::Limit(reached), InquiryReply::Raise(by)) = (&inquiry.subject, &said) {
-            let ledger = &self.house.ledger;
+        if let (RequestSubject::Limit(reached), InquiryReply::Raise(by)) = (&inquiry.subject, &said) {
+            let ledger = &self.services.ledger;
             ledger.raise_day(reached.limit, reached.provider.as_deref(), Cost(*by));
         }
         let event = Event::InquiryResolved {
@@ -138,7 +138,7 @@ impl Actor {
     }
 
     /// All that is open is settled without an answer: the turn has ended, or a new prompt was sent.
-    pub(super) fn drop_inquiries(&mut self, by: Settler) {
+    pub(super) fn drop_inquiries(&mut self, by: ResolvedBy) {
         let open: Vec<_> = (self.state.inquiries.iter())
             .map(|open| open.inquiry.clone())
             .collect();

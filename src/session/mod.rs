@@ -1,44 +1,44 @@
 //! One task per session, the only writer of its state.
 //!
-//! Handlers post a [`Command`]; the actor numbers events, hands them to the store's writer, runs at most
+//! Handlers post a [`SessionCommand`]; the actor numbers events, hands them to the store's writer, runs at most
 //! one turn (I2), and settles its end (I3) however it came: done, cancelled, panicked, stopped with the
 //! server, or found dead when the session is next loaded. Knows no wire shape and no client.
 
 mod actor;
-mod answers;
-mod briefing;
-mod cancels;
+mod cancel_queue;
 mod checkpoints;
-mod clock;
 mod command;
-mod configured;
-mod contents;
+mod commands;
+mod config_store;
+mod content_reader;
 mod counts;
-mod days;
+mod daily_spend;
+mod editor_credentials;
+mod finish;
 mod fork;
-mod house;
 mod inquiries;
-mod keys;
+mod load;
+mod manager;
 mod models;
-mod opening;
 mod queue;
 mod revert;
-mod sessions;
-mod settle;
+mod services;
 mod state;
 mod subagent;
+mod system_prompt;
 #[cfg(test)]
 mod tests;
-mod turn_side;
+mod turn_events;
+mod wall_time;
 
 pub use command::{
-    Command, LoadReply, Partial, QueueAction, QueueReply, Refused, RevertReply, Said, SessionInfo,
-    SessionMetrics, Snapshot, TurnHandle, TurnOutcome,
+    CommandError, InquiryAnswer, LoadReply, PartialMessage, QueueAction, QueueReply, RevertReply,
+    SessionCommand, SessionInfo, SessionMetrics, SessionSnapshot, TurnHandle, TurnOutcome,
 };
-pub use configured::{Configured, Folder};
-pub use days::ledger;
-pub use house::{House, Profile, Profiles, Rules};
-pub use models::{Listed, ListedModel, ListedProvider, ModelVerdict, Models};
+pub use config_store::{ConfigStore, FolderConfig};
+pub use daily_spend::ledger;
+pub use manager::{ServerActivity, SessionManager};
+pub use models::{ListedModel, ListedProvider, ModelListing, ModelVerdict, Models};
 pub use queue::MAX_QUEUED;
-pub use sessions::{Activity, Sessions};
+pub use services::{Rules, Services, SettingsSource, TurnSettings};
 pub use state::SessionState;

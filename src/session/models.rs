@@ -1,7 +1,7 @@
 //! From settings to a provider and a model that can be asked.
 
 mod check;
-mod keyed;
+mod credentials;
 mod lists;
 
 use std::collections::HashMap;
@@ -12,14 +12,14 @@ use futures::future::{BoxFuture, FutureExt};
 use secrecy::{ExposeSecret, SecretString};
 
 pub use self::check::ModelVerdict;
-use self::keyed::{explained, same};
+use self::credentials::{explained, same};
 pub(super) use self::lists::ModelLists;
-use super::keys::EditorKeys;
+use super::editor_credentials::EditorKeys;
 use crate::config::{AgentSettings, DefaultChoice, Env, ProviderSettings, Settings};
 use crate::domain::{AgentError, CircuitState, ErrorCode};
 use crate::provider::{
     self, Accounts, CircuitPolicy, CircuitView, Effort, Health, ModelInfo, PriceSource, ProviderSpec,
-    Watched, models,
+    WatchedProvider, models,
 };
 use crate::turn::{Fallbacks, ModelChoice, ModelSource, ResolvedModel};
 
@@ -73,17 +73,17 @@ pub struct Models {
     windows: Arc<LearntWindows>,
     keys: Arc<EditorKeys>,
     lists: Arc<ModelLists>,
-    built: Mutex<HashMap<String, Built>>,
+    built: Mutex<HashMap<String, BuiltProvider>>,
 }
 
 /// A provider, and the key that it was built with.
-struct Built {
+struct BuiltProvider {
     key: Option<SecretString>,
-    provider: Arc<Watched>,
+    provider: Arc<WatchedProvider>,
 }
 
 /// What can be chosen.
-pub struct Listed {
+pub struct ModelListing {
     /// Models.
     pub models: Vec<ListedModel>,
     /// Providers.
@@ -159,7 +159,7 @@ impl Models {
     }
 
     /// What can be chosen, and what is in use. With `live`, the providers are asked for their own lists first.
-    pub async fn list(&self, agent: Option<&str>, current: Option<&str>, live: bool) -> Listed {
+    pub async fn list(&self, agent: Option<&str>, current: Option<&str>, live: bool) -> ModelListing {
         self.gather(agent, current).await;
         if live {
             self.read_lists().await;
@@ -167,7 +167,7 @@ impl Models {
         let now = self.now();
         let chosen = self.choose(agent, current);
         let in_use = match &chosen {
-            Ok(Chosen::Known {
+            Ok(ChosenModel::Known {
                 provider,
                 model: Some(model),
                 ..
@@ -187,7 +187,7 @@ impl Models {
         }
         let broken = self.settings.broken_providers.iter();
         providers.extend(broken.map(|(name, why)| ListedProvider::broken(name, why)));
-        Listed { models, providers }
+        ModelListing { models, providers }
     }
 
     /// The models of a provider: the one in use, the configured one, the offered ones, then what its list has.
@@ -232,7 +232,7 @@ impl Models {
     }
 
     /// Which provider and model a session asks, by its own choice, its agent's, and the configuration.
-    fn choose(&self, agent: Option<&str>, model: Option<&str>) -> Result<Chosen, AgentError> {
+    fn choose(&self, agent: Option<&str>, model: Option<&str>) -> Result<ChosenModel, AgentError> {
         let agent = agent
             .and_then(|name| self.settings.agent(name))
             .unwrap_or_else(|| self.settings.default_agent());
@@ -240,23 +240,23 @@ impl Models {
             return self.named(named, agent);
         }
         match self.default_choice(agent) {
-            DefaultChoice::Configured { provider, model } => Ok(Chosen::Known {
+            DefaultChoice::Configured { provider, model } => Ok(ChosenModel::Known {
                 provider,
                 model,
                 why: None,
             }),
-            DefaultChoice::ByKey { provider, model, why } => Ok(Chosen::Known {
+            DefaultChoice::ByKey { provider, model, why } => Ok(ChosenModel::Known {
                 provider,
                 model: Some(model),
                 why: Some(why),
             }),
-            DefaultChoice::ProbeOllama { model } => Ok(Chosen::Probe { model }),
+            DefaultChoice::ProbeOllama { model } => Ok(ChosenModel::Probe { model }),
             DefaultChoice::NotConfigured { why } => Err(not_configured(why)),
         }
     }
 
     /// `provider/model`, a provider, or a model of the agent's provider. Models' own names may hold slashes.
-    fn named(&self, named: &str, agent: &crate::config::AgentSettings) -> Result<Chosen, AgentError> {
+    fn named(&self, named: &str, agent: &crate::config::AgentSettings) -> Result<ChosenModel, AgentError> {
         let provider = named.split_once('/').map_or(named, |(provider, _)| provider);
         if let Some(why) = self.settings.broken_providers.get(provider) {
             // Nobody else is asked for a model of that name.
@@ -265,7 +265,7 @@ impl Models {
         if let Some((provider, model)) = named.split_once('/')
             && self.settings.providers.contains_key(provider)
         {
-            return Ok(Chosen::Known {
+            return Ok(ChosenModel::Known {
                 provider: provider.to_owned(),
                 model: Some(model.to_owned()),
                 why: None,
@@ -276,7 +276,7 @@ impl Models {
             own.provider = Some(provider.name.clone());
             own.model = None;
             return match self.default_choice(&own) {
-                DefaultChoice::Configured { provider, model } => Ok(Chosen::Known {
+                DefaultChoice::Configured { provider, model } => Ok(ChosenModel::Known {
                     provider,
                     model,
                     why: None,
@@ -286,20 +286,20 @@ impl Models {
         }
         match self.default_choice(agent) {
             DefaultChoice::Configured { provider, .. } | DefaultChoice::ByKey { provider, .. } => {
-                Ok(Chosen::Known {
+                Ok(ChosenModel::Known {
                     provider,
                     model: Some(named.to_owned()),
                     why: None,
                 })
             }
-            DefaultChoice::ProbeOllama { .. } => Ok(Chosen::Probe {
+            DefaultChoice::ProbeOllama { .. } => Ok(ChosenModel::Probe {
                 model: Some(named.to_owned()),
             }),
             DefaultChoice::NotConfigured { why } => Err(not_configured(why)),
         }
     }
 
-    fn provider(&self, settings: &ProviderSettings) -> Result<Arc<Watched>, AgentError> {
+    fn provider(&self, settings: &ProviderSettings) -> Result<Arc<WatchedProvider>, AgentError> {
         if settings.needs_key && settings.api_key.is_none() {
             return Err(not_configured(format!(
                 "the provider {:?} has no API key",
@@ -314,8 +314,8 @@ impl Models {
         }
         let spec = self.spec(settings);
         let made = provider::build(&spec).map_err(|error| error.to_agent_error())?;
-        let made = Arc::new(Watched::new(made, spec.standing));
-        let now = Built {
+        let made = Arc::new(WatchedProvider::new(made, spec.standing));
+        let now = BuiltProvider {
             key: settings.api_key.clone(),
             provider: made.clone(),
         };
@@ -345,13 +345,13 @@ impl Models {
         info
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Built>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, BuiltProvider>> {
         // Whole after every statement: a panic elsewhere does not spoil it.
         self.built.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn resolved(&self, chosen: Chosen, choice: &ModelChoice) -> Result<ResolvedModel, AgentError> {
-        let Chosen::Known {
+    fn resolved(&self, chosen: ChosenModel, choice: &ModelChoice) -> Result<ResolvedModel, AgentError> {
+        let ChosenModel::Known {
             provider: name,
             model,
             why,
@@ -427,7 +427,7 @@ impl Models {
 }
 
 /// A choice that may need a look at the network.
-enum Chosen {
+enum ChosenModel {
     Known {
         provider: String,
         model: Option<String>,
@@ -445,7 +445,7 @@ impl ModelSource for Arc<Models> {
             let (agent, model) = (choice.agent.as_deref(), choice.model.as_deref());
             let unanswered = models.gather(agent, model).await;
             let chosen = match models.choose(agent, model) {
-                Ok(Chosen::Probe { model }) => models.probe(model).await,
+                Ok(ChosenModel::Probe { model }) => models.probe(model).await,
                 known => known,
             };
             let chosen = chosen.map_err(|error| explained(error, &unanswered))?;
@@ -469,7 +469,7 @@ impl ModelSource for Arc<Models> {
         let of_route = steps
             .filter(|step| step.provider == provider)
             .find_map(|step| step.model.as_deref());
-        if let (Chosen::Known { model: its, .. }, Some(other)) = (&mut chosen, model.or(of_route)) {
+        if let (ChosenModel::Known { model: its, .. }, Some(other)) = (&mut chosen, model.or(of_route)) {
             *its = Some(other.to_owned());
         }
         let mut resolved = self.resolved(chosen, choice)?;
@@ -487,7 +487,7 @@ impl ModelSource for Arc<Models> {
 }
 
 impl Models {
-    async fn probe(&self, wanted: Option<String>) -> Result<Chosen, AgentError> {
+    async fn probe(&self, wanted: Option<String>) -> Result<ChosenModel, AgentError> {
         let ollama = self.settings.providers.get("ollama").ok_or_else(nothing_found)?;
         let found = provider::list_models("ollama", &ollama.base_url, PROBE)
             .await
@@ -497,7 +497,7 @@ impl Models {
                 .action("get one: `ollama pull qwen3`")
         })?;
         let why = format!("using ollama with {model}, because no API key is set and Ollama is running here");
-        Ok(Chosen::Known {
+        Ok(ChosenModel::Known {
             provider: "ollama".to_owned(),
             model: Some(model),
             why: Some(why),

@@ -7,11 +7,11 @@ use std::collections::VecDeque;
 use tokio::sync::oneshot;
 
 use super::actor::Actor;
-use super::answers::{title_of, user_message};
-use super::command::{QueueAction, QueueReply, Refused, Reply};
+use super::command::{CommandError, QueueAction, QueueReply, Reply};
+use super::commands::{title_of, user_message};
 use crate::base::{random, text};
-use crate::domain::{Asker, Block, Event, Queue, QueuedPrompt, TurnId};
-use crate::store::{Pending, PendingKey};
+use crate::domain::{Block, Event, PromptQueue, QueuedPrompt, TurnId, TurnTrigger};
+use crate::store::{PendingEvent, PendingKey};
 
 /// So many prompts of a session may wait; more are refused (R-ERR-2).
 pub const MAX_QUEUED: usize = 100;
@@ -38,15 +38,19 @@ impl Actor {
                 };
                 match self.queue.iter_mut().find(|(known, _)| *known == id) {
                     Some((_, kept)) => kept.clone_from(&content),
-                    None => return refuse(reply, Refused::UnknownPrompt(id)),
+                    None => return refuse(reply, CommandError::UnknownPrompt(id)),
                 }
                 let answer = self.queue_reply();
                 let done = self.answer_stored(reply, answer);
-                self.tell_queue(Vec::new(), vec![Pending::Queued { key: id, content }], Some(done));
+                self.tell_queue(
+                    Vec::new(),
+                    vec![PendingEvent::Queued { key: id, content }],
+                    Some(done),
+                );
             }
             QueueAction::Remove(id) => {
                 let Some(at) = self.queue.iter().position(|(known, _)| *known == id) else {
-                    return refuse(reply, Refused::UnknownPrompt(id));
+                    return refuse(reply, CommandError::UnknownPrompt(id));
                 };
                 self.queue.remove(at);
                 let answer = self.queue_reply();
@@ -57,12 +61,12 @@ impl Actor {
         }
     }
 
-    async fn queue_ready(&mut self, action: &QueueAction) -> Result<(), Refused> {
+    async fn queue_ready(&mut self, action: &QueueAction) -> Result<(), CommandError> {
         if *action == QueueAction::List {
             return self.look().await;
         }
         if self.ending {
-            return Err(Refused::Ending);
+            return Err(CommandError::Ending);
         }
         self.writable()?;
         if self.turn.is_none() {
@@ -73,7 +77,7 @@ impl Actor {
 
     async fn enqueue(&mut self, content: Vec<Block>, reply: Reply<QueueReply>) {
         if self.queue.len() >= MAX_QUEUED {
-            return refuse(reply, Refused::QueueFull);
+            return refuse(reply, CommandError::QueueFull);
         }
         // A slash command is read now: whoever typed it is there to hear that it is none.
         let content = match self.expanded(content).await {
@@ -82,9 +86,9 @@ impl Actor {
         };
         let key = format!("queued_{}", random::token(12));
         self.queue.push_back((key.clone(), content.clone()));
-        self.house.totals.queued_prompts.add(1);
+        self.services.totals.queued_prompts.add(1);
         self.metrics.queued_prompts += 1;
-        let pending = Pending::Queued {
+        let pending = PendingEvent::Queued {
             key: key.clone(),
             content,
         };
@@ -106,16 +110,16 @@ impl Actor {
             None => (!self.queue.is_empty()).then_some(0),
         };
         let Some((key, content)) = at.and_then(|at| self.queue.remove(at)) else {
-            return refuse(reply, Refused::UnknownPrompt(id.unwrap_or_default()));
+            return refuse(reply, CommandError::UnknownPrompt(id.unwrap_or_default()));
         };
         self.state.queue_paused = false;
-        let listens = |turn: &super::actor::Running| !turn.closing && turn.stopping.is_none();
+        let listens = |turn: &super::actor::ActiveTurn| !turn.closing && turn.stopping.is_none();
         let running = (self.turn.as_ref())
             .filter(|turn| listens(turn) && !self.state.upkeep)
             .map(|turn| turn.id.clone());
         if let Some(turn) = running {
             self.steers.push_back((key.clone(), content.clone()));
-            let steer = Pending::Steer {
+            let steer = PendingEvent::Steer {
                 key: key.clone(),
                 turn: Some(turn.clone()),
                 content,
@@ -159,24 +163,29 @@ impl Actor {
         let (key, content) = self.queue.pop_front()?;
         self.state.queue_paused = false;
         // Its end is told by `turnEnded`; nobody waits for an answer.
-        let handle = self.start_prompt(Asker::Queue, title_of(&content), content, |actor| {
+        let handle = self.start_prompt(TurnTrigger::Queue, title_of(&content), content, |actor| {
             actor.tell_queue(vec![PendingKey::queued(&key)], Vec::new(), None);
         });
         Some(handle.turn)
     }
 
-    fn tell_queue(&mut self, drops: Vec<PendingKey>, puts: Vec<Pending>, done: Option<oneshot::Sender<()>>) {
+    fn tell_queue(
+        &mut self,
+        drops: Vec<PendingKey>,
+        puts: Vec<PendingEvent>,
+        done: Option<oneshot::Sender<()>>,
+    ) {
         let event = Event::QueueChanged(self.queue_state());
         self.record_of(None, event, None, drops, puts, done);
     }
 
     /// The list as it is shown.
-    pub(super) fn queue_state(&self) -> Queue {
+    pub(super) fn queue_state(&self) -> PromptQueue {
         let shown = |(id, content): &(String, Vec<Block>)| QueuedPrompt {
             id: id.clone(),
             text: text::one_line(&text::neutralise(&user_message(content.clone()).text()), SHOWN),
         };
-        Queue {
+        PromptQueue {
             paused: self.state.queue_paused,
             prompts: self.queue.iter().map(shown).collect(),
         }
@@ -191,9 +200,9 @@ impl Actor {
     }
 
     /// What the store has waiting, held until somebody wants it.
-    pub(super) fn take_queue(&mut self, pending: &[Pending]) {
-        let queued = |row: &Pending| match row {
-            Pending::Queued { key, content } => Some((key.clone(), content.clone())),
+    pub(super) fn take_queue(&mut self, pending: &[PendingEvent]) {
+        let queued = |row: &PendingEvent| match row {
+            PendingEvent::Queued { key, content } => Some((key.clone(), content.clone())),
             _ => None,
         };
         self.queue = pending.iter().filter_map(queued).collect::<VecDeque<_>>();
@@ -201,7 +210,7 @@ impl Actor {
     }
 }
 
-fn refuse(reply: Reply<QueueReply>, refused: Refused) {
+fn refuse(reply: Reply<QueueReply>, refused: CommandError) {
     // Whoever asked may have gone.
     let _ = reply.send(Err(refused));
 }

@@ -10,18 +10,18 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::actor::Actor;
 use super::checkpoints::is_of;
-use super::command::{Refused, RevertReply};
-use super::contents::Contents;
-use super::opening::{all_stored, failed};
+use super::command::{CommandError, RevertReply};
+use super::content_reader::ContentReader;
+use super::load::{all_stored, failed};
 use crate::base::CancellationToken;
 use crate::base::spawn::blocking;
 use crate::domain::{
-    ChangeKind, Event, FileChange, FileDiff, FileState, Standing, ToolCallId, TurnDiff, TurnId,
+    ChangeKind, ChangeState, Event, FileChange, FileDiff, FileState, ToolCallId, TurnDiff, TurnId,
 };
-use crate::store::{StoreError, Write};
+use crate::store::{StoreError, StoreWrite};
 use crate::tool::restore::{Current, current, restore};
-use crate::tool::{NoCheckpoints, NoSpawner, Nobody, ToolContext};
-use crate::workspace::checkpoint::{self, Found, Verdict, Wish, same_content, wishes};
+use crate::tool::{NoCheckpoints, NoSpawner, NoUser, ToolContext};
+use crate::workspace::checkpoint::{self, DesiredState, FoundFile, RestoreVerdict, same_content, wishes};
 
 /// So many files are named in the event.
 const LISTED: usize = 300;
@@ -30,7 +30,7 @@ const LISTED: usize = 300;
 const AT_ONCE: usize = 200;
 
 /// A file that is to be put back.
-struct Item {
+struct RevertItem {
     path: PathBuf,
     /// What is there, its content kept.
     from: FileState,
@@ -40,7 +40,7 @@ struct Item {
     unsaved: bool,
 }
 
-impl Item {
+impl RevertItem {
     fn change(&self) -> FileChange {
         FileChange {
             path: self.path.display().to_string(),
@@ -51,8 +51,8 @@ impl Item {
 }
 
 #[derive(Default)]
-struct Plan {
-    items: Vec<Item>,
+struct RevertPlan {
+    items: Vec<RevertItem>,
     /// What an earlier revert of the same turn has put back, and is so still.
     earlier: Vec<FileChange>,
     conflicts: Vec<(String, String)>,
@@ -65,15 +65,15 @@ impl Actor {
         turn: &TurnId,
         dry_run: bool,
         redo: bool,
-    ) -> Result<RevertReply, Refused> {
+    ) -> Result<RevertReply, CommandError> {
         self.may_start().await?;
         // What only the memory has would be missing in what is put back.
         all_stored(self.flush().await.map_err(failed)?)?;
-        let reader = self.house.store.reader.clone();
+        let reader = self.services.store.reader.clone();
         let turns = reader.turns(&self.info.id).await.map_err(failed)?;
         let changes = reader.changes(&self.info.id).await.map_err(failed)?;
         let first = turns.iter().position(|known| known == turn);
-        let turns = &turns[first.ok_or_else(|| Refused::UnknownTurn(turn.clone()))?..];
+        let turns = &turns[first.ok_or_else(|| CommandError::UnknownTurn(turn.clone()))?..];
         let cause = format!("revert of {turn}");
         let wanted: Vec<(usize, &FileChange)> = if redo {
             let reverted = changes.iter().filter(|(of, _)| *of == cause);
@@ -88,7 +88,7 @@ impl Actor {
             wanted
         };
         if redo && wanted.is_empty() {
-            return Err(Refused::NothingToRedo(turn.clone()));
+            return Err(CommandError::NothingToRedo(turn.clone()));
         }
         let wishes = wishes(wanted.iter().map(|(_, change)| *change));
         let concerned: Vec<TurnId> = match redo {
@@ -118,18 +118,18 @@ impl Actor {
             let changes = plan
                 .items
                 .iter()
-                .map(Item::change)
+                .map(RevertItem::change)
                 .chain(plan.earlier.iter().cloned());
             self.write_down(&cause, changes.collect()).await?;
         }
         let (done, conflicts) = self.put_back(&cx, plan).await;
         let standing = match redo {
-            true => Standing::Redone,
-            false => Standing::Reverted,
+            true => ChangeState::Redone,
+            false => ChangeState::Reverted,
         };
         let reply = self.reverted(concerned, &done, conflicts);
         if !reply.files.is_empty() {
-            self.house.totals.reverts.add(1);
+            self.services.totals.reverts.add(1);
             self.metrics.reverts += 1;
             self.tell_revert(turn, standing, &reply);
             if redo && reply.conflicts.is_empty() {
@@ -143,14 +143,14 @@ impl Actor {
     async fn plan_revert(
         &mut self,
         cx: &ToolContext,
-        wishes: Vec<Wish>,
+        wishes: Vec<DesiredState>,
         mut earlier: HashMap<String, FileChange>,
         keep: bool,
-    ) -> Result<Plan, Refused> {
-        let (cx, contents) = (cx.clone(), Contents::new(&self.house, &self.info.id));
+    ) -> Result<RevertPlan, CommandError> {
+        let (cx, contents) = (cx.clone(), ContentReader::new(&self.services, &self.info.id));
         let planned = blocking(move || {
-            let mut plan = Plan::default();
-            let mut add = |plan: &mut Plan, wish: Wish, now: Result<Current, String>| match now
+            let mut plan = RevertPlan::default();
+            let mut add = |plan: &mut RevertPlan, wish: DesiredState, now: Result<Current, String>| match now
                 .and_then(|now| item(&cx, &wish, now, &contents, keep))
             {
                 Ok(Some(item)) => plan.items.push(item),
@@ -160,7 +160,7 @@ impl Actor {
             let mut in_the_way = Vec::new();
             for wish in wishes {
                 match current(&cx, Path::new(&wish.path)) {
-                    Ok(Current::Disk(Found {
+                    Ok(Current::Disk(FoundFile {
                         state: FileState::Unknown,
                         ..
                     })) => in_the_way.push(wish),
@@ -184,32 +184,37 @@ impl Actor {
         planned.await.map_err(|_| failed(StoreError::Closed))
     }
 
-    async fn write_down(&mut self, cause: &str, changes: Vec<FileChange>) -> Result<(), Refused> {
+    async fn write_down(&mut self, cause: &str, changes: Vec<FileChange>) -> Result<(), CommandError> {
         let (done, stored) = oneshot::channel();
-        let write = Write::Changes {
+        let write = StoreWrite::Changes {
             session: self.info.id.clone(),
             cause: cause.to_owned(),
             anew: true,
             changes,
             done,
         };
-        self.house.store.writes.send(write).await.map_err(failed)?;
+        self.services.store.writes.send(write).await.map_err(failed)?;
         stored.await.map_err(|_| failed(StoreError::Closed))
     }
 
     /// Puts them back, those that are open in the editor there. What was changed meanwhile is left.
-    async fn put_back(&mut self, cx: &ToolContext, plan: Plan) -> (Vec<Item>, Vec<(String, String)>) {
-        let Plan {
+    async fn put_back(
+        &mut self,
+        cx: &ToolContext,
+        plan: RevertPlan,
+    ) -> (Vec<RevertItem>, Vec<(String, String)>) {
+        let RevertPlan {
             items,
             earlier: _,
             mut conflicts,
         } = plan;
-        let contents = Contents::new(&self.house, &self.info.id);
-        let (open, closed): (Vec<Item>, Vec<Item>) = items.into_iter().partition(|item| item.open);
+        let contents = ContentReader::new(&self.services, &self.info.id);
+        let (open, closed): (Vec<RevertItem>, Vec<RevertItem>) =
+            items.into_iter().partition(|item| item.open);
         let mut done = Vec::new();
         let mut closed = closed.into_iter();
         loop {
-            let some: Vec<Item> = closed.by_ref().take(AT_ONCE).collect();
+            let some: Vec<RevertItem> = closed.by_ref().take(AT_ONCE).collect();
             if some.is_empty() {
                 break;
             }
@@ -244,12 +249,12 @@ impl Actor {
     fn reverted(
         &mut self,
         turns: Vec<TurnId>,
-        items: &[Item],
+        items: &[RevertItem],
         conflicts: Vec<(String, String)>,
     ) -> RevertReply {
         let (workspace, cwd) = (self.workspace(), self.info.cwd.clone());
         let shown = |path: &Path| workspace.show(&cwd, path);
-        let file = |item: &Item| {
+        let file = |item: &RevertItem| {
             let kind = match (&item.from, &item.to) {
                 (FileState::Absent, _) => ChangeKind::Created,
                 (_, FileState::Absent) => ChangeKind::Deleted,
@@ -272,7 +277,7 @@ impl Actor {
         }
     }
 
-    fn tell_revert(&mut self, turn: &TurnId, standing: Standing, reply: &RevertReply) {
+    fn tell_revert(&mut self, turn: &TurnId, standing: ChangeState, reply: &RevertReply) {
         let file = |(_, path, kind): &(String, String, ChangeKind)| FileDiff {
             path: path.clone(),
             kind: *kind,
@@ -306,8 +311,8 @@ impl Actor {
             cwd: self.info.cwd.clone(),
             workspace,
             skills: Arc::default(),
-            editor: self.house.editor.clone(),
-            asker: Arc::new(Nobody),
+            editor: self.services.editor.clone(),
+            asker: Arc::new(NoUser),
             spawner: Arc::new(NoSpawner),
             cancel: CancellationToken::new(),
             hurry: CancellationToken::new(),
@@ -325,7 +330,7 @@ impl Actor {
 fn instead_of_folder(path: &Path, going: &HashSet<PathBuf>) -> Result<Current, String> {
     let below = checkpoint::files_below(path, going.len()).map_err(|error| error.to_string())?;
     match below {
-        Some(files) if files.iter().all(|file| going.contains(file)) => Ok(Current::Disk(Found {
+        Some(files) if files.iter().all(|file| going.contains(file)) => Ok(Current::Disk(FoundFile {
             state: FileState::Absent,
             bytes: None,
         })),
@@ -337,11 +342,11 @@ fn instead_of_folder(path: &Path, going: &HashSet<PathBuf>) -> Result<Current, S
 /// What is to be done for a wish where `now` is there; none when nothing is. Keeps what is there, if it is to `keep` it.
 fn item(
     cx: &ToolContext,
-    wish: &Wish,
+    wish: &DesiredState,
     now: Current,
-    contents: &Contents,
+    contents: &ContentReader,
     keep: bool,
-) -> Result<Option<Item>, String> {
+) -> Result<Option<RevertItem>, String> {
     let path = PathBuf::from(&wish.path);
     // What is no text is judged by the disk, unless it was changed in the editor, which alone knows its code page.
     let now = match &now {
@@ -360,9 +365,9 @@ fn item(
         _ => true,
     };
     match wish.judge(is, exactly) {
-        Verdict::Done => return Ok(None),
-        Verdict::Conflict(why) => return Err(why.to_owned()),
-        Verdict::PutBack => {}
+        RestoreVerdict::Done => return Ok(None),
+        RestoreVerdict::Conflict(why) => return Err(why.to_owned()),
+        RestoreVerdict::PutBack => {}
     }
     if let FileState::File { hash, .. } = &wish.to
         && contents.read(hash).is_none()
@@ -372,7 +377,7 @@ fn item(
     if keep && let Some(bytes) = now.bytes() {
         (contents.keep(bytes)).map_err(|error| format!("what is there could not be kept: {error}"))?;
     }
-    Ok(Some(Item {
+    Ok(Some(RevertItem {
         open: cx.workspace.overlay().opened(&path).is_some(),
         unsaved: matches!(now, Current::Unsaved(_)),
         from: now.state(),
@@ -381,7 +386,7 @@ fn item(
     }))
 }
 
-fn on_disk(item: &Item, contents: &Contents) -> Result<(), String> {
+fn on_disk(item: &RevertItem, contents: &ContentReader) -> Result<(), String> {
     let now = checkpoint::look(&item.path).map_err(|error| error.to_string())?;
     if !same_content(&now.state, &item.from) {
         return Err("it was changed just now".to_owned());
@@ -393,7 +398,7 @@ fn on_disk(item: &Item, contents: &Contents) -> Result<(), String> {
     checkpoint::put_back(&item.path, &item.to, bytes.as_deref())
 }
 
-async fn in_editor(cx: &ToolContext, item: &Item, contents: &Contents) -> Result<(), String> {
+async fn in_editor(cx: &ToolContext, item: &RevertItem, contents: &ContentReader) -> Result<(), String> {
     let (contents, to, path) = (contents.clone(), item.to.clone(), item.path.clone());
     let unsaved = item.unsaved;
     let looked = {

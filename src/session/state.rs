@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::counts::EventCounts;
 use crate::context::History;
 use crate::domain::{
-    Approval, ApprovalId, Asker, CircuitState, CircuitSubject, Cost, Event, Inquiry, InquiryId, InquiryReply,
-    InstructionFile, LimitName, Mode, OpenApproval, OpenInquiry, PlanItem, Role, Standing, Subject,
-    TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, TurnId, TurnState, Usage,
+    Approval, ApprovalId, ChangeState, CircuitState, CircuitSubject, Cost, Event, Inquiry, InquiryId,
+    InquiryReply, InstructionFile, LimitName, Mode, OpenApproval, OpenInquiry, PlanItem, RequestSubject,
+    Role, TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, TurnId, TurnState, TurnTrigger, Usage,
 };
 use crate::provider::Effort;
 use crate::store::StoredEvent;
@@ -69,7 +69,7 @@ pub struct SessionState {
     /// What was done so far.
     pub counts: EventCounts,
     /// Files that were put back since the model spoke last: how, and which.
-    pub put_back: Vec<(Standing, String)>,
+    pub put_back: Vec<(ChangeState, String)>,
     /// The prompts that wait are held: the last turn did not complete.
     pub queue_paused: bool,
     /// Content from outside has reached the model (R-TOOL-7).
@@ -92,7 +92,7 @@ impl SessionState {
         match event {
             Event::TurnStarted { by, .. } => {
                 self.open_turn.clone_from(turn);
-                self.upkeep = *by == Asker::Compact;
+                self.upkeep = *by == TurnTrigger::Compact;
                 self.turn_spent = Default::default();
             }
             Event::TurnEnded(end) => {
@@ -138,7 +138,7 @@ impl SessionState {
                 self.settled(inquiry, reply);
                 self.inquiries.retain(|open| open.inquiry.id != inquiry.id);
             }
-            Event::TurnDiff(diff) if diff.standing != Standing::Made => {
+            Event::TurnDiff(diff) if diff.standing != ChangeState::Made => {
                 let files = diff.files.iter().map(|file| (diff.standing, file.path.clone()));
                 self.put_back.extend(files);
             }
@@ -240,7 +240,7 @@ impl SessionState {
 
     /// What a person said to a limit holds for the session.
     fn settled(&mut self, inquiry: &Inquiry, reply: &InquiryReply) {
-        let Subject::Limit(reached) = &inquiry.subject else {
+        let RequestSubject::Limit(reached) = &inquiry.subject else {
             return;
         };
         match (reached.limit, reply) {
@@ -265,7 +265,7 @@ impl SessionState {
     fn tool_call(&mut self, update: &ToolCallUpdate) {
         if update.status.is_final() {
             // What did not run took no time and brought nothing.
-            self.foreign |= update.duration_ms.is_some() && tool::is_foreign(&update.name);
+            self.foreign |= update.duration_ms.is_some() && tool::is_untrusted(&update.name);
             self.calls.remove(&update.id);
         } else {
             self.calls.insert(update.id.clone(), update.clone());

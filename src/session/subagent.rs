@@ -1,11 +1,11 @@
 //! Sub-agents (R-SUB): what a child has of its parent and what is its own, and how it is run. A child is a turn within
-//! a turn: it shares purse, pacing, circuits, checkpoints and the way to the person with its parent, and has a history,
-//! a choice of model and tools, and a time limit of its own. Between the two stands the [`Relay`]; the session's actor
+//! a turn: it shares budget, pacing, circuits, checkpoints and the way to the person with its parent, and has a history,
+//! a choice of model and tools, and a time limit of its own. Between the two stands the [`SubagentBridge`]; the session's actor
 //! knows of children only what that hands on.
 //!
-//! Keeps I10: a child's token is cut from its call's, its purse is the turn's.
+//! Keeps I10: a child's token is cut from its call's, its budget is the turn's.
 
-mod relay;
+mod bridge;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,18 +14,19 @@ use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use self::relay::Relay;
+use self::bridge::SubagentBridge;
 use super::command::SessionInfo;
-use super::house::{House, Profile};
+use super::services::{Services, TurnSettings};
 use crate::base::CancellationToken;
-use crate::base::flow::Pool;
+use crate::base::backpressure::ByteBudget;
 use crate::base::spawn::{TaskError, spawn};
 use crate::config::ToolChoice;
 use crate::domain::{Message, TurnState};
 use crate::tool::delegate::Delegate;
 use crate::tool::{ChildState, Job, Registry, Report, Spawner, Tool};
 use crate::turn::{
-    Finish, Limits, ModelChoice, Port, Stopped, System, Task, TurnContext, brief, run_turn, wrap_up,
+    Limits, ModelChoice, SessionLink, Stopped, SystemPromptSource, TurnContext, TurnFinish, TurnTask, brief,
+    run_turn, wrap_up,
 };
 
 /// The turn itself is at depth 0; at this depth nothing is delegated any more.
@@ -45,17 +46,17 @@ const ABOUT: &str = "\n\n[You work for another agent that gave you this task. No
 
 /// What makes sub-agents of a session's turns.
 #[derive(Clone)]
-pub(super) struct Family {
-    house: Arc<House>,
+pub(super) struct SubagentFactory {
+    services: Arc<Services>,
     info: SessionInfo,
     /// Tools that none of them has, whatever its own settings say: those that an agent above it must not have.
     denied: Vec<String>,
 }
 
-impl Family {
-    pub(super) fn new(house: &Arc<House>, info: &SessionInfo, profile: &Profile) -> Self {
+impl SubagentFactory {
+    pub(super) fn new(services: &Arc<Services>, info: &SessionInfo, profile: &TurnSettings) -> Self {
         Self {
-            house: house.clone(),
+            services: services.clone(),
             info: info.clone(),
             denied: profile.tools.never.clone(),
         }
@@ -64,7 +65,7 @@ impl Family {
     /// Lets a turn that knows its system prompt delegate.
     pub(super) fn equip(self, cx: &mut TurnContext) {
         let parent = cx.clone();
-        cx.spawner = Arc::new(Parent {
+        cx.spawner = Arc::new(SubagentSpawner {
             family: self,
             cx: parent,
         });
@@ -72,20 +73,20 @@ impl Family {
 }
 
 /// One that delegates.
-struct Parent {
-    family: Family,
+struct SubagentSpawner {
+    family: SubagentFactory,
     /// As it began.
     cx: TurnContext,
 }
 
-impl Spawner for Parent {
+impl Spawner for SubagentSpawner {
     fn agents(&self) -> Vec<String> {
-        self.family.house.profiles.agents(&self.family.info)
+        self.family.services.profiles.agents(&self.family.info)
     }
 
     fn run(&self, mut job: Job) -> BoxFuture<'static, Report> {
         let most = self.cx.limits.max_subagents;
-        if self.cx.purse.count_subagent() > most {
+        if self.cx.budget.count_subagent() > most {
             let why = format!(
                 "this turn has started {most} sub-agents, which is its limit: do the rest yourself \
                  (the person can raise `max_subagents` in [agent.NAME])"
@@ -96,18 +97,18 @@ impl Spawner for Parent {
         let cut = job.cancel.child_token();
         let work = cut.child_token();
         let (messages, inbox) = mpsc::channel(QUEUE);
-        let account = Pool::new(QUEUE_BYTES).account(QUEUE_BYTES);
-        let port = Port::new(messages, account, work.clone());
+        let account = ByteBudget::new(QUEUE_BYTES).account(QUEUE_BYTES);
+        let port = SessionLink::new(messages, account, work.clone());
         let child = self.child(&mut job, port, work.clone(), parent);
-        let relay = Relay::new(&job, up, child.read_only);
+        let relay = SubagentBridge::new(&job, up, child.read_only);
         Box::pin(async move { live(child, relay, inbox, Tokens { work, cut }, job).await })
     }
 }
 
 /// A sub-agent before it begins.
-struct Child {
+struct RunningSubagent {
     cx: TurnContext,
-    family: Family,
+    family: SubagentFactory,
     read_only: bool,
 }
 
@@ -119,22 +120,28 @@ struct Tokens {
     cut: CancellationToken,
 }
 
-impl Parent {
-    fn child(&self, job: &mut Job, port: Port, work: CancellationToken, parent: TurnContext) -> Child {
+impl SubagentSpawner {
+    fn child(
+        &self,
+        job: &mut Job,
+        port: SessionLink,
+        work: CancellationToken,
+        parent: TurnContext,
+    ) -> RunningSubagent {
         let mut family = self.family.clone();
         let mut cx = TurnContext {
             port,
             cancel: work,
             depth: parent.depth + 1,
             workspace: Arc::new(parent.workspace.of_subagent()),
-            briefing: System::Fixed(parent.system.clone()),
+            briefing: SystemPromptSource::Fixed(parent.system.clone()),
             limits: Limits {
                 token_target: None,
                 ..parent.limits
             },
             hooks: parent.hooks.of_subagent(),
             first: false,
-            task: Task::Answer,
+            task: TurnTask::Answer,
             carried: Vec::new(),
             answering: None,
             inquiries: Vec::new(),
@@ -146,7 +153,7 @@ impl Parent {
                 agent: Some(name.clone()),
                 ..family.info.clone()
             };
-            let profile = family.house.profiles.profile(&info);
+            let profile = family.services.profiles.profile(&info);
             family.denied.extend(profile.tools.never.iter().cloned());
             read_only = profile.read_only;
             cx.tools = tools(&family, &profile);
@@ -179,7 +186,7 @@ impl Parent {
         if cx.depth >= DEEPEST {
             cx.tools = Arc::new(cx.tools.select(|tool| tool != Delegate::NAME));
         }
-        Child {
+        RunningSubagent {
             cx,
             family,
             read_only,
@@ -188,29 +195,29 @@ impl Parent {
 }
 
 /// The tools of a named agent, less those that an agent above it must not have.
-fn tools(family: &Family, profile: &Profile) -> Arc<Registry> {
+fn tools(family: &SubagentFactory, profile: &TurnSettings) -> Arc<Registry> {
     let above = ToolChoice {
         only: None,
         never: family.denied.clone(),
     };
-    let all = family.house.client_tools(&profile.own_tools);
+    let all = family.services.client_tools(&profile.own_tools);
     Arc::new(all.select(|tool| profile.tools.allows(tool) && above.allows(tool)))
 }
 
 /// What a child's task came to.
-type Ended = Result<Finish, Stopped>;
+type SubagentResult = Result<TurnFinish, Stopped>;
 
 /// Runs a child to its end. When its time is up it has a last step; when that is too long, or it is cancelled, it is
 /// cut.
 async fn live(
-    child: Child,
-    mut relay: Relay,
-    mut inbox: mpsc::Receiver<crate::turn::Message>,
+    child: RunningSubagent,
+    mut relay: SubagentBridge,
+    mut inbox: mpsc::Receiver<crate::turn::TurnMessage>,
     tokens: Tokens,
     job: Job,
 ) -> Report {
     relay.hears(Message::user_text(job.prompt + ABOUT));
-    let Child { mut cx, family, .. } = child;
+    let RunningSubagent { mut cx, family, .. } = child;
     let cut = tokens.cut.clone();
     let mut task = spawn(async move {
         brief(&mut cx).await?;
@@ -260,7 +267,11 @@ async fn at(deadline: Option<Instant>) {
 }
 
 /// How a child ended, and why.
-fn state(ended: Result<Ended, TaskError>, timed_out: bool, cancelled: bool) -> (ChildState, Option<String>) {
+fn state(
+    ended: Result<SubagentResult, TaskError>,
+    timed_out: bool,
+    cancelled: bool,
+) -> (ChildState, Option<String>) {
     let finish = match ended {
         Ok(Ok(finish)) => finish,
         Ok(Err(Stopped)) if cancelled => return (ChildState::Cancelled, None),
@@ -299,7 +310,7 @@ mod tests {
     #[test]
     fn each_end_has_its_state() {
         let finish = |reason, degraded, error: Option<AgentError>| {
-            Ok(Ok(Finish {
+            Ok(Ok(TurnFinish {
                 reason,
                 error,
                 summed_up: false,

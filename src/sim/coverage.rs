@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::excuse::{RULES, excuse, falls, never};
+use super::exemptions::{RULES, excuse, falls, never};
 use crate::domain::{ContinueReason, TerminalReason, Transition};
 
 /// What a turn was doing when the decision fell.

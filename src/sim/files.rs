@@ -10,7 +10,7 @@ use super::world::World;
 use crate::base::hash;
 use crate::domain::{FileChange, FileState, SessionId, ToolCallId};
 use crate::tool::ToolContext;
-use crate::workspace::checkpoint::{Found, look};
+use crate::workspace::checkpoint::{FoundFile, look};
 
 /// The files that there may be.
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -62,7 +62,7 @@ impl Files {
 
     /// One of them.
     fn any(&self, world: &World) -> PathBuf {
-        self.folder.join(world.dice.pick(&NAMES))
+        self.folder.join(world.rng.pick(&NAMES))
     }
 
     fn write(&self, path: &Path, content: Option<&str>) {
@@ -80,8 +80,8 @@ impl Files {
 /// A person writes a file, or deletes it.
 pub(super) fn person_writes(world: &World) {
     let path = world.files.any(world);
-    let content = format!("a person's {}", world.dice.any());
-    let content = world.dice.chance(850).then_some(content);
+    let content = format!("a person's {}", world.rng.any());
+    let content = world.rng.chance(850).then_some(content);
     world.check().note(format!("a person writes {content:?}"));
     world.files.write(&path, content.as_deref());
 }
@@ -91,8 +91,8 @@ pub(super) async fn tool_writes(world: &Arc<World>, cx: &ToolContext) {
     let path = world.files.any(world);
     let _only_writer = cx.workspace.lock(&path).await;
     let Ok(before) = look(&path) else { return };
-    let content = format!("{} {}", cx.call, world.dice.any());
-    let content = world.dice.chance(850).then_some(content);
+    let content = format!("{} {}", cx.call, world.rng.any());
+    let content = world.rng.chance(850).then_some(content);
     let after = match &content {
         Some(text) => crate::workspace::checkpoint::of_bytes(text.as_bytes(), 0o644),
         None => FileState::Absent,
@@ -115,7 +115,7 @@ pub(super) async fn tool_writes(world: &Arc<World>, cx: &ToolContext) {
         return;
     }
     let same = look(&path).is_ok_and(|now| now.state == before.state);
-    if same && !crate::base::chaos::is_frozen() {
+    if same && !crate::base::sim_schedule::is_frozen() {
         world.check().note(format!("{} writes {content:?}", cx.call));
         world.files.write(&path, content.as_deref());
         let made = (cx.session.clone(), cx.call.clone(), change);
@@ -123,7 +123,7 @@ pub(super) async fn tool_writes(world: &Arc<World>, cx: &ToolContext) {
     }
 }
 
-fn note(world: &World, cx: &ToolContext, before: &Found, after: Option<&str>) {
+fn note(world: &World, cx: &ToolContext, before: &FoundFile, after: Option<&str>) {
     let mut known = world.files.known();
     let recorded = known.recorded.entry(cx.session.clone()).or_default();
     recorded.extend(before.bytes.as_deref().map(hash::sha256));

@@ -10,7 +10,7 @@ use super::coverage::Fault;
 use super::tools;
 use super::world::World;
 use crate::config::{CommandLine, HookMoment, HookSettings};
-use crate::turn::{HookRunner, Hooks, Ran, Stopped, TurnContext};
+use crate::turn::{HookExit, HookRunner, Hooks, Stopped, TurnContext};
 
 /// The moments at which hooks may run.
 const MOMENTS: [HookMoment; 4] = [
@@ -44,14 +44,14 @@ impl HookRunner for SimHooks {
         cx: &'a TurnContext,
         hook: &'a HookSettings,
         input: Vec<u8>,
-    ) -> BoxFuture<'a, Result<Ran, Stopped>> {
+    ) -> BoxFuture<'a, Result<HookExit, Stopped>> {
         async move {
             let world = &self.0;
             world.check().hooks(&cx.session, &cx.turn);
             let _runs = Runs { world, cx };
             tokio::select! { biased;
                 () = cx.cancel.cancelled() => return Err(Stopped),
-                () = tokio::time::sleep(world.dice.pause(world.knobs.tool_ms)) => {}
+                () = tokio::time::sleep(world.rng.pause(world.knobs.tool_ms)) => {}
             }
             Ok(self.says(cx, hook.on, &input))
         }
@@ -72,15 +72,15 @@ impl Drop for Runs<'_> {
 }
 
 impl SimHooks {
-    fn says(&self, cx: &TurnContext, on: HookMoment, input: &[u8]) -> Ran {
-        let (dice, knobs) = (&self.0.dice, &self.0.knobs);
-        if !dice.chance(knobs.hooks_meddle) {
+    fn says(&self, cx: &TurnContext, on: HookMoment, input: &[u8]) -> HookExit {
+        let (rng, knobs) = (&self.0.rng, &self.0.knobs);
+        if !rng.chance(knobs.hooks_meddle) {
             return exited(0, "");
         }
         let told: Value = serde_json::from_slice(input).unwrap_or_default();
         let meddling = match knobs.hooks_object {
             true => 1,
-            false => dice.below(6),
+            false => rng.below(6),
         };
         if meddling != 0 {
             self.0.check().befalls(&cx.session, Fault::Hook);
@@ -91,7 +91,7 @@ impl SimHooks {
                 exited(0, &json!({ "prompt": prompt }).to_string())
             }
             (0, HookMoment::PreTool) if tools::NAMES.iter().any(|name| told["tool"] == *name) => {
-                let input = tools::arguments(dice, knobs.bad_tools, knobs.tool_ms);
+                let input = tools::arguments(rng, knobs.bad_tools, knobs.tool_ms);
                 let call = told["toolCallId"].as_str().unwrap_or_default();
                 self.0.check().hook_changes(call, &input);
                 exited(0, &json!({ "input": input }).to_string())
@@ -100,13 +100,13 @@ impl SimHooks {
             (1 | 2, _) => exited(2, ""),
             (3, _) => exited(0, "{\"endTurn\": true}"),
             (4, _) => exited(0, "{"),
-            _ => Ran::Failed("simulated".to_owned()),
+            _ => HookExit::Failed("simulated".to_owned()),
         }
     }
 }
 
-fn exited(code: i32, stdout: &str) -> Ran {
-    Ran::Exited {
+fn exited(code: i32, stdout: &str) -> HookExit {
+    HookExit::Exited {
         code,
         stdout: stdout.to_owned(),
         stderr: "simulated".to_owned(),

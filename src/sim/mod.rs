@@ -8,15 +8,15 @@
 
 mod check;
 mod coverage;
-mod dice;
-mod excuse;
+mod exemptions;
 mod files;
 mod hooks;
 mod joins;
-mod life;
 mod model;
 mod outlet;
 mod replies;
+mod rng;
+mod server_run;
 mod tools;
 mod user;
 mod world;
@@ -28,10 +28,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use coverage::{Coverage, Fault, Phase};
-use dice::Dice;
 pub use joins::Joins;
-use life::{Fate, live};
 use outlet::CrashPoints;
+use rng::Rng;
+use server_run::{RunEnd, live};
 use world::World;
 
 /// Where the simulated sessions work; nothing is there.
@@ -114,26 +114,26 @@ pub fn simulate(seed: u64, turns: u64, data: &Path, lines: usize) -> io::Result<
     Ok(report)
 }
 
-fn fate(world: &Arc<World>, turns: u64) -> Fate {
-    let dice: &Dice = &world.dice;
+fn fate(world: &Arc<World>, turns: u64) -> RunEnd {
+    let rng: &Rng = &world.rng;
     let left = turns.saturating_sub(world.check().turns());
-    let crashes = dice.chance(world.knobs.crashes);
+    let crashes = rng.chance(world.knobs.crashes);
     let (mut crash, mut freeze_at) = (CrashPoints::default(), u64::MAX);
     if crashes {
-        match dice.below(3) {
-            0 => freeze_at = 1 + dice.below(*dice.pick(&[100, 3_000, 30_000])),
-            1 => crash.commit = Some(1 + dice.below(*dice.pick(&[10, 100, 1_000]))),
-            _ => crash.event = Some(1 + dice.below(*dice.pick(&[20, 200, 2_000]))),
+        match rng.below(3) {
+            0 => freeze_at = 1 + rng.below(*rng.pick(&[100, 3_000, 30_000])),
+            1 => crash.commit = Some(1 + rng.below(*rng.pick(&[10, 100, 1_000]))),
+            _ => crash.event = Some(1 + rng.below(*rng.pick(&[20, 200, 2_000]))),
         }
     }
-    Fate {
-        seed: dice.any(),
-        turns: 1 + dice.below(left.max(1)),
+    RunEnd {
+        seed: rng.any(),
+        turns: 1 + rng.below(left.max(1)),
         freeze_at,
         crash,
-        ends_after: dice
+        ends_after: rng
             .chance(300)
-            .then(|| dice.pause(60_000) + Duration::from_millis(1)),
+            .then(|| rng.pause(60_000) + Duration::from_millis(1)),
     }
 }
 
@@ -151,7 +151,7 @@ fn expect_panics() {
             let text = info.to_string();
             if !text.contains(tools::EXPECTED_PANIC) {
                 PANIC.set(Some(format!("a panic: {text}")));
-                crate::base::chaos::freeze();
+                crate::base::sim_schedule::freeze();
                 before(info);
             }
         }));

@@ -10,16 +10,16 @@ use serde_json::json;
 
 use super::check::Heard;
 use super::coverage::Fault as Fallen;
-use super::dice::Dice;
+use super::rng::Rng;
 use super::tools;
-use super::world::{Mood, World};
+use super::world::{ProviderMood, World};
 use crate::context::compact::has_pictures;
 use crate::context::estimate;
 use crate::domain::{AgentError, Cost, ErrorCode, Price, SessionId, Usage};
-use crate::provider::standing::is_failure;
+use crate::provider::account_health::is_failure;
 use crate::provider::{
-    Accounts, EventStream, Fault, ModelInfo, Phase, Provider, ProviderError, Request, RetryPolicy, Standing,
-    StopReason, StreamEvent, Watched,
+    AccountHealth, Accounts, EventStream, Fault, ModelInfo, Phase, Provider, ProviderError, Request,
+    RetryPolicy, StopReason, StreamEvent, WatchedProvider,
 };
 use crate::tool::Tool;
 use crate::tool::delegate::Delegate;
@@ -47,10 +47,10 @@ pub(super) struct SimModels {
 impl SimModels {
     /// `one` and whatever was chosen, of the provider that is asked first or of the one that takes over.
     fn model(&self, provider: &'static str, model: &str, choice: &ModelChoice) -> ResolvedModel {
-        let (world, dice) = (&self.world, &self.world.dice);
+        let (world, rng) = (&self.world, &self.world.rng);
         let retry = RetryPolicy {
-            max_retries: dice.below(world.knobs.max_retries) as u32,
-            persists: dice.chance(300),
+            max_retries: rng.below(world.knobs.max_retries) as u32,
+            persists: rng.chance(300),
             ..RetryPolicy::interactive()
         };
         let standing = self.accounts.of(provider, "", None, world.knobs.circuit);
@@ -63,7 +63,7 @@ impl SimModels {
         let stand_in = (model != "small" && world.knobs.stand_in).then(|| "small".to_owned());
         let first = provider == FIRST;
         ResolvedModel {
-            provider: Arc::new(Watched::new(Arc::new(made), standing)),
+            provider: Arc::new(WatchedProvider::new(Arc::new(made), standing)),
             model: model.to_owned(),
             info: ModelInfo {
                 window: world.window(),
@@ -101,13 +101,13 @@ impl ModelSource for SimModels {
         let mut model = self.model(FIRST, named.unwrap_or("one"), choice);
         let world = self.world.clone();
         async move {
-            let dice = &world.dice;
-            tokio::time::sleep(dice.pause(world.knobs.provider_ms)).await;
-            if dice.chance(world.knobs.resolve_fails) {
-                let code = *dice.pick(&[ErrorCode::Config, ErrorCode::ProviderError]);
+            let rng = &world.rng;
+            tokio::time::sleep(rng.pause(world.knobs.provider_ms)).await;
+            if rng.chance(world.knobs.resolve_fails) {
+                let code = *rng.pick(&[ErrorCode::Config, ErrorCode::ProviderError]);
                 return Err(AgentError::new(code, "nothing to ask"));
             }
-            model.why = dice.chance(50).then(|| "because".to_owned());
+            model.why = rng.chance(50).then(|| "because".to_owned());
             Ok(model)
         }
         .boxed()
@@ -130,7 +130,7 @@ impl ModelSource for SimModels {
 
 struct SimProvider {
     name: &'static str,
-    standing: Arc<Standing>,
+    standing: Arc<AccountHealth>,
     world: Arc<World>,
     session: SessionId,
 }
@@ -203,27 +203,27 @@ impl SimProvider {
                 provider: standing.name().to_owned(),
                 about,
             };
-            let (dice, knobs) = (&world.dice, &world.knobs);
-            tokio::time::sleep(dice.pause(knobs.provider_ms)).await;
-            pace(dice, &standing);
+            let (rng, knobs) = (&world.rng, &world.knobs);
+            tokio::time::sleep(rng.pause(knobs.provider_ms)).await;
+            pace(rng, &standing);
             let mood = world.mood();
             if let Some(fault) = refuses(mood) {
                 befalls(Fallen::Refused);
-                return Err(failure(dice, fault));
+                return Err(failure(rng, fault));
             }
-            if dice.chance(knobs.call_fails) {
+            if rng.chance(knobs.call_fails) {
                 befalls(Fallen::Refused);
-                return Err(error(dice));
+                return Err(error(rng));
             }
             let tokens: u64 = request.messages.iter().map(|item| item.tokens(estimate)).sum();
             if tokens > knobs.real_window {
                 befalls(Fallen::Refused);
-                let limit = dice.chance(300).then_some(knobs.real_window + FLOOR);
-                return Err(failure(dice, Fault::PromptTooLong { limit }));
+                let limit = rng.chance(300).then_some(knobs.real_window + FLOOR);
+                return Err(failure(rng, Fault::PromptTooLong { limit }));
             }
             if knobs.blind && has_pictures(&request.messages) {
                 befalls(Fallen::Refused);
-                return Err(failure(dice, Fault::ImageRefused));
+                return Err(failure(rng, Fault::ImageRefused));
             }
             let delegates = match (
                 request.tools.iter().any(|tool| tool.name == Delegate::NAME),
@@ -242,13 +242,13 @@ impl SimProvider {
             {
                 world.check().may_pause(&session);
             }
-            let paces = dice.pause(knobs.provider_ms);
+            let paces = rng.pause(knobs.provider_ms);
             let stream = stream::unfold(
                 (moments.into_iter(), world.clone(), session, flight),
                 move |(mut left, world, session, flight)| async move {
                     let moment = left.next()?;
-                    if world.dice.chance(400) {
-                        tokio::time::sleep(world.dice.pause(paces.as_millis() as u64)).await;
+                    if world.rng.chance(400) {
+                        tokio::time::sleep(world.rng.pause(paces.as_millis() as u64)).await;
                     }
                     let item = match moment {
                         Moment::Piece(event) => {
@@ -274,12 +274,12 @@ impl SimProvider {
 }
 
 /// Now and then a response says how much of a limit is left.
-fn pace(dice: &Dice, standing: &Standing) {
-    if dice.chance(20) {
+fn pace(rng: &Rng, standing: &AccountHealth) {
+    if rng.chance(20) {
         let headers = [
             ("x-ratelimit-limit-requests", 100),
-            ("x-ratelimit-remaining-requests", dice.below(100)),
-            ("x-ratelimit-reset-requests", dice.below(90)),
+            ("x-ratelimit-remaining-requests", rng.below(100)),
+            ("x-ratelimit-reset-requests", rng.below(90)),
         ];
         standing.heard(&headers.into_iter().map(header).collect());
     }
@@ -290,27 +290,32 @@ fn header((name, value): (&'static str, u64)) -> (HeaderName, HeaderValue) {
 }
 
 /// What a mood makes of every call.
-fn refuses(mood: Mood) -> Option<Fault> {
+fn refuses(mood: ProviderMood) -> Option<Fault> {
     match mood {
-        Mood::TooLong => Some(Fault::PromptTooLong { limit: None }),
-        Mood::Pictures => Some(Fault::ImageRefused),
-        Mood::Overloaded => Some(Fault::Overloaded),
-        Mood::Usual | Mood::Truncates | Mood::Empty | Mood::Pauses | Mood::Declines | Mood::Breaks => None,
+        ProviderMood::TooLong => Some(Fault::PromptTooLong { limit: None }),
+        ProviderMood::Pictures => Some(Fault::ImageRefused),
+        ProviderMood::Overloaded => Some(Fault::Overloaded),
+        ProviderMood::Usual
+        | ProviderMood::Truncates
+        | ProviderMood::Empty
+        | ProviderMood::Pauses
+        | ProviderMood::Declines
+        | ProviderMood::Breaks => None,
     }
 }
 
-fn error(dice: &Dice) -> ProviderError {
+fn error(rng: &Rng) -> ProviderError {
     // Half of them pass by themselves.
-    if dice.chance(500) {
-        let fault = dice.pick(&[
+    if rng.chance(500) {
+        let fault = rng.pick(&[
             Fault::Throttled,
             Fault::Overloaded,
             Fault::Server,
             Fault::Connection,
         ]);
-        return failure(dice, fault.clone());
+        return failure(rng, fault.clone());
     }
-    let fault = dice
+    let fault = rng
         .pick(&[
             Fault::Throttled,
             Fault::Overloaded,
@@ -333,10 +338,10 @@ fn error(dice: &Dice) -> ProviderError {
             Fault::Local,
         ])
         .clone();
-    failure(dice, fault)
+    failure(rng, fault)
 }
 
-fn failure(dice: &Dice, fault: Fault) -> ProviderError {
+fn failure(rng: &Rng, fault: Fault) -> ProviderError {
     ProviderError {
         fault,
         provider: "sim".to_owned(),
@@ -344,60 +349,60 @@ fn failure(dice: &Dice, fault: Fault) -> ProviderError {
         message: "simulated".to_owned(),
         status: None,
         request_id: None,
-        retry_after: dice.chance(200).then(|| dice.pause(90_000)),
+        retry_after: rng.chance(200).then(|| rng.pause(90_000)),
         user_action: None,
         should_retry: None,
     }
 }
 
 /// The pieces of one answer, whole or broken.
-fn answer(world: &World, mood: Mood, delegates: u32) -> Vec<Moment> {
-    let (dice, knobs) = (&world.dice, &world.knobs);
+fn answer(world: &World, mood: ProviderMood, delegates: u32) -> Vec<Moment> {
+    let (rng, knobs) = (&world.rng, &world.knobs);
     let mut pieces = Vec::new();
     if let Some(stop) = stops(mood) {
-        if dice.chance(500) {
-            reasoning(dice, &mut pieces);
+        if rng.chance(500) {
+            reasoning(rng, &mut pieces);
         }
-        if mood != Mood::Empty && dice.chance(700) {
-            text(dice, false, &mut pieces);
+        if mood != ProviderMood::Empty && rng.chance(700) {
+            text(rng, false, &mut pieces);
         }
         pieces.push(StreamEvent::Stop(stop));
         return broken(world, pieces, knobs.stream_fails);
     }
-    let odd = dice.chance(knobs.odd_answers);
-    if dice.chance(300) {
-        reasoning(dice, &mut pieces);
+    let odd = rng.chance(knobs.odd_answers);
+    if rng.chance(300) {
+        reasoning(rng, &mut pieces);
     }
-    if !(odd && dice.chance(300)) {
-        text(dice, odd, &mut pieces);
+    if !(odd && rng.chance(300)) {
+        text(rng, odd, &mut pieces);
     }
-    let asks = dice.chance(knobs.wants_tools);
-    if asks && dice.chance(knobs.repeats) {
+    let asks = rng.chance(knobs.wants_tools);
+    if asks && rng.chance(knobs.repeats) {
         same_again(&mut pieces);
     } else if asks {
-        let calls = 1 + dice.below(*dice.pick(&[1, 3, 12])) as u32;
-        if dice.chance(delegates) {
-            delegate(dice, calls * 3, &mut pieces);
+        let calls = 1 + rng.below(*rng.pick(&[1, 3, 12])) as u32;
+        if rng.chance(delegates) {
+            delegate(rng, calls * 3, &mut pieces);
         }
         for index in 0..calls {
             tool_use(world, index * 3, odd, &mut pieces);
-            if odd && dice.chance(300) {
-                text(dice, odd, &mut pieces);
+            if odd && rng.chance(300) {
+                text(rng, odd, &mut pieces);
             }
         }
     }
-    if dice.chance(800) {
+    if rng.chance(800) {
         let usage = Usage {
-            input: dice.below(1_000),
-            output: dice.below(*dice.pick(&[100, 100, 1_500])),
-            cache_read: dice.below(100),
+            input: rng.below(1_000),
+            output: rng.below(*rng.pick(&[100, 100, 1_500])),
+            cache_read: rng.below(100),
             cache_write: 0,
         };
-        let cost = dice.chance(500).then(|| Cost(dice.below(1_000_000)));
+        let cost = rng.chance(500).then(|| Cost(rng.below(1_000_000)));
         pieces.push(StreamEvent::Usage { usage, cost });
     }
     let stop = match (odd, asks) {
-        (true, _) => dice
+        (true, _) => rng
             .pick(&[
                 StopReason::EndTurn,
                 StopReason::ToolUse,
@@ -412,7 +417,7 @@ fn answer(world: &World, mood: Mood, delegates: u32) -> Vec<Moment> {
         (false, false) => StopReason::EndTurn,
     };
     pieces.push(StreamEvent::Stop(stop));
-    let often = if mood == Mood::Breaks {
+    let often = if mood == ProviderMood::Breaks {
         950
     } else {
         knobs.stream_fails
@@ -421,96 +426,100 @@ fn answer(world: &World, mood: Mood, delegates: u32) -> Vec<Moment> {
 }
 
 /// How every answer of a mood ends.
-fn stops(mood: Mood) -> Option<StopReason> {
+fn stops(mood: ProviderMood) -> Option<StopReason> {
     match mood {
-        Mood::Truncates => Some(StopReason::MaxTokens),
-        Mood::Empty => Some(StopReason::EndTurn),
-        Mood::Pauses => Some(StopReason::PauseTurn),
-        Mood::Declines => Some(StopReason::Refusal(None)),
-        Mood::Usual | Mood::TooLong | Mood::Pictures | Mood::Overloaded | Mood::Breaks => None,
+        ProviderMood::Truncates => Some(StopReason::MaxTokens),
+        ProviderMood::Empty => Some(StopReason::EndTurn),
+        ProviderMood::Pauses => Some(StopReason::PauseTurn),
+        ProviderMood::Declines => Some(StopReason::Refusal(None)),
+        ProviderMood::Usual
+        | ProviderMood::TooLong
+        | ProviderMood::Pictures
+        | ProviderMood::Overloaded
+        | ProviderMood::Breaks => None,
     }
 }
 
 /// The pieces as they come; of so many in a thousand answers only the beginning.
 fn broken(world: &World, pieces: Vec<StreamEvent>, often: u32) -> Vec<Moment> {
-    let dice = &world.dice;
+    let rng = &world.rng;
     let mut moments: Vec<Moment> = pieces.into_iter().map(Moment::Piece).collect();
-    if dice.chance(often) {
-        moments.truncate(dice.below(moments.len() as u64) as usize);
-        if dice.chance(800) {
-            moments.push(Moment::Error(error(dice)));
+    if rng.chance(often) {
+        moments.truncate(rng.below(moments.len() as u64) as usize);
+        if rng.chance(800) {
+            moments.push(Moment::Error(error(rng)));
         }
     }
     moments
 }
 
-fn reasoning(dice: &Dice, pieces: &mut Vec<StreamEvent>) {
-    for _ in 0..dice.below(4) {
-        pieces.push(StreamEvent::Reasoning(word(dice).to_owned()));
+fn reasoning(rng: &Rng, pieces: &mut Vec<StreamEvent>) {
+    for _ in 0..rng.below(4) {
+        pieces.push(StreamEvent::Reasoning(word(rng).to_owned()));
     }
-    if dice.chance(500) {
+    if rng.chance(500) {
         pieces.push(StreamEvent::ReasoningSignature("proof".to_owned()));
     }
-    if dice.chance(100) {
+    if rng.chance(100) {
         pieces.push(StreamEvent::RedactedReasoning("opaque".to_owned()));
     }
 }
 
-fn text(dice: &Dice, odd: bool, pieces: &mut Vec<StreamEvent>) {
-    if odd && dice.chance(400) {
-        pieces.push(StreamEvent::Text(dice.pick(&["", " ", "\n\n"]).to_string()));
+fn text(rng: &Rng, odd: bool, pieces: &mut Vec<StreamEvent>) {
+    if odd && rng.chance(400) {
+        pieces.push(StreamEvent::Text(rng.pick(&["", " ", "\n\n"]).to_string()));
         return;
     }
-    for _ in 0..=dice.below(8) {
-        pieces.push(StreamEvent::Text(word(dice).to_owned()));
+    for _ in 0..=rng.below(8) {
+        pieces.push(StreamEvent::Text(word(rng).to_owned()));
     }
-    if dice.chance(2) {
+    if rng.chance(2) {
         pieces.push(StreamEvent::Text("much ".repeat(20_000)));
-    } else if dice.chance(60) {
+    } else if rng.chance(60) {
         pieces.push(StreamEvent::Text("more ".repeat(300)));
     }
 }
 
-fn word(dice: &Dice) -> &'static str {
+fn word(rng: &Rng) -> &'static str {
     const WORDS: [&str; 8] = ["so ", "it is", "ä", "日本", "\n", " ", "`code`", "x"];
-    dice.pick::<&str>(&WORDS)
+    rng.pick::<&str>(&WORDS)
 }
 
 fn tool_use(world: &World, index: u32, odd: bool, pieces: &mut Vec<StreamEvent>) {
-    let (dice, knobs) = (&world.dice, &world.knobs);
-    let name = match odd && dice.chance(200) {
-        true => *dice.pick(&["unknown", "", "read file"]),
-        false if dice.chance(50) => "update_plan",
-        false => *dice.pick(tools::NAMES),
+    let (rng, knobs) = (&world.rng, &world.knobs);
+    let name = match odd && rng.chance(200) {
+        true => *rng.pick(&["unknown", "", "read file"]),
+        false if rng.chance(50) => "update_plan",
+        false => *rng.pick(tools::NAMES),
     };
     pieces.push(StreamEvent::ToolUseStarted {
         index,
         name: name.to_owned(),
     });
     let input = match name {
-        "update_plan" => json!({"items": [{"text": word(dice), "status": "pending"}]}),
-        _ => tools::arguments(dice, knobs.bad_tools, knobs.tool_ms),
+        "update_plan" => json!({"items": [{"text": word(rng), "status": "pending"}]}),
+        _ => tools::arguments(rng, knobs.bad_tools, knobs.tool_ms),
     };
     let mut written = input.to_string();
-    if odd && dice.chance(200) {
-        written = dice
+    if odd && rng.chance(200) {
+        written = rng
             .pick(&["", "[1]", "{\"how\":", "{\"surprise\":1}"])
             .to_string();
     }
-    let cut = written.floor_char_boundary(dice.below(written.len() as u64 + 1) as usize);
+    let cut = written.floor_char_boundary(rng.below(written.len() as u64 + 1) as usize);
     for piece in [&written[..cut], &written[cut..]] {
         pieces.push(StreamEvent::ToolInput {
             index,
             json: piece.to_owned(),
         });
     }
-    if !(odd && dice.chance(100)) {
+    if !(odd && rng.chance(100)) {
         pieces.push(StreamEvent::ToolUseCompleted { index });
     }
 }
 
-fn delegate(dice: &Dice, index: u32, pieces: &mut Vec<StreamEvent>) {
-    let (name, json) = (Delegate::NAME.to_owned(), tools::delegation(dice).to_string());
+fn delegate(rng: &Rng, index: u32, pieces: &mut Vec<StreamEvent>) {
+    let (name, json) = (Delegate::NAME.to_owned(), tools::delegation(rng).to_string());
     pieces.push(StreamEvent::ToolUseStarted { index, name });
     pieces.push(StreamEvent::ToolInput { index, json });
     pieces.push(StreamEvent::ToolUseCompleted { index });

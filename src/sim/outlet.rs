@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::world::World;
-use crate::base::chaos;
+use crate::base::backpressure::Permit;
 use crate::base::clock::{self, Instant};
-use crate::base::flow::Permit;
-use crate::domain::{Envelope, Outlet};
-use crate::store::{Fault, FaultHook, Reader};
+use crate::base::sim_schedule;
+use crate::domain::{Envelope, EventSink};
+use crate::store::{FaultHook, StoreReader, WriteFault};
 
 /// When this life crashes, if not at a poll of a task.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,34 +28,34 @@ pub(super) struct Client {
     pub(super) unread: Unread,
     pub(super) crash: Option<u64>,
     /// Looks, now and then, whether what is shown is stored.
-    pub(super) reader: Arc<Mutex<Option<Reader>>>,
+    pub(super) reader: Arc<Mutex<Option<StoreReader>>>,
 }
 
-impl Outlet for Client {
+impl EventSink for Client {
     fn pass(&mut self, mut envelope: Envelope) {
         if let Some(left) = self.crash.as_mut() {
             *left = left.saturating_sub(1);
             if *left == 0 {
-                chaos::freeze();
+                sim_schedule::freeze();
             }
         }
-        if chaos::is_frozen() {
+        if sim_schedule::is_frozen() {
             return;
         }
         if let Some(permit) = envelope.permit.take()
-            && self.world.dice.chance(self.world.knobs.slow_client)
+            && self.world.rng.chance(self.world.knobs.slow_client)
         {
             let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
             unread.push_back(permit);
         }
-        if envelope.seq.is_some() && self.world.dice.chance(20) {
+        if envelope.seq.is_some() && self.world.rng.chance(20) {
             self.look_for(&envelope);
         }
         self.world.check().pass(&envelope);
     }
 
     fn warn(&mut self, code: &str, message: &str) {
-        if !chaos::is_frozen() {
+        if !sim_schedule::is_frozen() {
             self.world.check().warn(code, message);
         }
     }
@@ -86,16 +86,16 @@ impl Client {
 
 /// The disk: fails for a while now and then, and dies with a crash.
 pub(super) fn disk(world: Arc<World>, mut crash: Option<u64>) -> FaultHook {
-    let mut outage: Option<(Instant, Fault)> = None;
+    let mut outage: Option<(Instant, WriteFault)> = None;
     Box::new(move || {
         if let Some(left) = crash.as_mut() {
             *left = left.saturating_sub(1);
             if *left == 0 {
-                chaos::freeze();
+                sim_schedule::freeze();
             }
         }
-        if chaos::is_frozen() {
-            return Some(Fault::Io);
+        if sim_schedule::is_frozen() {
+            return Some(WriteFault::Io);
         }
         let now = clock::now();
         if let Some((until, fault)) = outage
@@ -104,9 +104,11 @@ pub(super) fn disk(world: Arc<World>, mut crash: Option<u64>) -> FaultHook {
             return Some(fault);
         }
         outage = None;
-        if world.dice.chance(world.knobs.outages) {
-            let fault = *world.dice.pick(&[Fault::DiskFull, Fault::Io, Fault::Busy]);
-            outage = Some((now + world.dice.pause(20_000), fault));
+        if world.rng.chance(world.knobs.outages) {
+            let fault = *world
+                .rng
+                .pick(&[WriteFault::DiskFull, WriteFault::Io, WriteFault::Busy]);
+            outage = Some((now + world.rng.pause(20_000), fault));
             return Some(fault);
         }
         None

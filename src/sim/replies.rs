@@ -3,25 +3,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::user::Window;
+use super::user::ClientWindow;
 use super::world::World;
-use crate::domain::{Answers, Inquiry, InquiryReply, LimitName, SessionId, Subject};
-use crate::session::{Command, Said};
+use crate::domain::{Answers, Inquiry, InquiryReply, LimitName, RequestSubject, SessionId};
+use crate::session::{InquiryAnswer, SessionCommand};
 
-use super::life::Life;
+use super::server_run::ServerRun;
 
 /// Answers inquiries, sooner or later.
-pub(super) async fn replies(window: Arc<Window>) {
-    let (life, dice) = (&window.life, &window.life.world.dice);
+pub(super) async fn replies(window: Arc<ClientWindow>) {
+    let (life, rng) = (&window.life, &window.life.world.rng);
     loop {
-        tokio::time::sleep(Duration::from_millis(1) + dice.pause(life.world.knobs.answer_ms)).await;
+        tokio::time::sleep(Duration::from_millis(1) + rng.pause(life.world.knobs.answer_ms)).await;
         let open = life.world.check().open_inquiries();
-        let Some((session, inquiry, running)) = open.get(dice.below(open.len() as u64) as usize).cloned()
+        let Some((session, inquiry, running)) = open.get(rng.below(open.len() as u64) as usize).cloned()
         else {
-            tokio::time::sleep(dice.pause(3_000)).await;
+            tokio::time::sleep(rng.pause(3_000)).await;
             continue;
         };
-        if !running && dice.chance(900) {
+        if !running && rng.chance(900) {
             continue;
         }
         let taken = reply(life, &session, &inquiry).await;
@@ -29,21 +29,21 @@ pub(super) async fn replies(window: Arc<Window>) {
             // It is answered, and waits for the turn to be resumed: who asks all the time hears the same.
             tokio::time::sleep(Duration::from_secs(60)).await;
         }
-        if dice.chance(100) {
+        if rng.chance(100) {
             reply(life, &session, &inquiry).await;
         }
     }
 }
 
 /// Whether the answer was taken.
-async fn reply(life: &Life, session: &SessionId, inquiry: &Inquiry) -> bool {
+async fn reply(life: &ServerRun, session: &SessionId, inquiry: &Inquiry) -> bool {
     let said = choose(&life.world, inquiry);
     life.world.check().replies(session, &inquiry.id, &said);
     let found = matches!(life.sessions.inquired_by(&inquiry.id).await, Ok(Some(_)));
-    let (id, sent) = (inquiry.id.clone(), Said::Reply(said.clone()));
+    let (id, sent) = (inquiry.id.clone(), InquiryAnswer::Reply(said.clone()));
     let answer = life
         .sessions
-        .ask(session, |reply| Command::Answer {
+        .ask(session, |reply| SessionCommand::Answer {
             inquiry: id,
             said: sent,
             reply,
@@ -62,16 +62,16 @@ async fn reply(life: &Life, session: &SessionId, inquiry: &Inquiry) -> bool {
 }
 
 fn choose(world: &World, inquiry: &Inquiry) -> InquiryReply {
-    let dice = &world.dice;
+    let rng = &world.rng;
     match &inquiry.subject {
-        Subject::Limit(_) if dice.chance(300) => InquiryReply::Stop,
-        Subject::Limit(reached) if reached.limit == LimitName::UnknownPrice => InquiryReply::Accept,
-        Subject::Limit(reached) => InquiryReply::Raise(1 + dice.below(1 + reached.most)),
-        Subject::Question(_) if dice.chance(200) => InquiryReply::Dismissed,
-        Subject::Question(question) => {
+        RequestSubject::Limit(_) if rng.chance(300) => InquiryReply::Stop,
+        RequestSubject::Limit(reached) if reached.limit == LimitName::UnknownPrice => InquiryReply::Accept,
+        RequestSubject::Limit(reached) => InquiryReply::Raise(1 + rng.below(1 + reached.most)),
+        RequestSubject::Question(_) if rng.chance(200) => InquiryReply::Dismissed,
+        RequestSubject::Question(question) => {
             let mut answers = Answers::new();
             for field in &question.fields {
-                let choice = field.choices.get(dice.below(field.choices.len() as u64) as usize);
+                let choice = field.choices.get(rng.below(field.choices.len() as u64) as usize);
                 let value = choice.map_or_else(|| "words".to_owned(), |choice| choice.value.clone());
                 answers.insert(field.name.clone(), vec![value]);
             }

@@ -8,12 +8,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::dice::Dice;
 use super::files::tool_writes;
+use super::rng::Rng;
 use super::world::World;
 use crate::domain::{Effect, EffectKind, ToolCallId};
 use crate::tool::{
-    DynTool, Preview, Registry, Tool, ToolContext, ToolError, ToolNews, ToolOutput, delegate::Delegate,
+    DynTool, Preview, Registry, Tool, ToolContext, ToolError, ToolOutput, ToolProgress, delegate::Delegate,
     update_plan::UpdatePlan,
 };
 
@@ -67,32 +67,32 @@ pub(super) fn registry(world: &Arc<World>) -> Registry {
 }
 
 /// Arguments as a model would write them.
-pub(super) fn arguments(dice: &Dice, bad: u32, ms: u64) -> Value {
-    let how = match (dice.chance(bad), dice.chance(5)) {
-        (true, _) => dice.pick(BADLY),
+pub(super) fn arguments(rng: &Rng, bad: u32, ms: u64) -> Value {
+    let how = match (rng.chance(bad), rng.chance(5)) {
+        (true, _) => rng.pick(BADLY),
         (false, true) => "long",
-        (false, false) => dice.pick(WELL),
+        (false, false) => rng.pick(WELL),
     };
     // Now and then longer than any time limit.
-    let ms = if dice.chance(10) { 200_000 } else { ms };
-    json!({"how": how, "ms": dice.pause(ms).as_millis() as u64, "parts": dice.below(4)})
+    let ms = if rng.chance(10) { 200_000 } else { ms };
+    json!({"how": how, "ms": rng.pause(ms).as_millis() as u64, "parts": rng.below(4)})
 }
 
 /// What sub-agents are told; no person says it.
 pub(super) const TASK: &str = "a part of the work";
 
 /// Arguments of `delegate` as a model would write them; now and then nonsense.
-pub(super) fn delegation(dice: &Dice) -> Value {
+pub(super) fn delegation(rng: &Rng) -> Value {
     let task = |_| json!({"prompt": TASK});
-    let tasks: Vec<Value> = (0..=dice.below(*dice.pick(&[1, 3, 3, 11]))).map(task).collect();
-    let join = match dice.below(6) {
+    let tasks: Vec<Value> = (0..=rng.below(*rng.pick(&[1, 3, 3, 11]))).map(task).collect();
+    let join = match rng.below(6) {
         0 => "allow_failures".to_owned(),
         1 => "first_success".to_owned(),
-        2 | 3 => format!("quorum({})", 1 + dice.below(tasks.len() as u64)),
-        4 if dice.chance(100) => "most".to_owned(),
+        2 | 3 => format!("quorum({})", 1 + rng.below(tasks.len() as u64)),
+        4 if rng.chance(100) => "most".to_owned(),
         _ => "all_required".to_owned(),
     };
-    match dice.chance(300) {
+    match rng.chance(300) {
         true => json!({"prompt": TASK}),
         false => json!({"prompt": TASK, "tasks": tasks, "join": join}),
     }
@@ -148,7 +148,7 @@ macro_rules! tools {
             }
 
             async fn preview(&self, input: &Act, _cx: &ToolContext) -> Result<Preview, ToolError> {
-                tokio::time::sleep(self.0.dice.pause(10)).await;
+                tokio::time::sleep(self.0.rng.pause(10)).await;
                 assert_ne!(input.how, "panic_preview", "{EXPECTED_PANIC}");
                 if input.how == "fail_preview" {
                     return Err(ToolError::Reported("cannot be done".into()));
@@ -211,7 +211,7 @@ async fn act(
         world.check().effect_goes_on(&cx.session, &call);
         if input.how == "chatty" {
             // Nobody may listen any more.
-            let _ = cx.tell(ToolNews::Output(format!("part {part}\n"))).await;
+            let _ = cx.tell(ToolProgress::Output(format!("part {part}\n"))).await;
         }
         if patient && cx.hurry.is_cancelled() && input.how != "stubborn" {
             return Err(ToolError::CutShort(Box::new(ToolOutput::text("half of it"))));
@@ -219,7 +219,7 @@ async fn act(
     }
     if matches!(name, "change" | "make")
         && WELL.contains(&input.how.as_str())
-        && world.dice.chance(world.knobs.writes)
+        && world.rng.chance(world.knobs.writes)
     {
         tool_writes(world, &cx).await;
     }

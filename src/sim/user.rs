@@ -9,21 +9,21 @@ use tokio::sync::oneshot;
 
 use super::check::{Answered, Asked, Kind};
 use super::files::person_writes;
-use super::life::Life;
 use super::model::LONGEST_TURN;
+use super::server_run::ServerRun;
 use crate::base::clock;
 use crate::domain::{Approval, ApprovalId, Decision, DecisionKind, Mode, SessionId, TurnId};
 use crate::provider::Effort;
-use crate::session::{Command, QueueAction, QueueReply, Refused, SessionInfo, TurnHandle};
-use crate::store::Choice;
+use crate::session::{CommandError, QueueAction, QueueReply, SessionCommand, SessionInfo, TurnHandle};
+use crate::store::ContentChoice;
 
 /// One window: a session at a time.
-pub(super) struct Window {
-    pub(super) life: Arc<Life>,
+pub(super) struct ClientWindow {
+    pub(super) life: Arc<ServerRun>,
     pub(super) session: Mutex<Option<SessionId>>,
 }
 
-impl Window {
+impl ClientWindow {
     fn session(&self) -> Option<SessionId> {
         self.session
             .lock()
@@ -46,13 +46,13 @@ impl Window {
             cwd: super::FOLDER.into(),
             agent: None,
         };
-        let model = life.world.dice.chance(300).then(|| "sim/two".to_owned());
+        let model = life.world.rng.chance(300).then(|| "sim/two".to_owned());
         let id = info.id.clone();
-        let mode = *life.world.dice.pick(&[None, Some(life.world.knobs.mode)]);
+        let mode = *life.world.rng.pick(&[None, Some(life.world.knobs.mode)]);
         life.world
             .check()
             .made(&id, mode.unwrap_or(life.world.knobs.mode));
-        let choice = Choice {
+        let choice = ContentChoice {
             model,
             mode,
             effort: None,
@@ -64,37 +64,40 @@ impl Window {
 }
 
 /// Prompts and resumes until the life has no turns left to give.
-pub(super) async fn prompts(window: Arc<Window>) {
-    let (life, dice) = (&window.life, &window.life.world.dice);
+pub(super) async fn prompts(window: Arc<ClientWindow>) {
+    let (life, rng) = (&window.life, &window.life.world.rng);
     while life.world.take_ticket() {
-        let rest = match dice.below(6) {
+        let rest = match rng.below(6) {
             0 | 1 => Duration::ZERO,
-            2 | 3 => dice.pause(200),
-            4 => dice.pause(5_000),
+            2 | 3 => rng.pause(200),
+            4 => rng.pause(5_000),
             _ => life.world.knobs.idle.min(Duration::from_secs(3_600)),
         };
         tokio::time::sleep(rest).await;
         let session = window.session_or_new();
         let waits = life.world.check().has_question(&session);
-        match (dice.chance(if waits { 700 } else { 150 }), dice.chance(60)) {
+        match (rng.chance(if waits { 700 } else { 150 }), rng.chance(60)) {
             (true, _) => resume(life, &session).await,
             (false, true) => compact(life, &session).await,
             (false, false) => prompt(&window, &session).await,
         }
-        if dice.chance(30) {
+        if rng.chance(30) {
             window.set(None);
         }
     }
 }
 
-async fn prompt(window: &Window, session: &SessionId) {
+async fn prompt(window: &ClientWindow, session: &SessionId) {
     let life = &window.life;
     let (label, content) = life.world.check().types(session, Kind::Prompt);
     let (reply, answer) = oneshot::channel();
-    if let Err(refused) = life.sessions.post(session, Command::Prompt { content, reply }) {
+    if let Err(refused) = life
+        .sessions
+        .post(session, SessionCommand::Prompt { content, reply })
+    {
         return life.world.check().answered(label, Answered::Refused(refused));
     }
-    if life.world.dice.chance(20) {
+    if life.world.rng.chance(20) {
         // The client has gone before the answer: nobody wants the turn.
         return life.world.check().answered(label, Answered::Unheard);
     }
@@ -106,7 +109,7 @@ async fn prompt(window: &Window, session: &SessionId) {
             follow(life, session, handle).await;
         }
         Some(Err(refused)) => {
-            let unknown = matches!(refused, Refused::UnknownSession(_));
+            let unknown = matches!(refused, CommandError::UnknownSession(_));
             life.world.check().answered(label, Answered::Refused(refused));
             if unknown {
                 window.set(None);
@@ -116,9 +119,13 @@ async fn prompt(window: &Window, session: &SessionId) {
     }
 }
 
-async fn resume(life: &Life, session: &SessionId) {
+async fn resume(life: &ServerRun, session: &SessionId) {
     let (reply, answer) = oneshot::channel();
-    if life.sessions.post(session, Command::Resume { reply }).is_err() {
+    if life
+        .sessions
+        .post(session, SessionCommand::Resume { reply })
+        .is_err()
+    {
         return;
     }
     if let Some(Ok(handle)) = heard(life, answer.await) {
@@ -126,10 +133,10 @@ async fn resume(life: &Life, session: &SessionId) {
     }
 }
 
-async fn compact(life: &Life, session: &SessionId) {
-    let instructions = life.world.dice.chance(300).then(|| "keep it short".to_owned());
+async fn compact(life: &ServerRun, session: &SessionId) {
+    let instructions = life.world.rng.chance(300).then(|| "keep it short".to_owned());
     let (reply, answer) = oneshot::channel();
-    let command = Command::Compact { instructions, reply };
+    let command = SessionCommand::Compact { instructions, reply };
     if life.sessions.post(session, command).is_err() {
         return;
     }
@@ -142,7 +149,7 @@ async fn compact(life: &Life, session: &SessionId) {
 }
 
 /// I1: a command whose answer was dropped has none; only the server's end may do that.
-fn heard<T>(life: &Life, answer: Result<T, oneshot::error::RecvError>) -> Option<T> {
+fn heard<T>(life: &ServerRun, answer: Result<T, oneshot::error::RecvError>) -> Option<T> {
     let heard = answer.ok();
     if heard.is_none() && !life.world.check().is_ending() && !life.deleting() {
         life.world
@@ -153,8 +160,8 @@ fn heard<T>(life: &Life, answer: Result<T, oneshot::error::RecvError>) -> Option
 }
 
 /// Waits for the turn's end, mostly; I13: it comes.
-async fn follow(life: &Life, session: &SessionId, handle: TurnHandle) {
-    if life.world.dice.chance(100) {
+async fn follow(life: &ServerRun, session: &SessionId, handle: TurnHandle) {
+    if life.world.rng.chance(100) {
         return;
     }
     let turn = handle.turn.clone();
@@ -173,48 +180,48 @@ async fn follow(life: &Life, session: &SessionId, handle: TurnHandle) {
 }
 
 /// Steers, cancels, changes the mode, looks, deletes: whenever it likes.
-pub(super) async fn interferes(window: Arc<Window>) {
-    let (life, dice) = (&window.life, &window.life.world.dice);
+pub(super) async fn interferes(window: Arc<ClientWindow>) {
+    let (life, rng) = (&window.life, &window.life.world.rng);
     loop {
-        tokio::time::sleep(Duration::from_millis(1) + dice.pause(life.world.knobs.whim_ms)).await;
+        tokio::time::sleep(Duration::from_millis(1) + rng.pause(life.world.knobs.whim_ms)).await;
         let Some(session) = window.session() else {
             tokio::time::sleep(Duration::from_secs(1)).await;
             continue;
         };
-        if life.world.check().open_turn(&session).is_none() && dice.chance(700) {
+        if life.world.check().open_turn(&session).is_none() && rng.chance(700) {
             // Little can happen while nothing runs; nights are long.
-            tokio::time::sleep(dice.pause(60_000)).await;
+            tokio::time::sleep(rng.pause(60_000)).await;
         }
-        match dice.below(40) {
-            0..9 if life.world.check().open_turn(&session).is_none() && dice.chance(950) => {}
+        match rng.below(40) {
+            0..9 if life.world.check().open_turn(&session).is_none() && rng.chance(950) => {}
             0..9 => steer(life, &session).await,
             9..12 => cancel(life, &session),
             12 => set_mode(life, &session).await,
             13..15 => queue(life, &session).await,
             15 => rename(life, &session).await,
-            16 if dice.chance(life.world.knobs.writes) => person_writes(&life.world),
-            17 | 30..33 if dice.chance(life.world.knobs.writes) => revert(life, &session).await,
+            16 if rng.chance(life.world.knobs.writes) => person_writes(&life.world),
+            17 | 30..33 if rng.chance(life.world.knobs.writes) => revert(life, &session).await,
             18..20 => set_model(life, &session).await,
             20..23 => load(life, &session, false).await,
             23..25 => load(life, &session, true).await,
             25..27 => inspect(life, &session).await,
-            27 if dice.chance(100) => delete(&window, &session).await,
-            29 if dice.chance(100) => fork(&window, &session).await,
+            27 if rng.chance(100) => delete(&window, &session).await,
+            29 if rng.chance(100) => fork(&window, &session).await,
             28 => wrong_decision(life, &session).await,
-            _ => tokio::time::sleep(dice.pause(10_000)).await,
+            _ => tokio::time::sleep(rng.pause(10_000)).await,
         }
     }
 }
 
-async fn steer(life: &Life, session: &SessionId) {
-    let expected = match life.world.dice.below(3) {
+async fn steer(life: &ServerRun, session: &SessionId) {
+    let expected = match life.world.rng.below(3) {
         0 => life.world.check().open_turn(session),
-        1 if life.world.dice.chance(200) => Some(TurnId::from("turn_of_another_day")),
+        1 if life.world.rng.chance(200) => Some(TurnId::from("turn_of_another_day")),
         _ => None,
     };
     let (label, content) = life.world.check().types(session, Kind::Steer);
     let (reply, answer) = oneshot::channel();
-    let command = Command::Steer {
+    let command = SessionCommand::Steer {
         content,
         expected,
         reply,
@@ -230,12 +237,12 @@ async fn steer(life: &Life, session: &SessionId) {
 }
 
 /// One more prompt for after the turn, or something with one of those that wait.
-async fn queue(life: &Life, session: &SessionId) {
-    let (check, dice) = (|| life.world.check(), &life.world.dice);
+async fn queue(life: &ServerRun, session: &SessionId) {
+    let (check, rng) = (|| life.world.check(), &life.world.rng);
     let waiting = check().waiting(session);
-    let one = waiting.get(dice.below(waiting.len() as u64) as usize).cloned();
+    let one = waiting.get(rng.below(waiting.len() as u64) as usize).cloned();
     let ask = async |action| heard(life, asked(life, session, action).await);
-    match (one, dice.below(6)) {
+    match (one, rng.below(6)) {
         (Some((old, key)), 0) => {
             let (label, content) = check().types(session, Kind::Queued);
             let was_known = check().unqueues(old);
@@ -259,7 +266,7 @@ async fn queue(life: &Life, session: &SessionId) {
             check().unqueued(session, (old, was_known), &answer);
         }
         (Some((label, key)), 2) => {
-            let key = dice.chance(500).then_some(key);
+            let key = rng.chance(500).then_some(key);
             check().sends_now(session);
             let Some(answer) = ask(QueueAction::SendNow(key.clone())).await else {
                 return;
@@ -295,17 +302,17 @@ async fn queue(life: &Life, session: &SessionId) {
 }
 
 /// Puts files back, or takes that back; often right after each other.
-async fn revert(life: &Life, session: &SessionId) {
-    let (dice, files) = (&life.world.dice, &life.world.files);
-    let pick = dice.any();
+async fn revert(life: &ServerRun, session: &SessionId) {
+    let (rng, files) = (&life.world.rng, &life.world.files);
+    let pick = rng.any();
     let Some(turn) = life.world.check().turn_to_revert(files, session, pick) else {
         return;
     };
-    for redo in [dice.chance(150), true] {
-        let dry_run = dice.chance(150);
+    for redo in [rng.chance(150), true] {
+        let dry_run = rng.chance(150);
         let (moves, before) = (files.known().moves, files.contents());
         let of = turn.clone();
-        let command = |reply| Command::Revert {
+        let command = |reply| SessionCommand::Revert {
             turn: of,
             dry_run,
             redo,
@@ -331,72 +338,75 @@ async fn revert(life: &Life, session: &SessionId) {
             moves: (moves, now),
         };
         life.world.check().reverted(files, asked, &answer);
-        if dice.chance(500) {
+        if rng.chance(500) {
             return;
         }
     }
 }
 
 async fn asked(
-    life: &Life,
+    life: &ServerRun,
     session: &SessionId,
     action: QueueAction,
-) -> Result<Result<QueueReply, Refused>, oneshot::error::RecvError> {
+) -> Result<Result<QueueReply, CommandError>, oneshot::error::RecvError> {
     let (reply, answer) = oneshot::channel();
-    match life.sessions.post(session, Command::Queue { action, reply }) {
+    match life
+        .sessions
+        .post(session, SessionCommand::Queue { action, reply })
+    {
         Ok(()) => answer.await,
         Err(refused) => Ok(Err(refused)),
     }
 }
 
-fn cancel(life: &Life, session: &SessionId) {
-    let dice = &life.world.dice;
-    let turn = match dice.below(4) {
+fn cancel(life: &ServerRun, session: &SessionId) {
+    let rng = &life.world.rng;
+    let turn = match rng.below(4) {
         0 => None,
-        1 => life.world.check().any_turn(session, dice.any()),
+        1 => life.world.check().any_turn(session, rng.any()),
         _ => life.world.check().open_turn(session),
     };
-    for _ in 0..=u32::from(dice.chance(300)) {
+    for _ in 0..=u32::from(rng.chance(300)) {
         life.world.check().cancels(session, turn.as_ref());
         life.sessions.cancel(session, turn.as_ref());
     }
 }
 
-async fn set_mode(life: &Life, session: &SessionId) {
-    let mode = *life.world.dice.pick(&Mode::ALL);
+async fn set_mode(life: &ServerRun, session: &SessionId) {
+    let mode = *life.world.rng.pick(&Mode::ALL);
     life.world.check().sends_mode(session, mode);
     let answer = life
         .sessions
-        .ask(session, |reply| Command::SetMode { mode, reply })
+        .ask(session, |reply| SessionCommand::SetMode { mode, reply })
         .await;
     life.world
         .check()
         .changed(session, &format!("mode {mode}"), &answer);
 }
 
-async fn rename(life: &Life, session: &SessionId) {
-    let title = format!("t{}", life.world.dice.below(1_000_000));
+async fn rename(life: &ServerRun, session: &SessionId) {
+    let title = format!("t{}", life.world.rng.below(1_000_000));
     let what = format!("title {title}");
     let answer = life
         .sessions
-        .ask(session, |reply| Command::Rename { title, reply })
+        .ask(session, |reply| SessionCommand::Rename { title, reply })
         .await;
     life.world.check().changed(session, &what, &answer);
 }
 
-async fn set_model(life: &Life, session: &SessionId) {
-    let model = life.world.dice.chance(500).then(|| "sim/three".to_owned());
-    let effort = life.world.dice.chance(500).then_some(Effort::High);
+async fn set_model(life: &ServerRun, session: &SessionId) {
+    let model = life.world.rng.chance(500).then(|| "sim/three".to_owned());
+    let effort = life.world.rng.chance(500).then_some(Effort::High);
     // Its answer is like that of a new name.
-    let set = |reply| Command::SetModel { model, effort, reply };
+    let set = |reply| SessionCommand::SetModel { model, effort, reply };
     let _ = life.sessions.ask(session, set).await;
 }
 
 /// Shows the session to one more window.
-pub(super) async fn load(life: &Life, session: &SessionId, read_only: bool) {
+pub(super) async fn load(life: &ServerRun, session: &SessionId, read_only: bool) {
     let loaded = life
         .sessions
-        .ask(session, |reply| Command::Load { read_only, reply })
+        .ask(session, |reply| SessionCommand::Load { read_only, reply })
         .await;
     match loaded {
         Ok(loaded) => {
@@ -410,10 +420,10 @@ pub(super) async fn load(life: &Life, session: &SessionId, read_only: bool) {
     }
 }
 
-async fn inspect(life: &Life, session: &SessionId) {
+async fn inspect(life: &ServerRun, session: &SessionId) {
     match life
         .sessions
-        .ask(session, |reply| Command::Inspect { reply })
+        .ask(session, |reply| SessionCommand::Inspect { reply })
         .await
     {
         Ok(_) => {}
@@ -421,7 +431,7 @@ async fn inspect(life: &Life, session: &SessionId) {
     }
 }
 
-async fn delete(window: &Window, session: &SessionId) {
+async fn delete(window: &ClientWindow, session: &SessionId) {
     let life = &window.life;
     life.world.check().deletes(session);
     // A turn that runs is cancelled first.
@@ -429,13 +439,13 @@ async fn delete(window: &Window, session: &SessionId) {
     life.delete_begins();
     let deleted = life
         .sessions
-        .ask(session, |reply| Command::Delete { reply })
+        .ask(session, |reply| SessionCommand::Delete { reply })
         .await;
     life.world.check().delete_answered(session, deleted.is_ok());
     if deleted.is_ok() {
         window.set(None);
         let (reply, answer) = oneshot::channel();
-        let posted = life.sessions.post(session, Command::Inspect { reply });
+        let posted = life.sessions.post(session, SessionCommand::Inspect { reply });
         if posted.is_ok() && matches!(answer.await, Ok(Ok(_))) {
             life.world
                 .check()
@@ -446,17 +456,17 @@ async fn delete(window: &Window, session: &SessionId) {
 }
 
 /// A new session of what there is; the window goes on in it, maybe.
-async fn fork(window: &Window, session: &SessionId) {
+async fn fork(window: &ClientWindow, session: &SessionId) {
     let life = &window.life;
-    let (check, dice) = (|| life.world.check(), &life.world.dice);
-    let turn = check().any_turn(session, dice.any()).filter(|_| dice.chance(500));
+    let (check, rng) = (|| life.world.check(), &life.world.rng);
+    let turn = check().any_turn(session, rng.any()).filter(|_| rng.chance(500));
     check().forks(session, turn.as_ref());
     let made = life.sessions.fork(session, turn.clone()).await;
     let fork = match made {
         Ok((fork, _)) => fork,
         Err(refused) => return check().fork_refused(session, turn.as_ref(), &refused),
     };
-    let reader = &life.sessions.house().store.reader;
+    let reader = &life.sessions.services().store.reader;
     let mut events = Vec::new();
     let mut pages = reader.walk(&fork, 0);
     while let Ok(Some(page)) = pages.next().await {
@@ -464,15 +474,15 @@ async fn fork(window: &Window, session: &SessionId) {
     }
     let row = reader.session(&fork).await.ok().flatten();
     check().forked(&life.world.files, session, &fork, row.map(|row| (row, events)));
-    if dice.chance(500) && check().sessions().contains(&fork) {
+    if rng.chance(500) && check().sessions().contains(&fork) {
         window.set(Some(fork));
     }
 }
 
-async fn wrong_decision(life: &Life, session: &SessionId) {
+async fn wrong_decision(life: &ServerRun, session: &SessionId) {
     let approval = ApprovalId::from("appr_of_another_day");
     let decision = Decision::of(DecisionKind::Allow);
-    let decide = |reply| Command::Decide {
+    let decide = |reply| SessionCommand::Decide {
         approval,
         decision,
         reply,
@@ -485,17 +495,17 @@ async fn wrong_decision(life: &Life, session: &SessionId) {
 }
 
 /// Answers questions, sooner or later.
-pub(super) async fn answers(window: Arc<Window>) {
-    let (life, dice) = (&window.life, &window.life.world.dice);
+pub(super) async fn answers(window: Arc<ClientWindow>) {
+    let (life, rng) = (&window.life, &window.life.world.rng);
     loop {
-        tokio::time::sleep(Duration::from_millis(1) + dice.pause(life.world.knobs.answer_ms)).await;
+        tokio::time::sleep(Duration::from_millis(1) + rng.pause(life.world.knobs.answer_ms)).await;
         let open = life.world.check().open_approvals();
-        let Some((session, approval, running)) = open.get(dice.below(open.len() as u64) as usize).cloned()
+        let Some((session, approval, running)) = open.get(rng.below(open.len() as u64) as usize).cloned()
         else {
-            tokio::time::sleep(dice.pause(3_000)).await;
+            tokio::time::sleep(rng.pause(3_000)).await;
             continue;
         };
-        if !running && dice.chance(900) {
+        if !running && rng.chance(900) {
             continue;
         }
         let taken = decide(life, &session, &approval).await;
@@ -503,16 +513,16 @@ pub(super) async fn answers(window: Arc<Window>) {
             // It is decided, and waits for the turn to be resumed: who asks all the time hears the same.
             tokio::time::sleep(Duration::from_secs(60)).await;
         }
-        if dice.chance(100) {
+        if rng.chance(100) {
             decide(life, &session, &approval).await;
         }
     }
 }
 
 /// Whether the decision was taken.
-async fn decide(life: &Life, session: &SessionId, approval: &Approval) -> bool {
-    let dice = &life.world.dice;
-    let kind = *dice.pick(&[
+async fn decide(life: &ServerRun, session: &SessionId, approval: &Approval) -> bool {
+    let rng = &life.world.rng;
+    let kind = *rng.pick(&[
         DecisionKind::Allow,
         DecisionKind::Allow,
         DecisionKind::AllowSession,
@@ -522,15 +532,15 @@ async fn decide(life: &Life, session: &SessionId, approval: &Approval) -> bool {
     ]);
     let wide = matches!(kind, DecisionKind::AllowSession | DecisionKind::AllowAlways);
     // Wide grants are rare, or soon nothing would be asked any more.
-    let kind = if wide && dice.chance(800) {
+    let kind = if wide && rng.chance(800) {
         DecisionKind::Allow
     } else {
         kind
     };
     let decision = Decision {
         kind,
-        feedback: dice.chance(200).then(|| "not so".to_owned()),
-        input: dice
+        feedback: rng.chance(200).then(|| "not so".to_owned()),
+        input: rng
             .chance(150)
             .then(|| Arc::new(json!({"how": "ok", "ms": 3, "parts": 1}))),
         rule: None,
@@ -540,7 +550,7 @@ async fn decide(life: &Life, session: &SessionId, approval: &Approval) -> bool {
     let (id, sent) = (approval.id.clone(), decision.clone());
     let answer = life
         .sessions
-        .ask(session, |reply| Command::Decide {
+        .ask(session, |reply| SessionCommand::Decide {
             approval: id,
             decision: sent,
             reply,
@@ -557,10 +567,10 @@ async fn decide(life: &Life, session: &SessionId, approval: &Approval) -> bool {
 }
 
 /// A client that reads slowly gives room back late.
-pub(super) async fn reads(life: Arc<Life>) {
+pub(super) async fn reads(life: Arc<ServerRun>) {
     loop {
-        tokio::time::sleep(Duration::from_millis(1) + life.world.dice.pause(300)).await;
-        let count = life.world.dice.below(20);
+        tokio::time::sleep(Duration::from_millis(1) + life.world.rng.pause(300)).await;
+        let count = life.world.rng.below(20);
         let read: Vec<_> = {
             let mut unread = life.unread.lock().unwrap_or_else(PoisonError::into_inner);
             let count = unread.len().min(count as usize);
@@ -574,7 +584,7 @@ pub(super) async fn reads(life: Arc<Life>) {
 }
 
 /// Waits until no turn has run for a while; I13: that comes.
-pub(super) async fn rest(life: &Life) {
+pub(super) async fn rest(life: &ServerRun) {
     let mut until = clock::now() + LONGEST_TURN;
     let mut quiet = 0;
     let mut running = BTreeSet::new();

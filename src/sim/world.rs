@@ -1,16 +1,16 @@
-//! What all parts of one simulated world share: its dice, how bad it is, and who checks.
+//! What all parts of one simulated world share: its rng, how bad it is, and who checks.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::check::Checker;
-use super::dice::Dice;
 use super::files::Files;
+use super::rng::Rng;
 use crate::config::FailurePolicy;
 use crate::domain::{Cost, Mode};
 use crate::provider::CircuitPolicy;
-use crate::turn::{Budgets, Conducts};
+use crate::turn::{AgentPolicy, Budgets};
 
 /// Mostly the default.
 const POLICIES: [FailurePolicy; 4] = [
@@ -22,20 +22,20 @@ const POLICIES: [FailurePolicy; 4] = [
 
 /// A simulated world: one data folder, through as many crashes as it takes.
 pub(super) struct World {
-    pub(super) dice: Dice,
-    pub(super) knobs: Knobs,
+    pub(super) rng: Rng,
+    pub(super) knobs: WorldSettings,
     pub(super) files: Files,
     check: Mutex<Checker>,
     tickets: Mutex<u64>,
     /// What an overflow has named.
     learnt: Mutex<u64>,
     /// What the models do again and again, and for how many calls to come.
-    mood: Mutex<(Mood, u64)>,
+    mood: Mutex<(ProviderMood, u64)>,
 }
 
 /// What a model may do again and again, so that the bounds of continues are met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mood {
+pub(super) enum ProviderMood {
     /// Nothing: each answer is like any other.
     Usual,
     /// Its answers are cut at the output limit.
@@ -56,20 +56,20 @@ pub(super) enum Mood {
     Breaks,
 }
 
-const MOODS: [Mood; 8] = [
-    Mood::Truncates,
-    Mood::Empty,
-    Mood::Pauses,
-    Mood::Declines,
-    Mood::TooLong,
-    Mood::Pictures,
-    Mood::Overloaded,
-    Mood::Breaks,
+const MOODS: [ProviderMood; 8] = [
+    ProviderMood::Truncates,
+    ProviderMood::Empty,
+    ProviderMood::Pauses,
+    ProviderMood::Declines,
+    ProviderMood::TooLong,
+    ProviderMood::Pictures,
+    ProviderMood::Overloaded,
+    ProviderMood::Breaks,
 ];
 
 /// How bad a world is; drawn from its seed, so that worlds differ (a quiet disk with a mad user, …).
 #[derive(Clone, Debug)]
-pub(super) struct Knobs {
+pub(super) struct WorldSettings {
     pub(super) sessions: u64,
     pub(super) max_steps: u32,
     /// How often the output limit may be raised.
@@ -123,7 +123,7 @@ pub(super) struct Knobs {
     pub(super) hooks_object: bool,
     /// How often the model asks for the same once more.
     pub(super) repeats: u32,
-    pub(super) conducts: Conducts,
+    pub(super) conducts: AgentPolicy,
     /// The model's window as it is told, and as it is for messages alone.
     pub(super) window: u64,
     pub(super) real_window: u64,
@@ -144,30 +144,30 @@ pub(super) struct Knobs {
     pub(super) delegate_limit: Option<Duration>,
 }
 
-impl Knobs {
-    fn draw(dice: &Dice) -> Self {
+impl WorldSettings {
+    fn draw(rng: &Rng) -> Self {
         let seconds = Duration::from_secs;
         Self {
-            sessions: 1 + dice.below(4),
-            max_steps: *dice.pick(&[1, 3, 8, 50]),
-            max_escalations: *dice.pick(&[1, 1, 3]),
-            token_target: *dice.pick(&[None, None, None, Some(150), Some(5_000)]),
-            pictures: *dice.pick(&[23, 23, 2]),
-            call_fails: *dice.pick(&[0, 0, 30, 300]),
-            stream_fails: *dice.pick(&[0, 0, 30, 300]),
-            odd_answers: *dice.pick(&[0, 0, 50, 300]),
-            moods: *dice.pick(&[0, 30, 150, 400]),
-            wants_tools: *dice.pick(&[50, 400, 700]),
-            bad_tools: *dice.pick(&[0, 100, 500]),
-            writes: *dice.pick(&[0, 300, 900]),
-            outages: *dice.pick(&[0, 0, 2, 20]),
-            slow_client: *dice.pick(&[0, 0, 100, 800]),
-            resolve_fails: *dice.pick(&[0, 0, 50]),
-            provider_ms: *dice.pick(&[0, 20, 500, 5_000]),
-            tool_ms: *dice.pick(&[0, 50, 2_000, 14_000]),
-            whim_ms: *dice.pick(&[20, 300, 3_000]),
-            answer_ms: *dice.pick(&[100, 3_000, 60_000]),
-            mode: *dice.pick(&[
+            sessions: 1 + rng.below(4),
+            max_steps: *rng.pick(&[1, 3, 8, 50]),
+            max_escalations: *rng.pick(&[1, 1, 3]),
+            token_target: *rng.pick(&[None, None, None, Some(150), Some(5_000)]),
+            pictures: *rng.pick(&[23, 23, 2]),
+            call_fails: *rng.pick(&[0, 0, 30, 300]),
+            stream_fails: *rng.pick(&[0, 0, 30, 300]),
+            odd_answers: *rng.pick(&[0, 0, 50, 300]),
+            moods: *rng.pick(&[0, 30, 150, 400]),
+            wants_tools: *rng.pick(&[50, 400, 700]),
+            bad_tools: *rng.pick(&[0, 100, 500]),
+            writes: *rng.pick(&[0, 300, 900]),
+            outages: *rng.pick(&[0, 0, 2, 20]),
+            slow_client: *rng.pick(&[0, 0, 100, 800]),
+            resolve_fails: *rng.pick(&[0, 0, 50]),
+            provider_ms: *rng.pick(&[0, 20, 500, 5_000]),
+            tool_ms: *rng.pick(&[0, 50, 2_000, 14_000]),
+            whim_ms: *rng.pick(&[20, 300, 3_000]),
+            answer_ms: *rng.pick(&[100, 3_000, 60_000]),
+            mode: *rng.pick(&[
                 Mode::Ask,
                 Mode::Ask,
                 Mode::Ask,
@@ -175,53 +175,53 @@ impl Knobs {
                 Mode::Full,
                 Mode::Plan,
             ]),
-            approval_timeout: *dice.pick(&[None, Some(seconds(5)), Some(seconds(60))]),
-            questions: dice.chance(500),
-            wall_time: *dice.pick(&[None, None, None, Some(seconds(1)), Some(seconds(20))]),
-            max_tool_calls: *dice.pick(&[None, None, Some(1), Some(6)]),
-            degrade: dice.chance(400),
-            priced: dice.chance(700),
-            budgets: budgets(dice),
-            idle: *dice.pick(&[Duration::from_millis(5), seconds(1), seconds(30), seconds(1_800)]),
-            slots: *dice.pick(&[1, 2, 256]),
-            pool: *dice.pick(&[600, 4_096, 1 << 20]),
-            yields: *dice.pick(&[0, 50, 400]),
-            small_batches: *dice.pick(&[0, 100, 700]),
-            memory: *dice.pick(&[usize::MAX, usize::MAX, 20_000, 2_000]),
-            crashes: *dice.pick(&[0, 500, 950]),
-            hooks_at: *dice.pick(&[0, 0, 0, 0b1111, 0b0001, 0b0110, 0b1000]),
-            hooks_meddle: *dice.pick(&[0, 50, 400, 1_000]),
-            hooks_object: dice.chance(300),
-            repeats: *dice.pick(&[0, 0, 100, 950]),
-            conducts: Conducts {
-                planning: dice.chance(200),
-                reflection: *dice.pick(&[None, None, Some(1), Some(3)]),
-                tool_failure: *dice.pick(&POLICIES),
-                tool_timeout: *dice.pick(&POLICIES),
-                subagent_failure: *dice.pick(&POLICIES),
+            approval_timeout: *rng.pick(&[None, Some(seconds(5)), Some(seconds(60))]),
+            questions: rng.chance(500),
+            wall_time: *rng.pick(&[None, None, None, Some(seconds(1)), Some(seconds(20))]),
+            max_tool_calls: *rng.pick(&[None, None, Some(1), Some(6)]),
+            degrade: rng.chance(400),
+            priced: rng.chance(700),
+            budgets: budgets(rng),
+            idle: *rng.pick(&[Duration::from_millis(5), seconds(1), seconds(30), seconds(1_800)]),
+            slots: *rng.pick(&[1, 2, 256]),
+            pool: *rng.pick(&[600, 4_096, 1 << 20]),
+            yields: *rng.pick(&[0, 50, 400]),
+            small_batches: *rng.pick(&[0, 100, 700]),
+            memory: *rng.pick(&[usize::MAX, usize::MAX, 20_000, 2_000]),
+            crashes: *rng.pick(&[0, 500, 950]),
+            hooks_at: *rng.pick(&[0, 0, 0, 0b1111, 0b0001, 0b0110, 0b1000]),
+            hooks_meddle: *rng.pick(&[0, 50, 400, 1_000]),
+            hooks_object: rng.chance(300),
+            repeats: *rng.pick(&[0, 0, 100, 950]),
+            conducts: AgentPolicy {
+                planning: rng.chance(200),
+                reflection: *rng.pick(&[None, None, Some(1), Some(3)]),
+                tool_failure: *rng.pick(&POLICIES),
+                tool_timeout: *rng.pick(&POLICIES),
+                subagent_failure: *rng.pick(&POLICIES),
             },
-            window: *dice.pick(&[200_000, 200_000, 6_000, 2_500]),
-            real_window: *dice.pick(&[u64::MAX, u64::MAX, 3_000, 1_000]),
-            max_output: *dice.pick(&[8_000, 64_000]),
-            blind: dice.chance(300),
-            auto_compact: dice.chance(850),
-            compaction_model: *dice.pick(&[None, None, Some("sim/cheap")]),
-            max_retries: *dice.pick(&[1, 4, 4, 12]),
-            route: dice.chance(500),
-            stand_in: dice.chance(300),
+            window: *rng.pick(&[200_000, 200_000, 6_000, 2_500]),
+            real_window: *rng.pick(&[u64::MAX, u64::MAX, 3_000, 1_000]),
+            max_output: *rng.pick(&[8_000, 64_000]),
+            blind: rng.chance(300),
+            auto_compact: rng.chance(850),
+            compaction_model: *rng.pick(&[None, None, Some("sim/cheap")]),
+            max_retries: *rng.pick(&[1, 4, 4, 12]),
+            route: rng.chance(500),
+            stand_in: rng.chance(300),
             circuit: CircuitPolicy {
-                failures: *dice.pick(&[1, 2, 5]),
-                rest: *dice.pick(&[seconds(1), seconds(30)]),
+                failures: *rng.pick(&[1, 2, 5]),
+                rest: *rng.pick(&[seconds(1), seconds(30)]),
             },
-            delegates: *dice.pick(&[0, 100, 300, 700]),
-            delegate_limit: *dice.pick(&[None, Some(seconds(1)), Some(seconds(20))]),
+            delegates: *rng.pick(&[0, 100, 300, 700]),
+            delegate_limit: *rng.pick(&[None, Some(seconds(1)), Some(seconds(20))]),
         }
     }
 }
 
 /// A simulated answer costs up to a tenth of a cent.
-fn budgets(dice: &Dice) -> Budgets {
-    let some = |most: u64| dice.chance(300).then(|| Cost(1 + dice.below(most)));
+fn budgets(rng: &Rng) -> Budgets {
+    let some = |most: u64| rng.chance(300).then(|| Cost(1 + rng.below(most)));
     let budgets = Budgets {
         turn: some(3_000_000),
         session: some(20_000_000),
@@ -237,29 +237,29 @@ fn budgets(dice: &Dice) -> Budgets {
 
 impl World {
     pub(super) fn new(seed: u64, lines: usize, files: PathBuf) -> Arc<Self> {
-        let dice = Dice::new(seed);
-        let knobs = Knobs::draw(&dice);
+        let rng = Rng::new(seed);
+        let knobs = WorldSettings::draw(&rng);
         let check = Mutex::new(Checker::new(&knobs, lines));
         Arc::new(Self {
-            dice,
+            rng,
             knobs,
             files: Files::new(files),
             check,
             tickets: Mutex::new(0),
             learnt: Mutex::new(u64::MAX),
-            mood: Mutex::new((Mood::Usual, 0)),
+            mood: Mutex::new((ProviderMood::Usual, 0)),
         })
     }
 
     /// What the model that is asked now is like.
-    pub(super) fn mood(&self) -> Mood {
+    pub(super) fn mood(&self) -> ProviderMood {
         let mut mood = self.mood.lock().unwrap_or_else(PoisonError::into_inner);
         match mood.1.checked_sub(1) {
             Some(left) => mood.1 = left,
-            None if self.dice.chance(self.knobs.moods) => {
-                *mood = (*self.dice.pick(&MOODS), self.dice.below(12));
+            None if self.rng.chance(self.knobs.moods) => {
+                *mood = (*self.rng.pick(&MOODS), self.rng.below(12));
             }
-            None => mood.0 = Mood::Usual,
+            None => mood.0 = ProviderMood::Usual,
         }
         mood.0
     }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use rusqlite::{ErrorCode, OptionalExtension, Transaction, params};
 
-use super::ops::{Effect, EventOp, Op, PutOp};
+use super::ops::{EventOp, PutOp, WriteEffect, WriteOp};
 use super::records::Worded;
-use super::rows::{AFTER_PIECES, Choice, PIECE, PendingKey, PendingKind, SessionChange, SessionRow};
+use super::rows::{AFTER_PIECES, ContentChoice, PIECE, PendingKey, PendingKind, SessionChange, SessionRow};
 use crate::domain::{Grant, GrantScope, SessionId, TurnId};
 
 /// Milliseconds of a day.
@@ -22,7 +22,7 @@ pub(super) struct Applied {
 /// Does `ops` in order within `transaction`.
 pub(super) fn apply(
     transaction: &Transaction<'_>,
-    ops: &[Op],
+    ops: &[WriteOp],
     server: &str,
 ) -> Result<Applied, rusqlite::Error> {
     let mut batch = Batch {
@@ -84,31 +84,31 @@ struct Tally {
     changed: bool,
     updated_ms: i64,
     last_seq: u64,
-    effect: Effect,
+    effect: WriteEffect,
 }
 
 impl Batch<'_> {
     /// Some text tells why the write was left out.
-    fn apply(&mut self, op: &Op) -> Result<Option<String>, rusqlite::Error> {
+    fn apply(&mut self, op: &WriteOp) -> Result<Option<String>, rusqlite::Error> {
         match op {
-            Op::Create(row) => self.create(row)?,
-            Op::Event(event) => return self.event(event),
-            Op::Put { session, put } => {
+            WriteOp::Create(row) => self.create(row)?,
+            WriteOp::Event(event) => return self.event(event),
+            WriteOp::Put { session, put } => {
                 if let Some(num) = self.tally(session)?.map(|tally| tally.num) {
                     self.put(num, put)?;
                 }
             }
-            Op::Drop { session, key } => {
+            WriteOp::Drop { session, key } => {
                 if let Some(num) = self.tally(session)?.map(|tally| tally.num) {
                     self.drop_pending(num, key)?;
                 }
             }
-            Op::Update { session, change } => {
+            WriteOp::Update { session, change } => {
                 if let Some(tally) = self.tally(session)? {
                     tally.merge(change);
                 }
             }
-            Op::Changes {
+            WriteOp::Changes {
                 session,
                 cause,
                 anew,
@@ -118,17 +118,17 @@ impl Batch<'_> {
                     self.changes(num, cause, *anew, rows)?;
                 }
             }
-            Op::AddGrant { grant, session } => self.add_grant(grant, session.as_ref())?,
-            Op::RevokeGrant { id } => {
+            WriteOp::AddGrant { grant, session } => self.add_grant(grant, session.as_ref())?,
+            WriteOp::RevokeGrant { id } => {
                 self.run("DELETE FROM grants WHERE id = ?", [id])?;
             }
-            Op::SetTrust {
+            WriteOp::SetTrust {
                 folder,
                 trusted,
                 redirects,
                 at_ms,
             } => self.set_trust(folder, *trusted, redirects, *at_ms)?,
-            Op::RememberChoice {
+            WriteOp::RememberChoice {
                 folder,
                 agent,
                 choice,
@@ -166,7 +166,7 @@ impl Batch<'_> {
         &mut self,
         folder: &str,
         agent: &str,
-        choice: &Choice,
+        choice: &ContentChoice,
         at_ms: i64,
     ) -> Result<(), rusqlite::Error> {
         let mode = choice.mode.as_ref().map(Worded::word);
@@ -218,7 +218,7 @@ impl Batch<'_> {
         // The rest goes the way that changes go, so that the title can be found.
         if let Some(tally) = self.tally(id)? {
             tally.changed = true;
-            tally.effect = Effect {
+            tally.effect = WriteEffect {
                 change: SessionChange {
                     title: title.clone(),
                     agent: None,
@@ -393,7 +393,7 @@ impl Batch<'_> {
 
     fn finish(self) -> Result<(), rusqlite::Error> {
         for tally in self.sessions.values().flatten().filter(|tally| tally.changed) {
-            let Effect {
+            let WriteEffect {
                 change,
                 open_turn,
                 spent,

@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write as _};
 use std::path::PathBuf;
 
 use super::error::StoreError;
-use super::files::{self, Folder, Place};
+use super::files::{self, DataDir, StorePlace};
 use crate::base::text;
 use crate::domain::{ContentRef, SessionId};
 
@@ -18,8 +18,8 @@ const PIECE: usize = 1 << 20;
 /// Keeps and reads long outputs. They go when their session is deleted.
 #[derive(Clone, Debug)]
 pub struct Content {
-    folder: Folder,
-    place: Place,
+    folder: DataDir,
+    place: StorePlace,
 }
 
 /// A file that grows, up to 64 MiB; what comes after is dropped, and the file says so at its end.
@@ -47,7 +47,7 @@ pub struct ContentPiece {
 }
 
 impl Content {
-    pub(super) fn new(folder: Folder, place: Place) -> Self {
+    pub(super) fn new(folder: DataDir, place: StorePlace) -> Self {
         Self { folder, place }
     }
 
@@ -223,7 +223,7 @@ mod tests {
 
     fn content() -> (tempfile::TempDir, Content, SessionId) {
         let folder = tempfile::tempdir().unwrap();
-        let content = Content::new(Folder::new(folder.path().to_owned()), Place::Here);
+        let content = Content::new(DataDir::new(folder.path().to_owned()), StorePlace::Here);
         (folder, content, SessionId::from("ses_1"))
     }
 

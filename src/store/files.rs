@@ -13,12 +13,12 @@ use crate::domain::SessionId;
 
 /// The data folder.
 #[derive(Clone, Debug)]
-pub(super) struct Folder {
+pub(super) struct DataDir {
     root: Arc<Path>,
     server: Arc<str>,
 }
 
-impl Folder {
+impl DataDir {
     pub(super) fn new(root: PathBuf) -> Self {
         Self {
             root: root.into(),
@@ -81,14 +81,14 @@ pub(super) fn private_file() -> fs::OpenOptions {
 
 /// Where blocking work happens.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
+pub(super) enum StorePlace {
     /// On the runtime's threads for blocking work.
     Pool,
     /// Where it is asked for (simulator, tests).
     Here,
 }
 
-impl Place {
+impl StorePlace {
     /// Does `work` there.
     pub(super) async fn run<T: Send + 'static>(
         self,

@@ -9,18 +9,18 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep_until;
 
 use super::error::StoreError;
-use super::files::Folder;
-use super::health::{Board, Health};
-use super::rows::{Choice, Pending, PendingKey, SessionChange, SessionRow};
+use super::files::DataDir;
+use super::health::{HealthWatch, StoreHealth};
+use super::rows::{ContentChoice, PendingEvent, PendingKey, SessionChange, SessionRow};
 use super::writer::Writer;
-use crate::domain::{Envelope, FileChange, Grant, Outlet, SessionId};
+use crate::domain::{Envelope, EventSink, FileChange, Grant, SessionId};
 
 /// How many writes wait at most. A full queue makes turns wait, never the actor's command side.
 const QUEUE: usize = 1_024;
 
 /// One write. Writes are done, and events passed on, in the order they were sent.
 #[derive(Debug)]
-pub enum Write {
+pub enum StoreWrite {
     /// A new session; one that exists is left as it is.
     CreateSession(Box<SessionRow>),
     /// An event, to be stored if it is durable, and then passed on.
@@ -31,7 +31,7 @@ pub enum Write {
         /// a message it completes or retracts, the question and decision of an approval it resolves.
         drops: Vec<PendingKey>,
         /// Pending rows to write in the same transaction.
-        puts: Vec<Pending>,
+        puts: Vec<PendingEvent>,
         /// Told when the event has been passed on.
         done: Option<oneshot::Sender<()>>,
     },
@@ -40,7 +40,7 @@ pub enum Write {
         /// The session.
         session: SessionId,
         /// The row.
-        pending: Pending,
+        pending: PendingEvent,
         /// Told when it is stored, or kept in memory because the disk fails.
         done: Option<oneshot::Sender<()>>,
     },
@@ -108,7 +108,7 @@ pub enum Write {
         /// The agent's name; empty for the default agent.
         agent: String,
         /// What was chosen.
-        choice: Choice,
+        choice: ContentChoice,
         /// When, in ms since the epoch.
         at_ms: i64,
     },
@@ -120,14 +120,14 @@ pub enum Write {
         message: String,
     },
     /// Writes that are stored all or none, in this order. Not for deletions.
-    Together(Vec<Write>),
+    Together(Vec<StoreWrite>),
     /// Told when all before is stored, or kept in memory, and passed on.
-    Barrier(oneshot::Sender<Health>),
+    Barrier(oneshot::Sender<StoreHealth>),
 }
 
 /// A failure that tests and the simulator inject in place of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum WriteFault {
     /// The disk is full.
     DiskFull,
     /// The disk fails.
@@ -137,22 +137,22 @@ pub enum Fault {
 }
 
 /// Asked before each commit and each opening.
-pub type FaultHook = Box<dyn FnMut() -> Option<Fault> + Send>;
+pub type FaultHook = Box<dyn FnMut() -> Option<WriteFault> + Send>;
 
 /// Sends writes. Cheap to clone; the writer ends when all clones are gone.
 #[derive(Clone, Debug)]
 pub struct StoreHandle {
-    queue: mpsc::Sender<Write>,
-    health: Board,
+    queue: mpsc::Sender<StoreWrite>,
+    health: HealthWatch,
 }
 
 /// Room for one write.
 #[derive(Debug)]
-pub struct Room(mpsc::OwnedPermit<Write>);
+pub struct WritePermit(mpsc::OwnedPermit<StoreWrite>);
 
-impl Room {
+impl WritePermit {
     /// Uses it; never waits.
-    pub fn send(self, write: Write) {
+    pub fn send(self, write: StoreWrite) {
         self.0.send(write);
     }
 }
@@ -163,11 +163,11 @@ impl StoreHandle {
     ///
     /// # Errors
     /// [`StoreError::Closed`].
-    pub fn reserve(&self) -> impl Future<Output = Result<Room, StoreError>> + Send + 'static {
+    pub fn reserve(&self) -> impl Future<Output = Result<WritePermit, StoreError>> + Send + 'static {
         let queue = self.queue.clone();
         async move {
             let permit = queue.reserve_owned().await;
-            permit.map(Room).map_err(|_| StoreError::Closed)
+            permit.map(WritePermit).map_err(|_| StoreError::Closed)
         }
     }
 
@@ -175,7 +175,7 @@ impl StoreHandle {
     ///
     /// # Errors
     /// [`StoreError::Closed`].
-    pub async fn send(&self, write: Write) -> Result<(), StoreError> {
+    pub async fn send(&self, write: StoreWrite) -> Result<(), StoreError> {
         self.queue.send(write).await.map_err(|_| StoreError::Closed)
     }
 
@@ -183,7 +183,7 @@ impl StoreHandle {
     ///
     /// # Errors
     /// The write, when the queue is full or has ended.
-    pub fn try_send(&self, write: Write) -> Result<(), Box<Write>> {
+    pub fn try_send(&self, write: StoreWrite) -> Result<(), Box<StoreWrite>> {
         self.queue
             .try_send(write)
             .map_err(|error| Box::new(error.into_inner()))
@@ -193,9 +193,9 @@ impl StoreHandle {
     ///
     /// # Errors
     /// [`StoreError::Closed`].
-    pub async fn barrier(&self) -> Result<Health, StoreError> {
+    pub async fn barrier(&self) -> Result<StoreHealth, StoreError> {
         let (done, told) = oneshot::channel();
-        self.send(Write::Barrier(done)).await?;
+        self.send(StoreWrite::Barrier(done)).await?;
         told.await.map_err(|_| StoreError::Closed)
     }
 
@@ -206,17 +206,17 @@ impl StoreHandle {
     /// [`StoreError::NotWritable`] while the disk fails; nothing is kept for later.
     pub async fn delete(&self, session: SessionId) -> Result<(), StoreError> {
         let (done, told) = oneshot::channel();
-        self.send(Write::DeleteSession { session, done }).await?;
+        self.send(StoreWrite::DeleteSession { session, done }).await?;
         told.await.map_err(|_| StoreError::Closed)?
     }
 
     /// Whether writes reach the disk now.
-    pub fn health(&self) -> Health {
+    pub fn health(&self) -> StoreHealth {
         self.health.get()
     }
 
     /// Waits until [`StoreHandle::health`] is as `wanted` says.
-    pub async fn until_health(&self, wanted: impl Fn(Health) -> bool) {
+    pub async fn until_health(&self, wanted: impl Fn(StoreHealth) -> bool) {
         self.health.until(wanted).await;
     }
 }
@@ -238,7 +238,7 @@ impl StoreThread {
     }
 }
 
-pub(super) fn start(folder: Folder, outlet: Box<dyn Outlet>) -> io::Result<(StoreHandle, StoreThread)> {
+pub(super) fn start(folder: DataDir, outlet: Box<dyn EventSink>) -> io::Result<(StoreHandle, StoreThread)> {
     let (handle, writes, health) = queue();
     // A runtime of its own gives the thread a timer beside the queue, at no cost while both are quiet.
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -254,8 +254,8 @@ pub(super) fn start(folder: Folder, outlet: Box<dyn Outlet>) -> io::Result<(Stor
 }
 
 pub(super) fn inline(
-    folder: Folder,
-    outlet: Box<dyn Outlet>,
+    folder: DataDir,
+    outlet: Box<dyn EventSink>,
     faults: Option<FaultHook>,
 ) -> (StoreHandle, impl Future<Output = ()> + Send + 'static) {
     let (handle, writes, health) = queue();
@@ -263,9 +263,9 @@ pub(super) fn inline(
     (handle, drive(writer, writes))
 }
 
-fn queue() -> (StoreHandle, mpsc::Receiver<Write>, Board) {
+fn queue() -> (StoreHandle, mpsc::Receiver<StoreWrite>, HealthWatch) {
     let (queue, writes) = mpsc::channel(QUEUE);
-    let health = Board::default();
+    let health = HealthWatch::default();
     let handle = StoreHandle {
         queue,
         health: health.clone(),
@@ -276,13 +276,13 @@ fn queue() -> (StoreHandle, mpsc::Receiver<Write>, Board) {
 /// How much is taken at once: all there is.
 fn most() -> usize {
     #[cfg(any(test, feature = "sim"))]
-    return crate::base::chaos::at_most(QUEUE);
+    return crate::base::sim_schedule::at_most(QUEUE);
     #[cfg(not(any(test, feature = "sim")))]
     QUEUE
 }
 
 /// Feeds the writer whatever is queued, all at once, until all handles are gone.
-async fn drive(mut writer: Writer, mut writes: mpsc::Receiver<Write>) {
+async fn drive(mut writer: Writer, mut writes: mpsc::Receiver<StoreWrite>) {
     let mut batch = Vec::new();
     loop {
         let received = match writer.retry_at() {

@@ -9,7 +9,7 @@ use super::error::StoreError;
 
 /// Whether writes reach the disk (R-ERR-2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Health {
+pub enum StoreHealth {
     /// They do.
     #[default]
     Ok,
@@ -48,20 +48,20 @@ impl From<Loss> for StoreError {
 
 /// Where the writer says it. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Board(Arc<Said>);
+pub(super) struct HealthWatch(Arc<ToldHealth>);
 
 #[derive(Debug, Default)]
-struct Said {
-    now: Mutex<Health>,
+struct ToldHealth {
+    now: Mutex<StoreHealth>,
     changed: Notify,
 }
 
-impl Board {
-    pub(super) fn get(&self) -> Health {
+impl HealthWatch {
+    pub(super) fn get(&self) -> StoreHealth {
         *self.0.now.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn set(&self, health: Health) {
+    pub(super) fn set(&self, health: StoreHealth) {
         let before = {
             let mut now = self.0.now.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *now, health)
@@ -72,7 +72,7 @@ impl Board {
     }
 
     /// Waits until it is as `wanted` says.
-    pub(super) async fn until(&self, wanted: impl Fn(Health) -> bool) {
+    pub(super) async fn until(&self, wanted: impl Fn(StoreHealth) -> bool) {
         loop {
             let mut changed = std::pin::pin!(self.0.changed.notified());
             changed.as_mut().enable();

@@ -10,7 +10,7 @@ use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
-use super::files::{self, Folder};
+use super::files::{self, DataDir};
 use crate::base::clock;
 use crate::domain::SessionId;
 
@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(25);
 /// Gives locks out.
 #[derive(Clone, Debug)]
 pub struct Locks {
-    folder: Folder,
+    folder: DataDir,
 }
 
 /// A session held by this server; dropping it gives it back.
@@ -87,7 +87,7 @@ impl std::fmt::Display for Holder {
 }
 
 impl Locks {
-    pub(super) fn new(folder: Folder) -> Self {
+    pub(super) fn new(folder: DataDir) -> Self {
         Self { folder }
     }
 
@@ -208,7 +208,7 @@ mod tests {
 
     fn locks() -> (tempfile::TempDir, Locks) {
         let folder = tempfile::tempdir().unwrap();
-        let locks = Locks::new(Folder::new(folder.path().join("data")));
+        let locks = Locks::new(DataDir::new(folder.path().join("data")));
         (folder, locks)
     }
 

@@ -1,7 +1,7 @@
 //! SQLite: durable events, partial text, search; one writer, many readers, one live holder per session.
 //!
 //! Owns the data folder: `store.db`, `locks/`, `content/`. Knows nothing of actors, turns and wire shapes.
-//! Keeps I6 and I7: what is passed to the [`Outlet`] was committed before, in order, or a warning went ahead
+//! Keeps I6 and I7: what is passed to the [`EventSink`] was committed before, in order, or a warning went ahead
 //! of it (R-SESS-1, R-SESS-4, R-ERR-2). In reading order:
 //!
 //! - `rows`: what goes in and comes out; `records`: how events look on disk; `schema`: the tables.
@@ -11,13 +11,12 @@
 //! - `reader` and `search`: pages, lists, text; `lock`: who holds a session; `content`: long outputs; `kept`: files as they were.
 
 mod apply;
-mod checkpoint;
 mod content;
 mod error;
+mod file_snapshots;
 mod files;
 mod handle;
 mod health;
-mod kept;
 mod lock;
 mod ops;
 mod reader;
@@ -25,6 +24,7 @@ mod records;
 mod rows;
 mod schema;
 mod search;
+mod wal;
 mod writer;
 
 #[cfg(test)]
@@ -32,14 +32,14 @@ mod tests;
 
 pub use content::{Content, ContentPiece, Spool};
 pub use error::StoreError;
-pub use handle::{Fault, FaultHook, Room, StoreHandle, StoreThread, Write};
-pub use health::{Health, Loss};
-pub use kept::KeptFiles;
+pub use file_snapshots::KeptFiles;
+pub use handle::{FaultHook, StoreHandle, StoreThread, StoreWrite, WriteFault, WritePermit};
+pub use health::{Loss, StoreHealth};
 pub use lock::{Holder, LockError, Locks, SessionLock};
-pub use reader::{Reader, Walk};
+pub use reader::{EventCursor, StoreReader};
 pub use rows::{
-    Choice, EventPage, Found, LoadedSession, Pending, PendingKey, SessionChange, SessionHit, SessionPage,
-    SessionQuery, SessionRow, Skipped, StoredEvent, Window,
+    ContentChoice, EventPage, LoadedSession, PendingEvent, PendingKey, SearchHit, SessionChange, SessionHit,
+    SessionPage, SessionQuery, SessionRow, Skipped, StoredEvent, Window,
 };
 
 use std::collections::BTreeSet;
@@ -47,8 +47,8 @@ use std::future::Future;
 use std::io;
 use std::path::PathBuf;
 
-use crate::domain::Outlet;
-use files::{Folder, Place};
+use crate::domain::EventSink;
+use files::{DataDir, StorePlace};
 
 /// All that the data folder offers. Cheap to clone; nothing is opened before it is used.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ pub struct Store {
     /// Takes writes.
     pub writes: StoreHandle,
     /// Reads what was committed.
-    pub reader: Reader,
+    pub reader: StoreReader,
     /// One live holder per session.
     pub locks: Locks,
     /// Long outputs kept aside.
@@ -74,7 +74,7 @@ pub type AcceptedRedirects = BTreeSet<(PathBuf, String, String)>;
 /// # Errors
 /// The store cannot be read. One that is not there trusts nothing.
 pub async fn stored_trust(data: PathBuf) -> Result<(BTreeSet<PathBuf>, AcceptedRedirects), StoreError> {
-    let reader = Reader::new(Folder::new(data), Place::Here);
+    let reader = StoreReader::new(DataDir::new(data), StorePlace::Here);
     Ok((reader.trusted_folders().await?, reader.redirects().await?))
 }
 
@@ -83,29 +83,29 @@ impl Store {
     /// Dropping all clones of [`Store::writes`] ends the thread.
     ///
     /// # Errors
-    /// The thread cannot be started. A folder that cannot be used shows later, as [`Health`].
-    pub fn start(data: PathBuf, outlet: Box<dyn Outlet>) -> io::Result<(Self, StoreThread)> {
-        let folder = Folder::new(data);
+    /// The thread cannot be started. A folder that cannot be used shows later, as [`StoreHealth`].
+    pub fn start(data: PathBuf, outlet: Box<dyn EventSink>) -> io::Result<(Self, StoreThread)> {
+        let folder = DataDir::new(data);
         let (writes, thread) = handle::start(folder.clone(), outlet)?;
-        Ok((Self::over(folder, Place::Pool, writes), thread))
+        Ok((Self::over(folder, StorePlace::Pool, writes), thread))
     }
 
     /// The same without any thread: the returned future is the writer, and reads happen where they are asked
     /// for. For the simulator and tests, whose paused time a thread would let leap.
     pub fn inline(
         data: PathBuf,
-        outlet: Box<dyn Outlet>,
+        outlet: Box<dyn EventSink>,
         faults: Option<FaultHook>,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let folder = Folder::new(data);
+        let folder = DataDir::new(data);
         let (writes, driver) = handle::inline(folder.clone(), outlet, faults);
-        (Self::over(folder, Place::Here, writes), driver)
+        (Self::over(folder, StorePlace::Here, writes), driver)
     }
 
-    fn over(folder: Folder, place: Place, writes: StoreHandle) -> Self {
+    fn over(folder: DataDir, place: StorePlace, writes: StoreHandle) -> Self {
         Self {
             writes,
-            reader: Reader::new(folder.clone(), place),
+            reader: StoreReader::new(folder.clone(), place),
             locks: Locks::new(folder.clone()),
             kept: KeptFiles::new(folder.clone()),
             content: Content::new(folder, place),

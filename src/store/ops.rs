@@ -2,11 +2,11 @@
 //! transaction, so that it can be kept in memory and tried again. No SQL here.
 
 use super::records::{self, RecordError};
-use super::rows::{Choice, Pending, PendingKey, PendingKind, SessionChange, SessionRow};
+use super::rows::{ContentChoice, PendingEvent, PendingKey, PendingKind, SessionChange, SessionRow};
 use crate::base::text;
 use crate::domain::{
     Cost, Envelope, Event, FileChange, Grant, Inquiry, InquiryReply, LimitName, Message, OpenApproval,
-    OpenInquiry, Role, SessionId, Subject, TurnId, Usage,
+    OpenInquiry, RequestSubject, Role, SessionId, TurnId, Usage,
 };
 
 /// How much of one message is searched.
@@ -14,7 +14,7 @@ const INDEXED: usize = 64 << 10;
 
 /// A durable write, ready to be done, once or again.
 #[derive(Debug)]
-pub(super) enum Op {
+pub(super) enum WriteOp {
     Create(Box<SessionRow>),
     Event(Box<EventOp>),
     Put {
@@ -52,22 +52,22 @@ pub(super) enum Op {
     RememberChoice {
         folder: String,
         agent: String,
-        choice: Choice,
+        choice: ContentChoice,
         at_ms: i64,
     },
 }
 
 /// What a write is worth while the disk fails and memory is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Worth {
+pub(super) enum Priority {
     /// The first to be lost.
-    Common,
+    Low,
     /// What people said, small rows: the last of the memory is kept for it.
-    Precious,
+    High,
     /// What all that comes later stands on: that there is a session and how it is set, that a turn has ended,
     /// that a question is settled, what was spent, what is no longer allowed. Never lost; little, as nothing is
     /// begun while memory is full.
-    Vital,
+    Critical,
 }
 
 /// A durable event with all that it does to the store.
@@ -79,11 +79,11 @@ pub(super) struct EventOp {
     pub(super) at_ms: i64,
     pub(super) kind: &'static str,
     pub(super) json: String,
-    pub(super) effect: Effect,
+    pub(super) effect: WriteEffect,
     pub(super) searchable: Option<String>,
     pub(super) puts: Vec<PutOp>,
     pub(super) drops: Vec<PendingKey>,
-    pub(super) worth: Worth,
+    pub(super) worth: Priority,
     pub(super) day: Option<DayOp>,
 }
 
@@ -104,16 +104,16 @@ pub(super) struct PutOp {
 
 /// What an event does to its session's row.
 #[derive(Debug, Default)]
-pub(super) struct Effect {
+pub(super) struct WriteEffect {
     pub(super) change: SessionChange,
     /// The turn that is open from now on, if that changes.
     pub(super) open_turn: Option<Option<TurnId>>,
     pub(super) spent: Option<(Usage, Option<Cost>)>,
 }
 
-impl Op {
+impl WriteOp {
     /// A pending row.
-    pub(super) fn put(session: SessionId, pending: &Pending) -> Result<Self, RecordError> {
+    pub(super) fn put(session: SessionId, pending: &PendingEvent) -> Result<Self, RecordError> {
         Ok(Self::Put {
             session,
             put: PutOp::new(pending)?,
@@ -188,23 +188,23 @@ impl Op {
     }
 
     /// What it is worth while the disk fails.
-    pub(super) fn worth(&self) -> Worth {
+    pub(super) fn worth(&self) -> Priority {
         match self {
-            Self::Create(_) | Self::RevokeGrant { .. } | Self::SetTrust { .. } => Worth::Vital,
+            Self::Create(_) | Self::RevokeGrant { .. } | Self::SetTrust { .. } => Priority::Critical,
             Self::Event(event) => event.worth,
-            Self::Put { .. } if self.is_piece() => Worth::Common,
+            Self::Put { .. } if self.is_piece() => Priority::Low,
             Self::Changes { .. }
             | Self::Put { .. }
             | Self::Drop { .. }
             | Self::Update { .. }
             | Self::AddGrant { .. }
-            | Self::RememberChoice { .. } => Worth::Precious,
+            | Self::RememberChoice { .. } => Priority::High,
         }
     }
 }
 
 impl PutOp {
-    fn new(pending: &Pending) -> Result<Self, RecordError> {
+    fn new(pending: &PendingEvent) -> Result<Self, RecordError> {
         Ok(Self {
             key: pending.key(),
             json: records::encode_pending(pending)?,
@@ -221,7 +221,7 @@ impl EventOp {
     pub(super) fn new(
         envelope: &Envelope,
         drops: Vec<PendingKey>,
-        puts: &[Pending],
+        puts: &[PendingEvent],
     ) -> Result<Option<Self>, RecordError> {
         let Some((kind, json)) = records::encode(&envelope.event)? else {
             return Ok(None);
@@ -233,14 +233,14 @@ impl EventOp {
             at_ms: envelope.at_ms,
             kind,
             json,
-            effect: Effect::default(),
+            effect: WriteEffect::default(),
             searchable: None,
             puts: puts.iter().map(PutOp::new).collect::<Result<_, _>>()?,
             drops,
             worth: if puts.is_empty() {
-                Worth::Common
+                Priority::Low
             } else {
-                Worth::Precious
+                Priority::High
             },
             day: None,
         };
@@ -254,18 +254,18 @@ impl EventOp {
             Event::TurnStarted { .. } => self.effect.open_turn = Some(envelope.turn.clone()),
             Event::TurnEnded(_) => {
                 self.effect.open_turn = Some(None);
-                self.worth = Worth::Vital;
+                self.worth = Priority::Critical;
             }
             Event::Message(message) => {
                 self.drops.push(PendingKey::partial(&message.id));
                 self.searchable = searchable(message);
                 if message.role == Role::User {
-                    self.worth = Worth::Precious;
+                    self.worth = Priority::High;
                 }
             }
             Event::MessageRetracted { message, .. } => self.drops.push(PendingKey::partial(message)),
             Event::ApprovalRequested(approval) => {
-                self.puts.push(PutOp::new(&Pending::Approval(OpenApproval {
+                self.puts.push(PutOp::new(&PendingEvent::Approval(OpenApproval {
                     approval: approval.clone(),
                     seq: self.seq,
                     turn: self.turn.clone(),
@@ -273,19 +273,21 @@ impl EventOp {
                 }))?)
             }
             Event::ApprovalResolved { approval, .. } => {
-                self.worth = Worth::Vital;
+                self.worth = Priority::Critical;
                 self.drops.push(PendingKey::approval(approval));
                 self.drops.push(PendingKey::decision(approval));
             }
-            Event::InquiryRequested(inquiry) => self.puts.push(PutOp::new(&Pending::Inquiry(OpenInquiry {
-                inquiry: inquiry.clone(),
-                seq: self.seq,
-                turn: self.turn.clone(),
-                at_ms: self.at_ms,
-            }))?),
+            Event::InquiryRequested(inquiry) => {
+                self.puts.push(PutOp::new(&PendingEvent::Inquiry(OpenInquiry {
+                    inquiry: inquiry.clone(),
+                    seq: self.seq,
+                    turn: self.turn.clone(),
+                    at_ms: self.at_ms,
+                }))?)
+            }
             Event::InquiryResolved { inquiry, reply, .. } => {
                 self.day = raised(inquiry, reply);
-                self.worth = Worth::Vital;
+                self.worth = Priority::Critical;
                 self.drops.push(PendingKey::inquiry(&inquiry.id));
                 self.drops.push(PendingKey::reply(&inquiry.id));
             }
@@ -296,7 +298,7 @@ impl EventOp {
                 provider,
                 ..
             } => {
-                self.worth = Worth::Vital;
+                self.worth = Priority::Critical;
                 self.day = match (provider, step_cost) {
                     (Some(provider), Some(spent)) => Some(DayOp {
                         account: provider.clone(),
@@ -313,7 +315,7 @@ impl EventOp {
                 model,
                 effort,
             } => {
-                self.worth = Worth::Vital;
+                self.worth = Priority::Critical;
                 self.effect.change = SessionChange {
                     title: title.clone(),
                     agent: None,
@@ -323,7 +325,7 @@ impl EventOp {
                 };
             }
             // A prompt that is said once is not to be said again.
-            Event::QueueChanged(_) => self.worth = self.worth.max(Worth::Precious),
+            Event::QueueChanged(_) => self.worth = self.worth.max(Priority::High),
             Event::ToolCall(_)
             | Event::Plan(_)
             | Event::TurnDiff(_)
@@ -344,7 +346,7 @@ impl EventOp {
 
 /// What a day's limit was raised by.
 fn raised(inquiry: &Inquiry, reply: &InquiryReply) -> Option<DayOp> {
-    let (Subject::Limit(reached), InquiryReply::Raise(by)) = (&inquiry.subject, reply) else {
+    let (RequestSubject::Limit(reached), InquiryReply::Raise(by)) = (&inquiry.subject, reply) else {
         return None;
     };
     let account = match reached.limit {

@@ -10,11 +10,11 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::apply::{event_id, event_ids, number, seq_of};
 use super::error::StoreError;
-use super::files::{Folder, Place};
+use super::files::{DataDir, StorePlace};
 use super::records::{self, Worded};
 use super::rows::{
-    Choice, EventPage, LoadedSession, Pending, PendingKey, PendingKind, SessionPage, SessionQuery,
-    SessionRow, Skipped, StoredEvent, Window,
+    ContentChoice, EventPage, LoadedSession, PendingEvent, PendingKey, PendingKind, SessionPage,
+    SessionQuery, SessionRow, Skipped, StoredEvent, Window,
 };
 use super::{schema, search};
 use crate::domain::{
@@ -25,20 +25,20 @@ use crate::domain::{
 /// How many idle connections are kept open.
 const IDLE: usize = 2;
 
-/// How many events [`Walk`] reads at a time.
+/// How many events [`EventCursor`] reads at a time.
 const CHUNK: usize = 1_000;
 
 /// Reads the store. Cheap to clone; connections are opened when needed. All methods give nothing, not an
 /// error, where there is no store yet.
 #[derive(Clone, Debug)]
-pub struct Reader {
-    folder: Folder,
-    place: Place,
+pub struct StoreReader {
+    folder: DataDir,
+    place: StorePlace,
     idle: Arc<Mutex<Vec<Connection>>>,
 }
 
-impl Reader {
-    pub(super) fn new(folder: Folder, place: Place) -> Self {
+impl StoreReader {
+    pub(super) fn new(folder: DataDir, place: StorePlace) -> Self {
         Self {
             folder,
             place,
@@ -101,8 +101,8 @@ impl Reader {
     }
 
     /// All events of a session after `seq`, in pages, for a fold.
-    pub fn walk(&self, session: &SessionId, after: u64) -> Walk {
-        Walk {
+    pub fn walk(&self, session: &SessionId, after: u64) -> EventCursor {
+        EventCursor {
             reader: self.clone(),
             session: session.clone(),
             after: Some(after),
@@ -161,7 +161,10 @@ impl Reader {
     }
 
     /// What is pending in a session, in the order it was accepted, and what of it could not be read.
-    pub async fn pending(&self, session: &SessionId) -> Result<(Vec<Pending>, Vec<Skipped>), StoreError> {
+    pub async fn pending(
+        &self,
+        session: &SessionId,
+    ) -> Result<(Vec<PendingEvent>, Vec<Skipped>), StoreError> {
         let session = session.clone();
         self.read(move |connection| match number(connection, &session)? {
             Some(num) => pending_of(connection, num),
@@ -245,7 +248,7 @@ impl Reader {
     /// left out; loading its session tells of it.
     pub async fn open_approvals(&self) -> Result<Vec<(SessionId, OpenApproval)>, StoreError> {
         let asked = |pending| match pending {
-            Pending::Approval(asked) => Some(asked),
+            PendingEvent::Approval(asked) => Some(asked),
             _ => None,
         };
         self.open([PendingKind::Approval, PendingKind::Decision], asked)
@@ -255,7 +258,7 @@ impl Reader {
     /// The same of inquiries.
     pub async fn open_inquiries(&self) -> Result<Vec<(SessionId, OpenInquiry)>, StoreError> {
         let asked = |pending| match pending {
-            Pending::Inquiry(asked) => Some(asked),
+            PendingEvent::Inquiry(asked) => Some(asked),
             _ => None,
         };
         self.open([PendingKind::Inquiry, PendingKind::Reply], asked).await
@@ -264,7 +267,7 @@ impl Reader {
     async fn open<T: Send + 'static>(
         &self,
         kinds: [PendingKind; 2],
-        asked: fn(Pending) -> Option<T>,
+        asked: fn(PendingEvent) -> Option<T>,
     ) -> Result<Vec<(SessionId, T)>, StoreError> {
         self.read(move |connection| {
             let mut statement = connection.prepare_cached(
@@ -383,7 +386,7 @@ impl Reader {
     }
 
     /// What a person chose last in a folder, with the agent of that name (empty: the default agent).
-    pub async fn choice(&self, folder: &str, agent: &str) -> Result<Option<Choice>, StoreError> {
+    pub async fn choice(&self, folder: &str, agent: &str) -> Result<Option<ContentChoice>, StoreError> {
         let (folder, agent) = (folder.to_owned(), agent.to_owned());
         self.read(move |connection| {
             let mut statement = connection
@@ -391,7 +394,7 @@ impl Reader {
             let found = statement.query_row([folder, agent], |row| {
                 Ok((row.get(0)?, row.get(1)?, row.get::<_, Option<String>>(2)?))
             });
-            Ok(found.optional()?.map(|(model, effort, mode)| Choice {
+            Ok(found.optional()?.map(|(model, effort, mode)| ContentChoice {
                 model,
                 effort,
                 // A mode of a newer agentls is not guessed.
@@ -436,13 +439,13 @@ fn lock(idle: &Mutex<Vec<Connection>>) -> std::sync::MutexGuard<'_, Vec<Connecti
 
 /// Reads a session's events page by page.
 #[derive(Debug)]
-pub struct Walk {
-    reader: Reader,
+pub struct EventCursor {
+    reader: StoreReader,
     session: SessionId,
     after: Option<u64>,
 }
 
-impl Walk {
+impl EventCursor {
     /// The next page; none at the end.
     ///
     /// # Errors
@@ -621,7 +624,7 @@ pub(super) fn stored_event(row: &Row<'_>) -> Result<StoredEvent, Skipped> {
     })
 }
 
-fn pending_of(connection: &Connection, num: i64) -> Result<(Vec<Pending>, Vec<Skipped>), StoreError> {
+fn pending_of(connection: &Connection, num: i64) -> Result<(Vec<PendingEvent>, Vec<Skipped>), StoreError> {
     let mut statement =
         connection.prepare_cached("SELECT kind, key, json FROM pending WHERE session = ? ORDER BY num")?;
     let mut rows = statement.query([num])?;
@@ -639,7 +642,7 @@ fn pending_of(connection: &Connection, num: i64) -> Result<(Vec<Pending>, Vec<Sk
 }
 
 /// The pending value of a row whose kind, key and JSON begin at the column `at`.
-fn pending_row(row: &Row<'_>, at: usize) -> Result<Pending, String> {
+fn pending_row(row: &Row<'_>, at: usize) -> Result<PendingEvent, String> {
     let (kind, key) = (text(row, at)?, text(row, at + 1)?);
     records::decode_pending(kind, key, text(row, at + 2)?).map_err(|e| e.to_string())
 }

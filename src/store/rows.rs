@@ -7,7 +7,7 @@ use crate::domain::{
 
 /// What a person chose last in a folder, with an agent. What is absent was never chosen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Choice {
+pub struct ContentChoice {
     /// The model, as `provider/model`.
     pub model: Option<String>,
     /// The reasoning effort.
@@ -89,7 +89,7 @@ pub struct SessionChange {
 
 /// What was accepted or shown but is not settled by an event yet; one row each.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Pending {
+pub enum PendingEvent {
     /// A piece of a message in progress: what it grew by since the piece before. Dropped by the event that
     /// completes or retracts the message.
     Partial {
@@ -140,7 +140,7 @@ pub enum Pending {
     },
 }
 
-impl Pending {
+impl PendingEvent {
     /// What it is stored under.
     pub fn key(&self) -> PendingKey {
         match self {
@@ -155,7 +155,7 @@ impl Pending {
     }
 }
 
-/// The kind of a [`Pending`] row.
+/// The kind of a [`PendingEvent`] row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum PendingKind {
     Partial,
@@ -200,7 +200,7 @@ pub(super) const PIECE: char = '/';
 /// Comes right after [`PIECE`]: the end of the range of all pieces.
 pub(super) const AFTER_PIECES: char = '0';
 
-/// Names one [`Pending`] row of a session, or all pieces of a message.
+/// Names one [`PendingEvent`] row of a session, or all pieces of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PendingKey {
     pub(super) kind: PendingKind,
@@ -353,7 +353,7 @@ pub struct LoadedSession {
     /// The page.
     pub page: EventPage,
     /// What is pending, in the order it was accepted.
-    pub pending: Vec<Pending>,
+    pub pending: Vec<PendingEvent>,
     /// Pending rows that could not be read.
     pub skipped: Vec<Skipped>,
 }
@@ -386,12 +386,12 @@ pub struct SessionHit {
     /// The session.
     pub session: SessionRow,
     /// The newest place where it was found, when a query was given.
-    pub found: Option<Found>,
+    pub found: Option<SearchHit>,
 }
 
 /// Where a query was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct SearchHit {
     /// The event; none when it is the title.
     pub seq: Option<u64>,
     /// The text around it, one line.

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use super::apply::{event_id, event_ids, seq_of};
 use super::error::StoreError;
 use super::reader::{SESSION, session_row, stored_event};
-use super::rows::{Found, SessionHit, SessionPage, SessionQuery, StoredEvent};
+use super::rows::{SearchHit, SessionHit, SessionPage, SessionQuery, StoredEvent};
 use crate::base::text;
 use crate::domain::Event;
 
@@ -102,7 +102,7 @@ fn find(
     num: i64,
     expression: &str,
     words: &[String],
-) -> Result<Option<Found>, StoreError> {
+) -> Result<Option<SearchHit>, StoreError> {
     let (first, last) = event_ids(num);
     let id: Option<i64> = connection
         .prepare_cached(
@@ -133,7 +133,7 @@ fn find(
         };
         (Some(seq_of(id)), whole)
     };
-    Ok(Some(Found {
+    Ok(Some(SearchHit {
         seq,
         excerpt: excerpt(&whole, words),
     }))

@@ -11,16 +11,16 @@ use rusqlite::{Connection, TransactionBehavior, ffi};
 use tokio::sync::oneshot;
 
 use super::apply;
-use super::checkpoint::Checkpoints;
 use super::error::StoreError;
-use super::files::Folder;
-use super::handle::{Fault, FaultHook, Write};
-use super::health::{Board, Health, Loss};
-use super::ops::{EventOp, Op, Worth};
-use super::rows::{Pending, PendingKey};
+use super::files::DataDir;
+use super::handle::{FaultHook, StoreWrite, WriteFault};
+use super::health::{HealthWatch, Loss, StoreHealth};
+use super::ops::{EventOp, Priority, WriteOp};
+use super::rows::{PendingEvent, PendingKey};
 use super::schema;
+use super::wal::Checkpoints;
 use crate::base::clock::{self, Instant};
-use crate::domain::{Envelope, Outlet, SessionId};
+use crate::domain::{Envelope, EventSink, SessionId};
 
 /// How much is kept in memory while the disk fails.
 pub(super) const KEEP: usize = 32 << 20;
@@ -33,12 +33,12 @@ const RETRY: Duration = Duration::from_secs(1);
 
 /// See the module. Synchronous: whoever drives it decides where it may block.
 pub(super) struct Writer {
-    folder: Folder,
-    outlet: Box<dyn Outlet>,
-    health: Board,
+    folder: DataDir,
+    outlet: Box<dyn EventSink>,
+    health: HealthWatch,
     connection: Option<Connection>,
     checkpoints: Checkpoints,
-    kept: Kept,
+    kept: KeptWrites,
     retry_at: Option<Instant>,
     /// A newer agentls has migrated the store: never written again.
     superseded: Option<Loss>,
@@ -47,31 +47,31 @@ pub(super) struct Writer {
 
 /// Durable writes that the disk has not taken yet.
 #[derive(Default)]
-struct Kept {
-    ops: Vec<Op>,
+struct KeptWrites {
+    ops: Vec<WriteOp>,
     bytes: usize,
     lost: usize,
 }
 
 /// What leaves when the writes before it are done.
 #[expect(clippy::large_enum_variant, reason = "nearly all are events")]
-enum Outgoing {
+enum OutgoingWrite {
     Event(Envelope, Option<oneshot::Sender<()>>),
     Warning(&'static str, String),
     Done(oneshot::Sender<()>),
-    Barrier(oneshot::Sender<Health>),
+    Barrier(oneshot::Sender<StoreHealth>),
 }
 
 impl Writer {
     /// A writer that opens the database when it is first needed.
-    pub(super) fn new(folder: Folder, outlet: Box<dyn Outlet>, health: Board) -> Self {
+    pub(super) fn new(folder: DataDir, outlet: Box<dyn EventSink>, health: HealthWatch) -> Self {
         Self {
             checkpoints: Checkpoints::new(&folder.database()),
             folder,
             outlet,
             health,
             connection: None,
-            kept: Kept::default(),
+            kept: KeptWrites::default(),
             retry_at: None,
             superseded: None,
             faults: None,
@@ -97,76 +97,78 @@ impl Writer {
 
     /// Does all of `batch`: one transaction for all durable writes (a deletion has its own), then everything
     /// is passed on in order. What is ahead of the first durable write is passed on before the commit.
-    pub(super) fn handle_batch(&mut self, batch: &mut Vec<Write>) {
+    pub(super) fn handle_batch(&mut self, batch: &mut Vec<StoreWrite>) {
         let mut ops = Vec::new();
         let mut outgoing = Vec::new();
         unfold(batch);
         for write in batch.drain(..) {
             match write {
-                Write::CreateSession(row) => ops.push(Op::Create(row)),
-                Write::Append {
+                StoreWrite::CreateSession(row) => ops.push(WriteOp::Create(row)),
+                StoreWrite::Append {
                     envelope,
                     drops,
                     puts,
                     done,
                 } => {
                     self.prepare(&envelope, drops, &puts, &mut ops);
-                    outgoing.push(Outgoing::Event(envelope, done));
+                    outgoing.push(OutgoingWrite::Event(envelope, done));
                 }
-                Write::Put {
+                StoreWrite::Put {
                     session,
                     pending,
                     done,
                 } => {
                     self.prepare_put(session, &pending, &mut ops);
-                    outgoing.extend(done.map(Outgoing::Done));
+                    outgoing.extend(done.map(OutgoingWrite::Done));
                 }
-                Write::Drop { session, key } => ops.push(Op::Drop { session, key }),
-                Write::UpdateSession { session, change } => ops.push(Op::Update { session, change }),
-                Write::AddGrant { grant, session } => ops.push(Op::AddGrant { grant, session }),
-                Write::RevokeGrant { id } => ops.push(Op::RevokeGrant { id }),
-                Write::SetTrust {
+                StoreWrite::Drop { session, key } => ops.push(WriteOp::Drop { session, key }),
+                StoreWrite::UpdateSession { session, change } => {
+                    ops.push(WriteOp::Update { session, change })
+                }
+                StoreWrite::AddGrant { grant, session } => ops.push(WriteOp::AddGrant { grant, session }),
+                StoreWrite::RevokeGrant { id } => ops.push(WriteOp::RevokeGrant { id }),
+                StoreWrite::SetTrust {
                     folder,
                     trusted,
                     redirects,
                     at_ms,
-                } => ops.push(Op::SetTrust {
+                } => ops.push(WriteOp::SetTrust {
                     folder,
                     trusted,
                     redirects,
                     at_ms,
                 }),
-                Write::RememberChoice {
+                StoreWrite::RememberChoice {
                     folder,
                     agent,
                     choice,
                     at_ms,
-                } => ops.push(Op::RememberChoice {
+                } => ops.push(WriteOp::RememberChoice {
                     folder,
                     agent,
                     choice,
                     at_ms,
                 }),
-                Write::Changes {
+                StoreWrite::Changes {
                     session,
                     cause,
                     anew,
                     changes,
                     done,
                 } => {
-                    match Op::changes(session, cause, anew, &changes) {
+                    match WriteOp::changes(session, cause, anew, &changes) {
                         Ok(op) => ops.push(op),
                         Err(error) => self
                             .outlet
                             .warn("store", &format!("changes of files could not be stored: {error}")),
                     }
-                    outgoing.push(Outgoing::Done(done));
+                    outgoing.push(OutgoingWrite::Done(done));
                 }
                 // Unfolded above.
-                Write::Together(_) => {}
-                Write::Warn { code, message } => outgoing.push(Outgoing::Warning(code, message)),
-                Write::Barrier(done) => outgoing.push(Outgoing::Barrier(done)),
-                Write::DeleteSession { session, done } => {
+                StoreWrite::Together(_) => {}
+                StoreWrite::Warn { code, message } => outgoing.push(OutgoingWrite::Warning(code, message)),
+                StoreWrite::Barrier(done) => outgoing.push(OutgoingWrite::Barrier(done)),
+                StoreWrite::DeleteSession { session, done } => {
                     self.settle(&mut ops, &mut outgoing);
                     // Whoever asked may have gone.
                     let _ = done.send(self.delete(&session));
@@ -213,14 +215,20 @@ impl Writer {
         self.checkpoints.join();
     }
 
-    fn prepare(&mut self, envelope: &Envelope, drops: Vec<PendingKey>, puts: &[Pending], ops: &mut Vec<Op>) {
+    fn prepare(
+        &mut self,
+        envelope: &Envelope,
+        drops: Vec<PendingKey>,
+        puts: &[PendingEvent],
+        ops: &mut Vec<WriteOp>,
+    ) {
         if envelope.event.is_durable() && envelope.seq.is_none() {
             self.outlet
                 .warn("store", "a durable event without a number was not stored");
             return;
         }
         if !envelope.event.is_durable() {
-            ops.extend(drops.into_iter().map(|key| Op::Drop {
+            ops.extend(drops.into_iter().map(|key| WriteOp::Drop {
                 session: envelope.session.clone(),
                 key,
             }));
@@ -230,7 +238,7 @@ impl Writer {
             return;
         }
         match EventOp::new(envelope, drops, puts) {
-            Ok(Some(op)) => ops.push(Op::Event(Box::new(op))),
+            Ok(Some(op)) => ops.push(WriteOp::Event(Box::new(op))),
             Ok(None) => {}
             Err(error) => self
                 .outlet
@@ -238,8 +246,8 @@ impl Writer {
         }
     }
 
-    fn prepare_put(&mut self, session: SessionId, pending: &Pending, ops: &mut Vec<Op>) {
-        match Op::put(session, pending) {
+    fn prepare_put(&mut self, session: SessionId, pending: &PendingEvent, ops: &mut Vec<WriteOp>) {
+        match WriteOp::put(session, pending) {
             Ok(op) => ops.push(op),
             Err(error) => self
                 .outlet
@@ -248,16 +256,16 @@ impl Writer {
     }
 
     /// Stores, then passes on.
-    fn settle(&mut self, ops: &mut Vec<Op>, outgoing: &mut Vec<Outgoing>) {
+    fn settle(&mut self, ops: &mut Vec<WriteOp>, outgoing: &mut Vec<OutgoingWrite>) {
         self.store(std::mem::take(ops));
         self.pass(outgoing);
     }
 
-    fn pass(&mut self, outgoing: &mut Vec<Outgoing>) {
+    fn pass(&mut self, outgoing: &mut Vec<OutgoingWrite>) {
         for item in outgoing.drain(..) {
             // Those who wait may have gone; that is theirs to know.
             match item {
-                Outgoing::Event(mut envelope, done) => {
+                OutgoingWrite::Event(mut envelope, done) => {
                     // A page is read from the disk: it cannot have what is kept in memory.
                     envelope.in_page = envelope.in_page && self.is_whole();
                     self.outlet.pass(envelope);
@@ -265,11 +273,11 @@ impl Writer {
                         let _ = done.send(());
                     }
                 }
-                Outgoing::Warning(code, message) => self.outlet.warn(code, &message),
-                Outgoing::Done(done) => {
+                OutgoingWrite::Warning(code, message) => self.outlet.warn(code, &message),
+                OutgoingWrite::Done(done) => {
                     let _ = done.send(());
                 }
-                Outgoing::Barrier(done) => {
+                OutgoingWrite::Barrier(done) => {
                     self.is_whole();
                     let _ = done.send(self.health.get());
                 }
@@ -285,7 +293,7 @@ impl Writer {
         self.retry_at.is_none() && self.superseded.is_none()
     }
 
-    fn store(&mut self, ops: Vec<Op>) {
+    fn store(&mut self, ops: Vec<WriteOp>) {
         if ops.is_empty() || self.superseded.is_some() {
             return;
         }
@@ -306,15 +314,15 @@ impl Writer {
         }
     }
 
-    fn keep(&mut self, ops: Vec<Op>) {
+    fn keep(&mut self, ops: Vec<WriteOp>) {
         let kept = &mut self.kept;
         let most = most_kept();
         for op in ops {
             let weight = op.weight();
             let limit = match op.worth() {
-                Worth::Common => most - most / (KEEP / RESERVE),
-                Worth::Precious => most,
-                Worth::Vital => usize::MAX,
+                Priority::Low => most - most / (KEEP / RESERVE),
+                Priority::High => most,
+                Priority::Critical => usize::MAX,
             };
             if op.drops_pieces() {
                 kept.ops.retain(|other| {
@@ -332,7 +340,7 @@ impl Writer {
         }
     }
 
-    fn commit(&mut self, ops: &[Op]) -> Result<(), StoreError> {
+    fn commit(&mut self, ops: &[WriteOp]) -> Result<(), StoreError> {
         let fault = self.faults.as_mut().and_then(|hook| hook());
         let server = self.folder.server().to_owned();
         let transaction = self.begin()?;
@@ -410,10 +418,10 @@ impl Writer {
         if let StoreError::NewerSchema { found, known } = *error {
             let loss = Loss::Newer { found, known };
             self.superseded = Some(loss);
-            self.kept = Kept::default();
+            self.kept = KeptWrites::default();
             self.retry_at = None;
             self.connection = None;
-            self.health.set(Health::Gone(loss));
+            self.health.set(StoreHealth::Gone(loss));
             self.outlet.warn("store", &error.to_string());
             return;
         }
@@ -436,10 +444,10 @@ impl Writer {
     }
 
     fn tell_degraded(&mut self) {
-        let Kept { bytes, lost, .. } = self.kept;
+        let KeptWrites { bytes, lost, .. } = self.kept;
         let health = match lost > 0 || bytes > most_kept() {
-            false => Health::Degraded { bytes },
-            true => Health::Gone(Loss::Full),
+            false => StoreHealth::Degraded { bytes },
+            true => StoreHealth::Gone(Loss::Full),
         };
         self.health.set(health);
     }
@@ -450,7 +458,7 @@ impl Writer {
         if let Some(connection) = &self.connection {
             let _ = connection.busy_timeout(schema::BUSY);
         }
-        self.health.set(Health::Ok);
+        self.health.set(StoreHealth::Ok);
         let gone = match lost {
             0 => String::new(),
             lost => format!("; {lost} records did not fit into memory and are lost"),
@@ -463,27 +471,27 @@ impl Writer {
 /// [`KEEP`]; less where the simulator wants to see the end of it.
 fn most_kept() -> usize {
     #[cfg(any(test, feature = "sim"))]
-    return crate::base::chaos::memory(KEEP);
+    return crate::base::sim_schedule::memory(KEEP);
     #[cfg(not(any(test, feature = "sim")))]
     KEEP
 }
 
 /// Puts the members of groups in their places: a batch is one transaction.
-fn unfold(batch: &mut Vec<Write>) {
-    if !batch.iter().any(|write| matches!(write, Write::Together(_))) {
+fn unfold(batch: &mut Vec<StoreWrite>) {
+    if !batch.iter().any(|write| matches!(write, StoreWrite::Together(_))) {
         return;
     }
     let folded = std::mem::take(batch);
     for write in folded {
         match write {
-            Write::Together(members) => batch.extend(members),
+            StoreWrite::Together(members) => batch.extend(members),
             other => batch.push(other),
         }
     }
 }
 
 /// How many of `ops` are tried together: about a MiB.
-fn part_of(ops: &[Op]) -> usize {
+fn part_of(ops: &[WriteOp]) -> usize {
     const PART: usize = 1 << 20;
     let mut bytes = 0;
     let fit = ops.iter().take_while(|op| {
@@ -493,7 +501,7 @@ fn part_of(ops: &[Op]) -> usize {
     fit.count().max(1).min(ops.len())
 }
 
-impl Fault {
+impl WriteFault {
     /// What SQLite would say.
     fn error(self) -> rusqlite::Error {
         let code = match self {

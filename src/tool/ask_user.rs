@@ -125,11 +125,11 @@ fn question(input: &Input, cx: &ToolContext) -> Result<AgentQuestion, String> {
 mod tests {
     use serde_json::json;
 
-    use super::super::testing::Bench;
+    use super::super::testing::ToolHarness;
 
     #[tokio::test]
     async fn what_cannot_be_asked_is_refused_and_nobody_is_no_error() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         let answer = bench
             .call("ask_user", json!({"question": "which?"}))
             .await

@@ -1,13 +1,13 @@
 //! `bash`: runs a command, to its end or in the background.
 //!
-//! How it runs, is timed and stopped is [`running`]'s.
+//! How it runs, is timed and stopped is [`run_command`]'s.
 
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::running::{self, not_started};
+use super::run_command::{self, not_started};
 use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::text::{one_line, reveal};
 use crate::domain::Effect;
@@ -81,13 +81,13 @@ impl Tool for Bash {
             return in_background(&input, &cx).await;
         }
         let limit = time_limit(input.timeout_s, cx.time_limit);
-        let done = running::run(command(&input, &cx), limit, &cx).await?;
+        let done = run_command::run(command(&input, &cx), limit, &cx).await?;
         Ok(done.output)
     }
 }
 
 fn command(input: &Input, cx: &ToolContext) -> Command {
-    running::prepared(Command::shell(&*input.command), cx)
+    run_command::prepared(Command::shell(&*input.command), cx)
 }
 
 /// How long the command may run.

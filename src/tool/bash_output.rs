@@ -5,8 +5,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::command_text::CommandText;
-use super::running::{end_notes, with_notes};
+use super::run_command::{end_notes, with_notes};
+use super::terminal_output::CommandText;
 use super::{DEFAULT_TIMEOUT, Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::text::{neutralise, one_line};
 use crate::domain::Effect;

@@ -1,6 +1,6 @@
 //! How `write_file` and `edit_file` change a file: one at a time per file, never what the model has not
 //! seen, never under a person's unsaved text (R-TOOL-3). Where the file is open in the editor it is changed there:
-//! see `through_editor`.
+//! see `editor_edit`.
 //!
 //! What may be changed: `edit_file` needs no reading first, since the old text has to match exactly; a file
 //! that was read or written before must still have the text that the model knows, else the call is refused
@@ -12,10 +12,10 @@ use std::sync::Arc;
 use crate::domain::{Effect, EffectKind, FileChange, FileState};
 use crate::workspace::diff::{Diff, Sides, unified};
 use crate::workspace::text_file::TextFile;
-use crate::workspace::{Buffer, LoadError, Resolved, Seen, checkpoint, watch, write};
+use crate::workspace::{Buffer, LoadError, Resolved, SeenVersion, checkpoint, watch, write};
 
+use super::editor_edit::{self, InEditor};
 use super::files::{self, Numbered, count_lines, location, reported};
-use super::through_editor::{self, InEditor};
 use super::{Preview, ToolContext, ToolError, ToolOutput};
 
 /// Most of a changed file's text that a refusal shows, in bytes.
@@ -33,7 +33,7 @@ pub(super) struct Change {
 
 /// What a change is worked out for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Aim {
+pub(super) enum Target {
     /// To be shown to the person who is asked. What is wrong with it reaches the model only where the model
     /// may read without asking.
     Show,
@@ -42,12 +42,15 @@ pub(super) enum Aim {
 }
 
 /// Works out a change; touches nothing but the log of what was read.
-pub(super) trait Plan:
-    FnOnce(&ToolContext, &Resolved, Aim) -> Result<Change, ToolError> + Send + 'static
+pub(super) trait EditPlan:
+    FnOnce(&ToolContext, &Resolved, Target) -> Result<Change, ToolError> + Send + 'static
 {
 }
 
-impl<F: FnOnce(&ToolContext, &Resolved, Aim) -> Result<Change, ToolError> + Send + 'static> Plan for F {}
+impl<F: FnOnce(&ToolContext, &Resolved, Target) -> Result<Change, ToolError> + Send + 'static> EditPlan
+    for F
+{
+}
 
 pub(super) fn effect(cx: &ToolContext, path: &str) -> Result<Effect, ToolError> {
     let target = cx.resolve(path)?;
@@ -55,11 +58,15 @@ pub(super) fn effect(cx: &ToolContext, path: &str) -> Result<Effect, ToolError> 
 }
 
 /// What the change would be, for the person who is asked.
-pub(super) async fn preview(cx: &ToolContext, path: String, plan: impl Plan) -> Result<Preview, ToolError> {
+pub(super) async fn preview(
+    cx: &ToolContext,
+    path: String,
+    plan: impl EditPlan,
+) -> Result<Preview, ToolError> {
     let inner = cx.clone();
     files::blocking(cx, move |_| {
         let target = inner.resolve(&path)?;
-        let change = plan(&inner, &target, Aim::Show)?;
+        let change = plan(&inner, &target, Target::Show)?;
         Ok(Preview {
             diff: Some(change.diff(&target).text.into()),
             locations: vec![location(&target.absolute, None)],
@@ -69,7 +76,11 @@ pub(super) async fn preview(cx: &ToolContext, path: String, plan: impl Plan) -> 
 }
 
 /// Makes the change.
-pub(super) async fn make(cx: &ToolContext, path: String, plan: impl Plan) -> Result<ToolOutput, ToolError> {
+pub(super) async fn make(
+    cx: &ToolContext,
+    path: String,
+    plan: impl EditPlan,
+) -> Result<ToolOutput, ToolError> {
     let target = cx.resolve(&path)?;
     let _only_writer = tokio::select! {
         biased;
@@ -78,16 +89,16 @@ pub(super) async fn make(cx: &ToolContext, path: String, plan: impl Plan) -> Res
     };
     let inner = cx.clone();
     let planned = files::blocking(cx, move |stop| {
-        let change = plan(&inner, &target, Aim::Make)?;
+        let change = plan(&inner, &target, Target::Make)?;
         if stop.is_cancelled() {
             return Err(ToolError::Cancelled);
         }
         if let Some(same) = change.nothing_to_do(&inner, &target) {
-            return Ok(Planned::Done(same));
+            return Ok(PlannedChange::Done(same));
         }
         let kept = change.keep(&inner, &target)?;
-        let there = through_editor::route(&inner, &target, &change)?;
-        Ok(Planned::ToMake(Box::new(ToMake {
+        let there = editor_edit::route(&inner, &target, &change)?;
+        Ok(PlannedChange::ToMake(Box::new(ToMake {
             target,
             change,
             kept,
@@ -95,8 +106,8 @@ pub(super) async fn make(cx: &ToolContext, path: String, plan: impl Plan) -> Res
         })))
     });
     match planned.await? {
-        Planned::Done(output) => Ok(output),
-        Planned::ToMake(change) => change.make(cx).await,
+        PlannedChange::Done(output) => Ok(output),
+        PlannedChange::ToMake(change) => change.make(cx).await,
     }
 }
 
@@ -197,7 +208,7 @@ fn not_kept<T>(target: &Resolved, why: &str) -> Result<T, ToolError> {
 }
 
 /// What is left to do once a change was worked out.
-enum Planned {
+enum PlannedChange {
     Done(ToolOutput),
     ToMake(Box<ToMake>),
 }
@@ -299,15 +310,15 @@ pub(super) fn must_be_unchanged(
     cx: &ToolContext,
     target: &Resolved,
     file: &TextFile,
-    aim: Aim,
-) -> Result<Seen, ToolError> {
+    aim: Target,
+) -> Result<SeenVersion, ToolError> {
     let reads = cx.workspace.reads();
     let seen = reads.compare(&target.absolute, &file.text);
-    if seen != Seen::Changed {
+    if seen != SeenVersion::Changed {
         return Ok(seen);
     }
     // The model will not see it.
-    if aim == Aim::Show && (target.secret || !target.inside) {
+    if aim == Target::Show && (target.secret || !target.inside) {
         return reported(changed_text(target, &file.text, CHANGED).0);
     }
     Err(refusal(cx, target, &file.text, CHANGED))
@@ -355,12 +366,12 @@ fn first_changed_line(before: &str, after: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::Bench;
+    use super::super::testing::ToolHarness;
     use super::*;
 
     #[tokio::test]
     async fn a_cancel_before_the_write_leaves_the_file() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         bench.write("a.txt", "one\n");
         let made = make(&bench.cx, "a.txt".to_owned(), |cx, target, _| {
             cx.cancel.cancel();
@@ -377,7 +388,7 @@ mod tests {
     /// What a preview of a secret file finds wrong does not reach the model: it has not seen the file by that.
     #[tokio::test]
     async fn a_preview_of_a_secret_file_is_no_reading_of_it() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         bench.write(".env", "A=1\n");
         bench
             .call("read_file", serde_json::json!({"path": ".env"}))
@@ -393,8 +404,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_this_calls_failure() {
-        let bench = Bench::new();
-        let plan = |_: &ToolContext, _: &Resolved, _: Aim| -> Result<Change, ToolError> { panic!("a bug") };
+        let bench = ToolHarness::new();
+        let plan =
+            |_: &ToolContext, _: &Resolved, _: Target| -> Result<Change, ToolError> { panic!("a bug") };
         let error = make(&bench.cx, "a.txt".to_owned(), plan).await.unwrap_err();
         assert_eq!(error.to_string(), "internal error: a bug");
         // Its lock is free again.

@@ -1,7 +1,7 @@
 //! Tools of the person's own: a command of the configuration, with a schema (R-TOOL).
 //!
 //! The command reads the arguments as one JSON object and what it writes is the result. It runs like one of `bash`:
-//! see [`running`]. Its arguments never become part of a command line.
+//! see [`run_command`]. Its arguments never become part of a command line.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt};
 use serde_json::Value;
 
-use super::running;
+use super::run_command;
 use super::{DEFAULT_TIMEOUT, DynTool, PreparedCall, Preview, ToolContext, ToolError, ToolOutput, schema};
 use crate::base::text::{one_line, reveal};
 use crate::config::{CommandLine, CommandToolSettings, ToolEffect};
@@ -129,8 +129,8 @@ impl PreparedCall for Call {
                 return Err(ToolError::Cancelled);
             }
             let limit = cx.time_limit.unwrap_or(DEFAULT_TIMEOUT);
-            let command = running::prepared(self.tool.command(&self.input), &cx);
-            let done = running::run(command, limit, &cx).await?;
+            let command = run_command::prepared(self.tool.command(&self.input), &cx);
+            let done = run_command::run(command, limit, &cx).await?;
             let failed = done.status != ExitStatus::Code(0);
             Ok(ToolOutput {
                 is_error: done.output.is_error || failed,
@@ -145,7 +145,7 @@ impl PreparedCall for Call {
 mod tests {
     use serde_json::json;
 
-    use super::super::testing::Bench;
+    use super::super::testing::ToolHarness;
     use super::*;
 
     fn tool(command: CommandLine, effect: ToolEffect) -> Arc<CommandTool> {
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn rules_read_the_command_and_people_the_arguments() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         let argv = |words: &[&str]| CommandLine::Argv(words.iter().map(|word| (*word).to_owned()).collect());
         for (command, effect, kind, subject) in [
             (

@@ -30,7 +30,7 @@ pub struct ToolContext {
     /// The editor, where files are changed that are open there.
     pub editor: Arc<dyn Editor>,
     /// The way to the person, for questions.
-    pub asker: Arc<dyn Asker>,
+    pub asker: Arc<dyn UserPrompt>,
     /// Runs sub-agents.
     pub spawner: Arc<dyn Spawner>,
     /// Cancelled when the turn is.
@@ -40,9 +40,9 @@ pub struct ToolContext {
     /// The configured time limit of this tool, for one that keeps its own time.
     pub time_limit: Option<Duration>,
     /// Where live output and plans go; closed once the turn has ended (the fence of R-CANCEL).
-    pub news: mpsc::Sender<ToolNews>,
+    pub news: mpsc::Sender<ToolProgress>,
     /// Where long output is kept for reading back.
-    pub keep: Arc<dyn Keep>,
+    pub keep: Arc<dyn ContentSink>,
     /// Keeps what files were before they are changed.
     pub checkpoints: Arc<dyn Checkpoints>,
     /// The person allowed the call although that cannot be done.
@@ -63,7 +63,7 @@ pub trait Checkpoints: Send + Sync {
     fn earlier(&self) -> BoxFuture<'static, Vec<FileChange>>;
 
     /// Not all that a command changed is known.
-    fn partial(&self, why: Unseen);
+    fn partial(&self, why: PartialReason);
 }
 
 /// Keeps nothing (tests).
@@ -83,12 +83,12 @@ impl Checkpoints for NoCheckpoints {
         Box::pin(async { Vec::new() })
     }
 
-    fn partial(&self, _why: Unseen) {}
+    fn partial(&self, _why: PartialReason) {}
 }
 
 /// Why it is not known what a command changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unseen {
+pub enum PartialReason {
     /// There are more files than are looked at.
     TooMany,
     /// The turn was cancelled, and looking took too long.
@@ -97,7 +97,7 @@ pub enum Unseen {
 
 /// What a running tool tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ToolNews {
+pub enum ToolProgress {
     /// Live output, raw.
     Output(String),
     /// The plan, whole.
@@ -129,35 +129,35 @@ impl ToolContext {
     }
 
     /// Tells the turn; waits while the client is slow.
-    pub async fn tell(&self, news: ToolNews) -> Result<(), OutputClosed> {
+    pub async fn tell(&self, news: ToolProgress) -> Result<(), OutputClosed> {
         self.news.send(news).await.map_err(|_| OutputClosed)
     }
 }
 
 /// Asks the person, where the client takes questions.
-pub trait Asker: Send + Sync {
+pub trait UserPrompt: Send + Sync {
     /// Waits for the answer, however long it takes; none where nobody can be asked, or the turn ends.
     fn ask(&self, question: AgentQuestion) -> BoxFuture<'static, Option<InquiryReply>>;
 }
 
 /// Nobody can be asked.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Nobody;
+pub struct NoUser;
 
-impl Asker for Nobody {
+impl UserPrompt for NoUser {
     fn ask(&self, _question: AgentQuestion) -> BoxFuture<'static, Option<InquiryReply>> {
         Box::pin(async { None })
     }
 }
 
 /// Keeps long output of a session aside, to be read back in pieces by clients.
-pub trait Keep: Send + Sync {
+pub trait ContentSink: Send + Sync {
     /// Begins the content `name`. Blocks for a moment.
-    fn begin(&self, name: &str) -> Result<Box<dyn Kept>, String>;
+    fn begin(&self, name: &str) -> Result<Box<dyn ContentWriter>, String>;
 }
 
 /// Content being kept.
-pub trait Kept: Send {
+pub trait ContentWriter: Send {
     /// Adds text; beyond its bound what comes is dropped and the end says so. Blocks as a write does.
     fn append(&mut self, text: &str) -> Result<(), String>;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::builtin;
-use super::testing::Bench;
+use super::testing::ToolHarness;
 use crate::workspace::prompts::Sources;
 
 /// Right arguments for the tool.
@@ -30,8 +30,8 @@ fn sample(name: &str) -> Value {
     }
 }
 
-fn bench() -> Bench {
-    let mut bench = Bench::new();
+fn bench() -> ToolHarness {
+    let mut bench = ToolHarness::new();
     bench.write("a.txt", "one\n");
     bench.write("skills/a/SKILL.md", "---\ndescription: d\n---\nbody");
     let sources = Sources {
@@ -217,7 +217,7 @@ async fn effects_tell_what_is_outside_and_secret() {
 /// What the schema says of numbers holds: nothing is changed without a word (R-TOOL-2).
 #[tokio::test]
 async fn numbers_beyond_their_range_are_refused() {
-    let bench = super::testing::Bench::new();
+    let bench = super::testing::ToolHarness::new();
     bench.write("a.txt", "one\n");
     for (tool, args, says) in [
         (
@@ -244,7 +244,7 @@ struct Swapper {
 }
 
 impl Swapper {
-    fn start(bench: &Bench) -> Self {
+    fn start(bench: &ToolHarness) -> Self {
         use rustix::fs::{CWD, RenameFlags, renameat_with};
         let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
         let flag = stop.clone();
@@ -275,7 +275,7 @@ impl Swapper {
 #[tokio::test]
 async fn what_is_swapped_between_look_and_use_leads_no_call_outside() {
     const ROUNDS: usize = 600;
-    let bench = Bench::with_folders(&["work"]);
+    let bench = ToolHarness::with_folders(&["work"]);
     let outside = bench.path("../outside");
     std::fs::create_dir(&outside).unwrap();
     for name in ["data.txt", "canary-name.txt", "file.txt"] {
@@ -326,7 +326,7 @@ async fn what_is_swapped_between_look_and_use_leads_no_call_outside() {
 
 #[tokio::test]
 async fn a_call_is_held_to_the_paths_that_were_judged() {
-    let bench = Bench::with_folders(&["work"]);
+    let bench = ToolHarness::with_folders(&["work"]);
     bench.write("file.txt", "inside\n");
     std::fs::write(bench.path("../other.txt"), "outside\n").unwrap();
     let mut cx = bench.cx.clone();

@@ -405,7 +405,7 @@ mod tests {
     use futures::future::BoxFuture;
     use serde_json::json;
 
-    use super::super::testing::Bench;
+    use super::super::testing::ToolHarness;
     use super::super::{Spawner, schema};
     use super::*;
     use crate::domain::Cost;
@@ -517,7 +517,7 @@ mod tests {
     }
 
     async fn delegate(input: serde_json::Value) -> (ToolOutput, Fake) {
-        let mut bench = Bench::new();
+        let mut bench = ToolHarness::new();
         let fake = Fake::default();
         bench.cx.spawner = Arc::new(Fake {
             running: fake.running.clone(),
@@ -613,7 +613,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_cannot_be_is_refused() {
-        let mut bench = Bench::new();
+        let mut bench = ToolHarness::new();
         bench.cx.spawner = Arc::new(Fake::default());
         let tasks = |count: usize| vec![json!({"prompt": "a"}); count];
         for (input, why) in [

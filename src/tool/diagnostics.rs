@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files::{self, reported};
-use super::{EditorDiagnostic, Grade, Tool, ToolContext, ToolError, ToolOutput};
+use super::{EditorDiagnostic, Severity, Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::nofollow::{self, FileKind};
 use crate::base::text::{neutralise, one_line};
 use crate::base::uri;
@@ -48,12 +48,12 @@ enum AtLeast {
 }
 
 impl AtLeast {
-    fn grade(self) -> Grade {
+    fn grade(self) -> Severity {
         match self {
-            Self::Error => Grade::Error,
-            Self::Warning => Grade::Warning,
-            Self::Information => Grade::Information,
-            Self::Hint => Grade::Hint,
+            Self::Error => Severity::Error,
+            Self::Warning => Severity::Warning,
+            Self::Information => Severity::Information,
+            Self::Hint => Severity::Hint,
         }
     }
 }
@@ -120,7 +120,7 @@ fn told_of(
     cx: &ToolContext,
     found: Vec<EditorDiagnostic>,
     within: Option<&Path>,
-    least: Grade,
+    least: Severity,
 ) -> ToolOutput {
     let mut by_file: BTreeMap<String, Vec<EditorDiagnostic>> = BTreeMap::new();
     let (mut counts, mut left_out) = ([0usize; 4], 0usize);
@@ -209,7 +209,7 @@ mod tests {
     use futures::future::BoxFuture;
     use serde_json::json;
 
-    use super::super::testing::Bench;
+    use super::super::testing::ToolHarness;
     use super::super::{DocumentEdit, Editor, EditorAbilities, EditorError};
     use super::*;
     use crate::base::position::{Position, Range};
@@ -250,7 +250,13 @@ mod tests {
         }
     }
 
-    fn finding(bench: &Bench, path: &str, line: u32, grade: Grade, message: &str) -> EditorDiagnostic {
+    fn finding(
+        bench: &ToolHarness,
+        path: &str,
+        line: u32,
+        grade: Severity,
+        message: &str,
+    ) -> EditorDiagnostic {
         let at = Position { line, character: 4 };
         EditorDiagnostic {
             uri: uri::uri_of(&bench.path(path)),
@@ -263,16 +269,16 @@ mod tests {
 
     #[tokio::test]
     async fn findings_of_the_workspace_are_told_by_file_and_line() {
-        let mut bench = Bench::new();
+        let mut bench = ToolHarness::new();
         for path in ["src/a.rs", "b.rs", ".env"] {
             bench.write(path, "x\n");
         }
         let found = vec![
-            finding(&bench, "src/a.rs", 9, Grade::Warning, "unused\nvariable"),
-            finding(&bench, "src/a.rs", 2, Grade::Error, "no such \u{1b}[31mname"),
-            finding(&bench, "b.rs", 0, Grade::Hint, "could be shorter"),
-            finding(&bench, ".env", 0, Grade::Error, "SECRET=1 is no name"),
-            finding(&bench, "../outside.rs", 0, Grade::Error, "elsewhere"),
+            finding(&bench, "src/a.rs", 9, Severity::Warning, "unused\nvariable"),
+            finding(&bench, "src/a.rs", 2, Severity::Error, "no such \u{1b}[31mname"),
+            finding(&bench, "b.rs", 0, Severity::Hint, "could be shorter"),
+            finding(&bench, ".env", 0, Severity::Error, "SECRET=1 is no name"),
+            finding(&bench, "../outside.rs", 0, Severity::Error, "elsewhere"),
         ];
         let asked = Arc::default();
         bench.cx.editor = Arc::new(Finds {

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::change::{self, Aim, Change};
+use super::change::{self, Change, Target};
 use super::files::{self, reported};
 use super::{Preview, Tool, ToolContext, ToolError, ToolOutput};
 use crate::domain::Effect;
@@ -77,7 +77,7 @@ impl Tool for EditFile {
 }
 
 impl Input {
-    fn change(self, cx: &ToolContext, target: &Resolved, aim: Aim) -> Result<Change, ToolError> {
+    fn change(self, cx: &ToolContext, target: &Resolved, aim: Target) -> Result<Change, ToolError> {
         let Some(before) = change::present(cx, target)? else {
             return reported(format!(
                 "`{}` does not exist{}; to create a file use write_file",
@@ -118,7 +118,7 @@ impl From<Edit> for Replacement {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::testing::Bench;
+    use super::super::testing::ToolHarness;
 
     fn edit(path: &str, old: &str, new: &str) -> Value {
         json!({"path": path, "edits": [{"old_text": old, "new_text": new}]})
@@ -126,7 +126,7 @@ mod tests {
 
     #[tokio::test]
     async fn edits_and_shows_the_diff() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         bench.write("a.rs", "fn a() {}\r\nfn b() {}\r\n");
         let args = json!({"path": "a.rs", "edits": [
             {"old_text": "fn a() {}\nfn b", "new_text": "fn a() {}\n\nfn c", "replace_all": null},
@@ -143,7 +143,7 @@ mod tests {
 
     #[tokio::test]
     async fn refuses_and_changes_nothing() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         bench.write("a.txt", "one\ntwo\n");
         std::fs::write(bench.path("latin1"), b"\xe4\n").unwrap();
         for (args, text) in [
@@ -169,7 +169,7 @@ mod tests {
 
     #[tokio::test]
     async fn text_that_changed_since_it_was_read_is_refused() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         bench.write("a.txt", "one\n");
         // Never read: the exact match is proof enough.
         bench
@@ -192,7 +192,7 @@ mod tests {
 
     #[tokio::test]
     async fn edits_of_one_file_at_once_all_count() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         let text: String = (0..20).map(|n| format!("<{n}>\n")).collect();
         bench.write("a.txt", &text);
         let edits =
@@ -205,7 +205,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_cancel_while_waiting_for_the_file_changes_nothing() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         bench.write("a.txt", "one\n");
         let path = bench.path("a.txt");
         let _held = bench.cx.workspace.lock(&path).await;

@@ -54,7 +54,7 @@ pub struct EditorDiagnostic {
     /// Where in it.
     pub range: Range,
     /// How grave it is.
-    pub grade: Grade,
+    pub grade: Severity,
     /// What it says.
     pub message: String,
     /// Who says it.
@@ -63,7 +63,7 @@ pub struct EditorDiagnostic {
 
 /// How grave a finding is, the gravest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Grade {
+pub enum Severity {
     /// It is wrong.
     Error,
     /// It is doubtful.
@@ -74,7 +74,7 @@ pub enum Grade {
     Hint,
 }
 
-impl Grade {
+impl Severity {
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {

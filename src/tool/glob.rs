@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files::{self, reported};
-use super::walk::{self, Bound, Halt, MAX_RESULTS, MAX_TIME};
+use super::walk::{self, MAX_RESULTS, MAX_TIME, WalkBound, WalkEnd};
 use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::nofollow::{self, FileKind};
 use crate::domain::{Effect, EffectKind};
@@ -57,7 +57,7 @@ impl Tool for Glob {
     async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let inner = cx.clone();
         files::blocking(&cx, move |stop| {
-            find(&inner, &input, &Bound::new(stop, MAX_TIME)).map(ToolOutput::text)
+            find(&inner, &input, &WalkBound::new(stop, MAX_TIME)).map(ToolOutput::text)
         })
         .await
     }
@@ -106,7 +106,7 @@ fn split(pattern: &str) -> (&str, &str) {
     }
 }
 
-fn find(cx: &ToolContext, input: &Input, bound: &Bound) -> Result<String, ToolError> {
+fn find(cx: &ToolContext, input: &Input, bound: &WalkBound) -> Result<String, ToolError> {
     let search = input.search(cx)?;
     let (matcher, max_depth) = match search.pattern.strip_prefix("./") {
         Some(name) => (walk::matcher(name)?, Some(1)),
@@ -140,8 +140,8 @@ fn find(cx: &ToolContext, input: &Input, bound: &Bound) -> Result<String, ToolEr
         }
         rules.push_str(&walk.unusable_rules(cx));
         match bound.check() {
-            Some(Halt::Cancelled) => return Err(ToolError::Cancelled),
-            Some(Halt::TimeUp) => end = Some("stopped after 10 seconds; there may be more".to_owned()),
+            Some(WalkEnd::Cancelled) => return Err(ToolError::Cancelled),
+            Some(WalkEnd::TimeUp) => end = Some("stopped after 10 seconds; there may be more".to_owned()),
             None => {}
         }
         if end.is_some() {
@@ -167,18 +167,18 @@ mod tests {
 
     use serde_json::{Value, json};
 
-    use super::super::testing::Bench;
+    use super::super::testing::ToolHarness;
     use super::*;
     use crate::base::CancellationToken;
 
-    async fn found(bench: &Bench, args: Value) -> Vec<String> {
+    async fn found(bench: &ToolHarness, args: Value) -> Vec<String> {
         let output = bench.call("glob", args).await.unwrap();
         output.text.lines().map(str::to_owned).collect()
     }
 
     #[tokio::test]
     async fn finds_by_pattern() {
-        let bench = Bench::with_folders(&["app", "lib"]);
+        let bench = ToolHarness::with_folders(&["app", "lib"]);
         for path in [
             "src/a.rs",
             "src/deep/b.rs",
@@ -238,7 +238,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_lies_outside_is_told() {
-        let bench = Bench::with_folders(&["app"]);
+        let bench = ToolHarness::with_folders(&["app"]);
         for (pattern, outside) in [("*.rs", false), ("../**", true), ("/etc/*", true)] {
             let effect = bench.effect("glob", json!({"pattern": pattern})).unwrap();
             assert_eq!(effect.outside, outside, "{pattern}");
@@ -253,7 +253,7 @@ mod tests {
 
     #[tokio::test]
     async fn stops_and_says_so() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         for n in 0..=MAX_RESULTS {
             bench.write(&format!("{n:04}"), "");
         }
@@ -262,10 +262,10 @@ mod tests {
         assert!(lines[MAX_RESULTS].starts_with("[the first 1000 files; there are more"));
         let input: Input = serde_json::from_value(json!({"pattern": "*"})).unwrap();
         let stop = CancellationToken::new();
-        let late = find(&bench.cx, &input, &Bound::new(&stop, Duration::ZERO)).unwrap();
+        let late = find(&bench.cx, &input, &WalkBound::new(&stop, Duration::ZERO)).unwrap();
         assert_eq!(late, "\n[stopped after 10 seconds; there may be more]");
         stop.cancel();
-        let cancelled = find(&bench.cx, &input, &Bound::new(&stop, MAX_TIME));
+        let cancelled = find(&bench.cx, &input, &WalkBound::new(&stop, MAX_TIME));
         assert!(matches!(cancelled, Err(ToolError::Cancelled)));
     }
 }

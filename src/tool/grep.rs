@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files::{self, reported};
-use super::walk::{self, Bound, Halt, MAX_RESULTS, MAX_TIME};
+use super::walk::{self, MAX_RESULTS, MAX_TIME, WalkBound, WalkEnd};
 use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::nofollow::{self, FileKind, RegularFile};
 use crate::base::secret_path::is_secret_like;
@@ -79,7 +79,7 @@ impl Tool for Grep {
     async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let inner = cx.clone();
         files::blocking(&cx, move |stop| {
-            let bound = Bound::new(stop, MAX_TIME);
+            let bound = WalkBound::new(stop, MAX_TIME);
             Search::new(&inner, &input, bound)?
                 .run(&input)
                 .map(ToolOutput::text)
@@ -117,7 +117,7 @@ struct Search<'a> {
     matcher: RegexMatcher,
     searcher: Searcher,
     glob: Option<GlobMatcher>,
-    bound: Bound,
+    bound: WalkBound,
     out: Out,
     secrets: usize,
     unreadable: usize,
@@ -137,7 +137,7 @@ struct Out {
 }
 
 impl<'a> Search<'a> {
-    fn new(cx: &'a ToolContext, input: &Input, bound: Bound) -> Result<Self, ToolError> {
+    fn new(cx: &'a ToolContext, input: &Input, bound: WalkBound) -> Result<Self, ToolError> {
         let files_only = input.files_only.unwrap_or(false);
         let context = match files_only {
             true => 0,
@@ -202,13 +202,13 @@ impl<'a> Search<'a> {
             }
         }
         match halt {
-            Some(Halt::Cancelled) => Err(ToolError::Cancelled),
-            Some(Halt::TimeUp) => Ok(self.finish(Some("stopped after 10 seconds; narrow the search"))),
+            Some(WalkEnd::Cancelled) => Err(ToolError::Cancelled),
+            Some(WalkEnd::TimeUp) => Ok(self.finish(Some("stopped after 10 seconds; narrow the search"))),
             None => Ok(self.finish(None)),
         }
     }
 
-    fn entry(&mut self, start: &Path, path: &Path) -> Option<Halt> {
+    fn entry(&mut self, start: &Path, path: &Path) -> Option<WalkEnd> {
         let below = path.strip_prefix(start).unwrap_or(path);
         if self.glob.as_ref().is_some_and(|glob| !glob.is_match(below)) {
             return None;
@@ -220,7 +220,7 @@ impl<'a> Search<'a> {
         self.file(path)
     }
 
-    fn file(&mut self, path: &Path) -> Option<Halt> {
+    fn file(&mut self, path: &Path) -> Option<WalkEnd> {
         let before = (self.out.text.len(), self.out.results);
         let mut hits = Hits {
             out: &mut self.out,
@@ -285,7 +285,7 @@ impl<'a> Search<'a> {
 /// A file whose reading ends when the search has to.
 struct Watched<'a, R> {
     file: R,
-    bound: &'a Bound,
+    bound: &'a WalkBound,
 }
 
 impl<R: Read> Read for Watched<'_, R> {
@@ -386,17 +386,17 @@ mod tests {
 
     use serde_json::{Value, json};
 
-    use super::super::testing::Bench;
+    use super::super::testing::ToolHarness;
     use super::*;
     use crate::base::CancellationToken;
 
-    async fn found(bench: &Bench, args: Value) -> String {
+    async fn found(bench: &ToolHarness, args: Value) -> String {
         bench.call("grep", args).await.unwrap().text
     }
 
     #[tokio::test]
     async fn finds_lines() {
-        let bench = Bench::with_folders(&["app", "lib"]);
+        let bench = ToolHarness::with_folders(&["app", "lib"]);
         bench.write("src/a.rs", "fn one() {}\r\nfn two() {}\r\nlast");
         bench.write("src/b.txt", "FN one\n");
         bench.write("../lib/c.rs", "fn one\n");
@@ -460,7 +460,7 @@ mod tests {
 
     #[tokio::test]
     async fn groups_with_context_are_set_apart() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         bench.write("a", "x\n1\n2\n3\nx\n");
         bench.write("b", "x\n0\n");
         let text = found(&bench, json!({"pattern": "x", "context": 1})).await;
@@ -469,7 +469,7 @@ mod tests {
 
     #[tokio::test]
     async fn secrets_are_searched_only_when_named() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         bench.write("key.pem", "needle\n");
         bench.write("a.txt", "needle\n");
         let text = found(&bench, json!({"pattern": "needle"})).await;
@@ -484,7 +484,7 @@ mod tests {
 
     #[tokio::test]
     async fn unsaved_text_is_searched_in_place_of_the_disk() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         bench.write("a.txt", "on disk\n");
         bench.open("a.txt", "in the buffer\n");
         assert_eq!(
@@ -495,7 +495,7 @@ mod tests {
 
     #[tokio::test]
     async fn limits_are_stated() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         bench.write("many.txt", &"x\n".repeat(MAX_RESULTS + 1));
         bench.write("more.txt", "x\n");
         let text = found(&bench, json!({"pattern": "x"})).await;
@@ -509,7 +509,7 @@ mod tests {
         );
         let input: Input = serde_json::from_value(json!({"pattern": "x"})).unwrap();
         let run = |stop: &CancellationToken, time| {
-            Search::new(&bench.cx, &input, Bound::new(stop, time)).and_then(|search| search.run(&input))
+            Search::new(&bench.cx, &input, WalkBound::new(stop, time)).and_then(|search| search.run(&input))
         };
         let stop = CancellationToken::new();
         assert_eq!(
@@ -524,8 +524,8 @@ mod tests {
     #[tokio::test]
     async fn a_cancel_ends_a_search_within_a_file() {
         let stop = CancellationToken::new();
-        let bound = Bound::new(&stop, MAX_TIME);
-        let bench = Bench::new();
+        let bound = WalkBound::new(&stop, MAX_TIME);
+        let bench = ToolHarness::new();
         bench.write("a", "text");
         let mut watched = Watched {
             file: std::fs::File::open(bench.path("a")).unwrap(),

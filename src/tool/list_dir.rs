@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files::{self, reported};
-use super::walk::{Bound, Halt, MAX_RESULTS, MAX_TIME};
+use super::walk::{MAX_RESULTS, MAX_TIME, WalkBound, WalkEnd};
 use super::{Tool, ToolContext, ToolError, ToolOutput};
 use crate::base::nofollow::{self, FileKind, OpenFolder};
 use crate::base::text::name_in_list;
@@ -54,13 +54,13 @@ impl Tool for ListDir {
     async fn run(&self, input: Input, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let inner = cx.clone();
         files::blocking(&cx, move |stop| {
-            list(&inner, &input, &Bound::new(stop, MAX_TIME)).map(ToolOutput::text)
+            list(&inner, &input, &WalkBound::new(stop, MAX_TIME)).map(ToolOutput::text)
         })
         .await
     }
 }
 
-fn list(cx: &ToolContext, input: &Input, bound: &Bound) -> Result<String, ToolError> {
+fn list(cx: &ToolContext, input: &Input, bound: &WalkBound) -> Result<String, ToolError> {
     let target = cx.resolve(input.path())?;
     let path = &target.absolute;
     match nofollow::kind(path) {
@@ -80,8 +80,8 @@ fn list(cx: &ToolContext, input: &Input, bound: &Bound) -> Result<String, ToolEr
     let mut end = None;
     for entry in folder.entries().map_err(failed)? {
         match bound.check() {
-            Some(Halt::Cancelled) => return Err(ToolError::Cancelled),
-            Some(Halt::TimeUp) => {
+            Some(WalkEnd::Cancelled) => return Err(ToolError::Cancelled),
+            Some(WalkEnd::TimeUp) => {
                 end = Some("stopped after 10 seconds; there may be more".to_owned());
                 break;
             }
@@ -154,12 +154,12 @@ fn other_folders(cx: &ToolContext) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::super::testing::Bench;
+    use super::super::testing::ToolHarness;
     use super::*;
 
     #[tokio::test]
     async fn lists_folders_first() {
-        let bench = Bench::with_folders(&["app", "lib"]);
+        let bench = ToolHarness::with_folders(&["app", "lib"]);
         bench.write("z/x", "");
         bench.write(".hidden", "12345");
         bench.write("a.txt", "");
@@ -199,7 +199,7 @@ mod tests {
 
     #[tokio::test]
     async fn long_lists_are_cut_and_say_so() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         for n in 0..=MAX_RESULTS {
             bench.write(&n.to_string(), "");
         }

@@ -8,9 +8,7 @@ pub mod bash;
 pub mod bash_kill;
 pub mod bash_output;
 mod change;
-mod clean_in_git;
-mod command_changes;
-mod command_text;
+mod command_snapshot;
 pub mod command_tool;
 mod context;
 #[cfg(test)]
@@ -19,8 +17,10 @@ pub mod delegate;
 pub mod diagnostics;
 pub mod edit_file;
 mod editor;
+mod editor_edit;
 mod erased;
 mod files;
+mod git_blobs;
 pub mod glob;
 pub mod grep;
 pub mod list_dir;
@@ -28,12 +28,12 @@ pub mod read_file;
 pub mod read_skill;
 mod registry;
 pub mod restore;
-mod running;
+mod run_command;
 pub mod schema;
 mod spawner;
+mod terminal_output;
 #[cfg(test)]
 pub(crate) mod testing;
-mod through_editor;
 pub mod update_plan;
 mod walk;
 mod web;
@@ -41,9 +41,10 @@ pub mod web_fetch;
 pub mod write_file;
 
 pub use context::{
-    Asker, Checkpoints, Keep, Kept, NoCheckpoints, Nobody, OutputClosed, ToolContext, ToolNews, Unseen,
+    Checkpoints, ContentSink, ContentWriter, NoCheckpoints, NoUser, OutputClosed, PartialReason, ToolContext,
+    ToolProgress, UserPrompt,
 };
-pub use editor::{DocumentEdit, Editor, EditorAbilities, EditorDiagnostic, EditorError, Grade, NoEditor};
+pub use editor::{DocumentEdit, Editor, EditorAbilities, EditorDiagnostic, EditorError, NoEditor, Severity};
 pub use erased::{DynTool, PreparedCall};
 pub use registry::{Registry, builtin};
 pub use spawner::{ChildState, Job, NoSpawner, Report, Spawner};
@@ -106,7 +107,7 @@ pub trait Tool: Send + Sync + 'static {
 }
 
 /// Tools of ours whose results come from the workspace and the person alone.
-const HOMELY: [&str; 12] = [
+const TRUSTED: [&str; 12] = [
     "read_file",
     "write_file",
     "edit_file",
@@ -123,8 +124,8 @@ const HOMELY: [&str; 12] = [
 
 /// Whether results of the tool of that name come from outside: the web, commands, tools of others (R-TOOL-7). What a
 /// sub-agent's calls bring is told by those calls.
-pub fn is_foreign(tool: &str) -> bool {
-    !HOMELY.contains(&tool)
+pub fn is_untrusted(tool: &str) -> bool {
+    !TRUSTED.contains(&tool)
 }
 
 /// R-TOOL-1: two minutes, running while the tool runs.

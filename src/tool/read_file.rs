@@ -305,12 +305,12 @@ fn image_type(head: &[u8]) -> Option<&'static str> {
 mod tests {
     use serde_json::json;
 
-    use super::super::testing::Bench;
+    use super::super::testing::ToolHarness;
     use super::*;
 
     #[tokio::test]
     async fn numbers_lines_and_says_how_to_go_on() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         let text: String = (1..=2_500).map(|n| format!("line {n}\r\n")).collect();
         bench.write("a.txt", &text);
         let read = async |args| bench.call("read_file", args).await.unwrap().text;
@@ -340,7 +340,7 @@ mod tests {
 
     #[tokio::test]
     async fn bytes_are_bounded_too() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         bench.write("wide.txt", &format!("{}\n", "x".repeat(1_500)).repeat(200));
         bench.write("line.txt", &"é".repeat(100_000));
         let wide = bench
@@ -372,7 +372,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_no_text() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         std::fs::write(bench.path("bin"), b"\x7fELF\0\0").unwrap();
         std::fs::write(bench.path("latin1"), b"\xe4rger\nok\n").unwrap();
         std::fs::write(bench.path("a.png"), b"\x89PNG\r\n\x1a\n....").unwrap();
@@ -412,7 +412,7 @@ mod tests {
 
     #[tokio::test]
     async fn large_files_are_streamed() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         let line = format!("{}\n", "y".repeat(99));
         std::fs::write(bench.path("log"), line.repeat(400_000)).unwrap();
         let part = bench
@@ -433,7 +433,7 @@ mod tests {
 
     #[tokio::test]
     async fn unsaved_text_is_read() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         bench.write("a.txt", "disk\n");
         bench.open("a.txt", "buffer\n");
         let text = bench

@@ -59,12 +59,12 @@ impl Tool for ReadSkill {
 mod tests {
     use serde_json::json;
 
-    use super::super::testing::Bench;
+    use super::super::testing::ToolHarness;
     use crate::workspace::prompts::Sources;
 
     #[tokio::test]
     async fn reads_a_skill_of_the_session() {
-        let mut bench = Bench::new();
+        let mut bench = ToolHarness::new();
         bench.write("skills/a/SKILL.md", "---\ndescription: d\n---\nbody");
         assert!(
             bench

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::change::{Change, present};
-use super::{ToolContext, ToolError, through_editor};
+use super::{ToolContext, ToolError, editor_edit};
 use crate::domain::FileState;
 use crate::workspace::checkpoint::{self, same_content};
 use crate::workspace::text_file::{TextFile, shown_as, unix_lines};
@@ -15,12 +15,12 @@ use super::files;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Current {
     /// On the disk, with its content.
-    Disk(checkpoint::Found),
+    Disk(checkpoint::FoundFile),
     /// Text of the editor's that is not saved.
     Unsaved(String),
     /// On the disk, and no text that we could write back; with the text as which the editor shows it. Whether one has
     /// to do with the bytes or with the text depends on what was done to it: see [`Current::told_apart`].
-    Shown(checkpoint::Found, String),
+    Shown(checkpoint::FoundFile, String),
 }
 
 /// What is at the resolved `path` now. Blocks.
@@ -43,7 +43,7 @@ pub fn current(cx: &ToolContext, path: &Path) -> Result<Current, String> {
     }
 }
 
-fn is_shown_as(found: &checkpoint::Found, text: &str) -> bool {
+fn is_shown_as(found: &checkpoint::FoundFile, text: &str) -> bool {
     let raw = found.bytes.as_ref().filter(|bytes| !is_text(bytes));
     raw.is_some_and(|bytes| shown_as(bytes, text))
 }
@@ -136,7 +136,7 @@ pub async fn restore(
                 after,
                 done: format!("restored {}", target.display),
             };
-            if let Some(there) = through_editor::route(&inner, &target, &change)? {
+            if let Some(there) = editor_edit::route(&inner, &target, &change)? {
                 return Ok(Some(there));
             }
         } else if unsaved {
@@ -157,12 +157,12 @@ pub async fn restore(
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::Bench;
+    use super::super::testing::ToolHarness;
     use super::*;
 
     #[test]
     fn what_is_no_text_is_known_by_its_bytes_and_as_it_is_shown() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         let raw = b"T\xf6ne\0";
         for (shown, is) in [
             ("T\u{fffd}ne\0", true),

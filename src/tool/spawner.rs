@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 
-use super::ToolNews;
+use super::ToolProgress;
 use crate::base::CancellationToken;
 use crate::domain::{Cost, ToolCallId, Usage};
 
@@ -36,7 +36,7 @@ pub struct Job {
     /// Cancelled when it shall stop.
     pub cancel: CancellationToken,
     /// Where it is told what it says, while it runs.
-    pub news: mpsc::Sender<ToolNews>,
+    pub news: mpsc::Sender<ToolProgress>,
 }
 
 /// What became of a sub-agent.

@@ -8,7 +8,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
 
-use super::{Keep, Kept, NoEditor, Preview, Registry, ToolContext, ToolNews, ToolOutput, builtin};
+use super::{
+    ContentSink, ContentWriter, NoEditor, Preview, Registry, ToolContext, ToolOutput, ToolProgress, builtin,
+};
 use crate::base::{CancellationToken, uri};
 use crate::domain::{ContentRef, Effect, SessionId, ToolCallId};
 use crate::workspace::{Folder, Shared, Workspace};
@@ -25,8 +27,8 @@ struct MemoryKept {
     text: String,
 }
 
-impl Keep for MemoryKeep {
-    fn begin(&self, name: &str) -> Result<Box<dyn Kept>, String> {
+impl ContentSink for MemoryKeep {
+    fn begin(&self, name: &str) -> Result<Box<dyn ContentWriter>, String> {
         Ok(Box::new(MemoryKept {
             contents: self.contents.clone(),
             name: name.to_owned(),
@@ -35,7 +37,7 @@ impl Keep for MemoryKeep {
     }
 }
 
-impl Kept for MemoryKept {
+impl ContentWriter for MemoryKept {
     fn append(&mut self, text: &str) -> Result<(), String> {
         self.text.push_str(text);
         Ok(())
@@ -52,16 +54,16 @@ impl Kept for MemoryKept {
 }
 
 /// Where tools are tried.
-pub(crate) struct Bench {
+pub(crate) struct ToolHarness {
     _dir: TempDir,
     /// The root, links resolved.
     pub(crate) root: PathBuf,
     pub(crate) cx: ToolContext,
-    pub(crate) news: mpsc::Receiver<ToolNews>,
+    pub(crate) news: mpsc::Receiver<ToolProgress>,
     registry: Registry,
 }
 
-impl Bench {
+impl ToolHarness {
     /// One workspace folder, which is the cwd.
     pub(crate) fn new() -> Self {
         Self::with_folders(&[])
@@ -89,7 +91,7 @@ impl Bench {
             cwd: root.clone(),
             workspace: Arc::new(Workspace::new(Shared::new(&folders, None))),
             skills: Arc::default(),
-            asker: Arc::new(super::Nobody),
+            asker: Arc::new(super::NoUser),
             spawner: Arc::new(super::NoSpawner),
             editor: Arc::new(NoEditor),
             cancel: CancellationToken::new(),

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::files::reported;
-use super::{Tool, ToolContext, ToolError, ToolNews, ToolOutput};
+use super::{Tool, ToolContext, ToolError, ToolOutput, ToolProgress};
 use crate::base::text::one_line;
 use crate::domain::{Effect, PlanItem, PlanStatus};
 
@@ -78,7 +78,7 @@ impl Tool for UpdatePlan {
         let told = tokio::select! {
             biased;
             () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
-            told = cx.tell(ToolNews::Plan(plan)) => told,
+            told = cx.tell(ToolProgress::Plan(plan)) => told,
         };
         told.map_err(|_| ToolError::Cancelled)?;
         Ok(ToolOutput::text("the plan is shown"))
@@ -102,12 +102,12 @@ impl From<Item> for PlanItem {
 mod tests {
     use serde_json::json;
 
-    use super::super::testing::Bench;
+    use super::super::testing::ToolHarness;
     use super::*;
 
     #[tokio::test]
     async fn tells_the_whole_plan() {
-        let mut bench = Bench::new();
+        let mut bench = ToolHarness::new();
         let items = json!({"items": [
             {"text": "look\nround", "status": "completed"}, {"text": "act", "status": "in_progress"}]});
         bench.call("update_plan", items).await.unwrap();
@@ -117,7 +117,7 @@ mod tests {
         };
         assert_eq!(
             bench.news.try_recv().unwrap(),
-            ToolNews::Plan(vec![
+            ToolProgress::Plan(vec![
                 item("look round", PlanStatus::Completed),
                 item("act", PlanStatus::InProgress)
             ])

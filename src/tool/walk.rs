@@ -22,19 +22,19 @@ pub(super) const MAX_TIME: Duration = Duration::from_secs(10);
 
 /// When a search has to end early.
 #[derive(Clone)]
-pub(super) struct Bound {
+pub(super) struct WalkBound {
     stop: CancellationToken,
     until: Instant,
 }
 
 /// Why a search ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Halt {
+pub(super) enum WalkEnd {
     Cancelled,
     TimeUp,
 }
 
-impl Bound {
+impl WalkBound {
     pub(super) fn new(stop: &CancellationToken, time: Duration) -> Self {
         Self {
             stop: stop.clone(),
@@ -43,11 +43,11 @@ impl Bound {
     }
 
     /// Whether to end now.
-    pub(super) fn check(&self) -> Option<Halt> {
+    pub(super) fn check(&self) -> Option<WalkEnd> {
         if self.stop.is_cancelled() {
-            return Some(Halt::Cancelled);
+            return Some(WalkEnd::Cancelled);
         }
-        (clock::now() >= self.until).then_some(Halt::TimeUp)
+        (clock::now() >= self.until).then_some(WalkEnd::TimeUp)
     }
 }
 
@@ -91,7 +91,7 @@ impl<'a> Files<'a> {
         start: &Path,
         hidden: bool,
         max_depth: Option<usize>,
-        bound: &'a Bound,
+        bound: &'a WalkBound,
     ) -> Self {
         let roots = cx.workspace.roots(&cx.cwd);
         // In a repository the ignore files above `start` count up to its top. Without one they count up to the workspace
@@ -146,16 +146,22 @@ pub(super) fn matcher(pattern: &str) -> Result<GlobMatcher, ToolError> {
 mod tests {
     use serde_json::json;
 
-    use super::super::testing::Bench;
+    use super::super::testing::ToolHarness;
     use super::*;
 
     #[test]
     fn a_bound_ends_in_time_and_on_cancel() {
         let stop = CancellationToken::new();
-        assert_eq!(Bound::new(&stop, Duration::from_secs(60)).check(), None);
-        assert_eq!(Bound::new(&stop, Duration::ZERO).check(), Some(Halt::TimeUp));
+        assert_eq!(WalkBound::new(&stop, Duration::from_secs(60)).check(), None);
+        assert_eq!(
+            WalkBound::new(&stop, Duration::ZERO).check(),
+            Some(WalkEnd::TimeUp)
+        );
         stop.cancel();
-        assert_eq!(Bound::new(&stop, Duration::ZERO).check(), Some(Halt::Cancelled));
+        assert_eq!(
+            WalkBound::new(&stop, Duration::ZERO).check(),
+            Some(WalkEnd::Cancelled)
+        );
     }
 
     #[test]
@@ -183,7 +189,7 @@ mod tests {
 
     #[tokio::test]
     async fn ignore_files_count_from_the_root_on() {
-        let bench = Bench::with_folders(&["app"]);
+        let bench = ToolHarness::with_folders(&["app"]);
         bench.write("../.gitignore", "*\n");
         bench.write(".gitignore", "/sub/out.txt\n");
         bench.write("sub/out.txt", "needle\n");
@@ -206,7 +212,7 @@ mod tests {
 
     #[tokio::test]
     async fn nested_folders_are_walked_once() {
-        let bench = Bench::with_folders(&["app", "app/inner", "lib"]);
+        let bench = ToolHarness::with_folders(&["app", "app/inner", "lib"]);
         bench.write("inner/x", "needle\n");
         let found = bench
             .call("grep", json!({"pattern": "needle"}))

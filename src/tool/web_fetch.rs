@@ -9,7 +9,7 @@ use serde::Deserialize;
 use url::Url;
 
 use super::files::{self, reported, title};
-use super::walk::{Bound, MAX_TIME};
+use super::walk::{MAX_TIME, WalkBound};
 use super::web::markdown;
 use super::web::{Body, Fetched, Kind, Web};
 use super::{Tool, ToolContext, ToolError, ToolOutput};
@@ -132,7 +132,7 @@ async fn fetch(web: &Web, url: Url, offset: usize, cx: &ToolContext) -> Result<T
     }
     let from = url.clone();
     let read = files::blocking(cx, move |stop| {
-        let bound = Bound::new(stop, MAX_TIME);
+        let bound = WalkBound::new(stop, MAX_TIME);
         Ok(Read::of(body, &from, || bound.check().is_some()))
     });
     let read = read.await?;
@@ -219,12 +219,12 @@ fn marked(url: &Url, text: &str) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::super::testing::Bench;
+    use super::super::testing::ToolHarness;
     use super::*;
 
     #[test]
     fn rules_see_the_address_as_it_is_asked() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         for (url, subject) in [
             ("https://Docs.RS:443/a/../tokio#x", "https://docs.rs/tokio"),
             (" http://ex\u{e4}mple.org ", "http://xn--exmple-cua.org/"),

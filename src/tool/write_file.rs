@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::change::{self, Aim, Change};
+use super::change::{self, Change, Target};
 use super::files::{self, reported};
 use super::{Preview, Tool, ToolContext, ToolError, ToolOutput};
 use crate::domain::Effect;
 use crate::workspace::text_file::{MAX_TEXT, TextFile, unix_lines, with_line_ends_of};
-use crate::workspace::{Resolved, Seen};
+use crate::workspace::{Resolved, SeenVersion};
 
 /// Writes a whole file.
 pub struct WriteFile;
@@ -62,7 +62,7 @@ impl Tool for WriteFile {
 }
 
 impl Input {
-    fn change(self, cx: &ToolContext, target: &Resolved, aim: Aim) -> Result<Change, ToolError> {
+    fn change(self, cx: &ToolContext, target: &Resolved, aim: Target) -> Result<Change, ToolError> {
         if self.content.len() > MAX_TEXT {
             return reported(format!("content is larger than {} MiB", MAX_TEXT >> 20));
         }
@@ -78,7 +78,7 @@ impl Input {
         };
         let same = unix_lines(&before.text) == unix_lines(&self.content);
         let seen = change::must_be_unchanged(cx, target, &before, aim)?;
-        if seen == Seen::Never && !before.text.is_empty() && !same {
+        if seen == SeenVersion::Never && !before.text.is_empty() && !same {
             return reported(format!(
                 "`{}` exists and you have not read it; read it first with read_file",
                 target.display
@@ -103,11 +103,11 @@ impl Input {
 mod tests {
     use serde_json::json;
 
-    use super::super::testing::Bench;
+    use super::super::testing::ToolHarness;
 
     #[tokio::test]
     async fn creates_files_with_their_folders() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         let args = json!({"path": "new/dir/a.txt", "content": "one\ntwo\n"});
         let preview = bench.preview("write_file", args.clone()).await.unwrap();
         let output = bench.call("write_file", args).await.unwrap();
@@ -131,7 +131,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_unread_file_is_not_overwritten() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         bench.write("a.txt", "precious\n");
         let args = json!({"path": "a.txt", "content": "new\n"});
         assert!(
@@ -157,7 +157,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_long_changed_file_must_be_read_again() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         bench.write("a.txt", "x\n");
         bench.call("read_file", json!({"path": "a.txt"})).await.unwrap();
         bench.write("a.txt", &"long line\n".repeat(5_000));
@@ -170,7 +170,7 @@ mod tests {
 
     #[tokio::test]
     async fn form_is_kept() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         std::fs::write(bench.path("a.txt"), b"\xef\xbb\xbfa\r\nb\r\n").unwrap();
         bench.call("read_file", json!({"path": "a.txt"})).await.unwrap();
         bench
@@ -190,7 +190,7 @@ mod tests {
 
     #[tokio::test]
     async fn unsaved_text_is_not_written_over() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         bench.write("a.txt", "disk\n");
         bench.open("a.txt", "buffer\n");
         bench.call("read_file", json!({"path": "a.txt"})).await.unwrap();
@@ -212,7 +212,7 @@ mod tests {
     #[cfg(unix)]
     #[tokio::test]
     async fn a_link_stays_and_its_target_changes() {
-        let bench = Bench::new();
+        let bench = ToolHarness::new();
         bench.write("target", "old\n");
         std::os::unix::fs::symlink("target", bench.path("link")).unwrap();
         bench.call("read_file", json!({"path": "link"})).await.unwrap();

@@ -37,7 +37,7 @@ impl Default for Limits {
 
 /// What came in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Item {
+pub enum FrameItem {
     /// The body of a frame.
     Frame(Bytes),
     /// Something to be answered with an error; the decoder goes on by itself.
@@ -61,7 +61,7 @@ pub enum BadFrame {
 }
 
 #[derive(Debug)]
-enum State {
+enum FrameState {
     /// At the start of a header line.
     Header(Block),
     /// So many bytes of body are to be kept.
@@ -83,14 +83,14 @@ struct Block {
     reject: Option<&'static str>,
 }
 
-enum Step {
-    Give(Item),
+enum FrameStep {
+    Give(FrameItem),
     Again,
     Starved,
 }
 
 /// A header line, judged.
-enum Line {
+enum HeaderLine {
     Length(u64),
     BadLength(&'static str),
     BadCharset,
@@ -108,7 +108,7 @@ pub struct Decoder {
     buffer: BytesMut,
     /// Bytes of the buffer that are known to hold no end of line.
     scanned: usize,
-    state: State,
+    state: FrameState,
 }
 
 impl Decoder {
@@ -118,7 +118,7 @@ impl Decoder {
             limits,
             buffer: BytesMut::new(),
             scanned: 0,
-            state: State::Header(Block::default()),
+            state: FrameState::Header(Block::default()),
         }
     }
 
@@ -130,44 +130,44 @@ impl Decoder {
     /// Where the next read goes: grows with what has arrived, never with what a header claims.
     pub fn spare(&mut self) -> &mut BytesMut {
         let want = match self.state {
-            State::Body(length) => (length - self.buffer.len()).clamp(READ / 16, READ),
-            State::Skip(_) => READ,
-            State::Header(_) | State::Hunt => READ / 4,
+            FrameState::Body(length) => (length - self.buffer.len()).clamp(READ / 16, READ),
+            FrameState::Skip(_) => READ,
+            FrameState::Header(_) | FrameState::Hunt => READ / 4,
         };
         self.buffer.reserve(want);
         &mut self.buffer
     }
 
     /// The next item, if its bytes are here.
-    pub fn pop(&mut self) -> Option<Item> {
+    pub fn pop(&mut self) -> Option<FrameItem> {
         loop {
             let step = match self.state {
-                State::Header(block) => self.header_line(block),
-                State::Body(length) => self.body(length),
-                State::Skip(left) => self.skip(left),
-                State::Hunt => self.hunt(),
+                FrameState::Header(block) => self.header_line(block),
+                FrameState::Body(length) => self.body(length),
+                FrameState::Skip(left) => self.skip(left),
+                FrameState::Hunt => self.hunt(),
             };
             match step {
-                Step::Give(item) => return Some(item),
-                Step::Again => {}
-                Step::Starved => return None,
+                FrameStep::Give(item) => return Some(item),
+                FrameStep::Again => {}
+                FrameStep::Starved => return None,
             }
         }
     }
 
     /// Whether the stream could end here without a loss.
     pub fn at_rest(&self) -> bool {
-        self.buffer.is_empty() && matches!(self.state, State::Header(Block { used: 0, .. }))
+        self.buffer.is_empty() && matches!(self.state, FrameState::Header(Block { used: 0, .. }))
     }
 
-    fn header_line(&mut self, mut block: Block) -> Step {
+    fn header_line(&mut self, mut block: Block) -> FrameStep {
         // The limit counts bytes of the block, not of what happens to be read already.
         let room = self.limits.header.saturating_sub(block.used);
         let window = &self.buffer[..self.buffer.len().min(room)];
         let Some(end) = memchr::memchr(b'\n', &window[self.scanned.min(window.len())..]) else {
             self.scanned = window.len();
             if window.len() < room {
-                return Step::Starved;
+                return FrameStep::Starved;
             }
             // Within a block the name may stand here cut off: let the hunt find it, however it comes in.
             let why = "no end of header within 4 KiB";
@@ -184,10 +184,10 @@ impl Decoder {
             return self.end_of_block(block, end + 1);
         }
         match judge(line) {
-            Line::Length(length) if length > self.limits.skip => {
+            HeaderLine::Length(length) if length > self.limits.skip => {
                 return self.fail("Content-Length is over 256 MiB");
             }
-            Line::Length(length) => {
+            HeaderLine::Length(length) => {
                 if block.length.is_some_and(|earlier| earlier != length) {
                     // The later one is more likely to be the start of a real frame.
                     self.restart(Block {
@@ -195,60 +195,62 @@ impl Decoder {
                         ..Block::default()
                     });
                     self.consume_line(end + 1);
-                    return Step::Give(Item::Bad(BadFrame::Header("two Content-Length lines differ")));
+                    return FrameStep::Give(FrameItem::Bad(BadFrame::Header(
+                        "two Content-Length lines differ",
+                    )));
                 }
                 block.length = Some(length);
             }
-            Line::BadLength(why) => return self.fail(why),
-            Line::BadCharset => block.reject = Some("Content-Type names a charset other than utf-8"),
-            Line::Other => {}
-            Line::Garbage { glued: false } if block.length.is_some() => {
+            HeaderLine::BadLength(why) => return self.fail(why),
+            HeaderLine::BadCharset => block.reject = Some("Content-Type names a charset other than utf-8"),
+            HeaderLine::Other => {}
+            HeaderLine::Garbage { glued: false } if block.length.is_some() => {
                 block.reject = Some("a line is no header");
             }
-            Line::Garbage { .. } => return self.fail("a line is no header"),
+            HeaderLine::Garbage { .. } => return self.fail("a line is no header"),
         }
-        self.state = State::Header(block);
+        self.state = FrameState::Header(block);
         self.consume_line(end + 1);
-        Step::Again
+        FrameStep::Again
     }
 
     /// Takes one line of the block away.
     fn consume_line(&mut self, bytes: usize) {
         self.buffer.advance(bytes);
         self.scanned = 0;
-        if let State::Header(block) = &mut self.state {
+        if let FrameState::Header(block) = &mut self.state {
             block.used += bytes;
             block.lines += 1;
         }
     }
 
-    fn end_of_block(&mut self, block: Block, bytes: usize) -> Step {
+    fn end_of_block(&mut self, block: Block, bytes: usize) -> FrameStep {
         self.buffer.advance(bytes);
         self.scanned = 0;
         if block.lines == 0 && !block.blank_before {
             // Some clients end a body with a line feed: one blank line in front does no harm.
-            self.state = State::Header(Block {
+            self.state = FrameState::Header(Block {
                 used: bytes,
                 blank_before: true,
                 ..block
             });
-            return Step::Again;
+            return FrameStep::Again;
         }
         let Some(length) = block.length else {
             return self.lose(block.reject.unwrap_or("no Content-Length"));
         };
         if let Some(why) = block.reject {
-            self.state = State::Skip(length);
-            return Step::Give(Item::Bad(BadFrame::Header(why)));
+            self.state = FrameState::Skip(length);
+            return FrameStep::Give(FrameItem::Bad(BadFrame::Header(why)));
         }
         match usize::try_from(length) {
             Ok(kept) if length <= self.limits.frame => {
-                self.state = State::Body(kept);
-                Step::Again
+                self.state = FrameState::Body(kept);
+                FrameStep::Again
             }
             _ => {
-                self.state = State::Skip(length);
-                Step::Give(Item::Bad(BadFrame::TooLarge {
+                self.state = FrameState::Skip(length);
+                FrameStep::Give(FrameItem::Bad(BadFrame::TooLarge {
                     bytes: length,
                     limit: self.limits.frame,
                 }))
@@ -256,48 +258,48 @@ impl Decoder {
         }
     }
 
-    fn body(&mut self, length: usize) -> Step {
+    fn body(&mut self, length: usize) -> FrameStep {
         if self.buffer.len() < length {
-            return Step::Starved;
+            return FrameStep::Starved;
         }
         let body = self.buffer.split_to(length).freeze();
         if length > KEEP_BUFFER {
             self.buffer = BytesMut::from(&self.buffer[..]);
         }
         self.restart(Block::default());
-        Step::Give(Item::Frame(body))
+        FrameStep::Give(FrameItem::Frame(body))
     }
 
-    fn skip(&mut self, left: u64) -> Step {
+    fn skip(&mut self, left: u64) -> FrameStep {
         let here = usize::try_from(left).map_or(self.buffer.len(), |left| left.min(self.buffer.len()));
         self.buffer.advance(here);
         let left = left - here as u64;
         if left > 0 {
-            self.state = State::Skip(left);
-            return Step::Starved;
+            self.state = FrameState::Skip(left);
+            return FrameStep::Starved;
         }
         self.restart(Block::default());
-        Step::Again
+        FrameStep::Again
     }
 
-    fn hunt(&mut self) -> Step {
+    fn hunt(&mut self) -> FrameStep {
         match find_name(&self.buffer) {
             Some(at) => {
                 self.buffer.advance(at);
                 self.restart(Block::default());
-                Step::Again
+                FrameStep::Again
             }
             None => {
                 // The name may be cut by the end of what is here.
                 let keep = self.buffer.len().min(NAME.len());
                 self.buffer.advance(self.buffer.len() - keep);
-                Step::Starved
+                FrameStep::Starved
             }
         }
     }
 
     /// Refuses the header line at hand; the rest of it is looked through for a real one.
-    fn fail(&mut self, why: &'static str) -> Step {
+    fn fail(&mut self, why: &'static str) -> FrameStep {
         if starts_with_name(&self.buffer) {
             self.buffer.advance(NAME.len() + 1);
         }
@@ -305,20 +307,20 @@ impl Decoder {
     }
 
     /// Reports a bad header and looks for the next one from here.
-    fn lose(&mut self, why: &'static str) -> Step {
+    fn lose(&mut self, why: &'static str) -> FrameStep {
         self.scanned = 0;
-        self.state = State::Hunt;
-        Step::Give(Item::Bad(BadFrame::Header(why)))
+        self.state = FrameState::Hunt;
+        FrameStep::Give(FrameItem::Bad(BadFrame::Header(why)))
     }
 
     fn restart(&mut self, block: Block) {
         self.scanned = 0;
-        self.state = State::Header(block);
+        self.state = FrameState::Header(block);
     }
 }
 
-fn judge(line: &[u8]) -> Line {
-    let garbage = || Line::Garbage {
+fn judge(line: &[u8]) -> HeaderLine {
+    let garbage = || HeaderLine::Garbage {
         glued: find_name(line).is_some_and(|at| at > 0),
     };
     let Some(colon) = memchr::memchr(b':', line) else {
@@ -336,23 +338,23 @@ fn judge(line: &[u8]) -> Line {
         .checked_sub(NAME.len())
         .is_some_and(|at| name[at..].eq_ignore_ascii_case(NAME));
     if glued {
-        return Line::Garbage { glued };
+        return HeaderLine::Garbage { glued };
     }
     if name.eq_ignore_ascii_case(b"content-type") && !is_utf8_charset(value) {
-        return Line::BadCharset;
+        return HeaderLine::BadCharset;
     }
-    Line::Other
+    HeaderLine::Other
 }
 
-fn length(value: &[u8]) -> Line {
+fn length(value: &[u8]) -> HeaderLine {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
-        return Line::BadLength("Content-Length is no number");
+        return HeaderLine::BadLength("Content-Length is no number");
     }
     let number = value.iter().try_fold(0_u64, |sum, digit| {
         sum.checked_mul(10)?.checked_add(u64::from(digit - b'0'))
     });
     // A number that does not fit is over every limit.
-    Line::Length(number.unwrap_or(u64::MAX))
+    HeaderLine::Length(number.unwrap_or(u64::MAX))
 }
 
 fn is_utf8_charset(content_type: &[u8]) -> bool {
@@ -401,7 +403,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     }
 
     /// The next item; `None` at the end of input. Safe to drop at any time.
-    pub async fn read(&mut self) -> std::io::Result<Option<Item>> {
+    pub async fn read(&mut self) -> std::io::Result<Option<FrameItem>> {
         loop {
             if let Some(item) = self.decoder.pop() {
                 return Ok(Some(item));
@@ -428,7 +430,7 @@ mod tests {
         skip: 1_000,
     };
 
-    fn decode<'a>(limits: Limits, chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<Item> {
+    fn decode<'a>(limits: Limits, chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<FrameItem> {
         let mut decoder = Decoder::new(limits);
         let mut items = Vec::new();
         for chunk in chunks {
@@ -439,13 +441,13 @@ mod tests {
     }
 
     /// `F…` a frame with its body, `H` a bad header, `L` too large.
-    fn sketch(items: &[Item]) -> Vec<String> {
+    fn sketch(items: &[FrameItem]) -> Vec<String> {
         items
             .iter()
             .map(|item| match item {
-                Item::Frame(body) => format!("F{}", String::from_utf8_lossy(body)),
-                Item::Bad(BadFrame::Header(_)) => "H".to_owned(),
-                Item::Bad(BadFrame::TooLarge { .. }) => "L".to_owned(),
+                FrameItem::Frame(body) => format!("F{}", String::from_utf8_lossy(body)),
+                FrameItem::Bad(BadFrame::Header(_)) => "H".to_owned(),
+                FrameItem::Bad(BadFrame::TooLarge { .. }) => "L".to_owned(),
             })
             .collect()
     }
@@ -716,7 +718,7 @@ mod tests {
             bytes.resize(bytes.len() + (32 << 20), b'x');
             [bytes.leak() as &[u8]]
         });
-        assert!(matches!(&largest[..], [Item::Frame(body)] if body.len() == 32 << 20));
+        assert!(matches!(&largest[..], [FrameItem::Frame(body)] if body.len() == 32 << 20));
     }
 
     #[test]
@@ -734,7 +736,7 @@ mod tests {
         decoder.push(b"Content-Length: 200000000\r\n\r\n");
         assert!(matches!(
             decoder.pop(),
-            Some(Item::Bad(BadFrame::TooLarge { .. }))
+            Some(FrameItem::Bad(BadFrame::TooLarge { .. }))
         ));
         for _ in 0..100 {
             decoder.push(&[b'x'; 1 << 16]);

@@ -26,7 +26,7 @@ impl Backend {
     async fn stream(&self, count: Vec<u64>) -> Result<u64> {
         for at in 0..count[0] {
             let body = json!({"method": "ours", "at": at}).to_string().into_bytes();
-            self.outbox.push(Item::Notification {
+            self.outbox.push(Outgoing::Notification {
                 body,
                 group: Some(1),
                 permit: None,

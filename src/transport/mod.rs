@@ -18,7 +18,7 @@ pub mod stdio;
 pub mod writer;
 
 pub use message::refusal;
-pub use outbox::{Item, Outbox};
+pub use outbox::{Outbox, Outgoing};
 pub use serve::{Connection, End, Ended, Options, cancel_token};
 pub use stdio::{Stdio, claim, raise_open_files};
 pub use writer::Writer;

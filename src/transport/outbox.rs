@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tower_lsp::jsonrpc::Response;
 
-use super::queue::{Effect, Queue};
-pub use super::queue::{Item, Slot};
+pub use super::queue::{Outgoing, QueuedFrame};
+use super::queue::{Queue, WakeHint};
 use crate::base::clock::{self, Instant};
 
 /// Input is not read while so many bytes wait that nobody asked for room for: a client that sends and does
@@ -25,7 +25,7 @@ pub struct Outbox {
 
 #[derive(Debug)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<OutboxState>,
     /// Wakes a writer that sleeps on its own thread.
     thread: Condvar,
     /// Wakes a writer that is a task.
@@ -35,16 +35,16 @@ struct Shared {
 }
 
 #[derive(Debug)]
-struct State {
+struct OutboxState {
     queue: Queue,
-    phase: Phase,
+    phase: OutboxPhase,
     sleeper: Option<Sleeper>,
     /// Somebody waits for room.
     awaited: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum OutboxPhase {
     /// Takes and gives.
     Running,
     /// Gives what it has, takes no more.
@@ -67,7 +67,7 @@ enum SleeperKind {
 }
 
 /// What a writer finds.
-enum Found {
+enum OutboxFrame {
     Slots,
     Nothing { until: Option<Instant> },
     End,
@@ -79,9 +79,9 @@ impl Outbox {
     pub fn new(delta_frame: Duration) -> Self {
         Self {
             shared: Arc::new(Shared {
-                state: Mutex::new(State {
+                state: Mutex::new(OutboxState {
                     queue: Queue::new(delta_frame),
-                    phase: Phase::Running,
+                    phase: OutboxPhase::Running,
                     sleeper: None,
                     awaited: false,
                 }),
@@ -93,10 +93,10 @@ impl Outbox {
     }
 
     /// Takes an item in; never waits. After [`Self::finish`] or [`Self::close`] it is dropped.
-    pub fn push(&self, item: Item) {
+    pub fn push(&self, item: Outgoing) {
         let now = clock::now();
         let mut state = self.lock();
-        if state.phase != Phase::Running {
+        if state.phase != OutboxPhase::Running {
             drop(state);
             drop(item);
             return;
@@ -112,7 +112,7 @@ impl Outbox {
             let failed = super::message::internal("answer cannot be serialised");
             serde_json::to_vec(&Response::from_error(response.id().clone(), failed)).unwrap_or_default()
         });
-        self.push(Item::Response { body, group });
+        self.push(Outgoing::Response { body, group });
     }
 
     /// Lets notifications out: the client has said `initialized`.
@@ -120,7 +120,7 @@ impl Outbox {
         let now = clock::now();
         let mut state = self.lock();
         state.queue.open(now);
-        self.wake(state, Effect::Ready);
+        self.wake(state, WakeHint::Ready);
     }
 
     /// Sets the length of a frame from now on.
@@ -131,25 +131,25 @@ impl Outbox {
     /// Takes no more; the writer ends when it has written what is here.
     pub fn finish(&self) {
         let mut state = self.lock();
-        if state.phase == Phase::Running {
-            state.phase = Phase::Finishing;
+        if state.phase == OutboxPhase::Running {
+            state.phase = OutboxPhase::Finishing;
             state.queue.release_all();
         }
-        self.wake(state, Effect::Ready);
+        self.wake(state, WakeHint::Ready);
     }
 
     /// The pipe is gone: drops everything, and gives all room back so that nobody waits for a reader.
     pub fn close(&self) {
         let mut state = self.lock();
-        state.phase = Phase::Closed;
+        state.phase = OutboxPhase::Closed;
         state.queue.clear();
-        self.wake(state, Effect::Ready);
+        self.wake(state, WakeHint::Ready);
         self.shared.room.notify_waiters();
     }
 
     /// Whether [`Self::close`] was called.
     pub fn is_closed(&self) -> bool {
-        self.lock().phase == Phase::Closed
+        self.lock().phase == OutboxPhase::Closed
     }
 
     /// Waits while too much that nobody asked room for is waiting to be written.
@@ -167,21 +167,21 @@ impl Outbox {
     /// Whether [`Self::room`] would not wait.
     pub fn has_room(&self) -> bool {
         let mut state = self.lock();
-        let has_room = state.phase == Phase::Closed || state.queue.unbounded() < UNBOUNDED_LIMIT;
+        let has_room = state.phase == OutboxPhase::Closed || state.queue.unbounded() < UNBOUNDED_LIMIT;
         state.awaited |= !has_room;
         has_room
     }
 
     /// Waits, on the calling thread, for something to write: at least one slot, and more up to `max` bytes.
     /// False: the end. There may be one writer.
-    pub fn take_blocking(&self, batch: &mut Vec<Slot>, max: usize) -> bool {
+    pub fn take_blocking(&self, batch: &mut Vec<QueuedFrame>, max: usize) -> bool {
         let mut state = self.lock();
         loop {
             let now = clock::now();
             match self.fill(&mut state, batch, max, now) {
-                Found::Slots => return true,
-                Found::End => return false,
-                Found::Nothing { until } => {
+                OutboxFrame::Slots => return true,
+                OutboxFrame::End => return false,
+                OutboxFrame::Nothing { until } => {
                     state.sleeper = Some(Sleeper {
                         until,
                         kind: SleeperKind::Thread,
@@ -205,14 +205,14 @@ impl Outbox {
     }
 
     /// As [`Self::take_blocking`], for a writer that is a task.
-    pub async fn take(&self, batch: &mut Vec<Slot>, max: usize) -> bool {
+    pub async fn take(&self, batch: &mut Vec<QueuedFrame>, max: usize) -> bool {
         loop {
             let until = {
                 let mut state = self.lock();
                 match self.fill(&mut state, batch, max, clock::now()) {
-                    Found::Slots => return true,
-                    Found::End => return false,
-                    Found::Nothing { until } => {
+                    OutboxFrame::Slots => return true,
+                    OutboxFrame::End => return false,
+                    OutboxFrame::Nothing { until } => {
                         state.sleeper = Some(Sleeper {
                             until,
                             kind: SleeperKind::Task,
@@ -235,7 +235,13 @@ impl Outbox {
         }
     }
 
-    fn fill(&self, state: &mut State, batch: &mut Vec<Slot>, max: usize, now: Instant) -> Found {
+    fn fill(
+        &self,
+        state: &mut OutboxState,
+        batch: &mut Vec<QueuedFrame>,
+        max: usize,
+        now: Instant,
+    ) -> OutboxFrame {
         let mut room = max;
         while let Some(slot) = state
             .queue
@@ -249,23 +255,23 @@ impl Outbox {
             self.shared.room.notify_waiters();
         }
         match state.phase {
-            _ if !batch.is_empty() => Found::Slots,
-            Phase::Running => Found::Nothing {
+            _ if !batch.is_empty() => OutboxFrame::Slots,
+            OutboxPhase::Running => OutboxFrame::Nothing {
                 until: state.queue.next_due(),
             },
-            Phase::Finishing | Phase::Closed => Found::End,
+            OutboxPhase::Finishing | OutboxPhase::Closed => OutboxFrame::End,
         }
     }
 
     /// Wakes the writer if it sleeps and has to know.
-    fn wake(&self, mut state: MutexGuard<'_, State>, effect: Effect) {
+    fn wake(&self, mut state: MutexGuard<'_, OutboxState>, effect: WakeHint) {
         let Some(sleeper) = state.sleeper else {
             return;
         };
         let knows = match effect {
-            Effect::Ready => false,
-            Effect::ReadyAt(due) => sleeper.until.is_some_and(|until| until <= due),
-            Effect::Nothing => true,
+            WakeHint::Ready => false,
+            WakeHint::ReadyAt(due) => sleeper.until.is_some_and(|until| until <= due),
+            WakeHint::Nothing => true,
         };
         if knows {
             return;
@@ -278,7 +284,7 @@ impl Outbox {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, OutboxState> {
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -288,19 +294,19 @@ mod tests {
     use tower_lsp::jsonrpc::Id;
 
     use super::*;
-    use crate::base::flow::Pool;
+    use crate::base::backpressure::ByteBudget;
     use crate::base::spawn::spawn;
 
-    fn note(text: &str) -> Item {
-        Item::Notification {
+    fn note(text: &str) -> Outgoing {
+        Outgoing::Notification {
             body: text.as_bytes().to_vec(),
             group: Some(1),
             permit: None,
         }
     }
 
-    fn delta(offset: usize) -> Item {
-        Item::Mergeable {
+    fn delta(offset: usize) -> Outgoing {
+        Outgoing::Mergeable {
             key: (1, 1),
             head: offset.to_string().into_bytes(),
             text: b"x".to_vec(),
@@ -309,7 +315,7 @@ mod tests {
         }
     }
 
-    fn text(batch: &mut Vec<Slot>) -> String {
+    fn text(batch: &mut Vec<QueuedFrame>) -> String {
         let mut buffer = Vec::new();
         batch.drain(..).for_each(|slot| slot.write_to(&mut buffer));
         String::from_utf8(buffer)
@@ -381,11 +387,11 @@ mod tests {
 
     #[tokio::test]
     async fn close_gives_all_room_back() {
-        let pool = Pool::new(10);
+        let pool = ByteBudget::new(10);
         let account = pool.account(10);
         let outbox = Outbox::new(Duration::ZERO);
         let full = |outbox: &Outbox| {
-            outbox.push(Item::Notification {
+            outbox.push(Outgoing::Notification {
                 body: vec![b'x'; 10],
                 group: None,
                 permit: Some(account.take(10)),
@@ -446,7 +452,7 @@ mod tests {
                     let outbox = outbox.clone();
                     scope.spawn(move || {
                         for _ in 0..EACH {
-                            outbox.push(Item::Mergeable {
+                            outbox.push(Outgoing::Mergeable {
                                 key: (group, group),
                                 head: b"=".to_vec(),
                                 text: vec![b"abcd"[usize::try_from(group).unwrap()]],

@@ -12,11 +12,11 @@ const LOOK: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Parent {
     pid: Pid,
-    how: How,
+    how: ParentWatch,
 }
 
 #[derive(Debug)]
-enum How {
+enum ParentWatch {
     /// Readable when the process has ended.
     #[cfg(target_os = "linux")]
     Told(tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>),
@@ -31,7 +31,7 @@ impl Parent {
             .ok()
             .filter(|pid| *pid > 0)
             .and_then(Pid::from_raw);
-        let how = known.map(|pid| (pid, How::of(pid)));
+        let how = known.map(|pid| (pid, ParentWatch::of(pid)));
         let Some((pid, Ok(how))) = how else {
             tracing::info!(
                 pid,
@@ -46,13 +46,13 @@ impl Parent {
     pub async fn gone(&self) {
         match &self.how {
             #[cfg(target_os = "linux")]
-            How::Told(fd) => {
+            ParentWatch::Told(fd) => {
                 if fd.readable().await.is_ok() {
                     return;
                 }
                 self.look().await;
             }
-            How::Looking => self.look().await,
+            ParentWatch::Looking => self.look().await,
         }
     }
 
@@ -63,7 +63,7 @@ impl Parent {
     }
 }
 
-impl How {
+impl ParentWatch {
     #[cfg(target_os = "linux")]
     #[expect(
         deprecated,
@@ -128,7 +128,7 @@ mod tests {
         let pid = Pid::from_child(&child);
         let parent = Parent {
             pid,
-            how: How::of(pid).and(How::looking(pid)).unwrap(),
+            how: ParentWatch::of(pid).and(ParentWatch::looking(pid)).unwrap(),
         };
         let mut gone = Box::pin(parent.gone());
         assert!(futures::poll!(&mut gone).is_pending());

@@ -9,8 +9,8 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
+use crate::base::backpressure::Permit;
 use crate::base::clock::Instant;
-use crate::base::flow::Permit;
 
 /// A merged delta stops growing here, in bytes of its body.
 pub const MAX_MERGED: usize = 64 << 10;
@@ -23,7 +23,7 @@ const SWEEP: usize = 64;
 
 /// What is to be sent.
 #[derive(Debug)]
-pub enum Item {
+pub enum Outgoing {
     /// The answer to a request, serialised. Leaves after all that was pushed before it: of its group, or
     /// without one, of every group.
     Response {
@@ -58,14 +58,14 @@ pub enum Item {
 
 /// A body on its way out. Dropping it gives its room back: do so when its bytes are written.
 #[derive(Debug)]
-pub struct Slot {
+pub struct QueuedFrame {
     body: Vec<u8>,
     tail: &'static [u8],
     permit: Option<Permit>,
     stream: Option<u64>,
 }
 
-impl Slot {
+impl QueuedFrame {
     /// Its length in bytes.
     pub fn len(&self) -> usize {
         self.body.len() + self.tail.len()
@@ -112,14 +112,14 @@ struct Group {
     /// The number of its newest slot in the queue.
     newest: Option<u64>,
     /// At most one of each stream, newer than all of that stream in the queue; each leaves at its time.
-    held: Vec<(Instant, Slot)>,
+    held: Vec<(Instant, QueuedFrame)>,
     /// Streams that are in a frame.
     frames: Vec<Frame>,
 }
 
 /// What a push means for a writer that sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum WakeHint {
     /// It has something to write.
     Ready,
     /// It has something to write at that time.
@@ -132,14 +132,14 @@ pub enum Effect {
 #[derive(Debug)]
 pub struct Queue {
     frame: Duration,
-    ready: VecDeque<Slot>,
+    ready: VecDeque<QueuedFrame>,
     /// The number of the first of `ready`.
     first: u64,
     groups: HashMap<u64, Group>,
     /// When which group has something to let go.
     held: BTreeSet<(Instant, u64)>,
     /// Notifications from before the client was ready for them.
-    unopened: Option<Vec<Item>>,
+    unopened: Option<Vec<Outgoing>>,
     /// Bytes in `ready` that no permit stands for.
     unbounded: usize,
     sweep_at: usize,
@@ -173,35 +173,35 @@ impl Queue {
     }
 
     /// Takes an item in.
-    pub fn push(&mut self, item: Item, now: Instant) -> Effect {
+    pub fn push(&mut self, item: Outgoing, now: Instant) -> WakeHint {
         if let Some(waiting) = &mut self.unopened
             && waits(waiting, &item)
         {
             waiting.push(item);
-            return Effect::Nothing;
+            return WakeHint::Nothing;
         }
         match item {
-            Item::Response { body, group } => {
+            Outgoing::Response { body, group } => {
                 match group {
                     Some(group) => self.release(group),
                     None => self.release_all(),
                 }
                 self.enqueue(whole(body, None), group);
-                Effect::Ready
+                WakeHint::Ready
             }
-            Item::Notification { body, group, permit } => {
+            Outgoing::Notification { body, group, permit } => {
                 group.into_iter().for_each(|group| self.release(group));
                 self.enqueue(whole(body, permit), group);
-                Effect::Ready
+                WakeHint::Ready
             }
-            Item::Mergeable {
+            Outgoing::Mergeable {
                 key: (stream, group),
                 head,
                 text,
                 tail,
                 permit,
             } => {
-                let slot = Slot {
+                let slot = QueuedFrame {
                     body: head,
                     tail,
                     permit,
@@ -213,12 +213,12 @@ impl Queue {
     }
 
     /// The next slot to be written.
-    pub fn pop(&mut self, now: Instant) -> Option<Slot> {
+    pub fn pop(&mut self, now: Instant) -> Option<QueuedFrame> {
         self.pop_within(usize::MAX, now)
     }
 
     /// The next slot to be written, if it is no longer than `room` bytes.
-    pub fn pop_within(&mut self, room: usize, now: Instant) -> Option<Slot> {
+    pub fn pop_within(&mut self, room: usize, now: Instant) -> Option<QueuedFrame> {
         self.release_due(now);
         let slot = self.ready.pop_front_if(|slot| slot.len() <= room)?;
         self.first += 1;
@@ -251,7 +251,14 @@ impl Queue {
         *self = Self::new(frame);
     }
 
-    fn push_delta(&mut self, stream: u64, group: u64, mut slot: Slot, text: &[u8], now: Instant) -> Effect {
+    fn push_delta(
+        &mut self,
+        stream: u64,
+        group: u64,
+        mut slot: QueuedFrame,
+        text: &[u8],
+        now: Instant,
+    ) -> WakeHint {
         if self.groups.len() >= self.sweep_at && !self.groups.contains_key(&group) {
             self.sweep(now);
         }
@@ -259,7 +266,7 @@ impl Queue {
         if let Some(at) = entry.held_of(stream) {
             if entry.held[at].1.fits(stream, text) {
                 entry.held[at].1.merge(text, slot.permit);
-                return Effect::Nothing;
+                return WakeHint::Nothing;
             }
             self.release_one(group, at);
         }
@@ -277,20 +284,20 @@ impl Queue {
                 }
             }
             waiting.merge(text, slot.permit);
-            return Effect::Nothing;
+            return WakeHint::Nothing;
         }
         slot.body.extend_from_slice(text);
         if let Some(due) = entry.due(stream, self.frame, now) {
             entry.held.push((due, slot));
             self.held.insert((due, group));
-            return Effect::ReadyAt(due);
+            return WakeHint::ReadyAt(due);
         }
         self.enqueue(slot, Some(group));
-        Effect::Ready
+        WakeHint::Ready
     }
 
     /// Puts a slot at the end of the queue.
-    fn enqueue(&mut self, slot: Slot, group: Option<u64>) {
+    fn enqueue(&mut self, slot: QueuedFrame, group: Option<u64>) {
         if slot.permit.is_none() {
             self.unbounded += slot.len();
         }
@@ -395,23 +402,23 @@ impl Group {
 }
 
 /// Whether an item has to wait for `open`: an answer only behind what its group has waiting.
-fn waits(waiting: &[Item], item: &Item) -> bool {
+fn waits(waiting: &[Outgoing], item: &Outgoing) -> bool {
     match item {
-        Item::Response { group: None, .. } => false,
-        Item::Response { group, .. } => waiting.iter().any(|earlier| group_of(earlier) == *group),
-        Item::Notification { .. } | Item::Mergeable { .. } => true,
+        Outgoing::Response { group: None, .. } => false,
+        Outgoing::Response { group, .. } => waiting.iter().any(|earlier| group_of(earlier) == *group),
+        Outgoing::Notification { .. } | Outgoing::Mergeable { .. } => true,
     }
 }
 
-fn group_of(item: &Item) -> Option<u64> {
+fn group_of(item: &Outgoing) -> Option<u64> {
     match item {
-        Item::Response { group, .. } | Item::Notification { group, .. } => *group,
-        Item::Mergeable { key, .. } => Some(key.1),
+        Outgoing::Response { group, .. } | Outgoing::Notification { group, .. } => *group,
+        Outgoing::Mergeable { key, .. } => Some(key.1),
     }
 }
 
-fn whole(body: Vec<u8>, permit: Option<Permit>) -> Slot {
-    Slot {
+fn whole(body: Vec<u8>, permit: Option<Permit>) -> QueuedFrame {
+    QueuedFrame {
         body,
         tail: b"",
         permit,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
+use crate::base::backpressure::{ByteBudget, SessionBudget};
 use crate::base::clock;
-use crate::base::flow::{Account, Pool};
 
 const MS: Duration = Duration::from_millis(1);
 const FRAME: Duration = Duration::from_millis(16);
@@ -18,8 +18,8 @@ fn open_queue(frame: Duration) -> (Queue, Instant) {
     (queue, now)
 }
 
-fn delta(stream: u64, group: u64, offset: usize, text: &str) -> Item {
-    Item::Mergeable {
+fn delta(stream: u64, group: u64, offset: usize, text: &str) -> Outgoing {
+    Outgoing::Mergeable {
         key: (stream, group),
         head: format!("{stream}@{offset}:").into_bytes(),
         text: text.as_bytes().to_vec(),
@@ -28,22 +28,22 @@ fn delta(stream: u64, group: u64, offset: usize, text: &str) -> Item {
     }
 }
 
-fn event(group: u64, name: &str) -> Item {
-    Item::Notification {
+fn event(group: u64, name: &str) -> Outgoing {
+    Outgoing::Notification {
         body: name.as_bytes().to_vec(),
         group: Some(group),
         permit: None,
     }
 }
 
-fn response(group: Option<u64>, name: &str) -> Item {
-    Item::Response {
+fn response(group: Option<u64>, name: &str) -> Outgoing {
+    Outgoing::Response {
         body: name.as_bytes().to_vec(),
         group,
     }
 }
 
-fn body(slot: &Slot) -> String {
+fn body(slot: &QueuedFrame) -> String {
     let body = [&slot.body[..], slot.tail].concat();
     String::from_utf8(body).unwrap()
 }
@@ -72,8 +72,8 @@ fn frames_carry_their_length() {
 #[test]
 fn waiting_deltas_merge_until_something_of_their_group_follows() {
     let (mut queue, now) = open_queue(Duration::ZERO);
-    assert_eq!(queue.push(delta(1, 1, 0, "a"), now), Effect::Ready);
-    assert_eq!(queue.push(delta(1, 1, 1, "b"), now), Effect::Nothing);
+    assert_eq!(queue.push(delta(1, 1, 0, "a"), now), WakeHint::Ready);
+    assert_eq!(queue.push(delta(1, 1, 1, "b"), now), WakeHint::Nothing);
     queue.push(event(2, "other group"), now);
     queue.push(delta(1, 1, 2, "c"), now);
     queue.push(event(1, "own group"), now);
@@ -160,7 +160,7 @@ fn a_held_delta_leaves_before_what_follows_it() {
             assert_eq!(sent.is_empty(), at >= 2);
         }
     };
-    let cases: [(Item, &[&str]); 7] = [
+    let cases: [(Outgoing, &[&str]); 7] = [
         (event(1, "durable"), &["1@2:xx;", "durable"]),
         (event(2, "other group"), &["other group"]),
         (delta(9, 1, 0, "y"), &["9@0:y;"]),
@@ -188,15 +188,18 @@ fn a_held_delta_leaves_before_what_follows_it() {
 #[test]
 fn the_effect_tells_when_to_look() {
     let (mut queue, now) = open_queue(FRAME);
-    let effects: Vec<Effect> = (0..4)
+    let effects: Vec<WakeHint> = (0..4)
         .map(|at| {
             let effect = queue.push(delta(1, 1, at, "x"), now);
             drain(&mut queue, now);
             effect
         })
         .collect();
-    let due = Effect::ReadyAt(now + FRAME);
-    assert_eq!(effects, [Effect::Ready, Effect::Ready, due, Effect::Nothing]);
+    let due = WakeHint::ReadyAt(now + FRAME);
+    assert_eq!(
+        effects,
+        [WakeHint::Ready, WakeHint::Ready, due, WakeHint::Nothing]
+    );
 }
 
 #[test]
@@ -216,11 +219,11 @@ fn notifications_wait_for_the_client_and_answers_do_not() {
 
 #[test]
 fn room_is_given_back_when_a_slot_is_dropped() {
-    let pool = Pool::new(1_000);
+    let pool = ByteBudget::new(1_000);
     let account = pool.account(1_000);
     let (mut queue, now) = open_queue(FRAME);
     let push = |queue: &mut Queue, at: usize| {
-        let Item::Mergeable {
+        let Outgoing::Mergeable {
             key,
             head,
             text,
@@ -232,7 +235,7 @@ fn room_is_given_back_when_a_slot_is_dropped() {
         };
         let permit = Some(account.take(10));
         queue.push(
-            Item::Mergeable {
+            Outgoing::Mergeable {
                 key,
                 head,
                 text,
@@ -316,7 +319,7 @@ impl Model {
     }
 }
 
-fn run(ops: &[Op], frame: Duration, open_at: usize, account: &Arc<Account>) -> (Model, Vec<String>) {
+fn run(ops: &[Op], frame: Duration, open_at: usize, account: &Arc<SessionBudget>) -> (Model, Vec<String>) {
     let (mut queue, mut now) = (Queue::new(frame), clock::now());
     let (mut model, mut sent) = (Model::default(), Vec::new());
     for (at, op) in ops.iter().enumerate() {
@@ -332,7 +335,7 @@ fn run(ops: &[Op], frame: Duration, open_at: usize, account: &Arc<Account>) -> (
             } => {
                 let text = format!("{token}{}", "x".repeat(*length));
                 let offset = model.offsets.entry(*stream).or_default();
-                let Item::Mergeable {
+                let Outgoing::Mergeable {
                     key,
                     head,
                     text: bytes,
@@ -345,7 +348,7 @@ fn run(ops: &[Op], frame: Duration, open_at: usize, account: &Arc<Account>) -> (
                 *offset += text.len();
                 let permit = Some(account.take(text.len()));
                 queue.push(
-                    Item::Mergeable {
+                    Outgoing::Mergeable {
                         key,
                         head,
                         text: bytes,
@@ -398,7 +401,7 @@ proptest! {
         frame in prop_oneof![Just(Duration::ZERO), Just(FRAME)],
         open_at in 0_usize..20,
     ) {
-        let pool = Pool::new(usize::MAX);
+        let pool = ByteBudget::new(usize::MAX);
         let account = pool.account(usize::MAX);
         let (model, sent) = run(&ops, frame, open_at, &account);
         prop_assert_eq!(pool.used(), 0, "all room is given back");

@@ -20,13 +20,13 @@ use tokio::io::AsyncRead;
 use tower_lsp::jsonrpc::{ErrorCode, Id, Request, Response};
 use tower_service::Service;
 
-use super::frame::{BadFrame, FrameReader, Item as FrameItem, Limits};
+use super::frame::{BadFrame, FrameItem, FrameReader, Limits};
 use super::message::{Incoming, OVERLOADED, cancelled, classify, internal, invalid, refusal};
-use super::outbox::{Item, Outbox};
+use super::outbox::{Outbox, Outgoing};
 use super::parent::Parent;
 use crate::base::CancellationToken;
 use crate::base::clock::{self, Instant};
-use crate::base::spawn::{Task, TaskError, panic_text, spawn};
+use crate::base::spawn::{AbortOnDrop, TaskError, panic_text, spawn};
 use crate::base::text::one_line;
 
 /// How many requests to the client are passed on at once before an answer.
@@ -36,7 +36,7 @@ const TO_CLIENT: usize = 64;
 const NOTIFICATIONS: usize = 1_024;
 
 /// What handlers have to answer, once what `on_end` does is done.
-const LAST_WORDS: Duration = Duration::from_millis(250);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// What the writer has to write the rest, after all else.
 const LAST_WRITE: Duration = Duration::from_millis(150);
@@ -185,7 +185,7 @@ struct Serving<S, Q, A> {
     root: CancellationToken,
     options: Options,
     /// Requests that were taken and not yet answered.
-    live: HashMap<Id, Call>,
+    live: HashMap<Id, RunningCall>,
     /// Handlers that were not done at their first poll.
     running: FuturesUnordered<Running>,
     handshake: Handshake,
@@ -194,7 +194,7 @@ struct Serving<S, Q, A> {
 }
 
 /// A request that is being handled.
-struct Call {
+struct RunningCall {
     token: CancellationToken,
     exempt: bool,
     initialize: bool,
@@ -208,7 +208,7 @@ struct Handshake {
 }
 
 /// What can happen.
-enum Happened {
+enum LoopEvent {
     End(End),
     Answered(Answered),
     ToClient(Option<Request>),
@@ -231,7 +231,7 @@ struct Answered {
 /// A spawned handler.
 struct Running {
     id: Option<Id>,
-    task: Task<Option<Response>>,
+    task: AbortOnDrop<Option<Response>>,
 }
 
 impl Future for Running {
@@ -256,17 +256,17 @@ where
         let mut first = First::Requests;
         loop {
             let end = match self.next(frames, first).await {
-                Happened::End(end) => Some(end),
-                Happened::Answered(answered) => {
+                LoopEvent::End(end) => Some(end),
+                LoopEvent::Answered(answered) => {
                     self.answered(answered);
                     None
                 }
-                Happened::ToClient(request) => {
+                LoopEvent::ToClient(request) => {
                     first = First::Input;
                     self.send_to_client(request);
                     None
                 }
-                Happened::Input(input) => {
+                LoopEvent::Input(input) => {
                     first = First::Requests;
                     self.input(input).await
                 }
@@ -277,26 +277,26 @@ where
         }
     }
 
-    async fn next<R: AsyncRead + Unpin>(&mut self, frames: &mut FrameReader<R>, first: First) -> Happened {
+    async fn next<R: AsyncRead + Unpin>(&mut self, frames: &mut FrameReader<R>, first: First) -> LoopEvent {
         let outbox = &self.outbox;
         let requests = &mut self.requests;
         // While the client does not read, what the service asks of it waits, and more input too.
         let request = async {
             outbox.room().await;
-            Happened::ToClient(next_of(requests).await)
+            LoopEvent::ToClient(next_of(requests).await)
         };
         let input = async {
             outbox.room().await;
-            Happened::Input(frames.read().await)
+            LoopEvent::Input(frames.read().await)
         };
         tokio::select! {
             biased;
-            () = self.root.cancelled() => Happened::End(match outbox.is_closed() {
+            () = self.root.cancelled() => LoopEvent::End(match outbox.is_closed() {
                 true => End::PipeBroken,
                 false => End::Cancelled,
             }),
-            () = gone(self.parent.as_ref()) => Happened::End(End::ParentGone),
-            Some(answered) = self.running.next(), if !self.running.is_empty() => Happened::Answered(answered),
+            () = gone(self.parent.as_ref()) => LoopEvent::End(End::ParentGone),
+            Some(answered) = self.running.next(), if !self.running.is_empty() => LoopEvent::Answered(answered),
             happened = either(request, input, first) => happened,
         }
     }
@@ -406,7 +406,7 @@ where
         }
         let token = CancellationToken::new();
         let exempt = self.options.exempt.contains(&method);
-        let call = Call {
+        let call = RunningCall {
             token: token.clone(),
             exempt,
             initialize,
@@ -501,7 +501,7 @@ where
             return;
         };
         match serde_json::to_vec(&request) {
-            Ok(body) => self.outbox.push(Item::Notification {
+            Ok(body) => self.outbox.push(Outgoing::Notification {
                 body,
                 group: None,
                 permit: None,
@@ -538,7 +538,7 @@ where
                         Ok(Err(_)) => tracing::warn!("the end took too long"),
                         Err(payload) => tracing::error!(detail = text_of(payload), "the end panicked"),
                     }
-                    last_words = Some(deadline.min(clock::now() + LAST_WORDS));
+                    last_words = Some(deadline.min(clock::now() + DRAIN_TIMEOUT));
                 }
                 Some(answered) = self.running.next(), if !self.running.is_empty() => self.answered(answered),
                 request = next_of(&mut self.requests) => self.send_to_client(request),

@@ -91,7 +91,7 @@ struct Client {
     sent: mpsc::UnboundedReceiver<Value>,
     outbox: Outbox,
     root: CancellationToken,
-    serving: Task<Ended>,
+    serving: AbortOnDrop<Ended>,
     posted: mpsc::Receiver<i64>,
     /// What the service asks of the client.
     ask: futures_mpsc::Sender<Request>,
@@ -448,7 +448,7 @@ async fn requests_to_the_client_leave_before_later_answers() {
 #[tokio::test]
 async fn notifications_wait_for_initialized() {
     let note = |outbox: &Outbox| {
-        outbox.push(Item::Notification {
+        outbox.push(Outgoing::Notification {
             body: br#"{"note":1}"#.to_vec(),
             group: Some(1),
             permit: None,
@@ -542,7 +542,7 @@ async fn a_quick_end_does_not_wait_for_the_deaf() {
         .await;
     let start = crate::base::clock::now();
     let (_, rest) = client.end().await;
-    assert_eq!(start.elapsed(), LAST_WORDS);
+    assert_eq!(start.elapsed(), DRAIN_TIMEOUT);
     assert_eq!(outcome(&rest[0]), (json!(1), json!(-32_603)));
 }
 
@@ -553,7 +553,7 @@ async fn last_words_still_leave() {
         assert_eq!(end, End::EndOfInput);
         let outbox = outbox_of.await.unwrap();
         tokio::time::sleep(Duration::from_millis(100)).await;
-        outbox.push(Item::Notification {
+        outbox.push(Outgoing::Notification {
             body: br#"{"turnEnded":1}"#.to_vec(),
             group: Some(1),
             permit: None,

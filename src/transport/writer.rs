@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
 
-use super::outbox::{Outbox, Slot};
+use super::outbox::{Outbox, QueuedFrame};
 use crate::base::CancellationToken;
 
 /// How many bytes of bodies one write joins.
@@ -77,7 +77,7 @@ impl Drop for Guard {
 }
 
 fn write_all(outbox: &Outbox, mut output: impl Write) -> std::io::Result<()> {
-    let mut batch: Vec<Slot> = Vec::new();
+    let mut batch: Vec<QueuedFrame> = Vec::new();
     let mut buffer = Vec::new();
     while outbox.take_blocking(&mut batch, COALESCE) {
         batch.iter().for_each(|slot| slot.write_to(&mut buffer));
@@ -98,11 +98,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::base::flow::Pool;
-    use crate::transport::outbox::Item;
+    use crate::base::backpressure::ByteBudget;
+    use crate::transport::outbox::Outgoing;
 
-    fn note(permit: Option<crate::base::flow::Permit>) -> Item {
-        Item::Notification {
+    fn note(permit: Option<crate::base::backpressure::Permit>) -> Outgoing {
+        Outgoing::Notification {
             body: b"0123456789".to_vec(),
             group: None,
             permit,
@@ -156,7 +156,7 @@ mod tests {
     #[tokio::test]
     async fn room_comes_back_after_the_write_and_what_waited_goes_in_one() {
         let bench = bench();
-        let pool = Pool::new(1_000);
+        let pool = ByteBudget::new(1_000);
         let account = pool.account(1_000);
         bench.outbox.push(note(Some(account.take(10))));
         assert_eq!(bench.wrote.recv().unwrap(), 32);
@@ -177,7 +177,7 @@ mod tests {
     #[tokio::test]
     async fn a_broken_pipe_ends_everything() {
         let bench = bench();
-        let pool = Pool::new(1_000);
+        let pool = ByteBudget::new(1_000);
         let account = pool.account(1_000);
         bench.outbox.push(note(Some(account.take(10))));
         bench.wrote.recv().unwrap();

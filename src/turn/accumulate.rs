@@ -17,7 +17,7 @@ pub const MAX_MESSAGE_BYTES: usize = 8 << 20;
 #[derive(Debug)]
 pub(super) struct Accumulator {
     id: MessageId,
-    blocks: Vec<Draft>,
+    blocks: Vec<BlockDraft>,
     /// Tool uses by the provider's index: where in `blocks`.
     tools: BTreeMap<u32, usize>,
     text_bytes: u64,
@@ -29,7 +29,7 @@ pub(super) struct Accumulator {
 }
 
 #[derive(Debug)]
-enum Draft {
+enum BlockDraft {
     Text(String),
     Reasoning {
         text: String,
@@ -50,7 +50,7 @@ type Attached = (Option<String>, Option<Value>);
 
 /// What a stream event asks the driver to do.
 #[derive(Debug, PartialEq)]
-pub(super) enum Progressed {
+pub(super) enum PushResult {
     /// Show this.
     Show(Delta),
     /// Nothing to show.
@@ -61,7 +61,7 @@ pub(super) enum Progressed {
 
 /// A tool call that the model asks for, with its input as it came.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct RequestedCall {
     pub(super) id: ToolCallId,
     pub(super) name: String,
     /// The parsed input, or the text that is no JSON object.
@@ -70,9 +70,9 @@ pub(super) struct Wanted {
 
 /// A finished message.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct CompletedMessage {
     pub(super) message: Option<Message>,
-    pub(super) wanted: Vec<Wanted>,
+    pub(super) wanted: Vec<RequestedCall>,
 }
 
 impl Accumulator {
@@ -124,44 +124,44 @@ impl Accumulator {
         self.blocks
             .iter()
             .filter_map(|draft| match draft {
-                Draft::Tool { id, .. } => Some(id.clone()),
-                Draft::Text(_) | Draft::Reasoning { .. } => None,
+                BlockDraft::Tool { id, .. } => Some(id.clone()),
+                BlockDraft::Text(_) | BlockDraft::Reasoning { .. } => None,
             })
             .collect()
     }
 
-    pub(super) fn push(&mut self, event: StreamEvent) -> Progressed {
+    pub(super) fn push(&mut self, event: StreamEvent) -> PushResult {
         match event {
-            StreamEvent::Text(text) if text.is_empty() => Progressed::Quiet,
+            StreamEvent::Text(text) if text.is_empty() => PushResult::Quiet,
             StreamEvent::Text(text) => self.text(text),
-            StreamEvent::Reasoning(text) if text.is_empty() => Progressed::Quiet,
+            StreamEvent::Reasoning(text) if text.is_empty() => PushResult::Quiet,
             StreamEvent::Reasoning(text) => self.reasoning(text),
             StreamEvent::ReasoningSignature(proof) => {
                 match self.blocks.last_mut() {
-                    Some(Draft::Reasoning {
+                    Some(BlockDraft::Reasoning {
                         signature: signature @ None,
                         redacted: false,
                         ..
                     }) => {
                         *signature = Some(proof);
                     }
-                    _ => self.blocks.push(Draft::Reasoning {
+                    _ => self.blocks.push(BlockDraft::Reasoning {
                         text: String::new(),
                         signature: Some(proof),
                         redacted: false,
                     }),
                 }
-                Progressed::Quiet
+                PushResult::Quiet
             }
             StreamEvent::RedactedReasoning(data) => {
                 if self.room_for(data.len()) == data.len() {
-                    self.blocks.push(Draft::Reasoning {
+                    self.blocks.push(BlockDraft::Reasoning {
                         text: String::new(),
                         signature: Some(data),
                         redacted: true,
                     });
                 }
-                Progressed::Quiet
+                PushResult::Quiet
             }
             StreamEvent::ToolUseStarted { index, name } => {
                 let id = ToolCallId::fresh();
@@ -172,34 +172,34 @@ impl Accumulator {
                     text: String::new(),
                 };
                 self.tools.insert(index, self.blocks.len());
-                self.blocks.push(Draft::Tool {
+                self.blocks.push(BlockDraft::Tool {
                     id,
                     name,
                     json: String::new(),
                     attached: None,
                     complete: false,
                 });
-                Progressed::Show(delta)
+                PushResult::Show(delta)
             }
             StreamEvent::ToolUseAttached { index, id, extra } => {
                 self.attach(index, (id, extra));
-                Progressed::Quiet
+                PushResult::Quiet
             }
             StreamEvent::ToolInput { index, json } => self.tool_input(index, json),
             StreamEvent::ToolUseCompleted { index } => {
-                if let Some(Draft::Tool { complete, .. }) =
+                if let Some(BlockDraft::Tool { complete, .. }) =
                     self.tools.get(&index).and_then(|at| self.blocks.get_mut(*at))
                 {
                     *complete = true;
                 }
-                Progressed::Quiet
+                PushResult::Quiet
             }
             StreamEvent::Usage { usage, cost } => {
                 self.usage = usage;
                 self.cost = cost;
-                Progressed::Quiet
+                PushResult::Quiet
             }
-            StreamEvent::Stop(reason) => Progressed::Stopped(reason),
+            StreamEvent::Stop(reason) => PushResult::Stopped(reason),
         }
     }
 
@@ -209,59 +209,59 @@ impl Accumulator {
         if self.room_for(bytes) < bytes {
             return;
         }
-        if let Some(Draft::Tool { attached: kept, .. }) =
+        if let Some(BlockDraft::Tool { attached: kept, .. }) =
             self.tools.get(&index).and_then(|at| self.blocks.get_mut(*at))
         {
             *kept = Some(attached);
         }
     }
 
-    fn text(&mut self, text: String) -> Progressed {
+    fn text(&mut self, text: String) -> PushResult {
         let text = self.clip(text);
         let offset = self.text_bytes;
         self.text_bytes += text.len() as u64;
         match self.blocks.last_mut() {
-            Some(Draft::Text(block)) => block.push_str(&text),
-            _ => self.blocks.push(Draft::Text(text.clone())),
+            Some(BlockDraft::Text(block)) => block.push_str(&text),
+            _ => self.blocks.push(BlockDraft::Text(text.clone())),
         }
-        Progressed::Show(Delta::Text {
+        PushResult::Show(Delta::Text {
             message: self.id.clone(),
             offset,
             text,
         })
     }
 
-    fn reasoning(&mut self, text: String) -> Progressed {
+    fn reasoning(&mut self, text: String) -> PushResult {
         let text = self.clip(text);
         let offset = self.reasoning_bytes;
         self.reasoning_bytes += text.len() as u64;
         match self.blocks.last_mut() {
-            Some(Draft::Reasoning {
+            Some(BlockDraft::Reasoning {
                 text: block,
                 signature: None,
                 redacted: false,
             }) => {
                 block.push_str(&text);
             }
-            _ => self.blocks.push(Draft::Reasoning {
+            _ => self.blocks.push(BlockDraft::Reasoning {
                 text: text.clone(),
                 signature: None,
                 redacted: false,
             }),
         }
-        Progressed::Show(Delta::Reasoning {
+        PushResult::Show(Delta::Reasoning {
             message: self.id.clone(),
             offset,
             text,
         })
     }
 
-    fn tool_input(&mut self, index: u32, piece: String) -> Progressed {
+    fn tool_input(&mut self, index: u32, piece: String) -> PushResult {
         let piece = self.clip(piece);
-        let Some(Draft::Tool { id, name, json, .. }) =
+        let Some(BlockDraft::Tool { id, name, json, .. }) =
             self.tools.get(&index).and_then(|at| self.blocks.get_mut(*at))
         else {
-            return Progressed::Quiet;
+            return PushResult::Quiet;
         };
         json.push_str(&piece);
         let delta = Delta::ToolInput {
@@ -270,7 +270,7 @@ impl Accumulator {
             name: name.clone(),
             text: piece,
         };
-        Progressed::Show(delta)
+        PushResult::Show(delta)
     }
 
     /// Takes room for as many of `wanted` bytes as there is, and remembers when there was not enough.
@@ -290,15 +290,20 @@ impl Accumulator {
     /// The whole message, and the calls it asks for. A `cut` message keeps its text and asks for nothing:
     /// a truncated tool call never runs. `origin`: who gave it, and takes its reasoning and ids back. `is_taken`: the
     /// history already uses this call id, so results could not be matched by it.
-    pub(super) fn finish(self, cut: bool, origin: &Arc<str>, is_taken: impl Fn(&str) -> bool) -> Answer {
+    pub(super) fn finish(
+        self,
+        cut: bool,
+        origin: &Arc<str>,
+        is_taken: impl Fn(&str) -> bool,
+    ) -> CompletedMessage {
         let mut ids = HashSet::new();
         let mut content = Vec::with_capacity(self.blocks.len());
         let mut wanted = Vec::new();
         for draft in self.blocks {
             match draft {
                 // Blank text too: it was shown (I5). Providers are not sent it.
-                Draft::Text(text) => content.push(Block::Text(text)),
-                Draft::Reasoning {
+                BlockDraft::Text(text) => content.push(Block::Text(text)),
+                BlockDraft::Reasoning {
                     text,
                     signature,
                     redacted,
@@ -312,9 +317,9 @@ impl Accumulator {
                         redacted,
                     });
                 }
-                Draft::Tool { .. } if cut => {}
-                Draft::Tool { complete: false, .. } => {}
-                Draft::Tool {
+                BlockDraft::Tool { .. } if cut => {}
+                BlockDraft::Tool { complete: false, .. } => {}
+                BlockDraft::Tool {
                     id,
                     name,
                     json,
@@ -340,7 +345,7 @@ impl Accumulator {
                             .unwrap_or_else(|_| Arc::new(Value::Object(Default::default()))),
                         attached,
                     });
-                    wanted.push(Wanted { id, name, input });
+                    wanted.push(RequestedCall { id, name, input });
                 }
             }
         }
@@ -351,7 +356,7 @@ impl Accumulator {
             incomplete: cut,
             hidden: false,
         });
-        Answer { message, wanted }
+        CompletedMessage { message, wanted }
     }
 }
 
@@ -377,11 +382,11 @@ mod tests {
 
     use super::*;
 
-    fn run(events: Vec<StreamEvent>, cut: bool) -> (Vec<Delta>, Answer) {
+    fn run(events: Vec<StreamEvent>, cut: bool) -> (Vec<Delta>, CompletedMessage) {
         let mut accumulator = Accumulator::new(MessageId::from("m"));
         let mut shown = Vec::new();
         for event in events {
-            if let Progressed::Show(delta) = accumulator.push(event) {
+            if let PushResult::Show(delta) = accumulator.push(event) {
                 shown.push(delta);
             }
         }
@@ -529,7 +534,7 @@ mod tests {
         for _ in 0..8 {
             assert!(matches!(
                 accumulator.push(StreamEvent::Text(piece.clone())),
-                Progressed::Show(_)
+                PushResult::Show(_)
             ));
         }
         assert!(!accumulator.is_full());

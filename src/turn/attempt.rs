@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 
-use super::accumulate::{Accumulator, Answer, Progressed};
-use super::port::Stopped;
+use super::accumulate::{Accumulator, CompletedMessage, PushResult};
+use super::session_link::Stopped;
 use super::{ResolvedModel, TurnContext};
 use crate::base::clock;
 use crate::domain::{Cost, Delta, Event, MessageId, ToolCallId, Usage};
@@ -22,29 +22,29 @@ pub(super) enum Attempt {
     /// With an error; what was shown is void or stays as an incomplete message.
     Failed {
         error: Box<ProviderError>,
-        shown: Option<Shown>,
-        spent: Spent,
+        shown: Option<StreamedOutput>,
+        spent: CallUsage,
     },
     /// The turn was stopped. The provider has read the prompt all the same.
     Stopped {
         /// As far as the provider had told.
-        spent: Spent,
+        spent: CallUsage,
     },
 }
 
 /// A call that came to its end.
 pub(super) struct Answered {
-    pub(super) answer: Answer,
+    pub(super) answer: CompletedMessage,
     pub(super) stop: StopReason,
-    pub(super) spent: Spent,
+    pub(super) spent: CallUsage,
     /// What was shown of it.
-    pub(super) shown: Option<Shown>,
+    pub(super) shown: Option<StreamedOutput>,
     /// It was cut at our limit, not at the model's.
     pub(super) overlong: bool,
 }
 
 /// What was shown of a call.
-pub(super) struct Shown {
+pub(super) struct StreamedOutput {
     pub(super) message: MessageId,
     pub(super) tool_calls: Vec<ToolCallId>,
     /// Whether some of it was text or reasoning.
@@ -53,7 +53,7 @@ pub(super) struct Shown {
 
 /// What a call cost.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Spent {
+pub(super) struct CallUsage {
     pub(super) usage: Usage,
     pub(super) cost: Option<Cost>,
     /// What has come of the answer, in bytes.
@@ -62,7 +62,7 @@ pub(super) struct Spent {
 
 /// Whether an answer is shown as it comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shows {
+pub(super) enum Visibility {
     /// As deltas.
     Deltas,
     /// Not at all: it is not for people.
@@ -74,7 +74,7 @@ pub(super) async fn attempt(
     cx: &TurnContext,
     model: &ResolvedModel,
     request: Arc<Request>,
-    shows: Shows,
+    shows: Visibility,
 ) -> Attempt {
     let mut accumulator = Accumulator::new(MessageId::fresh());
     cx.totals.requests.add(1);
@@ -92,7 +92,7 @@ async fn follow(
     cx: &TurnContext,
     model: &ResolvedModel,
     request: Arc<Request>,
-    shows: Shows,
+    shows: Visibility,
     accumulator: &mut Accumulator,
 ) -> Result<Result<StopReason, ProviderError>, Stopped> {
     let started = clock::now();
@@ -110,7 +110,7 @@ async fn follow(
             () = cx.cancel.cancelled() => return Err(Stopped),
             next = stream.next() => next,
         };
-        let mut batch = Batch::default();
+        let mut batch = DeltaBatch::default();
         let mut event = Some(next);
         let mut ended = None;
         // Whatever has arrived already is taken together: one delta instead of many.
@@ -138,11 +138,11 @@ async fn follow(
 }
 
 /// Takes one piece in; tells when the message has ended.
-fn push(accumulator: &mut Accumulator, batch: &mut Batch, piece: StreamEvent) -> Option<StopReason> {
+fn push(accumulator: &mut Accumulator, batch: &mut DeltaBatch, piece: StreamEvent) -> Option<StopReason> {
     match accumulator.push(piece) {
-        Progressed::Show(delta) => batch.add(delta),
-        Progressed::Quiet => {}
-        Progressed::Stopped(reason) => return Some(reason),
+        PushResult::Show(delta) => batch.add(delta),
+        PushResult::Quiet => {}
+        PushResult::Stopped(reason) => return Some(reason),
     }
     accumulator.is_full().then_some(StopReason::MaxTokens)
 }
@@ -151,7 +151,7 @@ fn answered(
     accumulator: Accumulator,
     stop: StopReason,
     model: &ResolvedModel,
-    shows: Shows,
+    shows: Visibility,
     request: &Request,
 ) -> Attempt {
     let spent = spent(&accumulator, model);
@@ -167,24 +167,29 @@ fn answered(
     }))
 }
 
-fn failed(accumulator: Accumulator, error: ProviderError, model: &ResolvedModel, shows: Shows) -> Attempt {
+fn failed(
+    accumulator: Accumulator,
+    error: ProviderError,
+    model: &ResolvedModel,
+    shows: Visibility,
+) -> Attempt {
     let spent = spent(&accumulator, model);
     let shown = shown(&accumulator, shows);
     let error = Box::new(error);
     Attempt::Failed { error, shown, spent }
 }
 
-fn shown(accumulator: &Accumulator, shows: Shows) -> Option<Shown> {
-    (shows == Shows::Deltas && accumulator.has_shown()).then(|| Shown {
+fn shown(accumulator: &Accumulator, shows: Visibility) -> Option<StreamedOutput> {
+    (shows == Visibility::Deltas && accumulator.has_shown()).then(|| StreamedOutput {
         message: accumulator.id().clone(),
         tool_calls: accumulator.begun_calls(),
         said: accumulator.has_said(),
     })
 }
 
-fn spent(accumulator: &Accumulator, model: &ResolvedModel) -> Spent {
+fn spent(accumulator: &Accumulator, model: &ResolvedModel) -> CallUsage {
     let (usage, told) = accumulator.usage();
-    Spent {
+    CallUsage {
         usage,
         cost: told.or_else(|| model.info.price.map(|price| price.cost(&usage))),
         came: accumulator.bytes(),
@@ -208,12 +213,12 @@ fn broken(model: &ResolvedModel) -> ProviderError {
 
 /// Adjacent deltas of one kind, joined.
 #[derive(Default)]
-struct Batch {
+struct DeltaBatch {
     deltas: Vec<Delta>,
     bytes: usize,
 }
 
-impl Batch {
+impl DeltaBatch {
     fn add(&mut self, delta: Delta) {
         self.bytes += delta.text().len();
         let joined = match (self.deltas.last_mut(), &delta) {
@@ -240,8 +245,8 @@ impl Batch {
         }
     }
 
-    async fn flush(self, cx: &TurnContext, shows: Shows) -> Result<(), Stopped> {
-        if shows == Shows::Nothing {
+    async fn flush(self, cx: &TurnContext, shows: Visibility) -> Result<(), Stopped> {
+        if shows == Visibility::Nothing {
             return Ok(());
         }
         for delta in self.deltas {

@@ -36,14 +36,14 @@ impl Budgets {
 
 /// What a day has cost, by provider, and by how much its limits were raised.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sheet {
+pub struct SpendSheet {
     /// Spent, by provider.
     pub spent: BTreeMap<String, Cost>,
     /// Raised, by provider; under the empty name the limit of all.
     pub raised: BTreeMap<String, Cost>,
 }
 
-impl Sheet {
+impl SpendSheet {
     fn spent_at(&self, provider: Option<&str>) -> Cost {
         match provider {
             Some(provider) => self.spent.get(provider).copied().unwrap_or_default(),
@@ -59,7 +59,7 @@ impl Sheet {
 
 /// A turn with all that runs in it: its own steps, later its sub-agents', which share one.
 #[derive(Clone, Debug, Default)]
-pub struct Tree {
+pub struct TurnSpend {
     /// Its limits.
     pub budgets: Budgets,
     /// What the session has cost, as far as prices are known.
@@ -78,16 +78,16 @@ pub struct Tree {
 
 /// A day over all sessions.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Day {
+pub(super) struct DaySpend {
     /// What this server has spent and raised.
-    pub own: Sheet,
+    pub own: SpendSheet,
     /// What others have, and this one before it was started anew.
-    pub others: Sheet,
+    pub others: SpendSheet,
     /// Estimates of calls that are on their way, by provider.
     pub reserved: BTreeMap<String, Cost>,
 }
 
-impl Day {
+impl DaySpend {
     fn spent(&self, provider: Option<&str>) -> Cost {
         self.own.spent_at(provider) + self.others.spent_at(provider)
     }
@@ -106,7 +106,7 @@ impl Day {
 
 /// A call that is about to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Planned {
+pub(super) struct CallEstimate {
     /// The provider's name.
     pub provider: String,
     /// `provider/model`.
@@ -117,14 +117,14 @@ pub(super) struct Planned {
 
 /// One limit and how far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Standing {
+struct LimitStatus {
     limit: LimitName,
     spent: Cost,
     reserved: Cost,
     most: Cost,
 }
 
-impl Standing {
+impl LimitStatus {
     /// Whether `more` does not fit any more.
     fn is_reached(&self, more: Cost) -> bool {
         self.spent + self.reserved + more > self.most
@@ -137,10 +137,10 @@ impl Standing {
     }
 }
 
-fn standings(tree: &Tree, day: &Day, provider: &str) -> Vec<Standing> {
+fn standings(tree: &TurnSpend, day: &DaySpend, provider: &str) -> Vec<LimitStatus> {
     let budgets = &tree.budgets;
     let at = |limit, most: Option<Cost>, raised, spent, reserved| {
-        most.map(|most| Standing {
+        most.map(|most| LimitStatus {
             limit,
             spent,
             reserved,
@@ -184,7 +184,7 @@ fn standings(tree: &Tree, day: &Day, provider: &str) -> Vec<Standing> {
 }
 
 /// The first limit that a call would break; none: it may be made.
-pub(super) fn judge(tree: &Tree, day: &Day, call: &Planned) -> Option<LimitReached> {
+pub(super) fn judge(tree: &TurnSpend, day: &DaySpend, call: &CallEstimate) -> Option<LimitReached> {
     if !tree.budgets.limit(&call.provider) {
         return None;
     }
@@ -209,11 +209,11 @@ pub(super) fn judge(tree: &Tree, day: &Day, call: &Planned) -> Option<LimitReach
 }
 
 /// Limits of which so much is used now that people should know; each is told when it gets there.
-pub(super) fn near(tree: &Tree, day: &Day, provider: &str, cost: Cost) -> Vec<Near> {
+pub(super) fn near(tree: &TurnSpend, day: &DaySpend, provider: &str, cost: Cost) -> Vec<BudgetWarning> {
     standings(tree, day, provider)
         .into_iter()
         .filter(|standing| standing.crosses(cost))
-        .map(|standing| Near {
+        .map(|standing| BudgetWarning {
             limit: standing.limit,
             spent: standing.spent + cost,
             most: standing.most,
@@ -223,7 +223,7 @@ pub(super) fn near(tree: &Tree, day: &Day, provider: &str, cost: Cost) -> Vec<Ne
 
 /// A limit of which much is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Near {
+pub(super) struct BudgetWarning {
     /// Which.
     pub limit: LimitName,
     /// What is spent.
@@ -232,7 +232,7 @@ pub(super) struct Near {
     pub most: Cost,
 }
 
-impl Near {
+impl BudgetWarning {
     /// For people.
     pub(super) fn message(&self, provider: &str) -> String {
         let what = subject(self.limit, provider);
@@ -279,29 +279,29 @@ mod tests {
         Cost::from_usd(amount)
     }
 
-    fn call(estimate: Option<f64>) -> Planned {
-        Planned {
+    fn call(estimate: Option<f64>) -> CallEstimate {
+        CallEstimate {
             provider: "p".to_owned(),
             model: "p/m".to_owned(),
             estimate: estimate.map(usd),
         }
     }
 
-    fn tree(budgets: Budgets) -> Tree {
-        Tree {
+    fn tree(budgets: Budgets) -> TurnSpend {
+        TurnSpend {
             budgets,
             session: usd(4.0),
             turn: usd(1.0),
-            ..Tree::default()
+            ..TurnSpend::default()
         }
     }
 
-    fn day(own: f64, others: f64, reserved: f64) -> Day {
-        let sheet = |amount| Sheet {
+    fn day(own: f64, others: f64, reserved: f64) -> DaySpend {
+        let sheet = |amount| SpendSheet {
             spent: BTreeMap::from([("p".to_owned(), usd(amount)), ("q".to_owned(), usd(1.0))]),
             raised: BTreeMap::new(),
         };
-        Day {
+        DaySpend {
             own: sheet(own),
             others: sheet(others),
             reserved: BTreeMap::from([("p".to_owned(), usd(reserved))]),
@@ -317,7 +317,9 @@ mod tests {
 
     #[test]
     fn what_was_spent_and_what_a_call_would_add_must_fit() {
-        let says = |tree: &Tree, call: &Planned| judge(tree, &Day::default(), call).map(|r| r.message);
+        let says = |tree: &TurnSpend, call: &CallEstimate| {
+            judge(tree, &DaySpend::default(), call).map(|r| r.message)
+        };
         let mut five = tree(session(5.0));
         assert_eq!(says(&five, &call(Some(1.0))), None);
         assert_eq!(
@@ -348,7 +350,7 @@ mod tests {
             providers: Arc::new(BTreeMap::from([("p".to_owned(), usd(5.0))])),
             ..Budgets::default()
         };
-        let reached = |day: &Day, more| judge(&tree(budgets.clone()), day, &call(Some(more)));
+        let reached = |day: &DaySpend, more| judge(&tree(budgets.clone()), day, &call(Some(more)));
         assert_eq!(reached(&day(1.0, 2.0, 1.0), 1.0), None);
         let at_p = reached(&day(1.0, 2.0, 1.0), 1.5).unwrap();
         assert_eq!(at_p.limit, LimitName::ProviderDayCost);
@@ -365,22 +367,22 @@ mod tests {
     #[test]
     fn an_unknown_price_is_asked_about_before_all_else_and_once() {
         let mut tree = tree(session(5.0));
-        let reached = judge(&tree, &Day::default(), &call(None)).unwrap();
+        let reached = judge(&tree, &DaySpend::default(), &call(None)).unwrap();
         assert_eq!(reached.limit, LimitName::UnknownPrice);
         tree.unpriced.insert("p/m".to_owned());
-        assert_eq!(judge(&tree, &Day::default(), &call(None)), None);
+        assert_eq!(judge(&tree, &DaySpend::default(), &call(None)), None);
         // What is known to be spent still counts.
         tree.session = usd(6.0);
-        assert!(judge(&tree, &Day::default(), &call(None)).is_some());
+        assert!(judge(&tree, &DaySpend::default(), &call(None)).is_some());
     }
 
     #[test]
     fn four_fifths_are_told_when_they_are_crossed() {
         let tree = tree(session(5.0));
-        let told = |tree: &Tree, cost| near(tree, &Day::default(), "p", usd(cost));
+        let told = |tree: &TurnSpend, cost| near(tree, &DaySpend::default(), "p", usd(cost));
         // 4.0 of 5.0 are four fifths already.
         assert!(told(&tree, 0.5).is_empty());
-        let below = Tree {
+        let below = TurnSpend {
             session: usd(3.9),
             ..tree
         };

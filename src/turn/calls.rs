@@ -15,14 +15,14 @@ use futures::{FutureExt, StreamExt};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use super::accumulate::Wanted;
-use super::around::{self, Before, Gate};
-use super::circuit::Told;
+use super::accumulate::RequestedCall;
+use super::circuit::CallReport;
 use super::hooks::Objection;
-use super::port::{Answer, Judgement, Question, Stopped};
-use super::redact::{self, CleanKeep};
-use super::tools::policy;
-use super::{Carried, TurnContext};
+use super::redact::{self, RedactingSink};
+use super::session_link::{ApprovalOutcome, ApprovalQuestion, Judgement, Stopped};
+use super::tool_guard::{self, PreToolOutcome, ToolCircuitGuard};
+use super::tool_step::policy;
+use super::{CarriedCall, TurnContext};
 use crate::approval::command_files;
 use crate::base::spawn::{blocking, panic_text};
 use crate::base::{clock, text};
@@ -31,7 +31,7 @@ use crate::domain::{
     ApprovalId, ContentRef, Delta, Effect, EffectKind, Event, Risk, ToolCallId, ToolCallStatus,
     ToolCallUpdate, ToolResult,
 };
-use crate::tool::{Delegated, PreparedCall, Preview, ToolContext, ToolError, ToolNews, ToolOutput};
+use crate::tool::{Delegated, PreparedCall, Preview, ToolContext, ToolError, ToolOutput, ToolProgress};
 use crate::workspace::{OnCancel, checkpoint};
 
 /// R-TOOL-1: beyond this many characters a result is cut in the middle for the model.
@@ -43,7 +43,7 @@ const NEWS_QUEUE: usize = 16;
 const FINISH_LIMIT: Duration = Duration::from_secs(5);
 
 /// A tool call on its way.
-pub(super) struct Call {
+pub(super) struct ToolRun {
     id: ToolCallId,
     name: String,
     input: Result<Arc<Value>, String>,
@@ -60,9 +60,9 @@ pub(super) struct Call {
 }
 
 /// How a call ended.
-pub(super) struct CallEnd {
+pub(super) struct ToolRunResult {
     pub(super) tool: String,
-    pub(super) fate: Fate,
+    pub(super) fate: ToolRunDisposition,
     /// What the model reads of a failure.
     pub(super) said: String,
     /// A fingerprint of its result.
@@ -73,7 +73,7 @@ pub(super) struct CallEnd {
 
 /// How a call ended, as failure policies and circuits see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum ToolRunDisposition {
     /// It gave a result.
     Ran,
     /// The tool failed, or broke.
@@ -90,13 +90,13 @@ pub(super) enum Fate {
 
 /// Set when the turn ends after this step: what has not begun does not begin.
 #[derive(Default)]
-struct Halt(AtomicBool);
+struct StopFlag(AtomicBool);
 
 /// What a call reads that was not begun any more.
 const HALTED: &str = "Not run: the turn ends before it";
 
-impl Call {
-    pub(super) fn new(wanted: Wanted) -> Self {
+impl ToolRun {
+    pub(super) fn new(wanted: RequestedCall) -> Self {
         let title = wanted.name.clone();
         Self {
             id: wanted.id,
@@ -111,7 +111,7 @@ impl Call {
         }
     }
 
-    pub(super) fn carried(carried: Carried) -> Self {
+    pub(super) fn carried(carried: CarriedCall) -> Self {
         Self {
             id: carried.call.id,
             title: carried.call.name.clone(),
@@ -164,9 +164,9 @@ impl Call {
 /// holds up no other.
 pub(super) async fn run_calls(
     cx: &TurnContext,
-    calls: Vec<Call>,
+    calls: Vec<ToolRun>,
     instead: Option<&str>,
-) -> Result<Vec<CallEnd>, Stopped> {
+) -> Result<Vec<ToolRunResult>, Stopped> {
     let mut ready = Vec::with_capacity(calls.len());
     for mut call in calls {
         let prepared = prepare(cx, &mut call);
@@ -181,7 +181,7 @@ pub(super) async fn run_calls(
         }
         ready.push((call, prepared));
     }
-    let halt = Halt::default();
+    let halt = StopFlag::default();
     let mut running: FuturesUnordered<_> = (0usize..)
         .zip(ready)
         .map(|(at, (call, prepared))| run_call(cx, call, prepared, &halt).map(move |end| (at, end)))
@@ -201,7 +201,7 @@ pub(super) async fn run_calls(
 }
 
 /// Checks name and arguments; an error is for the model.
-fn prepare(cx: &TurnContext, call: &mut Call) -> Result<Box<dyn PreparedCall>, String> {
+fn prepare(cx: &TurnContext, call: &mut ToolRun) -> Result<Box<dyn PreparedCall>, String> {
     let Some(tool) = cx.tools.get(&call.name) else {
         let known = cx.tools.names().join(", ");
         return Err(format!(
@@ -222,25 +222,34 @@ fn prepare(cx: &TurnContext, call: &mut Call) -> Result<Box<dyn PreparedCall>, S
 }
 
 /// What the model reads of a bug of ours.
-fn broken(call: &Call, why: &str) -> String {
+fn broken(call: &ToolRun, why: &str) -> String {
     tracing::error!(tool = call.name, error = why, "tool failed");
     format!("the tool failed with an internal error ({why}); try another way")
 }
 
 async fn run_call(
     cx: &TurnContext,
-    mut call: Call,
+    mut call: ToolRun,
     prepared: Result<Box<dyn PreparedCall>, String>,
-    halt: &Halt,
-) -> Result<CallEnd, Stopped> {
+    halt: &StopFlag,
+) -> Result<ToolRunResult, Stopped> {
     let prepared = match prepared {
         Ok(prepared) => prepared,
-        Err(why) => return end(cx, &call, ToolCallStatus::Failed, why, Fate::Refused).await,
+        Err(why) => {
+            return end(
+                cx,
+                &call,
+                ToolCallStatus::Failed,
+                why,
+                ToolRunDisposition::Refused,
+            )
+            .await;
+        }
     };
-    let gate = match Gate::enter(cx, &call.name).await? {
+    let gate = match ToolCircuitGuard::enter(cx, &call.name).await? {
         Ok(gate) => gate,
         Err(why) => {
-            let ended = end(cx, &call, ToolCallStatus::Failed, why, Fate::Failed).await?;
+            let ended = end(cx, &call, ToolCallStatus::Failed, why, ToolRunDisposition::Failed).await?;
             return Ok(halt.look(cx, ended));
         }
     };
@@ -258,38 +267,47 @@ async fn run_call(
                 &call,
                 ToolCallStatus::Cancelled,
                 HALTED.to_owned(),
-                Fate::Refused,
+                ToolRunDisposition::Refused,
             )
             .await?
         }
         Permission::Granted(prepared) => execute(cx, &call, prepared).await?,
         Permission::Refused(status, why) => {
             let fate = match status {
-                ToolCallStatus::Failed => Fate::Failed,
-                _ => Fate::Refused,
+                ToolCallStatus::Failed => ToolRunDisposition::Failed,
+                _ => ToolRunDisposition::Refused,
             };
             end(cx, &call, status, why, fate).await?
         }
-        Permission::Invalid(why) => end(cx, &call, ToolCallStatus::Failed, why, Fate::Refused).await?,
+        Permission::Invalid(why) => {
+            end(
+                cx,
+                &call,
+                ToolCallStatus::Failed,
+                why,
+                ToolRunDisposition::Refused,
+            )
+            .await?
+        }
     };
     let told = match ended.fate {
-        Fate::Ran => Told::Well,
-        Fate::Failed | Fate::SubagentFailed => Told::Failed(&ended.said),
-        Fate::TimedOut => Told::Failed("timed out"),
-        Fate::Refused | Fate::JoinViolated => Told::Nothing,
+        ToolRunDisposition::Ran => CallReport::Well,
+        ToolRunDisposition::Failed | ToolRunDisposition::SubagentFailed => CallReport::Failed(&ended.said),
+        ToolRunDisposition::TimedOut => CallReport::Failed("timed out"),
+        ToolRunDisposition::Refused | ToolRunDisposition::JoinViolated => CallReport::Nothing,
     };
     gate.ended(told).await?;
     ended.ended_by = ended.ended_by.or(objection);
     Ok(halt.look(cx, ended))
 }
 
-impl Halt {
+impl StopFlag {
     fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
     /// A call that ends the turn lets no other begin.
-    fn look(&self, cx: &TurnContext, ended: CallEnd) -> CallEnd {
+    fn look(&self, cx: &TurnContext, ended: ToolRunResult) -> ToolRunResult {
         if ended.ended_by.is_some() || policy(cx, ended.fate) == FailurePolicy::Fail {
             self.0.store(true, Ordering::Relaxed);
         }
@@ -314,21 +332,21 @@ impl Permission {
 /// model wrote. A call that an earlier turn has asked about was judged then.
 async fn hooked(
     cx: &TurnContext,
-    call: &mut Call,
+    call: &mut ToolRun,
     prepared: Box<dyn PreparedCall>,
 ) -> Result<(Permission, Option<Objection>), Stopped> {
     if call.carried {
         return Ok((Permission::Granted(prepared), None));
     }
-    let (input, by) = match around::before(cx, call).await? {
-        Before::GoOn(None) => return Ok((Permission::Granted(prepared), None)),
-        Before::GoOn(Some(changed)) => changed,
-        Before::Blocked(objection) => {
-            let why = format!("Blocked: {}", around::said(&objection));
+    let (input, by) = match tool_guard::before(cx, call).await? {
+        PreToolOutcome::GoOn(None) => return Ok((Permission::Granted(prepared), None)),
+        PreToolOutcome::GoOn(Some(changed)) => changed,
+        PreToolOutcome::Blocked(objection) => {
+            let why = format!("Blocked: {}", tool_guard::said(&objection));
             return Ok((Permission::Refused(ToolCallStatus::Denied, why), None));
         }
-        Before::Ended(objection) => {
-            let why = format!("Not run: {}", around::said(&objection));
+        PreToolOutcome::Ended(objection) => {
+            let why = format!("Not run: {}", tool_guard::said(&objection));
             return Ok((Permission::Refused(ToolCallStatus::Denied, why), Some(objection)));
         }
     };
@@ -345,7 +363,7 @@ async fn hooked(
 /// Rules first, then a person where they say so.
 async fn permission(
     cx: &TurnContext,
-    call: &mut Call,
+    call: &mut ToolRun,
     prepared: Box<dyn PreparedCall>,
 ) -> Result<Permission, Stopped> {
     let effect = match effect(cx, call, prepared.as_ref()).await {
@@ -372,7 +390,7 @@ async fn permission(
                 // What cannot be previewed cannot be done: an edit that does not apply, say.
                 Err(why) => return Ok(Permission::Refused(ToolCallStatus::Failed, why)),
             };
-            let question = Question {
+            let question = ApprovalQuestion {
                 approval: call.approval.take(),
                 tool_call: call.id.clone(),
                 name: call.name.clone(),
@@ -415,7 +433,7 @@ async fn not_kept(cx: &TurnContext, effect: &Effect) -> Option<String> {
 /// what is wrong once it is allowed (R-SEC, I9).
 async fn preview(
     cx: &TurnContext,
-    call: &Call,
+    call: &ToolRun,
     effect: &Effect,
     prepared: &dyn PreparedCall,
 ) -> Result<Result<Preview, String>, Stopped> {
@@ -439,10 +457,10 @@ async fn preview(
 
 async fn ask(
     cx: &TurnContext,
-    call: &mut Call,
+    call: &mut ToolRun,
     prepared: Box<dyn PreparedCall>,
     preview: Preview,
-    question: Question,
+    question: ApprovalQuestion,
 ) -> Result<Permission, Stopped> {
     let mut waiting = call.update(ToolCallStatus::AwaitingApproval);
     waiting.diff = preview.diff;
@@ -454,7 +472,7 @@ async fn ask(
     cx.port.emit(Event::ToolCall(waiting)).await?;
     let approved = question.effect.clone();
     match cx.port.question(question).await? {
-        Answer::Allow { input: None } => match effect(cx, call, prepared.as_ref()).await {
+        ApprovalOutcome::Allow { input: None } => match effect(cx, call, prepared.as_ref()).await {
             // A link swapped while the person was reading, say: what was approved is no longer what would be.
             Ok(now) if !now.stays_within(&approved) => Ok(Permission::Refused(
                 ToolCallStatus::Failed,
@@ -463,8 +481,8 @@ async fn ask(
             Ok(now) => Ok(grant(call, prepared, now)),
             Err(refused) => Ok(refused),
         },
-        Answer::Allow { input: Some(edited) } => edit(cx, call, edited).await,
-        Answer::Deny { feedback } => {
+        ApprovalOutcome::Allow { input: Some(edited) } => edit(cx, call, edited).await,
+        ApprovalOutcome::Deny { feedback } => {
             let why = match feedback {
                 Some(feedback) if !feedback.trim().is_empty() => format!("Denied by user: {feedback}"),
                 _ => "Denied by user".to_owned(),
@@ -475,7 +493,7 @@ async fn ask(
 }
 
 /// The person changed the arguments: they are checked like the model's, and a rule that denies still does.
-async fn edit(cx: &TurnContext, call: &mut Call, edited: Arc<Value>) -> Result<Permission, Stopped> {
+async fn edit(cx: &TurnContext, call: &mut ToolRun, edited: Arc<Value>) -> Result<Permission, Stopped> {
     call.input = Ok(edited);
     let prepared = match prepare(cx, call) {
         Ok(prepared) => prepared,
@@ -492,12 +510,12 @@ async fn edit(cx: &TurnContext, call: &mut Call, edited: Arc<Value>) -> Result<P
 }
 
 /// What runs is held to the paths that were judged.
-fn grant(call: &mut Call, prepared: Box<dyn PreparedCall>, effect: Effect) -> Permission {
+fn grant(call: &mut ToolRun, prepared: Box<dyn PreparedCall>, effect: Effect) -> Permission {
     call.judged = Some(effect.paths.into());
     Permission::Granted(prepared)
 }
 
-async fn effect(cx: &TurnContext, call: &Call, prepared: &dyn PreparedCall) -> Result<Effect, Permission> {
+async fn effect(cx: &TurnContext, call: &ToolRun, prepared: &dyn PreparedCall) -> Result<Effect, Permission> {
     let mut effect = declared_effect(cx, call, prepared)?;
     if effect.kind == EffectKind::Execute
         && let Some(files) = command_files(&effect.subject)
@@ -510,7 +528,11 @@ async fn effect(cx: &TurnContext, call: &Call, prepared: &dyn PreparedCall) -> R
     Ok(effect)
 }
 
-fn declared_effect(cx: &TurnContext, call: &Call, prepared: &dyn PreparedCall) -> Result<Effect, Permission> {
+fn declared_effect(
+    cx: &TurnContext,
+    call: &ToolRun,
+    prepared: &dyn PreparedCall,
+) -> Result<Effect, Permission> {
     let context = tool_context(cx, call, None);
     std::panic::catch_unwind(AssertUnwindSafe(|| prepared.effect(&context)))
         .unwrap_or_else(|payload| Err(ToolError::Internal(panic_text(payload.as_ref()))))
@@ -524,7 +546,11 @@ fn declared_effect(cx: &TurnContext, call: &Call, prepared: &dyn PreparedCall) -
 }
 
 /// Runs an approved call, telling its live output, and answers it.
-async fn execute(cx: &TurnContext, call: &Call, prepared: Box<dyn PreparedCall>) -> Result<CallEnd, Stopped> {
+async fn execute(
+    cx: &TurnContext,
+    call: &ToolRun,
+    prepared: Box<dyn PreparedCall>,
+) -> Result<ToolRunResult, Stopped> {
     let mut running = call.update(ToolCallStatus::Running);
     running.input = call.input.as_ref().ok().cloned();
     cx.port.emit(Event::ToolCall(running)).await?;
@@ -538,17 +564,24 @@ async fn execute(cx: &TurnContext, call: &Call, prepared: Box<dyn PreparedCall>)
     let mut result = for_the_model(cx, call, &output);
     let (fate, fingerprint) = (fate(status, &output), fingerprint(&result));
     let said = match fate {
-        Fate::Ran | Fate::Refused => String::new(),
-        Fate::Failed | Fate::TimedOut | Fate::SubagentFailed | Fate::JoinViolated => result.text.clone(),
+        ToolRunDisposition::Ran | ToolRunDisposition::Refused => String::new(),
+        ToolRunDisposition::Failed
+        | ToolRunDisposition::TimedOut
+        | ToolRunDisposition::SubagentFailed
+        | ToolRunDisposition::JoinViolated => result.text.clone(),
     };
     if let Some(note) = &call.note {
-        around::add(&mut result, note);
+        tool_guard::add(&mut result, note);
     }
     let ended_by = match fate {
-        Fate::Refused => None,
+        ToolRunDisposition::Refused => None,
         // A cancel in the hook does not undo what the tool did; the turn sees it next.
-        Fate::Ran | Fate::Failed | Fate::TimedOut | Fate::SubagentFailed | Fate::JoinViolated => {
-            around::after(cx, call, &mut result).await.unwrap_or_default()
+        ToolRunDisposition::Ran
+        | ToolRunDisposition::Failed
+        | ToolRunDisposition::TimedOut
+        | ToolRunDisposition::SubagentFailed
+        | ToolRunDisposition::JoinViolated => {
+            tool_guard::after(cx, call, &mut result).await.unwrap_or_default()
         }
     };
     let mut ended = call.update(status);
@@ -558,7 +591,7 @@ async fn execute(cx: &TurnContext, call: &Call, prepared: Box<dyn PreparedCall>)
     ended.duration_ms = Some(took.as_millis() as u64);
     ended.exit_code = output.exit_code;
     cx.port.emit_late(Event::ToolCall(ended)).await?;
-    Ok(CallEnd {
+    Ok(ToolRunResult {
         tool: call.name.clone(),
         fate,
         said,
@@ -567,20 +600,20 @@ async fn execute(cx: &TurnContext, call: &Call, prepared: Box<dyn PreparedCall>)
     })
 }
 
-fn fate(status: ToolCallStatus, output: &ToolOutput) -> Fate {
+fn fate(status: ToolCallStatus, output: &ToolOutput) -> ToolRunDisposition {
     match (status, output.delegated) {
-        (ToolCallStatus::Failed, Some(Delegated::Failed)) => return Fate::SubagentFailed,
-        (ToolCallStatus::Failed, Some(Delegated::Violated)) => return Fate::JoinViolated,
+        (ToolCallStatus::Failed, Some(Delegated::Failed)) => return ToolRunDisposition::SubagentFailed,
+        (ToolCallStatus::Failed, Some(Delegated::Violated)) => return ToolRunDisposition::JoinViolated,
         _ => {}
     }
     match status {
-        ToolCallStatus::Failed if output.timed_out => Fate::TimedOut,
-        ToolCallStatus::Failed => Fate::Failed,
-        ToolCallStatus::Cancelled | ToolCallStatus::Denied => Fate::Refused,
+        ToolCallStatus::Failed if output.timed_out => ToolRunDisposition::TimedOut,
+        ToolCallStatus::Failed => ToolRunDisposition::Failed,
+        ToolCallStatus::Cancelled | ToolCallStatus::Denied => ToolRunDisposition::Refused,
         ToolCallStatus::Completed
         | ToolCallStatus::Pending
         | ToolCallStatus::AwaitingApproval
-        | ToolCallStatus::Running => Fate::Ran,
+        | ToolCallStatus::Running => ToolRunDisposition::Ran,
     }
 }
 
@@ -594,7 +627,7 @@ fn fingerprint(result: &ToolResult) -> u64 {
 /// the turn is cancelled nothing more is told live, but what the call came to is kept.
 async fn run_to_end(
     cx: &TurnContext,
-    call: &Call,
+    call: &ToolRun,
     prepared: Box<dyn PreparedCall>,
 ) -> Result<Result<ToolOutput, ToolError>, Stopped> {
     let (news, mut told) = mpsc::channel(NEWS_QUEUE);
@@ -623,7 +656,7 @@ async fn run_to_end(
             .unwrap_or(Err(ToolError::Cancelled)),
     };
     while let Ok(news) = told.try_recv() {
-        if let ToolNews::Plan(items) = news {
+        if let ToolProgress::Plan(items) = news {
             cx.port.emit_late(Event::Plan(items)).await?;
         }
     }
@@ -640,12 +673,12 @@ fn finish_limit(cx: &TurnContext) -> Duration {
 }
 
 /// Tells all that a call tells, until it has ended or nobody listens.
-async fn pass_on(cx: &TurnContext, call: &Call, told: &mut mpsc::Receiver<ToolNews>) {
+async fn pass_on(cx: &TurnContext, call: &ToolRun, told: &mut mpsc::Receiver<ToolProgress>) {
     let mut pieces = cx.redactor.pieces();
     while let Some(news) = told.recv().await {
         let event = match news {
-            ToolNews::Output(raw) => output(call, pieces.push(&text::neutralise(&raw))),
-            ToolNews::Plan(items) => Some(Event::Plan(items)),
+            ToolProgress::Output(raw) => output(call, pieces.push(&text::neutralise(&raw))),
+            ToolProgress::Plan(items) => Some(Event::Plan(items)),
         };
         if tell(cx, event).await.is_err() {
             return;
@@ -655,7 +688,7 @@ async fn pass_on(cx: &TurnContext, call: &Call, told: &mut mpsc::Receiver<ToolNe
     let _ = tell(cx, output(call, pieces.finish())).await;
 }
 
-fn output(call: &Call, text: String) -> Option<Event> {
+fn output(call: &ToolRun, text: String) -> Option<Event> {
     let tool_call = call.id.clone();
     (!text.is_empty()).then_some(Event::Delta(Delta::ToolOutput { tool_call, text }))
 }
@@ -667,7 +700,7 @@ async fn tell(cx: &TurnContext, event: Option<Event>) -> Result<(), Stopped> {
     }
 }
 
-fn verdict(call: &Call, result: Result<ToolOutput, ToolError>) -> (ToolCallStatus, ToolOutput) {
+fn verdict(call: &ToolRun, result: Result<ToolOutput, ToolError>) -> (ToolCallStatus, ToolOutput) {
     let failed = |text: String| ToolOutput {
         text,
         is_error: true,
@@ -695,7 +728,7 @@ fn verdict(call: &Call, result: Result<ToolOutput, ToolError>) -> (ToolCallStatu
 }
 
 /// Cuts what is too long for the model, and keeps the whole aside.
-fn for_the_model(cx: &TurnContext, call: &Call, output: &ToolOutput) -> ToolResult {
+fn for_the_model(cx: &TurnContext, call: &ToolRun, output: &ToolOutput) -> ToolResult {
     let mut result = ToolResult {
         text: output.text.clone(),
         images: output.images.clone(),
@@ -719,7 +752,7 @@ fn for_the_model(cx: &TurnContext, call: &Call, output: &ToolOutput) -> ToolResu
     result
 }
 
-fn keep(cx: &TurnContext, call: &Call, whole: &str) -> Result<ContentRef, String> {
+fn keep(cx: &TurnContext, call: &ToolRun, whole: &str) -> Result<ContentRef, String> {
     let mut kept = cx.keep.begin(call.id.as_str())?;
     kept.append(whole)?;
     kept.finish()
@@ -728,21 +761,21 @@ fn keep(cx: &TurnContext, call: &Call, whole: &str) -> Result<ContentRef, String
 /// Answers a call that did not run.
 async fn end(
     cx: &TurnContext,
-    call: &Call,
+    call: &ToolRun,
     status: ToolCallStatus,
     why: String,
-    fate: Fate,
-) -> Result<CallEnd, Stopped> {
+    fate: ToolRunDisposition,
+) -> Result<ToolRunResult, Stopped> {
     let mut ended = call.update(status);
     let why = redact::text(&cx.redactor, why);
     let mut result = ToolResult::error(why.clone());
     let fingerprint = fingerprint(&result);
     if let Some(note) = &call.note {
-        around::add(&mut result, note);
+        tool_guard::add(&mut result, note);
     }
     ended.result = Some(Arc::new(result));
     cx.port.emit(Event::ToolCall(ended)).await?;
-    Ok(CallEnd {
+    Ok(ToolRunResult {
         tool: call.name.clone(),
         fate,
         said: why,
@@ -751,7 +784,7 @@ async fn end(
     })
 }
 
-fn time_limit(cx: &TurnContext, call: &Call, own: Option<Duration>) -> Option<Duration> {
+fn time_limit(cx: &TurnContext, call: &ToolRun, own: Option<Duration>) -> Option<Duration> {
     own.map(|own| (cx.tool_timeouts)(&call.name).unwrap_or(own))
 }
 
@@ -777,7 +810,7 @@ async fn guarded<T>(run: impl Future<Output = Result<T, ToolError>>) -> Result<T
         .unwrap_or_else(|payload| Err(ToolError::Internal(panic_text(payload.as_ref()))))
 }
 
-fn tool_context(cx: &TurnContext, call: &Call, news: Option<mpsc::Sender<ToolNews>>) -> ToolContext {
+fn tool_context(cx: &TurnContext, call: &ToolRun, news: Option<mpsc::Sender<ToolProgress>>) -> ToolContext {
     ToolContext {
         session: cx.session.clone(),
         call: call.id.clone(),
@@ -791,7 +824,7 @@ fn tool_context(cx: &TurnContext, call: &Call, news: Option<mpsc::Sender<ToolNew
         hurry: cx.hurry.clone(),
         time_limit: (cx.tool_timeouts)(&call.name),
         news: news.unwrap_or_else(|| mpsc::channel(1).0),
-        keep: Arc::new(CleanKeep::new(cx.keep.clone(), cx.redactor.clone())),
+        keep: Arc::new(RedactingSink::new(cx.keep.clone(), cx.redactor.clone())),
         checkpoints: cx.checkpoints.clone(),
         unkept: call.unkept,
         judged: call.judged.clone(),

@@ -20,19 +20,19 @@ const PATTERN_CHARS: usize = 200;
 /// The circuits of a session's tools.
 #[derive(Debug, Default)]
 pub struct ToolCircuits {
-    tools: BTreeMap<String, Circuit>,
+    tools: BTreeMap<String, ToolCircuit>,
 }
 
 #[derive(Debug)]
-struct Circuit {
+struct ToolCircuit {
     /// What the last failures said.
     pattern: String,
     in_row: u32,
-    state: State,
+    state: CircuitStage,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum CircuitStage {
     Closed,
     Open { until: Instant },
     Trial,
@@ -40,7 +40,7 @@ enum State {
 
 /// Whether a call may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Admission {
+pub(super) enum ToolAdmission {
     /// It may.
     Go,
     /// It may, and decides what becomes of the circuit.
@@ -51,7 +51,7 @@ pub(super) enum Admission {
 
 /// How a call that was let through ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Told<'a> {
+pub(super) enum CallReport<'a> {
     /// The tool works.
     Well,
     /// It failed, and said this.
@@ -62,27 +62,27 @@ pub(super) enum Told<'a> {
 
 /// What became of a circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum CircuitChange {
     Opened,
     Closed,
 }
 
 impl ToolCircuits {
     /// Whether a call of `tool` may run now.
-    pub(super) fn admit(&mut self, tool: &str, now: Instant) -> Admission {
+    pub(super) fn admit(&mut self, tool: &str, now: Instant) -> ToolAdmission {
         let Some(circuit) = self.tools.get_mut(tool) else {
-            return Admission::Go;
+            return ToolAdmission::Go;
         };
         let left = match circuit.state {
-            State::Closed => return Admission::Go,
-            State::Open { until } if now >= until => {
-                circuit.state = State::Trial;
-                return Admission::Trial;
+            CircuitStage::Closed => return ToolAdmission::Go,
+            CircuitStage::Open { until } if now >= until => {
+                circuit.state = CircuitStage::Trial;
+                return ToolAdmission::Trial;
             }
-            State::Open { until } => until - now,
-            State::Trial => Duration::ZERO,
+            CircuitStage::Open { until } => until - now,
+            CircuitStage::Trial => Duration::ZERO,
         };
-        Admission::Open {
+        ToolAdmission::Open {
             left,
             pattern: circuit.pattern.clone(),
         }
@@ -93,28 +93,28 @@ impl ToolCircuits {
         &mut self,
         tool: &str,
         trial: bool,
-        told: Told<'_>,
+        told: CallReport<'_>,
         now: Instant,
         cooldown: Duration,
-    ) -> Option<Change> {
+    ) -> Option<CircuitChange> {
         match told {
-            Told::Well => {
+            CallReport::Well => {
                 let was = self.tools.remove(tool)?;
-                (was.state != State::Closed).then_some(Change::Closed)
+                (was.state != CircuitStage::Closed).then_some(CircuitChange::Closed)
             }
-            Told::Failed(message) => {
+            CallReport::Failed(message) => {
                 let pattern = pattern(message);
-                let circuit = self.tools.entry(tool.to_owned()).or_insert(Circuit {
+                let circuit = self.tools.entry(tool.to_owned()).or_insert(ToolCircuit {
                     pattern: String::new(),
                     in_row: 0,
-                    state: State::Closed,
+                    state: CircuitStage::Closed,
                 });
                 circuit.failed(pattern, trial, now, cooldown)
             }
-            Told::Nothing => {
+            CallReport::Nothing => {
                 if trial && let Some(circuit) = self.tools.get_mut(tool) {
                     // The next call is the trial.
-                    circuit.state = State::Open { until: now };
+                    circuit.state = CircuitStage::Open { until: now };
                 }
                 None
             }
@@ -123,11 +123,11 @@ impl ToolCircuits {
 
     /// Those that are not closed, by their tools' names; `wall_ms` is the wall time of `now`.
     pub fn views(&self, now: Instant, wall_ms: i64) -> BTreeMap<String, CircuitView> {
-        let view = |(name, circuit): (&String, &Circuit)| {
+        let view = |(name, circuit): (&String, &ToolCircuit)| {
             let (state, until) = match circuit.state {
-                State::Closed => return None,
-                State::Open { until } => (CircuitState::Open, Some(until)),
-                State::Trial => (CircuitState::HalfOpen, None),
+                CircuitStage::Closed => return None,
+                CircuitStage::Open { until } => (CircuitState::Open, Some(until)),
+                CircuitStage::Trial => (CircuitState::HalfOpen, None),
             };
             let until = until.map(|until| {
                 let left = until.saturating_duration_since(now).as_millis() as u64;
@@ -143,7 +143,7 @@ impl ToolCircuits {
         let mut open = Vec::new();
         self.tools.retain(|name, circuit| {
             let meant = tool.is_none_or(|tool| tool == name);
-            if meant && circuit.state != State::Closed {
+            if meant && circuit.state != CircuitStage::Closed {
                 open.push(name.clone());
             }
             !meant
@@ -152,10 +152,16 @@ impl ToolCircuits {
     }
 }
 
-impl Circuit {
-    fn failed(&mut self, pattern: String, trial: bool, now: Instant, cooldown: Duration) -> Option<Change> {
+impl ToolCircuit {
+    fn failed(
+        &mut self,
+        pattern: String,
+        trial: bool,
+        now: Instant,
+        cooldown: Duration,
+    ) -> Option<CircuitChange> {
         // What was under way when it opened, or runs beside a trial, changes nothing.
-        if !trial && self.state != State::Closed {
+        if !trial && self.state != CircuitStage::Closed {
             return None;
         }
         self.in_row = match self.pattern == pattern {
@@ -166,10 +172,10 @@ impl Circuit {
         if !trial && self.in_row < FAILURES {
             return None;
         }
-        self.state = State::Open {
+        self.state = CircuitStage::Open {
             until: now + cooldown,
         };
-        Some(Change::Opened)
+        Some(CircuitChange::Opened)
     }
 }
 
@@ -206,9 +212,9 @@ mod tests {
 
     const COOLDOWN: Duration = Duration::from_secs(60);
 
-    fn fail(circuits: &mut ToolCircuits, message: &str, now: Instant) -> Option<Change> {
-        assert_eq!(circuits.admit("t", now), Admission::Go, "{message}");
-        circuits.ended("t", false, Told::Failed(message), now, COOLDOWN)
+    fn fail(circuits: &mut ToolCircuits, message: &str, now: Instant) -> Option<CircuitChange> {
+        assert_eq!(circuits.admit("t", now), ToolAdmission::Go, "{message}");
+        circuits.ended("t", false, CallReport::Failed(message), now, COOLDOWN)
     }
 
     fn opened(now: Instant) -> ToolCircuits {
@@ -220,7 +226,10 @@ mod tests {
         for n in 0..2 {
             assert_eq!(fail(&mut circuits, &format!("no answer from {n}"), now), None);
         }
-        assert_eq!(fail(&mut circuits, "no answer from 7", now), Some(Change::Opened));
+        assert_eq!(
+            fail(&mut circuits, "no answer from 7", now),
+            Some(CircuitChange::Opened)
+        );
         circuits
     }
 
@@ -232,23 +241,26 @@ mod tests {
         let pattern = "no answer from #".to_owned();
         assert_eq!(
             refused,
-            Admission::Open {
+            ToolAdmission::Open {
                 left: COOLDOWN / 2,
                 pattern
             }
         );
-        assert_eq!(circuits.admit("other", now), Admission::Go);
+        assert_eq!(circuits.admit("other", now), ToolAdmission::Go);
         let mut circuits = ToolCircuits::default();
         for name in ["a", "b", "c", "a", "a", "b"] {
             assert_eq!(fail(&mut circuits, &format!("no such file: {name}"), now), None);
         }
         // A success begins a new row; what tells nothing does not.
         assert_eq!(fail(&mut circuits, "no such file: b", now), None);
-        assert_eq!(circuits.ended("t", false, Told::Well, now, COOLDOWN), None);
+        assert_eq!(circuits.ended("t", false, CallReport::Well, now, COOLDOWN), None);
         assert_eq!(fail(&mut circuits, "x", now), None);
-        assert_eq!(circuits.ended("t", false, Told::Nothing, now, COOLDOWN), None);
+        assert_eq!(
+            circuits.ended("t", false, CallReport::Nothing, now, COOLDOWN),
+            None
+        );
         assert_eq!(fail(&mut circuits, "x", now), None);
-        assert_eq!(fail(&mut circuits, "x", now), Some(Change::Opened));
+        assert_eq!(fail(&mut circuits, "x", now), Some(CircuitChange::Opened));
     }
 
     #[test]
@@ -256,26 +268,29 @@ mod tests {
         let now = clock::now();
         let later = now + COOLDOWN;
         for (told, change, then) in [
-            (Told::Well, Some(Change::Closed), Admission::Go),
+            (CallReport::Well, Some(CircuitChange::Closed), ToolAdmission::Go),
             (
-                Told::Failed("something else"),
-                Some(Change::Opened),
-                Admission::Open {
+                CallReport::Failed("something else"),
+                Some(CircuitChange::Opened),
+                ToolAdmission::Open {
                     left: COOLDOWN,
                     pattern: "something else".to_owned(),
                 },
             ),
-            (Told::Nothing, None, Admission::Trial),
+            (CallReport::Nothing, None, ToolAdmission::Trial),
         ] {
             let mut circuits = opened(now);
-            assert_eq!(circuits.admit("t", later), Admission::Trial);
+            assert_eq!(circuits.admit("t", later), ToolAdmission::Trial);
             // Meanwhile nobody else is let through, and what ran before decides nothing but by a success.
-            assert!(matches!(circuits.admit("t", later), Admission::Open { .. }));
+            assert!(matches!(circuits.admit("t", later), ToolAdmission::Open { .. }));
             assert_eq!(
-                circuits.ended("t", false, Told::Failed("x"), later, COOLDOWN),
+                circuits.ended("t", false, CallReport::Failed("x"), later, COOLDOWN),
                 None
             );
-            assert_eq!(circuits.ended("t", false, Told::Nothing, later, COOLDOWN), None);
+            assert_eq!(
+                circuits.ended("t", false, CallReport::Nothing, later, COOLDOWN),
+                None
+            );
             assert_eq!(circuits.ended("t", true, told, later, COOLDOWN), change);
             assert_eq!(circuits.admit("t", later), then, "{told:?}");
         }
@@ -287,7 +302,7 @@ mod tests {
         let mut circuits = opened(now);
         assert!(circuits.reset(Some("other")).is_empty());
         assert_eq!(circuits.reset(Some("t")), ["t"]);
-        assert_eq!(circuits.admit("t", now), Admission::Go);
+        assert_eq!(circuits.admit("t", now), ToolAdmission::Go);
         assert_eq!(opened(now).reset(None), ["t"]);
     }
 
@@ -301,22 +316,22 @@ mod tests {
             for (act, seconds) in acts {
                 now += Duration::from_secs(seconds);
                 let admitted = circuits.admit("t", now);
-                if admitted == Admission::Trial {
+                if admitted == ToolAdmission::Trial {
                     prop_assert!(!trial);
                     trial = true;
                 }
                 let told = match act {
-                    0 => Told::Well,
-                    1 => Told::Nothing,
-                    _ => Told::Failed("x"),
+                    0 => CallReport::Well,
+                    1 => CallReport::Nothing,
+                    _ => CallReport::Failed("x"),
                 };
-                if act < 3 && (trial || admitted == Admission::Go) {
+                if act < 3 && (trial || admitted == ToolAdmission::Go) {
                     circuits.ended("t", trial, told, now, COOLDOWN);
                     trial = false;
                 }
             }
-            circuits.ended("t", trial, Told::Nothing, now, COOLDOWN);
-            let stuck = matches!(circuits.admit("t", now + COOLDOWN), Admission::Open { .. });
+            circuits.ended("t", trial, CallReport::Nothing, now, COOLDOWN);
+            let stuck = matches!(circuits.admit("t", now + COOLDOWN), ToolAdmission::Open { .. });
             prop_assert!(!stuck);
         }
     }

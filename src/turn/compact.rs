@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use super::attempt::{Answered, Shows};
-use super::course::Course;
-use super::port::Stopped;
-use super::step::{Asked, StepEnd, call};
+use super::attempt::{Answered, Visibility};
+use super::loop_state::LoopState;
+use super::session_link::Stopped;
+use super::step::{CallOutcome, StepOutcome, call};
 use super::transition::Outcome;
 use super::{ResolvedModel, TurnContext};
-use crate::context::compact::{self, Middle};
+use crate::context::compact::{self, CompactionRange};
 use crate::context::estimate_text;
 use crate::domain::{AgentError, CompactTrigger, Compaction, ErrorCode, Event, Message};
 use crate::provider::{Item, Request, StopReason, thinks};
@@ -82,59 +82,57 @@ pub(super) fn floor(cx: &TurnContext) -> u64 {
 }
 
 /// The history for the next call, made smaller before it is too long (R-CTX-1).
-pub(super) async fn fit(cx: &TurnContext, course: &mut Course) -> Result<Vec<Arc<Item>>, Stopped> {
-    let items = begin(cx, course).await?;
-    let due = cx
-        .context
-        .is_due(course.estimate(&items), course.model.info.window);
-    if !due || course.just_compacted || !course.may_compact() || lacks_floor(course, &items) {
+pub(super) async fn fit(cx: &TurnContext, state: &mut LoopState) -> Result<Vec<Arc<Item>>, Stopped> {
+    let items = begin(cx, state).await?;
+    let due = cx.context.is_due(state.estimate(&items), state.model.info.window);
+    if !due || state.just_compacted || !state.may_compact() || lacks_floor(state, &items) {
         return Ok(items);
     }
-    match summarise(cx, course, &items, CompactTrigger::Threshold, None).await? {
-        Summarised::Smaller => begin(cx, course).await,
+    match summarise(cx, state, &items, CompactTrigger::Threshold, None).await? {
+        Summarised::Smaller => begin(cx, state).await,
         // After a stop at a limit the step's own call is not made either.
         Summarised::Same(_) | Summarised::Failed(_) | Summarised::Limited(_) => Ok(items),
     }
 }
 
-/// Before a hop along the route (R-PROV-4), with `course.model` set to where it leads: makes the history smaller
+/// Before a hop along the route (R-PROV-4), with `state.model` set to where it leads: makes the history smaller
 /// if that model's window asks for it, and tells whether it fits. The notes are written by that model, or by
 /// `compaction_model`. The loop's own look before the next call then finds nothing more to do.
-pub(super) async fn fits_after_hop(cx: &TurnContext, course: &mut Course) -> Result<bool, Stopped> {
-    let items = fit(cx, course).await?;
+pub(super) async fn fits_after_hop(cx: &TurnContext, state: &mut LoopState) -> Result<bool, Stopped> {
+    let items = fit(cx, state).await?;
     let full = cx
         .context
-        .is_full(course.estimate(&items), course.model.info.window);
-    Ok(!full && !lacks_floor(course, &items))
+        .is_full(state.estimate(&items), state.model.info.window);
+    Ok(!full && !lacks_floor(state, &items))
 }
 
-async fn begin(cx: &TurnContext, course: &mut Course) -> Result<Vec<Arc<Item>>, Stopped> {
+async fn begin(cx: &TurnContext, state: &mut LoopState) -> Result<Vec<Arc<Item>>, Stopped> {
     let begun = cx.port.begin_step().await?;
-    course.failed_compactions = begun.failed_compactions;
-    course.used.context = course.estimate(&begun.items);
+    state.failed_compactions = begun.failed_compactions;
+    state.used.context = state.estimate(&begun.items);
     Ok(begun.items)
 }
 
 /// Whether what no compaction takes away is too long: system prompt, tools, and the last message.
-pub(super) fn lacks_floor(course: &Course, items: &[Arc<Item>]) -> bool {
+pub(super) fn lacks_floor(state: &LoopState, items: &[Arc<Item>]) -> bool {
     let last = items.last().map_or(&items[..0], std::slice::from_ref);
-    course.estimate(last) > course.model.info.window
+    state.estimate(last) > state.model.info.window
 }
 
 /// The end of a turn whose next request cannot fit.
-pub(super) fn no_room(cx: &TurnContext, course: &Course, items: &[Arc<Item>]) -> Option<StepEnd> {
-    let window = course.model.info.window;
-    if lacks_floor(course, items) {
-        return Some(StepEnd::no_room(Outcome::PromptTooLong, window));
+pub(super) fn no_room(cx: &TurnContext, state: &LoopState, items: &[Arc<Item>]) -> Option<StepOutcome> {
+    let window = state.model.info.window;
+    if lacks_floor(state, items) {
+        return Some(StepOutcome::no_room(Outcome::PromptTooLong, window));
     }
-    let full = !course.may_compact() && cx.context.is_full(course.estimate(items), window);
-    full.then(|| StepEnd::no_room(Outcome::WindowFull, window))
+    let full = !state.may_compact() && cx.context.is_full(state.estimate(items), window);
+    full.then(|| StepOutcome::no_room(Outcome::WindowFull, window))
 }
 
 /// Replaces large old results by stubs; whether there were any.
 pub(super) async fn collapse(
     cx: &TurnContext,
-    course: &Course,
+    state: &LoopState,
     items: &[Arc<Item>],
 ) -> Result<bool, Stopped> {
     let stubs = compact::large_results(items);
@@ -143,23 +141,23 @@ pub(super) async fn collapse(
     }
     let smaller = Compaction {
         stubs,
-        ..as_it_is(course, items, CompactTrigger::Overflow)
+        ..as_it_is(state, items, CompactTrigger::Overflow)
     };
-    tell(cx, course, items, smaller).await?;
+    tell(cx, state, items, smaller).await?;
     Ok(true)
 }
 
 /// Replaces all pictures by stubs.
 pub(super) async fn drop_pictures(
     cx: &TurnContext,
-    course: &Course,
+    state: &LoopState,
     items: &[Arc<Item>],
 ) -> Result<(), Stopped> {
     let smaller = Compaction {
         pictures: true,
-        ..as_it_is(course, items, CompactTrigger::Picture)
+        ..as_it_is(state, items, CompactTrigger::Picture)
     };
-    tell(cx, course, items, smaller).await
+    tell(cx, state, items, smaller).await
 }
 
 /// What came of a summary.
@@ -171,7 +169,7 @@ pub(super) enum Summarised {
     /// The model could not be asked, and the person who wanted a summary is told so.
     Failed(AgentError),
     /// A limit stands in the way of asking it, or the person said stop at one: the history stays as it is.
-    Limited(Box<StepEnd>),
+    Limited(Box<StepOutcome>),
 }
 
 /// Why there are no notes.
@@ -181,13 +179,13 @@ enum NoNotes {
     /// It wrote none.
     Useless(AgentError),
     /// A limit stands in the way, or the person said stop at one.
-    Limited(Box<StepEnd>),
+    Limited(Box<StepOutcome>),
 }
 
 /// Replaces the middle of the history by notes, or by a digest where no good ones can be had.
 pub(super) async fn summarise(
     cx: &TurnContext,
-    course: &mut Course,
+    state: &mut LoopState,
     items: &[Arc<Item>],
     trigger: CompactTrigger,
     instructions: Option<&str>,
@@ -195,14 +193,14 @@ pub(super) async fn summarise(
     let Some(middle) = compact::middle(items) else {
         return Ok(Summarised::Same("the conversation is short: nothing is left out"));
     };
-    course.just_compacted = true;
+    state.just_compacted = true;
     let before = compact::tokens(items);
     let kept = before - compact::tokens(middle.of(items));
     let after = |text: &str| kept + compact::summary_tokens(text);
-    let why = match notes(cx, course, middle, items, trigger, instructions).await? {
+    let why = match notes(cx, state, middle, items, trigger, instructions).await? {
         Ok(text) if compact::shrinks(before, after(&text)) => {
-            course.failed_compactions = 0;
-            replace(cx, course, items, middle, text, trigger, false).await?;
+            state.failed_compactions = 0;
+            replace(cx, state, items, middle, text, trigger, false).await?;
             return Ok(Summarised::Smaller);
         }
         Ok(_) => "what the model wrote would not make it a fifth smaller".to_owned(),
@@ -218,41 +216,46 @@ pub(super) async fn summarise(
     };
     let digest = compact::digest(middle.of(items));
     let helps = after(&digest) < before;
-    tell_failure(cx, course, &why, helps).await?;
+    tell_failure(cx, state, &why, helps).await?;
     if !helps {
         return Ok(Summarised::Same("no summary made the conversation smaller"));
     }
-    replace(cx, course, items, middle, digest, trigger, true).await?;
+    replace(cx, state, items, middle, digest, trigger, true).await?;
     Ok(Summarised::Smaller)
 }
 
 async fn replace(
     cx: &TurnContext,
-    course: &Course,
+    state: &LoopState,
     items: &[Arc<Item>],
-    middle: Middle,
+    middle: CompactionRange,
     text: String,
     trigger: CompactTrigger,
     digest: bool,
 ) -> Result<(), Stopped> {
     let smaller = Compaction {
         summary: Some(middle.summary(items, text, digest)),
-        ..as_it_is(course, items, trigger)
+        ..as_it_is(state, items, trigger)
     };
     cx.totals.compactions.add(1);
-    tell(cx, course, items, smaller).await
+    tell(cx, state, items, smaller).await
 }
 
 /// Says why there are no notes, and after the third time in a row that no more are asked for.
-async fn tell_failure(cx: &TurnContext, course: &mut Course, why: &str, digest: bool) -> Result<(), Stopped> {
+async fn tell_failure(
+    cx: &TurnContext,
+    state: &mut LoopState,
+    why: &str,
+    digest: bool,
+) -> Result<(), Stopped> {
     let then = match digest {
         true => "a digest made by rules stands in",
         false => "it stays as it is",
     };
     let message = format!("the conversation could not be summarised: {why}; {then}");
     cx.port.emit(warning(COMPACTION_FAILED, message)).await?;
-    course.failed_compactions += 1;
-    if course.failed_compactions == FAILURES {
+    state.failed_compactions += 1;
+    if state.failed_compactions == FAILURES {
         let message =
             "three summaries in a row failed: the conversation is not made smaller by itself any more; \
                        compact it by hand, or start a new session"
@@ -265,51 +268,53 @@ async fn tell_failure(cx: &TurnContext, course: &mut Course, why: &str, digest: 
 /// Has a model write the notes, or says why there are none.
 async fn notes(
     cx: &TurnContext,
-    course: &mut Course,
-    middle: Middle,
+    state: &mut LoopState,
+    middle: CompactionRange,
     items: &[Arc<Item>],
     trigger: CompactTrigger,
     instructions: Option<&str>,
 ) -> Result<Result<String, NoNotes>, Stopped> {
-    let model = writer(cx, course).await?;
+    let model = writer(cx, state).await?;
     let mut part = middle;
     // By hand nothing else is done.
     let without = (trigger != CompactTrigger::Manual).then_some("the conversation goes on without a summary");
     for shorter in 0.. {
         let request = notes_request(&model, compact::transcript(part.of(items), instructions));
         // Nobody takes over from who writes the notes.
-        let kept = course.way.alone(without);
+        let kept = state.way.alone(without);
         let asked = call(
             cx,
             &model,
-            &mut course.way,
+            &mut state.way,
             request,
-            &mut course.used,
-            Shows::Nothing,
+            &mut state.used,
+            Visibility::Nothing,
         )
         .await?;
-        course.way.together(kept);
+        state.way.together(kept);
         match asked {
-            Asked::Answered(answered) => {
+            CallOutcome::Answered(answered) => {
                 let unread =
                     compact::digest(&middle.of(items)[..middle.of(items).len() - part.of(items).len()]);
                 return Ok(written(&model, *answered)
                     .map(|text| format!("{unread}\n{text}").trim().to_owned())
                     .map_err(NoNotes::Useless));
             }
-            Asked::TooLong { error, limit } => {
+            CallOutcome::TooLong { error, limit } => {
                 if let Some(limit) = limit {
-                    learn_window(cx, course, &model, limit);
+                    learn_window(cx, state, &model, limit);
                 }
                 match part.without_older_half(items) {
                     Some(smaller) if shorter < SHORTER => part = smaller,
                     _ => return Ok(Err(NoNotes::Failed(error))),
                 }
             }
-            Asked::ImageRefused(error) | Asked::OutputRefused { error, .. } | Asked::Failed(error) => {
+            CallOutcome::ImageRefused(error)
+            | CallOutcome::OutputRefused { error, .. }
+            | CallOutcome::Failed(error) => {
                 return Ok(Err(NoNotes::Failed(error)));
             }
-            Asked::Limited(end) => return Ok(Err(NoNotes::Limited(end))),
+            CallOutcome::Limited(end) => return Ok(Err(NoNotes::Limited(end))),
         }
     }
     unreachable!("it ends by itself")
@@ -351,17 +356,17 @@ fn written(model: &ResolvedModel, answered: Answered) -> Result<String, AgentErr
 }
 
 /// An overflow named the real window (R-CTX-3).
-pub(super) fn learn_window(cx: &TurnContext, course: &mut Course, model: &ResolvedModel, limit: u64) {
+pub(super) fn learn_window(cx: &TurnContext, state: &mut LoopState, model: &ResolvedModel, limit: u64) {
     cx.models.learn_window(model, limit);
-    if model.label() == course.model.label() {
-        course.learn_window(limit);
+    if model.label() == state.model.label() {
+        state.learn_window(limit);
     }
 }
 
 /// Who writes the notes.
-async fn writer(cx: &TurnContext, course: &Course) -> Result<ResolvedModel, Stopped> {
+async fn writer(cx: &TurnContext, state: &LoopState) -> Result<ResolvedModel, Stopped> {
     let Some(named) = &cx.context.compaction_model else {
-        return Ok(course.model.clone());
+        return Ok(state.model.clone());
     };
     let choice = super::ModelChoice {
         model: Some(named.clone()),
@@ -377,7 +382,7 @@ async fn writer(cx: &TurnContext, course: &Course) -> Result<ResolvedModel, Stop
             let message =
                 format!("compaction_model {named:?} cannot be used: {error}; the session's model is asked");
             cx.port.emit(warning("compaction_model", message)).await?;
-            Ok(course.model.clone())
+            Ok(state.model.clone())
         }
     }
 }
@@ -390,10 +395,10 @@ fn warning(code: &str, message: String) -> Event {
 }
 
 /// A compaction that changes nothing yet.
-fn as_it_is(course: &Course, items: &[Arc<Item>], trigger: CompactTrigger) -> Compaction {
+fn as_it_is(state: &LoopState, items: &[Arc<Item>], trigger: CompactTrigger) -> Compaction {
     Compaction {
         trigger,
-        tokens_before: course.estimate(items),
+        tokens_before: state.estimate(items),
         tokens_after: 0,
         messages_before: u32::try_from(items.len()).unwrap_or(u32::MAX),
         messages_after: 0,
@@ -405,12 +410,12 @@ fn as_it_is(course: &Course, items: &[Arc<Item>], trigger: CompactTrigger) -> Co
 
 async fn tell(
     cx: &TurnContext,
-    course: &Course,
+    state: &LoopState,
     items: &[Arc<Item>],
     mut smaller: Compaction,
 ) -> Result<(), Stopped> {
     let after = compact::applied(items, &smaller);
-    smaller.tokens_after = course.estimate(&after);
+    smaller.tokens_after = state.estimate(&after);
     smaller.messages_after = u32::try_from(after.len()).unwrap_or(u32::MAX);
     cx.port.emit(Event::Compacted(Arc::new(smaller))).await
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use futures::future::{BoxFuture, FutureExt};
 
 use super::TurnContext;
-use super::hook_answer::MAX_OUTPUT;
-use super::hooks::{HookRunner, Ran};
-use super::port::Stopped;
+use super::hook_output::MAX_OUTPUT;
+use super::hooks::{HookExit, HookRunner};
+use super::session_link::Stopped;
 use crate::config::{CommandLine, HookSettings};
 use crate::workspace::process::{
     Child, Command, Ending, ExitStatus, Output, Process, SpawnError, Stdin, Stream,
@@ -27,18 +27,18 @@ impl HookRunner for HookCommands {
         cx: &'a TurnContext,
         hook: &'a HookSettings,
         input: Vec<u8>,
-    ) -> BoxFuture<'a, Result<Ran, Stopped>> {
+    ) -> BoxFuture<'a, Result<HookExit, Stopped>> {
         run(cx, hook, input).boxed()
     }
 }
 
-enum First {
+enum HookRunEnd {
     Ended(Ending),
     TimedOut,
     Cancelled,
 }
 
-async fn run(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Result<Ran, Stopped> {
+async fn run(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Result<HookExit, Stopped> {
     let launcher = cx.workspace.shared().launcher();
     let command = command(cx, hook, input);
     let command = cx.workspace.shared().guard_git(&cx.cwd, command).await;
@@ -50,23 +50,25 @@ async fn run(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Result<Ra
     } = match child {
         Ok(child) => child,
         Err(SpawnError::Cancelled) => return Err(Stopped),
-        Err(error) => return Ok(Ran::Failed(error.to_string())),
+        Err(error) => return Ok(HookExit::Failed(error.to_string())),
     };
     drop(stdin);
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let first = tokio::select! { biased;
-        () = cx.cancel.cancelled() => First::Cancelled,
-        () = tokio::time::sleep(hook.timeout) => First::TimedOut,
-        ending = collect(&process, &mut output, [&mut stdout, &mut stderr]) => First::Ended(ending),
+        () = cx.cancel.cancelled() => HookRunEnd::Cancelled,
+        () = tokio::time::sleep(hook.timeout) => HookRunEnd::TimedOut,
+        ending = collect(&process, &mut output, [&mut stdout, &mut stderr]) => HookRunEnd::Ended(ending),
     };
     match first {
-        First::Ended(ending) => Ok(ended(ending, &stdout, &stderr)),
-        First::TimedOut => {
+        HookRunEnd::Ended(ending) => Ok(ended(ending, &stdout, &stderr)),
+        HookRunEnd::TimedOut => {
             kill(&process, output).await;
             let limit = hook.timeout.as_secs_f64();
-            Ok(Ran::Failed(format!("timed out after {limit} s and was killed")))
+            Ok(HookExit::Failed(format!(
+                "timed out after {limit} s and was killed"
+            )))
         }
-        First::Cancelled => {
+        HookRunEnd::Cancelled => {
             kill(&process, output).await;
             Err(Stopped)
         }
@@ -103,15 +105,15 @@ async fn collect(process: &Process, output: &mut Output, [stdout, stderr]: [&mut
     process.gone().await
 }
 
-fn ended(ending: Ending, stdout: &[u8], stderr: &[u8]) -> Ran {
+fn ended(ending: Ending, stdout: &[u8], stderr: &[u8]) -> HookExit {
     match ending.status {
-        ExitStatus::Code(code) => Ran::Exited {
+        ExitStatus::Code(code) => HookExit::Exited {
             code,
             stdout: String::from_utf8_lossy(stdout).into_owned(),
             stderr: String::from_utf8_lossy(stderr).into_owned(),
         },
-        ExitStatus::Signal(signal) => Ran::Failed(format!("killed by signal {signal}")),
-        ExitStatus::Unknown => Ran::Failed("how it ended is not known".to_owned()),
+        ExitStatus::Signal(signal) => HookExit::Failed(format!("killed by signal {signal}")),
+        ExitStatus::Unknown => HookExit::Failed("how it ended is not known".to_owned()),
     }
 }
 

@@ -11,8 +11,8 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 
-use super::hook_answer::{Decision, decision};
-use super::port::Stopped;
+use super::hook_output::{HookDecision, decision};
+use super::session_link::Stopped;
 use super::{TurnContext, redact};
 use crate::base::{clock, text};
 use crate::config::{HookMoment, HookSettings};
@@ -25,7 +25,7 @@ const SLOW: Duration = Duration::from_secs(2);
 
 /// What running a hook came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ran {
+pub enum HookExit {
     /// It ran to its end.
     Exited {
         /// Its exit code.
@@ -47,7 +47,7 @@ pub trait HookRunner: Send + Sync {
         cx: &'a TurnContext,
         hook: &'a HookSettings,
         input: Vec<u8>,
-    ) -> BoxFuture<'a, Result<Ran, Stopped>>;
+    ) -> BoxFuture<'a, Result<HookExit, Stopped>>;
 }
 
 /// The hooks of a session's turns.
@@ -92,7 +92,7 @@ impl Hooks {
 
 /// What all hooks of a moment said together.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Verdict {
+pub(super) enum HookVerdict {
     /// None objected; what the input was changed to, and by which hooks.
     Pass { changed: Option<Value>, by: Vec<String> },
     /// One objected; its name and its words.
@@ -123,7 +123,7 @@ pub(super) async fn run(
     tool: Option<&str>,
     mut about: Map<String, Value>,
     input: &str,
-) -> Result<Verdict, Stopped> {
+) -> Result<HookVerdict, Stopped> {
     let (mut changed, mut by) = (None, Vec::new());
     let due = |hook: &&HookSettings| hook.on == moment && tool.is_none_or(|tool| hook.fits(tool));
     for hook in cx.hooks.hooks.iter().filter(due) {
@@ -133,18 +133,18 @@ pub(super) async fn run(
             words: redact::text(&cx.redactor, words),
         };
         match decision(moment, &ran) {
-            Ok(Decision::Pass(None)) => {}
-            Ok(Decision::Pass(Some(to))) => {
+            Ok(HookDecision::Pass(None)) => {}
+            Ok(HookDecision::Pass(Some(to))) => {
                 about.insert(input.to_owned(), to.clone());
                 changed = Some(to);
                 by.push(hook.name.clone());
             }
-            Ok(Decision::Block(words)) => return Ok(Verdict::Block(objection(words))),
-            Ok(Decision::End(words)) => return Ok(Verdict::End(objection(words))),
+            Ok(HookDecision::Block(words)) => return Ok(HookVerdict::Block(objection(words))),
+            Ok(HookDecision::End(words)) => return Ok(HookVerdict::End(objection(words))),
             Err(why) => failed(cx, hook, &why).await?,
         }
     }
-    Ok(Verdict::Pass { changed, by })
+    Ok(HookVerdict::Pass { changed, by })
 }
 
 /// What a hook reads.
@@ -164,19 +164,19 @@ fn told(cx: &TurnContext, hook: &HookSettings, about: &Map<String, Value>) -> Ve
 }
 
 /// Without keys in what it says: before that is cut, which could leave a part of one.
-fn clean(cx: &TurnContext, ran: Ran) -> Ran {
+fn clean(cx: &TurnContext, ran: HookExit) -> HookExit {
     match ran {
-        Ran::Exited { code, stdout, stderr } => Ran::Exited {
+        HookExit::Exited { code, stdout, stderr } => HookExit::Exited {
             code,
             stdout,
             stderr: redact::text(&cx.redactor, stderr),
         },
-        failed @ Ran::Failed(_) => failed,
+        failed @ HookExit::Failed(_) => failed,
     }
 }
 
 /// Runs one in plain sight: a slow one shows.
-async fn run_one(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Result<Ran, Stopped> {
+async fn run_one(cx: &TurnContext, hook: &HookSettings, input: Vec<u8>) -> Result<HookExit, Stopped> {
     let until = clock::wall_ms().saturating_add_unsigned(hook.timeout.as_millis() as u64);
     let mut run = cx.hooks.runner.run(cx, hook, input);
     let telling = async {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::BoxFuture;
 
-use super::budget::{self, Day, Near, Planned, Sheet, Tree};
+use super::budget::{self, BudgetWarning, CallEstimate, DaySpend, SpendSheet, TurnSpend};
 use crate::base::clock;
 use crate::domain::{Cost, LimitName, LimitReached};
 
@@ -15,14 +15,14 @@ use crate::domain::{Cost, LimitName, LimitReached};
 const DAY_MS: i64 = 86_400_000;
 
 /// What the store knows of a day.
-pub trait Days: Send + Sync {
+pub trait DailySpendSource: Send + Sync {
     /// What was spent and raised by others than this server; none when it cannot be read now.
-    fn others(&self, day: i64) -> BoxFuture<'static, Option<Sheet>>;
+    fn others(&self, day: i64) -> BoxFuture<'static, Option<SpendSheet>>;
 }
 
 /// The ledger of a server.
 pub struct Ledger {
-    days: Arc<dyn Days>,
+    days: Arc<dyn DailySpendSource>,
     books: Mutex<Books>,
 }
 
@@ -30,16 +30,16 @@ pub struct Ledger {
 struct Books {
     /// The day that `day` is of, since the epoch.
     number: i64,
-    day: Day,
+    day: DaySpend,
     /// What this server spent on other days: a clock that is set back finds it again.
-    past: BTreeMap<i64, Sheet>,
-    trees: BTreeMap<u64, Open>,
+    past: BTreeMap<i64, SpendSheet>,
+    trees: BTreeMap<u64, OpenTurn>,
     opened: u64,
 }
 
 /// An open tree, and what its turn may do beside money.
-struct Open {
-    tree: Tree,
+struct OpenTurn {
+    tree: TurnSpend,
     /// Tool calls that it may still make.
     tool_calls: Option<u32>,
     /// The person said stop.
@@ -47,7 +47,7 @@ struct Open {
 }
 
 /// A turn's way to the ledger; its tree is closed when it goes. Sub-agents share their parent's.
-pub struct Purse {
+pub struct TurnBudget {
     ledger: Arc<Ledger>,
     tree: u64,
     /// Held by whoever asks a person about a limit.
@@ -57,7 +57,7 @@ pub struct Purse {
 }
 
 /// What a planned call may do.
-pub(super) enum Leave {
+pub(super) enum BudgetDecision {
     /// It is made, and holds its estimate as long as this lives.
     Go(Reservation),
     /// A limit stands in the way.
@@ -70,12 +70,12 @@ pub(super) enum Leave {
 pub(super) struct Reservation {
     ledger: Arc<Ledger>,
     tree: u64,
-    call: Planned,
+    call: CallEstimate,
 }
 
 impl Ledger {
     /// A ledger that knows of others what `days` tells.
-    pub fn new(days: Arc<dyn Days>) -> Arc<Self> {
+    pub fn new(days: Arc<dyn DailySpendSource>) -> Arc<Self> {
         Arc::new(Self {
             days,
             books: Mutex::default(),
@@ -83,17 +83,17 @@ impl Ledger {
     }
 
     /// Opens a turn's tree.
-    pub fn open(self: &Arc<Self>, tree: Tree, tool_calls: Option<u32>) -> Purse {
+    pub fn open(self: &Arc<Self>, tree: TurnSpend, tool_calls: Option<u32>) -> TurnBudget {
         let mut books = self.lock();
         books.opened += 1;
         let number = books.opened;
-        let open = Open {
+        let open = OpenTurn {
             tree,
             tool_calls,
             stopped: false,
         };
         books.trees.insert(number, open);
-        Purse {
+        TurnBudget {
             ledger: self.clone(),
             tree: number,
             asking: tokio::sync::Mutex::default(),
@@ -139,14 +139,14 @@ impl Books {
                 self.past.pop_first();
             }
             self.number = day;
-            self.day.others = Sheet::default();
+            self.day.others = SpendSheet::default();
         }
     }
 }
 
-impl Purse {
+impl TurnBudget {
     /// Asks for leave to make a call; where a limit of the day holds, what other servers spent is looked up first.
-    pub(super) async fn ask(&self, call: &Planned) -> Leave {
+    pub(super) async fn ask(&self, call: &CallEstimate) -> BudgetDecision {
         let day = today();
         let of_day = self.with(|open, _| open.tree.budgets.limit_day(&call.provider));
         let others = match of_day {
@@ -160,13 +160,13 @@ impl Purse {
         }
         let Books { day, trees, .. } = &mut *books;
         let Some(open) = trees.get_mut(&self.tree) else {
-            return Leave::Stopped;
+            return BudgetDecision::Stopped;
         };
         if open.stopped {
-            return Leave::Stopped;
+            return BudgetDecision::Stopped;
         }
         if let Some(reached) = budget::judge(&open.tree, day, call) {
-            return Leave::Reached(Box::new(reached));
+            return BudgetDecision::Reached(Box::new(reached));
         }
         let reservation = Reservation {
             ledger: self.ledger.clone(),
@@ -175,7 +175,7 @@ impl Purse {
         };
         reservation.hold(open, day);
         drop(books);
-        Leave::Go(reservation)
+        BudgetDecision::Go(reservation)
     }
 
     /// Counts a sub-agent that is about to start; how many that makes, in all depths together.
@@ -195,7 +195,7 @@ impl Purse {
     }
 
     /// A call has cost so much; the limits that this brings near.
-    pub(super) fn charge(&self, provider: &str, cost: Cost) -> Vec<Near> {
+    pub(super) fn charge(&self, provider: &str, cost: Cost) -> Vec<BudgetWarning> {
         let mut books = self.ledger.lock();
         books.turn_to(today());
         let Books { day, trees, .. } = &mut *books;
@@ -265,14 +265,14 @@ impl Purse {
         taken.unwrap_or(wanted) as usize
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut Open, &mut Day) -> T) -> Option<T> {
+    fn with<T>(&self, act: impl FnOnce(&mut OpenTurn, &mut DaySpend) -> T) -> Option<T> {
         let mut books = self.ledger.lock();
         let Books { day, trees, .. } = &mut *books;
         trees.get_mut(&self.tree).map(|open| act(open, day))
     }
 }
 
-impl Drop for Purse {
+impl Drop for TurnBudget {
     fn drop(&mut self) {
         self.ledger.lock().trees.remove(&self.tree);
     }
@@ -298,17 +298,17 @@ impl Reservation {
         self.call.estimate.unwrap_or_default()
     }
 
-    fn hold(&self, open: &mut Open, day: &mut Day) {
+    fn hold(&self, open: &mut OpenTurn, day: &mut DaySpend) {
         open.tree.reserved += self.amount();
         *day.reserved.entry(self.call.provider.clone()).or_default() += self.amount();
     }
 
-    fn release(&self, open: &mut Open, day: &mut Day) {
+    fn release(&self, open: &mut OpenTurn, day: &mut DaySpend) {
         give_back(&mut open.tree.reserved, self.amount());
         self.release_day(day);
     }
 
-    fn release_day(&self, day: &mut Day) {
+    fn release_day(&self, day: &mut DaySpend) {
         if let Some(held) = day.reserved.get_mut(&self.call.provider) {
             give_back(held, self.amount());
         }
@@ -335,48 +335,48 @@ mod tests {
     use super::*;
     use crate::turn::Budgets;
 
-    struct Alone;
+    struct NoOtherSpend;
 
-    impl Days for Alone {
-        fn others(&self, _day: i64) -> BoxFuture<'static, Option<Sheet>> {
+    impl DailySpendSource for NoOtherSpend {
+        fn others(&self, _day: i64) -> BoxFuture<'static, Option<SpendSheet>> {
             Box::pin(async { None })
         }
     }
 
-    fn purse(ledger: &Arc<Ledger>, day: f64) -> Purse {
+    fn budget(ledger: &Arc<Ledger>, day: f64) -> TurnBudget {
         let budgets = Budgets {
             day: Some(Cost::from_usd(day)),
             ..Budgets::default()
         };
-        let tree = Tree {
+        let tree = TurnSpend {
             budgets,
-            ..Tree::default()
+            ..TurnSpend::default()
         };
         ledger.open(tree, Some(2))
     }
 
-    fn call(estimate: f64) -> Planned {
-        Planned {
+    fn call(estimate: f64) -> CallEstimate {
+        CallEstimate {
             provider: "p".to_owned(),
             model: "p/m".to_owned(),
             estimate: Some(Cost::from_usd(estimate)),
         }
     }
 
-    fn go(leave: Leave) -> Reservation {
+    fn go(leave: BudgetDecision) -> Reservation {
         match leave {
-            Leave::Go(reservation) => reservation,
-            Leave::Reached(reached) => panic!("{}", reached.message),
-            Leave::Stopped => panic!("stopped"),
+            BudgetDecision::Go(reservation) => reservation,
+            BudgetDecision::Reached(reached) => panic!("{}", reached.message),
+            BudgetDecision::Stopped => panic!("stopped"),
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn calls_at_once_share_what_is_left() {
-        let ledger = Ledger::new(Arc::new(Alone));
-        let (one, two) = (purse(&ledger, 1.0), purse(&ledger, 1.0));
+        let ledger = Ledger::new(Arc::new(NoOtherSpend));
+        let (one, two) = (budget(&ledger, 1.0), budget(&ledger, 1.0));
         let first = go(one.ask(&call(0.6)).await);
-        let Leave::Reached(reached) = two.ask(&call(0.6)).await else {
+        let BudgetDecision::Reached(reached) = two.ask(&call(0.6)).await else {
             panic!("both are made");
         };
         assert_eq!(reached.message, "day cost $1.20 exceeds limit $1.00");
@@ -384,15 +384,15 @@ mod tests {
         drop(first);
         drop(go(two.ask(&call(0.6)).await));
         one.charge("p", Cost::from_usd(0.5));
-        assert!(matches!(two.ask(&call(0.6)).await, Leave::Reached(_)));
+        assert!(matches!(two.ask(&call(0.6)).await, BudgetDecision::Reached(_)));
         ledger.raise_day(LimitName::DayCost, None, Cost::from_usd(0.2));
         go(two.ask(&call(0.6)).await);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_call_that_waited_for_its_place_is_judged_again() {
-        let ledger = Ledger::new(Arc::new(Alone));
-        let (one, two) = (purse(&ledger, 1.0), purse(&ledger, 1.0));
+        let ledger = Ledger::new(Arc::new(NoOtherSpend));
+        let (one, two) = (budget(&ledger, 1.0), budget(&ledger, 1.0));
         let waits = go(one.ask(&call(0.4)).await);
         let flies = go(two.ask(&call(0.4)).await);
         assert!(waits.fits());
@@ -401,35 +401,35 @@ mod tests {
         drop(flies);
         assert!(!waits.fits());
         drop(waits);
-        assert!(matches!(one.ask(&call(0.4)).await, Leave::Reached(_)));
+        assert!(matches!(one.ask(&call(0.4)).await, BudgetDecision::Reached(_)));
         go(one.ask(&call(0.3)).await);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_reservation_outlives_no_turn_and_a_stop_is_a_stop() {
-        let ledger = Ledger::new(Arc::new(Alone));
-        let one = purse(&ledger, 1.0);
+        let ledger = Ledger::new(Arc::new(NoOtherSpend));
+        let one = budget(&ledger, 1.0);
         let held = go(one.ask(&call(0.9)).await);
         drop(one);
-        let two = purse(&ledger, 1.0);
-        assert!(matches!(two.ask(&call(0.9)).await, Leave::Reached(_)));
+        let two = budget(&ledger, 1.0);
+        assert!(matches!(two.ask(&call(0.9)).await, BudgetDecision::Reached(_)));
         drop(held);
         go(two.ask(&call(0.9)).await);
         two.stop();
-        assert!(matches!(two.ask(&call(0.0)).await, Leave::Stopped));
+        assert!(matches!(two.ask(&call(0.0)).await, BudgetDecision::Stopped));
     }
 
     #[tokio::test(start_paused = true)]
     async fn tool_calls_are_taken_whole() {
-        let ledger = Ledger::new(Arc::new(Alone));
-        let purse = purse(&ledger, 1.0);
-        assert_eq!(purse.take_tool_calls(3), Err(2));
-        assert_eq!(purse.take_tool_calls(1), Ok(()));
-        assert_eq!(purse.take_tool_calls(2), Err(1));
-        purse.raise(LimitName::ToolCalls, 1);
-        assert_eq!(purse.take_tool_calls(2), Ok(()));
-        purse.raise(LimitName::ToolCalls, 2);
-        assert_eq!(purse.take_what_is_left(5), 2);
-        assert_eq!(purse.take_what_is_left(5), 0);
+        let ledger = Ledger::new(Arc::new(NoOtherSpend));
+        let budget = budget(&ledger, 1.0);
+        assert_eq!(budget.take_tool_calls(3), Err(2));
+        assert_eq!(budget.take_tool_calls(1), Ok(()));
+        assert_eq!(budget.take_tool_calls(2), Err(1));
+        budget.raise(LimitName::ToolCalls, 1);
+        assert_eq!(budget.take_tool_calls(2), Ok(()));
+        budget.raise(LimitName::ToolCalls, 2);
+        assert_eq!(budget.take_what_is_left(5), 2);
+        assert_eq!(budget.take_what_is_left(5), 0);
     }
 }

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use super::attempt::{Shows, Spent};
-use super::budget::{Near, Planned, unknown_price};
-use super::calls::{Call, run_calls};
-use super::course::Course;
-use super::ledger::{Leave, Reservation};
-use super::port::{AtLimit, Stopped};
+use super::attempt::{CallUsage, Visibility};
+use super::budget::{BudgetWarning, CallEstimate, unknown_price};
+use super::calls::{ToolRun, run_calls};
+use super::ledger::{BudgetDecision, Reservation};
+use super::loop_state::LoopState;
 use super::run::say;
-use super::step::{Asked, StepEnd, call, retract};
+use super::session_link::{LimitOutcome, Stopped};
+use super::step::{CallOutcome, StepOutcome, call, retract};
 use super::transition::{Facts, Limit, Outcome, transition};
 use super::{ResolvedModel, TurnContext};
 use crate::context::{compact, estimate_text};
@@ -32,12 +32,12 @@ pub(super) async fn admit(
     cx: &TurnContext,
     model: &ResolvedModel,
     request: &Request,
-) -> Result<Result<Option<Reservation>, Box<StepEnd>>, Stopped> {
+) -> Result<Result<Option<Reservation>, Box<StepOutcome>>, Stopped> {
     let provider = model.provider.name();
-    if !cx.purse.limits(provider) {
+    if !cx.budget.limits(provider) {
         return Ok(Ok(None));
     }
-    let planned = Planned {
+    let planned = CallEstimate {
         provider: provider.to_owned(),
         model: model.label(),
         estimate: model.info.price.map(|price| {
@@ -50,15 +50,15 @@ pub(super) async fn admit(
     loop {
         let leave = tokio::select! { biased;
             () = cx.cancel.cancelled() => return Err(Stopped),
-            leave = cx.purse.ask(&planned) => leave,
+            leave = cx.budget.ask(&planned) => leave,
         };
         if let Some(left) = left(leave) {
             return Ok(left.map(Some));
         }
         // One after the other, a turn and its sub-agents: what one is given may be enough for all.
-        let _asking = cx.port.waits_beside(cx.purse.asking()).await?;
-        let reached = match cx.purse.ask(&planned).await {
-            Leave::Reached(reached) => *reached,
+        let _asking = cx.port.waits_beside(cx.budget.asking()).await?;
+        let reached = match cx.budget.ask(&planned).await {
+            BudgetDecision::Reached(reached) => *reached,
             leave => match left(leave) {
                 Some(left) => return Ok(left.map(Some)),
                 None => continue,
@@ -66,27 +66,27 @@ pub(super) async fn admit(
         };
         let unknown = reached.limit == LimitName::UnknownPrice;
         match cx.port.limit(reached.clone()).await? {
-            AtLimit::Raised(by) => cx.purse.raise(reached.limit, by),
-            AtLimit::Stop => {
-                cx.purse.stop();
+            LimitOutcome::Raised(by) => cx.budget.raise(reached.limit, by),
+            LimitOutcome::Stop => {
+                cx.budget.stop();
                 return Ok(Err(Box::new(stopped(reached.limit.name()))));
             }
-            AtLimit::Accepted => cx.purse.accept(&planned.model),
-            AtLimit::Holds if unknown => {
-                cx.purse.accept(&planned.model);
+            LimitOutcome::Accepted => cx.budget.accept(&planned.model),
+            LimitOutcome::Holds if unknown => {
+                cx.budget.accept(&planned.model);
                 warn(cx, UNKNOWN_PRICE, unknown_price(&planned.model)).await?;
             }
-            AtLimit::Holds => return Ok(Err(Box::new(exceeded(&reached)))),
+            LimitOutcome::Holds => return Ok(Err(Box::new(exceeded(&reached)))),
         }
     }
 }
 
 /// What a leave comes to, but for a limit that is in the way.
-fn left(leave: Leave) -> Option<Result<Reservation, Box<StepEnd>>> {
+fn left(leave: BudgetDecision) -> Option<Result<Reservation, Box<StepOutcome>>> {
     match leave {
-        Leave::Go(reservation) => Some(Ok(reservation)),
-        Leave::Stopped => Some(Err(Box::new(stopped("stopped at a limit")))),
-        Leave::Reached(_) => None,
+        BudgetDecision::Go(reservation) => Some(Ok(reservation)),
+        BudgetDecision::Stopped => Some(Err(Box::new(stopped("stopped at a limit")))),
+        BudgetDecision::Reached(_) => None,
     }
 }
 
@@ -101,7 +101,7 @@ fn input_tokens(request: &Request) -> u64 {
 
 /// What an answer has cost, or as much of it as came. Of which the provider has counted nothing it is estimated: unknown
 /// is not zero, and a limit that never fills would be none.
-pub(super) fn cost(model: &ResolvedModel, request: &Request, spent: &Spent) -> Option<Cost> {
+pub(super) fn cost(model: &ResolvedModel, request: &Request, spent: &CallUsage) -> Option<Cost> {
     let (true, Some(Cost(0)), Some(price)) = (spent.usage == Usage::default(), spent.cost, model.info.price)
     else {
         return spent.cost;
@@ -117,7 +117,7 @@ pub(super) fn cost(model: &ResolvedModel, request: &Request, spent: &Spent) -> O
 pub(super) async fn book(cx: &TurnContext, model: &ResolvedModel, cost: Option<Cost>) -> Result<(), Stopped> {
     let Some(cost) = cost else { return Ok(()) };
     let provider = model.provider.name();
-    for near in cx.purse.charge(provider, cost) {
+    for near in cx.budget.charge(provider, cost) {
         log(&near);
         let told = Event::Warning {
             code: LIMIT_NEAR.to_owned(),
@@ -128,7 +128,7 @@ pub(super) async fn book(cx: &TurnContext, model: &ResolvedModel, cost: Option<C
     Ok(())
 }
 
-fn log(near: &Near) {
+fn log(near: &BudgetWarning) {
     let (spent, most) = (near.spent.usd(), near.most.usd());
     let message = "much of a limit is used";
     match near.limit {
@@ -149,7 +149,7 @@ async fn warn(cx: &TurnContext, code: &str, message: String) -> Result<(), Stopp
     cx.port.emit(Event::Warning { code, message }).await
 }
 
-fn exceeded(reached: &LimitReached) -> StepEnd {
+fn exceeded(reached: &LimitReached) -> StepOutcome {
     let error = AgentError::new(ErrorCode::BudgetExceeded, reached.message.clone()).action(format!(
         "raise {} in the configuration, or choose a cheaper model",
         match reached.limit {
@@ -157,32 +157,32 @@ fn exceeded(reached: &LimitReached) -> StepEnd {
             limit => limit.name(),
         }
     ));
-    StepEnd::failed(Outcome::LimitReached(Limit::Money), error)
+    StepOutcome::failed(Outcome::LimitReached(Limit::Money), error)
 }
 
-fn stopped(at: &str) -> StepEnd {
-    StepEnd {
+fn stopped(at: &str) -> StepOutcome {
+    StepOutcome {
         detail: Some(format!("the person chose to stop: {at}")),
-        ..StepEnd::of(Outcome::StoppedByUser)
+        ..StepOutcome::of(Outcome::StoppedByUser)
     }
 }
 
 /// The calls of a step that may run, those that may not, and what that means for the turn.
 pub(super) struct Allowed {
-    pub(super) run: Vec<Call>,
-    refused: Vec<Call>,
-    end: Option<StepEnd>,
+    pub(super) run: Vec<ToolRun>,
+    refused: Vec<ToolRun>,
+    end: Option<StepOutcome>,
 }
 
 /// Which of a step's calls the limit of tool calls lets run (R-BUDGET).
-pub(super) async fn allow(cx: &TurnContext, mut calls: Vec<Call>) -> Result<Allowed, Stopped> {
+pub(super) async fn allow(cx: &TurnContext, mut calls: Vec<ToolRun>) -> Result<Allowed, Stopped> {
     loop {
-        if cx.purse.take_tool_calls(calls.len()).is_ok() {
+        if cx.budget.take_tool_calls(calls.len()).is_ok() {
             return Ok(Allowed::all(calls));
         }
-        let _asking = cx.port.waits_beside(cx.purse.asking()).await?;
+        let _asking = cx.port.waits_beside(cx.budget.asking()).await?;
         // Somebody beside may have been given more meanwhile.
-        let Err(left) = cx.purse.take_tool_calls(calls.len()) else {
+        let Err(left) = cx.budget.take_tool_calls(calls.len()) else {
             return Ok(Allowed::all(calls));
         };
         let most = cx.limits.max_tool_calls.unwrap_or_default();
@@ -195,13 +195,13 @@ pub(super) async fn allow(cx: &TurnContext, mut calls: Vec<Call>) -> Result<Allo
             message: format!("the turn has used its {most} tool calls"),
         };
         let (end, may) = match cx.port.limit(reached.clone()).await? {
-            AtLimit::Raised(by) => {
-                cx.purse.raise(LimitName::ToolCalls, by);
+            LimitOutcome::Raised(by) => {
+                cx.budget.raise(LimitName::ToolCalls, by);
                 continue;
             }
-            AtLimit::Stop => (stopped(reached.limit.name()), 0),
-            AtLimit::Accepted | AtLimit::Holds => {
-                (tool_calls_used_up(most), cx.purse.take_what_is_left(calls.len()))
+            LimitOutcome::Stop => (stopped(reached.limit.name()), 0),
+            LimitOutcome::Accepted | LimitOutcome::Holds => {
+                (tool_calls_used_up(most), cx.budget.take_what_is_left(calls.len()))
             }
         };
         let refused = calls.split_off(may);
@@ -214,7 +214,7 @@ pub(super) async fn allow(cx: &TurnContext, mut calls: Vec<Call>) -> Result<Allo
 }
 
 impl Allowed {
-    fn all(calls: Vec<Call>) -> Self {
+    fn all(calls: Vec<ToolRun>) -> Self {
         Self {
             run: calls,
             refused: Vec::new(),
@@ -223,7 +223,7 @@ impl Allowed {
     }
 
     /// Answers the calls that did not run; what the step came to, if it is not just that tools ran.
-    pub(super) async fn settle(self, cx: &TurnContext) -> Result<Option<StepEnd>, Stopped> {
+    pub(super) async fn settle(self, cx: &TurnContext) -> Result<Option<StepOutcome>, Stopped> {
         if !self.refused.is_empty() {
             run_calls(
                 cx,
@@ -236,25 +236,25 @@ impl Allowed {
     }
 }
 
-fn tool_calls_used_up(most: u32) -> StepEnd {
+fn tool_calls_used_up(most: u32) -> StepOutcome {
     let error = AgentError::new(
         ErrorCode::ToolCallsExceeded,
         format!("reached {most} tool calls without completion"),
     )
     .action("send a prompt to go on, or raise max_tool_calls in the configuration");
-    StepEnd::failed(Outcome::LimitReached(Limit::ToolCalls), error)
+    StepOutcome::failed(Outcome::LimitReached(Limit::ToolCalls), error)
 }
 
 /// At the step limit a person may give more steps.
 pub(super) async fn at_step_limit(
     cx: &TurnContext,
-    course: &mut Course,
-    end: &mut StepEnd,
+    state: &mut LoopState,
+    end: &mut StepOutcome,
     facts: &Facts,
     mut next: Transition,
 ) -> Result<Transition, Stopped> {
     while next == Transition::Terminal(TerminalReason::MaxTurns) {
-        let most = course.limits(&cx.limits).max_steps;
+        let most = state.limits(&cx.limits).max_steps;
         let message = format!("reached {most} iterations without completion");
         let reached = LimitReached {
             limit: LimitName::Steps,
@@ -265,15 +265,15 @@ pub(super) async fn at_step_limit(
             message: message.clone(),
         };
         match cx.port.limit(reached).await? {
-            AtLimit::Raised(by) => {
-                course.raise_steps(by);
-                next = transition(&course.progress, &course.limits(&cx.limits), end.outcome, facts);
+            LimitOutcome::Raised(by) => {
+                state.raise_steps(by);
+                next = transition(&state.progress, &state.limits(&cx.limits), end.outcome, facts);
             }
-            AtLimit::Stop => {
+            LimitOutcome::Stop => {
                 end.detail = stopped(LimitName::Steps.name()).detail;
                 return Ok(Transition::Terminal(TerminalReason::StoppedByUser));
             }
-            AtLimit::Accepted | AtLimit::Holds => {
+            LimitOutcome::Accepted | LimitOutcome::Holds => {
                 let error = AgentError::new(ErrorCode::MaxIterations, message)
                     .action("send a prompt to go on, or raise max_steps in the configuration");
                 end.error = Some(error);
@@ -286,7 +286,11 @@ pub(super) async fn at_step_limit(
 
 /// With policy `degrade` a turn at its limit of steps or tool calls has one last call, without tools, to sum up. Whether
 /// it did.
-pub(super) async fn sum_up(cx: &TurnContext, course: &mut Course, next: Transition) -> Result<bool, Stopped> {
+pub(super) async fn sum_up(
+    cx: &TurnContext,
+    state: &mut LoopState,
+    next: Transition,
+) -> Result<bool, Stopped> {
     let limited = matches!(
         next,
         Transition::Terminal(TerminalReason::MaxTurns | TerminalReason::MaxToolCalls)
@@ -294,20 +298,20 @@ pub(super) async fn sum_up(cx: &TurnContext, course: &mut Course, next: Transiti
     if !limited || !cx.limits.degrade {
         return Ok(false);
     }
-    last_words(cx, course, SUM_UP, "the turn ends without a summary").await
+    last_words(cx, state, SUM_UP, "the turn ends without a summary").await
 }
 
 /// A last call without tools, in which the model is told `words`. `without`: what is done if it fails, for people.
 /// Whether it said anything.
 pub(super) async fn last_words(
     cx: &TurnContext,
-    course: &mut Course,
+    state: &mut LoopState,
     words: &str,
     without: &'static str,
 ) -> Result<bool, Stopped> {
     say(cx, words.to_owned()).await?;
     let items = cx.port.begin_step().await?.items;
-    let model = course.model.clone();
+    let model = state.model.clone();
     // Told as a text: some APIs take no history of tool calls without the tools.
     let told = Message::user_text(compact::retold(&items));
     let request = Arc::new(Request {
@@ -315,22 +319,22 @@ pub(super) async fn last_words(
         system: cx.system.clone(),
         messages: vec![Item::new(told)],
         tools: Arc::default(),
-        max_output_tokens: course.max_output,
+        max_output_tokens: state.max_output,
         effort: model.effort,
     });
     // Nobody takes over from who sums up.
-    let kept = course.way.alone(Some(without));
+    let kept = state.way.alone(Some(without));
     let asked = call(
         cx,
         &model,
-        &mut course.way,
+        &mut state.way,
         request,
-        &mut course.used,
-        Shows::Deltas,
+        &mut state.used,
+        Visibility::Deltas,
     )
     .await?;
-    course.way.together(kept);
-    let Asked::Answered(answered) = asked else {
+    state.way.together(kept);
+    let CallOutcome::Answered(answered) = asked else {
         return Ok(false);
     };
     let said = answered.answer.wanted.is_empty();

@@ -1,36 +1,36 @@
 //! The agent loop of one turn: pure transitions, and the driver that does the I/O.
 //!
-//! A turn owns nothing global. It gets a [`TurnContext`], reports by [`Message`]s through its [`Port`],
+//! A turn owns nothing global. It gets a [`TurnContext`], reports by [`TurnMessage`]s through its [`SessionLink`],
 //! and returns how it ended; what the end *means* for the session (partial text, open calls, the single
 //! `turnEnded`) is the session actor's to settle, so that a panic or a cancel ends a turn as surely as
 //! success. Knows no store, no wire, no client.
 
 mod accumulate;
-mod again;
-mod around;
+mod admission;
 mod attempt;
-mod brief;
 mod budget;
 mod calls;
 mod circuit;
 mod compact;
-mod conduct;
-mod course;
-mod failed;
-mod gate;
-mod hear;
-mod hook_answer;
+mod failure_policy;
 mod hook_command;
+mod hook_output;
 mod hooks;
 mod ledger;
 mod limits;
-mod port;
+mod loop_guard;
+mod loop_state;
+mod policy;
+mod prompt_hooks;
 mod redact;
-mod repeats;
+mod reopen_inquiries;
 mod route;
 mod run;
+mod session_link;
 mod step;
-mod tools;
+mod system_prompt;
+mod tool_guard;
+mod tool_step;
 mod transition;
 mod wrap_up;
 
@@ -41,21 +41,21 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 pub use accumulate::MAX_MESSAGE_BYTES;
-pub use brief::{Briefing, System, brief};
-pub use budget::{Budgets, Sheet, Tree};
+pub use budget::{Budgets, SpendSheet, TurnSpend};
 pub use circuit::ToolCircuits;
 pub use compact::{COMPACTION_FAILED, ContextPolicy};
-pub use conduct::Conducts;
-pub use course::Counting;
 pub use hook_command::HookCommands;
-pub use hooks::{HookRunner, Hooks, Ran};
-pub use ledger::{Days, Ledger, Purse, day_of};
+pub use hooks::{HookExit, HookRunner, Hooks};
+pub use ledger::{DailySpendSource, Ledger, TurnBudget, day_of};
 pub use limits::UNKNOWN_PRICE;
-pub use port::{
-    Answer, AtLimit, Begun, Body, Chosen, Heard, Inquire, Judgement, Message, Port, Question, Stopped,
-    Waiting,
-};
+pub use loop_state::TokenCalibration;
+pub use policy::AgentPolicy;
 pub use run::{MODEL_CHOSEN, run_turn};
+pub use session_link::{
+    ApprovalOutcome, ApprovalQuestion, Heard, Inquire, Judgement, LimitOutcome, PendingInput,
+    QuestionOutcome, SessionLink, StepInput, Stopped, TurnMessage, TurnRequest,
+};
+pub use system_prompt::{SystemPrompt, SystemPromptSource, brief};
 pub use transition::{Facts, Limit, Limits, Outcome, Progress, transition};
 pub use wrap_up::wrap_up;
 
@@ -66,7 +66,7 @@ use crate::domain::{
     AgentError, ApprovalId, ErrorCode, Inquiry, InstructionFile, SessionId, TerminalReason, TurnId,
 };
 use crate::provider::{CallSlots, Effort, ModelInfo, Provider, RetryPolicy};
-use crate::tool::{Checkpoints, Editor, Keep, Registry, Spawner};
+use crate::tool::{Checkpoints, ContentSink, Editor, Registry, Spawner};
 use crate::workspace::Workspace;
 use crate::workspace::prompts::Skills;
 
@@ -78,7 +78,7 @@ pub struct TurnContext {
     /// The turn.
     pub turn: TurnId,
     /// The way to the session's actor.
-    pub port: Port,
+    pub port: SessionLink,
     /// Cancelled when the turn shall stop.
     pub cancel: CancellationToken,
     /// Cancelled when it shall stop without patience.
@@ -87,7 +87,7 @@ pub struct TurnContext {
     pub models: Arc<dyn ModelSource>,
     /// What the session asks for.
     pub choice: ModelChoice,
-    /// House limit of calls at once (R-WIRE-2).
+    /// The server's limit of calls at once (R-WIRE-2).
     pub slots: Arc<CallSlots>,
     /// The tools.
     pub tools: Arc<Registry>,
@@ -98,7 +98,7 @@ pub struct TurnContext {
     /// Where relative paths and commands start.
     pub cwd: PathBuf,
     /// Where long output is kept.
-    pub keep: Arc<dyn Keep>,
+    pub keep: Arc<dyn ContentSink>,
     /// Runs sub-agents.
     pub spawner: Arc<dyn Spawner>,
     /// How deep a sub-agent this is; 0 for the turn itself.
@@ -108,7 +108,7 @@ pub struct TurnContext {
     /// Knows the keys that tools' output must not carry on.
     pub redactor: Redactor,
     /// Gives the system prompt.
-    pub briefing: System,
+    pub briefing: SystemPromptSource,
     /// What files of instructions the session was told of last.
     pub briefed: Option<Arc<[InstructionFile]>>,
     /// The system prompt; empty until [`brief`] has asked for it.
@@ -118,7 +118,7 @@ pub struct TurnContext {
     /// The turn's limits.
     pub limits: Limits,
     /// What it may spend; a turn and its sub-agents share one.
-    pub purse: Arc<Purse>,
+    pub budget: Arc<TurnBudget>,
     /// Time limit of a tool by name, where the configuration sets one.
     pub tool_timeouts: ToolTimeouts,
     /// How long a tool that keeps failing is left alone.
@@ -126,7 +126,7 @@ pub struct TurnContext {
     /// Commands of the person's that run at moments of the turn.
     pub hooks: Hooks,
     /// Planning, reflection, what failures do.
-    pub conducts: Conducts,
+    pub conducts: AgentPolicy,
     /// The session's first turn: nothing was said before its prompt.
     pub first: bool,
     /// The circuits of the session's tools.
@@ -136,13 +136,13 @@ pub struct TurnContext {
     /// What is done about a full window.
     pub context: ContextPolicy,
     /// What the session's providers count.
-    pub counting: Arc<Counting>,
+    pub counting: Arc<TokenCalibration>,
     /// What the turn is for.
-    pub task: Task,
+    pub task: TurnTask,
     /// Calls that the session made to models.
     pub requests: Arc<Counter>,
     /// Calls that an earlier turn left open, to be settled first.
-    pub carried: Vec<Carried>,
+    pub carried: Vec<CarriedCall>,
     /// The model that answered last, as `provider/model`, if there was a switch since one was chosen.
     pub answering: Option<String>,
     /// Providers whose circuits the session was told of and that were not closed then.
@@ -153,7 +153,7 @@ pub struct TurnContext {
 
 /// What a turn is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Task {
+pub enum TurnTask {
     /// To answer what was said.
     Answer,
     /// To make the history smaller (`agent/compact`).
@@ -171,7 +171,7 @@ pub type ToolCooldowns = Arc<dyn Fn(&str) -> Duration + Send + Sync>;
 
 /// An open call of an interrupted turn, whose approval keeps its id.
 #[derive(Clone, Debug)]
-pub struct Carried {
+pub struct CarriedCall {
     /// The call.
     pub call: crate::context::OpenCall,
     /// Its open approval.
@@ -251,7 +251,7 @@ pub trait ModelSource: Send + Sync {
 
 /// How a turn that was not stopped ended.
 #[derive(Debug)]
-pub struct Finish {
+pub struct TurnFinish {
     /// Why.
     pub reason: TerminalReason,
     /// What went wrong.
@@ -267,9 +267,9 @@ mod tests {
     use super::*;
     use crate::provider::{EventStream, ProviderError, Request};
 
-    struct Silent;
+    struct SilentProvider;
 
-    impl Provider for Silent {
+    impl Provider for SilentProvider {
         fn name(&self) -> &str {
             "silent"
         }
@@ -282,7 +282,7 @@ mod tests {
     /// A model that never answers.
     pub(super) fn model(window: u64, max_output: u32) -> ResolvedModel {
         ResolvedModel {
-            provider: Arc::new(Silent),
+            provider: Arc::new(SilentProvider),
             model: "m".to_owned(),
             info: ModelInfo {
                 window,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::base::text::expose;
 use crate::config::{RedactedPieces, Redactor};
 use crate::domain::ContentRef;
-use crate::tool::{Keep, Kept, Preview, ToolOutput};
+use crate::tool::{ContentSink, ContentWriter, Preview, ToolOutput};
 
 /// Tells the model what it sees in a key's place.
 const NOTE: &str = "\n[*** stands for a key that is not shown; do not write it back]";
@@ -44,31 +44,31 @@ fn diff(redactor: &Redactor, diff: Option<Arc<str>>) -> Option<Arc<str>> {
 }
 
 /// Keeps what a tool gives, without keys.
-pub(super) struct CleanKeep {
-    keep: Arc<dyn Keep>,
+pub(super) struct RedactingSink {
+    keep: Arc<dyn ContentSink>,
     redactor: Redactor,
 }
 
-impl CleanKeep {
-    pub(super) fn new(keep: Arc<dyn Keep>, redactor: Redactor) -> Self {
+impl RedactingSink {
+    pub(super) fn new(keep: Arc<dyn ContentSink>, redactor: Redactor) -> Self {
         Self { keep, redactor }
     }
 }
 
-impl Keep for CleanKeep {
-    fn begin(&self, name: &str) -> Result<Box<dyn Kept>, String> {
+impl ContentSink for RedactingSink {
+    fn begin(&self, name: &str) -> Result<Box<dyn ContentWriter>, String> {
         let kept = self.keep.begin(name)?;
         let pieces = self.redactor.pieces();
-        Ok(Box::new(CleanKept { kept, pieces }))
+        Ok(Box::new(RedactingWriter { kept, pieces }))
     }
 }
 
-struct CleanKept {
-    kept: Box<dyn Kept>,
+struct RedactingWriter {
+    kept: Box<dyn ContentWriter>,
     pieces: RedactedPieces,
 }
 
-impl Kept for CleanKept {
+impl ContentWriter for RedactingWriter {
     fn append(&mut self, text: &str) -> Result<(), String> {
         let clean = self.pieces.push(text);
         self.kept.append(&clean)

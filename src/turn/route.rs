@@ -4,17 +4,17 @@
 
 use std::sync::Arc;
 
+use super::admission::look_ahead;
 use super::compact::fits_after_hop;
-use super::course::Course;
-use super::failed::Left;
-use super::gate::look_ahead;
-use super::port::Stopped;
-use super::step::{StepEnd, retract};
+use super::failure_policy::FallbackReason;
+use super::loop_state::LoopState;
+use super::session_link::Stopped;
+use super::step::{StepOutcome, retract};
 use super::transition::Outcome;
 use super::{ResolvedModel, TurnContext};
 use crate::context::compact;
 use crate::domain::{AgentError, CircuitState, Event};
-use crate::provider::{Item, Standing};
+use crate::provider::{AccountHealth, Item};
 
 /// The code of the warning that a provider of the route is passed over.
 const ROUTE_SKIPPED: &str = "route_skipped";
@@ -130,73 +130,76 @@ fn able(cx: &TurnContext, model: ResolvedModel) -> Result<ResolvedModel, String>
 
 /// Before a step: back to the first model if its circuit lets a call through again, and who would take over. The
 /// step's end, where it is known without a call.
-pub(super) async fn before_step(cx: &TurnContext, course: &mut Course) -> Result<Option<StepEnd>, Stopped> {
-    if let Some(error) = course.route.stranded.take() {
-        course.way.left = None;
-        return Ok(Some(StepEnd::failed(Outcome::ProviderFailed, error)));
+pub(super) async fn before_step(
+    cx: &TurnContext,
+    state: &mut LoopState,
+) -> Result<Option<StepOutcome>, Stopped> {
+    if let Some(error) = state.route.stranded.take() {
+        state.way.left = None;
+        return Ok(Some(StepOutcome::failed(Outcome::ProviderFailed, error)));
     }
-    let standing = course.route.first.provider.standing();
-    if course.route.shut && standing.is_some_and(|standing| standing.would_admit()) {
-        (course.route.shut, course.route.at) = (false, 0);
-        let first = course.route.first.clone();
+    let standing = state.route.first.provider.standing();
+    if state.route.shut && standing.is_some_and(|standing| standing.would_admit()) {
+        (state.route.shut, state.route.at) = (false, 0);
+        let first = state.route.first.clone();
         let why = format!("{} is tried again", first.provider.name());
-        switch(cx, course, first, why).await?;
+        switch(cx, state, first, why).await?;
     }
-    (course.way.left, course.way.stays) = (None, None);
-    course.way.stand_in = stand_in(cx, &course.model)
+    (state.way.left, state.way.stays) = (None, None);
+    state.way.stand_in = stand_in(cx, &state.model)
         .and_then(Result::ok)
         .map(|model| model.model);
-    course.way.next = course.route.next(cx).0.map(|(model, _)| model.label());
-    let standing = course.route.first.provider.standing();
-    let is_asked = course.way.next.is_none() || standing.is_none_or(|standing| standing.would_admit());
-    if course.route.before.is_some() && is_asked {
-        let first = course.route.first.clone();
+    state.way.next = state.route.next(cx).0.map(|(model, _)| model.label());
+    let standing = state.route.first.provider.standing();
+    let is_asked = state.way.next.is_none() || standing.is_none_or(|standing| standing.would_admit());
+    if state.route.before.is_some() && is_asked {
+        let first = state.route.first.clone();
         let why = format!("a new turn: {} is asked again", first.provider.name());
-        tell(cx, course, &first, &first, why).await?;
+        tell(cx, state, &first, &first, why).await?;
     }
-    let shut = look_ahead(cx, &course.model, &mut course.way).await?;
-    Ok(shut.map(|error| StepEnd::failed(Outcome::ProviderFailed, error)))
+    let shut = look_ahead(cx, &state.model, &mut state.way).await?;
+    Ok(shut.map(|error| StepOutcome::failed(Outcome::ProviderFailed, error)))
 }
 
 /// Whether the route goes on after the last call.
-pub(super) fn goes_on(cx: &TurnContext, course: &Course) -> bool {
-    match &course.way.left {
+pub(super) fn goes_on(cx: &TurnContext, state: &LoopState) -> bool {
+    match &state.way.left {
         None => false,
-        Some(Left::Overloaded) => true,
-        Some(Left::Circuit | Left::Failed(_)) => course.route.next(cx).0.is_some(),
+        Some(FallbackReason::Overloaded) => true,
+        Some(FallbackReason::Circuit | FallbackReason::Failed(_)) => state.route.next(cx).0.is_some(),
     }
 }
 
 /// Hops to the next model (R-PROV-4). If nobody is left after all, the turn ends with `error`.
 pub(super) async fn hop(
     cx: &TurnContext,
-    course: &mut Course,
+    state: &mut LoopState,
     error: Option<AgentError>,
 ) -> Result<(), Stopped> {
-    let from = course.model.clone();
-    let Some(left) = course.way.left.take() else {
-        course.route.stranded = error;
+    let from = state.model.clone();
+    let Some(left) = state.way.left.take() else {
+        state.route.stranded = error;
         return Ok(());
     };
     // Somebody can take over who could not when the call was given up.
-    retract(cx, course.way.stays.take()).await?;
-    if left == Left::Overloaded
+    retract(cx, state.way.stays.take()).await?;
+    if left == FallbackReason::Overloaded
         && let Some(Ok(model)) = stand_in(cx, &from)
     {
-        course.ask(model.clone());
-        if fits_after_hop(cx, course).await? {
+        state.ask(model.clone());
+        if fits_after_hop(cx, state).await? {
             let why = format!("Switched to {} due to high demand", model.model);
-            return tell(cx, course, &from, &model, why).await;
+            return tell(cx, state, &from, &model, why).await;
         }
         tell_too_small(cx, &model).await?;
     }
-    let closed = |standing: &Arc<Standing>| standing.circuit().state == CircuitState::Closed;
+    let closed = |standing: &Arc<AccountHealth>| standing.circuit().state == CircuitState::Closed;
     let open = !from.provider.standing().is_none_or(closed);
-    course.route.leaves(&from, open);
+    state.route.leaves(&from, open);
     let why = match left {
-        Left::Failed(why) => why,
-        Left::Overloaded => format!("{} is overloaded", from.provider.name()),
-        Left::Circuit => {
+        FallbackReason::Failed(why) => why,
+        FallbackReason::Overloaded => format!("{} is overloaded", from.provider.name()),
+        FallbackReason::Circuit => {
             format!(
                 "{} failed too often in a row and is not called for now",
                 from.provider.name()
@@ -204,20 +207,20 @@ pub(super) async fn hop(
         }
     };
     loop {
-        let (next, skipped) = course.route.next(cx);
+        let (next, skipped) = state.route.next(cx);
         for message in skipped {
             let code = ROUTE_SKIPPED.to_owned();
             cx.port.emit(Event::Warning { code, message }).await?;
         }
         let Some((model, at)) = next else {
-            course.route.stranded = error;
-            course.ask(from);
+            state.route.stranded = error;
+            state.ask(from);
             return Ok(());
         };
-        course.route.at = at;
-        course.ask(model.clone());
-        if fits_after_hop(cx, course).await? {
-            return tell(cx, course, &from, &model, why).await;
+        state.route.at = at;
+        state.ask(model.clone());
+        if fits_after_hop(cx, state).await? {
+            return tell(cx, state, &from, &model, why).await;
         }
         tell_too_small(cx, &model).await?;
     }
@@ -233,18 +236,18 @@ async fn tell_too_small(cx: &TurnContext, model: &ResolvedModel) -> Result<(), S
     cx.port.emit(Event::Warning { code, message }).await
 }
 
-/// The history as `course.model` is sent it: one that took over and sees no pictures gets words in their place.
+/// The history as `state.model` is sent it: one that took over and sees no pictures gets words in their place.
 pub(super) async fn as_it_is_seen(
     cx: &TurnContext,
-    course: &mut Course,
+    state: &mut LoopState,
     items: Vec<Arc<Item>>,
 ) -> Result<Vec<Arc<Item>>, Stopped> {
-    let took_over = course.model.label() != course.route.first.label();
-    if course.model.info.images || !took_over || !compact::has_pictures(&items) {
+    let took_over = state.model.label() != state.route.first.label();
+    if state.model.info.images || !took_over || !compact::has_pictures(&items) {
         return Ok(items);
     }
-    if course.route.blind.replace(course.model.label()).as_ref() != Some(&course.model.label()) {
-        let message = format!("{} sees no pictures: they are left out", course.model.label());
+    if state.route.blind.replace(state.model.label()).as_ref() != Some(&state.model.label()) {
+        let message = format!("{} sees no pictures: they are left out", state.model.label());
         let code = PICTURES_LEFT_OUT.to_owned();
         cx.port.emit(Event::Warning { code, message }).await?;
     }
@@ -253,24 +256,24 @@ pub(super) async fn as_it_is_seen(
 
 async fn switch(
     cx: &TurnContext,
-    course: &mut Course,
+    state: &mut LoopState,
     to: ResolvedModel,
     why: String,
 ) -> Result<(), Stopped> {
-    let from = course.model.clone();
-    course.ask(to.clone());
-    tell(cx, course, &from, &to, why).await
+    let from = state.model.clone();
+    state.ask(to.clone());
+    tell(cx, state, &from, &to, why).await
 }
 
 /// Tells who answers from now on, if that is news.
 async fn tell(
     cx: &TurnContext,
-    course: &mut Course,
+    state: &mut LoopState,
     from: &ResolvedModel,
     to: &ResolvedModel,
     why: String,
 ) -> Result<(), Stopped> {
-    let Some((from, to)) = course.route.news(from, to) else {
+    let Some((from, to)) = state.route.news(from, to) else {
         return Ok(());
     };
     tracing::warn!(from, to, why, "model switched");

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use super::again::ask_again;
+use super::admission::ProviderAccess;
 use super::compact::{Summarised, collapse, drop_pictures, fit, floor, lacks_floor, no_room, summarise};
-use super::conduct::Conduct;
-use super::course::{Course, recovery_prompt, target_prompt};
-use super::gate::Way;
-use super::hear::{before_stop, hear, objected_too_often, steer_waits};
 use super::limits::{at_step_limit, sum_up};
-use super::port::Stopped;
+use super::loop_state::{LoopState, recovery_prompt, target_prompt};
+use super::policy::PolicyState;
+use super::prompt_hooks::{before_stop, hear, objected_too_often, steer_waits};
+use super::reopen_inquiries::ask_again;
 use super::route::{Route, as_it_is_seen, before_step, goes_on, hop};
-use super::step::{StepEnd, retract, step};
-use super::tools::take_carried;
+use super::session_link::Stopped;
+use super::step::{StepOutcome, retract, step};
+use super::tool_step::take_carried;
 use super::transition::{Facts, Outcome, Progress, transition};
-use super::{Finish, ResolvedModel, Task, TurnContext};
+use super::{ResolvedModel, TurnContext, TurnFinish, TurnTask};
 use crate::context::compact;
 use crate::domain::{
     AgentError, CompactTrigger, ContinueReason, ErrorCode, Event, LimitName, Message, TerminalReason,
@@ -27,57 +27,57 @@ use crate::provider::Item;
 pub const MODEL_CHOSEN: &str = "model_chosen";
 
 /// Runs a turn to its end. `Err` means that it was stopped from outside; the actor knows why.
-pub async fn run_turn(cx: &TurnContext) -> Result<Finish, Stopped> {
-    let mut conduct = Conduct::default();
+pub async fn run_turn(cx: &TurnContext) -> Result<TurnFinish, Stopped> {
+    let mut conduct = PolicyState::default();
     let again = ask_again(cx).await?;
     if let Some(what) = again.stop {
-        let end = StepEnd {
+        let end = StepOutcome {
             detail: Some(format!("the person chose to stop: {what}")),
-            ..StepEnd::of(Outcome::StoppedByUser)
+            ..StepOutcome::of(Outcome::StoppedByUser)
         };
         return end_early(cx, &conduct, end).await;
     }
     if let Some(end) = take_carried(cx, &mut conduct).await? {
         return end_early(cx, &conduct, end).await;
     }
-    let mut course = match resolve(cx).await? {
-        Ok(model) => Course::new(model, floor(cx), cx.context.auto_compact),
+    let mut state = match resolve(cx).await? {
+        Ok(model) => LoopState::new(model, floor(cx), cx.context.auto_compact),
         Err(error) => return unresolved(cx, error).await,
     };
-    course.count_as(cx.counting.clone());
-    course.conduct = conduct;
-    course.way = way(cx);
-    course.route = Route::new(course.model.clone(), cx.answering.clone());
+    state.count_as(cx.counting.clone());
+    state.conduct = conduct;
+    state.way = way(cx);
+    state.route = Route::new(state.model.clone(), cx.answering.clone());
     for (limit, by) in again.raised {
-        cx.purse.raise(limit, by);
+        cx.budget.raise(limit, by);
         if limit == LimitName::Steps {
-            course.raise_steps(by);
+            state.raise_steps(by);
         }
     }
-    if let Task::Compact { instructions } = &cx.task {
-        return compact_by_hand(cx, &mut course, instructions.as_deref()).await;
+    if let TurnTask::Compact { instructions } = &cx.task {
+        return compact_by_hand(cx, &mut state, instructions.as_deref()).await;
     }
     loop {
-        if let Some(end) = hear(cx, &mut course.conduct).await? {
-            return end_early(cx, &course.conduct, end).await;
+        if let Some(end) = hear(cx, &mut state.conduct).await? {
+            return end_early(cx, &state.conduct, end).await;
         }
-        let (items, mut end) = take_step(cx, &mut course).await?;
-        let joined = before_stop(cx, &mut course, &mut end).await?;
-        let facts = look(cx, &course, &items, (&mut end, joined)).await?;
-        let next = transition(&course.progress, &course.limits(&cx.limits), end.outcome, &facts);
-        let next = at_step_limit(cx, &mut course, &mut end, &facts, next).await?;
+        let (items, mut end) = take_step(cx, &mut state).await?;
+        let joined = before_stop(cx, &mut state, &mut end).await?;
+        let facts = look(cx, &state, &items, (&mut end, joined)).await?;
+        let next = transition(&state.progress, &state.limits(&cx.limits), end.outcome, &facts);
+        let next = at_step_limit(cx, &mut state, &mut end, &facts, next).await?;
         settle_held(cx, &mut end, next).await?;
         objected_too_often(cx, &end, next).await?;
-        let summed_up = sum_up(cx, &mut course, next).await?;
+        let summed_up = sum_up(cx, &mut state, next).await?;
         tell(cx, next, end.detail.clone()).await?;
-        course.took(next, &facts);
+        state.took(next, &facts);
         match next {
-            Transition::Continue(reason) => go_on(cx, &mut course, &items, reason, end.error).await?,
+            Transition::Continue(reason) => go_on(cx, &mut state, &items, reason, end.error).await?,
             Transition::Terminal(reason) => {
                 let error = end.error.filter(|_| !summed_up);
-                return Ok(Finish {
+                return Ok(TurnFinish {
                     summed_up,
-                    ..finish(&course.conduct, reason, error)
+                    ..finish(&state.conduct, reason, error)
                 });
             }
         }
@@ -85,8 +85,8 @@ pub async fn run_turn(cx: &TurnContext) -> Result<Finish, Stopped> {
 }
 
 /// What is known of the way to the providers.
-pub(super) fn way(cx: &TurnContext) -> Way {
-    let way = Way::new(cx.met.iter().cloned());
+pub(super) fn way(cx: &TurnContext) -> ProviderAccess {
+    let way = ProviderAccess::new(cx.met.iter().cloned());
     match cx.depth {
         0 => way,
         _ => way.by_machine(),
@@ -94,7 +94,7 @@ pub(super) fn way(cx: &TurnContext) -> Way {
 }
 
 /// What ends the turn whatever the model would say.
-async fn end_early(cx: &TurnContext, conduct: &Conduct, end: StepEnd) -> Result<Finish, Stopped> {
+async fn end_early(cx: &TurnContext, conduct: &PolicyState, end: StepOutcome) -> Result<TurnFinish, Stopped> {
     let next = transition(&Progress::default(), &cx.limits, end.outcome, &Facts::default());
     tell(cx, next, end.detail).await?;
     match next {
@@ -106,32 +106,35 @@ async fn end_early(cx: &TurnContext, conduct: &Conduct, end: StepEnd) -> Result<
 /// A turn that does nothing but make the history smaller (`agent/compact`).
 async fn compact_by_hand(
     cx: &TurnContext,
-    course: &mut Course,
+    state: &mut LoopState,
     instructions: Option<&str>,
-) -> Result<Finish, Stopped> {
+) -> Result<TurnFinish, Stopped> {
     let items = cx.port.begin_step().await?.items;
-    course.used.context = course.estimate(&items);
+    state.used.context = state.estimate(&items);
     let (reason, detail, error) =
-        match summarise(cx, course, &items, CompactTrigger::Manual, instructions).await? {
+        match summarise(cx, state, &items, CompactTrigger::Manual, instructions).await? {
             Summarised::Smaller => (TerminalReason::Completed, None, None),
             Summarised::Same(why) => (TerminalReason::Completed, Some(why.to_owned()), None),
             Summarised::Failed(error) => (TerminalReason::ModelError, Some(error.to_string()), Some(error)),
-            Summarised::Limited(end) => return end_early(cx, &course.conduct, *end).await,
+            Summarised::Limited(end) => return end_early(cx, &state.conduct, *end).await,
         };
     tell(cx, Transition::Terminal(reason), detail).await?;
-    Ok(finish(&course.conduct, reason, error))
+    Ok(finish(&state.conduct, reason, error))
 }
 
 /// One step, with the history as it fits the model that is asked.
-async fn take_step(cx: &TurnContext, course: &mut Course) -> Result<(Vec<Arc<Item>>, StepEnd), Stopped> {
-    if let Some(end) = before_step(cx, course).await? {
+async fn take_step(
+    cx: &TurnContext,
+    state: &mut LoopState,
+) -> Result<(Vec<Arc<Item>>, StepOutcome), Stopped> {
+    if let Some(end) = before_step(cx, state).await? {
         return Ok((Vec::new(), end));
     }
-    let items = fit(cx, course).await?;
-    let items = as_it_is_seen(cx, course, items).await?;
-    let end = match no_room(cx, course, &items) {
+    let items = fit(cx, state).await?;
+    let items = as_it_is_seen(cx, state, items).await?;
+    let end = match no_room(cx, state, &items) {
         Some(end) => end,
-        None => step(cx, course, &items).await?,
+        None => step(cx, state, &items).await?,
     };
     Ok((items, end))
 }
@@ -161,43 +164,43 @@ pub(super) async fn resolve(cx: &TurnContext) -> Result<Result<ResolvedModel, Ag
 }
 
 /// There is no model to ask.
-async fn unresolved(cx: &TurnContext, error: AgentError) -> Result<Finish, Stopped> {
+async fn unresolved(cx: &TurnContext, error: AgentError) -> Result<TurnFinish, Stopped> {
     let reason = match error.code {
         ErrorCode::Config => TerminalReason::NotConfigured,
         _ => TerminalReason::ModelError,
     };
     // What was said while it was looked for is not lost: the actor gives it back with the turn's end.
     tell(cx, Transition::Terminal(reason), Some(error.to_string())).await?;
-    Ok(finish(&Conduct::default(), reason, Some(error)))
+    Ok(finish(&PolicyState::default(), reason, Some(error)))
 }
 
 /// What is possible now.
 async fn look(
     cx: &TurnContext,
-    course: &Course,
+    state: &LoopState,
     items: &[Arc<Item>],
-    (end, joined): (&mut StepEnd, bool),
+    (end, joined): (&mut StepOutcome, bool),
 ) -> Result<Facts, Stopped> {
     let rests = matches!(end.outcome, Outcome::Answered | Outcome::StopBlocked);
     let steer_waits = joined || rests && steer_waits(cx, end).await?;
-    let may_shrink = !lacks_floor(course, items);
+    let may_shrink = !lacks_floor(state, items);
     Ok(Facts {
         steer_waits,
-        larger_output: course.larger_output(cx.limits.max_escalations).is_some(),
+        larger_output: state.larger_output(cx.limits.max_escalations).is_some(),
         collapsible: may_shrink
             && end.outcome == Outcome::PromptTooLong
             && !compact::large_results(items).is_empty(),
-        compactable: may_shrink && course.may_compact() && compact::middle(items).is_some(),
+        compactable: may_shrink && state.may_compact() && compact::middle(items).is_some(),
         pictures: end.outcome == Outcome::ImageRefused && compact::has_pictures(items),
-        under_target: course.target_used(cx.limits.token_target).is_some(),
-        next_on_route: end.outcome == Outcome::ProviderFailed && goes_on(cx, course),
+        under_target: state.target_used(cx.limits.token_target).is_some(),
+        next_on_route: end.outcome == Outcome::ProviderFailed && goes_on(cx, state),
         output_tokens: end.output_tokens,
-        reflects: course.conduct.reflects(cx),
+        reflects: state.conduct.reflects(cx),
     })
 }
 
 /// A message that waits for the decision is kept or taken back.
-async fn settle_held(cx: &TurnContext, end: &mut StepEnd, next: Transition) -> Result<(), Stopped> {
+async fn settle_held(cx: &TurnContext, end: &mut StepOutcome, next: Transition) -> Result<(), Stopped> {
     let Some(held) = end.held.take() else {
         return Ok(());
     };
@@ -222,33 +225,33 @@ pub(super) async fn tell(
 /// What a continue asks for before the next call.
 async fn go_on(
     cx: &TurnContext,
-    course: &mut Course,
+    state: &mut LoopState,
     items: &[Arc<Item>],
     reason: ContinueReason,
     error: Option<AgentError>,
 ) -> Result<(), Stopped> {
     match reason {
-        ContinueReason::CollapseDrainRetry => collapse(cx, course, items).await.map(drop),
+        ContinueReason::CollapseDrainRetry => collapse(cx, state, items).await.map(drop),
         ContinueReason::ReactiveCompactRetry => {
             let trigger = CompactTrigger::Overflow;
-            summarise(cx, course, items, trigger, None).await.map(drop)
+            summarise(cx, state, items, trigger, None).await.map(drop)
         }
-        ContinueReason::ImageRetry => drop_pictures(cx, course, items).await,
+        ContinueReason::ImageRetry => drop_pictures(cx, state, items).await,
         ContinueReason::MaxOutputTokensEscalate => {
-            course.escalate(cx.limits.max_escalations);
+            state.escalate(cx.limits.max_escalations);
             Ok(())
         }
         ContinueReason::MaxOutputTokensRecovery => say(cx, recovery_prompt()).await,
-        ContinueReason::TokenBudgetContinuation => match course.target_used(cx.limits.token_target) {
+        ContinueReason::TokenBudgetContinuation => match state.target_used(cx.limits.token_target) {
             Some(percent) => say(cx, target_prompt(percent)).await,
             None => Ok(()),
         },
-        ContinueReason::Reflection => say(cx, course.conduct.reflection()).await,
-        ContinueReason::StopHookBlocking => match course.conduct.words.take() {
+        ContinueReason::Reflection => say(cx, state.conduct.reflection()).await,
+        ContinueReason::StopHookBlocking => match state.conduct.words.take() {
             Some(words) => say(cx, words).await,
             None => Ok(()),
         },
-        ContinueReason::ModelFallback => hop(cx, course, error).await,
+        ContinueReason::ModelFallback => hop(cx, state, error).await,
         ContinueReason::NextTurn
         | ContinueReason::Planning
         | ContinueReason::EmptyResponseRetry
@@ -265,8 +268,8 @@ pub(super) async fn say(cx: &TurnContext, text: String) -> Result<(), Stopped> {
     cx.port.emit(Event::Message(Arc::new(message))).await
 }
 
-fn finish(conduct: &Conduct, reason: TerminalReason, error: Option<AgentError>) -> Finish {
-    Finish {
+fn finish(conduct: &PolicyState, reason: TerminalReason, error: Option<AgentError>) -> TurnFinish {
+    TurnFinish {
         reason,
         error,
         degraded: conduct.degraded,

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::attempt::{Answered, Attempt, Shown, Shows, Spent, attempt, pause};
-use super::calls::Call;
+use super::admission::{AdmissionDecision, ProviderAccess, ProviderAdmission, decide, enter, tell_circuit};
+use super::attempt::{Answered, Attempt, CallUsage, StreamedOutput, Visibility, attempt, pause};
+use super::calls::ToolRun;
 use super::compact::learn_window;
-use super::course::Course;
-use super::failed::Again;
-use super::gate::{Decision, Entry, Way, decide, enter, tell_circuit};
+use super::failure_policy::RetryPlan;
 use super::limits::{admit, book, cost};
-use super::port::Stopped;
-use super::tools::take;
+use super::loop_state::LoopState;
+use super::session_link::Stopped;
+use super::tool_step::take;
 use super::transition::Outcome;
 use super::{ResolvedModel, TurnContext};
 use crate::base::{clock, random};
@@ -25,7 +25,7 @@ const OUTPUT_LIMIT: &str = "output_limit";
 
 /// What the turn has used so far.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Used {
+pub(super) struct TurnUsage {
     pub(super) usage: Usage,
     /// Known as long as every call's is.
     pub(super) cost: Option<Cost>,
@@ -37,12 +37,12 @@ pub(super) struct Used {
 }
 
 /// What a step came to, with the error it carries.
-pub(super) struct StepEnd {
+pub(super) struct StepOutcome {
     pub(super) outcome: Outcome,
     pub(super) error: Option<AgentError>,
     pub(super) detail: Option<String>,
     /// An answer that is kept or taken back as the loop decides.
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<DeferredMessage>,
     /// Tokens that the answer took.
     pub(super) output_tokens: u64,
     /// What was said, where that is all.
@@ -50,14 +50,14 @@ pub(super) struct StepEnd {
 }
 
 /// An answer of which it is not decided whether it stays.
-pub(super) struct Held {
+pub(super) struct DeferredMessage {
     /// What would stay of it.
     pub(super) message: Option<Message>,
     /// What was shown of it.
-    pub(super) shown: Option<Shown>,
+    pub(super) shown: Option<StreamedOutput>,
 }
 
-impl StepEnd {
+impl StepOutcome {
     pub(super) fn of(outcome: Outcome) -> Self {
         Self {
             outcome,
@@ -91,31 +91,31 @@ impl StepEnd {
 /// Takes one step with the history as it is sent.
 pub(super) async fn step(
     cx: &TurnContext,
-    course: &mut Course,
+    state: &mut LoopState,
     items: &[Arc<Item>],
-) -> Result<StepEnd, Stopped> {
+) -> Result<StepOutcome, Stopped> {
     let started = clock::now();
-    let answered = match ask_within_output_limit(cx, course, items).await? {
-        Asked::Answered(answered) => *answered,
-        Asked::TooLong { error, limit } => {
+    let answered = match ask_within_output_limit(cx, state, items).await? {
+        CallOutcome::Answered(answered) => *answered,
+        CallOutcome::TooLong { error, limit } => {
             if let Some(limit) = limit {
-                learn_window(cx, course, &course.model.clone(), limit);
+                learn_window(cx, state, &state.model.clone(), limit);
             }
-            let outcome = match course.auto_compact() {
+            let outcome = match state.auto_compact() {
                 true => Outcome::PromptTooLong,
                 false => Outcome::WindowFull,
             };
-            return Ok(StepEnd::failed(outcome, error));
+            return Ok(StepOutcome::failed(outcome, error));
         }
-        Asked::ImageRefused(error) => return Ok(StepEnd::failed(Outcome::ImageRefused, error)),
-        Asked::Limited(end) => return Ok(*end),
-        Asked::OutputRefused { error, .. } | Asked::Failed(error) => {
-            return Ok(StepEnd::failed(Outcome::ProviderFailed, error));
+        CallOutcome::ImageRefused(error) => return Ok(StepOutcome::failed(Outcome::ImageRefused, error)),
+        CallOutcome::Limited(end) => return Ok(*end),
+        CallOutcome::OutputRefused { error, .. } | CallOutcome::Failed(error) => {
+            return Ok(StepOutcome::failed(Outcome::ProviderFailed, error));
         }
     };
-    course.counted(items, answered.spent.usage.context());
+    state.counted(items, answered.spent.usage.context());
     let output_tokens = answered.spent.usage.output;
-    let mut end = conclude(cx, course, answered).await?;
+    let mut end = conclude(cx, state, answered).await?;
     end.output_tokens = output_tokens;
     cx.totals.step.record(started.elapsed());
     Ok(end)
@@ -125,46 +125,46 @@ pub(super) async fn step(
 /// another one, and the person loses nothing.
 async fn ask_within_output_limit(
     cx: &TurnContext,
-    course: &mut Course,
+    state: &mut LoopState,
     items: &[Arc<Item>],
-) -> Result<Asked, Stopped> {
+) -> Result<CallOutcome, Stopped> {
     loop {
         let request = Arc::new(Request {
-            model: course.model.model.clone(),
+            model: state.model.model.clone(),
             system: cx.system.clone(),
             messages: items.to_vec(),
             tools: cx.tools.specs().clone(),
-            max_output_tokens: course.output_for(items),
-            effort: course.model.effort,
+            max_output_tokens: state.output_for(items),
+            effort: state.model.effort,
         });
         let requested = request.max_output_tokens;
         let asked = call(
             cx,
-            &course.model,
-            &mut course.way,
+            &state.model,
+            &mut state.way,
             request,
-            &mut course.used,
-            Shows::Deltas,
+            &mut state.used,
+            Visibility::Deltas,
         )
         .await?;
-        let Some((named, words)) = refused_output(course, requested, &asked) else {
+        let Some((named, words)) = refused_output(state, requested, &asked) else {
             return Ok(asked);
         };
-        if let Asked::TooLong {
+        if let CallOutcome::TooLong {
             limit: Some(limit), ..
         } = &asked
         {
-            learn_window(cx, course, &course.model.clone(), *limit);
+            learn_window(cx, state, &state.model.clone(), *limit);
         }
-        let Some(limit) = course.lower_output(requested, named) else {
+        let Some(limit) = state.lower_output(requested, named) else {
             return Ok(asked);
         };
-        course.way.left = None;
+        state.way.left = None;
         let message = format!(
             "{} refused an answer of up to {requested} tokens ({words}); it is asked for at most {limit} in this session",
-            course.model.label()
+            state.model.label()
         );
-        tracing::warn!(model = %course.model.label(), requested, limit, "output limit refused");
+        tracing::warn!(model = %state.model.label(), requested, limit, "output limit refused");
         let code = OUTPUT_LIMIT.to_owned();
         cx.port.emit_late(Event::Warning { code, message }).await?;
     }
@@ -172,22 +172,22 @@ async fn ask_within_output_limit(
 
 /// Whether a request failed for its output limit: the limit and the words of the refusal. Where the model's limit is
 /// only assumed, every refusal of a larger one counts: for the window, or for credit that would do for less.
-fn refused_output(course: &Course, requested: u32, asked: &Asked) -> Option<(Option<u32>, String)> {
-    let info = &course.model.info;
+fn refused_output(state: &LoopState, requested: u32, asked: &CallOutcome) -> Option<(Option<u32>, String)> {
+    let info = &state.model.info;
     let (named, error) = match asked {
-        Asked::OutputRefused { error, limit } => (*limit, error),
-        Asked::TooLong { error, .. } | Asked::Failed(error)
+        CallOutcome::OutputRefused { error, limit } => (*limit, error),
+        CallOutcome::TooLong { error, .. } | CallOutcome::Failed(error)
             if !info.knows_max_output
                 && requested > info.max_output
                 && matches!(error.status, Some(400 | 402 | 413 | 422)) =>
         {
             (None, error)
         }
-        Asked::Answered(_)
-        | Asked::TooLong { .. }
-        | Asked::ImageRefused(_)
-        | Asked::Limited(_)
-        | Asked::Failed(_) => return None,
+        CallOutcome::Answered(_)
+        | CallOutcome::TooLong { .. }
+        | CallOutcome::ImageRefused(_)
+        | CallOutcome::Limited(_)
+        | CallOutcome::Failed(_) => return None,
     };
     Some((
         named,
@@ -199,8 +199,12 @@ fn refused_output(course: &Course, requested: u32, asked: &Asked) -> Option<(Opt
 }
 
 /// Takes the answer in: the message, then its tool calls.
-async fn conclude(cx: &TurnContext, course: &mut Course, answered: Answered) -> Result<StepEnd, Stopped> {
-    let model = &course.model;
+async fn conclude(
+    cx: &TurnContext,
+    state: &mut LoopState,
+    answered: Answered,
+) -> Result<StepOutcome, Stopped> {
+    let model = &state.model;
     let Answered {
         answer,
         stop,
@@ -213,13 +217,15 @@ async fn conclude(cx: &TurnContext, course: &mut Course, answered: Answered) -> 
         .as_ref()
         .is_some_and(|message| !message.text().trim().is_empty());
     let undecided = match stop {
-        StopReason::MaxTokens | StopReason::WindowFull if overlong => Some(StepEnd::of(Outcome::Overlong)),
-        StopReason::MaxTokens | StopReason::WindowFull => Some(StepEnd::of(Outcome::Truncated)),
+        StopReason::MaxTokens | StopReason::WindowFull if overlong => {
+            Some(StepOutcome::of(Outcome::Overlong))
+        }
+        StopReason::MaxTokens | StopReason::WindowFull => Some(StepOutcome::of(Outcome::Truncated)),
         StopReason::EndTurn | StopReason::ToolUse if !said && answer.wanted.is_empty() => Some(empty(model)),
         StopReason::EndTurn | StopReason::ToolUse | StopReason::PauseTurn | StopReason::Refusal(_) => None,
     };
     if let Some(mut end) = undecided {
-        end.held = Some(Held {
+        end.held = Some(DeferredMessage {
             message: answer.message,
             shown,
         });
@@ -232,42 +238,42 @@ async fn conclude(cx: &TurnContext, course: &mut Course, answered: Answered) -> 
     }
     match stop {
         StopReason::Refusal(words) => return Ok(refused(model, words)),
-        StopReason::PauseTurn if answer.wanted.is_empty() => return Ok(StepEnd::of(Outcome::Paused)),
+        StopReason::PauseTurn if answer.wanted.is_empty() => return Ok(StepOutcome::of(Outcome::Paused)),
         _ => {}
     }
     if answer.wanted.is_empty() {
-        return Ok(StepEnd {
+        return Ok(StepOutcome {
             answer: text,
-            ..StepEnd::of(Outcome::Answered)
+            ..StepOutcome::of(Outcome::Answered)
         });
     }
     take(
         cx,
-        &mut course.conduct,
-        answer.wanted.into_iter().map(Call::new).collect(),
+        &mut state.conduct,
+        answer.wanted.into_iter().map(ToolRun::new).collect(),
     )
     .await
 }
 
-fn refused(model: &ResolvedModel, words: Option<String>) -> StepEnd {
+fn refused(model: &ResolvedModel, words: Option<String>) -> StepOutcome {
     let mut error = AgentError::new(ErrorCode::ProviderError, "the model declined to answer")
         .action("rephrase the request, or choose another model");
     error.cause = words.clone().map(Cause::from);
     about(&mut error, model);
-    StepEnd {
+    StepOutcome {
         detail: words,
         error: Some(error),
-        ..StepEnd::of(Outcome::Refused)
+        ..StepOutcome::of(Outcome::Refused)
     }
 }
 
-fn empty(model: &ResolvedModel) -> StepEnd {
+fn empty(model: &ResolvedModel) -> StepOutcome {
     let mut error = AgentError::new(ErrorCode::EmptyResponse, "the model answered with nothing")
         .action("send the prompt again, or choose another model");
     about(&mut error, model);
-    StepEnd {
+    StepOutcome {
         error: Some(error),
-        ..StepEnd::of(Outcome::Empty)
+        ..StepOutcome::of(Outcome::Empty)
     }
 }
 
@@ -277,7 +283,7 @@ fn about(error: &mut AgentError, model: &ResolvedModel) {
 }
 
 /// What came of asking a model, retries included.
-pub(super) enum Asked {
+pub(super) enum CallOutcome {
     /// An answer.
     Answered(Box<Answered>),
     /// The prompt does not fit; the real window, where the provider names it.
@@ -287,7 +293,7 @@ pub(super) enum Asked {
     /// A picture was refused.
     ImageRefused(AgentError),
     /// A limit in money stands in the way, or the person said stop at one.
-    Limited(Box<StepEnd>),
+    Limited(Box<StepOutcome>),
     /// It failed for good.
     Failed(AgentError),
 }
@@ -296,22 +302,22 @@ pub(super) enum Asked {
 pub(super) async fn call(
     cx: &TurnContext,
     model: &ResolvedModel,
-    way: &mut Way,
+    way: &mut ProviderAccess,
     request: Arc<Request>,
-    used: &mut Used,
-    shows: Shows,
-) -> Result<Asked, Stopped> {
+    used: &mut TurnUsage,
+    shows: Visibility,
+) -> Result<CallOutcome, Stopped> {
     let mut retry = RetryState::new(model.retry);
     loop {
         let reserved = match admit(cx, model, &request).await? {
             Ok(reserved) => reserved,
-            Err(end) => return Ok(Asked::Limited(end)),
+            Err(end) => return Ok(CallOutcome::Limited(end)),
         };
         let place = match enter(cx, model, way).await? {
-            Entry::Place(place) => place,
-            Entry::Shut(mut error) => {
+            ProviderAdmission::Place(place) => place,
+            ProviderAdmission::Shut(mut error) => {
                 error.attempts = Some(retry.attempts());
-                return Ok(Asked::Failed(*error));
+                return Ok(CallOutcome::Failed(*error));
             }
         };
         if reserved.as_ref().is_some_and(|reserved| !reserved.fits()) {
@@ -324,7 +330,7 @@ pub(super) async fn call(
         match &ended {
             Attempt::Answered(answered) => {
                 let cost = cost(model, &request, &answered.spent);
-                let spent = Spent {
+                let spent = CallUsage {
                     cost,
                     ..answered.spent
                 };
@@ -340,23 +346,23 @@ pub(super) async fn call(
             tell_notice(cx, model).await?;
         }
         match ended {
-            Attempt::Answered(answered) => return Ok(Asked::Answered(answered)),
+            Attempt::Answered(answered) => return Ok(CallOutcome::Answered(answered)),
             Attempt::Stopped { .. } => return Err(Stopped),
             Attempt::Failed { error, shown, .. } => {
                 let verdict = retry.next(&error, random::unit());
                 match decide(way, model, &error, verdict, retry.attempts()) {
-                    Decision::Retry(again) => {
+                    AdmissionDecision::Retry(again) => {
                         retract(cx, shown).await?;
                         tell_retry(cx, model, &error, &again).await?;
                         cx.totals.retries.add(1);
                         pause(cx, again.delay).await?;
                     }
-                    Decision::GiveUp(mut told) => {
+                    AdmissionDecision::GiveUp(mut told) => {
                         told.attempts = Some(retry.attempts());
                         let asked = gave_up(&error, *told);
                         // Text stays, as an incomplete message; of calls alone nothing would. What is asked for
                         // again, of whomever, leaves nothing.
-                        let again = !matches!(asked, Asked::Failed(_)) || way.goes_on();
+                        let again = !matches!(asked, CallOutcome::Failed(_)) || way.goes_on();
                         let (stays, goes) = match shown {
                             Some(shown) if shown.said && !again => (Some(shown), None),
                             shown => (None, shown),
@@ -380,16 +386,16 @@ async fn tell_notice(cx: &TurnContext, model: &ResolvedModel) -> Result<(), Stop
     cx.port.emit_late(Event::Warning { code, message }).await
 }
 
-fn gave_up(error: &ProviderError, told: AgentError) -> Asked {
+fn gave_up(error: &ProviderError, told: AgentError) -> CallOutcome {
     match error.fault {
-        Fault::PromptTooLong { limit } => Asked::TooLong { error: told, limit },
-        Fault::OutputLimit { limit } => Asked::OutputRefused { error: told, limit },
-        Fault::ImageRefused => Asked::ImageRefused(told),
-        _ => Asked::Failed(told),
+        Fault::PromptTooLong { limit } => CallOutcome::TooLong { error: told, limit },
+        Fault::OutputLimit { limit } => CallOutcome::OutputRefused { error: told, limit },
+        Fault::ImageRefused => CallOutcome::ImageRefused(told),
+        _ => CallOutcome::Failed(told),
     }
 }
 
-pub(super) async fn retract(cx: &TurnContext, shown: Option<Shown>) -> Result<(), Stopped> {
+pub(super) async fn retract(cx: &TurnContext, shown: Option<StreamedOutput>) -> Result<(), Stopped> {
     let Some(shown) = shown else { return Ok(()) };
     cx.port
         .emit(Event::MessageRetracted {
@@ -403,9 +409,9 @@ async fn tell_retry(
     cx: &TurnContext,
     model: &ResolvedModel,
     error: &ProviderError,
-    again: &Again,
+    again: &RetryPlan,
 ) -> Result<(), Stopped> {
-    let Again {
+    let RetryPlan {
         attempt,
         delay,
         max_retries,
@@ -432,9 +438,9 @@ async fn tell_retry(
 async fn charge_part(
     cx: &TurnContext,
     model: &ResolvedModel,
-    used: &mut Used,
-    (request, spent): (&Request, Spent),
-    shows: Shows,
+    used: &mut TurnUsage,
+    (request, spent): (&Request, CallUsage),
+    shows: Visibility,
 ) -> Result<(), Stopped> {
     if spent.usage == Usage::default() && spent.came == 0 {
         return Ok(());
@@ -443,16 +449,16 @@ async fn charge_part(
     if spent.usage == Usage::default() && cost.is_none_or(|cost| cost == Cost(0)) {
         return Ok(());
     }
-    charge(cx, model, used, Spent { cost, ..spent }, shows).await
+    charge(cx, model, used, CallUsage { cost, ..spent }, shows).await
 }
 
 /// What was spent is told also when the turn is being stopped.
 async fn charge(
     cx: &TurnContext,
     model: &ResolvedModel,
-    used: &mut Used,
-    spent: Spent,
-    shows: Shows,
+    used: &mut TurnUsage,
+    spent: CallUsage,
+    shows: Visibility,
 ) -> Result<(), Stopped> {
     cx.totals.input_tokens.add(spent.usage.context());
     cx.totals.output_tokens.add(spent.usage.output);
@@ -463,7 +469,7 @@ async fn charge(
         _ => None,
     };
     used.calls += 1;
-    if shows == Shows::Deltas {
+    if shows == Visibility::Deltas {
         // Some local servers count nothing: the estimate stays.
         if spent.usage.context() > 0 {
             used.context = spent.usage.context() + spent.usage.output;

@@ -358,7 +358,7 @@ mod tests {
     };
 
     /// The decisions of a turn whose steps all come to `outcome`.
-    fn course(outcome: Outcome, facts: &Facts) -> Vec<&'static str> {
+    fn state(outcome: Outcome, facts: &Facts) -> Vec<&'static str> {
         let limits = Limits {
             max_steps: 3,
             ..Limits::default()
@@ -379,7 +379,7 @@ mod tests {
     fn with_nothing_to_mend_it_with() {
         let ends: Vec<&str> = ALL
             .iter()
-            .map(|outcome| *course(*outcome, &Facts::default()).last().unwrap())
+            .map(|outcome| *state(*outcome, &Facts::default()).last().unwrap())
             .collect();
         assert_eq!(
             ends,
@@ -415,23 +415,23 @@ mod tests {
     fn each_row_goes_on_as_often_as_it_may() {
         let cut = ["max_output_tokens_recovery"; 3];
         assert_eq!(
-            course(Outcome::Truncated, &RICH),
+            state(Outcome::Truncated, &RICH),
             [&["max_output_tokens_escalate"][..], &cut, &["max_output_tokens"]].concat()
         );
         assert_eq!(
-            course(Outcome::Truncated, &Facts::default()),
+            state(Outcome::Truncated, &Facts::default()),
             [&cut[..], &["max_output_tokens"]].concat()
         );
         assert_eq!(
-            course(Outcome::Empty, &RICH),
+            state(Outcome::Empty, &RICH),
             ["empty_response_retry", "empty_response_retry", "empty_response"]
         );
         assert_eq!(
-            course(Outcome::Paused, &RICH),
+            state(Outcome::Paused, &RICH),
             [&["pause_turn"; 5][..], &["max_output_tokens"]].concat()
         );
         assert_eq!(
-            course(Outcome::PromptTooLong, &RICH),
+            state(Outcome::PromptTooLong, &RICH),
             [
                 "collapse_drain_retry",
                 "reactive_compact_retry",
@@ -439,12 +439,12 @@ mod tests {
             ]
         );
         assert_eq!(
-            course(Outcome::ImageRefused, &RICH),
+            state(Outcome::ImageRefused, &RICH),
             ["image_retry", "image_error"]
         );
-        assert_eq!(course(Outcome::ProviderFailed, &RICH).len(), 33);
+        assert_eq!(state(Outcome::ProviderFailed, &RICH).len(), 33);
         assert_eq!(
-            course(Outcome::ToolsRan, &RICH),
+            state(Outcome::ToolsRan, &RICH),
             ["next_turn", "next_turn", "max_turns"]
         );
         let reflecting = Facts {
@@ -452,7 +452,7 @@ mod tests {
             ..RICH
         };
         assert_eq!(
-            course(Outcome::ToolsRan, &reflecting),
+            state(Outcome::ToolsRan, &reflecting),
             ["reflection", "reflection", "max_turns"]
         );
         let alone = Facts {
@@ -460,7 +460,7 @@ mod tests {
             ..RICH
         };
         assert_eq!(
-            course(Outcome::Answered, &alone),
+            state(Outcome::Answered, &alone),
             [
                 "token_budget_continuation",
                 "token_budget_continuation",

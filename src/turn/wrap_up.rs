@@ -1,9 +1,9 @@
 //! The last short step of a sub-agent whose time is up (R-SUB): a model call without tools that says what was reached.
 
-use super::course::Course;
 use super::limits::last_words;
-use super::port::Stopped;
+use super::loop_state::LoopState;
 use super::run::{resolve, way};
+use super::session_link::Stopped;
 use super::{TurnContext, compact};
 
 /// Asks the model for what was reached. Whether it said anything.
@@ -11,16 +11,10 @@ pub async fn wrap_up(cx: &TurnContext) -> Result<bool, Stopped> {
     let Ok(model) = resolve(cx).await? else {
         return Ok(false);
     };
-    let mut course = Course::new(model, compact::floor(cx), false);
-    course.count_as(cx.counting.clone());
-    course.way = way(cx);
-    last_words(
-        cx,
-        &mut course,
-        TIME_IS_UP,
-        "the sub-agent ends without a summary",
-    )
-    .await
+    let mut state = LoopState::new(model, compact::floor(cx), false);
+    state.count_as(cx.counting.clone());
+    state.way = way(cx);
+    last_words(cx, &mut state, TIME_IS_UP, "the sub-agent ends without a summary").await
 }
 
 /// What the model is asked.

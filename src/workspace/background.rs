@@ -10,7 +10,7 @@ use futures::future::join_all;
 use tokio::sync::watch;
 
 use crate::base::CancellationToken;
-use crate::base::spawn::{Task, spawn};
+use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::base::utf8::Decoder;
 use crate::workspace::process::{Child, Command, Ending, Launcher, Output, Process, SpawnError, Stop};
 
@@ -44,7 +44,7 @@ struct Job {
     process: Arc<Process>,
     unread: Arc<Mutex<Unread>>,
     ended: watch::Receiver<Option<Ending>>,
-    _reader: Task<()>,
+    _reader: AbortOnDrop<()>,
 }
 
 /// A background process, as it stands.

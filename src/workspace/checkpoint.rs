@@ -21,7 +21,7 @@ pub const A_FOLDER: &str = "a folder is there now";
 
 /// What is at a path, with the content of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundFile {
     /// What it is.
     pub state: FileState,
     /// The content of a file.
@@ -33,8 +33,8 @@ pub struct Found {
 ///
 /// # Errors
 /// The disk fails, or the file is larger than [`MAX_KEPT`].
-pub fn look(path: &Path) -> io::Result<Found> {
-    let alone = |state| Ok(Found { state, bytes: None });
+pub fn look(path: &Path) -> io::Result<FoundFile> {
+    let alone = |state| Ok(FoundFile { state, bytes: None });
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return alone(FileState::Unknown);
     };
@@ -66,7 +66,7 @@ pub fn look(path: &Path) -> io::Result<Found> {
             OpenError::Io(error) => error,
             error => io::Error::other(error),
         })?;
-    Ok(Found {
+    Ok(FoundFile {
         state: of_bytes(&bytes, mode(&status)),
         bytes: Some(bytes),
     })
@@ -137,7 +137,7 @@ pub fn files_below(path: &Path, most: usize) -> io::Result<Option<Vec<PathBuf>>>
 
 /// What a file is to be again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct DesiredState {
     /// The file.
     pub path: String,
     /// What it shall be.
@@ -150,7 +150,7 @@ pub struct Wish {
 
 /// How a wish stands to what is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RestoreVerdict {
     /// It is so already.
     Done,
     /// It can be put back.
@@ -160,13 +160,13 @@ pub enum Verdict {
 }
 
 /// What the files of these changes, in order, are to be if all of them are taken back.
-pub fn wishes<'a>(changes: impl IntoIterator<Item = &'a FileChange>) -> Vec<Wish> {
-    let mut wishes: Vec<Wish> = Vec::new();
+pub fn wishes<'a>(changes: impl IntoIterator<Item = &'a FileChange>) -> Vec<DesiredState> {
+    let mut wishes: Vec<DesiredState> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
     // What came to nothing, or was not made after all, was nobody's change.
     for change in changes.into_iter().filter(|change| change.kind().is_some()) {
         let at = *places.entry(&change.path).or_insert_with(|| {
-            wishes.push(Wish {
+            wishes.push(DesiredState {
                 path: change.path.clone(),
                 to: change.before.clone(),
                 known: vec![change.before.clone()],
@@ -174,7 +174,7 @@ pub fn wishes<'a>(changes: impl IntoIterator<Item = &'a FileChange>) -> Vec<Wish
             });
             wishes.len() - 1
         });
-        wishes[at].foreign |= goes_on(&wishes[at].known, change) == Goes::FromElsewhere;
+        wishes[at].foreign |= goes_on(&wishes[at].known, change) == RestoreOutcome::FromElsewhere;
         wishes[at].known.push(change.before.clone());
         wishes[at].known.push(change.after.clone());
     }
@@ -183,7 +183,7 @@ pub fn wishes<'a>(changes: impl IntoIterator<Item = &'a FileChange>) -> Vec<Wish
 
 /// Where a change goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Goes {
+pub enum RestoreOutcome {
     /// From what was there before, or was made of it.
     FromKnown,
     /// From what somebody else has made of it.
@@ -191,33 +191,33 @@ pub enum Goes {
 }
 
 /// How a change goes on from states that are known.
-pub fn goes_on(known: &[FileState], change: &FileChange) -> Goes {
+pub fn goes_on(known: &[FileState], change: &FileChange) -> RestoreOutcome {
     let same = |state: &FileState| same_content(state, &change.before);
     match known.iter().any(same) || known == [FileState::Unknown] && change.before == FileState::Unknown {
-        true => Goes::FromKnown,
-        false => Goes::FromElsewhere,
+        true => RestoreOutcome::FromKnown,
+        false => RestoreOutcome::FromElsewhere,
     }
 }
 
-impl Wish {
+impl DesiredState {
     /// How it stands to what is there; `is` tells whether a state is what is there, `exactly` with its mode.
-    pub fn judge(&self, is: impl Fn(&FileState) -> bool, exactly: bool) -> Verdict {
+    pub fn judge(&self, is: impl Fn(&FileState) -> bool, exactly: bool) -> RestoreVerdict {
         if self.to == FileState::Unknown {
-            return Verdict::Conflict("its content before the change is not known");
+            return RestoreVerdict::Conflict("its content before the change is not known");
         }
         if exactly && is(&self.to) {
-            return Verdict::Done;
+            return RestoreVerdict::Done;
         }
         if self.foreign {
-            return Verdict::Conflict("somebody else changed it between two of these changes");
+            return RestoreVerdict::Conflict("somebody else changed it between two of these changes");
         }
         match self
             .known
             .iter()
             .any(|state| *state != FileState::Unknown && is(state))
         {
-            true => Verdict::PutBack,
-            false => Verdict::Conflict("it was changed since"),
+            true => RestoreVerdict::PutBack,
+            false => RestoreVerdict::Conflict("it was changed since"),
         }
     }
 }
@@ -385,21 +385,27 @@ mod tests {
         let [a, b, c, d, e] = wishes.as_slice() else {
             panic!("{wishes:?}")
         };
-        let judge = |wish: &Wish, now: &FileState| wish.judge(|state| same_content(state, now), true);
-        assert_eq!(judge(a, &three), Verdict::PutBack);
-        assert_eq!(judge(a, &two), Verdict::PutBack);
-        assert_eq!(judge(a, &one), Verdict::Done);
-        assert!(matches!(judge(a, &of_bytes(b"4", 0)), Verdict::Conflict(_)));
-        assert!(matches!(judge(a, &FileState::Absent), Verdict::Conflict(_)));
-        assert_eq!(judge(b, &one), Verdict::PutBack);
-        assert_eq!(judge(b, &FileState::Absent), Verdict::Done);
-        assert!(matches!(judge(c, &one), Verdict::Conflict(_)));
+        let judge = |wish: &DesiredState, now: &FileState| wish.judge(|state| same_content(state, now), true);
+        assert_eq!(judge(a, &three), RestoreVerdict::PutBack);
+        assert_eq!(judge(a, &two), RestoreVerdict::PutBack);
+        assert_eq!(judge(a, &one), RestoreVerdict::Done);
+        assert!(matches!(
+            judge(a, &of_bytes(b"4", 0)),
+            RestoreVerdict::Conflict(_)
+        ));
+        assert!(matches!(
+            judge(a, &FileState::Absent),
+            RestoreVerdict::Conflict(_)
+        ));
+        assert_eq!(judge(b, &one), RestoreVerdict::PutBack);
+        assert_eq!(judge(b, &FileState::Absent), RestoreVerdict::Done);
+        assert!(matches!(judge(c, &one), RestoreVerdict::Conflict(_)));
         assert!(
-            matches!(judge(d, &two), Verdict::Conflict(_)),
+            matches!(judge(d, &two), RestoreVerdict::Conflict(_)),
             "another's change in between"
         );
-        assert_eq!(judge(d, &one), Verdict::Done);
-        assert_eq!(judge(e, &three), Verdict::PutBack);
+        assert_eq!(judge(d, &one), RestoreVerdict::Done);
+        assert_eq!(judge(e, &three), RestoreVerdict::PutBack);
     }
 
     #[test]
@@ -418,18 +424,18 @@ mod tests {
             change("a", one.clone(), two.clone()),
             change("a", theirs.clone(), three.clone()),
         ];
-        assert!(matches!(judged(&found), Verdict::Conflict(why) if why.contains("between")));
+        assert!(matches!(judged(&found), RestoreVerdict::Conflict(why) if why.contains("between")));
         // Taken back and changed anew, it was nobody else.
         let again = [
             change("a", one.clone(), two.clone()),
             change("a", one.clone(), three.clone()),
         ];
-        assert_eq!(judged(&again), Verdict::PutBack);
+        assert_eq!(judged(&again), RestoreVerdict::PutBack);
         // What a command has left is not known: it may be.
         let unknown = [
             change("a", one.clone(), FileState::Unknown),
             change("a", theirs, three.clone()),
         ];
-        assert!(matches!(judged(&unknown), Verdict::Conflict(_)));
+        assert!(matches!(judged(&unknown), RestoreVerdict::Conflict(_)));
     }
 }

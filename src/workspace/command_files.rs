@@ -369,13 +369,13 @@ mod tests {
     use super::super::roots::Folder;
     use super::*;
 
-    struct Place {
+    struct FilePlace {
         _dir: TempDir,
         base: PathBuf,
         roots: Roots,
     }
 
-    impl Place {
+    impl FilePlace {
         /// `ws`, the workspace, and `out` next to it.
         fn new() -> Self {
             let dir = TempDir::new().unwrap();
@@ -424,7 +424,7 @@ mod tests {
     #[test]
     fn files_are_found_where_bash_finds_them() {
         use FindingKind::{OptionName, Outside, Secret};
-        let place = Place::new();
+        let place = FilePlace::new();
         symlink("../out/plain", place.base.join("ws/link")).unwrap();
         symlink("../out", place.base.join("ws/folder")).unwrap();
         symlink(".env", place.base.join("ws/notes.txt")).unwrap();
@@ -486,7 +486,7 @@ mod tests {
 
     #[test]
     fn a_search_finds_secrets_and_links_below() {
-        let place = Place::new();
+        let place = FilePlace::new();
         let search = |hidden| place.kinds(".", FileUsage::Search { hidden });
         assert_eq!(search(true), []);
         place.write("ws/sub/.env", "x");
@@ -502,7 +502,7 @@ mod tests {
 
     #[test]
     fn a_repository_must_lie_inside_and_lead_nowhere_else() {
-        let place = Place::new();
+        let place = FilePlace::new();
         let look = |urls| place.kinds(".", FileUsage::Repository { urls });
         assert_eq!(look(true), [FindingKind::Unchecked]);
         // Of the folder above.
@@ -544,7 +544,7 @@ mod tests {
 
     #[test]
     fn a_git_file_counts_only_if_the_repository_knows_it() {
-        let place = Place::new();
+        let place = FilePlace::new();
         let look = || place.kinds(".", FileUsage::Repository { urls: false });
         place.write("out/main/config", "");
         place.write("out/main/worktrees/ws/commondir", "../..\n");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use super::resolve::real_path;
-use super::watch::Stamp;
+use super::watch::FileStamp;
 use crate::base::nofollow::{self, FileKind, RegularFile};
 
 /// A longer index is not read, in bytes.
@@ -27,17 +27,17 @@ pub struct GitIndex {
 
 /// A file that is as git has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Clean {
+pub struct CleanFiles {
     /// The file.
     pub path: PathBuf,
     /// As it was looked at.
-    pub stamp: Stamp,
+    pub stamp: FileStamp,
     /// The blob's name, in hexadecimal.
     pub id: String,
 }
 
 /// What an entry says, without its name.
-struct Entry<'a> {
+struct IndexEntry<'a> {
     modified: u128,
     bytes: u32,
     id: &'a [u8],
@@ -65,12 +65,12 @@ impl GitIndex {
     }
 
     /// Those of `files`, under their stamps, that were as git has them.
-    pub fn clean<'a>(&self, files: impl IntoIterator<Item = (&'a Path, Stamp)>) -> Vec<Clean> {
-        let named = |(path, stamp): (&'a Path, Stamp)| {
+    pub fn clean<'a>(&self, files: impl IntoIterator<Item = (&'a Path, FileStamp)>) -> Vec<CleanFiles> {
+        let named = |(path, stamp): (&'a Path, FileStamp)| {
             let name = path.strip_prefix(&self.root).ok()?.to_str()?;
             Some((name.as_bytes(), (path, stamp)))
         };
-        let wanted: HashMap<&[u8], (&Path, Stamp)> = files.into_iter().filter_map(named).collect();
+        let wanted: HashMap<&[u8], (&Path, FileStamp)> = files.into_iter().filter_map(named).collect();
         // Nothing in it says how long its names of objects are; the wrong length leads nowhere.
         [20, 32]
             .into_iter()
@@ -78,7 +78,7 @@ impl GitIndex {
             .unwrap_or_default()
     }
 
-    fn matches(&self, wanted: &HashMap<&[u8], (&Path, Stamp)>, length: usize) -> Option<Vec<Clean>> {
+    fn matches(&self, wanted: &HashMap<&[u8], (&Path, FileStamp)>, length: usize) -> Option<Vec<CleanFiles>> {
         let mut clean = Vec::new();
         each(&self.bytes, length, |name, entry| {
             let Some((path, stamp)) = wanted.get(name) else {
@@ -90,7 +90,7 @@ impl GitIndex {
                 && u64::from(entry.bytes) == stamp.bytes()
                 && entry.is_link == stamp.is_link();
             if entry.is_plain && settled && same {
-                clean.push(Clean {
+                clean.push(CleanFiles {
                     path: (*path).to_owned(),
                     stamp: *stamp,
                     id: entry.id.iter().map(|byte| format!("{byte:02x}")).collect(),
@@ -120,7 +120,7 @@ pub(super) fn git_folder(root: &Path) -> Option<PathBuf> {
 }
 
 /// Goes through all entries; none when it is no index, or one that is not understood: then what was told is void.
-fn each(bytes: &[u8], length: usize, mut told: impl FnMut(&[u8], &Entry<'_>)) -> Option<()> {
+fn each(bytes: &[u8], length: usize, mut told: impl FnMut(&[u8], &IndexEntry<'_>)) -> Option<()> {
     let version = match (bytes.get(..4)?, word(bytes, 4)?) {
         (b"DIRC", version @ 2..=4) => version,
         _ => return None,
@@ -161,7 +161,7 @@ fn each(bytes: &[u8], length: usize, mut told: impl FnMut(&[u8], &Entry<'_>)) ->
         }
         at = next;
         let kind = word(bytes, begin + 24)? >> 12;
-        let entry = Entry {
+        let entry = IndexEntry {
             modified: u128::from(word(bytes, begin + 8)?) * 1_000_000_000
                 + u128::from(word(bytes, begin + 12)?),
             bytes: word(bytes, begin + 36)?,

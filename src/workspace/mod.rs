@@ -38,7 +38,7 @@ pub use background::{
 };
 pub use load::{LoadError, Loaded};
 pub use overlay::{Buffer, Opened, Overlay};
-pub use read_log::{ReadLog, Seen};
+pub use read_log::{ReadLog, SeenVersion};
 pub use resolve::{PathError, Resolved};
 pub use roots::{Folder, Root, Roots};
 pub use write::{WriteError, WriteLocks};
@@ -203,7 +203,7 @@ impl Workspace {
     }
 
     /// Who else writes files.
-    pub fn others(&self) -> &watch::Others {
+    pub fn others(&self) -> &watch::ExternalWrites {
         self.shared.overlay.others()
     }
 

@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use super::read_log::TextHash;
 use super::resolve::real_path;
 use super::text_file::{MAX_TEXT, TextFile, unix_lines};
-use super::watch::Others;
+use super::watch::ExternalWrites;
 use crate::base::nofollow::{self, OpenError, RegularFile};
 use crate::base::position::{ContentChange, PositionEncoding, apply_changes};
 use crate::base::uri;
@@ -62,14 +62,14 @@ pub struct Opened {
 /// All open documents. Documents that are no local files are passed over.
 #[derive(Debug, Default)]
 pub struct Overlay {
-    open: Mutex<Open>,
-    others: Others,
+    open: Mutex<OpenDocument>,
+    others: ExternalWrites,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenDocument {
     encoding: PositionEncoding,
-    by_uri: HashMap<String, Entry>,
+    by_uri: HashMap<String, OverlayEntry>,
     /// Several URIs may lead to one file.
     by_path: HashMap<PathBuf, Vec<String>>,
     /// Texts that somebody waits for.
@@ -84,14 +84,14 @@ struct Expected {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct OverlayEntry {
     path: PathBuf,
     version: i32,
-    body: Body,
+    body: DocumentBody,
 }
 
 #[derive(Debug)]
-enum Body {
+enum DocumentBody {
     /// Found equal to the disk; the text's hash, to know it again.
     Clean(TextHash),
     /// Not known to be equal.
@@ -114,8 +114,9 @@ impl Overlay {
         let mut open = self.lock();
         open.show(uri, text);
         open.by_path.entry(path.clone()).or_default().push(uri.to_owned());
-        let body = Body::Held(text.into());
-        open.by_uri.insert(uri.to_owned(), Entry { path, version, body });
+        let body = DocumentBody::Held(text.into());
+        open.by_uri
+            .insert(uri.to_owned(), OverlayEntry { path, version, body });
     }
 
     /// The editor changed a document. See the module about incremental changes.
@@ -137,8 +138,8 @@ impl Overlay {
             text
         });
         entry.body = match &text {
-            Some(text) => Body::Held(text.as_str().into()),
-            None => Body::Lost,
+            Some(text) => DocumentBody::Held(text.as_str().into()),
+            None => DocumentBody::Lost,
         };
         if let Some(text) = text {
             open.show(uri, &text);
@@ -160,7 +161,7 @@ impl Overlay {
     }
 
     /// Who else writes files: documents that are saved are told there.
-    pub fn others(&self) -> &Others {
+    pub fn others(&self) -> &ExternalWrites {
         &self.others
     }
 
@@ -174,11 +175,11 @@ impl Overlay {
         if let Some(entry) = self.lock().by_uri.get_mut(uri) {
             self.others.write(&entry.path);
             match text {
-                Some(text) => entry.body = Body::Held(text.into()),
+                Some(text) => entry.body = DocumentBody::Held(text.into()),
                 // What was saved is on the disk now, whatever it is.
-                None if matches!(entry.body, Body::Lost) => {
+                None if matches!(entry.body, DocumentBody::Lost) => {
                     if let Some(text) = on_disk(&entry.path) {
-                        entry.body = Body::Held(text.into());
+                        entry.body = DocumentBody::Held(text.into());
                     }
                 }
                 None => {}
@@ -216,7 +217,7 @@ impl Overlay {
             let open = self.lock();
             let uris = open.by_path.get(path).map_or(&[][..], Vec::as_slice);
             let held: Vec<Document> = uris.iter().filter_map(|uri| Some(open.held(uri)?.1)).collect();
-            let lost = |uri: &String| matches!(open.by_uri.get(uri), Some(entry) if matches!(entry.body, Body::Lost));
+            let lost = |uri: &String| matches!(open.by_uri.get(uri), Some(entry) if matches!(entry.body, DocumentBody::Lost));
             (held, uris.iter().any(lost))
         };
         for document in held {
@@ -254,9 +255,9 @@ impl Overlay {
             let open = self.lock();
             let entry = open.by_uri.get(uri)?;
             let held = match &entry.body {
-                Body::Held(text) => Ok(text.clone()),
-                Body::Clean(hash) => Err(*hash),
-                Body::Lost => return None,
+                DocumentBody::Held(text) => Ok(text.clone()),
+                DocumentBody::Clean(hash) => Err(*hash),
+                DocumentBody::Lost => return None,
             };
             (entry.version, held)
         };
@@ -286,8 +287,8 @@ impl Overlay {
         open.by_uri
             .values()
             .fold((0, 0), |(count, bytes), entry| match &entry.body {
-                Body::Held(text) => (count + 1, bytes + text.len()),
-                Body::Clean(_) | Body::Lost => (count, bytes),
+                DocumentBody::Held(text) => (count + 1, bytes + text.len()),
+                DocumentBody::Clean(_) | DocumentBody::Lost => (count, bytes),
             })
     }
 
@@ -295,18 +296,18 @@ impl Overlay {
         let mut open = self.lock();
         // Only what was compared: a change may have come meanwhile.
         if let Some(entry) = open.by_uri.get_mut(&compared.uri)
-            && matches!(&entry.body, Body::Held(text) if Arc::ptr_eq(text, &compared.text))
+            && matches!(&entry.body, DocumentBody::Held(text) if Arc::ptr_eq(text, &compared.text))
         {
-            entry.body = Body::Clean(TextHash::of(&compared.text));
+            entry.body = DocumentBody::Clean(TextHash::of(&compared.text));
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, OpenDocument> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Open {
+impl OpenDocument {
     /// The editor shows a text: who waits for it is told.
     fn show(&mut self, uri: &str, text: &str) {
         if !self.expected.iter().any(|expected| expected.uri == uri) {
@@ -324,7 +325,7 @@ impl Open {
 
     fn held(&self, uri: &str) -> Option<(PathBuf, Document)> {
         let entry = self.by_uri.get(uri)?;
-        let Body::Held(text) = &entry.body else {
+        let DocumentBody::Held(text) = &entry.body else {
             return None;
         };
         let document = Document {
@@ -336,13 +337,13 @@ impl Open {
     }
 }
 
-impl Entry {
+impl OverlayEntry {
     /// The text that the next change applies to.
     fn base(&self) -> Option<String> {
         match &self.body {
-            Body::Held(text) => Some(text.to_string()),
-            Body::Clean(hash) => on_disk(&self.path).filter(|text| TextHash::of(text) == *hash),
-            Body::Lost => None,
+            DocumentBody::Held(text) => Some(text.to_string()),
+            DocumentBody::Clean(hash) => on_disk(&self.path).filter(|text| TextHash::of(text) == *hash),
+            DocumentBody::Lost => None,
         }
     }
 }
@@ -402,18 +403,18 @@ mod tests {
     use super::*;
     use crate::base::position::{Position, Range};
 
-    struct Place {
+    struct DocumentPlace {
         _dir: TempDir,
         path: PathBuf,
         uri: String,
         overlay: Overlay,
     }
 
-    fn place(disk: &str) -> Place {
+    fn place(disk: &str) -> DocumentPlace {
         let dir = TempDir::new().unwrap();
         let path = dir.path().canonicalize().unwrap().join("a b.txt");
         fs::write(&path, disk).unwrap();
-        Place {
+        DocumentPlace {
             uri: uri::uri_of(&path),
             overlay: Overlay::default(),
             path,
@@ -436,7 +437,7 @@ mod tests {
         }]
     }
 
-    impl Place {
+    impl DocumentPlace {
         fn text(&self) -> Option<String> {
             match self.overlay.look(&self.path) {
                 Buffer::Unsaved(document) => Some(document.text.to_string()),

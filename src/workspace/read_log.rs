@@ -27,7 +27,7 @@ impl TextHash {
 
 /// How a file's text relates to what the model knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum SeenVersion {
     /// The model has never read it.
     Never,
     /// It is as the model last saw it.
@@ -49,11 +49,11 @@ impl ReadLog {
     }
 
     /// Compares the present `text` of `path` with what the model knows.
-    pub fn compare(&self, path: &Path, text: &str) -> Seen {
+    pub fn compare(&self, path: &Path, text: &str) -> SeenVersion {
         match self.lock().get(path) {
-            None => Seen::Never,
-            Some(hash) if *hash == TextHash::of(text) => Seen::Same,
-            Some(_) => Seen::Changed,
+            None => SeenVersion::Never,
+            Some(hash) if *hash == TextHash::of(text) => SeenVersion::Same,
+            Some(_) => SeenVersion::Changed,
         }
     }
 
@@ -75,11 +75,11 @@ mod tests {
     fn knows_what_was_seen() {
         let log = ReadLog::default();
         let path = Path::new("/a");
-        assert_eq!(log.compare(path, "x"), Seen::Never);
+        assert_eq!(log.compare(path, "x"), SeenVersion::Never);
         log.note(path, "x");
-        assert_eq!(log.compare(path, "x"), Seen::Same);
-        assert_eq!(log.compare(path, "y"), Seen::Changed);
+        assert_eq!(log.compare(path, "x"), SeenVersion::Same);
+        assert_eq!(log.compare(path, "y"), SeenVersion::Changed);
         log.note(path, "a\r\nb");
-        assert_eq!(log.compare(path, "a\nb"), Seen::Same);
+        assert_eq!(log.compare(path, "a\nb"), SeenVersion::Same);
     }
 }

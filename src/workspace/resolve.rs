@@ -112,11 +112,11 @@ pub fn real_path(path: &Path) -> Result<PathBuf, PathError> {
     let mut links = 0;
     while let Some(part) = pending.pop_front() {
         match part {
-            Part::Root(root) => real.push(root),
-            Part::Up => {
+            PathPart::Root(root) => real.push(root),
+            PathPart::Up => {
                 real.pop();
             }
-            Part::Name(name) => {
+            PathPart::Name(name) => {
                 real.push(name);
                 match real.symlink_metadata() {
                     Ok(meta) if meta.is_symlink() => {
@@ -141,19 +141,19 @@ pub fn real_path(path: &Path) -> Result<PathBuf, PathError> {
     Ok(real)
 }
 
-enum Part {
+enum PathPart {
     Root(OsString),
     Up,
     Name(OsString),
 }
 
-fn prepend(pending: &mut VecDeque<Part>, path: &Path) {
+fn prepend(pending: &mut VecDeque<PathPart>, path: &Path) {
     for component in path.components().rev() {
         pending.push_front(match component {
-            Component::Prefix(_) | Component::RootDir => Part::Root(component.as_os_str().to_owned()),
+            Component::Prefix(_) | Component::RootDir => PathPart::Root(component.as_os_str().to_owned()),
             Component::CurDir => continue,
-            Component::ParentDir => Part::Up,
-            Component::Normal(name) => Part::Name(name.to_owned()),
+            Component::ParentDir => PathPart::Up,
+            Component::Normal(name) => PathPart::Name(name.to_owned()),
         });
     }
 }
@@ -238,14 +238,14 @@ mod tests {
     use super::super::roots::Folder;
     use super::*;
 
-    struct Place {
+    struct ResolvedPlace {
         _dir: TempDir,
         base: PathBuf,
         roots: Roots,
     }
 
     /// `base/one` (the session's root), `base/two`, and `base/out` outside both.
-    fn place() -> Place {
+    fn place() -> ResolvedPlace {
         let dir = TempDir::new().unwrap();
         let base = dir.path().canonicalize().unwrap();
         for sub in ["one/src", "one/deep/er", "two/lib", "out/secret"] {
@@ -263,14 +263,14 @@ mod tests {
             path: base.join(name),
         };
         let roots = Roots::new(&[folder("one"), folder("two")]);
-        Place {
+        ResolvedPlace {
             _dir: dir,
             base,
             roots,
         }
     }
 
-    impl Place {
+    impl ResolvedPlace {
         fn resolve(&self, given: &str) -> Result<Resolved, PathError> {
             resolve(
                 &self.roots,

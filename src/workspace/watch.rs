@@ -26,7 +26,7 @@ const MAX_TREES: usize = 64;
 
 /// Tells a file that was not touched from one that was, without reading it.
 #[derive(Clone, Copy, Debug)]
-pub struct Stamp {
+pub struct FileStamp {
     bytes: u64,
     modified: u128,
     link: bool,
@@ -37,16 +37,16 @@ pub struct Stamp {
     touched: u128,
 }
 
-impl PartialEq for Stamp {
+impl PartialEq for FileStamp {
     fn eq(&self, other: &Self) -> bool {
         let of = |stamp: &Self| (stamp.bytes, stamp.modified, stamp.link, stamp.mode);
         of(self) == of(other)
     }
 }
 
-impl Eq for Stamp {}
+impl Eq for FileStamp {}
 
-impl Stamp {
+impl FileStamp {
     /// The file's length.
     pub fn bytes(&self) -> u64 {
         self.bytes
@@ -79,13 +79,13 @@ impl Stamp {
 }
 
 /// The stamp of a regular file or a link, where none of the folders on the way has become a link.
-pub fn stamp(path: &Path) -> Option<Stamp> {
+pub fn stamp(path: &Path) -> Option<FileStamp> {
     stamp_of(&nofollow::status(path).ok()?)
 }
 
 #[expect(clippy::allow_attributes, reason = "needed on some systems only")]
 #[allow(clippy::unnecessary_cast, reason = "the fields' types differ between systems")]
-fn stamp_of(status: &Stat) -> Option<Stamp> {
+fn stamp_of(status: &Stat) -> Option<FileStamp> {
     let nanos = |seconds: i64, nanos: i64| {
         u128::try_from(i128::from(seconds) * 1_000_000_000 + i128::from(nanos)).unwrap_or(0)
     };
@@ -94,7 +94,7 @@ fn stamp_of(status: &Stat) -> Option<Stamp> {
         FileKind::Link => true,
         _ => return None,
     };
-    Some(Stamp {
+    Some(FileStamp {
         bytes: u64::try_from(status.st_size).unwrap_or(0),
         modified: nanos(status.st_mtime as i64, status.st_mtime_nsec as i64),
         link,
@@ -109,23 +109,23 @@ const LAG: u128 = 20_000_000;
 
 /// The files of the workspace at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Watched {
+pub struct WatchedTree {
     /// When that was, in nanoseconds since 1970.
     begun: u128,
-    files: BTreeMap<PathBuf, Stamp>,
+    files: BTreeMap<PathBuf, FileStamp>,
     /// Work trees of git among them.
     trees: Vec<PathBuf>,
     /// What excludes files of such a tree beside its `.gitignore` files.
-    excludes: BTreeMap<PathBuf, Option<Stamp>>,
+    excludes: BTreeMap<PathBuf, Option<FileStamp>>,
     /// There are more than were looked at.
     pub partial: bool,
 }
 
 /// Looks at the files below `roots`, up to `most` of them; not at what `.gitignore` and its like exclude. Blocks.
-pub fn watch<'a>(roots: impl IntoIterator<Item = &'a Path>, most: usize) -> Watched {
-    let mut watched = Watched {
+pub fn watch<'a>(roots: impl IntoIterator<Item = &'a Path>, most: usize) -> WatchedTree {
+    let mut watched = WatchedTree {
         begun: u128::try_from(clock::wall_ms()).unwrap_or(0) * 1_000_000,
-        ..Watched::default()
+        ..WatchedTree::default()
     };
     let until = clock::now() + MAX_TIME;
     for root in roots {
@@ -145,7 +145,7 @@ pub fn watch<'a>(roots: impl IntoIterator<Item = &'a Path>, most: usize) -> Watc
     watched
 }
 
-impl Watched {
+impl WatchedTree {
     fn look_below(&mut self, root: &Path, most: usize, until: clock::Instant) {
         let options = WalkOptions {
             hidden: true,
@@ -188,7 +188,7 @@ impl Watched {
     }
 
     /// Those that are links, with their stamps.
-    pub fn links(&self) -> impl Iterator<Item = (&PathBuf, Stamp)> {
+    pub fn links(&self) -> impl Iterator<Item = (&PathBuf, FileStamp)> {
         self.files
             .iter()
             .filter(|(_, stamp)| stamp.link)
@@ -202,7 +202,7 @@ impl Watched {
 
     /// What is different now. A file that has been there for a longer time is not new because it is looked at only now,
     /// when `.gitignore` says something else; it is if it has come there with its folder.
-    pub fn changed(&self, now: &Self) -> Vec<Changed> {
+    pub fn changed(&self, now: &Self) -> Vec<ChangedFile> {
         let mut changed = Vec::new();
         for (path, was) in &self.files {
             let is = match now.files.get(path) {
@@ -212,7 +212,7 @@ impl Watched {
                 None => None,
             };
             if is != Some(*was) {
-                changed.push(Changed {
+                changed.push(ChangedFile {
                     path: path.clone(),
                     was: Some(*was),
                     is,
@@ -220,12 +220,12 @@ impl Watched {
                 });
             }
         }
-        let gone: HashMap<u64, Stamp> = changed
+        let gone: HashMap<u64, FileStamp> = changed
             .iter()
             .filter(|change| change.is.is_none())
             .filter_map(|change| change.was.map(|was| (was.node, was)))
             .collect();
-        let came = |is: &Stamp| {
+        let came = |is: &FileStamp| {
             let moved = gone.get(&is.node).is_some_and(|was| was.is_same_file(is));
             let young = is.touched.saturating_add(LAG) >= self.begun;
             (moved || young).then_some(moved)
@@ -238,8 +238,8 @@ impl Watched {
                 .iter()
                 .filter(|(path, _)| !self.files.contains_key(*path));
             let new = new.filter_map(|(path, is)| Some((path, is, came(is)?)));
-            let new: Vec<Changed> = new
-                .map(|(path, is, moved)| Changed {
+            let new: Vec<ChangedFile> = new
+                .map(|(path, is, moved)| ChangedFile {
                     path: path.clone(),
                     was: None,
                     is: Some(*is),
@@ -253,8 +253,8 @@ impl Watched {
     }
 
     /// Folders in which files may be looked at that were excluded before.
-    fn uncovered(&self, now: &Self, changed: &[Changed]) -> Vec<PathBuf> {
-        let rules = |change: &&Changed| {
+    fn uncovered(&self, now: &Self, changed: &[ChangedFile]) -> Vec<PathBuf> {
+        let rules = |change: &&ChangedFile| {
             [".gitignore", ".ignore"]
                 .iter()
                 .any(|name| change.path.ends_with(name))
@@ -271,20 +271,20 @@ impl Watched {
     }
 
     /// The stamp of a file.
-    pub fn stamp(&self, path: &Path) -> Option<Stamp> {
+    pub fn stamp(&self, path: &Path) -> Option<FileStamp> {
         self.files.get(path).copied()
     }
 }
 
 /// A file that is not what it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Changed {
+pub struct ChangedFile {
     /// The file.
     pub path: PathBuf,
     /// As it was; none where there was nothing.
-    pub was: Option<Stamp>,
+    pub was: Option<FileStamp>,
     /// As it is; none where there is nothing.
-    pub is: Option<Stamp>,
+    pub is: Option<FileStamp>,
     /// It is known what was there. It is not where a file is looked at only now, was written, and may have been there.
     pub surely: bool,
 }
@@ -292,32 +292,32 @@ pub struct Changed {
 /// Files whose content is kept, as they were last known.
 #[derive(Debug, Default)]
 pub struct KnownFiles {
-    known: Mutex<HashMap<PathBuf, (Stamp, FileState)>>,
+    known: Mutex<HashMap<PathBuf, (FileStamp, FileState)>>,
     /// What commands left, which is not kept.
-    left: Mutex<HashMap<PathBuf, (Stamp, FileState)>>,
+    left: Mutex<HashMap<PathBuf, (FileStamp, FileState)>>,
     recalled: AtomicBool,
 }
 
 impl KnownFiles {
     /// The content of `path` under this stamp is kept as `state`.
-    pub fn note(&self, path: &Path, stamp: Stamp, state: FileState) {
+    pub fn note(&self, path: &Path, stamp: FileStamp, state: FileState) {
         lock(&self.known).insert(path.to_owned(), (stamp, state));
     }
 
     /// What is kept of `path` as it is under this stamp.
-    pub fn get(&self, path: &Path, stamp: Stamp) -> Option<FileState> {
+    pub fn get(&self, path: &Path, stamp: FileStamp) -> Option<FileState> {
         let known = lock(&self.known);
         let (at, state) = known.get(path)?;
         (*at == stamp).then(|| state.clone())
     }
 
     /// A command left `path` so; its content is not kept.
-    pub fn note_left(&self, path: &Path, stamp: Stamp, state: FileState) {
+    pub fn note_left(&self, path: &Path, stamp: FileStamp, state: FileState) {
         lock(&self.left).insert(path.to_owned(), (stamp, state));
     }
 
     /// How `path` is as it is under this stamp, where a command has left it so.
-    pub fn left(&self, path: &Path, stamp: Stamp) -> Option<FileState> {
+    pub fn left(&self, path: &Path, stamp: FileStamp) -> Option<FileState> {
         let left = lock(&self.left);
         let (at, state) = left.get(path)?;
         (*at == stamp).then(|| state.clone())
@@ -336,7 +336,7 @@ impl KnownFiles {
 
 /// Who else writes files: the editor, as a person saves them, and tools of this server. Told to whoever watches.
 #[derive(Debug, Default)]
-pub struct Others {
+pub struct ExternalWrites {
     watching: Mutex<Vec<std::sync::Weak<Mutex<BTreeSet<PathBuf>>>>>,
 }
 
@@ -346,7 +346,7 @@ pub struct OthersWatch {
     wrote: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
-impl Others {
+impl ExternalWrites {
     /// Watches from now on.
     pub fn watch(&self) -> OthersWatch {
         let wrote = Arc::default();
@@ -392,7 +392,7 @@ mod tests {
     }
 
     /// Names, and whether they were there and are there.
-    fn told(changed: &[Changed]) -> Vec<(&str, bool, bool)> {
+    fn told(changed: &[ChangedFile]) -> Vec<(&str, bool, bool)> {
         let name = |path: &'_ Path| path.file_name().unwrap().to_str().unwrap().len();
         changed
             .iter()
@@ -532,7 +532,7 @@ mod tests {
 
     #[test]
     fn others_are_told_to_those_who_watch() {
-        let others = Others::default();
+        let others = ExternalWrites::default();
         let (a, b) = (Path::new("/a"), Path::new("/b"));
         others.write(a);
         let first = others.watch();

@@ -1,11 +1,11 @@
 //! The verdict over a command line: each simple command in it must be allowed, and nothing may be hidden. Knows modes
 //! and rules through the parent module; what commands are is known to `command`, `known` and `read_only`.
 
-use super::super::command::{self, Seen};
+use super::super::command::{self, VisitedCommand};
 use super::super::rule::Rule;
-use super::super::shell::{self, Line, Part};
+use super::super::shell::{self, ParsedCommand, SimpleCommand};
 use super::super::{known, read_only, risk};
-use super::{Call, Hit, MAX_OFFERED_TEXT, RUNS, Verdict, allowed_by_mode};
+use super::{Call, MAX_OFFERED_TEXT, RUNS, RuleMatch, Verdict, allowed_by_mode};
 use crate::base::text::one_line;
 use crate::domain::{FileFinding, FindingKind, Mode, Risk};
 
@@ -19,16 +19,16 @@ impl<'a> Call<'a> {
         let mut doubt = None;
         for rule in self.about(&self.policy.deny) {
             match hits_command(rule, &seen) {
-                Hit::Yes => return Self::denied(rule),
-                Hit::Maybe => doubt = doubt.or(Some(rule)),
-                Hit::No => {}
+                RuleMatch::Yes => return Self::denied(rule),
+                RuleMatch::Maybe => doubt = doubt.or(Some(rule)),
+                RuleMatch::No => {}
             }
         }
         let found = self.findings_of(FindingKind::Secret);
         (seen.secrets).extend(found.map(|finding| (Some(finding.part), finding.file.clone())));
         let forced = self
             .about(&self.policy.require_approval)
-            .find(|rule| hits_command(rule, &seen) != Hit::No);
+            .find(|rule| hits_command(rule, &seen) != RuleMatch::No);
         let reads = read_only::reading_parts(&line, &self.effect.subject);
         let unsure = self.unsure(&line);
         let asks = doubt.or(forced).is_some() || unsure.is_some();
@@ -79,7 +79,7 @@ impl<'a> Call<'a> {
 
     /// Why a rule that denies or asks may be about what the line runs although nothing of it shows: a part may run
     /// other programs, and no rule allows this very part.
-    fn unsure(&self, line: &Line) -> Option<String> {
+    fn unsure(&self, line: &ParsedCommand) -> Option<String> {
         let watching = self
             .about(&self.policy.deny)
             .chain(self.about(&self.policy.require_approval))
@@ -94,7 +94,7 @@ impl<'a> Call<'a> {
     }
 
     /// Why a part may run something else than its text says.
-    fn doubt(&self, part: &Part) -> Option<String> {
+    fn doubt(&self, part: &SimpleCommand) -> Option<String> {
         let settled = self
             .rules_that_count(None)
             .any(|rule| !rule.is_bare() && covers_part(rule, part) && command::settles(rule, part));
@@ -113,7 +113,7 @@ impl<'a> Call<'a> {
     }
 
     /// For each part, whether it needs no rule: it only reads, and nothing about its files speaks against it.
-    fn free_parts(&self, line: &Line, reads: &[bool], asks: bool) -> Vec<bool> {
+    fn free_parts(&self, line: &ParsedCommand, reads: &[bool], asks: bool) -> Vec<bool> {
         // A command of the configuration gets the model's arguments in a way that the line does not show.
         let Some(findings) = self.effect.findings.as_deref().filter(|_| self.tool == "bash") else {
             return vec![false; line.parts.len()];
@@ -125,7 +125,7 @@ impl<'a> Call<'a> {
             .collect()
     }
 
-    fn risk_of_line(&self, line: &Line, seen: &Seen, reads: &[bool]) -> Risk {
+    fn risk_of_line(&self, line: &ParsedCommand, seen: &VisitedCommand, reads: &[bool]) -> Risk {
         let findings = self.effect.findings.as_deref().unwrap_or_default();
         if self.effect.outside || seen.blind || !seen.secrets.is_empty() || !findings.is_empty() {
             return Risk::High;
@@ -147,8 +147,8 @@ impl<'a> Call<'a> {
     /// By what the whole line is allowed, or why it is not.
     fn cover_line(
         &self,
-        line: &Line,
-        seen: &Seen,
+        line: &ParsedCommand,
+        seen: &VisitedCommand,
         rules: &[&Rule],
         free: &[bool],
     ) -> Result<String, NotCovered> {
@@ -199,7 +199,7 @@ impl<'a> Call<'a> {
     }
 
     /// Why no rule with a pattern allows this part.
-    fn why_not(&self, part: &Part, index: usize) -> NotCovered {
+    fn why_not(&self, part: &SimpleCommand, index: usize) -> NotCovered {
         if let Some(target) = part.writes() {
             let target = target.shown().unwrap_or_else(|| "…".to_owned());
             return NotCovered::Special(format!("writes a file: {}", one_line(&target, 60)));
@@ -222,7 +222,13 @@ impl<'a> Call<'a> {
         NotCovered::ByRule(format!("not in your allow rules: `{}`", one_line(&text, 60)))
     }
 
-    fn offer_for_line(&self, line: &Line, seen: &Seen, rules: &[&Rule], free: &[bool]) -> Option<String> {
+    fn offer_for_line(
+        &self,
+        line: &ParsedCommand,
+        seen: &VisitedCommand,
+        rules: &[&Rule],
+        free: &[bool],
+    ) -> Option<String> {
         let option_name = self.findings_of(FindingKind::OptionName).next().is_some();
         if line.hidden.is_some() || line.defines || self.effect.outside || option_name {
             return None;
@@ -264,22 +270,26 @@ enum NotCovered {
 }
 
 /// Whether a rule speaks of anything that a command line runs.
-fn hits_command(rule: &Rule, seen: &Seen) -> Hit {
+fn hits_command(rule: &Rule, seen: &VisitedCommand) -> RuleMatch {
     if rule.is_bare() {
-        return Hit::Yes;
+        return RuleMatch::Yes;
     }
-    let mut hit = if seen.blind { Hit::Maybe } else { Hit::No };
+    let mut hit = if seen.blind {
+        RuleMatch::Maybe
+    } else {
+        RuleMatch::No
+    };
     for candidate in &seen.candidates {
         for text in &candidate.texts {
             if rule.matches_text(text) {
                 if candidate.certain {
-                    return Hit::Yes;
+                    return RuleMatch::Yes;
                 }
-                hit = Hit::Maybe;
+                hit = RuleMatch::Maybe;
             } else if let Some(end) = text.find('\0')
                 && rule.may_match_text(&text[..end])
             {
-                hit = Hit::Maybe;
+                hit = RuleMatch::Maybe;
             }
         }
     }
@@ -287,7 +297,7 @@ fn hits_command(rule: &Rule, seen: &Seen) -> Hit {
 }
 
 /// Whether a rule alone allows a part.
-fn covers_part(rule: &Rule, part: &Part) -> bool {
+fn covers_part(rule: &Rule, part: &SimpleCommand) -> bool {
     if rule.is_bare() {
         return true;
     }
@@ -302,7 +312,7 @@ fn covers_part(rule: &Rule, part: &Part) -> bool {
 }
 
 /// Nothing but a redirection that reads a file. What lies in `/dev` may be a connection.
-fn is_empty(part: &Part) -> bool {
+fn is_empty(part: &SimpleCommand) -> bool {
     let is_device = |path: &str| path.starts_with("/dev/");
     part.words.is_empty()
         && (part.redirects.iter()).all(|redirect| !redirect.target.literal().is_some_and(is_device))

@@ -11,7 +11,7 @@
 
 /// One reviewed command.
 #[derive(Debug)]
-pub(super) struct Command {
+pub(super) struct ReadOnlyCommand {
     /// The programs that share the entry; `git log` is a program with its subcommand.
     pub(super) names: &'static [&'static str],
     /// Short options. A letter with `:` takes a value; with `<` the value is a file that is read; with `?` it may have
@@ -22,7 +22,7 @@ pub(super) struct Command {
     /// What its other words are.
     pub(super) operands: Operands,
     /// How its options are written.
-    pub(super) style: Style,
+    pub(super) style: OptionStyle,
     /// None of its options, listed or not, does more than choose what is shown. A file name that bash expands to an
     /// option is then harmless.
     pub(super) harmless: bool,
@@ -32,7 +32,7 @@ pub(super) struct Command {
 
 /// How options are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Style {
+pub(super) enum OptionStyle {
     /// `-l`, `-la`, `--all`.
     Getopt,
     /// `-run X`, `--run=X`.
@@ -74,12 +74,12 @@ pub(super) enum Operands {
     Any,
 }
 
-const GETOPT: Command = Command {
+const GETOPT: ReadOnlyCommand = ReadOnlyCommand {
     names: &[],
     short: "",
     long: &[],
     operands: Operands::Read,
-    style: Style::Getopt,
+    style: OptionStyle::Getopt,
     harmless: false,
     reads: true,
 };
@@ -165,8 +165,8 @@ pub(super) const WITH_SUBCOMMANDS: &[&str] = &[
 ];
 
 /// All reviewed commands.
-pub(super) const COMMANDS: &[Command] = &[
-    Command {
+pub(super) const COMMANDS: &[ReadOnlyCommand] = &[
+    ReadOnlyCommand {
         names: &["ls"],
         short: "aAbBcCdfFgGhiI:klmnNopqQrRsStT:uUvw:xXZ1",
         long: &[LS],
@@ -174,93 +174,93 @@ pub(super) const COMMANDS: &[Command] = &[
         harmless: true,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["cat"],
         short: "AbeEnstTuv",
         long: &["number number-nonblank show-all show-ends show-nonprinting show-tabs squeeze-blank"],
         harmless: true,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["head", "tail"],
         short: "c:fFn:qs:vz0123456789",
         long: &["bytes: follow? lines: pid: quiet retry silent sleep-interval: verbose zero-terminated"],
         harmless: true,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["tac", "rev"],
         harmless: true,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["nl"],
         short: "b:d:f:h:i:l:n:ps:v:w:",
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["wc"],
         short: "clLmw",
         long: &["bytes chars lines max-line-length words"],
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["md5sum", "sha1sum", "sha256sum", "sha512sum", "cksum", "b2sum"],
         short: "btz",
         long: &["binary tag text zero"],
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["od"],
         short: "A:abcdfij:lN:oS:st:vw?x",
         long: &["address-radix: format: read-bytes: skip-bytes:"],
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["hexdump"],
         short: "bCcdn:os:vx",
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["cut"],
         short: "b:c:d:f:nsz",
         long: &["bytes: characters: complement delimiter: fields: only-delimited output-delimiter:"],
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["paste"],
         short: "d:sz",
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["fold"],
         short: "bsw:",
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["expand", "unexpand"],
         short: "ait:",
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["column"],
         short: "c:nN:o:s:tx",
         long: &["output-separator: separator: table"],
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["comm"],
         short: "123z",
         long: &["check-order nocheck-order output-delimiter: total"],
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["cmp"],
         short: "bi:ln:s",
         long: &["bytes: print-bytes quiet silent verbose"],
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["diff"],
         short: "abBcC:dEF:iI:L:nqstTuU:wyW:Z0123456789",
         long: &[
@@ -272,7 +272,7 @@ pub(super) const COMMANDS: &[Command] = &[
         operands: Operands::Compare,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["sort"],
         short: "bcCdfghiMk:nrRst:uVz",
         long: &[
@@ -282,7 +282,7 @@ pub(super) const COMMANDS: &[Command] = &[
         ],
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["uniq"],
         short: "cdDf:is:uw:z",
         long: &[
@@ -292,7 +292,7 @@ pub(super) const COMMANDS: &[Command] = &[
         operands: Operands::AtMost(1),
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["tr"],
         short: "cCdst",
         long: &["complement delete squeeze-repeats truncate-set1"],
@@ -300,35 +300,35 @@ pub(super) const COMMANDS: &[Command] = &[
         harmless: true,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["grep", "egrep", "fgrep"],
         short: "A:abB:cC:e:Ef<FGhHiIlLm:noPqrsTUvwxyzZ0123456789",
         long: &[GREP],
         operands: Operands::Grep,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["rg"],
         short: "A:abB:cC:d:e:E:f<Fg:hHiIj:lm:M:nNoPpqr:sSt:T:uUvwx0.",
         long: &[RG],
         operands: Operands::Ripgrep,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["find"],
         long: &[FIND],
         operands: Operands::List,
-        style: Style::Find,
+        style: OptionStyle::Find,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["tree"],
         short: "aACdDfFghiI:L:NnpP:qrsStuUv",
         long: &["dirsfirst du filesfirst noreport prune sort: charset: matchdirs ignore-case"],
         operands: Operands::List,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["du"],
         short: "0abcd:hkmsSt:x",
         long: &[
@@ -338,7 +338,7 @@ pub(super) const COMMANDS: &[Command] = &[
         operands: Operands::List,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["df"],
         short: "aBhHiklPTt:x:",
         long: &["all human-readable inodes local portability print-type si total type:"],
@@ -346,7 +346,7 @@ pub(super) const COMMANDS: &[Command] = &[
         harmless: true,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["stat"],
         short: "c:ft",
         long: &["file-system format: printf: terse"],
@@ -354,14 +354,14 @@ pub(super) const COMMANDS: &[Command] = &[
         harmless: true,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["file"],
         short: "bhiIkNpr",
         long: &["brief mime mime-encoding mime-type no-dereference no-pad"],
         operands: Operands::List,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["realpath", "readlink"],
         short: "efmnqsvz",
         long: &[
@@ -372,7 +372,7 @@ pub(super) const COMMANDS: &[Command] = &[
         harmless: true,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["basename", "dirname"],
         short: "as:z",
         long: &["multiple suffix: zero"],
@@ -380,66 +380,66 @@ pub(super) const COMMANDS: &[Command] = &[
         harmless: true,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["pwd"],
         short: "LP",
         operands: Operands::AtMost(0),
         harmless: true,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["echo"],
         short: "eEn",
         operands: Operands::Text,
         harmless: true,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["printf"],
         operands: Operands::PrintFormat,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["true", "false", ":"],
         operands: Operands::Text,
         harmless: true,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["sleep", "seq"],
         short: "f:s:w",
         operands: Operands::Text,
         harmless: true,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["which"],
         short: "as",
         operands: Operands::Text,
         harmless: true,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["type"],
         short: "afpPt",
         operands: Operands::Text,
         harmless: true,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["command"],
         short: "vV",
         operands: Operands::Text,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["date"],
         short: "d:I?r<Ru",
         long: &["date: iso-8601? reference< rfc-3339: rfc-email universal utc"],
         operands: Operands::DateFormat,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["uname"],
         short: "aimnoprsv",
         long: &["all"],
@@ -447,7 +447,7 @@ pub(super) const COMMANDS: &[Command] = &[
         harmless: true,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["id", "groups"],
         short: "gGnruz",
         long: &["group groups name real user"],
@@ -455,13 +455,13 @@ pub(super) const COMMANDS: &[Command] = &[
         harmless: true,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["whoami", "arch", "tty"],
         operands: Operands::AtMost(0),
         harmless: true,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["nproc"],
         long: &["all ignore:"],
         operands: Operands::AtMost(0),
@@ -469,7 +469,7 @@ pub(super) const COMMANDS: &[Command] = &[
         ..GETOPT
     },
     // ---- git ----
-    Command {
+    ReadOnlyCommand {
         names: &["git status"],
         short: "bsu?z",
         long: &[
@@ -480,70 +480,70 @@ pub(super) const COMMANDS: &[Command] = &[
         operands: Operands::Revisions,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["git diff"],
         short: DIFF_LETTERS,
         long: &[GIT_DIFF],
         operands: Operands::Revisions,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["git log", "git show", "git whatchanged", "git rev-list"],
         short: LOG_LETTERS,
         long: &[GIT_LOG, GIT_DIFF],
         operands: Operands::Revisions,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["git reflog"],
         short: LOG_LETTERS,
         long: &[GIT_LOG, GIT_DIFF],
         operands: Operands::Verbs(&["show"]),
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["git stash"],
         short: LOG_LETTERS,
         long: &[GIT_LOG, GIT_DIFF],
         operands: Operands::NeedsVerb(&["list", "show"]),
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["git shortlog"],
         short: "cens",
         long: &["author: committer email group: numbered since: summary until: no-merges all"],
         operands: Operands::Revisions,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["git branch"],
         short: "ailrv",
         long: &[GIT_REFS],
         operands: Operands::OnlyWithList,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["git tag"],
         short: "iln?",
         long: &[GIT_REFS],
         operands: Operands::OnlyWithList,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["git remote"],
         short: "v",
         long: &["verbose"],
         operands: Operands::OnlyWithList,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["git worktree"],
         short: "vz",
         long: &["porcelain verbose"],
         operands: Operands::NeedsVerb(&["list"]),
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["git rev-parse"],
         short: "q",
         long: &[
@@ -555,7 +555,7 @@ pub(super) const COMMANDS: &[Command] = &[
         operands: Operands::Revisions,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["git ls-files"],
         short: "cdikmostuvx:z",
         long: &[
@@ -565,14 +565,14 @@ pub(super) const COMMANDS: &[Command] = &[
         operands: Operands::Revisions,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["git ls-tree"],
         short: "dlrtz",
         long: &["abbrev? full-name full-tree long name-only name-status object-only"],
         operands: Operands::Revisions,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["git blame", "git annotate"],
         short: "bC?cefL:lM?npstw",
         long: &[
@@ -582,7 +582,7 @@ pub(super) const COMMANDS: &[Command] = &[
         operands: Operands::Revisions,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["git describe"],
         long: &[
             "abbrev: all always broken? candidates: contains dirty? exact-match exclude: first-parent \
@@ -591,7 +591,7 @@ pub(super) const COMMANDS: &[Command] = &[
         operands: Operands::Revisions,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["git grep"],
         short: "A:abB:cC:e:EFGhHiIlLm:noPpqrvwWz0123456789",
         long: &[
@@ -604,34 +604,34 @@ pub(super) const COMMANDS: &[Command] = &[
         operands: Operands::Revisions,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["git cat-file"],
         short: "epst",
         operands: Operands::Revisions,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["git merge-base"],
         short: "a",
         long: &["all fork-point independent is-ancestor octopus"],
         operands: Operands::Revisions,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["git show-ref"],
         short: "dqs",
         long: &["abbrev? branches dereference hash? head heads quiet tags verify"],
         operands: Operands::Revisions,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["git check-ignore"],
         short: "nqv",
         long: &["no-index non-matching quiet verbose"],
         operands: Operands::Revisions,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["git count-objects"],
         short: "Hv",
         long: &["human-readable verbose"],
@@ -639,7 +639,7 @@ pub(super) const COMMANDS: &[Command] = &[
         ..GETOPT
     },
     // ---- runs the project's code: only a prefix rule may cover these ----
-    Command {
+    ReadOnlyCommand {
         names: &[
             "cargo test",
             "cargo build",
@@ -654,7 +654,7 @@ pub(super) const COMMANDS: &[Command] = &[
         reads: false,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["cargo fmt"],
         short: "p:qv",
         long: &["all check package: quiet verbose"],
@@ -662,11 +662,11 @@ pub(super) const COMMANDS: &[Command] = &[
         reads: false,
         ..GETOPT
     },
-    Command {
+    ReadOnlyCommand {
         names: &["go test", "go build", "go vet"],
         long: &[GO],
         operands: Operands::Any,
-        style: Style::OneDash,
+        style: OptionStyle::OneDash,
         reads: false,
         ..GETOPT
     },

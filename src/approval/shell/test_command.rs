@@ -1,18 +1,18 @@
 //! `[[ … ]]`, token by token. Owns where a test ends: what follows its `]]` are commands again. Tokens that bash
 //! reads by rules of their own (regular expressions with parentheses, extended patterns) are not understood.
 
-use super::{Part, Place, Reader, Word};
+use super::{ShellReader, SimpleCommand, Word, WordPlace};
 
 /// Operators whose operands bash evaluates as expressions or subscripts: `x -eq y` runs what `x` holds.
 const EVALUATING: &[&str] = &["-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"];
 
-impl Reader<'_> {
+impl ShellReader<'_> {
     pub(super) fn test_follows(&self) -> bool {
         self.bare_word() == "[["
     }
 
     /// From `[[` on, over its `]]`.
-    pub(super) fn test(&mut self) -> Place {
+    pub(super) fn test(&mut self) -> WordPlace {
         self.at += 2;
         let mut words = vec![Word::plain("[[")];
         if self.test_tokens(&mut words).is_none() {
@@ -23,11 +23,11 @@ impl Reader<'_> {
         if words.iter().any(evaluates) {
             self.hide("a test evaluates what a variable holds");
         }
-        self.push(Part {
+        self.push(SimpleCommand {
             words,
-            ..Part::default()
+            ..SimpleCommand::default()
         });
-        Place::Closed
+        WordPlace::Closed
     }
 
     /// The tokens up to `]]`; `None` where bash may see other ones.

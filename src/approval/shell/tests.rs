@@ -300,7 +300,7 @@ fn hidden_effects_do_not_hide_other_commands() {
         for command in commands {
             let line = parse(command);
             assert_eq!(line.hidden, Some(why), "{command:?}");
-            let last = line.parts.last().and_then(Part::text);
+            let last = line.parts.last().and_then(SimpleCommand::text);
             assert_eq!(last.as_deref(), Some("rm"), "{command:?}");
         }
     }
@@ -396,7 +396,7 @@ const PIECES: &[&str] = &[
 ];
 
 /// The stack of the server's workers: what would overflow there must overflow here.
-fn on_a_small_stack(command: String) -> Line {
+fn on_a_small_stack(command: String) -> ParsedCommand {
     std::thread::Builder::new()
         .stack_size(2 * 1024 * 1024)
         .spawn(move || parse(&command))

@@ -1,7 +1,7 @@
 //! One word of a command line: quotes, escapes and expansions, up to the text that the program gets.
 //! Commands inside of expansions are handed back to the reader of commands.
 
-use super::{Ends, Reader, Word};
+use super::{CommandEnd, ShellReader, Word};
 
 /// Characters that end a word unless they are quoted.
 const ENDS_WORD: &[char] = &[' ', '\t', '\n', ';', '|', '&', '<', '>', '(', ')'];
@@ -75,7 +75,7 @@ impl Built {
     }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ShellReader<'a> {
     /// The text up to the next blank or operator, not moved over: a reserved word if it is one.
     pub(super) fn bare_word(&self) -> &'a str {
         let rest = self.rest();
@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
                 '<' | '>' if self.rest()[1..].starts_with('(') => {
                     self.at += 2;
                     built.mark("another command's output");
-                    self.commands(Ends::WithParenthesis);
+                    self.commands(CommandEnd::WithParenthesis);
                 }
                 '(' if built.unquoted.ends_with('=') && is_assignment(&self.text[start..self.at]) => {
                     self.array();
@@ -252,7 +252,7 @@ impl<'a> Reader<'a> {
         }
         if self.takes("(") {
             built.mark("another command's output");
-            self.commands(Ends::WithParenthesis);
+            self.commands(CommandEnd::WithParenthesis);
             return true;
         }
         if self.takes("{") {
@@ -362,8 +362,8 @@ impl<'a> Reader<'a> {
             return self.fail("it has escapes inside backquotes");
         }
         self.at += length + 1;
-        let mut inner = Reader::new(script, self.depth, self.line);
-        inner.commands(Ends::WithText);
+        let mut inner = ShellReader::new(script, self.depth, self.line);
+        inner.commands(CommandEnd::WithText);
     }
 }
 

@@ -8,7 +8,7 @@ use super::Chat;
 use crate::base::text;
 use crate::cli::blocks;
 use crate::cli::client::ClientError;
-use crate::cli::style::Ink;
+use crate::cli::style::Color;
 use crate::protocol::table::method;
 use crate::protocol::{
     ChangeKind, ExportFormat, ExportSessionParams, ExportSessionResult, ForkSessionParams, ForkSessionResult,
@@ -23,7 +23,7 @@ impl Chat {
     pub(super) async fn revert(&mut self, turns: usize) -> Result<(), ClientError> {
         let Some(turn_id) = self.view.changes().to_revert(turns) else {
             self.view
-                .note(Ink::Yellow, "Nothing left to undo in this session.");
+                .note(Color::Yellow, "Nothing left to undo in this session.");
             return Ok(());
         };
         self.put_back(turn_id, false).await
@@ -32,7 +32,7 @@ impl Chat {
     /// Makes again what was taken back last.
     pub(super) async fn redo(&mut self) -> Result<(), ClientError> {
         let Some(turn_id) = self.view.changes().to_redo() else {
-            self.view.note(Ink::Yellow, "nothing was taken back");
+            self.view.note(Color::Yellow, "nothing was taken back");
             return Ok(());
         };
         self.put_back(turn_id, true).await
@@ -53,21 +53,21 @@ impl Chat {
                 ChangeKind::Deleted => "−",
             };
             let path = text::neutralise(&file.path).into_owned();
-            self.view.note(Ink::Dim, &format!("  {what} {path}"));
+            self.view.note(Color::Dim, &format!("  {what} {path}"));
         }
         let more = done.files.len().saturating_sub(NAMED);
         if more > 0 {
-            self.view.note(Ink::Dim, &format!("  … and {more} more"));
+            self.view.note(Color::Dim, &format!("  … and {more} more"));
         }
         for conflict in &done.conflicts {
             let path = text::neutralise(&conflict.path).into_owned();
             self.view.note(
-                Ink::Yellow,
+                Color::Yellow,
                 &format!("! {path} is left as it is: {}", conflict.why),
             );
         }
         match (done.files.is_empty(), redo) {
-            (true, _) if done.conflicts.is_empty() => self.view.note(Ink::Dim, "Nothing to revert."),
+            (true, _) if done.conflicts.is_empty() => self.view.note(Color::Dim, "Nothing to revert."),
             (true, _) => {}
             (false, false) => self.done("taken back; /redo makes it again, and the agent is told of it"),
             (false, true) => self.done("made again; the agent is told of it"),
@@ -80,9 +80,9 @@ impl Chat {
         let Some(diff) = self.view.changes().made(turns).cloned() else {
             return self
                 .view
-                .note(Ink::Yellow, "No such turn in this session changed files.");
+                .note(Color::Yellow, "No such turn in this session changed files.");
         };
-        let painter = self.view.screen.painter;
+        let styler = self.view.screen.styler;
         for file in &diff.files {
             let lost = if file.unrestorable {
                 "; cannot be taken back"
@@ -91,25 +91,25 @@ impl Chat {
             };
             let path = text::neutralise(&file.path).into_owned();
             let head = format!("{path} (+{} −{}{lost})", file.added, file.removed);
-            self.view.note(Ink::Cyan, &head);
+            self.view.note(Color::Cyan, &head);
             let Some(text) = &file.diff else {
                 self.view.note(
-                    Ink::Dim,
+                    Color::Dim,
                     "  its changes are not shown: it is no text, or there was too much",
                 );
                 continue;
             };
             let width = self.view.screen.width();
-            for line in blocks::diff_lines(painter, width, text, true) {
+            for line in blocks::diff_lines(styler, width, text, true) {
                 self.view.screen.line(&line);
             }
         }
         if let Some(more) = diff.unlisted {
-            self.view.note(Ink::Dim, &format!("… and {more} files more"));
+            self.view.note(Color::Dim, &format!("… and {more} files more"));
         }
         if diff.partial {
             self.view.note(
-                Ink::Yellow,
+                Color::Yellow,
                 "! there are more files than are looked at: commands may have changed others",
             );
         }
@@ -119,14 +119,14 @@ impl Chat {
     pub(super) async fn show_output(&mut self, number: usize) -> Result<(), ClientError> {
         let Some(call) = self.view.calls.nth_last(number).cloned() else {
             self.view
-                .note(Ink::Yellow, "No such call with an output in this chat.");
+                .note(Color::Yellow, "No such call with an output in this chat.");
             return Ok(());
         };
         let text = match &call.reference {
             Some(reference) => self.client.read_whole(&self.session, reference).await?,
             None => call.text,
         };
-        self.view.note(Ink::Cyan, &call.title);
+        self.view.note(Color::Cyan, &call.title);
         let shown = text::neutralise(text.trim_end()).replace('\t', "    ");
         for line in shown.lines() {
             self.view.screen.line(line);

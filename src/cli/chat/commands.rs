@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use super::slash::{COMMANDS, MODES, Slash, mode_name, unknown};
-use super::{Chat, Next};
+use super::{Chat, ChatStep};
 use crate::base::clock;
 use crate::base::text;
 use crate::cli::client::ClientError;
 use crate::cli::session_lookup::find_session;
 use crate::cli::sessions::when;
-use crate::cli::style::{Ink, cost_of_use, fit, tokens, width as columns};
+use crate::cli::style::{Color, cost_of_use, fit, tokens, width as columns};
 use crate::protocol::table::method;
 use crate::protocol::{
     Effort, EmptyResult, GrantScope, ListGrantsParams, ListGrantsResult, ListModelsParams, ListModelsResult,
@@ -34,14 +34,14 @@ fn cost(model: &ModelInfo) -> Option<String> {
 }
 
 impl Chat {
-    pub(super) async fn command(&mut self, command: Slash) -> Result<Next, ClientError> {
+    pub(super) async fn command(&mut self, command: Slash) -> Result<ChatStep, ClientError> {
         match command {
             Slash::Help => {
                 self.list_own().await?;
                 self.help();
             }
             // Looked for before it gets here.
-            Slash::Own(name) => self.view.note(Ink::Yellow, &unknown(&name)),
+            Slash::Own(name) => self.view.note(Color::Yellow, &unknown(&name)),
             Slash::Model(None, _) => self.models().await?,
             Slash::Model(Some(model), effort) => self.set_model(model, effort).await?,
             Slash::Mode(None) => self.modes(),
@@ -50,8 +50,8 @@ impl Chat {
             Slash::Load(which) => {
                 let Some(id) = numbered(&self.listed, which) else {
                     self.view
-                        .note(Ink::Yellow, "no session has that number; /sessions lists them");
-                    return Ok(Next::GoOn);
+                        .note(Color::Yellow, "no session has that number; /sessions lists them");
+                    return Ok(ChatStep::GoOn);
                 };
                 let id = find_session(&mut self.client, &id).await?;
                 self.switch(id).await?;
@@ -65,8 +65,8 @@ impl Chat {
             Slash::Revoke(which) => {
                 let Some(grant_id) = numbered(&self.granted, which) else {
                     self.view
-                        .note(Ink::Yellow, "no grant has that number; /grants lists them");
-                    return Ok(Next::GoOn);
+                        .note(Color::Yellow, "no grant has that number; /grants lists them");
+                    return Ok(ChatStep::GoOn);
                 };
                 let _: EmptyResult = self
                     .client
@@ -90,25 +90,25 @@ impl Chat {
             Slash::Queue(wish) => return self.queue(wish).await,
             Slash::Fork => self.fork().await?,
             Slash::Export(file) => self.export(file).await?,
-            Slash::Quit => return Ok(Next::Leave),
+            Slash::Quit => return Ok(ChatStep::Leave),
         }
-        Ok(Next::GoOn)
+        Ok(ChatStep::GoOn)
     }
 
     pub(super) fn done(&mut self, what: &str) {
-        self.view.note(Ink::Green, &format!("✓ {what}"));
+        self.view.note(Color::Green, &format!("✓ {what}"));
     }
 
     fn help(&mut self) {
-        let painter = self.view.screen.painter;
+        let styler = self.view.screen.styler;
         for told in &COMMANDS {
-            let usage = painter.paint(Ink::Cyan, &format!("  {:<32} ", told.usage));
+            let usage = styler.paint(Color::Cyan, &format!("  {:<32} ", told.usage));
             self.row(&usage, 35, told.does);
         }
         for command in std::mem::take(&mut self.own) {
             let hint = command.argument_hint.as_deref().unwrap_or_default();
             let usage = text::one_line(&text::neutralise(&format!("/{} {hint}", command.name)), 60);
-            let usage = painter.paint(Ink::Cyan, &format!("  {usage:<32} "));
+            let usage = styler.paint(Color::Cyan, &format!("  {usage:<32} "));
             let says = command.problem.as_ref().or(command.description.as_ref());
             let says = says.map(|says| text::neutralise(says).into_owned());
             self.row(&usage, 35, says.as_deref().unwrap_or("your own"));
@@ -118,7 +118,7 @@ impl Chat {
             "@path in a prompt points at a file, @path:10-20 at lines of it; Tab completes.",
             "A \\ at the end of a line goes on in the next. A question is answered by y, n, s or a; e edits.",
         ] {
-            self.view.note(Ink::Dim, line);
+            self.view.note(Color::Dim, line);
         }
     }
 
@@ -143,10 +143,10 @@ impl Chat {
         self.view.screen.status("asking the providers for their models …");
         let listed: ListModelsResult = self.client.request(method::LIST_MODELS, &params).await?;
         self.view.screen.status("");
-        let painter = self.view.screen.painter;
+        let styler = self.view.screen.styler;
         for model in listed.models.iter().take(SHOWN_MODELS) {
             let mark = if model.current {
-                painter.paint(Ink::Green, "●")
+                styler.paint(Color::Green, "●")
             } else {
                 " ".to_owned()
             };
@@ -166,7 +166,7 @@ impl Chat {
         let more = listed.models.len().saturating_sub(SHOWN_MODELS);
         if more > 0 {
             let note = format!("… and {more} more; /model takes any name");
-            self.view.note(Ink::Dim, &note);
+            self.view.note(Color::Dim, &note);
         }
         for provider in &listed.providers {
             let ill = matches!(
@@ -175,12 +175,12 @@ impl Chat {
             );
             if let (true, Some(message)) = (ill, &provider.message) {
                 self.view
-                    .note(Ink::Yellow, &format!("! {}: {message}", provider.provider));
+                    .note(Color::Yellow, &format!("! {}: {message}", provider.provider));
             }
         }
         if listed.models.is_empty() {
             self.view.note(
-                Ink::Yellow,
+                Color::Yellow,
                 "no model is configured; `agentls doctor` says what to do",
             );
         }
@@ -200,10 +200,10 @@ impl Chat {
     }
 
     fn modes(&mut self) {
-        let painter = self.view.screen.painter;
+        let styler = self.view.screen.styler;
         for (mode, name, means) in MODES {
             let mark = if mode == self.mode {
-                painter.paint(Ink::Green, "●")
+                styler.paint(Color::Green, "●")
             } else {
                 " ".to_owned()
             };
@@ -229,7 +229,7 @@ impl Chat {
             ..ListSessionsParams::default()
         };
         let listed: ListSessionsResult = self.client.request(method::LIST_SESSIONS, &params).await?;
-        let painter = self.view.screen.painter;
+        let styler = self.view.screen.styler;
         let now = clock::wall_ms();
         let width = self.view.screen.width();
         for (number, session) in listed.sessions.iter().enumerate() {
@@ -243,7 +243,7 @@ impl Chat {
             let title = fit(title, width.saturating_sub(if wide { 46 } else { 8 }));
             let folder = short_path(Path::new(&session.cwd), self.home.as_deref());
             let about = format!("{} · {folder}", when(session.updated_at, now));
-            let about = painter.dim(&fit(&about, if wide { 38 } else { width.saturating_sub(8) }));
+            let about = styler.dim(&fit(&about, if wide { 38 } else { width.saturating_sub(8) }));
             let between = match wide {
                 true => " ".repeat(width - 44 - columns(&title)),
                 false => "\n      ".to_owned(),
@@ -253,12 +253,12 @@ impl Chat {
             self.view.screen.line(&line);
             if let Some(snippet) = &session.snippet {
                 let snippet = fit(snippet, width.saturating_sub(8));
-                self.view.screen.line(&format!("      {}", painter.dim(&snippet)));
+                self.view.screen.line(&format!("      {}", styler.dim(&snippet)));
             }
         }
         let none = listed.sessions.is_empty();
         self.view
-            .note(Ink::Dim, if none { "none" } else { "/load NUMBER opens one" });
+            .note(Color::Dim, if none { "none" } else { "/load NUMBER opens one" });
         self.listed = listed
             .sessions
             .into_iter()
@@ -286,7 +286,7 @@ impl Chat {
                 )
             }
         };
-        self.view.note(Ink::Dim, &line);
+        self.view.note(Color::Dim, &line);
     }
 
     async fn tools(&mut self) -> Result<(), ClientError> {
@@ -294,13 +294,13 @@ impl Chat {
             session_id: Some(self.session.clone()),
         };
         let listed: ListToolsResult = self.client.request(method::LIST_TOOLS, &params).await?;
-        let painter = self.view.screen.painter;
+        let styler = self.view.screen.styler;
         let room = self.view.screen.width().saturating_sub(16);
         for tool in &listed.tools {
             let first = tool.description.split(". ").next().unwrap_or_default();
             self.view
                 .screen
-                .line(&format!("  {:<13} {}", tool.name, painter.dim(&fit(first, room))));
+                .line(&format!("  {:<13} {}", tool.name, styler.dim(&fit(first, room))));
         }
         Ok(())
     }
@@ -310,7 +310,7 @@ impl Chat {
             session_id: Some(self.session.clone()),
         };
         let listed: ListGrantsResult = self.client.request(method::LIST_GRANTS, &params).await?;
-        let painter = self.view.screen.painter;
+        let styler = self.view.screen.styler;
         for (number, grant) in listed.grants.iter().enumerate() {
             let scope = match grant.scope {
                 GrantScope::Session => "this session",
@@ -320,7 +320,7 @@ impl Chat {
             let rule = text::reveal(&grant.rule).replace(['\n', '\t'], " ");
             let screen = &mut self.view.screen;
             screen.entry(&format!("{:>3}  ", number + 1), 5, &rule);
-            screen.line(&format!("     {}", painter.dim(scope)));
+            screen.line(&format!("     {}", styler.dim(scope)));
         }
         let none = listed.grants.is_empty();
         let line = if none {
@@ -328,7 +328,7 @@ impl Chat {
         } else {
             "/grants revoke NUMBER revokes one"
         };
-        self.view.note(Ink::Dim, line);
+        self.view.note(Color::Dim, line);
         self.granted = listed.grants.into_iter().map(|grant| grant.grant_id).collect();
         Ok(())
     }
@@ -341,7 +341,7 @@ impl Chat {
         for problem in &result.problems {
             let line = problem.line.map(|line| format!(":{line}")).unwrap_or_default();
             self.view.note(
-                Ink::Yellow,
+                Color::Yellow,
                 &format!("! {}{line}: {}", problem.file, problem.message),
             );
         }

@@ -16,7 +16,7 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 
 use super::slash::{MODES, names};
-use crate::cli::style::{Ink, Painter};
+use crate::cli::style::{Color, Styler};
 
 const HISTORY: usize = 1_000;
 /// What is completed is not longer than this.
@@ -41,7 +41,7 @@ pub(super) struct Input {
 impl Input {
     /// With the history of `state_dir`, if it can be had.
     pub(super) fn open(
-        painter: Painter,
+        styler: Styler,
         folder: &Path,
         state_dir: Option<&Path>,
     ) -> Result<Self, ReadlineError> {
@@ -54,7 +54,7 @@ impl Input {
             .build();
         let mut editor = Editor::with_config(config)?;
         editor.set_helper(Some(Help {
-            painter,
+            styler,
             folder: folder.to_path_buf(),
             own: Vec::new(),
         }));
@@ -106,7 +106,7 @@ impl Input {
 }
 
 struct Help {
-    painter: Painter,
+    styler: Styler,
     folder: PathBuf,
     /// Commands of the person's own, with their `/`.
     own: Vec<String>,
@@ -120,7 +120,7 @@ impl Hinter for Help {
 
 impl Highlighter for Help {
     fn highlight_prompt<'b, 's: 'b, 'p: 'b>(&'s self, prompt: &'p str, _default: bool) -> Cow<'b, str> {
-        self.painter.paint(Ink::BoldCyan, prompt).into()
+        self.styler.paint(Color::BoldCyan, prompt).into()
     }
 }
 

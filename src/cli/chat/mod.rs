@@ -18,16 +18,16 @@ use slash::{Slash, content, mode_name};
 
 use super::client::{Client, ClientError, Incoming, Launch};
 use super::doctor::WAYS;
-use super::edit::Editor;
+use super::external_editor::Editor;
 use super::keys::Draft;
 use super::screen::Screen;
 use super::session_lookup::{find_session, newest_session};
 use super::signals::{SignalAction, Signals};
-use super::style::{Ink, Painter, fit};
-use super::turn::{Answers, Ended, TWICE, Turn, Until, Wish};
+use super::style::{Color, Styler, fit};
+use super::turn::{ApprovalMode, TWICE, Turn, TurnEndReport, UserIntent, WaitFor};
 use super::view::View;
 use crate::base::clock::{self, Instant};
-use crate::config::{Env, Places};
+use crate::config::{ConfigPaths, Env};
 use crate::protocol::table::method;
 use crate::protocol::{
     CommandInfo, CompactParams, ListCommandsParams, ListCommandsResult, ListModelsParams, ListModelsResult,
@@ -40,7 +40,7 @@ const SHOWN: u32 = 200;
 
 /// What to talk in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Which {
+pub(super) enum ChatStart {
     /// With this agent.
     New(Option<String>),
     /// The one used last in the folder.
@@ -63,7 +63,7 @@ pub(super) enum ChatError {
 
 /// Runs it; the exit code.
 pub(super) async fn chat(
-    which: Which,
+    which: ChatStart,
     mut launch: Launch,
     env: &Env,
     config: Option<&Path>,
@@ -72,16 +72,16 @@ pub(super) async fn chat(
     if !terminal {
         return Err(ChatError::NoTerminal);
     }
-    let painter = Painter::of(env, true);
+    let styler = Styler::of(env, true);
     let signals = Signals::listen().map_err(ChatError::Signals)?;
-    let places = Places::of(env, config);
+    let places = ConfigPaths::of(env, config);
     let state_dir = places.as_ref().map(|places| places.state_dir.as_path());
-    let input = Input::open(painter, &launch.folder, state_dir)?;
+    let input = Input::open(styler, &launch.folder, state_dir)?;
     launch.questions = true;
     launch.interruptible = true;
     let client = Client::start(&launch).await?;
     let mut chat = Chat {
-        view: View::new(Screen::stdout(true, painter)),
+        view: View::new(Screen::stdout(true, styler)),
         client,
         signals,
         input: Some(input),
@@ -131,7 +131,7 @@ struct Chat {
 
 /// What to do after a line.
 #[derive(PartialEq, Eq)]
-enum Next {
+enum ChatStep {
     GoOn,
     Leave,
 }
@@ -151,7 +151,7 @@ impl Chat {
                         return Ok(());
                     }
                     self.interrupted = Some(now);
-                    self.view.note(Ink::Dim, "Ctrl-C again, or Ctrl-D, leaves");
+                    self.view.note(Color::Dim, "Ctrl-C again, or Ctrl-D, leaves");
                     continue;
                 }
                 Line::Words(line) if line.trim().is_empty() => continue,
@@ -162,22 +162,22 @@ impl Chat {
                 Some(Ok(Slash::Own(name))) => self.own(&name, &line).await,
                 Some(Ok(command)) => self.command(command).await,
                 Some(Err(why)) => {
-                    self.view.note(Ink::Yellow, &why);
-                    Ok(Next::GoOn)
+                    self.view.note(Color::Yellow, &why);
+                    Ok(ChatStep::GoOn)
                 }
                 None => self.prompt(&line).await,
             };
             match done {
-                Ok(Next::GoOn) => {}
-                Ok(Next::Leave) => return Ok(()),
+                Ok(ChatStep::GoOn) => {}
+                Ok(ChatStep::Leave) => return Ok(()),
                 Err(ClientError::Ended(why)) => self.restart(&why).await?,
                 Err(ClientError::Interrupted(SignalAction::Leave)) => return Ok(()),
                 Err(error @ ClientError::Interrupted(SignalAction::Cancel)) => {
                     self.interrupted = Some(clock::now());
                     self.view
-                        .note(Ink::Yellow, &format!("! {error}; Ctrl-C again leaves"));
+                        .note(Color::Yellow, &format!("! {error}; Ctrl-C again leaves"));
                 }
-                Err(error) => self.view.note(Ink::Red, &format!("✗ {error}")),
+                Err(error) => self.view.note(Color::Red, &format!("✗ {error}")),
             }
         }
     }
@@ -234,13 +234,13 @@ impl Chat {
     }
 
     /// A command that is none of ours: the server may know it.
-    async fn own(&mut self, name: &str, line: &str) -> Result<Next, ClientError> {
+    async fn own(&mut self, name: &str, line: &str) -> Result<ChatStep, ClientError> {
         self.list_own().await?;
         if self.own.iter().any(|command| command.name == name) {
             return self.prompt(line).await;
         }
-        self.view.note(Ink::Yellow, &slash::unknown(name));
-        Ok(Next::GoOn)
+        self.view.note(Color::Yellow, &slash::unknown(name));
+        Ok(ChatStep::GoOn)
     }
 
     /// Asks for the person's own commands, to be completed and told by `/help`.
@@ -265,7 +265,7 @@ impl Chat {
         self.view.event(told);
     }
 
-    async fn prompt(&mut self, line: &str) -> Result<Next, ClientError> {
+    async fn prompt(&mut self, line: &str) -> Result<ChatStep, ClientError> {
         self.view.screen.gap();
         let params = PromptParams {
             session_id: self.session.clone(),
@@ -279,7 +279,7 @@ impl Chat {
         self.see_through(sent?).await
     }
 
-    async fn resume(&mut self) -> Result<Next, ClientError> {
+    async fn resume(&mut self) -> Result<ChatStep, ClientError> {
         let params = ResumeTurnParams {
             session_id: self.session.clone(),
         };
@@ -287,7 +287,7 @@ impl Chat {
         self.see_through(id).await
     }
 
-    async fn compact(&mut self, instructions: Option<String>) -> Result<Next, ClientError> {
+    async fn compact(&mut self, instructions: Option<String>) -> Result<ChatStep, ClientError> {
         let params = CompactParams {
             session_id: self.session.clone(),
             instructions,
@@ -297,32 +297,32 @@ impl Chat {
     }
 
     /// Sees a turn through, and those that what waited begins.
-    async fn see_through(&mut self, id: u64) -> Result<Next, ClientError> {
-        self.follow(Until::Answered(id)).await
+    async fn see_through(&mut self, id: u64) -> Result<ChatStep, ClientError> {
+        self.follow(WaitFor::Answered(id)).await
     }
 
-    async fn follow(&mut self, until: Until) -> Result<Next, ClientError> {
+    async fn follow(&mut self, until: WaitFor) -> Result<ChatStep, ClientError> {
         let mut next = self.one_turn(until).await?;
-        while next == Next::GoOn && self.queue_goes_on().await? {
-            next = self.one_turn(Until::TurnEnds).await?;
+        while next == ChatStep::GoOn && self.queue_goes_on().await? {
+            next = self.one_turn(WaitFor::TurnEnds).await?;
         }
         Ok(next)
     }
 
-    async fn one_turn(&mut self, until: Until) -> Result<Next, ClientError> {
+    async fn one_turn(&mut self, until: WaitFor) -> Result<ChatStep, ClientError> {
         let mut mode = self.mode;
         let mut watch = |told: &ServerNotification| {
             if let ServerNotification::SessionUpdated(updated) = told {
                 mode = updated.mode.unwrap_or(mode);
             }
-            Wish::GoOn
+            UserIntent::GoOn
         };
         let turn = Turn {
             client: &mut self.client,
             view: &mut self.view,
             signals: &mut self.signals,
             session: &self.session,
-            answers: Answers::Person,
+            answers: ApprovalMode::Person,
             draft: &mut self.draft,
             editor: Some(&self.editor),
             watch: &mut watch,
@@ -330,7 +330,7 @@ impl Chat {
         let ended = turn.run(until).await;
         self.mode = mode;
         self.view.rest();
-        let Ended {
+        let TurnEndReport {
             result,
             leave,
             cancelled,
@@ -340,7 +340,7 @@ impl Chat {
         if let Some(Err(error)) = result {
             return Err(error);
         }
-        Ok(if leave { Next::Leave } else { Next::GoOn })
+        Ok(if leave { ChatStep::Leave } else { ChatStep::GoOn })
     }
 
     /// Where the work that is left behind can be found again.
@@ -351,7 +351,7 @@ impl Chat {
         }
         self.view.rest();
         let line = format!("to resume this session: agentls chat --session {}", self.session);
-        self.view.note(Ink::Dim, &line);
+        self.view.note(Color::Dim, &line);
     }
 
     /// The server is gone: another takes its place, and the session goes on where it was.
@@ -364,7 +364,7 @@ impl Chat {
         };
         self.view.screen.gap();
         self.view.note(
-            Ink::Yellow,
+            Color::Yellow,
             &format!("! the server has ended{why}; it is started again"),
         );
         self.client = Client::start(&self.launch).await?;
@@ -378,18 +378,18 @@ impl Chat {
             true => "the session is loaded; /resume goes on with the interrupted turn",
             false => "the session is loaded",
         };
-        self.view.note(Ink::Dim, line);
+        self.view.note(Color::Dim, line);
         Ok(())
     }
 
-    async fn open(&mut self, which: Which) -> Result<(), ClientError> {
+    async fn open(&mut self, which: ChatStart) -> Result<(), ClientError> {
         let id = match which {
-            Which::New(agent) => {
+            ChatStart::New(agent) => {
                 self.agent = agent;
                 None
             }
-            Which::Id(id) => Some(find_session(&mut self.client, &id).await?),
-            Which::Last => self.last_session().await?,
+            ChatStart::Id(id) => Some(find_session(&mut self.client, &id).await?),
+            ChatStart::Last => self.last_session().await?,
         };
         match id {
             Some(id) => self.switch(id).await?,
@@ -402,7 +402,7 @@ impl Chat {
         let newest = newest_session(&mut self.client, &self.launch.folder).await?;
         if newest.is_none() {
             self.view.note(
-                Ink::Dim,
+                Color::Dim,
                 "there is no session in this folder yet; this is a new one",
             );
         }
@@ -433,7 +433,7 @@ impl Chat {
                 let resumable = loaded.state.resumable_turn_id.is_some();
                 self.replay(loaded);
                 if resumable {
-                    self.view.note(Ink::Dim, "/resume goes on with the last turn");
+                    self.view.note(Color::Dim, "/resume goes on with the last turn");
                 }
                 Ok(())
             }
@@ -457,7 +457,7 @@ impl Chat {
 
     fn replay(&mut self, loaded: LoadSessionResult) {
         if loaded.has_earlier {
-            self.view.note(Ink::Dim, "… earlier events are not shown");
+            self.view.note(Color::Dim, "… earlier events are not shown");
         }
         self.mode = loaded.state.mode;
         let queue = loaded.state.queue.clone();
@@ -495,16 +495,16 @@ impl Chat {
             && listed.providers.is_empty()
         {
             self.view
-                .note(Ink::Dim, "no provider is configured: a local Ollama answers");
+                .note(Color::Dim, "no provider is configured: a local Ollama answers");
             return Ok(());
         }
         for provider in &listed.providers {
             let why = provider.message.as_deref().unwrap_or("it cannot be called");
             self.view
-                .note(Ink::Yellow, &format!("! {}: {why}", provider.provider));
+                .note(Color::Yellow, &format!("! {}: {why}", provider.provider));
         }
         let line = format!("! no provider can answer: {WAYS}; `agentls doctor` says more");
-        self.view.note(Ink::Yellow, &line);
+        self.view.note(Color::Yellow, &line);
         Ok(())
     }
 
@@ -517,10 +517,10 @@ impl Chat {
         let models: ListModelsResult = self.client.request(method::LIST_MODELS, &params).await?;
         self.list_own().await?;
         let current = models.models.iter().find(|model| model.current);
-        let painter = self.view.screen.painter;
+        let styler = self.view.screen.styler;
         let folder = short_path(&self.launch.folder, self.home.as_deref());
         self.view.screen.gap();
-        let name = painter.paint(Ink::Bold, concat!("agentls ", env!("CARGO_PKG_VERSION")));
+        let name = styler.paint(Color::Bold, concat!("agentls ", env!("CARGO_PKG_VERSION")));
         let title = title.map(|title| format!(" · {title}")).unwrap_or_default();
         let room = self
             .view
@@ -528,16 +528,16 @@ impl Chat {
             .width()
             .saturating_sub(concat!("agentls ", env!("CARGO_PKG_VERSION")).len());
         let rest = fit(&format!(" · {folder}{title}"), room);
-        self.view.screen.line(&format!("{name}{}", painter.dim(&rest)));
+        self.view.screen.line(&format!("{name}{}", styler.dim(&rest)));
         self.view.knows_model(current.map(|model| model.model.as_str()));
         let model = current.map_or("no model chosen yet", |model| model.model.as_str());
         let has_model = current.is_some();
         self.view.note(
-            Ink::Dim,
+            Color::Dim,
             &format!("{model} · mode {} · /help lists commands", mode_name(self.mode)),
         );
         self.view.note(
-            Ink::Dim,
+            Color::Dim,
             "Esc or Ctrl-C interrupts · what you type while it works is sent to it · Ctrl-D leaves",
         );
         if !has_model {

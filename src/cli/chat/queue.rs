@@ -1,10 +1,10 @@
 //! Prompts that wait for the turn's end, and the turns that they begin.
 
-use super::{Chat, Next};
+use super::{Chat, ChatStep};
 use crate::base::text;
 use crate::cli::client::ClientError;
-use crate::cli::style::{Ink, fit};
-use crate::cli::turn::Until;
+use crate::cli::style::{Color, fit};
+use crate::cli::turn::WaitFor;
 use crate::protocol::table::method;
 use crate::protocol::{QueueAction, QueueParams, QueueResult};
 
@@ -33,7 +33,7 @@ pub(super) fn parse(words: &str) -> Option<Queued> {
 }
 
 impl Chat {
-    pub(super) async fn queue(&mut self, wish: Queued) -> Result<Next, ClientError> {
+    pub(super) async fn queue(&mut self, wish: Queued) -> Result<ChatStep, ClientError> {
         let (action, prompt, number) = match wish {
             Queued::List => (QueueAction::List, None, None),
             Queued::Add(words) => (QueueAction::Add, Some(words), None),
@@ -48,9 +48,11 @@ impl Chat {
                     .checked_sub(1)
                     .and_then(|at| listed.prompts.into_iter().nth(at));
                 let Some(one) = one else {
-                    self.view
-                        .note(Ink::Yellow, "nothing that waits has that number; /queue lists it");
-                    return Ok(Next::GoOn);
+                    self.view.note(
+                        Color::Yellow,
+                        "nothing that waits has that number; /queue lists it",
+                    );
+                    return Ok(ChatStep::GoOn);
                 };
                 Some(one.prompt_id)
             }
@@ -59,9 +61,9 @@ impl Chat {
         let queue = self.ask_queue(action, prompt_id, prompt).await?;
         self.list_queue(&queue);
         if queue.turn_id.is_some() {
-            return self.follow(Until::TurnEnds).await;
+            return self.follow(WaitFor::TurnEnds).await;
         }
-        Ok(Next::GoOn)
+        Ok(ChatStep::GoOn)
     }
 
     async fn ask_queue(
@@ -95,7 +97,7 @@ impl Chat {
             (false, true) => "held, as the last turn did not complete: /queue send goes on",
             (false, false) => "waits for the turn's end",
         };
-        self.view.note(Ink::Dim, line);
+        self.view.note(Color::Dim, line);
     }
 
     /// Whether a prompt that waited has begun a turn, now that one has ended.

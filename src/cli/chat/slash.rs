@@ -44,17 +44,17 @@ pub(in crate::cli) enum Slash {
 }
 
 /// One line of the help.
-pub(super) struct Told {
+pub(super) struct ParsedLine {
     pub(super) usage: &'static str,
     pub(super) does: &'static str,
 }
 
-const fn told(usage: &'static str, does: &'static str) -> Told {
-    Told { usage, does }
+const fn told(usage: &'static str, does: &'static str) -> ParsedLine {
+    ParsedLine { usage, does }
 }
 
 /// All commands, in the order of the help.
-pub(super) const COMMANDS: [Told; 23] = [
+pub(super) const COMMANDS: [ParsedLine; 23] = [
     told("/help", "this list"),
     told(
         "/model [NAME [low|medium|high]]",

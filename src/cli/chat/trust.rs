@@ -2,10 +2,10 @@
 //! keyed provider is a question of its own.
 
 use super::input::Line;
-use super::{Chat, Next};
+use super::{Chat, ChatStep};
 use crate::base::text;
 use crate::cli::client::ClientError;
-use crate::cli::style::{Ink, wrap};
+use crate::cli::style::{Color, wrap};
 use crate::protocol::table::method;
 use crate::protocol::{
     AcceptedRedirect, DescribeTrustParams, DescribeTrustResult, EmptyResult, ProviderRedirect,
@@ -14,19 +14,19 @@ use crate::protocol::{
 
 impl Chat {
     /// Shows what trust would activate, and asks.
-    pub(super) async fn trust(&mut self) -> Result<Next, ClientError> {
+    pub(super) async fn trust(&mut self) -> Result<ChatStep, ClientError> {
         let folder = self.launch.folder.display().to_string();
         let params = DescribeTrustParams { folder };
         let described: DescribeTrustResult = self.client.request(method::DESCRIBE_TRUST, &params).await?;
         self.show_items(&described.activates);
         if described.trusted {
-            self.view.note(Ink::Dim, "this folder is trusted");
+            self.view.note(Color::Dim, "this folder is trusted");
         } else if !self
             .confirm("Trust this folder, so that its own settings count?")
             .await?
         {
-            self.view.note(Ink::Dim, "nothing was changed");
-            return Ok(Next::GoOn);
+            self.view.note(Color::Dim, "nothing was changed");
+            return Ok(ChatStep::GoOn);
         }
         let mut accepted = Vec::new();
         for redirect in described
@@ -39,13 +39,13 @@ impl Chat {
                 let ProviderRedirect { provider, to, .. } = redirect;
                 accepted.push(AcceptedRedirect { provider, to });
             } else {
-                self.view.note(Ink::Dim, "not redirected");
+                self.view.note(Color::Dim, "not redirected");
             }
         }
         if !described.trusted || !accepted.is_empty() {
             self.set_trust(true, accepted).await?;
         }
-        Ok(Next::GoOn)
+        Ok(ChatStep::GoOn)
     }
 
     pub(super) async fn set_trust(
@@ -69,7 +69,7 @@ impl Chat {
     }
 
     fn show_items(&mut self, items: &[TrustItem]) {
-        let (painter, width) = (self.view.screen.painter, self.view.screen.width());
+        let (styler, width) = (self.view.screen.styler, self.view.screen.width());
         self.view.screen.gap();
         let head = match items {
             [] => "This folder's own files activate nothing that needs trust.",
@@ -86,7 +86,7 @@ impl Chat {
             self.view.screen.entry(&format!("  {kind:<8}"), 10, &text);
             let command = item.command.iter().flat_map(|command| command.lines());
             for line in command.flat_map(|line| wrap(&text::reveal(line), width.saturating_sub(12))) {
-                let line = painter.paint(Ink::Cyan, &line);
+                let line = styler.paint(Color::Cyan, &line);
                 self.view.screen.line(&format!("          {line}"));
             }
         }
@@ -107,13 +107,13 @@ impl Chat {
             redirect.provider, redirect.to
         );
         self.view.screen.gap();
-        self.view.note(Ink::Yellow, &one_line(&line));
+        self.view.note(Color::Yellow, &one_line(&line));
     }
 
     /// Asks for a yes; everything else is a no.
     async fn confirm(&mut self, question: &str) -> Result<bool, ClientError> {
         self.view
-            .note(Ink::Bold, &one_line(&format!("{question} Type yes or no (no)")));
+            .note(Color::Bold, &one_line(&format!("{question} Type yes or no (no)")));
         let line = self.read_line().await?;
         Ok(matches!(line, Line::Words(words) if matches!(words.trim().to_lowercase().as_str(), "y" | "yes")))
     }

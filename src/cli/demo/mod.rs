@@ -16,8 +16,8 @@ use super::keys::Draft;
 use super::notification::seq_of;
 use super::screen::Screen;
 use super::signals::Signals;
-use super::style::{Ink, Painter};
-use super::turn::{Answers, Ended, Turn, Until, Wish};
+use super::style::{Color, Styler};
+use super::turn::{ApprovalMode, Turn, TurnEndReport, UserIntent, WaitFor};
 use super::view::View;
 use crate::base::clock::{self, Instant};
 use crate::config::Env;
@@ -60,18 +60,18 @@ struct Evidence {
 
 /// Runs it; the exit code: 0 only when all of it really happened.
 pub(super) async fn demo(yes: bool, env: &Env, terminal: bool) -> i32 {
-    let painter = Painter::of(env, terminal);
-    let mut view = View::new(Screen::stdout(terminal, painter));
+    let styler = Styler::of(env, terminal);
+    let mut view = View::new(Screen::stdout(terminal, styler));
     let answers = if yes || !terminal {
-        Answers::Yes(AUTOMATIC)
+        ApprovalMode::Yes(AUTOMATIC)
     } else {
-        Answers::Person
+        ApprovalMode::Person
     };
     match play(&mut view, &answers, env).await {
         Ok(code) => code,
         Err(error) => {
             view.rest();
-            view.note(Ink::Red, &format!("✗ the demo could not go on: {error}"));
+            view.note(Color::Red, &format!("✗ the demo could not go on: {error}"));
             1
         }
     }
@@ -89,7 +89,7 @@ enum DemoError {
     Client(#[from] ClientError),
 }
 
-async fn play(view: &mut View, answers: &Answers, env: &Env) -> Result<i32, DemoError> {
+async fn play(view: &mut View, answers: &ApprovalMode, env: &Env) -> Result<i32, DemoError> {
     let mut signals = Signals::listen().map_err(DemoError::Signals)?;
     let scratch = Scratch::new().map_err(DemoError::Scratch)?;
     let model = Model::start().await.map_err(DemoError::Model)?;
@@ -119,9 +119,10 @@ async fn play(view: &mut View, answers: &Answers, env: &Env) -> Result<i32, Demo
     };
     let mut left = stage.prompt(FIX).await?.was_stopped();
     if !left && stage.evidence.states == [TurnState::Completed] {
-        stage
-            .view
-            .note(Ink::Dim, "One more, to be cancelled in the middle of the answer:");
+        stage.view.note(
+            Color::Dim,
+            "One more, to be cancelled in the middle of the answer:",
+        );
         left = stage.prompt(STORY).await?.was_stopped();
     }
     if !left && !stage.evidence.changed.is_empty() {
@@ -135,22 +136,22 @@ async fn play(view: &mut View, answers: &Answers, env: &Env) -> Result<i32, Demo
     let mended = std::fs::read_to_string(scratch.file()).is_ok_and(|text| text.contains(scratch::RIGHT));
     client.close().await;
     if left {
-        view.note(Ink::Yellow, "You stopped the demo before its end.");
+        view.note(Color::Yellow, "You stopped the demo before its end.");
         return Ok(130);
     }
     Ok(conclude(view, &evidence, &model, mended, stored))
 }
 
 fn introduce(view: &mut View, client: &Client, scratch: &Scratch, port: u16) {
-    let painter = view.screen.painter;
-    view.screen.line(&painter.paint(Ink::Bold, TITLE));
+    let styler = view.screen.styler;
+    view.screen.line(&styler.paint(Color::Bold, TITLE));
     let pid = client.pid().unwrap_or_default();
     for line in [
         format!("server     a real process ({pid}) over stdio, as an editor starts it"),
         format!("model      a script behind http://127.0.0.1:{port}: no key, no network"),
         format!("workspace  {}, removed at the end", scratch.path().display()),
     ] {
-        view.note(Ink::Dim, &line);
+        view.note(Color::Dim, &line);
     }
 }
 
@@ -160,13 +161,13 @@ struct Stage<'a> {
     view: &'a mut View,
     signals: &'a mut Signals,
     session: &'a str,
-    answers: &'a Answers,
+    answers: &'a ApprovalMode,
     scratch: &'a Scratch,
     evidence: Evidence,
 }
 
 impl Stage<'_> {
-    async fn prompt(&mut self, prompt: &str) -> Result<Ended, ClientError> {
+    async fn prompt(&mut self, prompt: &str) -> Result<TurnEndReport, ClientError> {
         self.view.prompt(prompt);
         let params = PromptParams {
             session_id: self.session.to_owned(),
@@ -187,7 +188,7 @@ impl Stage<'_> {
             editor: None,
             watch: &mut watch,
         };
-        turn.run(Until::Answered(id)).await
+        turn.run(WaitFor::Answered(id)).await
     }
 }
 
@@ -195,7 +196,7 @@ impl Stage<'_> {
     /// What the first turn changed is taken back, and made again.
     async fn take_back(&mut self) -> Result<(), ClientError> {
         self.view.note(
-            Ink::Dim,
+            Color::Dim,
             "What the first turn changed is taken back, and made again:",
         );
         for redo in [false, true] {
@@ -219,7 +220,7 @@ impl Stage<'_> {
 }
 
 impl Evidence {
-    fn take(&mut self, told: &ServerNotification, scratch: &Scratch, story: bool) -> Wish {
+    fn take(&mut self, told: &ServerNotification, scratch: &Scratch, story: bool) -> UserIntent {
         use ServerNotification as N;
         self.count(told);
         match told {
@@ -232,7 +233,7 @@ impl Evidence {
                     self.story += delta.text.len();
                     if self.story >= ENOUGH {
                         self.cancelled_at = Some(clock::now());
-                        return Wish::Cancel;
+                        return UserIntent::Cancel;
                     }
                 }
             }
@@ -257,7 +258,7 @@ impl Evidence {
             }
             _ => {}
         }
-        Wish::GoOn
+        UserIntent::GoOn
     }
 
     /// Durable events have no gap and no repeat.
@@ -330,15 +331,15 @@ async fn stored_events(client: &mut Client, session: &str) -> Result<u64, Client
 }
 
 fn conclude(view: &mut View, evidence: &Evidence, model: &Model, mended: bool, stored: u64) -> i32 {
-    let painter = view.screen.painter;
+    let styler = view.screen.styler;
     let claims = evidence.claims(model, mended, stored);
     view.screen.gap();
-    view.screen.line(&painter.paint(Ink::Bold, "What you have seen"));
+    view.screen.line(&styler.paint(Color::Bold, "What you have seen"));
     for (true_, claim) in &claims {
         let mark = if *true_ {
-            painter.paint(Ink::Green, "✓")
+            styler.paint(Color::Green, "✓")
         } else {
-            painter.paint(Ink::BoldRed, "✗ missing:")
+            styler.paint(Color::BoldRed, "✗ missing:")
         };
         let columns = if *true_ { 4 } else { 13 };
         view.screen.entry(&format!("  {mark} "), columns, claim);
@@ -347,13 +348,13 @@ fn conclude(view: &mut View, evidence: &Evidence, model: &Model, mended: bool, s
     if missing > 0 {
         view.screen.gap();
         view.note(
-            Ink::Red,
+            Color::Red,
             "The demo did not show all of it. That is a defect; please report it.",
         );
         return 1;
     }
     view.screen.gap();
-    view.screen.line(&painter.paint(Ink::Bold, "What next"));
+    view.screen.line(&styler.paint(Color::Bold, "What next"));
     for (what, how) in [
         (
             "with a key",
@@ -369,7 +370,7 @@ fn conclude(view: &mut View, evidence: &Evidence, model: &Model, mended: bool, s
         ),
         ("in doubt", "agentls doctor"),
     ] {
-        let what = painter.dim(&format!("  {what:<12} "));
+        let what = styler.dim(&format!("  {what:<12} "));
         view.screen.entry(&what, 15, how);
     }
     0

@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::scratch::{FILE, RIGHT, WRONG};
-use crate::base::spawn::{Task, spawn};
+use crate::base::spawn::{AbortOnDrop, spawn};
 
 /// Between two pieces of text.
 const PIECE: Duration = Duration::from_millis(24);
@@ -39,7 +39,7 @@ pub(super) struct Model {
     pub(super) port: u16,
     /// What it has seen.
     pub(super) seen: Arc<Seen>,
-    _task: Task<Infallible>,
+    _task: AbortOnDrop<Infallible>,
 }
 
 /// What it answers.

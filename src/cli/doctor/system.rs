@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access};
 use secrecy::ExposeSecret;
 
-use super::{Doctor, State};
+use super::{CheckState, Doctor};
 use crate::base::private::NO_FOLLOW;
 use crate::config::{DefaultChoice, KEY_VARIABLES, Settings, providers_of_key, select_default};
 use crate::workspace::process::find_own_program;
@@ -21,16 +21,16 @@ impl Doctor<'_> {
     /// The programs that the server starts by itself.
     pub(super) fn programs(&mut self, folder: &Path) {
         for (name, state, without) in [
-            ("bash", State::Fail, "the agent cannot run commands"),
+            ("bash", CheckState::Fail, "the agent cannot run commands"),
             (
                 "git",
-                State::Warn,
+                CheckState::Warn,
                 "the agent sees no branch, no changes and no history",
             ),
         ] {
             let path = self.source.env.get("PATH").map(OsStr::new);
             match find_own_program(name, path, &[folder.to_path_buf()]) {
-                Some(path) => self.tell(State::Ok, name, &self.path(&path), None),
+                Some(path) => self.tell(CheckState::Ok, name, &self.path(&path), None),
                 None => self.tell(state, name, &format!("not found: {without}"), Some(NO_PROGRAM)),
             }
         }
@@ -50,10 +50,10 @@ impl Doctor<'_> {
             .filter(|name| env.get(name).is_some() && env.non_empty(name).is_none());
         let empty: Vec<&str> = empty.collect();
         let unused = self.unused_keys(settings, &set);
-        self.tell(State::Info, "keys", &found, None);
+        self.tell(CheckState::Info, "keys", &found, None);
         if !empty.is_empty() {
             let found = format!("set, but empty: {}", empty.join(", "));
-            self.tell(State::Warn, "keys", &found, None);
+            self.tell(CheckState::Warn, "keys", &found, None);
         }
         for (state, found, todo) in unused {
             self.tell(state, "keys", &found, Some(&todo));
@@ -66,7 +66,7 @@ impl Doctor<'_> {
             .collect();
         if !withheld.is_empty() {
             self.tell(
-                State::Info,
+                CheckState::Info,
                 "withheld",
                 &format!("commands do not get {}", withheld.join(", ")),
                 Some("[tool.bash] pass_env = [\"NAME\"] in your own configuration passes a variable on"),
@@ -75,7 +75,7 @@ impl Doctor<'_> {
     }
 
     /// Keys that are set while prompts go to another provider, or to none.
-    fn unused_keys(&self, settings: &Settings, set: &[&str]) -> Vec<(State, String, String)> {
+    fn unused_keys(&self, settings: &Settings, set: &[&str]) -> Vec<(CheckState, String, String)> {
         let env = &self.source.env;
         let chosen = match select_default(settings, env, &crate::cli::doctor_models::default_model) {
             DefaultChoice::Configured { provider, .. } | DefaultChoice::ByKey { provider, .. } => {
@@ -95,17 +95,17 @@ impl Doctor<'_> {
             Some(match &chosen {
                 // Other keys are normal for who uses several providers.
                 Some(name) if name != own => (
-                    State::Info,
+                    CheckState::Info,
                     format!("{variable} is set, but prompts go to {name}"),
                     todo,
                 ),
                 Some(name) => (
-                    State::Info,
+                    CheckState::Info,
                     format!("{variable} is set, but {name} has another key"),
                     format!("the key is set in [provider.{name}] api_key"),
                 ),
                 None => (
-                    State::Warn,
+                    CheckState::Warn,
                     format!("{variable} is set, but it chooses no provider by itself"),
                     format!("{todo}; name a model too: --model, or [agent.default] model"),
                 ),
@@ -118,7 +118,7 @@ impl Doctor<'_> {
     pub(super) fn folders(&mut self) {
         let Some(places) = &self.source.places else {
             let todo = "set HOME, or XDG_DATA_HOME and XDG_CONFIG_HOME";
-            return self.tell(State::Fail, "data", "there is no home folder", Some(todo));
+            return self.tell(CheckState::Fail, "data", "there is no home folder", Some(todo));
         };
         let (data, state_dir) = (places.data_dir.clone(), places.state_dir.clone());
         let shown = self.path(&data);
@@ -130,17 +130,17 @@ impl Doctor<'_> {
             Some(format!("{} cannot be written", self.path(&file)))
         });
         match problem {
-            None => self.tell(State::Ok, "data", &format!("{shown} can be written"), None),
+            None => self.tell(CheckState::Ok, "data", &format!("{shown} can be written"), None),
             Some(problem) => {
                 let todo = "make it yours and writable, or set XDG_DATA_HOME to a folder that is; without it no session \
                             is kept";
-                self.tell(State::Fail, "data", &problem, Some(todo));
+                self.tell(CheckState::Fail, "data", &problem, Some(todo));
             }
         }
         if let Err(error) = try_writing(&state_dir) {
             let problem = format!("{} cannot be written: {error}", self.path(&state_dir));
             let todo = "make it yours and writable, or set XDG_STATE_HOME; without it there is no log and no history";
-            self.tell(State::Warn, "state", &problem, Some(todo));
+            self.tell(CheckState::Warn, "state", &problem, Some(todo));
         }
     }
 
@@ -149,7 +149,7 @@ impl Doctor<'_> {
         let log = settings.logging.file.clone().or(usual);
         let log = log.map(|log| self.path(&log)).unwrap_or_default();
         let level = settings.logging.level.name();
-        self.tell(State::Info, "log", &format!("{log} (level {level})"), None);
+        self.tell(CheckState::Info, "log", &format!("{log} (level {level})"), None);
     }
 
     pub(super) fn editors(&mut self) {
@@ -173,20 +173,20 @@ impl Doctor<'_> {
         let has_code = entries(&code).any(is_ours);
         for (program, name, has_plugin) in [("nvim", "Neovim", has_nvim), ("code", "VS Code", has_code)] {
             let Some(path) = self.on_path(program) else {
-                self.tell(State::Info, name, "not on the PATH", None);
+                self.tell(CheckState::Info, name, "not on the PATH", None);
                 continue;
             };
             let path = self.path(&path);
             if has_plugin {
                 self.tell(
-                    State::Ok,
+                    CheckState::Ok,
                     name,
                     &format!("{path}, with the agentls plug-in"),
                     None,
                 );
             } else {
                 let found = format!("{path}; no agentls plug-in in its usual folders");
-                self.tell(State::Info, name, &found, None);
+                self.tell(CheckState::Info, name, &found, None);
             }
         }
     }

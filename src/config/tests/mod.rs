@@ -74,7 +74,7 @@ impl Given<'_> {
 
     fn with_inputs<T>(&self, make: fn(&LoadInputs<'_>) -> T) -> T {
         let env = self.env();
-        let places = Places::of(&env, None);
+        let places = ConfigPaths::of(&env, None);
         let file = |path: &str, text: &str| {
             let bytes = Ok(text.as_bytes().to_vec());
             (!text.is_empty()).then(|| FileText {
@@ -643,7 +643,7 @@ fn reads_files_of_user_and_root() {
     std::fs::create_dir_all(root.join(".agentls")).unwrap();
     let env = Env::of([("HOME", dir.path()), ("XDG_CONFIG_HOME", dir.path())]);
     let source = |config: Option<&Path>| ConfigSource {
-        places: Places::of(&env, config),
+        places: ConfigPaths::of(&env, config),
         env: env.clone(),
         ..ConfigSource::default()
     };
@@ -904,7 +904,7 @@ fn a_trusted_folder_may_be_spelled_with_a_link() {
     let file = base.join("c.toml");
     std::fs::write(&file, format!("trusted = ['{}/']", link.display())).unwrap();
     let env = Env::of([("HOME", base.to_str().unwrap())]);
-    let places = Places::of(&env, Some(&file));
+    let places = ConfigPaths::of(&env, Some(&file));
     let source = ConfigSource {
         env,
         places,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde_json::Value;
 
 use crate::domain::Usage;
-use crate::provider::decode::{ApiDecoder, Out, Progress, ToolInput, Wrong, complete_tools};
+use crate::provider::decode::{ApiDecoder, DecodeError, EventQueue, Progress, ToolInput, complete_tools};
 use crate::provider::fields::{kind, needed_input, needed_object, needed_text, number, parse_event, text};
 use crate::provider::sse::SseEvent;
 use crate::provider::stream::{StopReason, StreamEvent};
@@ -20,7 +20,7 @@ pub(crate) struct MessagesDecoder {
     indexes: HashMap<u64, u32>,
     /// The last block that began.
     last: Option<u32>,
-    blocks: BTreeMap<u32, Open>,
+    blocks: BTreeMap<u32, OpenBlock>,
     tools: BTreeMap<u32, ToolInput>,
     completed: BTreeSet<u32>,
     usage: Usage,
@@ -30,14 +30,14 @@ pub(crate) struct MessagesDecoder {
 
 /// A block that has begun and not ended.
 #[derive(Debug)]
-enum Open {
+enum OpenBlock {
     Thinking { signature: String },
     Tool { whole: Option<String> },
     Other,
 }
 
 impl ApiDecoder for MessagesDecoder {
-    fn event(&mut self, event: &SseEvent, out: &mut Out) -> Result<Progress, Wrong> {
+    fn event(&mut self, event: &SseEvent, out: &mut EventQueue) -> Result<Progress, DecodeError> {
         let Some(value) = parse_event(event)? else {
             return Ok(Progress::Nothing);
         };
@@ -64,21 +64,23 @@ impl ApiDecoder for MessagesDecoder {
                 Ok(Progress::Event)
             }
             "ping" => Ok(Progress::Nothing),
-            "error" => Err(Wrong::Told(event.data.clone())),
-            _ if !value["error"].is_null() => Err(Wrong::Told(event.data.clone())),
+            "error" => Err(DecodeError::Told(event.data.clone())),
+            _ if !value["error"].is_null() => Err(DecodeError::Told(event.data.clone())),
             // New kinds of events come to be.
             _ => Ok(Progress::Event),
         }
     }
 
     /// After a stop reason the answer is whole, even without its last event.
-    fn end(&mut self, out: &mut Out) -> Result<(), Wrong> {
+    fn end(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
         match self.stop.is_some() {
             true => {
                 self.finish(out);
                 Ok(())
             }
-            false => Err(Wrong::broken("the stream ended in the middle of the answer")),
+            false => Err(DecodeError::broken(
+                "the stream ended in the middle of the answer",
+            )),
         }
     }
 
@@ -93,11 +95,11 @@ impl ApiDecoder for MessagesDecoder {
 
 impl MessagesDecoder {
     /// Some gateways send it twice. With another id it begins another message, and what came before is void.
-    fn message_started(&mut self, message: &Value, out: &mut Out) -> Result<Progress, Wrong> {
+    fn message_started(&mut self, message: &Value, out: &mut EventQueue) -> Result<Progress, DecodeError> {
         let id = text(message, "id");
         let is_other = matches!((&self.id, id), (Some(first), Some(id)) if first != id);
         if is_other && self.last.is_some() {
-            return Err(Wrong::broken(
+            return Err(DecodeError::broken(
                 "the provider began another message in the middle of the answer",
             ));
         }
@@ -112,7 +114,7 @@ impl MessagesDecoder {
     }
 
     /// Counts are the answer's so far; what is absent has not changed.
-    fn count(&mut self, tokens: &Value, out: &mut Out) {
+    fn count(&mut self, tokens: &Value, out: &mut EventQueue) {
         let before = self.usage;
         for (total, field) in [
             (&mut self.usage.input, "input_tokens"),
@@ -130,36 +132,38 @@ impl MessagesDecoder {
         }
     }
 
-    fn block_started(&mut self, event: &Value, out: &mut Out) -> Result<Progress, Wrong> {
+    fn block_started(&mut self, event: &Value, out: &mut EventQueue) -> Result<Progress, DecodeError> {
         let Some(block) = needed_object(event, "content_block")? else {
-            return Err(Wrong::broken("a block of the answer began without its content"));
+            return Err(DecodeError::broken(
+                "a block of the answer began without its content",
+            ));
         };
         let index = self.next_index(number(event, "index"));
         let mut progress = Progress::Event;
         let open = match needed_text(block, "type")? {
             "text" => {
                 progress = say(StreamEvent::Text(needed_text(block, "text")?.to_owned()), out);
-                Open::Other
+                OpenBlock::Other
             }
             "thinking" => {
                 let thinking = text(block, "thinking").unwrap_or_default();
                 progress = say(StreamEvent::Reasoning(thinking.to_owned()), out);
                 let signature = text(block, "signature").unwrap_or_default().to_owned();
-                Open::Thinking { signature }
+                OpenBlock::Thinking { signature }
             }
             "redacted_thinking" => {
                 if let Some(data) = text(block, "data") {
                     out.push(StreamEvent::RedactedReasoning(data.to_owned()));
                     progress = Progress::Content;
                 }
-                Open::Other
+                OpenBlock::Other
             }
             "tool_use" => {
                 progress = Progress::Content;
                 self.tool_started(index, block, out)?
             }
-            "" => return Err(Wrong::broken("a block of the answer has no type")),
-            _ => Open::Other,
+            "" => return Err(DecodeError::broken("a block of the answer has no type")),
+            _ => OpenBlock::Other,
         };
         self.blocks.insert(index, open);
         Ok(progress)
@@ -188,9 +192,14 @@ impl MessagesDecoder {
         }
     }
 
-    fn tool_started(&mut self, index: u32, block: &Value, out: &mut Out) -> Result<Open, Wrong> {
+    fn tool_started(
+        &mut self,
+        index: u32,
+        block: &Value,
+        out: &mut EventQueue,
+    ) -> Result<OpenBlock, DecodeError> {
         let Some(name) = text(block, "name").filter(|name| !name.is_empty()) else {
-            return Err(Wrong::broken("a tool call of the answer has no name"));
+            return Err(DecodeError::broken("a tool call of the answer has no name"));
         };
         let name = name.to_owned();
         out.push(StreamEvent::ToolUseStarted { index, name });
@@ -208,10 +217,10 @@ impl MessagesDecoder {
             Value::String(json) => Some(json.clone()),
             other => Some(other.to_string()),
         };
-        Ok(Open::Tool { whole })
+        Ok(OpenBlock::Tool { whole })
     }
 
-    fn delta(&mut self, event: &Value, out: &mut Out) -> Result<Progress, Wrong> {
+    fn delta(&mut self, event: &Value, out: &mut EventQueue) -> Result<Progress, DecodeError> {
         let Some(delta) = needed_object(event, "delta")? else {
             return Ok(Progress::Event);
         };
@@ -223,18 +232,23 @@ impl MessagesDecoder {
             }
             "signature_delta" => {
                 let at = self.index_of(event).and_then(|index| self.blocks.get_mut(&index));
-                if let Some(Open::Thinking { signature }) = at {
+                if let Some(OpenBlock::Thinking { signature }) = at {
                     signature.push_str(text(delta, "signature").unwrap_or_default());
                 }
                 Progress::Event
             }
             "input_json_delta" => self.tool_input(event, needed_input(delta, "partial_json")?, out)?,
-            "" => return Err(Wrong::broken("a piece of the answer has no type")),
+            "" => return Err(DecodeError::broken("a piece of the answer has no type")),
             _ => Progress::Event,
         })
     }
 
-    fn tool_input(&mut self, event: &Value, json: String, out: &mut Out) -> Result<Progress, Wrong> {
+    fn tool_input(
+        &mut self,
+        event: &Value,
+        json: String,
+        out: &mut EventQueue,
+    ) -> Result<Progress, DecodeError> {
         let index = self.index_of(event);
         let tool = index.and_then(|index| Some((index, self.tools.get_mut(&index)?)));
         match tool {
@@ -243,19 +257,19 @@ impl MessagesDecoder {
                 Ok(say(StreamEvent::ToolInput { index, json }, out))
             }
             Some(_) if json.is_empty() => Ok(Progress::Event),
-            Some(_) => Err(Wrong::broken("a tool's input went on after its end")),
+            Some(_) => Err(DecodeError::broken("a tool's input went on after its end")),
             // The input of a tool that the server runs itself.
             None if index.is_some_and(|index| self.blocks.contains_key(&index)) => Ok(Progress::Event),
-            None => Err(Wrong::broken("a tool's input came before its name")),
+            None => Err(DecodeError::broken("a tool's input came before its name")),
         }
     }
 
-    fn block_ended(&mut self, index: u32, out: &mut Out) {
+    fn block_ended(&mut self, index: u32, out: &mut EventQueue) {
         match self.blocks.remove(&index) {
-            Some(Open::Thinking { signature }) if !signature.is_empty() => {
+            Some(OpenBlock::Thinking { signature }) if !signature.is_empty() => {
                 out.push(StreamEvent::ReasoningSignature(signature));
             }
-            Some(Open::Tool { whole }) => {
+            Some(OpenBlock::Tool { whole }) => {
                 let Some(input) = self.tools.get_mut(&index) else {
                     return;
                 };
@@ -268,11 +282,11 @@ impl MessagesDecoder {
                     out.push(StreamEvent::ToolUseCompleted { index });
                 }
             }
-            Some(Open::Thinking { .. } | Open::Other) | None => {}
+            Some(OpenBlock::Thinking { .. } | OpenBlock::Other) | None => {}
         }
     }
 
-    fn finish(&mut self, out: &mut Out) {
+    fn finish(&mut self, out: &mut EventQueue) {
         let open: Vec<u32> = self.blocks.keys().copied().collect();
         for index in open {
             self.block_ended(index, out);
@@ -293,7 +307,7 @@ impl MessagesDecoder {
 }
 
 /// Pushes a piece of content; an empty one is none.
-fn say(event: StreamEvent, out: &mut Out) -> Progress {
+fn say(event: StreamEvent, out: &mut EventQueue) -> Progress {
     let empty = match &event {
         StreamEvent::Text(text) | StreamEvent::Reasoning(text) => text.is_empty(),
         StreamEvent::ToolInput { json, .. } => json.is_empty(),

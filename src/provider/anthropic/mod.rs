@@ -12,8 +12,8 @@ use futures::future::BoxFuture;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::account::Account;
-use super::call::{Call, open};
-use super::decode::Decoder;
+use super::call::{StreamCall, open};
+use super::decode::StreamDecoder;
 use super::error::ProviderError;
 use super::http::Http;
 use super::models::thinks;
@@ -59,11 +59,11 @@ impl Provider for Anthropic {
     }
 
     fn stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
-        let call = Call {
+        let call = StreamCall {
             url: address(&self.account.base, "v1/messages"),
             headers: self.headers.clone(),
             body: encode::body(&request, &self.origin(&request.model)),
-            decoder: Decoder::new(MessagesDecoder::default()),
+            decoder: StreamDecoder::new(MessagesDecoder::default()),
             // This API streams its reasoning, so silence is never thought.
             limits: self.limits.for_call(
                 self.account.is_local(),

@@ -5,14 +5,14 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use super::*;
 use crate::provider::account::tests::account;
 use crate::provider::error::Disposition;
-use crate::provider::registry::Kind;
+use crate::provider::registry::ApiKind;
 
 fn classify(status: u16, body: &str) -> Failure {
     classify_at("https://api.example.com/v1", status, &[], body)
 }
 
 fn classify_at(base: &str, status: u16, headers: &[(&str, &str)], body: &str) -> Failure {
-    let account = account("work", Kind::OpenAi, base);
+    let account = account("work", ApiKind::OpenAi, base);
     let headers: HeaderMap = headers
         .iter()
         .map(|(name, value)| {
@@ -334,7 +334,7 @@ fn remedies_name_what_to_change() {
 
 #[test]
 fn events_inside_a_stream() {
-    let account = account("work", Kind::Anthropic, "https://api.example.com");
+    let account = account("work", ApiKind::Anthropic, "https://api.example.com");
     for (data, fault) in [
         (anthropic("overloaded_error", "Overloaded"), Fault::Overloaded),
         (anthropic("api_error", "Internal server error"), Fault::Server),
@@ -377,7 +377,7 @@ fn a_refused_key_is_known_without_its_status() {
 
 #[test]
 fn words_in_unknown_places_are_kept() {
-    let account = account("work", Kind::OpenAi, "https://x.example");
+    let account = account("work", ApiKind::OpenAi, "https://x.example");
     for body in [
         r#"{"error":{"reason":"the pump is broken"}}"#,
         r#"{"errors":["the pump is broken"]}"#,
@@ -401,7 +401,7 @@ fn the_providers_word_on_retries_wins() {
     ] {
         let body = openai("no", "x");
         let failure = classify_at("https://x.example", status, &[("x-should-retry", word)], &body);
-        let account = account("work", Kind::OpenAi, "https://x.example");
+        let account = account("work", ApiKind::OpenAi, "https://x.example");
         assert_eq!(
             account.error("m", failure).disposition(),
             expected,

@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use super::*;
 use crate::provider::responses::ResponsesDecoder;
 
-fn responses() -> Decoder {
-    Decoder::new(ResponsesDecoder::default())
+fn responses() -> StreamDecoder {
+    StreamDecoder::new(ResponsesDecoder::default())
 }
 
 /// All events, with what was attached to calls.
-fn all(make: Make, stream: &str) -> (Vec<StreamEvent>, Option<Wrong>) {
-    let (mut decoder, mut out) = (make(), Out::default());
+fn all(make: Make, stream: &str) -> (Vec<StreamEvent>, Option<DecodeError>) {
+    let (mut decoder, mut out) = (make(), EventQueue::default());
     let result = decoder.push(stream.as_bytes(), &mut out);
     let result = match (result, decoder.has_stopped()) {
         (Ok(_), false) => decoder.end(&mut out),
@@ -206,7 +206,7 @@ fn a_stop_reason_makes_the_answer_whole() {
     assert_eq!((calls(&events), wrong), (owned(&[("list", r#"{"x":1}"#)]), None));
     let (_, wrong) = all(messages, &stream(&[text]));
     assert!(
-        matches!(wrong, Some(Wrong::Failed(Fault::BrokenStream, _))),
+        matches!(wrong, Some(DecodeError::Failed(Fault::BrokenStream, _))),
         "{wrong:?}"
     );
 }
@@ -347,7 +347,7 @@ fn another_message_makes_the_first_void() {
         &stream(&[start("1"), text("a"), start("2"), text("b"), end]),
     );
     assert!(
-        matches!(wrong, Some(Wrong::Failed(Fault::BrokenStream, _))),
+        matches!(wrong, Some(DecodeError::Failed(Fault::BrokenStream, _))),
         "{events:?}"
     );
     assert!(!events.iter().any(|event| matches!(event, StreamEvent::Stop(_))));
@@ -356,7 +356,7 @@ fn another_message_makes_the_first_void() {
     let said = json!({"type": "response.output_text.delta", "output_index": 0, "delta": "a"});
     let (_, wrong) = all(responses, &stream(&[created("1"), said, created("2")]));
     assert!(
-        matches!(wrong, Some(Wrong::Failed(Fault::BrokenStream, _))),
+        matches!(wrong, Some(DecodeError::Failed(Fault::BrokenStream, _))),
         "{wrong:?}"
     );
 }
@@ -393,7 +393,7 @@ fn error_words_are_never_lost() {
             "upstream: the pump is broken\n",
         ] {
             let (events, wrong) = all(make, &format!("data: {first}\n\n{told}"));
-            let Some(Wrong::Told(words)) = wrong else {
+            let Some(DecodeError::Told(words)) = wrong else {
                 panic!("{name} {told}: {wrong:?}");
             };
             assert!(words.contains("the pump is broken"), "{name} {told}: {words}");
@@ -406,7 +406,7 @@ fn error_words_are_never_lost() {
             make,
             &format!("data: {first}\n\ndata: {{the pump is broken}}\n\n"),
         );
-        let Some(Wrong::Failed(Fault::BrokenStream, words)) = wrong else {
+        let Some(DecodeError::Failed(Fault::BrokenStream, words)) = wrong else {
             panic!("{name}: {wrong:?}");
         };
         assert!(words.contains("the pump is broken"), "{name}: {words}");
@@ -531,6 +531,6 @@ fn pieces_that_are_not_the_whole_input_end_the_answer() {
     }
     assert!(matches!(
         ends("{\"x\":2}"),
-        Some(Wrong::Failed(Fault::BrokenStream, _))
+        Some(DecodeError::Failed(Fault::BrokenStream, _))
     ));
 }

@@ -56,7 +56,7 @@ fn apis() -> [Api; 3] {
         },
         Api {
             name: "responses",
-            make: || Decoder::new(ResponsesDecoder::default()),
+            make: || StreamDecoder::new(ResponsesDecoder::default()),
             events: responses_events(),
             needed: &[
                 "response.output_item.added:/item/name",
@@ -245,7 +245,7 @@ fn said(events: &[StreamEvent]) -> Said {
 }
 
 /// Both APIs that have kinds of events say them twice: in the event, and as its name.
-fn answer(api: &Api, events: &[Value]) -> (Vec<StreamEvent>, Option<Wrong>) {
+fn answer(api: &Api, events: &[Value]) -> (Vec<StreamEvent>, Option<DecodeError>) {
     let mut stream = String::new();
     for (event, whole) in events.iter().zip(&api.events) {
         if let Some(name) = whole["type"].as_str() {

@@ -3,8 +3,8 @@
 use super::*;
 use crate::provider::responses::ResponsesDecoder;
 
-fn responses() -> Decoder {
-    Decoder::new(ResponsesDecoder::default())
+fn responses() -> StreamDecoder {
+    StreamDecoder::new(ResponsesDecoder::default())
 }
 
 /// Events of the Responses API, between its usual first and last ones.
@@ -176,12 +176,12 @@ fn responses_that_go_wrong() {
         r#"{"type":"error","code":"server_error","message":"x","param":null}"#,
         r#"{"type":"error","error":{"type":"server_error","message":"x"}}"#,
     ] {
-        assert_eq!(wrong(told), Some(Wrong::Told(told.into())));
+        assert_eq!(wrong(told), Some(DecodeError::Told(told.into())));
     }
     let failed = r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"rate_limit_exceeded","message":"x"}}}"#;
     assert_eq!(
         wrong(failed),
-        Some(Wrong::Told(
+        Some(DecodeError::Told(
             r#"{"error":{"code":"rate_limit_exceeded","message":"x"}}"#.into()
         ))
     );
@@ -190,7 +190,10 @@ fn responses_that_go_wrong() {
         [b"data: {\"error\":{\"message\":\"x\"}}\n\n".as_slice()],
     )
     .1;
-    assert_eq!(untyped, Some(Wrong::Told(r#"{"error":{"message":"x"}}"#.into())));
+    assert_eq!(
+        untyped,
+        Some(DecodeError::Told(r#"{"error":{"message":"x"}}"#.into()))
+    );
     for end in [
         r#"{"type":"response.cancelled","response":{}}"#,
         r#"{"type":"response.in_progress"}"#,
@@ -198,7 +201,7 @@ fn responses_that_go_wrong() {
         r#"{"type":"response.function_call_arguments.delta","output_index":9,"delta":"{"}"#,
     ] {
         assert!(
-            matches!(wrong(end), Some(Wrong::Failed(Fault::BrokenStream, _))),
+            matches!(wrong(end), Some(DecodeError::Failed(Fault::BrokenStream, _))),
             "{end}"
         );
     }

@@ -25,7 +25,7 @@ pub enum Naming {
 
 /// Whether a name can be a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum NameVerdict {
     /// It can.
     Accept,
     /// It cannot; these were perhaps meant.
@@ -46,11 +46,11 @@ pub enum KnownList<'a> {
 }
 
 /// Whether `model` can be a model of `provider`. On the day `today` (since the epoch) a vendor's retired models cannot.
-pub fn judge(model: &str, provider: &str, naming: Naming, list: KnownList<'_>, today: i64) -> Verdict {
+pub fn judge(model: &str, provider: &str, naming: Naming, list: KnownList<'_>, today: i64) -> NameVerdict {
     if let KnownList::Names(names) = list
         && names.iter().any(|name| name == model)
     {
-        return Verdict::Accept;
+        return NameVerdict::Accept;
     }
     let is_retired =
         matches!(naming, Naming::Vendor(_)) && retirement(model).is_some_and(|end| end.day <= today);
@@ -59,19 +59,19 @@ pub fn judge(model: &str, provider: &str, naming: Naming, list: KnownList<'_>, t
         Naming::Gateway | Naming::Free => true,
     };
     if is_ours && !is_retired && lookup_row(model).is_some() {
-        return Verdict::Accept;
+        return NameVerdict::Accept;
     }
     let is_near = match naming {
         Naming::Vendor(families) => is_retired || is_ours || is_near(model, families),
         Naming::Gateway | Naming::Free => is_misspelled(model),
     };
-    let refuse = || Verdict::Refuse(suggestions(model, provider, naming, list, today));
+    let refuse = || NameVerdict::Refuse(suggestions(model, provider, naming, list, today));
     match (list, naming, is_near) {
-        (KnownList::NotAsked, _, true) => Verdict::NeedsList,
+        (KnownList::NotAsked, _, true) => NameVerdict::NeedsList,
         (KnownList::Missing, _, true) | (KnownList::Names(_), Naming::Free, true) => refuse(),
         (KnownList::Names(_), Naming::Vendor(_) | Naming::Gateway, _) => refuse(),
         (KnownList::NotAsked | KnownList::Missing, _, false) | (KnownList::Names(_), Naming::Free, false) => {
-            Verdict::Accept
+            NameVerdict::Accept
         }
     }
 }
@@ -170,9 +170,9 @@ mod tests {
             _ => "work",
         };
         match judge(model, provider, naming, list, TODAY) {
-            Verdict::Accept => "yes".to_owned(),
-            Verdict::NeedsList => "ask".to_owned(),
-            Verdict::Refuse(names) => names.join(" "),
+            NameVerdict::Accept => "yes".to_owned(),
+            NameVerdict::NeedsList => "ask".to_owned(),
+            NameVerdict::Refuse(names) => names.join(" "),
         }
     }
 

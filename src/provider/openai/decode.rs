@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::opaque::OpaqueReasoning;
 use crate::domain::{Cost, Usage};
-use crate::provider::decode::{ApiDecoder, Out, Progress, ToolInput, Wrong, complete_tools};
+use crate::provider::decode::{ApiDecoder, DecodeError, EventQueue, Progress, ToolInput, complete_tools};
 use crate::provider::error::Fault;
 use crate::provider::fields::{
     needed_input, needed_object, needed_objects, needed_text, number, parse_event, text,
@@ -15,7 +15,7 @@ use crate::provider::stream::{StopReason, StreamEvent};
 /// What has come of an answer.
 #[derive(Debug, Default)]
 pub(crate) struct ChatDecoder {
-    tools: Vec<Tool>,
+    tools: Vec<ToolState>,
     refusal: String,
     opaque: OpaqueReasoning,
     usage: Option<(Usage, Option<Cost>)>,
@@ -28,7 +28,7 @@ pub(crate) struct ChatDecoder {
 
 /// A tool call in the making.
 #[derive(Debug, Default)]
-struct Tool {
+struct ToolState {
     /// The server's number and id of it, where it has them.
     number: Option<u64>,
     id: String,
@@ -44,7 +44,7 @@ struct Tool {
 }
 
 impl ApiDecoder for ChatDecoder {
-    fn event(&mut self, event: &SseEvent, out: &mut Out) -> Result<Progress, Wrong> {
+    fn event(&mut self, event: &SseEvent, out: &mut EventQueue) -> Result<Progress, DecodeError> {
         if event.data.trim() == "[DONE]" {
             self.done(out)?;
             return Ok(Progress::Event);
@@ -53,7 +53,7 @@ impl ApiDecoder for ChatDecoder {
             return Ok(Progress::Nothing);
         };
         if !chunk["error"].is_null() || chunk["object"] == "error" {
-            return Err(Wrong::Told(event.data.clone()));
+            return Err(DecodeError::Told(event.data.clone()));
         }
         let mut progress = Progress::Event;
         let mut usage = &chunk["usage"];
@@ -70,10 +70,12 @@ impl ApiDecoder for ChatDecoder {
         Ok(progress)
     }
 
-    fn end(&mut self, out: &mut Out) -> Result<(), Wrong> {
+    fn end(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
         match self.finish.is_some() {
             true => self.done(out),
-            false => Err(Wrong::broken("the stream ended in the middle of the answer")),
+            false => Err(DecodeError::broken(
+                "the stream ended in the middle of the answer",
+            )),
         }
     }
 
@@ -87,7 +89,7 @@ impl ApiDecoder for ChatDecoder {
 }
 
 impl ChatDecoder {
-    fn choice(&mut self, choice: &Value, data: &str, out: &mut Out) -> Result<Progress, Wrong> {
+    fn choice(&mut self, choice: &Value, data: &str, out: &mut EventQueue) -> Result<Progress, DecodeError> {
         let delta = needed_object(choice, "delta")?.filter(|delta| *delta != &json!({}));
         // Servers that answer a stream with one whole message. Next to a piece, or behind one, it repeats what was said.
         let message = match delta.is_some() || self.has_content {
@@ -104,7 +106,7 @@ impl ChatDecoder {
         Ok(progress)
     }
 
-    fn delta(&mut self, delta: &Value, out: &mut Out) -> Result<Progress, Wrong> {
+    fn delta(&mut self, delta: &Value, out: &mut EventQueue) -> Result<Progress, DecodeError> {
         self.fresh = false;
         let thought = plain(&delta["reasoning_content"])
             .or_else(|| plain(&delta["reasoning"]))
@@ -131,7 +133,7 @@ impl ChatDecoder {
     }
 
     /// Content in parts (Mistral's thinking models).
-    fn parts(&mut self, parts: &[Value], out: &mut Out) -> Result<(), Wrong> {
+    fn parts(&mut self, parts: &[Value], out: &mut EventQueue) -> Result<(), DecodeError> {
         for part in parts {
             if let Some(thinking) = part.get("thinking") {
                 let text = plain(thinking).or_else(|| texts(thinking));
@@ -148,19 +150,19 @@ impl ChatDecoder {
         Ok(())
     }
 
-    fn say_text(&mut self, text: &str, out: &mut Out) {
+    fn say_text(&mut self, text: &str, out: &mut EventQueue) {
         let said = (!text.is_empty()).then(|| StreamEvent::Text(text.to_owned()));
         self.say(said, out);
     }
 
-    fn say(&mut self, event: Option<StreamEvent>, out: &mut Out) {
+    fn say(&mut self, event: Option<StreamEvent>, out: &mut EventQueue) {
         if let Some(event) = event {
             self.fresh = true;
             out.push(event);
         }
     }
 
-    fn call(&mut self, call: &Value, function: &Value, out: &mut Out) -> Result<(), Wrong> {
+    fn call(&mut self, call: &Value, function: &Value, out: &mut EventQueue) -> Result<(), DecodeError> {
         let name = text(function, "name").unwrap_or_default();
         let mut piece = needed_input(function, "arguments")?;
         let (sent, id) = (number(call, "index"), text(call, "id").unwrap_or_default());
@@ -207,28 +209,28 @@ impl ChatDecoder {
                 name.clone_from(&tool.name);
             }
         }
-        self.tools.push(Tool {
+        self.tools.push(ToolState {
             number,
             id: id.to_owned(),
-            ..Tool::default()
+            ..ToolState::default()
         });
         (self.tools.len() - 1, name)
     }
 
-    fn stop_reason(&self, reason: &str, data: &str) -> Result<StopReason, Wrong> {
+    fn stop_reason(&self, reason: &str, data: &str) -> Result<StopReason, DecodeError> {
         Ok(match reason {
             "length" | "max_tokens" | "model_length" => StopReason::MaxTokens,
             "content_filter" | "refusal" => {
                 StopReason::Refusal((!self.refusal.is_empty()).then(|| self.refusal.clone()))
             }
-            "error" => return Err(Wrong::Told(data.to_owned())),
+            "error" => return Err(DecodeError::Told(data.to_owned())),
             "insufficient_system_resource" => {
-                return Err(Wrong::Failed(
+                return Err(DecodeError::Failed(
                     Fault::Overloaded,
                     "the provider ran out of resources".to_owned(),
                 ));
             }
-            "abort" => return Err(Wrong::broken("the server aborted the answer")),
+            "abort" => return Err(DecodeError::broken("the server aborted the answer")),
             // "stop" with tool calls is meant as "tool_calls" by more than one server.
             _ if self.calls_tools() => StopReason::ToolUse,
             _ if !self.refusal.is_empty() => StopReason::Refusal(Some(self.refusal.clone())),
@@ -240,7 +242,7 @@ impl ChatDecoder {
         self.tools.iter().any(|tool| !tool.name.is_empty())
     }
 
-    fn count(&mut self, tokens: &Value, out: &mut Out) {
+    fn count(&mut self, tokens: &Value, out: &mut EventQueue) {
         let (total, output) = (
             number(tokens, "total_tokens"),
             number(tokens, "completion_tokens"),
@@ -273,9 +275,9 @@ impl ChatDecoder {
     }
 
     /// The server says, or it is known, that all was said.
-    fn done(&mut self, out: &mut Out) -> Result<(), Wrong> {
-        if self.tools.iter().any(Tool::lacks_name) {
-            return Err(Wrong::broken("a tool call of the answer has no name"));
+    fn done(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
+        if self.tools.iter().any(ToolState::lacks_name) {
+            return Err(DecodeError::broken("a tool call of the answer has no name"));
         }
         let stop = match self.finish.take() {
             Some(StopReason::EndTurn) if self.calls_tools() => StopReason::ToolUse,
@@ -284,7 +286,7 @@ impl ChatDecoder {
             None => {
                 let whole = self.tools.iter().all(|tool| tool.input.is_whole());
                 if !self.has_content || !whole {
-                    return Err(Wrong::broken("the stream ended without a reason"));
+                    return Err(DecodeError::broken("the stream ended without a reason"));
                 }
                 match self.calls_tools() {
                     true => StopReason::ToolUse,
@@ -311,7 +313,7 @@ impl ChatDecoder {
     }
 }
 
-impl Tool {
+impl ToolState {
     /// A piece begins another call, though it has this one's number or id: servers number every call 0, and some give
     /// all the same id. It names another tool, has another id, or brings input where this call has all of it.
     fn is_followed_by(&self, id: &str, name: &str, piece: &str) -> bool {
@@ -327,7 +329,7 @@ impl Tool {
         self.name.is_empty() && !(self.id.is_empty() && self.early.is_empty())
     }
 
-    fn attach(&self, index: u32, out: &mut Out) {
+    fn attach(&self, index: u32, out: &mut EventQueue) {
         let id = (!self.id.is_empty()).then(|| self.id.clone());
         let extra = Some(&self.extra).filter(|extra| !extra.is_null()).cloned();
         if id.is_some() || extra.is_some() {

@@ -14,8 +14,8 @@ use futures::future::BoxFuture;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 
 use super::account::Account;
-use super::call::{Call, open};
-use super::decode::Decoder;
+use super::call::{StreamCall, open};
+use super::decode::StreamDecoder;
 use super::error::ProviderError;
 use super::http::Http;
 use super::models::thinks;
@@ -95,11 +95,11 @@ impl Provider for OpenAi {
         let thinks = thinks(&request.model, request.effort);
         // OpenAI keeps what its models think to itself: they may be silent for long.
         let silent = thinks && self.flavour == Flavour::OpenAi;
-        let call = Call {
+        let call = StreamCall {
             url: address(&self.account.base, "chat/completions"),
             headers: self.headers.clone(),
             body: encode::body(&request, self.flavour, &self.origin(&request.model)),
-            decoder: Decoder::new(ChatDecoder::default()),
+            decoder: StreamDecoder::new(ChatDecoder::default()),
             limits: self.limits.for_call(self.account.is_local(), thinks, silent),
             model: request.model.clone(),
         };
@@ -111,7 +111,7 @@ impl Provider for OpenAi {
 mod tests {
     use super::*;
     use crate::provider::account::tests::account;
-    use crate::provider::registry::Kind;
+    use crate::provider::registry::ApiKind;
 
     #[test]
     fn flavours_are_known_by_host_or_name() {
@@ -125,7 +125,7 @@ mod tests {
             ("ollama", "http://localhost:11434/v1", Flavour::Other),
         ] {
             assert_eq!(
-                Flavour::of(&account(name, Kind::OpenAi, base)),
+                Flavour::of(&account(name, ApiKind::OpenAi, base)),
                 flavour,
                 "{name} {base}"
             );

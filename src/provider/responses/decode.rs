@@ -1,14 +1,14 @@
 //! The Responses API's events.
 //!
-//! An answer is a list of items; [`Items`] says which one an event is about. Servers that send an item only when it is
+//! An answer is a list of items; [`WireItems`] says which one an event is about. Servers that send an item only when it is
 //! done are understood too.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::items::{Item, Items, Kind};
+use super::items::{WireItem, WireItemKind, WireItems};
 use crate::domain::Usage;
-use crate::provider::decode::{ApiDecoder, Out, Progress, ToolInput, Wrong, complete_tools};
+use crate::provider::decode::{ApiDecoder, DecodeError, EventQueue, Progress, ToolInput, complete_tools};
 use crate::provider::fields::{kind, list, needed_input, needed_text, number, parse_event, text};
 use crate::provider::sse::SseEvent;
 use crate::provider::stream::{StopReason, StreamEvent};
@@ -21,8 +21,8 @@ pub(super) const BREAK: &str = "\n\n";
 pub(crate) struct ResponsesDecoder {
     /// The id of the response, where the server gives one.
     id: Option<String>,
-    items: Items,
-    tools: Vec<Tool>,
+    items: WireItems,
+    tools: Vec<ToolState>,
     /// The phase of the last message that said something; the outer is none before the first.
     phase: Option<Option<String>>,
     refusal: String,
@@ -31,7 +31,7 @@ pub(crate) struct ResponsesDecoder {
 }
 
 #[derive(Debug, Default)]
-struct Tool {
+struct ToolState {
     input: ToolInput,
     /// Its name has come.
     begun: bool,
@@ -43,14 +43,14 @@ struct Tool {
 
 /// What the API gives with its reasoning, as it is kept in a signature.
 #[derive(Debug, Deserialize, PartialEq, Serialize)]
-pub(super) struct Proof {
+pub(super) struct EncryptedReasoning {
     #[serde(default)]
     pub(super) id: String,
     #[serde(rename = "encrypted_content")]
     pub(super) encrypted: String,
 }
 
-impl Proof {
+impl EncryptedReasoning {
     /// The proof in a signature; none in another API's.
     pub(super) fn read(signature: &str) -> Option<Self> {
         serde_json::from_str(signature).ok()
@@ -75,7 +75,7 @@ impl Phase {
 }
 
 impl ApiDecoder for ResponsesDecoder {
-    fn event(&mut self, event: &SseEvent, out: &mut Out) -> Result<Progress, Wrong> {
+    fn event(&mut self, event: &SseEvent, out: &mut EventQueue) -> Result<Progress, DecodeError> {
         let Some(value) = parse_event(event)? else {
             return Ok(Progress::Nothing);
         };
@@ -84,13 +84,13 @@ impl ApiDecoder for ResponsesDecoder {
             "response.output_item.added" => Ok(self.added(&value, out)),
             "response.output_item.done" => self.done(&value, &value["item"], out),
             "response.output_text.delta" => {
-                let at = self.items.place(&value, &Kind::Message { said: false });
+                let at = self.items.place(&value, &WireItemKind::Message { said: false });
                 self.say_text(at, needed_text(&value, "delta")?, out)
             }
             "response.refusal.delta" => Ok(self.refused(&value)),
             "response.reasoning_summary_part.added" => {
-                let at = self.items.place(&value, &Kind::new_reasoning());
-                if let Kind::Reasoning { said, part } = &mut self.items.get(at).kind {
+                let at = self.items.place(&value, &WireItemKind::new_reasoning());
+                if let WireItemKind::Reasoning { said, part } = &mut self.items.get(at).kind {
                     *part = *said;
                 }
                 Ok(Progress::Event)
@@ -104,15 +104,17 @@ impl ApiDecoder for ResponsesDecoder {
             "response.failed" => self.ended(&value, "failed", out),
             "response.cancelled" => self.ended(&Value::Null, "cancelled", out),
             "keepalive" | "ping" => Ok(Progress::Nothing),
-            "error" => Err(Wrong::Told(event.data.clone())),
-            _ if !value["error"].is_null() => Err(Wrong::Told(event.data.clone())),
+            "error" => Err(DecodeError::Told(event.data.clone())),
+            _ if !value["error"].is_null() => Err(DecodeError::Told(event.data.clone())),
             // New kinds of events come to be.
             _ => Ok(Progress::Event),
         }
     }
 
-    fn end(&mut self, _out: &mut Out) -> Result<(), Wrong> {
-        Err(Wrong::broken("the stream ended in the middle of the answer"))
+    fn end(&mut self, _out: &mut EventQueue) -> Result<(), DecodeError> {
+        Err(DecodeError::broken(
+            "the stream ended in the middle of the answer",
+        ))
     }
 
     fn has_stopped(&self) -> bool {
@@ -122,11 +124,11 @@ impl ApiDecoder for ResponsesDecoder {
 
 impl ResponsesDecoder {
     /// Some gateways send it twice. With another id it begins another response, and what came before is void.
-    fn created(&mut self, response: &Value) -> Result<Progress, Wrong> {
+    fn created(&mut self, response: &Value) -> Result<Progress, DecodeError> {
         let id = text(response, "id");
         let is_other = matches!((&self.id, id), (Some(first), Some(id)) if first != id);
         if is_other && !self.items.is_empty() {
-            return Err(Wrong::broken(
+            return Err(DecodeError::broken(
                 "the provider began another response in the middle of the answer",
             ));
         }
@@ -134,19 +136,19 @@ impl ResponsesDecoder {
         Ok(Progress::Event)
     }
 
-    fn added(&mut self, event: &Value, out: &mut Out) -> Progress {
+    fn added(&mut self, event: &Value, out: &mut EventQueue) -> Progress {
         let item = &event["item"];
         let kind = match text(item, "type") {
-            Some("message") => Kind::Message { said: false },
-            Some("reasoning") => Kind::new_reasoning(),
-            Some("function_call") => Kind::Call(None),
-            Some(_) => Kind::Other,
+            Some("message") => WireItemKind::Message { said: false },
+            Some("reasoning") => WireItemKind::new_reasoning(),
+            Some("function_call") => WireItemKind::Call(None),
+            Some(_) => WireItemKind::Other,
             // The end of the item says what it is.
             None => return Progress::Event,
         };
         let at = self.items.add(event, &kind);
         match kind {
-            Kind::Call(_) if text(item, "name").is_some() => {
+            WireItemKind::Call(_) if text(item, "name").is_some() => {
                 let tool = self.tool(at);
                 self.begin(tool, item, out);
                 Progress::Content
@@ -159,17 +161,17 @@ impl ResponsesDecoder {
     fn tool(&mut self, at: usize) -> usize {
         let next = self.tools.len();
         match &mut self.items.get(at).kind {
-            Kind::Call(Some(tool)) => *tool,
+            WireItemKind::Call(Some(tool)) => *tool,
             kind => {
-                *kind = Kind::Call(Some(next));
-                self.tools.push(Tool::default());
+                *kind = WireItemKind::Call(Some(next));
+                self.tools.push(ToolState::default());
                 next
             }
         }
     }
 
     /// Begins a call as soon as it has a name, with what came of its input by then.
-    fn begin(&mut self, at: usize, item: &Value, out: &mut Out) {
+    fn begin(&mut self, at: usize, item: &Value, out: &mut EventQueue) {
         let index = at as u32;
         let name = text(item, "name").filter(|name| !name.is_empty());
         let tool = &mut self.tools[at];
@@ -192,15 +194,15 @@ impl ResponsesDecoder {
     }
 
     /// A piece of a message's text, after a break if another message said something, and after its phase.
-    fn say_text(&mut self, at: usize, piece: &str, out: &mut Out) -> Result<Progress, Wrong> {
+    fn say_text(&mut self, at: usize, piece: &str, out: &mut EventQueue) -> Result<Progress, DecodeError> {
         if piece.is_empty() {
             return Ok(Progress::Event);
         }
-        let Item { kind, phase, .. } = self.items.get(at);
-        if matches!(kind, Kind::Message { said: true }) {
+        let WireItem { kind, phase, .. } = self.items.get(at);
+        if matches!(kind, WireItemKind::Message { said: true }) {
             return Ok(say(StreamEvent::Text(piece.to_owned()), out));
         }
-        *kind = Kind::Message { said: true };
+        *kind = WireItemKind::Message { said: true };
         let phase = phase.clone();
         let follows = self.phase.is_some();
         if phase.is_some() || self.phase.take().flatten().is_some() {
@@ -216,8 +218,8 @@ impl ResponsesDecoder {
     }
 
     fn refused(&mut self, event: &Value) -> Progress {
-        let at = self.items.place(event, &Kind::Message { said: false });
-        self.items.get(at).kind = Kind::Message { said: true };
+        let at = self.items.place(event, &WireItemKind::Message { said: false });
+        self.items.get(at).kind = WireItemKind::Message { said: true };
         let words = text(event, "delta").unwrap_or_default();
         self.refusal.push_str(words);
         match words.is_empty() {
@@ -226,15 +228,15 @@ impl ResponsesDecoder {
         }
     }
 
-    fn reasoning(&mut self, event: &Value, out: &mut Out) -> Progress {
+    fn reasoning(&mut self, event: &Value, out: &mut EventQueue) -> Progress {
         let piece = text(event, "delta").unwrap_or_default();
         if piece.is_empty() {
             return Progress::Event;
         }
-        let at = self.items.place(event, &Kind::new_reasoning());
+        let at = self.items.place(event, &WireItemKind::new_reasoning());
         let kind = &mut self.items.get(at).kind;
-        let divided = matches!(kind, Kind::Reasoning { part: true, .. });
-        *kind = Kind::Reasoning {
+        let divided = matches!(kind, WireItemKind::Reasoning { part: true, .. });
+        *kind = WireItemKind::Reasoning {
             said: true,
             part: false,
         };
@@ -245,21 +247,21 @@ impl ResponsesDecoder {
         say(StreamEvent::Reasoning(text), out)
     }
 
-    fn arguments(&mut self, event: &Value, out: &mut Out) -> Result<Progress, Wrong> {
+    fn arguments(&mut self, event: &Value, out: &mut EventQueue) -> Result<Progress, DecodeError> {
         let piece = needed_input(event, "delta")?;
-        let at = self.items.place(event, &Kind::Call(None));
+        let at = self.items.place(event, &WireItemKind::Call(None));
         // The input of a tool that the server runs itself.
-        if matches!(self.items.get(at).kind, Kind::Other) {
+        if matches!(self.items.get(at).kind, WireItemKind::Other) {
             return Ok(Progress::Event);
         }
         let tool = self.tool(at);
         if self.tools[tool].completed && !piece.is_empty() {
-            return Err(Wrong::broken("a tool's input went on after its end"));
+            return Err(DecodeError::broken("a tool's input went on after its end"));
         }
         Ok(self.input(tool, piece, out))
     }
 
-    fn input(&mut self, at: usize, json: String, out: &mut Out) -> Progress {
+    fn input(&mut self, at: usize, json: String, out: &mut EventQueue) -> Progress {
         let tool = &mut self.tools[at];
         if !tool.begun {
             tool.early.push_str(&json);
@@ -276,12 +278,12 @@ impl ResponsesDecoder {
     }
 
     /// The item as a whole: what of it was not said yet is said now.
-    fn done(&mut self, event: &Value, item: &Value, out: &mut Out) -> Result<Progress, Wrong> {
+    fn done(&mut self, event: &Value, item: &Value, out: &mut EventQueue) -> Result<Progress, DecodeError> {
         let kind = match text(item, "type") {
-            Some("message") => Kind::Message { said: false },
-            Some("reasoning") => Kind::new_reasoning(),
-            Some("function_call") => Kind::Call(None),
-            Some(_) => Kind::Other,
+            Some("message") => WireItemKind::Message { said: false },
+            Some("reasoning") => WireItemKind::new_reasoning(),
+            Some("function_call") => WireItemKind::Call(None),
+            Some(_) => WireItemKind::Other,
             // Fine where all of it came in pieces; a call without its end is completed with the answer.
             None => return Ok(Progress::Event),
         };
@@ -289,15 +291,20 @@ impl ResponsesDecoder {
             return Ok(Progress::Event);
         };
         match kind {
-            Kind::Message { .. } => self.message_done(at, item, out),
-            Kind::Reasoning { .. } => Ok(self.reasoning_done(at, item, out)),
-            Kind::Call(_) => self.call_done(at, item, out),
-            Kind::Other => Ok(Progress::Event),
+            WireItemKind::Message { .. } => self.message_done(at, item, out),
+            WireItemKind::Reasoning { .. } => Ok(self.reasoning_done(at, item, out)),
+            WireItemKind::Call(_) => self.call_done(at, item, out),
+            WireItemKind::Other => Ok(Progress::Event),
         }
     }
 
-    fn message_done(&mut self, at: usize, item: &Value, out: &mut Out) -> Result<Progress, Wrong> {
-        if matches!(self.items.get(at).kind, Kind::Message { said: true }) {
+    fn message_done(
+        &mut self,
+        at: usize,
+        item: &Value,
+        out: &mut EventQueue,
+    ) -> Result<Progress, DecodeError> {
+        if matches!(self.items.get(at).kind, WireItemKind::Message { said: true }) {
             return Ok(Progress::Event);
         }
         let mut progress = Progress::Event;
@@ -308,8 +315,11 @@ impl ResponsesDecoder {
         Ok(progress)
     }
 
-    fn reasoning_done(&mut self, at: usize, item: &Value, out: &mut Out) -> Progress {
-        let mut said = matches!(self.items.get(at).kind, Kind::Reasoning { said: true, .. });
+    fn reasoning_done(&mut self, at: usize, item: &Value, out: &mut EventQueue) -> Progress {
+        let mut said = matches!(
+            self.items.get(at).kind,
+            WireItemKind::Reasoning { said: true, .. }
+        );
         if !said {
             let parts = list(item, "summary").iter().chain(list(item, "content"));
             let texts: Vec<&str> = parts.filter_map(|part| text(part, "text")).collect();
@@ -318,7 +328,7 @@ impl ResponsesDecoder {
             say(StreamEvent::Reasoning(text), out);
         }
         if let Some(encrypted) = text(item, "encrypted_content").filter(|content| !content.is_empty()) {
-            let proof = Proof {
+            let proof = EncryptedReasoning {
                 id: text(item, "id").unwrap_or_default().to_owned(),
                 encrypted: encrypted.to_owned(),
             };
@@ -330,7 +340,7 @@ impl ResponsesDecoder {
         Progress::Content
     }
 
-    fn call_done(&mut self, at: usize, item: &Value, out: &mut Out) -> Result<Progress, Wrong> {
+    fn call_done(&mut self, at: usize, item: &Value, out: &mut EventQueue) -> Result<Progress, DecodeError> {
         let at = self.tool(at);
         self.begin(at, item, out);
         if self.tools[at].begun && self.tools[at].input.is_empty() {
@@ -340,7 +350,7 @@ impl ResponsesDecoder {
             .input
             .agrees_with(text(item, "arguments").unwrap_or_default())
         {
-            return Err(Wrong::broken(
+            return Err(DecodeError::broken(
                 "the pieces of a tool's input are not the whole of it",
             ));
         }
@@ -354,7 +364,7 @@ impl ResponsesDecoder {
     }
 
     /// The end of the answer; `kind` is what its event says, where the response does not say it itself.
-    fn ended(&mut self, event: &Value, kind: &str, out: &mut Out) -> Result<Progress, Wrong> {
+    fn ended(&mut self, event: &Value, kind: &str, out: &mut EventQueue) -> Result<Progress, DecodeError> {
         let response = &event["response"];
         self.count(&response["usage"], out);
         // Servers that announce no items.
@@ -370,9 +380,9 @@ impl ResponsesDecoder {
                     true => event.clone(),
                     false => json!({"error": error}),
                 };
-                return Err(Wrong::Told(told.to_string()));
+                return Err(DecodeError::Told(told.to_string()));
             }
-            "cancelled" => return Err(Wrong::broken("the server aborted the answer")),
+            "cancelled" => return Err(DecodeError::broken("the server aborted the answer")),
             "incomplete" => match text(&response["incomplete_details"], "reason") {
                 Some("content_filter") => StopReason::Refusal(self.refusal()),
                 // Whatever else cut it: it is not whole.
@@ -384,7 +394,7 @@ impl ResponsesDecoder {
             _ => StopReason::EndTurn,
         };
         if stop == StopReason::ToolUse && self.tools.iter().any(|tool| !tool.begun) {
-            return Err(Wrong::broken("a tool call of the answer has no name"));
+            return Err(DecodeError::broken("a tool call of the answer has no name"));
         }
         let rest = self.tools.iter().enumerate();
         let rest = rest.filter(|(_, tool)| tool.begun && !tool.completed);
@@ -398,7 +408,7 @@ impl ResponsesDecoder {
         (!self.refusal.is_empty()).then(|| self.refusal.clone())
     }
 
-    fn count(&mut self, tokens: &Value, out: &mut Out) {
+    fn count(&mut self, tokens: &Value, out: &mut EventQueue) {
         let (input, output) = (number(tokens, "input_tokens"), number(tokens, "output_tokens"));
         if input.or(output).is_none() {
             return;
@@ -422,7 +432,7 @@ impl ResponsesDecoder {
 }
 
 /// Pushes a piece of content; an empty one is none.
-fn say(event: StreamEvent, out: &mut Out) -> Progress {
+fn say(event: StreamEvent, out: &mut EventQueue) -> Progress {
     let empty = match &event {
         StreamEvent::Text(text) | StreamEvent::Reasoning(text) => text.is_empty(),
         StreamEvent::ToolInput { json, .. } => json.is_empty(),

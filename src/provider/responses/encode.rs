@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::decode::{BREAK, Phase, Proof};
+use super::decode::{BREAK, EncryptedReasoning, Phase};
 use crate::domain::{Block, ImageData, Message, Role};
 use crate::provider::body::Body;
 use crate::provider::models::thinks;
@@ -186,7 +186,7 @@ fn reasoning(block: &Block) -> Option<Value> {
     else {
         return None;
     };
-    let proof = Proof::read(&signature.value)?;
+    let proof = EncryptedReasoning::read(&signature.value)?;
     let summary: Vec<Value> = self::text("summary_text", text).into_iter().collect();
     let mut item = json!({"type": "reasoning", "summary": summary, "encrypted_content": proof.encrypted});
     if !proof.id.is_empty() {
@@ -238,7 +238,7 @@ mod tests {
     }
 
     fn proof() -> String {
-        let proof = Proof {
+        let proof = EncryptedReasoning {
             id: "rs_1".into(),
             encrypted: "opaque".into(),
         };

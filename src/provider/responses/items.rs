@@ -11,16 +11,16 @@ use crate::provider::fields::{number, text};
 
 /// The items of an answer, in the order in which they were first mentioned.
 #[derive(Debug, Default)]
-pub(super) struct Items {
-    items: Vec<Item>,
+pub(super) struct WireItems {
+    items: Vec<WireItem>,
     by_index: HashMap<u64, usize>,
     by_id: HashMap<String, usize>,
 }
 
 /// An item of the answer.
 #[derive(Debug)]
-pub(super) struct Item {
-    pub(super) kind: Kind,
+pub(super) struct WireItem {
+    pub(super) kind: WireItemKind,
     /// What part of the answer a message is.
     pub(super) phase: Option<String>,
     call_id: Option<String>,
@@ -29,7 +29,7 @@ pub(super) struct Item {
 
 /// What an item is.
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(super) enum WireItemKind {
     /// Whether something of it was said.
     Message {
         said: bool,
@@ -44,7 +44,7 @@ pub(super) enum Kind {
     Other,
 }
 
-impl Kind {
+impl WireItemKind {
     pub(super) fn new_reasoning() -> Self {
         Self::Reasoning {
             said: false,
@@ -57,19 +57,19 @@ impl Kind {
     }
 }
 
-impl Items {
+impl WireItems {
     pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    pub(super) fn get(&mut self, at: usize) -> &mut Item {
+    pub(super) fn get(&mut self, at: usize) -> &mut WireItem {
         &mut self.items[at]
     }
 
     /// The item that a piece of `kind` belongs to; a new one if there is none. A tool that the server runs itself
     /// takes any piece.
-    pub(super) fn place(&mut self, event: &Value, kind: &Kind) -> usize {
-        let fits = |item: &Item| item.kind.is_like(kind) || matches!(item.kind, Kind::Other);
+    pub(super) fn place(&mut self, event: &Value, kind: &WireItemKind) -> usize {
+        let fits = |item: &WireItem| item.kind.is_like(kind) || matches!(item.kind, WireItemKind::Other);
         let named = self.find(event, &Value::Null);
         let at = match named {
             Some(at) => Some(at).filter(|at| fits(&self.items[*at])),
@@ -83,7 +83,7 @@ impl Items {
     }
 
     /// The item that begins. Some gateways say so twice.
-    pub(super) fn add(&mut self, event: &Value, kind: &Kind) -> usize {
+    pub(super) fn add(&mut self, event: &Value, kind: &WireItemKind) -> usize {
         let item = &event["item"];
         let at = self.find(event, item).filter(|at| {
             let known = &self.items[*at];
@@ -93,7 +93,7 @@ impl Items {
     }
 
     /// The item that ends; none if it has ended before.
-    pub(super) fn finish(&mut self, event: &Value, item: &Value, kind: &Kind) -> Option<usize> {
+    pub(super) fn finish(&mut self, event: &Value, item: &Value, kind: &WireItemKind) -> Option<usize> {
         let at = match self.find(event, item) {
             Some(at) => Some(at).filter(|at| {
                 let known = &self.items[*at];
@@ -110,7 +110,7 @@ impl Items {
     }
 
     /// Only their index is the same, which some servers always send as 0.
-    fn is_other_call(&self, known: &Item, event: &Value, item: &Value) -> bool {
+    fn is_other_call(&self, known: &WireItem, event: &Value, item: &Value) -> bool {
         let is_named = ids(event, item).any(|id| self.by_id.contains_key(id));
         let call_ids = (known.call_id.as_deref(), text(item, "call_id"));
         !is_named && matches!(call_ids, (Some(one), Some(other)) if one != other)
@@ -124,9 +124,9 @@ impl Items {
     }
 
     /// Remembers what the event calls the item, which is new if `at` is none.
-    fn enter(&mut self, at: Option<usize>, event: &Value, item: &Value, kind: &Kind) -> usize {
+    fn enter(&mut self, at: Option<usize>, event: &Value, item: &Value, kind: &WireItemKind) -> usize {
         let at = at.unwrap_or_else(|| {
-            self.items.push(Item {
+            self.items.push(WireItem {
                 kind: kind.clone(),
                 phase: None,
                 call_id: None,

@@ -14,8 +14,8 @@ use futures::future::BoxFuture;
 use reqwest::header::HeaderMap;
 
 use super::account::Account;
-use super::call::{Call, open};
-use super::decode::Decoder;
+use super::call::{StreamCall, open};
+use super::decode::StreamDecoder;
 use super::error::ProviderError;
 use super::http::Http;
 use super::models::thinks;
@@ -46,11 +46,11 @@ impl Provider for Responses {
 
     fn stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
         let thinks = thinks(&request.model, request.effort);
-        let call = Call {
+        let call = StreamCall {
             url: address(&self.account.base, "responses"),
             headers: self.headers.clone(),
             body: encode::body(&request, &self.origin(&request.model)),
-            decoder: Decoder::new(ResponsesDecoder::default()),
+            decoder: StreamDecoder::new(ResponsesDecoder::default()),
             // Reasoning shows as a summary at most: models may be silent for long.
             limits: self.limits.for_call(self.account.is_local(), thinks, thinks),
             model: request.model.clone(),

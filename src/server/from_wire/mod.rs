@@ -17,7 +17,7 @@ use super::error::RequestError;
 use super::to_wire::content::{ContentPointer, DEFAULT_LIMIT, MAX_LIMIT};
 use crate::domain::{ApprovalId, Decision, DecisionKind, InquiryId, InquiryReply};
 use crate::protocol as wire;
-use crate::session::Said;
+use crate::session::InquiryAnswer;
 
 /// The longest title, in characters.
 const MAX_TITLE: usize = 200;
@@ -112,7 +112,7 @@ pub fn decision(params: wire::ApprovalRespondParams) -> Result<(ApprovalId, Deci
 }
 
 /// A person's answer to a limit. Only its session knows what it counts in.
-pub fn limit_answer(params: wire::LimitRespondParams) -> Result<(InquiryId, Said), RequestError> {
+pub fn limit_answer(params: wire::LimitRespondParams) -> Result<(InquiryId, InquiryAnswer), RequestError> {
     let wire::LimitRespondParams {
         limit_id,
         raise_by,
@@ -123,15 +123,17 @@ pub fn limit_answer(params: wire::LimitRespondParams) -> Result<(InquiryId, Said
         (Some(by), false) if !(by.is_finite() && by > 0.0) => {
             return Err(RequestError::bad("raiseBy", "must be more than 0"));
         }
-        (Some(by), false) => Said::RaiseBy(by),
-        (None, true) => Said::Reply(InquiryReply::Stop),
-        (None, false) => Said::Reply(InquiryReply::Accept),
+        (Some(by), false) => InquiryAnswer::RaiseBy(by),
+        (None, true) => InquiryAnswer::Reply(InquiryReply::Stop),
+        (None, false) => InquiryAnswer::Reply(InquiryReply::Accept),
     };
     Ok((InquiryId::from(limit_id), answer))
 }
 
 /// A person's answer to a question.
-pub fn question_answer(params: wire::QuestionRespondParams) -> Result<(InquiryId, Said), RequestError> {
+pub fn question_answer(
+    params: wire::QuestionRespondParams,
+) -> Result<(InquiryId, InquiryAnswer), RequestError> {
     let wire::QuestionRespondParams {
         question_id,
         answers,
@@ -143,7 +145,7 @@ pub fn question_answer(params: wire::QuestionRespondParams) -> Result<(InquiryId
         (None, true) => InquiryReply::Dismissed,
         (None, false) => return Err(RequestError::bad("answers", "is missing; or say dismissed")),
     };
-    Ok((InquiryId::from(question_id), Said::Reply(reply)))
+    Ok((InquiryId::from(question_id), InquiryAnswer::Reply(reply)))
 }
 
 /// A new title: one line.

@@ -15,8 +15,8 @@ use crate::protocol::{
     ListApprovalsParams, ListApprovalsResult, ListGrantsParams, ListGrantsResult,
     QuestionRequestedNotification, RevokeGrantParams,
 };
-use crate::session::{Command, Said, Snapshot};
-use crate::store::Write;
+use crate::session::{InquiryAnswer, SessionCommand, SessionSnapshot};
+use crate::store::StoreWrite;
 
 impl Service {
     pub(in crate::server) async fn approval_respond(&self, params: Value) -> Result<EmptyResult> {
@@ -26,7 +26,7 @@ impl Service {
         let session = asked_by
             .map_err(store_failed)?
             .ok_or_else(|| RequestError::UnknownApproval(approval.clone()))?;
-        self.ask(&session, |reply| Command::Decide {
+        self.ask(&session, |reply| SessionCommand::Decide {
             approval,
             decision,
             reply,
@@ -45,12 +45,12 @@ impl Service {
         self.answer(question, said).await
     }
 
-    async fn answer(&self, inquiry: InquiryId, said: Said) -> Result<EmptyResult> {
+    async fn answer(&self, inquiry: InquiryId, said: InquiryAnswer) -> Result<EmptyResult> {
         let asked_by = self.state.sessions.inquired_by(&inquiry).await;
         let session = asked_by
             .map_err(store_failed)?
             .ok_or_else(|| RequestError::UnknownQuestion(inquiry.clone()))?;
-        self.ask(&session, |reply| Command::Answer { inquiry, said, reply })
+        self.ask(&session, |reply| SessionCommand::Answer { inquiry, said, reply })
             .await?;
         Ok(EmptyResult {})
     }
@@ -60,7 +60,9 @@ impl Service {
         let (approvals, inquiries) = match params.session_id {
             Some(session) => {
                 let session = session_param(&session);
-                let snapshot = self.ask(&session, |reply| Command::Inspect { reply }).await?;
+                let snapshot = self
+                    .ask(&session, |reply| SessionCommand::Inspect { reply })
+                    .await?;
                 (open_approvals(&snapshot), open_inquiries(&snapshot))
             }
             None => {
@@ -81,12 +83,14 @@ impl Service {
 
     pub(in crate::server) async fn list_grants(&self, params: Value) -> Result<ListGrantsResult> {
         let params: ListGrantsParams = self.params(params)?;
-        let reader = &self.state.sessions.house().store.reader;
+        let reader = &self.state.sessions.services().store.reader;
         let mut grants: Vec<Grant> = Vec::new();
         match params.session_id {
             Some(session) => {
                 let session = session_param(&session);
-                let snapshot = self.ask(&session, |reply| Command::Inspect { reply }).await?;
+                let snapshot = self
+                    .ask(&session, |reply| SessionCommand::Inspect { reply })
+                    .await?;
                 let folder = snapshot.info.folder.display().to_string();
                 grants = reader
                     .grants(&folder, Some(&session))
@@ -108,7 +112,7 @@ impl Service {
 
     pub(in crate::server) async fn revoke_grant(&self, params: Value) -> Result<EmptyResult> {
         let params: RevokeGrantParams = self.params(params)?;
-        let store = &self.state.sessions.house().store;
+        let store = &self.state.sessions.services().store;
         let live = self.state.sessions.revoke(&params.grant_id).await;
         if !live
             && !store
@@ -121,7 +125,7 @@ impl Service {
         }
         let writes = &store.writes;
         writes
-            .send(Write::RevokeGrant { id: params.grant_id })
+            .send(StoreWrite::RevokeGrant { id: params.grant_id })
             .await
             .map_err(store_failed)?;
         writes.barrier().await.map_err(store_failed)?;
@@ -130,7 +134,7 @@ impl Service {
 }
 
 /// A session's open limits and questions as they were asked, without those that are answered.
-pub(super) fn open_inquiries(snapshot: &Snapshot) -> Vec<OpenOnWire> {
+pub(super) fn open_inquiries(snapshot: &SessionSnapshot) -> Vec<OpenOnWire> {
     let unanswered = snapshot.unanswered();
     unanswered
         .map(|open| to_wire::open_inquiry(&snapshot.info.id, open))
@@ -155,7 +159,7 @@ pub(super) fn parted(
 }
 
 /// A session's open questions as they were asked, without those that are decided and wait for a resume.
-pub(super) fn open_approvals(snapshot: &Snapshot) -> Vec<ApprovalRequestedNotification> {
+pub(super) fn open_approvals(snapshot: &SessionSnapshot) -> Vec<ApprovalRequestedNotification> {
     let undecided = snapshot.undecided();
     undecided
         .map(|open| to_wire::open_approval(&snapshot.info.id, open))

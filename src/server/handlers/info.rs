@@ -15,7 +15,7 @@ use crate::config::{Diagnostic, Severity};
 use crate::domain::SessionId;
 use crate::protocol::{self as wire, *};
 use crate::provider::{Effort, PriceSource};
-use crate::session::{Command, SessionInfo, Snapshot};
+use crate::session::{SessionCommand, SessionInfo, SessionSnapshot};
 
 impl Service {
     pub(in crate::server) async fn list_models(&self, params: Value) -> Result<ListModelsResult> {
@@ -23,7 +23,9 @@ impl Service {
         let (folder, agent, current) = match params.session_id {
             Some(session) => {
                 let session = session_param(&session);
-                let snapshot = self.ask(&session, |reply| Command::Inspect { reply }).await?;
+                let snapshot = self
+                    .ask(&session, |reply| SessionCommand::Inspect { reply })
+                    .await?;
                 (snapshot.info.folder, snapshot.info.agent, snapshot.model)
             }
             None => (self.state.folders().swap_remove(0), None, None),
@@ -50,14 +52,17 @@ impl Service {
         let (folder, current) = match params.session_id {
             Some(session) => {
                 let session = session_param(&session);
-                let info = self.ask(&session, |reply| Command::Inspect { reply }).await?.info;
+                let info = self
+                    .ask(&session, |reply| SessionCommand::Inspect { reply })
+                    .await?
+                    .info;
                 let agent = info.agent.unwrap_or_else(|| "default".to_owned());
                 (info.folder, Some(agent))
             }
             None => (self.state.folders().swap_remove(0), None),
         };
         let configured = self.state.configured.folder(&folder);
-        let tools = self.state.sessions.house().client_tools(&configured.tools);
+        let tools = self.state.sessions.services().client_tools(&configured.tools);
         let tools = tools.names();
         let mut agents: Vec<AgentInfo> = configured
             .loaded
@@ -75,7 +80,9 @@ impl Service {
         let info = match params.session_id {
             Some(session) => {
                 let session = session_param(&session);
-                self.ask(&session, |reply| Command::Inspect { reply }).await?.info
+                self.ask(&session, |reply| SessionCommand::Inspect { reply })
+                    .await?
+                    .info
             }
             None => {
                 let folder = self.state.folders().swap_remove(0);
@@ -98,7 +105,11 @@ impl Service {
         let info = match params.session_id {
             Some(session) => {
                 let session = session_param(&session);
-                Some(self.ask(&session, |reply| Command::Inspect { reply }).await?.info)
+                Some(
+                    self.ask(&session, |reply| SessionCommand::Inspect { reply })
+                        .await?
+                        .info,
+                )
             }
             None => None,
         };
@@ -112,7 +123,7 @@ impl Service {
             let named = info.agent.as_deref().and_then(|name| settings.agent(name));
             named.unwrap_or_else(|| settings.default_agent())
         });
-        let tools = self.state.sessions.house().client_tools(&configured.tools);
+        let tools = self.state.sessions.services().client_tools(&configured.tools);
         let has = |name: &str| agent.is_none_or(|agent| agent.tools.allows(name));
         let specs = tools.specs().iter().filter(|spec| has(&spec.name));
         Ok(ListToolsResult {
@@ -123,7 +134,7 @@ impl Service {
     pub(in crate::server) async fn read_content(&self, params: Value) -> Result<ReadContentResult> {
         let params: ReadContentParams = self.params(params)?;
         let session = session_param(&params.session_id);
-        let store = &self.state.sessions.house().store;
+        let store = &self.state.sessions.services().store;
         let (pointer, limit) = from_wire::content(&params)?;
         let unknown = || RequestError::UnknownContent(params.reference.clone());
         match pointer {
@@ -153,11 +164,14 @@ impl Service {
         let session = match params.session_id {
             Some(session) => {
                 let session = session_param(&session);
-                Some(self.ask(&session, |reply| Command::Measure { reply }).await?)
+                Some(
+                    self.ask(&session, |reply| SessionCommand::Measure { reply })
+                        .await?,
+                )
             }
             None => None,
         };
-        let totals = &self.state.sessions.house().totals;
+        let totals = &self.state.sessions.services().totals;
         let providers = self.state.configured.accounts().circuits();
         let tools = session.as_ref().map(|session| session.circuits.clone());
         let tools = tools.unwrap_or_default();
@@ -184,12 +198,13 @@ impl Service {
             }
             wire::CircuitSubject::Tool => {
                 let sessions = &self.state.sessions;
-                if sessions.house().tools.get(&name).is_none() && !self.state.configured.names_tool(&name) {
+                if sessions.services().tools.get(&name).is_none() && !self.state.configured.names_tool(&name)
+                {
                     return Err(RequestError::UnknownCircuit(name).into());
                 }
                 match session_id {
                     Some(id) => {
-                        let reset = |reply| Command::ResetCircuit { tool: name, reply };
+                        let reset = |reply| SessionCommand::ResetCircuit { tool: name, reply };
                         self.ask(&session_param(&id), reset).await?
                     }
                     None => sessions.reset_circuits(&name).await,
@@ -208,7 +223,7 @@ impl Service {
     }
 }
 
-fn session_metrics(snapshot: &Snapshot) -> SessionMetrics {
+fn session_metrics(snapshot: &SessionSnapshot) -> SessionMetrics {
     let metrics = &snapshot.metrics;
     let by_name = |(name, count): (&String, &u64)| (name.clone(), *count);
     let by_code = |(code, count): (&&str, &u64)| ((*code).to_owned(), *count);

@@ -16,14 +16,14 @@ use super::from_wire;
 use super::service::Service;
 use crate::config::Redactor;
 use crate::domain::{AgentError, ErrorCode, SessionId};
-use crate::session::{Command, Refused};
+use crate::session::{CommandError, SessionCommand};
 use crate::store::StoreError;
 
 impl Service {
     /// Reads params. Keys in them stay out of everything that is made of them: a key that a person types or pastes
     /// goes to no model and into no store (I15).
     fn params<T: DeserializeOwned>(&self, mut params: Value) -> Result<T> {
-        remove_keys(&self.state.sessions.house().redactor, &mut params);
+        remove_keys(&self.state.sessions.services().redactor, &mut params);
         Ok(from_wire::params(params)?)
     }
 
@@ -31,7 +31,7 @@ impl Service {
     async fn ask<T>(
         &self,
         session: &SessionId,
-        command: impl FnOnce(oneshot::Sender<std::result::Result<T, Refused>>) -> Command,
+        command: impl FnOnce(oneshot::Sender<std::result::Result<T, CommandError>>) -> SessionCommand,
     ) -> Result<T> {
         let answer = self.state.sessions.ask(session, command).await;
         Ok(answer.map_err(|refused| request_error(session, refused))?)
@@ -54,37 +54,37 @@ fn remove_keys(redactor: &Redactor, value: &mut Value) {
 }
 
 /// What a session refuses, as the client is told.
-fn request_error(session: &SessionId, refused: Refused) -> RequestError {
+fn request_error(session: &SessionId, refused: CommandError) -> RequestError {
     let session = session.clone();
     match refused {
-        Refused::UnknownSession(session) => RequestError::UnknownSession(session),
-        Refused::TurnRunning(turn) => RequestError::TurnRunning { session, turn },
-        Refused::NoTurn => RequestError::NoTurn(session),
-        Refused::OtherTurn { expected, running } => RequestError::StaleTurn {
+        CommandError::UnknownSession(session) => RequestError::UnknownSession(session),
+        CommandError::TurnRunning(turn) => RequestError::TurnRunning { session, turn },
+        CommandError::NoTurn => RequestError::NoTurn(session),
+        CommandError::OtherTurn { expected, running } => RequestError::StaleTurn {
             expected: expected.to_string(),
             running,
         },
-        Refused::NothingToResume => RequestError::NothingToResume(session),
-        Refused::UnknownApproval(approval) => RequestError::UnknownApproval(approval),
-        Refused::UnknownInquiry(inquiry) => RequestError::UnknownQuestion(inquiry),
-        Refused::UnknownTurn(turn) => RequestError::UnknownTurn(turn),
-        Refused::NothingToRedo(turn) => RequestError::NothingToRedo(turn),
-        Refused::NothingToFork(session) => RequestError::NothingToFork(session),
-        Refused::UnknownPrompt(prompt) => RequestError::UnknownPrompt { session, prompt },
-        Refused::QueueFull => RequestError::QueueFull(crate::session::MAX_QUEUED),
-        Refused::BadReply(problem) => RequestError::bad("answer", problem),
-        Refused::NoRule => RequestError::bad("decision", refused.to_string()),
-        Refused::BadCommand(_) => RequestError::bad("prompt", refused.to_string()),
-        Refused::UnknownModel(why) => RequestError::UnknownModel(why),
-        Refused::NeedsModelList(_) => RequestError::UnknownModel(refused.to_string()),
-        Refused::BadRule(_) => RequestError::bad("rule", refused.to_string()),
-        Refused::Locked { session, holder } => RequestError::SessionLocked {
+        CommandError::NothingToResume => RequestError::NothingToResume(session),
+        CommandError::UnknownApproval(approval) => RequestError::UnknownApproval(approval),
+        CommandError::UnknownInquiry(inquiry) => RequestError::UnknownQuestion(inquiry),
+        CommandError::UnknownTurn(turn) => RequestError::UnknownTurn(turn),
+        CommandError::NothingToRedo(turn) => RequestError::NothingToRedo(turn),
+        CommandError::NothingToFork(session) => RequestError::NothingToFork(session),
+        CommandError::UnknownPrompt(prompt) => RequestError::UnknownPrompt { session, prompt },
+        CommandError::QueueFull => RequestError::QueueFull(crate::session::MAX_QUEUED),
+        CommandError::BadReply(problem) => RequestError::bad("answer", problem),
+        CommandError::NoRule => RequestError::bad("decision", refused.to_string()),
+        CommandError::BadCommand(_) => RequestError::bad("prompt", refused.to_string()),
+        CommandError::UnknownModel(why) => RequestError::UnknownModel(why),
+        CommandError::NeedsModelList(_) => RequestError::UnknownModel(refused.to_string()),
+        CommandError::BadRule(_) => RequestError::bad("rule", refused.to_string()),
+        CommandError::Locked { session, holder } => RequestError::SessionLocked {
             session,
             holder: holder.to_string(),
         },
-        Refused::Ending => RequestError::ShuttingDown,
-        Refused::Store(error) => (*error).into(),
-        Refused::Busy => AgentError::new(ErrorCode::Session, refused.to_string()).into(),
+        CommandError::Ending => RequestError::ShuttingDown,
+        CommandError::Store(error) => (*error).into(),
+        CommandError::Busy => AgentError::new(ErrorCode::Session, refused.to_string()).into(),
     }
 }
 

@@ -20,11 +20,11 @@ use crate::protocol::{
     RevertResult, SessionInfo, SessionState, SetModeParams, SetModelParams,
 };
 use crate::provider::Effort;
-use crate::session::{self, Command, Refused, Snapshot};
+use crate::session::{self, CommandError, SessionCommand, SessionSnapshot};
 use crate::store::{
-    Choice, EventPage, Health, SessionHit, SessionQuery, Skipped, StoreError, StoredEvent, Window,
+    ContentChoice, EventPage, SessionHit, SessionQuery, Skipped, StoreError, StoreHealth, StoredEvent, Window,
 };
-use crate::transport::outbox::Item;
+use crate::transport::outbox::Outgoing;
 
 /// How long a new session waits for what was written before it.
 const WRITTEN: Duration = Duration::from_secs(1);
@@ -55,7 +55,7 @@ impl Service {
             cwd,
             agent: params.agent,
         };
-        let chosen = Choice {
+        let chosen = ContentChoice {
             model: params.model.map(|model| model.trim().to_owned()),
             effort: params.effort.map(|effort| Effort::from(effort).name().to_owned()),
             mode: params.mode.map(Mode::from),
@@ -87,8 +87,8 @@ impl Service {
     }
 
     /// `chosen`, with what the person chose last in this folder where nothing is chosen.
-    async fn with_last_choice(&self, info: &session::SessionInfo, chosen: Choice) -> Choice {
-        let store = &self.state.sessions.house().store;
+    async fn with_last_choice(&self, info: &session::SessionInfo, chosen: ContentChoice) -> ContentChoice {
+        let store = &self.state.sessions.services().store;
         // What was chosen a moment ago may be on its way to the disk, which may take its time.
         let _ = tokio::time::timeout(WRITTEN, store.writes.barrier()).await;
         let folder = info.folder.display().to_string();
@@ -102,7 +102,7 @@ impl Service {
         });
         let last = last.unwrap_or_default();
         let model = chosen.model.or_else(|| self.last_model(info, last.model));
-        Choice {
+        ContentChoice {
             model,
             effort: chosen.effort.or(last.effort),
             mode: chosen.mode.or(last.mode),
@@ -121,7 +121,7 @@ impl Service {
                 );
                 tracing::warn!("{message}");
                 let warning = to_wire::server_warning("model_gone", &message);
-                self.state.outbox.push(Item::Notification {
+                self.state.outbox.push(Outgoing::Notification {
                     body: to_wire::frame(&warning),
                     group: None,
                     permit: None,
@@ -145,7 +145,7 @@ impl Service {
             cursor: params.cursor,
             limit,
         };
-        let reader = &self.state.sessions.house().store.reader;
+        let reader = &self.state.sessions.services().store.reader;
         let page = reader.list_sessions(query).await.map_err(store_failed)?;
         let running: Vec<SessionId> = self.state.sessions.running();
         Ok(ListSessionsResult {
@@ -158,12 +158,14 @@ impl Service {
         let params: LoadSessionParams = self.params(params)?;
         let wanted = from_wire::page(&params)?;
         let id = session_param(&params.session_id);
-        let store = &self.state.sessions.house().store;
+        let store = &self.state.sessions.services().store;
         if let Some(row) = store.reader.session(&id).await.map_err(store_failed)? {
             self.state.learn_trust(row.folder.as_ref()).await;
         }
         let read_only = params.read_only;
-        let loaded = self.ask(&id, |reply| Command::Load { read_only, reply }).await?;
+        let loaded = self
+            .ask(&id, |reply| SessionCommand::Load { read_only, reply })
+            .await?;
         // The store ends with the server; then what it has is what there is.
         let _ = loaded.passed.await;
         let page = page(&store.reader, &id, &wanted, loaded.snapshot.seq).await?;
@@ -200,7 +202,7 @@ impl Service {
         };
         tracing::warn!(%session, "{message}");
         let body = to_wire::frame(&to_wire::server_warning(Skipped::CODE, &message));
-        self.state.outbox.push(Item::Notification {
+        self.state.outbox.push(Outgoing::Notification {
             body,
             group: None,
             permit: None,
@@ -211,7 +213,8 @@ impl Service {
         let params: RenameSessionParams = self.params(params)?;
         let title = from_wire::title(&params)?;
         let id = session_param(&params.session_id);
-        self.ask(&id, |reply| Command::Rename { title, reply }).await?;
+        self.ask(&id, |reply| SessionCommand::Rename { title, reply })
+            .await?;
         Ok(EmptyResult {})
     }
 
@@ -230,7 +233,7 @@ impl Service {
     pub(in crate::server) async fn export_session(&self, params: Value) -> Result<ExportSessionResult> {
         let params: ExportSessionParams = self.params(params)?;
         let id = session_param(&params.session_id);
-        let load = |reply| Command::Load {
+        let load = |reply| SessionCommand::Load {
             read_only: true,
             reply,
         };
@@ -238,7 +241,7 @@ impl Service {
         // The store ends with the server; then what it has is what there is.
         let _ = loaded.passed.await;
         let mut export = to_wire::Export::new(params.format, &id, &state_of(&loaded.snapshot));
-        let store = &self.state.sessions.house().store;
+        let store = &self.state.sessions.services().store;
         let mut pages = store.reader.walk(&id, 0);
         let mut last = 0;
         while let Some(page) = pages.next().await.map_err(store_failed)? {
@@ -248,7 +251,7 @@ impl Service {
             }
         }
         // What is only in memory would be missing, and nobody would see it.
-        if last < loaded.snapshot.seq && store.writes.health() != Health::Ok {
+        if last < loaded.snapshot.seq && store.writes.health() != StoreHealth::Ok {
             return Err(store_failed(StoreError::NotWritable).into());
         }
         Ok(ExportSessionResult {
@@ -259,7 +262,7 @@ impl Service {
     pub(in crate::server) async fn delete_session(&self, params: Value) -> Result<EmptyResult> {
         let params: DeleteSessionParams = self.params(params)?;
         let id = session_param(&params.session_id);
-        self.ask(&id, |reply| Command::Delete { reply }).await?;
+        self.ask(&id, |reply| SessionCommand::Delete { reply }).await?;
         Ok(EmptyResult {})
     }
 
@@ -273,7 +276,7 @@ impl Service {
         let id = session_param(&session_id);
         let turn = turn_id.into();
         let done = self
-            .ask(&id, |reply| Command::Revert {
+            .ask(&id, |reply| SessionCommand::Revert {
                 turn,
                 dry_run,
                 redo,
@@ -287,7 +290,8 @@ impl Service {
         let params: SetModeParams = self.params(params)?;
         let mode = Mode::from(params.mode);
         let id = session_param(&params.session_id);
-        self.ask(&id, |reply| Command::SetMode { mode, reply }).await?;
+        self.ask(&id, |reply| SessionCommand::SetMode { mode, reply })
+            .await?;
         Ok(EmptyResult {})
     }
 
@@ -300,14 +304,16 @@ impl Service {
         let effort = params.effort.map(Effort::from);
         let id = session_param(&params.session_id);
         let set = |model: String| {
-            self.state.sessions.ask(&id, move |reply| Command::SetModel {
-                model: Some(model),
-                effort,
-                reply,
-            })
+            self.state
+                .sessions
+                .ask(&id, move |reply| SessionCommand::SetModel {
+                    model: Some(model),
+                    effort,
+                    reply,
+                })
         };
         let done = match set(model.clone()).await {
-            Err(Refused::NeedsModelList(info)) => {
+            Err(CommandError::NeedsModelList(info)) => {
                 self.check_model(&info, &model).await?;
                 set(model).await
             }
@@ -320,7 +326,7 @@ impl Service {
 
 /// The page that was asked for, of the events up to `last`: what came since is sent as notifications.
 async fn page(
-    reader: &crate::store::Reader,
+    reader: &crate::store::StoreReader,
     id: &SessionId,
     wanted: &from_wire::Page,
     last: u64,
@@ -365,7 +371,7 @@ fn listed(hit: &SessionHit, running: &[SessionId]) -> SessionInfo {
     }
 }
 
-fn state_of(snapshot: &Snapshot) -> SessionState {
+fn state_of(snapshot: &SessionSnapshot) -> SessionState {
     SessionState {
         title: snapshot.title.clone(),
         cwd: snapshot.info.cwd.display().to_string(),

@@ -13,7 +13,7 @@ use crate::protocol::{
     CancelNotification, CompactParams, PromptParams, PromptResult, QueueParams, QueueResult,
     ResumeTurnParams, SteerParams, SteerResult,
 };
-use crate::session::{Command, QueueAction, TurnHandle, TurnOutcome};
+use crate::session::{QueueAction, SessionCommand, TurnHandle, TurnOutcome};
 use crate::transport::cancel_token;
 
 impl Service {
@@ -22,7 +22,7 @@ impl Service {
         let session = session_param(&params.session_id);
         let content = documents::content(&self.state, params.prompt)?;
         let handle = self
-            .ask(&session, |reply| Command::Prompt { content, reply })
+            .ask(&session, |reply| SessionCommand::Prompt { content, reply })
             .await?;
         self.follow(session, handle).await
     }
@@ -30,7 +30,9 @@ impl Service {
     pub(in crate::server) async fn resume_turn(&self, params: Value) -> Result<PromptResult> {
         let params: ResumeTurnParams = self.params(params)?;
         let session = session_param(&params.session_id);
-        let handle = self.ask(&session, |reply| Command::Resume { reply }).await?;
+        let handle = self
+            .ask(&session, |reply| SessionCommand::Resume { reply })
+            .await?;
         self.follow(session, handle).await
     }
 
@@ -41,7 +43,7 @@ impl Service {
         } = self.params(params)?;
         let session = session_param(&session_id);
         let handle = self
-            .ask(&session, |reply| Command::Compact { instructions, reply })
+            .ask(&session, |reply| SessionCommand::Compact { instructions, reply })
             .await?;
         self.follow(session, handle).await
     }
@@ -52,7 +54,7 @@ impl Service {
         let content = documents::content(&self.state, params.prompt)?;
         let expected = params.expected_turn_id.map(TurnId::from);
         let turn = self
-            .ask(&session, |reply| Command::Steer {
+            .ask(&session, |reply| SessionCommand::Steer {
                 content,
                 expected,
                 reply,
@@ -77,7 +79,7 @@ impl Service {
             from_wire::Queue::SendNow(id) => QueueAction::SendNow(id),
         };
         let told = self
-            .ask(&session, |reply| Command::Queue { action, reply })
+            .ask(&session, |reply| SessionCommand::Queue { action, reply })
             .await?;
         Ok(to_wire::queue_result(
             told.paused,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::cut::{Cutter, escaped_len};
+use super::truncate::{FieldBudget, escaped_len};
 use crate::base::uri::uri_of;
 use crate::domain::{self, TurnDiff};
 use crate::protocol::{
@@ -15,7 +15,11 @@ use crate::session::RevertReply;
 const DIFFS: usize = 160 << 10;
 
 /// A turn's changes. Diffs that have no room are left out: the files tell the same.
-pub(super) fn turn_diff(header: EventHeader, diff: &TurnDiff, cutter: &mut Cutter) -> TurnDiffNotification {
+pub(super) fn turn_diff(
+    header: EventHeader,
+    diff: &TurnDiff,
+    cutter: &mut FieldBudget,
+) -> TurnDiffNotification {
     let mut room = DIFFS;
     let files = cutter.list(&diff.files, |cutter, _, file| {
         let shown = file.diff.as_ref().map(|diff| super::content::shown_change(diff));
@@ -40,9 +44,9 @@ pub(super) fn turn_diff(header: EventHeader, diff: &TurnDiff, cutter: &mut Cutte
         header,
         of_turn_id: diff.turn.to_string(),
         standing: match diff.standing {
-            domain::Standing::Made => Standing::Made,
-            domain::Standing::Reverted => Standing::Reverted,
-            domain::Standing::Redone => Standing::Redone,
+            domain::ChangeState::Made => Standing::Made,
+            domain::ChangeState::Reverted => Standing::Reverted,
+            domain::ChangeState::Redone => Standing::Redone,
         },
         files,
         unlisted: (unlisted > 0).then_some(unlisted),

@@ -7,10 +7,10 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::cut::Cutter;
+use super::truncate::FieldBudget;
 use super::{message, to_json, values};
 use crate::base::text::{neutralise, reveal};
-use crate::domain::{Answers, Block, Event, InquiryReply, PlanItem, Subject};
+use crate::domain::{Answers, Block, Event, InquiryReply, PlanItem, RequestSubject};
 use crate::protocol::ReadContentResult;
 
 /// How much is read when the client does not say, in bytes.
@@ -93,9 +93,9 @@ pub fn field<'a>(event: &'a Event, path: &str) -> Option<Cow<'a, str>> {
             _ => None,
         },
         Event::InquiryRequested(inquiry) => match (&inquiry.subject, path) {
-            (Subject::Question(question), "text") => Some(Cow::Borrowed(&question.text)),
-            (Subject::Question(question), "detail") => question.detail.as_deref().map(Cow::Borrowed),
-            (Subject::Question(_) | Subject::Limit(_), _) => None,
+            (RequestSubject::Question(question), "text") => Some(Cow::Borrowed(&question.text)),
+            (RequestSubject::Question(question), "detail") => question.detail.as_deref().map(Cow::Borrowed),
+            (RequestSubject::Question(_) | RequestSubject::Limit(_), _) => None,
         },
         Event::InquiryResolved {
             reply: InquiryReply::Answers(answers),
@@ -217,7 +217,7 @@ pub(super) fn steers(steers: &[Vec<Block>]) -> String {
 
 /// The whole plan, as a JSON array.
 pub(super) fn plan(items: &[PlanItem]) -> String {
-    let mut cutter = Cutter::unlimited();
+    let mut cutter = FieldBudget::unlimited();
     let items: Vec<_> = items
         .iter()
         .map(|item| values::plan_item(&mut cutter, item))

@@ -1,10 +1,10 @@
 //! Inquiries as limits and questions on the wire.
 
 use super::content::answers as answers_text;
-use super::cut::Cutter;
+use super::truncate::FieldBudget;
 use crate::domain::{
     AgentQuestion, Answers, Cost, Inquiry, InquiryReply, LimitName, LimitReached, OpenInquiry, QuestionField,
-    SessionId, Settler, Subject,
+    RequestSubject, ResolvedBy, SessionId,
 };
 use crate::protocol::{self as wire, EventHeader, MoreFields, ServerNotification};
 
@@ -35,11 +35,11 @@ pub(super) fn requested(header: EventHeader, inquiry: &Inquiry) -> ServerNotific
 }
 
 fn asked(header: EventHeader, inquiry: &Inquiry) -> OpenOnWire {
-    let mut cutter = Cutter::new(header.seq);
+    let mut cutter = FieldBudget::new(header.seq);
     let id = inquiry.id.to_string();
     let parent = inquiry.parent.as_ref().map(ToString::to_string);
     match &inquiry.subject {
-        Subject::Limit(reached) => {
+        RequestSubject::Limit(reached) => {
             let LimitReached {
                 limit,
                 used,
@@ -60,7 +60,7 @@ fn asked(header: EventHeader, inquiry: &Inquiry) -> OpenOnWire {
                 parent_tool_call_id: parent,
             })
         }
-        Subject::Question(question) => {
+        RequestSubject::Question(question) => {
             let AgentQuestion {
                 tool_call,
                 text,
@@ -84,7 +84,7 @@ fn asked(header: EventHeader, inquiry: &Inquiry) -> OpenOnWire {
     }
 }
 
-fn field(cutter: &mut Cutter, field: &QuestionField) -> wire::QuestionField {
+fn field(cutter: &mut FieldBudget, field: &QuestionField) -> wire::QuestionField {
     let QuestionField {
         name,
         label,
@@ -110,12 +110,12 @@ pub(super) fn resolved(
     header: EventHeader,
     inquiry: &Inquiry,
     reply: &InquiryReply,
-    by: Settler,
-    cutter: &mut Cutter,
+    by: ResolvedBy,
+    cutter: &mut FieldBudget,
 ) -> ServerNotification {
     let id = inquiry.id.to_string();
     match &inquiry.subject {
-        Subject::Limit(reached) => wire::LimitResolvedNotification {
+        RequestSubject::Limit(reached) => wire::LimitResolvedNotification {
             header,
             limit_id: id,
             limit: reached.limit.into(),
@@ -136,7 +136,7 @@ pub(super) fn resolved(
             by: by.into(),
         }
         .into(),
-        Subject::Question(_) => {
+        RequestSubject::Question(_) => {
             let mut more = MoreFields::new();
             wire::QuestionResolvedNotification {
                 header,
@@ -158,7 +158,7 @@ pub(super) fn resolved(
 
 fn shown(
     answers: &Answers,
-    cutter: &mut Cutter,
+    cutter: &mut FieldBudget,
     more: &mut MoreFields,
 ) -> std::collections::BTreeMap<String, Vec<String>> {
     let whole = answers_text(answers).len();
@@ -166,7 +166,7 @@ fn shown(
         return answers.clone();
     }
     cutter.whole("answers", whole, more);
-    let line = |cutter: &mut Cutter, text: &String| cutter.line(text);
+    let line = |cutter: &mut FieldBudget, text: &String| cutter.line(text);
     let pairs: Vec<_> = answers.iter().collect();
     let cut = cutter.list(&pairs, |cutter, _, (name, values)| {
         let values = cutter.list(values, |cutter, _, value| line(cutter, value));

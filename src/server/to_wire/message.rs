@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::content;
-use super::cut::Cutter;
+use super::truncate::FieldBudget;
 use crate::domain::{Approval, Block, ImageData, Message, OpenApproval, SessionId};
 use crate::protocol::{
     ApprovalRequestedNotification, EventHeader, Image, MessageBlock, MessageNotification, MoreFields,
@@ -11,7 +11,7 @@ use crate::protocol::{
 
 /// Blocks, whole.
 pub fn blocks(blocks: &[Block]) -> Vec<MessageBlock> {
-    let mut cutter = Cutter::unlimited();
+    let mut cutter = FieldBudget::unlimited();
     blocks
         .iter()
         .map(|block| self::block(block, "", &mut cutter))
@@ -31,7 +31,7 @@ pub fn open_approval(session: &SessionId, open: &OpenApproval) -> ApprovalReques
 
 /// The question of an approval as it is asked.
 pub(super) fn approval_requested(header: EventHeader, approval: &Approval) -> ApprovalRequestedNotification {
-    let mut cutter = Cutter::new(header.seq);
+    let mut cutter = FieldBudget::new(header.seq);
     let mut more = MoreFields::new();
     ApprovalRequestedNotification {
         header,
@@ -73,7 +73,11 @@ fn call_options(input: &Value) -> Vec<String> {
     options
 }
 
-pub(super) fn message(header: EventHeader, message: &Message, cutter: &mut Cutter) -> MessageNotification {
+pub(super) fn message(
+    header: EventHeader,
+    message: &Message,
+    cutter: &mut FieldBudget,
+) -> MessageNotification {
     let content = cut_blocks(&message.content, "content", cutter);
     let mut more = MoreFields::new();
     if content.len() < message.content.len() {
@@ -92,13 +96,13 @@ pub(super) fn message(header: EventHeader, message: &Message, cutter: &mut Cutte
 }
 
 /// As many blocks as there is room for, each cut; `path` is that of the list.
-pub(super) fn cut_blocks(blocks: &[Block], path: &str, cutter: &mut Cutter) -> Vec<MessageBlock> {
+pub(super) fn cut_blocks(blocks: &[Block], path: &str, cutter: &mut FieldBudget) -> Vec<MessageBlock> {
     cutter.list(blocks, |cutter, index, block| {
         self::block(block, &format!("{path}/{index}"), cutter)
     })
 }
 
-pub(super) fn image(image: &ImageData, path: &str, cutter: &mut Cutter) -> Image {
+pub(super) fn image(image: &ImageData, path: &str, cutter: &mut FieldBudget) -> Image {
     let mut more = MoreFields::new();
     let whole = cutter.take_whole(image.data.len());
     if !whole {
@@ -114,7 +118,7 @@ pub(super) fn image(image: &ImageData, path: &str, cutter: &mut Cutter) -> Image
     }
 }
 
-fn block(block: &Block, path: &str, cutter: &mut Cutter) -> MessageBlock {
+fn block(block: &Block, path: &str, cutter: &mut FieldBudget) -> MessageBlock {
     let mut more = MoreFields::new();
     match block {
         Block::Text(text) => MessageBlock::Text {

@@ -1,18 +1,18 @@
 //! From the domain to the wire: exhaustive matches, so that a new event or variant does not compile until
 //! its wire shape is decided.
 //!
-//! Long fields are cut here and nowhere else (R-WIRE-3): [`cut`] shortens and writes the reference,
+//! Long fields are cut here and nowhere else (R-WIRE-3): [`truncate`] shortens and writes the reference,
 //! [`content`] finds the whole again for that reference. Deltas have a second form in [`delta`], bytes
 //! that the outbox merges by appending.
 
 mod checkpoint;
 pub mod content;
-mod cut;
 pub mod delta;
 mod export;
 mod inquiry;
 mod message;
 mod names;
+mod truncate;
 mod trust;
 mod values;
 
@@ -29,7 +29,7 @@ pub use values::{
 
 use serde::Serialize;
 
-use self::cut::Cutter;
+use self::truncate::FieldBudget;
 use crate::base::text::prefix;
 use crate::domain::{
     Delta, Envelope, Event, InstructionFile, InstructionKind, ToolCallUpdate, Transition, TurnEnd,
@@ -39,10 +39,10 @@ use crate::protocol::{self as wire, EventHeader, MoreFields, ServerNotification}
 /// An event as its notification. A delta is carried whole here; what goes out are its [`delta::frames`].
 pub fn notification(envelope: &Envelope) -> ServerNotification {
     let seq = envelope.seq.unwrap_or_default();
-    notification_cut(envelope, Cutter::new(seq))
+    notification_cut(envelope, FieldBudget::new(seq))
 }
 
-fn notification_cut(envelope: &Envelope, cutter: Cutter) -> ServerNotification {
+fn notification_cut(envelope: &Envelope, cutter: FieldBudget) -> ServerNotification {
     let header = header(envelope);
     match &envelope.event {
         Event::Nested(nested) => event(header, &nested.event, Some(nested.parent.to_string()), cutter),
@@ -55,7 +55,7 @@ fn event(
     header: EventHeader,
     event: &Event,
     parent: Option<String>,
-    mut cutter: Cutter,
+    mut cutter: FieldBudget,
 ) -> ServerNotification {
     match event {
         Event::TurnStarted { by, resumes } => wire::TurnStartedNotification {
@@ -276,10 +276,10 @@ fn event(
 
 /// Files of instructions, as many as a message has room for.
 pub fn instruction_files(files: &[InstructionFile]) -> Vec<wire::InstructionFile> {
-    Cutter::new(0).list(files, |cutter, _, file| instruction_file(file, cutter))
+    FieldBudget::new(0).list(files, |cutter, _, file| instruction_file(file, cutter))
 }
 
-fn instruction_file(file: &InstructionFile, cutter: &mut Cutter) -> wire::InstructionFile {
+fn instruction_file(file: &InstructionFile, cutter: &mut FieldBudget) -> wire::InstructionFile {
     wire::InstructionFile {
         path: cutter.line(&file.path),
         kind: match file.kind {
@@ -298,7 +298,7 @@ fn instruction_file(file: &InstructionFile, cutter: &mut Cutter) -> wire::Instru
 
 /// A warning that concerns the server as a whole.
 pub fn server_warning(code: &str, message: &str) -> ServerNotification {
-    let mut cutter = Cutter::new(0);
+    let mut cutter = FieldBudget::new(0);
     wire::WarningNotification {
         session_id: None,
         seq: None,
@@ -313,7 +313,7 @@ pub fn server_warning(code: &str, message: &str) -> ServerNotification {
 
 /// Warnings that concern the server as a whole and hold (code and message), for `agent/status`.
 pub fn standing_warnings(warnings: &[(&str, String)]) -> Vec<wire::ServerWarning> {
-    let mut cutter = Cutter::new(0);
+    let mut cutter = FieldBudget::new(0);
     let warning = |(code, message): &(&str, String)| wire::ServerWarning {
         code: (*code).to_owned(),
         message: cutter.line(message),
@@ -332,7 +332,7 @@ pub fn event_record(envelope: &Envelope) -> wire::EventRecord {
 
 /// The same, nothing of it cut but what a question shows.
 fn whole_record(envelope: &Envelope) -> wire::EventRecord {
-    let notification = notification_cut(envelope, Cutter::unlimited());
+    let notification = notification_cut(envelope, FieldBudget::unlimited());
     wire::EventRecord {
         method: notification.method().to_owned(),
         params: to_value(&notification),
@@ -376,7 +376,7 @@ fn to_json<T: Serialize + ?Sized>(value: &T) -> String {
     serde_json::to_string(value).expect("wire types serialise")
 }
 
-fn turn_ended(header: EventHeader, end: &TurnEnd, cutter: &mut Cutter) -> wire::TurnEndedNotification {
+fn turn_ended(header: EventHeader, end: &TurnEnd, cutter: &mut FieldBudget) -> wire::TurnEndedNotification {
     let unused_steers = cutter.list(&end.unused_steers, |cutter, index, steer| {
         message::cut_blocks(steer, &format!("unusedSteers/{index}"), cutter)
     });
@@ -401,7 +401,7 @@ fn turn_ended(header: EventHeader, end: &TurnEnd, cutter: &mut Cutter) -> wire::
 fn tool_call(
     header: EventHeader,
     update: &ToolCallUpdate,
-    cutter: &mut Cutter,
+    cutter: &mut FieldBudget,
 ) -> wire::ToolCallNotification {
     let mut more = MoreFields::new();
     wire::ToolCallNotification {

@@ -27,10 +27,10 @@ to_wire! {
     Mode => Mode { Plan Ask AutoEdit Full }
     Risk => Risk { Low Medium High }
     DecisionKind => Decision { Allow AllowSession AllowAlways Deny }
-    Settler => SettledBy { Person Rule Cancel Timeout NewPrompt }
+    ResolvedBy => SettledBy { Person Rule Cancel Timeout NewPrompt }
     GrantScope => GrantScope { Session Workspace }
     ToolCallStatus => ToolCallStatus { Pending AwaitingApproval Running Completed Failed Denied Cancelled }
-    Asker => TurnAsker { Prompt Resume Compact Queue }
+    TurnTrigger => TurnAsker { Prompt Resume Compact Queue }
     CompactTrigger => CompactTrigger { Threshold Overflow Picture Manual }
     Role => Role { User Assistant Tool }
     ReferenceKind => ReferenceKind { File Selection Diagnostic }

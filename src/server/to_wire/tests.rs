@@ -49,7 +49,7 @@ fn turn_diff(path: &str, diff: &str) -> Event {
     };
     Event::TurnDiff(Arc::new(TurnDiff {
         turn: "turn_1".into(),
-        standing: Standing::Made,
+        standing: ChangeState::Made,
         files: vec![file],
         unlisted: 2,
         partial: true,
@@ -60,7 +60,7 @@ fn limit() -> Arc<Inquiry> {
     Arc::new(Inquiry {
         id: InquiryId::from("ask_1"),
         parent: None,
-        subject: Subject::Limit(LimitReached {
+        subject: RequestSubject::Limit(LimitReached {
             limit: LimitName::SessionCost,
             used: 5_120_000_000,
             most: 5_000_000_000,
@@ -75,7 +75,7 @@ fn question(text: &str) -> Arc<Inquiry> {
     Arc::new(Inquiry {
         id: InquiryId::from("ask_2"),
         parent: None,
-        subject: Subject::Question(AgentQuestion::choice(text, None, &[("stop", "Stop")])),
+        subject: RequestSubject::Question(AgentQuestion::choice(text, None, &[("stop", "Stop")])),
     })
 }
 
@@ -133,7 +133,7 @@ fn golden() -> Vec<(Event, &'static str, Value)> {
     vec![
         (
             Event::TurnStarted {
-                by: Asker::Resume,
+                by: TurnTrigger::Resume,
                 resumes: Some(TurnId::from("turn_0")),
             },
             "agent/turnStarted",
@@ -297,7 +297,7 @@ fn golden() -> Vec<(Event, &'static str, Value)> {
                     feedback: Some("no".to_owned()),
                     ..Decision::of(DecisionKind::Deny)
                 },
-                by: Settler::NewPrompt,
+                by: ResolvedBy::NewPrompt,
             },
             "agent/approvalResolved",
             json!({
@@ -327,7 +327,7 @@ fn golden() -> Vec<(Event, &'static str, Value)> {
             Event::InquiryResolved {
                 inquiry: limit(),
                 reply: InquiryReply::Raise(2_500_000_000),
-                by: Settler::Person,
+                by: ResolvedBy::Person,
             },
             "agent/limitResolved",
             json!({
@@ -348,7 +348,7 @@ fn golden() -> Vec<(Event, &'static str, Value)> {
             Event::InquiryResolved {
                 inquiry: question("Go on?"),
                 reply: InquiryReply::Answers(Answers::from([("choice".to_owned(), vec!["stop".to_owned()])])),
-                by: Settler::Person,
+                by: ResolvedBy::Person,
             },
             "agent/questionResolved",
             json!({"questionId": "ask_2", "answers": {"choice": ["stop"]}, "by": "person"}),
@@ -428,11 +428,11 @@ fn golden() -> Vec<(Event, &'static str, Value)> {
         ),
         (
             Event::Wait {
-                why: "a full house".to_owned(),
+                why: "a full services".to_owned(),
                 until: Some(9),
             },
             "agent/wait",
-            json!({"why": "a full house", "until": 9}),
+            json!({"why": "a full services", "until": 9}),
         ),
         (
             Event::ModelSwitched {
@@ -658,13 +658,13 @@ fn huge_events_stay_below_the_limit() {
                 input: Some(Arc::new(object)),
                 ..Decision::of(DecisionKind::Deny)
             },
-            by: Settler::Person,
+            by: ResolvedBy::Person,
         }),
         check(Event::InquiryRequested(question(&long))),
         check(Event::InquiryResolved {
             inquiry: question("?"),
             reply: InquiryReply::Answers(Answers::from([("choice".to_owned(), vec![long.clone(); 3])])),
-            by: Settler::Person,
+            by: ResolvedBy::Person,
         }),
         check(Event::Plan(vec![
             PlanItem {

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::cut::Cutter;
+use super::truncate::FieldBudget;
 use crate::base::counters::{BUCKETS_US, HistogramSnapshot, Totals};
 use crate::base::text::{neutralise, one_line, prefix};
 use crate::config::AgentSettings;
 use crate::domain::{
-    AgentError, Block, CircuitState, Cost, Grant, Location, PlanItem, Queue, QueuedPrompt, ToolSpec, TurnEnd,
-    TurnId, Usage,
+    AgentError, Block, CircuitState, Cost, Grant, Location, PlanItem, PromptQueue, QueuedPrompt, ToolSpec,
+    TurnEnd, TurnId, Usage,
 };
 use crate::protocol as wire;
 use crate::provider::CircuitView;
-use crate::workspace::prompts::Command;
+use crate::workspace::prompts::PromptCommand;
 
 /// How many locations of a tool call are told.
 pub(super) const MAX_LOCATIONS: usize = 100;
@@ -142,7 +142,7 @@ pub fn agent_info(agent: &AgentSettings, tools: &[&str], current: Option<&str>) 
 }
 
 /// A slash command.
-pub fn command_info(command: &Command) -> wire::CommandInfo {
+pub fn command_info(command: &PromptCommand) -> wire::CommandInfo {
     wire::CommandInfo {
         name: command.name.clone(),
         description: command.description.clone(),
@@ -202,14 +202,14 @@ fn circuit_info(subject: wire::CircuitSubject, name: &str, view: &CircuitView) -
     }
 }
 
-pub(super) fn location(cutter: &mut Cutter, location: &Location) -> wire::Location {
+pub(super) fn location(cutter: &mut FieldBudget, location: &Location) -> wire::Location {
     wire::Location {
         uri: cutter.line(&location.uri),
         line: location.line,
     }
 }
 
-pub(super) fn plan_item(cutter: &mut Cutter, item: &PlanItem) -> wire::PlanItem {
+pub(super) fn plan_item(cutter: &mut FieldBudget, item: &PlanItem) -> wire::PlanItem {
     wire::PlanItem {
         text: cutter.line(&item.text),
         status: item.status.into(),
@@ -241,8 +241,8 @@ fn clip(text: &str) -> String {
 }
 
 /// The prompts that wait, as they are shown.
-pub fn queue(queue: &Queue) -> wire::QueueState {
-    let mut cutter = Cutter::new(0);
+pub fn queue(queue: &PromptQueue) -> wire::QueueState {
+    let mut cutter = FieldBudget::new(0);
     let prompt = |prompt: &QueuedPrompt| wire::QueuedPrompt {
         prompt_id: prompt.id.clone(),
         text: cutter.line(&prompt.text),

@@ -4,7 +4,7 @@ use super::Models;
 use crate::base::nearest::nearest;
 use crate::config::{AgentSettings, DefaultChoice, ProviderSettings};
 use crate::provider::ProviderSpec;
-use crate::provider::models::{KnownList, Naming, Verdict, judge, retirement, today};
+use crate::provider::models::{KnownList, NameVerdict, Naming, judge, retirement, today};
 
 /// Whether a name can be a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,9 +151,9 @@ impl Models {
         let spec = self.spec(provider);
         let naming = spec.naming();
         let near = match judge(model, &provider.name, naming, list, today()) {
-            Verdict::Accept => return ModelVerdict::Accept,
-            Verdict::NeedsList => return ModelVerdict::NeedsList,
-            Verdict::Refuse(near) => near,
+            NameVerdict::Accept => return ModelVerdict::Accept,
+            NameVerdict::NeedsList => return ModelVerdict::NeedsList,
+            NameVerdict::Refuse(near) => near,
         };
         let name = &provider.name;
         let near: Vec<String> = near.iter().map(|near| format!("{name}/{near}")).collect();

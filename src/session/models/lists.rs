@@ -10,7 +10,7 @@ use futures::future::join_all;
 use secrecy::SecretString;
 
 use super::Models;
-use super::keyed::same;
+use super::credentials::same;
 use crate::base::clock::{self, Instant};
 use crate::config::{ProviderKind, ProviderSettings};
 use crate::provider::{self, ModelList, models};
@@ -24,14 +24,14 @@ const FRESH: Duration = Duration::from_secs(600);
 /// The lists that were read last.
 #[derive(Debug, Default)]
 pub struct ModelLists {
-    entries: Mutex<HashMap<String, Entry>>,
+    entries: Mutex<HashMap<String, KeptModelList>>,
     /// The default model of each provider at an address, once it was needed: a list that is read later must not change the model of
     /// a conversation.
     defaults: Mutex<HashMap<String, String>>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct KeptModelList {
     address: String,
     key: Option<SecretString>,
     read_at: Instant,
@@ -50,7 +50,7 @@ impl ModelLists {
     }
 
     fn put(&self, provider: &ProviderSettings, list: Arc<ModelList>) {
-        let entry = Entry {
+        let entry = KeptModelList {
             address: provider.base_url.clone(),
             key: provider.api_key.clone(),
             read_at: clock::now(),

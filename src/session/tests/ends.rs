@@ -10,14 +10,14 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use super::turns::{Desk, Endless, Place, scripted};
+use crate::base::backpressure::{ByteBudget, Permit};
 use crate::base::clock;
-use crate::base::flow::{Permit, Pool};
 use crate::domain::*;
 use crate::provider::{
-    CircuitPolicy, EventStream, Fault, Provider, ProviderError, Request, Standing, StreamEvent,
+    AccountHealth, CircuitPolicy, EventStream, Fault, Provider, ProviderError, Request, StreamEvent,
 };
 use crate::session::*;
-use crate::store::{Fault as DiskFault, FaultHook};
+use crate::store::{FaultHook, WriteFault as DiskFault};
 use crate::tool::{Tool, ToolContext, ToolError, ToolOutput};
 
 /// The final updates of tool calls so far: status and text.
@@ -59,7 +59,7 @@ async fn a_store_that_is_gone_ends_the_turns_that_run() {
     let ended = loop {
         match desk.post(&other, &long).await.unwrap() {
             Ok(handle) => drop(handle.outcome().await),
-            Err(refused) => assert!(matches!(refused, Refused::Store(_)), "{refused:?}"),
+            Err(refused) => assert!(matches!(refused, CommandError::Store(_)), "{refused:?}"),
         }
         said += 1;
         assert!(said < 10, "the store is never gone");
@@ -113,8 +113,8 @@ async fn a_bug_ends_its_turn_and_nothing_more() {
 
 /// A provider whose answer is counted and breaks off, while the client is far behind.
 struct BreaksOff {
-    standing: Arc<Standing>,
-    pool: OnceLock<Arc<Pool>>,
+    standing: Arc<AccountHealth>,
+    pool: OnceLock<Arc<ByteBudget>>,
     broke: Arc<Notify>,
     behind: Arc<Mutex<Option<Permit>>>,
 }
@@ -124,7 +124,7 @@ impl Provider for BreaksOff {
         "breaks"
     }
 
-    fn standing(&self) -> Option<&Arc<Standing>> {
+    fn standing(&self) -> Option<&Arc<AccountHealth>> {
         Some(&self.standing)
     }
 
@@ -167,7 +167,7 @@ async fn what_a_call_cost_is_told_though_a_cancel_comes_before_its_circuit_can_b
     };
     let behind: Arc<Mutex<Option<Permit>>> = Arc::default();
     let model = Arc::new(BreaksOff {
-        standing: Standing::new("breaks", policy),
+        standing: AccountHealth::new("breaks", policy),
         pool: OnceLock::new(),
         broke: Arc::default(),
         behind: behind.clone(),
@@ -248,7 +248,7 @@ async fn a_tools_time_does_not_run_while_it_waits_for_a_person() {
         _ => None,
     });
     let approval = asked.expect("a question");
-    let decided = desk.sessions.ask(&session, |reply| Command::Decide {
+    let decided = desk.sessions.ask(&session, |reply| SessionCommand::Decide {
         approval,
         decision: Decision::of(DecisionKind::Allow),
         reply,

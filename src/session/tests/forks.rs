@@ -8,19 +8,19 @@ use serde_json::json;
 use super::turns::{Desk, scripted};
 use crate::domain::*;
 use crate::session::*;
-use crate::store::{Fault, FaultHook, Health, StoredEvent};
+use crate::store::{FaultHook, StoreHealth, StoredEvent, WriteFault};
 
 #[tokio::test(start_paused = true)]
 async fn what_the_disk_does_not_have_is_not_forked_nor_reverted() {
     let fails = Arc::new(AtomicBool::new(false));
     let disk = fails.clone();
-    let fault: FaultHook = Box::new(move || disk.load(Ordering::Relaxed).then_some(Fault::DiskFull));
+    let fault: FaultHook = Box::new(move || disk.load(Ordering::Relaxed).then_some(WriteFault::DiskFull));
     let model = scripted(json!([{"events": [{"text": "ok"}], "repeat": true}]));
     let desk = Desk::with(Mode::Full, model, Vec::new(), None, Some(fault));
     let session = desk.session();
     let refused = desk.sessions.fork(&session, None).await.unwrap_err();
     assert!(
-        matches!(&refused, Refused::NothingToFork(id) if *id == session),
+        matches!(&refused, CommandError::NothingToFork(id) if *id == session),
         "{refused:?}"
     );
     desk.ask(&session, "one").await;
@@ -28,21 +28,24 @@ async fn what_the_disk_does_not_have_is_not_forked_nor_reverted() {
     fails.store(true, Ordering::Relaxed);
     let kept = desk.ask(&session, "two").await.turn;
     let refused = desk.sessions.fork(&session, None).await.unwrap_err();
-    assert!(matches!(refused, Refused::Store(_)), "{refused:?}");
-    let revert = |reply| Command::Revert {
+    assert!(matches!(refused, CommandError::Store(_)), "{refused:?}");
+    let revert = |reply| SessionCommand::Revert {
         turn: kept.clone(),
         dry_run: true,
         redo: false,
         reply,
     };
     let refused = desk.sessions.ask(&session, revert).await.unwrap_err();
-    assert!(matches!(refused, Refused::Store(_)), "{refused:?}");
+    assert!(matches!(refused, CommandError::Store(_)), "{refused:?}");
 
     fails.store(false, Ordering::Relaxed);
-    let store = &desk.sessions.house().store;
-    store.writes.until_health(|health| health == Health::Ok).await;
+    let store = &desk.sessions.services().store;
+    store
+        .writes
+        .until_health(|health| health == StoreHealth::Ok)
+        .await;
     let (fork, _) = desk.sessions.fork(&session, None).await.unwrap();
-    let mut pages = desk.sessions.house().store.reader.walk(&fork, 0);
+    let mut pages = desk.sessions.services().store.reader.walk(&fork, 0);
     let mut ends = 0;
     while let Some(page) = pages.next().await.unwrap() {
         let ended = |stored: &&StoredEvent| matches!(stored.event, Event::TurnEnded(_));

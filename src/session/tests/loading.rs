@@ -7,25 +7,29 @@ use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt};
 
+use crate::base::backpressure::ByteBudget;
 use crate::base::counters::Totals;
-use crate::base::flow::Pool;
-use crate::base::spawn::{Task, spawn};
+use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::domain::*;
 use crate::provider::CallSlots;
 use crate::session::*;
-use crate::store::{Choice, Fault, FaultHook, Health, Pending, SessionRow, Store, Write};
+use crate::store::{
+    ContentChoice, FaultHook, PendingEvent, SessionRow, Store, StoreHealth, StoreWrite, WriteFault,
+};
 use crate::tool::Registry;
-use crate::turn::{Budgets, Conducts, HookCommands, Hooks, Limits, ModelChoice, ModelSource, ResolvedModel};
+use crate::turn::{
+    AgentPolicy, Budgets, HookCommands, Hooks, Limits, ModelChoice, ModelSource, ResolvedModel,
+};
 use crate::workspace::{Shared, Workspace};
 
 const IDLE: Duration = Duration::from_secs(60);
 
 /// A server's sessions over a store in a folder of its own.
 struct Rig {
-    sessions: Sessions,
+    sessions: SessionManager,
     passed: Passed,
     fails: Arc<AtomicBool>,
-    _driver: Task<()>,
+    _driver: AbortOnDrop<()>,
     folder: tempfile::TempDir,
 }
 
@@ -33,7 +37,7 @@ struct Rig {
 #[derive(Clone, Default)]
 struct Passed(Arc<Mutex<Vec<Event>>>);
 
-impl Outlet for Passed {
+impl EventSink for Passed {
     fn pass(&mut self, envelope: Envelope) {
         self.0.lock().unwrap().push(envelope.event);
     }
@@ -53,9 +57,9 @@ impl ModelSource for NoModels {
 
 struct Plain;
 
-impl Profiles for Plain {
-    fn profile(&self, _session: &SessionInfo) -> Profile {
-        Profile {
+impl SettingsSource for Plain {
+    fn profile(&self, _session: &SessionInfo) -> TurnSettings {
+        TurnSettings {
             models: Arc::new(NoModels),
             system: "".into(),
             own_tools: Default::default(),
@@ -75,7 +79,7 @@ impl Profiles for Plain {
             tool_timeouts: Arc::new(|_| None),
             tool_cooldowns: Arc::new(|_| Duration::from_secs(60)),
             hooks: Hooks::new(&[], Arc::new(HookCommands)),
-            conducts: Conducts::default(),
+            conducts: AgentPolicy::default(),
         }
     }
 
@@ -90,40 +94,45 @@ impl Profiles for Plain {
 
 impl Rig {
     /// The session `ses_1` is stored with `events` of `turn_1` and `pending`.
-    async fn with(events: Vec<Event>, pending: Vec<Pending>) -> Self {
+    async fn with(events: Vec<Event>, pending: Vec<PendingEvent>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let passed = Passed::default();
         let fails = Arc::new(AtomicBool::new(false));
         let disk = fails.clone();
-        let fault: FaultHook = Box::new(move || disk.load(Ordering::Relaxed).then_some(Fault::DiskFull));
+        let fault: FaultHook = Box::new(move || disk.load(Ordering::Relaxed).then_some(WriteFault::DiskFull));
         let outlet = Box::new(passed.clone());
         let (store, driver) = Store::inline(folder.path().to_owned(), outlet, Some(fault));
         let driver = spawn(driver);
         let row = SessionRow::new("ses_1".into(), "/w", "/w", 1);
-        let mut writes = vec![Write::CreateSession(Box::new(row))];
-        writes.extend(events.into_iter().zip(1..).map(|(event, seq)| Write::Append {
-            envelope: Envelope {
-                session: "ses_1".into(),
-                turn: Some("turn_1".into()),
-                seq: Some(seq),
-                at_ms: 1,
-                event,
-                permit: None,
-                in_page: false,
-            },
-            drops: Vec::new(),
-            puts: Vec::new(),
-            done: None,
-        }));
-        writes.extend(pending.into_iter().map(|pending| Write::Put {
+        let mut writes = vec![StoreWrite::CreateSession(Box::new(row))];
+        writes.extend(
+            events
+                .into_iter()
+                .zip(1..)
+                .map(|(event, seq)| StoreWrite::Append {
+                    envelope: Envelope {
+                        session: "ses_1".into(),
+                        turn: Some("turn_1".into()),
+                        seq: Some(seq),
+                        at_ms: 1,
+                        event,
+                        permit: None,
+                        in_page: false,
+                    },
+                    drops: Vec::new(),
+                    puts: Vec::new(),
+                    done: None,
+                }),
+        );
+        writes.extend(pending.into_iter().map(|pending| StoreWrite::Put {
             session: "ses_1".into(),
             pending,
             done: None,
         }));
-        store.writes.send(Write::Together(writes)).await.unwrap();
+        store.writes.send(StoreWrite::Together(writes)).await.unwrap();
         store.writes.barrier().await.unwrap();
         passed.0.lock().unwrap().clear();
-        let house = House {
+        let services = Services {
             ledger: ledger(&store),
             store,
             profiles: Arc::new(Plain),
@@ -132,13 +141,13 @@ impl Rig {
             editor: Arc::new(crate::tool::NoEditor),
             redactor: crate::config::Redactor::default(),
             totals: Arc::new(Totals::default()),
-            pool: Pool::new(1 << 20),
+            pool: ByteBudget::new(1 << 20),
             client_name: Arc::new(|| "test".to_owned()),
             questions: Arc::new(|| false),
             idle: IDLE,
         };
         Self {
-            sessions: Sessions::new(Arc::new(house)),
+            sessions: SessionManager::new(Arc::new(services)),
             passed,
             fails,
             _driver: driver,
@@ -150,7 +159,7 @@ impl Rig {
     async fn load(&self) -> (Vec<ApprovalId>, Vec<Event>) {
         let loaded = self
             .sessions
-            .ask(&"ses_1".into(), |reply| Command::Load {
+            .ask(&"ses_1".into(), |reply| SessionCommand::Load {
                 read_only: false,
                 reply,
             })
@@ -162,7 +171,7 @@ impl Rig {
     }
 
     async fn pending(&self) -> usize {
-        let reader = &self.sessions.house().store.reader;
+        let reader = &self.sessions.services().store.reader;
         reader.pending(&"ses_1".into()).await.unwrap().0.len()
     }
 }
@@ -170,7 +179,7 @@ impl Rig {
 fn started() -> Event {
     Event::TurnStarted {
         resumes: None,
-        by: Asker::Prompt,
+        by: TurnTrigger::Prompt,
     }
 }
 
@@ -235,7 +244,7 @@ async fn an_open_question_is_counted_while_its_session_is_live_and_found_after()
     assert_eq!(found().await, Some("ses_1".into()));
 
     // An answer makes the session live again, and is kept until the turn is resumed.
-    let decide = |reply| Command::Decide {
+    let decide = |reply| SessionCommand::Decide {
         approval: "appr_1".into(),
         decision: Decision::of(DecisionKind::Deny),
         reply,
@@ -248,7 +257,7 @@ async fn an_open_question_is_counted_while_its_session_is_live_and_found_after()
 
 #[tokio::test(start_paused = true)]
 async fn a_steer_whose_end_was_lost_is_given_back_and_said_in_no_other_turn() {
-    let steer = Pending::Steer {
+    let steer = PendingEvent::Steer {
         key: "s".to_owned(),
         turn: Some("turn_1".into()),
         content: vec![Block::Text("and the tests".to_owned())],
@@ -265,7 +274,7 @@ async fn a_steer_whose_end_was_lost_is_given_back_and_said_in_no_other_turn() {
 
 #[tokio::test(start_paused = true)]
 async fn a_steer_of_a_cut_turn_is_given_back_by_its_end() {
-    let steer = Pending::Steer {
+    let steer = PendingEvent::Steer {
         key: "s".to_owned(),
         turn: Some("turn_1".into()),
         content: vec![Block::Text("and the tests".to_owned())],
@@ -281,7 +290,7 @@ async fn a_steer_of_a_cut_turn_is_given_back_by_its_end() {
 
 #[tokio::test(start_paused = true)]
 async fn text_of_an_earlier_turn_is_not_put_into_the_one_that_a_crash_has_cut() {
-    let partial = |message: &str, turn: &str| Pending::Partial {
+    let partial = |message: &str, turn: &str| PendingEvent::Partial {
         message: message.into(),
         before: 0,
         turn: Some(turn.into()),
@@ -303,7 +312,7 @@ async fn a_call_whose_result_was_lost_does_not_run_again() {
         Vec::new(),
     )
     .await;
-    let resume = |reply| Command::Resume { reply };
+    let resume = |reply| SessionCommand::Resume { reply };
     rig.sessions.ask(&"ses_1".into(), resume).await.unwrap();
     let (_, told) = rig.load().await;
     assert!(
@@ -326,7 +335,7 @@ async fn a_question_about_a_call_that_is_not_open_is_closed() {
         matches!(
             &told[..],
             [Event::ApprovalResolved {
-                by: Settler::Cancel,
+                by: ResolvedBy::Cancel,
                 ..
             }]
         ),
@@ -347,32 +356,32 @@ async fn nothing_is_accepted_that_neither_disk_nor_memory_can_keep() {
     let rig = Rig::with(events, Vec::new()).await;
     rig.load().await;
     rig.fails.store(true, Ordering::Relaxed);
-    let writes = &rig.sessions.house().store.writes;
-    let pending = Pending::Steer {
+    let writes = &rig.sessions.services().store.writes;
+    let pending = PendingEvent::Steer {
         key: "s".to_owned(),
         turn: None,
         content: vec![Block::Text("x".repeat(33 << 20))],
     };
-    let big = Write::Put {
+    let big = StoreWrite::Put {
         session: "ses_1".into(),
         pending,
         done: None,
     };
     writes.send(big).await.unwrap();
-    assert!(matches!(writes.barrier().await.unwrap(), Health::Gone(_)));
-    let prompt = |reply| Command::Prompt {
+    assert!(matches!(writes.barrier().await.unwrap(), StoreHealth::Gone(_)));
+    let prompt = |reply| SessionCommand::Prompt {
         content: vec![Block::Text("hello".to_owned())],
         reply,
     };
     let refused = rig.sessions.ask(&"ses_1".into(), prompt).await.err();
-    assert!(matches!(refused, Some(Refused::Store(_))), "{refused:?}");
-    let decide = |reply| Command::Decide {
+    assert!(matches!(refused, Some(CommandError::Store(_))), "{refused:?}");
+    let decide = |reply| SessionCommand::Decide {
         approval: "appr_1".into(),
         decision: Decision::of(DecisionKind::Allow),
         reply,
     };
     let refused = rig.sessions.ask(&"ses_1".into(), decide).await.err();
-    assert!(matches!(refused, Some(Refused::Store(_))), "{refused:?}");
+    assert!(matches!(refused, Some(CommandError::Store(_))), "{refused:?}");
     assert_eq!(rig.passed.0.lock().unwrap().len(), 0);
 }
 
@@ -416,7 +425,10 @@ async fn a_long_session_is_shown_before_its_events_are_folded() {
         assert!(last >= EVENTS as u64);
         let rig = Rig::with(events, Vec::new()).await;
         let session = SessionId::from("ses_1");
-        let inspect = || rig.sessions.ask(&session, |reply| Command::Measure { reply });
+        let inspect = || {
+            rig.sessions
+                .ask(&session, |reply| SessionCommand::Measure { reply })
+        };
         let began = std::time::Instant::now();
         assert_eq!(rig.load().await, (Vec::new(), Vec::new()));
         let shown = began.elapsed();
@@ -429,7 +441,7 @@ async fn a_long_session_is_shown_before_its_events_are_folded() {
         assert_eq!(held.metrics.usage, usage(3));
         // The first write folds it.
         let began = std::time::Instant::now();
-        let rename = |reply| Command::Rename {
+        let rename = |reply| SessionCommand::Rename {
             title: "long".to_owned(),
             reply,
         };
@@ -437,7 +449,7 @@ async fn a_long_session_is_shown_before_its_events_are_folded() {
         let folded = inspect().await.unwrap();
         println!("shown after {shown:?}, written after {:?}", began.elapsed());
         assert_eq!(folded.seq, last + 1);
-        assert_eq!(Snapshot { seq: last, ..folded }, held);
+        assert_eq!(SessionSnapshot { seq: last, ..folded }, held);
     }
 }
 
@@ -451,7 +463,7 @@ async fn a_thousand_idle_sessions_are_unloaded_and_one_that_is_used_is_not() {
     let rename = async |id: &SessionId| {
         let title = format!("of {id}");
         rig.sessions
-            .ask(id, |reply| Command::Rename { title, reply })
+            .ask(id, |reply| SessionCommand::Rename { title, reply })
             .await
             .unwrap();
     };
@@ -462,7 +474,7 @@ async fn a_thousand_idle_sessions_are_unloaded_and_one_that_is_used_is_not() {
             cwd: "/w".into(),
             agent: None,
         };
-        let (id, _) = rig.sessions.create(info, Choice::default());
+        let (id, _) = rig.sessions.create(info, ContentChoice::default());
         rename(&id).await;
         ids.push(id);
     }
@@ -480,7 +492,7 @@ async fn a_thousand_idle_sessions_are_unloaded_and_one_that_is_used_is_not() {
     assert_eq!((rig.sessions.live(), locks()), (0, 0));
     // They are there when they are wanted.
     rename(&ids[COUNT - 1]).await;
-    let inspect = |reply| Command::Inspect { reply };
+    let inspect = |reply| SessionCommand::Inspect { reply };
     let found = rig.sessions.ask(&ids[COUNT - 1], inspect).await.unwrap();
     assert_eq!(found.title, Some(format!("of {}", ids[COUNT - 1])));
     assert_eq!((found.seq, rig.sessions.live()), (2, 1));

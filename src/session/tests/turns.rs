@@ -10,26 +10,28 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 
+use crate::base::backpressure::ByteBudget;
 use crate::base::counters::Totals;
-use crate::base::flow::Pool;
-use crate::base::spawn::{Task, spawn};
+use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::domain::{
-    AgentError, Block, Effect, Envelope, Event, Mode, Outlet, SessionId, TerminalReason, ToolCallStatus,
+    AgentError, Block, Effect, Envelope, Event, EventSink, Mode, SessionId, TerminalReason, ToolCallStatus,
 };
 use crate::provider::{CallSlots, ModelInfo, Provider, RetryPolicy, Script};
 use crate::session::*;
-use crate::store::{Choice, FaultHook, Store};
+use crate::store::{ContentChoice, FaultHook, Store};
 use crate::tool::{DynTool, Preview, Registry, Tool, ToolContext, ToolError, ToolOutput};
-use crate::turn::{Budgets, Conducts, HookCommands, Hooks, Limits, ModelChoice, ModelSource, ResolvedModel};
+use crate::turn::{
+    AgentPolicy, Budgets, HookCommands, Hooks, Limits, ModelChoice, ModelSource, ResolvedModel,
+};
 use crate::workspace::{OnCancel, Shared, Workspace};
 
 /// A server's sessions, without a server.
 pub(super) struct Desk {
-    pub(super) sessions: Sessions,
+    pub(super) sessions: SessionManager,
     pub(super) seen: Seen,
     /// The room for what is on its way to the client.
-    pub(super) pool: Arc<Pool>,
-    writer: Task<()>,
+    pub(super) pool: Arc<ByteBudget>,
+    writer: AbortOnDrop<()>,
     _dir: tempfile::TempDir,
 }
 
@@ -43,7 +45,7 @@ impl Seen {
     }
 }
 
-impl Outlet for Seen {
+impl EventSink for Seen {
     fn pass(&mut self, envelope: Envelope) {
         self.0.lock().unwrap().push(envelope.event);
     }
@@ -86,9 +88,9 @@ impl ModelSource for Fixed {
     }
 }
 
-impl Profiles for Fixed {
-    fn profile(&self, _: &SessionInfo) -> Profile {
-        Profile {
+impl SettingsSource for Fixed {
+    fn profile(&self, _: &SessionInfo) -> TurnSettings {
+        TurnSettings {
             models: Arc::new(self.clone()),
             system: "test".into(),
             own_tools: Default::default(),
@@ -104,7 +106,7 @@ impl Profiles for Fixed {
             on_cancel: OnCancel::default(),
             tool_cooldowns: Arc::new(|_| Duration::from_secs(60)),
             hooks: Hooks::new(&[], Arc::new(HookCommands)),
-            conducts: Conducts::default(),
+            conducts: AgentPolicy::default(),
             tool_timeouts: {
                 let limit = self.time_limit;
                 Arc::new(move |_| limit)
@@ -138,8 +140,8 @@ impl Desk {
         let dir = tempfile::tempdir().unwrap();
         let seen = Seen::default();
         let (store, writer) = Store::inline(dir.path().to_path_buf(), Box::new(seen.clone()), fault);
-        let pool = Pool::new(1 << 20);
-        let house = House {
+        let pool = ByteBudget::new(1 << 20);
+        let services = Services {
             ledger: ledger(&store),
             store,
             profiles: Arc::new(Fixed {
@@ -158,7 +160,7 @@ impl Desk {
             idle: Duration::from_secs(1_800),
         };
         Self {
-            sessions: Sessions::new(Arc::new(house)),
+            sessions: SessionManager::new(Arc::new(services)),
             seen,
             pool,
             writer: spawn(writer),
@@ -173,7 +175,7 @@ impl Desk {
             cwd: "/nowhere".into(),
             agent: None,
         };
-        self.sessions.create(info, Choice::default()).0
+        self.sessions.create(info, ContentChoice::default()).0
     }
 
     /// Posts a prompt without waiting for anything.
@@ -181,10 +183,12 @@ impl Desk {
         &self,
         session: &SessionId,
         text: &str,
-    ) -> oneshot::Receiver<Result<TurnHandle, Refused>> {
+    ) -> oneshot::Receiver<Result<TurnHandle, CommandError>> {
         let (reply, answer) = oneshot::channel();
         let content = vec![Block::Text(text.to_owned())];
-        let posted = self.sessions.post(session, Command::Prompt { content, reply });
+        let posted = self
+            .sessions
+            .post(session, SessionCommand::Prompt { content, reply });
         posted.unwrap();
         answer
     }
@@ -457,9 +461,9 @@ async fn a_cancel_is_obeyed_though_the_mailbox_is_full() {
         let mut answers = Vec::new();
         loop {
             let (reply, answer) = oneshot::channel();
-            match desk.sessions.post(&session, Command::Inspect { reply }) {
+            match desk.sessions.post(&session, SessionCommand::Inspect { reply }) {
                 Ok(()) => answers.push(answer),
-                Err(refused) => break assert_eq!(refused, Refused::Busy),
+                Err(refused) => break assert_eq!(refused, CommandError::Busy),
             }
         }
         assert!(answers.len() >= 256);
@@ -486,7 +490,7 @@ async fn a_model_that_is_chosen_as_a_turn_begins_stays_chosen() {
     let effort = None;
     let posted = desk
         .sessions
-        .post(&session, Command::SetModel { model, effort, reply });
+        .post(&session, SessionCommand::SetModel { model, effort, reply });
     posted.unwrap();
     handle.await.unwrap().unwrap().outcome().await.unwrap();
     set.await.unwrap().unwrap();

@@ -10,7 +10,7 @@ use crate::domain::{
     ToolCallStatus, ToolCallUpdate, Transition, TurnEnd, TurnId, TurnState,
 };
 use crate::sim::coverage::Phase;
-use crate::turn::Conducts;
+use crate::turn::AgentPolicy;
 
 /// So often a stop hook may object in one turn.
 const OBJECTIONS: u32 = 3;
@@ -19,8 +19,8 @@ const HELD_BACK: u32 = 3;
 
 /// What a world's turns may do.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Manners {
-    pub(super) conducts: Conducts,
+pub(super) struct PolicyRecord {
+    pub(super) conducts: AgentPolicy,
     /// At which moments hooks run, as bits in the order of the moments' names.
     pub(super) hooks_at: u8,
     /// A turn at its limit may sum up.
@@ -29,7 +29,7 @@ pub(super) struct Manners {
     pub(super) prompt: bool,
 }
 
-impl Manners {
+impl PolicyRecord {
     fn hooks(self, on: HookMoment) -> bool {
         let bit = match on {
             HookMoment::Prompt => 0,
@@ -77,7 +77,7 @@ impl Checker {
 
 impl Turn {
     /// A continue of the loop.
-    pub(super) fn continues(&mut self, decision: Transition, manners: Manners) -> Result<(), String> {
+    pub(super) fn continues(&mut self, decision: Transition, manners: PolicyRecord) -> Result<(), String> {
         let Transition::Continue(reason) = decision else {
             return Ok(());
         };
@@ -139,7 +139,7 @@ impl Seen {
         &mut self,
         turn: &TurnId,
         update: &ToolCallUpdate,
-        manners: Manners,
+        manners: PolicyRecord,
     ) -> Result<(), String> {
         let known = self.turns.entry(turn.clone()).or_default();
         match update.status {
@@ -172,7 +172,12 @@ impl Seen {
     }
 
     /// R-ERR-3: a turn is as good as its policies let it be.
-    pub(super) fn state_fits(&self, turn: &TurnId, end: &TurnEnd, manners: Manners) -> Result<(), String> {
+    pub(super) fn state_fits(
+        &self,
+        turn: &TurnId,
+        end: &TurnEnd,
+        manners: PolicyRecord,
+    ) -> Result<(), String> {
         let conducts = manners.conducts;
         let policies = [
             conducts.tool_failure,

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Checker;
-use super::conduct::Manners;
+use super::conduct::PolicyRecord;
 use super::seen::{Asked, Call, Over, Seen, Turn, allows};
 use super::typed::{Kind, label_of};
 use crate::approval::{Policy, Rule, Verdict, judge};
 use crate::base::clock;
 use crate::domain::{
-    Approval, Asker, CircuitState, CircuitSubject, DecisionKind, Effect, Envelope, Event, Message, Mode,
-    Role, SessionId, Settler, TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, TurnEnd, TurnId,
-    TurnState,
+    Approval, CircuitState, CircuitSubject, DecisionKind, Effect, Envelope, Event, Message, Mode, ResolvedBy,
+    Role, SessionId, TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, TurnEnd, TurnId, TurnState,
+    TurnTrigger,
 };
 use crate::sim::tools;
 use crate::store::StoredEvent;
@@ -101,7 +101,7 @@ impl Checker {
         };
         if let Some(granted) = seen.granted.take() {
             let settled = matches!(&stored.event,
-                Event::ApprovalResolved { approval, by: Settler::Rule, .. } if *approval == granted);
+                Event::ApprovalResolved { approval, by: ResolvedBy::Rule, .. } if *approval == granted);
             if !settled {
                 return Err(format!(
                     "{granted} is asked though it was granted: {:?} {:?}",
@@ -338,7 +338,7 @@ impl Seen {
         }
     }
 
-    fn turn_started(&mut self, turn: &TurnId, by: Asker, resumes: Option<&TurnId>) -> Verdictless {
+    fn turn_started(&mut self, turn: &TurnId, by: TurnTrigger, resumes: Option<&TurnId>) -> Verdictless {
         if let Some(other) = &self.fold.open_turn {
             return Err(format!("I2: {turn} begins while {other} runs"));
         }
@@ -352,8 +352,8 @@ impl Seen {
         }
         let known = Turn {
             resumes: resumes.is_some(),
-            upkeep: by == Asker::Compact,
-            queued: by == Asker::Queue,
+            upkeep: by == TurnTrigger::Compact,
+            queued: by == TurnTrigger::Queue,
             ..Turn::default()
         };
         if known.queued && self.held && !std::mem::take(&mut self.sent_now) && !self.torn {
@@ -361,7 +361,7 @@ impl Seen {
         }
         self.due = None;
         self.turns.insert(turn.clone(), known);
-        if by == Asker::Compact {
+        if by == TurnTrigger::Compact {
             self.compactions = self.compactions.saturating_sub(1);
         }
         let asked = self.fold.answering.iter().chain(&self.fold.model);
@@ -476,7 +476,7 @@ impl Seen {
         &mut self,
         id: &crate::domain::ApprovalId,
         decision: &crate::domain::Decision,
-        by: Settler,
+        by: ResolvedBy,
         timeouts: bool,
         folder_rules: &[String],
     ) -> Verdictless {
@@ -497,15 +497,15 @@ impl Seen {
         };
         let sent = asked.sent.iter().any(|sent| sent.kind == decision.kind);
         let fits = match by {
-            Settler::Person => {
+            ResolvedBy::Person => {
                 sent && asked
                     .accepted
                     .as_ref()
                     .is_none_or(|first| first.kind == decision.kind)
             }
-            Settler::Rule => ruled,
-            Settler::Timeout => timeouts && decision.kind == DecisionKind::Deny,
-            Settler::Cancel | Settler::NewPrompt => decision.kind == DecisionKind::Deny,
+            ResolvedBy::Rule => ruled,
+            ResolvedBy::Timeout => timeouts && decision.kind == DecisionKind::Deny,
+            ResolvedBy::Cancel | ResolvedBy::NewPrompt => decision.kind == DecisionKind::Deny,
         };
         if !fits {
             return Err(format!(
@@ -513,7 +513,7 @@ impl Seen {
                 asked.sent
             ));
         }
-        if by == Settler::Person && asked.allowed {
+        if by == ResolvedBy::Person && asked.allowed {
             let rule = decision.rule.clone();
             self.rules.extend(rule.filter(|rule| !self.rules.contains(rule)));
         }
@@ -534,7 +534,7 @@ impl Seen {
         turn: &TurnId,
         end: &TurnEnd,
         was_cut: bool,
-        (ending, manners): (bool, Manners),
+        (ending, manners): (bool, PolicyRecord),
     ) -> Verdictless {
         let stopped = end.reason == TerminalReason::ServerStopped;
         for (id, call) in &self.calls {
@@ -586,7 +586,7 @@ impl Seen {
         turn: &TurnId,
         end: &TurnEnd,
         was_cut: bool,
-        (ending, manners): (bool, Manners),
+        (ending, manners): (bool, PolicyRecord),
     ) -> Verdictless {
         let cancelled = self.abandoned
             || self

@@ -4,7 +4,7 @@ use super::Checker;
 use super::seen::Seen;
 use super::typed::Kind;
 use crate::domain::{Event, SessionId, TurnId};
-use crate::session::Refused;
+use crate::session::CommandError;
 use crate::sim::files::Files;
 use crate::store::{SessionRow, StoredEvent};
 
@@ -28,7 +28,7 @@ impl Checker {
         &mut self,
         session: &SessionId,
         turn: Option<&TurnId>,
-        refused: &Refused,
+        refused: &CommandError,
     ) {
         self.note(format!("the fork of {session} is refused: {refused:?}"));
         self.forking -= 1;
@@ -37,9 +37,9 @@ impl Checker {
             seen.is_none_or(|seen| seen.torn || seen.turns.get(turn).is_none_or(|turn| !turn.ended))
         };
         let fair = match refused {
-            Refused::UnknownTurn(_) => turn.is_some_and(running),
+            CommandError::UnknownTurn(_) => turn.is_some_and(running),
             // Of a turn of which an end was shown, the store has it, but for what a failing one has lost.
-            Refused::NothingToFork(_) => {
+            CommandError::NothingToFork(_) => {
                 let seen = self.sessions.get(session);
                 self.lost || seen.is_none_or(|seen| seen.torn || !seen.turns.values().any(|turn| turn.ended))
             }

@@ -2,8 +2,8 @@
 
 use super::Checker;
 use super::seen::{Inquired, Seen};
-use crate::domain::{Inquiry, InquiryId, InquiryReply, SessionId, Settler};
-use crate::session::Refused;
+use crate::domain::{Inquiry, InquiryId, InquiryReply, ResolvedBy, SessionId};
+use crate::session::CommandError;
 
 impl Seen {
     pub(super) fn inquired(&mut self, inquiry: &Inquiry) -> Result<(), String> {
@@ -25,7 +25,7 @@ impl Seen {
         &mut self,
         inquiry: &Inquiry,
         reply: &InquiryReply,
-        by: Settler,
+        by: ResolvedBy,
     ) -> Result<(), String> {
         let id = &inquiry.id;
         let known = self.inquiries.get_mut(id);
@@ -34,11 +34,11 @@ impl Seen {
             return Err(format!("{id} is settled twice"));
         }
         let fits = match by {
-            Settler::Person => {
+            ResolvedBy::Person => {
                 known.sent.contains(reply) && known.accepted.as_ref().is_none_or(|first| first == reply)
             }
-            Settler::Rule | Settler::Cancel | Settler::NewPrompt => *reply == inquiry.unanswered(),
-            Settler::Timeout => false,
+            ResolvedBy::Rule | ResolvedBy::Cancel | ResolvedBy::NewPrompt => *reply == inquiry.unanswered(),
+            ResolvedBy::Timeout => false,
         };
         match fits {
             true => Ok(()),
@@ -71,7 +71,7 @@ impl Checker {
         session: &SessionId,
         id: &InquiryId,
         reply: InquiryReply,
-        answer: &Result<(), Refused>,
+        answer: &Result<(), CommandError>,
     ) {
         self.note(format!("{id} is answered {answer:?}"));
         let (ending, deleting) = (self.ending, self.deleting.contains(session));
@@ -86,10 +86,10 @@ impl Checker {
         };
         let wrong = match answer {
             Ok(()) => known.accepted.is_some(),
-            Err(Refused::UnknownInquiry(_)) => known.open && known.sent.len() < 2 && resting,
-            Err(Refused::Ending) => !ending,
-            Err(Refused::UnknownSession(_)) => !deleting,
-            Err(Refused::Store(_)) => !degraded,
+            Err(CommandError::UnknownInquiry(_)) => known.open && known.sent.len() < 2 && resting,
+            Err(CommandError::Ending) => !ending,
+            Err(CommandError::UnknownSession(_)) => !deleting,
+            Err(CommandError::Store(_)) => !degraded,
             Err(_) => true,
         };
         if wrong {

@@ -3,7 +3,7 @@
 use super::Checker;
 use super::events::may;
 use super::seen::{InHand, Seen, allows};
-use crate::base::chaos;
+use crate::base::sim_schedule;
 use crate::domain::{SessionId, ToolCallId, ToolCallStatus};
 use crate::sim::tools;
 
@@ -17,7 +17,7 @@ impl Checker {
         how: &str,
         patient: bool,
     ) {
-        if chaos::is_frozen() {
+        if sim_schedule::is_frozen() {
             return;
         }
         self.note(format!("effect {call} {name} {how}"));
@@ -41,7 +41,7 @@ impl Checker {
 
     /// A tool acts on.
     pub(in crate::sim) fn effect_goes_on(&mut self, session: &SessionId, call: &ToolCallId) {
-        if chaos::is_frozen() {
+        if sim_schedule::is_frozen() {
             return;
         }
         let alive = self.sessions.get(session).map(|seen| seen.is_alive(call));
@@ -52,7 +52,7 @@ impl Checker {
 
     /// A tool has ended or was dropped.
     pub(in crate::sim) fn effect_ended(&mut self, call: &ToolCallId) {
-        if !chaos::is_frozen() {
+        if !sim_schedule::is_frozen() {
             self.in_hand.remove(call);
         }
     }

@@ -31,7 +31,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bounds::Bounds;
 use circuits::Circuit;
 pub(super) use circuits::Heard;
-use conduct::Manners;
+use conduct::PolicyRecord;
 use money::Money;
 pub(super) use reload::Found;
 pub(super) use reverts::Asked;
@@ -41,8 +41,8 @@ pub(super) use typed::{Answered, Kind};
 
 use super::coverage::Coverage;
 use super::joins::Joins;
-use super::world::Knobs;
-use crate::base::{chaos, clock};
+use super::world::WorldSettings;
+use crate::base::{clock, sim_schedule};
 use crate::domain::{Approval, Mode, SessionId, ToolCallId, TurnId};
 
 /// See the module.
@@ -86,7 +86,7 @@ pub(super) struct Checker {
     pictures: u64,
     approvals_time_out: bool,
     money: Money,
-    manners: Manners,
+    manners: PolicyRecord,
     /// Of this life, by provider; and how many failures open one.
     circuits: BTreeMap<String, Circuit>,
     circuit_failures: u32,
@@ -100,7 +100,7 @@ pub(super) struct Checker {
 }
 
 impl Checker {
-    pub(super) fn new(knobs: &Knobs, kept: usize) -> Self {
+    pub(super) fn new(knobs: &WorldSettings, kept: usize) -> Self {
         Self {
             failure: None,
             log: VecDeque::new(),
@@ -131,7 +131,7 @@ impl Checker {
             pictures: knobs.pictures,
             approvals_time_out: knobs.approval_timeout.is_some(),
             money: Money::new(knobs.budgets.clone(), knobs.max_tool_calls, knobs.priced),
-            manners: Manners {
+            manners: PolicyRecord {
                 conducts: knobs.conducts,
                 hooks_at: knobs.hooks_at,
                 degrade: knobs.degrade,
@@ -153,7 +153,7 @@ impl Checker {
             self.note(format!("VIOLATION {what}"));
             self.failure = Some(what);
         }
-        chaos::freeze();
+        sim_schedule::freeze();
     }
 
     pub(super) fn failure(&self) -> Option<&str> {

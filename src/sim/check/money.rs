@@ -8,7 +8,7 @@ use super::typed::{Kind, label_of};
 use crate::base::clock;
 use crate::context::estimate;
 use crate::domain::{
-    Cost, Event, Inquiry, InquiryReply, LimitName, SessionId, Subject, ToolCallStatus, TurnId, Usage,
+    Cost, Event, Inquiry, InquiryReply, LimitName, RequestSubject, SessionId, ToolCallStatus, TurnId, Usage,
 };
 use crate::provider::Request;
 use crate::sim::model::PRICE;
@@ -59,7 +59,7 @@ impl Money {
 
     /// A person raises a limit.
     pub(super) fn raises(&mut self, session: &SessionId, inquiry: &Inquiry, reply: &InquiryReply) {
-        let (Subject::Limit(reached), InquiryReply::Raise(by)) = (&inquiry.subject, reply) else {
+        let (RequestSubject::Limit(reached), InquiryReply::Raise(by)) = (&inquiry.subject, reply) else {
             return;
         };
         let session = match reached.limit {
@@ -123,12 +123,16 @@ impl Checker {
                 reply: InquiryReply::Raise(by),
                 ..
             } => match &inquiry.subject {
-                Subject::Limit(reached) if reached.limit == LimitName::ToolCalls => turn.more_calls += by,
+                RequestSubject::Limit(reached) if reached.limit == LimitName::ToolCalls => {
+                    turn.more_calls += by
+                }
                 // A sub-agent's steps are its own.
-                Subject::Limit(reached) if reached.limit == LimitName::Steps && inquiry.parent.is_none() => {
+                RequestSubject::Limit(reached)
+                    if reached.limit == LimitName::Steps && inquiry.parent.is_none() =>
+                {
                     turn.more_steps += by;
                 }
-                Subject::Limit(_) | Subject::Question(_) => {}
+                RequestSubject::Limit(_) | RequestSubject::Question(_) => {}
             },
             Event::ToolCall(update) if update.status == ToolCallStatus::Pending => {
                 turn.announced.insert(update.id.clone());

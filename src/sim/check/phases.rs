@@ -2,8 +2,8 @@
 
 use super::Checker;
 use crate::domain::{
-    DecisionKind, Delta, Event, Inquiry, LimitName, SessionId, Settler, Subject, ToolCallStatus, Transition,
-    TurnId,
+    DecisionKind, Delta, Event, Inquiry, LimitName, RequestSubject, ResolvedBy, SessionId, ToolCallStatus,
+    Transition, TurnId,
 };
 use crate::sim::coverage::{Fault, Met, Phase};
 use crate::store::StoredEvent;
@@ -47,7 +47,7 @@ impl Checker {
                 }
             },
             Event::ApprovalResolved { decision, by, .. }
-                if decision.kind == DecisionKind::Deny && *by == Settler::Person =>
+                if decision.kind == DecisionKind::Deny && *by == ResolvedBy::Person =>
             {
                 met.fault(Fault::Denied);
             }
@@ -112,5 +112,5 @@ impl Checker {
 }
 
 fn is_about_time(inquiry: &Inquiry) -> bool {
-    matches!(&inquiry.subject, Subject::Limit(reached) if reached.limit == LimitName::WallTime)
+    matches!(&inquiry.subject, RequestSubject::Limit(reached) if reached.limit == LimitName::WallTime)
 }

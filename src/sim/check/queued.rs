@@ -4,8 +4,8 @@ use super::Checker;
 use super::seen::Seen;
 use super::typed::{Answered, Kind, label_of};
 use crate::base::clock;
-use crate::domain::{Block, Queue, SessionId, TurnId};
-use crate::session::{QueueReply, Refused};
+use crate::domain::{Block, PromptQueue, SessionId, TurnId};
+use crate::session::{CommandError, QueueReply};
 
 /// A queue that is not held, and beside which nothing runs, goes on within this time, in virtual ms.
 const PATIENCE_MS: i64 = 2_000;
@@ -36,7 +36,7 @@ impl Checker {
         &mut self,
         session: &SessionId,
         (label, was_known): (u64, bool),
-        answer: &Result<QueueReply, Refused>,
+        answer: &Result<QueueReply, CommandError>,
     ) {
         self.note(format!("#{label} out of the queue: {answer:?}"));
         let Some(typed) = self.typed.get_mut(&label) else {
@@ -46,7 +46,7 @@ impl Checker {
         match answer {
             Ok(_) if settled => self.fail(format!("I16: #{label} is said, and was taken out of the queue")),
             Ok(_) => typed.removed = true,
-            Err(Refused::UnknownPrompt(_)) if !settled => {
+            Err(CommandError::UnknownPrompt(_)) if !settled => {
                 // It is on its way; or was lost, which is seen when the store is. Or it was taken out before, and a
                 // crash swallowed the answer.
                 typed.excused = !was_known;
@@ -67,7 +67,7 @@ impl Checker {
     }
 
     /// An action on the queue is refused.
-    pub(in crate::sim) fn queue_refused(&mut self, session: &SessionId, refused: &Refused) {
+    pub(in crate::sim) fn queue_refused(&mut self, session: &SessionId, refused: &CommandError) {
         if let Err(why) = self.fair(session, Kind::Queued, refused) {
             self.fail(why);
         }
@@ -81,7 +81,7 @@ impl Checker {
     }
 
     /// What waits is shown.
-    pub(super) fn queue_shown(&mut self, session: &SessionId, queue: &Queue) -> Result<(), String> {
+    pub(super) fn queue_shown(&mut self, session: &SessionId, queue: &PromptQueue) -> Result<(), String> {
         self.count("queue shown");
         for prompt in &queue.prompts {
             let label =

@@ -8,15 +8,15 @@ use super::seen::{Asked, Call, Inquired, Over, Seen, allows};
 use super::spent::Tokens;
 use super::typed::{Answered, Kind, label_of};
 use crate::base::clock;
-use crate::domain::{Asker, Event, FileChange, MessageId, Role, SessionId, TurnState};
+use crate::domain::{Event, FileChange, MessageId, Role, SessionId, TurnState, TurnTrigger};
 use crate::sim::files::Files;
-use crate::store::{Pending, SessionRow, StoredEvent};
+use crate::store::{PendingEvent, SessionRow, StoredEvent};
 
 /// What a store holds of a session.
 pub(in crate::sim) struct Found {
     pub(in crate::sim) row: SessionRow,
     pub(in crate::sim) events: Vec<StoredEvent>,
-    pub(in crate::sim) pending: Vec<Pending>,
+    pub(in crate::sim) pending: Vec<PendingEvent>,
     pub(in crate::sim) changes: Vec<FileChange>,
 }
 
@@ -166,19 +166,19 @@ impl Checker {
             return Ok(());
         };
         // Found by a server that starts, nobody expects what waits to begin a turn.
-        seen.held |= (found.pending.iter()).any(|pending| matches!(pending, Pending::Queued { .. }));
+        seen.held |= (found.pending.iter()).any(|pending| matches!(pending, PendingEvent::Queued { .. }));
         (seen.sent_now, seen.due) = (false, None);
         let mut steers = Vec::new();
         for pending in &found.pending {
             match pending {
-                Pending::Steer { content, .. } | Pending::Queued { content, .. } => {
+                PendingEvent::Steer { content, .. } | PendingEvent::Queued { content, .. } => {
                     steers.extend(label_of(content));
                 }
-                Pending::Partial { message, .. } => seen.is_open(message)?,
-                Pending::Decision { .. }
-                | Pending::Approval(_)
-                | Pending::Inquiry(_)
-                | Pending::Reply { .. } => {}
+                PendingEvent::Partial { message, .. } => seen.is_open(message)?,
+                PendingEvent::Decision { .. }
+                | PendingEvent::Approval(_)
+                | PendingEvent::Inquiry(_)
+                | PendingEvent::Reply { .. } => {}
             }
         }
         for (label, typed) in self
@@ -218,7 +218,7 @@ impl Checker {
             let waits = found
                 .pending
                 .iter()
-                .any(|pending| matches!(pending, Pending::Decision { approval, .. } if approval == id));
+                .any(|pending| matches!(pending, PendingEvent::Decision { approval, .. } if approval == id));
             if asked.accepted.is_some() && asked.open && !waits {
                 if !lossy {
                     return Err(format!("I16: the decision on {id} was accepted and is lost"));
@@ -230,7 +230,7 @@ impl Checker {
             let waits = found
                 .pending
                 .iter()
-                .any(|pending| matches!(pending, Pending::Reply { inquiry, .. } if inquiry == id));
+                .any(|pending| matches!(pending, PendingEvent::Reply { inquiry, .. } if inquiry == id));
             if asked.accepted.is_some() && asked.open && !waits {
                 if !lossy {
                     return Err(format!("I16: the answer to {id} was accepted and is lost"));
@@ -327,12 +327,12 @@ impl Seen {
             .pending
             .iter()
             .filter_map(|pending| match pending {
-                Pending::Approval(open) => Some(open),
+                PendingEvent::Approval(open) => Some(open),
                 _ => None,
             })
             .collect();
         let inquiries = found.pending.iter().filter_map(|pending| match pending {
-            Pending::Inquiry(open) => Some(open),
+            PendingEvent::Inquiry(open) => Some(open),
             _ => None,
         });
         if self.torn {
@@ -383,8 +383,8 @@ impl Seen {
             match &stored.event {
                 Event::TurnStarted { by, resumes } => {
                     known.resumes = resumes.is_some();
-                    known.upkeep = *by == Asker::Compact;
-                    known.queued = *by == Asker::Queue;
+                    known.upkeep = *by == TurnTrigger::Compact;
+                    known.queued = *by == TurnTrigger::Queue;
                 }
                 Event::TurnEnded(end) => {
                     known.ended = true;

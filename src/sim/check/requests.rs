@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Checker;
 use super::seen::Seen;
 use super::typed::label_of;
-use crate::base::chaos;
+use crate::base::sim_schedule;
 use crate::context::compact::{self, SUMMARY_SYSTEM};
 use crate::domain::{Block, Compaction, Cost, Message, Role, SessionId, ToolCallId};
 use crate::provider::{Item, Request};
@@ -15,7 +15,7 @@ use crate::sim::model::is_childs;
 impl Checker {
     /// A provider is asked; what that costs at least, until it lands.
     pub(in crate::sim) fn asked(&mut self, session: &SessionId, request: &Request, provider: &str) -> Cost {
-        if chaos::is_frozen() {
+        if sim_schedule::is_frozen() {
             return Cost(0);
         }
         let about = self.money.about(request);

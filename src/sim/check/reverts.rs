@@ -8,7 +8,7 @@ use super::seen::Seen;
 use super::typed::Kind;
 use crate::base::hash;
 use crate::domain::{Event, FileChange, FileState, SessionId, TurnId};
-use crate::session::{Refused, RevertReply};
+use crate::session::{CommandError, RevertReply};
 use crate::sim::files::{Contents, Files};
 use crate::store::StoredEvent;
 
@@ -61,7 +61,7 @@ impl Checker {
         &mut self,
         files: &Files,
         asked: Asked,
-        answer: &Result<RevertReply, Refused>,
+        answer: &Result<RevertReply, CommandError>,
     ) {
         self.note(format!(
             "revert of {} (dry {}, redo {}): {answer:?}",
@@ -69,10 +69,10 @@ impl Checker {
         ));
         let checked = match answer {
             Ok(reply) => self.revert_made(files, asked, reply),
-            Err(Refused::TurnRunning(_)) => Ok(()),
-            Err(Refused::NothingToRedo(_)) if asked.redo => Ok(()),
+            Err(CommandError::TurnRunning(_)) => Ok(()),
+            Err(CommandError::NothingToRedo(_)) if asked.redo => Ok(()),
             // Its records are among those that a failing store has lost.
-            Err(Refused::UnknownTurn(_)) if self.is_torn(&asked.session) => Ok(()),
+            Err(CommandError::UnknownTurn(_)) if self.is_torn(&asked.session) => Ok(()),
             Err(refused) => self.fair(&asked.session, Kind::Steer, refused),
         };
         if let Err(why) = checked {

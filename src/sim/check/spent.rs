@@ -3,7 +3,7 @@
 
 use super::Checker;
 use super::seen::Seen;
-use crate::base::chaos;
+use crate::base::sim_schedule;
 use crate::domain::{Event, SessionId, Usage};
 use crate::sim::tools;
 
@@ -17,7 +17,7 @@ pub(super) struct Tokens {
 impl Checker {
     /// A provider tells how many tokens an answer took.
     pub(in crate::sim) fn counts_tokens(&mut self, session: &SessionId, usage: Usage) {
-        if chaos::is_frozen() {
+        if sim_schedule::is_frozen() {
             return;
         }
         self.note(format!("{session} is counted {usage:?}"));

@@ -4,7 +4,7 @@ use super::Checker;
 use super::seen::{Cancel, allows};
 use crate::base::clock;
 use crate::domain::{Approval, Block, Decision, Event, ImageData, Mode, SessionId, TurnId};
-use crate::session::{Partial, Refused, SessionState, Snapshot, TurnOutcome};
+use crate::session::{CommandError, PartialMessage, SessionSnapshot, SessionState, TurnOutcome};
 use crate::sim::coverage::Fault;
 
 /// What was typed.
@@ -22,7 +22,7 @@ pub(in crate::sim) enum Answered {
     Accepted(TurnId),
     /// It waits, under this key.
     Waits(Option<String>),
-    Refused(Refused),
+    Refused(CommandError),
     /// Whoever asked did not wait for the answer.
     Unheard,
 }
@@ -118,28 +118,28 @@ impl Checker {
     }
 
     /// Whether a refusal can be.
-    pub(super) fn fair(&self, session: &SessionId, kind: Kind, refused: &Refused) -> Result<(), String> {
+    pub(super) fn fair(&self, session: &SessionId, kind: Kind, refused: &CommandError) -> Result<(), String> {
         let fair = match refused {
-            Refused::Ending => self.ending,
-            Refused::TurnRunning(_) => kind == Kind::Prompt,
-            Refused::NoTurn | Refused::OtherTurn { .. } => kind == Kind::Steer,
-            Refused::NothingToResume => kind == Kind::Prompt,
-            Refused::UnknownPrompt(_) | Refused::QueueFull => kind == Kind::Queued,
-            Refused::UnknownSession(id) => !self.sessions.contains_key(id) || self.deleting.contains(id),
-            Refused::Store(_) => self.degraded || clock::wall_ms() < self.failed_until,
-            Refused::Busy
-            | Refused::Locked { .. }
-            | Refused::UnknownApproval(_)
-            | Refused::UnknownInquiry(_)
-            | Refused::UnknownTurn(_)
-            | Refused::NothingToRedo(_)
-            | Refused::NothingToFork(_)
-            | Refused::BadReply(_)
-            | Refused::NoRule
-            | Refused::BadRule(_)
-            | Refused::BadCommand(_)
-            | Refused::UnknownModel(_)
-            | Refused::NeedsModelList(_) => false,
+            CommandError::Ending => self.ending,
+            CommandError::TurnRunning(_) => kind == Kind::Prompt,
+            CommandError::NoTurn | CommandError::OtherTurn { .. } => kind == Kind::Steer,
+            CommandError::NothingToResume => kind == Kind::Prompt,
+            CommandError::UnknownPrompt(_) | CommandError::QueueFull => kind == Kind::Queued,
+            CommandError::UnknownSession(id) => !self.sessions.contains_key(id) || self.deleting.contains(id),
+            CommandError::Store(_) => self.degraded || clock::wall_ms() < self.failed_until,
+            CommandError::Busy
+            | CommandError::Locked { .. }
+            | CommandError::UnknownApproval(_)
+            | CommandError::UnknownInquiry(_)
+            | CommandError::UnknownTurn(_)
+            | CommandError::NothingToRedo(_)
+            | CommandError::NothingToFork(_)
+            | CommandError::BadReply(_)
+            | CommandError::NoRule
+            | CommandError::BadRule(_)
+            | CommandError::BadCommand(_)
+            | CommandError::UnknownModel(_)
+            | CommandError::NeedsModelList(_) => false,
         };
         match fair {
             true => Ok(()),
@@ -257,7 +257,7 @@ impl Checker {
         session: &SessionId,
         approval: &Approval,
         decision: Decision,
-        answer: &Result<(), Refused>,
+        answer: &Result<(), CommandError>,
     ) {
         self.note(format!("{} is answered {answer:?}", approval.id));
         let (ending, deleting) = (self.ending, self.deleting.contains(session));
@@ -271,13 +271,13 @@ impl Checker {
         };
         let wrong = match answer {
             Ok(()) => asked.accepted.is_some(),
-            Err(Refused::UnknownApproval(_)) => {
+            Err(CommandError::UnknownApproval(_)) => {
                 asked.open && asked.sent.len() < 2 && seen.fold.open_turn.is_none() && !begins
             }
-            Err(Refused::NoRule) => approval.rule.is_some(),
-            Err(Refused::Ending) => !ending,
-            Err(Refused::UnknownSession(_)) => !deleting,
-            Err(Refused::Store(_)) => !degraded,
+            Err(CommandError::NoRule) => approval.rule.is_some(),
+            Err(CommandError::Ending) => !ending,
+            Err(CommandError::UnknownSession(_)) => !deleting,
+            Err(CommandError::Store(_)) => !degraded,
             Err(_) => true,
         };
         if wrong {
@@ -322,7 +322,12 @@ impl Checker {
     }
 
     /// A change of the session's data is answered.
-    pub(in crate::sim) fn changed(&mut self, session: &SessionId, what: &str, answer: &Result<(), Refused>) {
+    pub(in crate::sim) fn changed(
+        &mut self,
+        session: &SessionId,
+        what: &str,
+        answer: &Result<(), CommandError>,
+    ) {
         self.note(format!("{what} is answered {answer:?}"));
         let fair = match answer {
             Ok(()) => true,
@@ -359,8 +364,8 @@ impl Checker {
     pub(in crate::sim) fn loaded(
         &mut self,
         session: &SessionId,
-        snapshot: &Snapshot,
-        partial: Option<&Partial>,
+        snapshot: &SessionSnapshot,
+        partial: Option<&PartialMessage>,
         read_only: bool,
     ) {
         let Some(seen) = self.sessions.get(session) else {
@@ -402,7 +407,7 @@ impl Checker {
     }
 
     /// A session is not shown.
-    pub(in crate::sim) fn not_loaded(&mut self, session: &SessionId, refused: &Refused) {
+    pub(in crate::sim) fn not_loaded(&mut self, session: &SessionId, refused: &CommandError) {
         if let Err(why) = self.fair(session, Kind::Prompt, refused) {
             self.fail(why);
         }

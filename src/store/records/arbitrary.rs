@@ -9,7 +9,7 @@ use proptest::sample::select;
 use serde_json::Value;
 
 use crate::domain::*;
-use crate::store::rows::Pending;
+use crate::store::rows::PendingEvent;
 
 fn text() -> impl Strategy<Value = String> {
     "(?s).{0,12}"
@@ -268,7 +268,7 @@ fn approval() -> impl Strategy<Value = Approval> {
     )
 }
 
-fn limit() -> impl Strategy<Value = Subject> {
+fn limit() -> impl Strategy<Value = RequestSubject> {
     let amounts = (any::<u64>(), any::<u64>());
     (
         select(&LimitName::ALL[..]),
@@ -278,7 +278,7 @@ fn limit() -> impl Strategy<Value = Subject> {
         text(),
     )
         .prop_map(|(limit, (used, most), provider, model, message)| {
-            Subject::Limit(LimitReached {
+            RequestSubject::Limit(LimitReached {
                 limit,
                 used,
                 most,
@@ -289,7 +289,7 @@ fn limit() -> impl Strategy<Value = Subject> {
         })
 }
 
-fn question() -> impl Strategy<Value = Subject> {
+fn question() -> impl Strategy<Value = RequestSubject> {
     let choice = (text(), text()).prop_map(|(value, label)| Choice { value, label });
     let field = (text(), text(), vec(choice, 0..3), any::<[bool; 3]>()).prop_map(
         |(name, label, choices, [several, free, required])| QuestionField {
@@ -302,7 +302,7 @@ fn question() -> impl Strategy<Value = Subject> {
         },
     );
     (of(id()), text(), of(text()), vec(field, 0..3)).prop_map(|(tool_call, text, detail, fields)| {
-        Subject::Question(AgentQuestion {
+        RequestSubject::Question(AgentQuestion {
             tool_call,
             text,
             detail,
@@ -439,11 +439,11 @@ fn transition() -> impl Strategy<Value = Transition> {
 /// Any durable event.
 pub(crate) fn event() -> BoxedStrategy<Event> {
     let settlers = [
-        Settler::Person,
-        Settler::Rule,
-        Settler::Cancel,
-        Settler::Timeout,
-        Settler::NewPrompt,
+        ResolvedBy::Person,
+        ResolvedBy::Rule,
+        ResolvedBy::Cancel,
+        ResolvedBy::Timeout,
+        ResolvedBy::NewPrompt,
     ];
     let statuses = [PlanStatus::Pending, PlanStatus::InProgress, PlanStatus::Completed];
     let instructions = (
@@ -469,7 +469,12 @@ pub(crate) fn event() -> BoxedStrategy<Event> {
     let item = (text(), select(statuses.to_vec())).prop_map(|(text, status)| PlanItem { text, status });
     prop_oneof![
         (
-            select(vec![Asker::Prompt, Asker::Resume, Asker::Compact, Asker::Queue]),
+            select(vec![
+                TurnTrigger::Prompt,
+                TurnTrigger::Resume,
+                TurnTrigger::Compact,
+                TurnTrigger::Queue
+            ]),
             of(id())
         )
             .prop_map(|(by, resumes)| Event::TurnStarted { by, resumes }),
@@ -512,23 +517,23 @@ pub(crate) fn event() -> BoxedStrategy<Event> {
                 .into_iter()
                 .map(|(id, text)| QueuedPrompt { id, text })
                 .collect();
-            Event::QueueChanged(Queue { paused, prompts })
+            Event::QueueChanged(PromptQueue { paused, prompts })
         }),
         vec(instructions, 0..3).prop_map(|files| Event::Instructions(files.into())),
         (id(), text(), text()).prop_map(|(parent, code, message)| {
             let event = Event::Warning { code, message };
-            Event::Nested(Box::new(Nested { parent, event }))
+            Event::Nested(Box::new(SubagentEvent { parent, event }))
         }),
     ]
     .boxed()
 }
 
 /// Any pending value.
-pub(crate) fn pending() -> impl Strategy<Value = Pending> {
+pub(crate) fn pending() -> impl Strategy<Value = PendingEvent> {
     prop_oneof![
         (id(), any::<u64>(), of(id()), text(), text()).prop_map(
             |(message, before, turn, text, reasoning)| {
-                Pending::Partial {
+                PendingEvent::Partial {
                     message,
                     before,
                     turn,
@@ -537,15 +542,15 @@ pub(crate) fn pending() -> impl Strategy<Value = Pending> {
                 }
             }
         ),
-        (id(), of(id()), vec(block(), 0..3)).prop_map(|(key, turn, content)| Pending::Steer {
+        (id(), of(id()), vec(block(), 0..3)).prop_map(|(key, turn, content)| PendingEvent::Steer {
             key,
             turn,
             content
         }),
-        (id(), vec(block(), 0..3)).prop_map(|(key, content)| Pending::Queued { key, content }),
-        (id(), decision()).prop_map(|(approval, decision)| Pending::Decision { approval, decision }),
+        (id(), vec(block(), 0..3)).prop_map(|(key, content)| PendingEvent::Queued { key, content }),
+        (id(), decision()).prop_map(|(approval, decision)| PendingEvent::Decision { approval, decision }),
         (of(id()), approval(), any::<u64>(), any::<i64>()).prop_map(|(turn, approval, seq, at_ms)| {
-            Pending::Approval(OpenApproval {
+            PendingEvent::Approval(OpenApproval {
                 approval,
                 seq,
                 turn,
@@ -553,13 +558,13 @@ pub(crate) fn pending() -> impl Strategy<Value = Pending> {
             })
         }),
         (of(id()), inquiry(), any::<u64>(), any::<i64>()).prop_map(|(turn, inquiry, seq, at_ms)| {
-            Pending::Inquiry(OpenInquiry {
+            PendingEvent::Inquiry(OpenInquiry {
                 inquiry,
                 seq,
                 turn,
                 at_ms,
             })
         }),
-        (id(), reply()).prop_map(|(inquiry, reply)| Pending::Reply { inquiry, reply }),
+        (id(), reply()).prop_map(|(inquiry, reply)| PendingEvent::Reply { inquiry, reply }),
     ]
 }

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::RecordError;
 use super::event::{json, parse};
 use super::parts::Text;
-use super::words::Word;
-use crate::domain::{ChangeKind, FileChange, FileDiff, FileState, Standing, TurnDiff};
+use super::words::EnumName;
+use crate::domain::{ChangeKind, ChangeState, FileChange, FileDiff, FileState, TurnDiff};
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
@@ -32,7 +32,7 @@ struct ChangeRecord {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct TurnDiffRecord {
     turn: String,
-    standing: Word<Standing>,
+    standing: EnumName<ChangeState>,
     files: Vec<FileDiffRecord>,
     #[serde(default)]
     unlisted: u64,
@@ -43,7 +43,7 @@ pub(super) struct TurnDiffRecord {
 #[derive(Debug, Serialize, Deserialize)]
 struct FileDiffRecord {
     path: String,
-    kind: Word<ChangeKind>,
+    kind: EnumName<ChangeKind>,
     added: u64,
     removed: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -114,7 +114,7 @@ impl From<&TurnDiff> for TurnDiffRecord {
         } = diff;
         Self {
             turn: turn.to_string(),
-            standing: Word(*standing),
+            standing: EnumName(*standing),
             files: files.iter().map(Into::into).collect(),
             unlisted: *unlisted,
             partial: *partial,
@@ -153,7 +153,7 @@ impl From<&FileDiff> for FileDiffRecord {
         } = file;
         Self {
             path: path.clone(),
-            kind: Word(*kind),
+            kind: EnumName(*kind),
             added: *added,
             removed: *removed,
             diff: diff.clone().map(Text),

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::words::Word;
+use super::words::EnumName;
 use crate::domain::{CompactTrigger, Compaction, Event, Summary};
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct CompactedRecord {
-    trigger: Word<CompactTrigger>,
+    trigger: EnumName<CompactTrigger>,
     #[serde(default)]
     tokens_before: u64,
     #[serde(default)]
@@ -49,7 +49,7 @@ impl From<&Compaction> for CompactedRecord {
             pictures,
         } = compaction;
         Self {
-            trigger: Word(*trigger),
+            trigger: EnumName(*trigger),
             tokens_before: *tokens_before,
             tokens_after: *tokens_after,
             messages_before: *messages_before,

@@ -15,10 +15,11 @@ use super::parts::{
     ApprovalRecord, CostRecord, DecisionRecord, ErrorRecord, Json, LocationRecord, Text, UsageRecord, present,
 };
 use super::queue::QueueRecord;
-use super::words::Word;
+use super::words::EnumName;
 use crate::domain::{
-    Asker, CircuitState, CircuitSubject, ContinueReason, Event, Mode, Nested, PlanItem, PlanStatus, Settler,
-    TerminalReason, ToolCallStatus, ToolCallUpdate, Transition, TurnEnd, TurnState,
+    CircuitState, CircuitSubject, ContinueReason, Event, Mode, PlanItem, PlanStatus, ResolvedBy,
+    SubagentEvent, TerminalReason, ToolCallStatus, ToolCallUpdate, Transition, TurnEnd, TurnState,
+    TurnTrigger,
 };
 
 /// The kind of a turn's end.
@@ -30,7 +31,7 @@ pub(in crate::store) fn encode(event: &Event) -> Result<Option<(&'static str, St
         Event::TurnStarted { by, resumes } => (
             "turn_started",
             json(&TurnStartedRecord {
-                by: Some(Word(*by)),
+                by: Some(EnumName(*by)),
                 resumes: resumes.as_ref().map(ToString::to_string),
             })?,
         ),
@@ -56,7 +57,7 @@ pub(in crate::store) fn encode(event: &Event) -> Result<Option<(&'static str, St
                 approval: approval.to_string(),
                 tool_call: tool_call.to_string(),
                 decision: decision.into(),
-                by: Word(*by),
+                by: EnumName(*by),
             })?,
         ),
         Event::InquiryRequested(inquiry) => {
@@ -67,7 +68,7 @@ pub(in crate::store) fn encode(event: &Event) -> Result<Option<(&'static str, St
             json(&InquiryResolvedRecord {
                 inquiry: inquiry.as_ref().into(),
                 reply: reply.into(),
-                by: Word(*by),
+                by: EnumName(*by),
             })?,
         ),
         Event::Plan(items) => (
@@ -129,9 +130,9 @@ pub(in crate::store) fn encode(event: &Event) -> Result<Option<(&'static str, St
         } => (
             "circuit",
             json(&CircuitRecord {
-                subject: Word(*subject),
+                subject: EnumName(*subject),
                 name: name.clone(),
-                state: Word(*state),
+                state: EnumName(*state),
                 until: *until,
             })?,
         ),
@@ -175,7 +176,7 @@ pub(in crate::store) fn encode(event: &Event) -> Result<Option<(&'static str, St
             "session_updated",
             json(&SessionUpdatedRecord {
                 title: title.clone(),
-                mode: mode.map(Word),
+                mode: mode.map(EnumName),
                 model: model.clone(),
                 effort: effort.clone(),
             })?,
@@ -205,11 +206,11 @@ pub(in crate::store) fn decode(kind: &str, text: &str) -> Result<Event, RecordEr
         "turn_started" => {
             let TurnStartedRecord { by, resumes } = parse(text)?;
             let told = match resumes {
-                Some(_) => Asker::Resume,
-                None => Asker::Prompt,
+                Some(_) => TurnTrigger::Resume,
+                None => TurnTrigger::Prompt,
             };
             Event::TurnStarted {
-                by: by.map_or(told, |Word(by)| by),
+                by: by.map_or(told, |EnumName(by)| by),
                 resumes: resumes.map(Into::into),
             }
         }
@@ -306,7 +307,7 @@ pub(in crate::store) fn decode(kind: &str, text: &str) -> Result<Event, RecordEr
         "instructions" => Event::Instructions(parse::<InstructionsRecord>(text)?.into()),
         "nested" => {
             let NestedRecord { parent, kind, event } = parse(text)?;
-            Event::Nested(Box::new(Nested {
+            Event::Nested(Box::new(SubagentEvent {
                 parent: parent.into(),
                 event: decode(&kind, &json(&event)?)?,
             }))
@@ -327,15 +328,15 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, RecordError> {
 struct TurnStartedRecord {
     /// Absent in records of the first days, which had nothing but `resumes` to tell it by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    by: Option<Word<Asker>>,
+    by: Option<EnumName<TurnTrigger>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     resumes: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 struct TurnEndedRecord {
-    reason: Word<TerminalReason>,
-    state: Word<TurnState>,
+    reason: EnumName<TerminalReason>,
+    state: EnumName<TurnState>,
     usage: UsageRecord,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cost: Option<CostRecord>,
@@ -356,8 +357,8 @@ impl From<&TurnEnd> for TurnEndedRecord {
             unused_steers,
         } = end;
         Self {
-            reason: Word(*reason),
-            state: Word(*state),
+            reason: EnumName(*reason),
+            state: EnumName(*state),
             usage: (*usage).into(),
             cost: cost.map(Into::into),
             error: error.as_ref().map(Into::into),
@@ -405,7 +406,7 @@ struct ToolCallRecord {
     id: String,
     name: String,
     title: String,
-    status: Word<ToolCallStatus>,
+    status: EnumName<ToolCallStatus>,
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -445,7 +446,7 @@ impl From<&ToolCallUpdate> for ToolCallRecord {
             id: id.to_string(),
             name: name.clone(),
             title: title.clone(),
-            status: Word(*status),
+            status: EnumName(*status),
             input: input.clone().map(Json),
             result: result.as_deref().map(Into::into),
             diff: diff.clone().map(Text),
@@ -493,7 +494,7 @@ struct ApprovalResolvedRecord {
     approval: String,
     tool_call: String,
     decision: DecisionRecord,
-    by: Word<Settler>,
+    by: EnumName<ResolvedBy>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -504,7 +505,7 @@ struct PlanRecord {
 #[derive(Debug, Serialize, Deserialize)]
 struct PlanItemRecord {
     text: String,
-    status: Word<PlanStatus>,
+    status: EnumName<PlanStatus>,
 }
 
 impl From<&PlanItem> for PlanItemRecord {
@@ -512,7 +513,7 @@ impl From<&PlanItem> for PlanItemRecord {
         let PlanItem { text, status } = item;
         Self {
             text: text.clone(),
-            status: Word(*status),
+            status: EnumName(*status),
         }
     }
 }
@@ -537,15 +538,15 @@ struct TransitionRecord {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum TransitionKind {
-    Continue(Word<ContinueReason>),
-    Terminal(Word<TerminalReason>),
+    Continue(EnumName<ContinueReason>),
+    Terminal(EnumName<TerminalReason>),
 }
 
 impl From<Transition> for TransitionKind {
     fn from(transition: Transition) -> Self {
         match transition {
-            Transition::Continue(reason) => Self::Continue(Word(reason)),
-            Transition::Terminal(reason) => Self::Terminal(Word(reason)),
+            Transition::Continue(reason) => Self::Continue(EnumName(reason)),
+            Transition::Terminal(reason) => Self::Terminal(EnumName(reason)),
         }
     }
 }
@@ -612,9 +613,9 @@ struct ModelSwitchedRecord {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct CircuitRecord {
-    subject: Word<CircuitSubject>,
+    subject: EnumName<CircuitSubject>,
     name: String,
-    state: Word<CircuitState>,
+    state: EnumName<CircuitState>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<i64>,
 }
@@ -682,7 +683,7 @@ struct SessionUpdatedRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     title: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    mode: Option<Word<Mode>>,
+    mode: Option<EnumName<Mode>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     model: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

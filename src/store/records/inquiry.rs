@@ -5,10 +5,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::parts::off;
-use super::words::Word;
+use super::words::EnumName;
 use crate::domain::{
-    AgentQuestion, Answers, Choice, Inquiry, InquiryReply, LimitName, LimitReached, QuestionField, Settler,
-    Subject,
+    AgentQuestion, Answers, Choice, Inquiry, InquiryReply, LimitName, LimitReached, QuestionField,
+    RequestSubject, ResolvedBy,
 };
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ enum SubjectRecord {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct LimitRecord {
-    limit: Word<LimitName>,
+    limit: EnumName<LimitName>,
     used: u64,
     most: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,7 +84,7 @@ pub(super) enum ReplyRecord {
 pub(super) struct InquiryResolvedRecord {
     pub(super) inquiry: InquiryRecord,
     pub(super) reply: ReplyRecord,
-    pub(super) by: Word<Settler>,
+    pub(super) by: EnumName<ResolvedBy>,
 }
 
 impl From<&Inquiry> for InquiryRecord {
@@ -94,8 +94,8 @@ impl From<&Inquiry> for InquiryRecord {
             id: id.to_string(),
             parent: parent.as_ref().map(ToString::to_string),
             subject: match subject {
-                Subject::Limit(limit) => SubjectRecord::Limit(limit.into()),
-                Subject::Question(question) => SubjectRecord::Question(question.into()),
+                RequestSubject::Limit(limit) => SubjectRecord::Limit(limit.into()),
+                RequestSubject::Question(question) => SubjectRecord::Question(question.into()),
             },
         }
     }
@@ -108,8 +108,8 @@ impl From<InquiryRecord> for Arc<Inquiry> {
             id: id.into(),
             parent: parent.map(Into::into),
             subject: match subject {
-                SubjectRecord::Limit(limit) => Subject::Limit(limit.into()),
-                SubjectRecord::Question(question) => Subject::Question(question.into()),
+                SubjectRecord::Limit(limit) => RequestSubject::Limit(limit.into()),
+                SubjectRecord::Question(question) => RequestSubject::Question(question.into()),
             },
         })
     }
@@ -126,7 +126,7 @@ impl From<&LimitReached> for LimitRecord {
             message,
         } = reached;
         Self {
-            limit: Word(*limit),
+            limit: EnumName(*limit),
             used: *used,
             most: *most,
             provider: provider.clone(),

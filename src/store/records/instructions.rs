@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::words::Word;
+use super::words::EnumName;
 use crate::domain::{InstructionFile, InstructionKind};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -15,7 +15,7 @@ pub(super) struct InstructionsRecord {
 #[derive(Debug, Serialize, Deserialize)]
 struct FileRecord {
     path: String,
-    kind: Word<InstructionKind>,
+    kind: EnumName<InstructionKind>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     bytes: u64,
@@ -29,7 +29,7 @@ impl From<&[InstructionFile]> for InstructionsRecord {
     fn from(files: &[InstructionFile]) -> Self {
         let record = |file: &InstructionFile| FileRecord {
             path: file.path.clone(),
-            kind: Word(file.kind),
+            kind: EnumName(file.kind),
             name: file.name.clone(),
             bytes: file.bytes,
             fingerprint: file.fingerprint.clone(),

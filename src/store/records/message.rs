@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::parts::{Json, Text, off, present};
-use super::words::Word;
+use super::words::EnumName;
 use crate::domain::{
     Block, ContentRef, ImageData, Message, ProviderCall, Reference, ReferenceKind, Role, Signature,
     ToolResult,
@@ -14,7 +14,7 @@ use crate::domain::{
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct MessageRecord {
     id: String,
-    role: Word<Role>,
+    role: EnumName<Role>,
     content: Vec<BlockRecord>,
     #[serde(default, skip_serializing_if = "off")]
     incomplete: bool,
@@ -33,7 +33,7 @@ impl From<&Message> for MessageRecord {
         } = message;
         Self {
             id: id.to_string(),
-            role: Word(*role),
+            role: EnumName(*role),
             content: content.iter().map(Into::into).collect(),
             incomplete: *incomplete,
             hidden: *hidden,
@@ -228,7 +228,7 @@ impl From<ImageRecord> for ImageData {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ReferenceRecord {
-    kind: Word<ReferenceKind>,
+    kind: EnumName<ReferenceKind>,
     path: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lines: Option<(u32, u32)>,
@@ -244,7 +244,7 @@ impl From<&Reference> for ReferenceRecord {
             text,
         } = reference;
         Self {
-            kind: Word(*kind),
+            kind: EnumName(*kind),
             path: path.clone(),
             lines: *lines,
             text: text.clone(),

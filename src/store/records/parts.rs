@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use super::words::Word;
+use super::words::EnumName;
 use crate::domain::{
     AgentError, Approval, Cause, Cost, Decision, DecisionKind, ErrorClass, ErrorCode, Location, Risk, Usage,
 };
@@ -90,7 +90,7 @@ pub(super) struct ApprovalRecord {
     cwd: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     diff: Option<Text>,
-    risk: Word<Risk>,
+    risk: EnumName<Risk>,
     why: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rule: Option<String>,
@@ -118,7 +118,7 @@ impl From<&Approval> for ApprovalRecord {
             title: title.clone(),
             cwd: cwd.clone(),
             diff: diff.clone().map(Text),
-            risk: Word(*risk),
+            risk: EnumName(*risk),
             why: why.clone(),
             rule: rule.clone(),
         }
@@ -156,7 +156,7 @@ impl From<ApprovalRecord> for Approval {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct DecisionRecord {
-    kind: Word<DecisionKind>,
+    kind: EnumName<DecisionKind>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     feedback: Option<String>,
     #[serde(
@@ -178,7 +178,7 @@ impl From<&Decision> for DecisionRecord {
             rule,
         } = decision;
         Self {
-            kind: Word(*kind),
+            kind: EnumName(*kind),
             feedback: feedback.clone(),
             input: input.clone().map(Json),
             rule: rule.clone(),
@@ -205,8 +205,8 @@ impl From<DecisionRecord> for Decision {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ErrorRecord {
-    code: Word<ErrorCode>,
-    class: Word<ErrorClass>,
+    code: EnumName<ErrorCode>,
+    class: EnumName<ErrorClass>,
     message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     cause: Option<String>,
@@ -245,8 +245,8 @@ impl From<&AgentError> for ErrorRecord {
             attempts,
         } = error.clone();
         Self {
-            code: Word(code),
-            class: Word(class),
+            code: EnumName(code),
+            class: EnumName(class),
             message,
             cause: cause.map(String::from),
             provider,

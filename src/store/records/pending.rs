@@ -8,7 +8,7 @@ use super::inquiry::{InquiryRecord, ReplyRecord};
 use super::message::BlockRecord;
 use super::parts::{ApprovalRecord, DecisionRecord};
 use crate::domain::{OpenApproval, OpenInquiry};
-use crate::store::rows::{PIECE, Pending, PendingKind};
+use crate::store::rows::{PIECE, PendingEvent, PendingKind};
 
 #[derive(Debug, Serialize, Deserialize)]
 struct PartialRecord {
@@ -53,10 +53,10 @@ struct OpenInquiryRecord {
 }
 
 /// The JSON of a pending row; its kind and key are columns.
-pub(in crate::store) fn encode_pending(pending: &Pending) -> Result<String, RecordError> {
+pub(in crate::store) fn encode_pending(pending: &PendingEvent) -> Result<String, RecordError> {
     match pending {
         // The key says which piece of which message.
-        Pending::Partial {
+        PendingEvent::Partial {
             message: _,
             before: _,
             turn,
@@ -67,7 +67,7 @@ pub(in crate::store) fn encode_pending(pending: &Pending) -> Result<String, Reco
             text: text.clone(),
             reasoning: reasoning.clone(),
         }),
-        Pending::Steer {
+        PendingEvent::Steer {
             key: _,
             turn,
             content,
@@ -75,31 +75,35 @@ pub(in crate::store) fn encode_pending(pending: &Pending) -> Result<String, Reco
             turn: turn.as_ref().map(ToString::to_string),
             content: content.iter().map(Into::into).collect(),
         }),
-        Pending::Queued { key: _, content } => json(&QueuedRecord {
+        PendingEvent::Queued { key: _, content } => json(&QueuedRecord {
             content: content.iter().map(Into::into).collect(),
         }),
-        Pending::Decision {
+        PendingEvent::Decision {
             approval: _,
             decision,
         } => json(&DecisionRecord::from(decision)),
-        Pending::Approval(open) => json(&OpenApprovalRecord {
+        PendingEvent::Approval(open) => json(&OpenApprovalRecord {
             turn: open.turn.as_ref().map(ToString::to_string),
             seq: open.seq,
             at_ms: open.at_ms,
             approval: (&open.approval).into(),
         }),
-        Pending::Inquiry(open) => json(&OpenInquiryRecord {
+        PendingEvent::Inquiry(open) => json(&OpenInquiryRecord {
             turn: open.turn.as_ref().map(ToString::to_string),
             seq: open.seq,
             at_ms: open.at_ms,
             inquiry: open.inquiry.as_ref().into(),
         }),
-        Pending::Reply { inquiry: _, reply } => json(&ReplyRecord::from(reply)),
+        PendingEvent::Reply { inquiry: _, reply } => json(&ReplyRecord::from(reply)),
     }
 }
 
 /// The pending value of a row.
-pub(in crate::store) fn decode_pending(kind: &str, key: &str, text: &str) -> Result<Pending, RecordError> {
+pub(in crate::store) fn decode_pending(
+    kind: &str,
+    key: &str,
+    text: &str,
+) -> Result<PendingEvent, RecordError> {
     let kind = PendingKind::from_word(kind).ok_or_else(|| RecordError::UnknownKind(kind.to_owned()))?;
     Ok(match kind {
         PendingKind::Partial => {
@@ -109,7 +113,7 @@ pub(in crate::store) fn decode_pending(kind: &str, key: &str, text: &str) -> Res
                 reasoning,
             } = parse(text)?;
             let (message, before) = key.split_once(PIECE).unwrap_or((key, "0"));
-            Pending::Partial {
+            PendingEvent::Partial {
                 message: message.into(),
                 before: before.parse().unwrap_or_default(),
                 turn: turn.map(Into::into),
@@ -119,7 +123,7 @@ pub(in crate::store) fn decode_pending(kind: &str, key: &str, text: &str) -> Res
         }
         PendingKind::Steer => {
             let SteerRecord { turn, content } = parse(text)?;
-            Pending::Steer {
+            PendingEvent::Steer {
                 key: key.to_owned(),
                 turn: turn.map(Into::into),
                 content: content.into_iter().map(Into::into).collect(),
@@ -127,12 +131,12 @@ pub(in crate::store) fn decode_pending(kind: &str, key: &str, text: &str) -> Res
         }
         PendingKind::Queued => {
             let QueuedRecord { content } = parse(text)?;
-            Pending::Queued {
+            PendingEvent::Queued {
                 key: key.to_owned(),
                 content: content.into_iter().map(Into::into).collect(),
             }
         }
-        PendingKind::Decision => Pending::Decision {
+        PendingKind::Decision => PendingEvent::Decision {
             approval: key.into(),
             decision: parse::<DecisionRecord>(text)?.into(),
         },
@@ -143,7 +147,7 @@ pub(in crate::store) fn decode_pending(kind: &str, key: &str, text: &str) -> Res
                 at_ms,
                 approval,
             } = parse(text)?;
-            Pending::Approval(OpenApproval {
+            PendingEvent::Approval(OpenApproval {
                 approval: approval.into(),
                 seq,
                 turn: turn.map(Into::into),
@@ -157,14 +161,14 @@ pub(in crate::store) fn decode_pending(kind: &str, key: &str, text: &str) -> Res
                 at_ms,
                 inquiry,
             } = parse(text)?;
-            Pending::Inquiry(OpenInquiry {
+            PendingEvent::Inquiry(OpenInquiry {
                 inquiry: inquiry.into(),
                 seq,
                 turn: turn.map(Into::into),
                 at_ms,
             })
         }
-        PendingKind::Reply => Pending::Reply {
+        PendingKind::Reply => PendingEvent::Reply {
             inquiry: key.into(),
             reply: parse::<ReplyRecord>(text)?.into(),
         },

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::domain::{Queue, QueuedPrompt};
+use crate::domain::{PromptQueue, QueuedPrompt};
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct QueueRecord {
@@ -18,9 +18,9 @@ struct QueuedPromptRecord {
     text: String,
 }
 
-impl From<&Queue> for QueueRecord {
-    fn from(queue: &Queue) -> Self {
-        let Queue { paused, prompts } = queue;
+impl From<&PromptQueue> for QueueRecord {
+    fn from(queue: &PromptQueue) -> Self {
+        let PromptQueue { paused, prompts } = queue;
         let prompt = |QueuedPrompt { id, text }: &QueuedPrompt| QueuedPromptRecord {
             id: id.clone(),
             text: text.clone(),
@@ -32,7 +32,7 @@ impl From<&Queue> for QueueRecord {
     }
 }
 
-impl From<QueueRecord> for Queue {
+impl From<QueueRecord> for PromptQueue {
     fn from(record: QueueRecord) -> Self {
         let QueueRecord { paused, prompts } = record;
         let prompt = |QueuedPromptRecord { id, text }| QueuedPrompt { id, text };

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::*;
 use crate::domain::*;
-use crate::store::rows::Pending;
+use crate::store::rows::PendingEvent;
 
 proptest! {
     #[test]
@@ -109,11 +109,11 @@ fn golden_words() {
         all(&[PlanStatus::Pending, PlanStatus::InProgress, PlanStatus::Completed]),
         all(&[ErrorClass::Retryable, ErrorClass::Terminal, ErrorClass::NonFatal]),
         all(&[
-            Settler::Person,
-            Settler::Rule,
-            Settler::Cancel,
-            Settler::Timeout,
-            Settler::NewPrompt,
+            ResolvedBy::Person,
+            ResolvedBy::Rule,
+            ResolvedBy::Cancel,
+            ResolvedBy::Timeout,
+            ResolvedBy::NewPrompt,
         ]),
         all(&[
             DecisionKind::Allow,
@@ -217,7 +217,7 @@ fn limit() -> Arc<Inquiry> {
     Arc::new(Inquiry {
         id: "ask_1".into(),
         parent: None,
-        subject: Subject::Limit(LimitReached {
+        subject: RequestSubject::Limit(LimitReached {
             limit: LimitName::ProviderDayCost,
             used: 5_120_000_000,
             most: 5_000_000_000,
@@ -232,7 +232,7 @@ fn question() -> Arc<Inquiry> {
     Arc::new(Inquiry {
         id: "ask_2".into(),
         parent: None,
-        subject: Subject::Question(AgentQuestion {
+        subject: RequestSubject::Question(AgentQuestion {
             tool_call: Some("call_1".into()),
             text: "t".into(),
             detail: Some("d".into()),
@@ -278,11 +278,11 @@ fn decision() -> Decision {
 fn samples() -> Vec<Event> {
     vec![
         Event::TurnStarted {
-            by: Asker::Resume,
+            by: TurnTrigger::Resume,
             resumes: Some("turn_0".into()),
         },
         Event::TurnStarted {
-            by: Asker::Prompt,
+            by: TurnTrigger::Prompt,
             resumes: None,
         },
         Event::TurnEnded(TurnEnd {
@@ -325,19 +325,19 @@ fn samples() -> Vec<Event> {
             approval: "appr_1".into(),
             tool_call: "call_1".into(),
             decision: decision(),
-            by: Settler::NewPrompt,
+            by: ResolvedBy::NewPrompt,
         },
         Event::InquiryRequested(limit()),
         Event::InquiryRequested(question()),
         Event::InquiryResolved {
             inquiry: limit(),
             reply: InquiryReply::Raise(5_000_000_000),
-            by: Settler::Person,
+            by: ResolvedBy::Person,
         },
         Event::InquiryResolved {
             inquiry: question(),
             reply: InquiryReply::Answers(Answers::from([("choice".into(), vec!["stop".into()])])),
-            by: Settler::Person,
+            by: ResolvedBy::Person,
         },
         Event::Plan(vec![PlanItem {
             text: "do".into(),
@@ -399,7 +399,7 @@ fn samples() -> Vec<Event> {
         },
         Event::TurnDiff(Arc::new(TurnDiff {
             turn: "turn_1".into(),
-            standing: Standing::Reverted,
+            standing: ChangeState::Reverted,
             files: vec![FileDiff {
                 path: "a.txt".into(),
                 kind: ChangeKind::Modified,
@@ -411,7 +411,7 @@ fn samples() -> Vec<Event> {
             unlisted: 3,
             partial: true,
         })),
-        Event::QueueChanged(Queue {
+        Event::QueueChanged(PromptQueue {
             paused: true,
             prompts: vec![QueuedPrompt {
                 id: "queued_1".into(),
@@ -430,41 +430,41 @@ fn samples() -> Vec<Event> {
     ]
 }
 
-fn pending_samples() -> Vec<Pending> {
+fn pending_samples() -> Vec<PendingEvent> {
     vec![
-        Pending::Partial {
+        PendingEvent::Partial {
             message: "msg_1".into(),
             before: 7,
             turn: Some("turn_1".into()),
             text: "par".into(),
             reasoning: "hm".into(),
         },
-        Pending::Steer {
+        PendingEvent::Steer {
             key: "1".into(),
             turn: Some("turn_1".into()),
             content: vec![Block::Text("steer".into())],
         },
-        Pending::Queued {
+        PendingEvent::Queued {
             key: "1".into(),
             content: vec![Block::Text("next".into())],
         },
-        Pending::Decision {
+        PendingEvent::Decision {
             approval: "appr_1".into(),
             decision: decision(),
         },
-        Pending::Approval(OpenApproval {
+        PendingEvent::Approval(OpenApproval {
             approval: approval(),
             seq: 7,
             turn: Some("turn_1".into()),
             at_ms: 8,
         }),
-        Pending::Inquiry(OpenInquiry {
+        PendingEvent::Inquiry(OpenInquiry {
             inquiry: limit(),
             seq: 7,
             turn: Some("turn_1".into()),
             at_ms: 8,
         }),
-        Pending::Reply {
+        PendingEvent::Reply {
             inquiry: "ask_1".into(),
             reply: InquiryReply::Stop,
         },
@@ -474,9 +474,9 @@ fn pending_samples() -> Vec<Pending> {
 #[test]
 fn a_turn_of_the_first_days_tells_by_what_it_resumes_who_asked() {
     for (json, asker) in [
-        ("{}", Asker::Prompt),
-        (r#"{"resumes":"turn_0"}"#, Asker::Resume),
-        (r#"{"by":"prompt"}"#, Asker::Prompt),
+        ("{}", TurnTrigger::Prompt),
+        (r#"{"resumes":"turn_0"}"#, TurnTrigger::Resume),
+        (r#"{"by":"prompt"}"#, TurnTrigger::Prompt),
     ] {
         let Ok(Event::TurnStarted { by, .. }) = decode("turn_started", json) else {
             panic!("{json}");

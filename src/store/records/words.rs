@@ -4,9 +4,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::domain::{
-    Asker, ChangeKind, CircuitState, CircuitSubject, CompactTrigger, ContinueReason, DecisionKind,
-    ErrorClass, ErrorCode, InstructionKind, LimitName, Mode, PlanStatus, ReferenceKind, Risk, Role, Settler,
-    Standing, TerminalReason, ToolCallStatus, TurnState,
+    ChangeKind, ChangeState, CircuitState, CircuitSubject, CompactTrigger, ContinueReason, DecisionKind,
+    ErrorClass, ErrorCode, InstructionKind, LimitName, Mode, PlanStatus, ReferenceKind, ResolvedBy, Risk,
+    Role, TerminalReason, ToolCallStatus, TurnState, TurnTrigger,
 };
 
 /// An enum that is a word on disk.
@@ -19,15 +19,15 @@ pub(in crate::store) trait Worded: Sized {
 
 /// Serialises an enum as its word.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Word<T>(pub(super) T);
+pub(super) struct EnumName<T>(pub(super) T);
 
-impl<T: Worded> Serialize for Word<T> {
+impl<T: Worded> Serialize for EnumName<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.0.word())
     }
 }
 
-impl<'de, T: Worded> Deserialize<'de> for Word<T> {
+impl<'de, T: Worded> Deserialize<'de> for EnumName<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let word = String::deserialize(deserializer)?;
         T::from_word(&word)
@@ -75,9 +75,9 @@ named!(
     InstructionKind
 );
 
-words!(Standing { Made = "made", Reverted = "reverted", Redone = "redone" });
+words!(ChangeState { Made = "made", Reverted = "reverted", Redone = "redone" });
 words!(ChangeKind { Created = "created", Modified = "modified", Deleted = "deleted" });
-words!(Asker { Prompt = "prompt", Resume = "resume", Compact = "compact", Queue = "queue" });
+words!(TurnTrigger { Prompt = "prompt", Resume = "resume", Compact = "compact", Queue = "queue" });
 words!(CircuitSubject { Provider = "provider", Tool = "tool" });
 words!(CircuitState { Closed = "closed", Open = "open", HalfOpen = "half_open" });
 words!(Role { User = "user", Assistant = "assistant", Tool = "tool" });
@@ -85,7 +85,7 @@ words!(ReferenceKind { File = "file", Selection = "selection", Diagnostic = "dia
 words!(Risk { Low = "low", Medium = "medium", High = "high" });
 words!(PlanStatus { Pending = "pending", InProgress = "in_progress", Completed = "completed" });
 words!(ErrorClass { Retryable = "retryable", Terminal = "terminal", NonFatal = "non_fatal" });
-words!(Settler {
+words!(ResolvedBy {
     Person = "person",
     Rule = "rule",
     Cancel = "cancel",

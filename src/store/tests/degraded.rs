@@ -10,9 +10,9 @@ use crate::store::writer::KEEP;
 async fn a_full_disk_is_one_warning_and_is_written_later_in_order() {
     let rig = Rig::new();
     rig.create(&["ses_1"]).await;
-    rig.set_fault(Some(Fault::DiskFull));
+    rig.set_fault(Some(WriteFault::DiskFull));
     rig.send(append("ses_1", 1, note("a"))).await;
-    assert!(matches!(rig.barrier().await, Health::Degraded { bytes } if bytes > 0));
+    assert!(matches!(rig.barrier().await, StoreHealth::Degraded { bytes } if bytes > 0));
     rig.send(delta("ses_1", "b")).await;
     rig.send(append("ses_1", 2, says("m", Role::User, "kept"))).await;
     rig.barrier().await;
@@ -26,7 +26,10 @@ async fn a_full_disk_is_one_warning_and_is_written_later_in_order() {
     assert_eq!(seen[1..], ["unstored 1", "+b", "unstored 2"]);
 
     rig.set_fault(None);
-    rig.store.writes.until_health(|health| health == Health::Ok).await;
+    rig.store
+        .writes
+        .until_health(|health| health == StoreHealth::Ok)
+        .await;
     rig.send(append("ses_1", 3, note("c"))).await;
     rig.barrier().await;
     assert_eq!(
@@ -49,7 +52,7 @@ async fn what_a_page_cannot_have_is_shown_after_all() {
     rig.send(append_in_page("ses_1", 1, note("a"))).await;
     rig.barrier().await;
     assert_eq!(rig.seen.take(), ["stored 1 in page"]);
-    rig.set_fault(Some(Fault::DiskFull));
+    rig.set_fault(Some(WriteFault::DiskFull));
     rig.send(append_in_page("ses_1", 2, note("b"))).await;
     rig.barrier().await;
     assert_eq!(rig.seen.take()[1..], ["unstored 2"]);
@@ -63,7 +66,7 @@ async fn what_a_page_cannot_have_is_shown_after_all() {
 async fn it_is_tried_again_every_second_and_not_with_every_event() {
     let rig = Rig::new();
     rig.create(&["ses_1"]).await;
-    rig.set_fault(Some(Fault::Busy));
+    rig.set_fault(Some(WriteFault::Busy));
     for seq in 1..=100 {
         rig.send(append("ses_1", seq, note("a"))).await;
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -76,15 +79,15 @@ async fn it_is_tried_again_every_second_and_not_with_every_event() {
 async fn beyond_the_memory_the_store_is_gone_and_what_matters_most_is_kept() {
     let rig = Rig::new();
     rig.create(&["ses_1"]).await;
-    rig.set_fault(Some(Fault::Io));
+    rig.set_fault(Some(WriteFault::Io));
     let big = "x".repeat(1 << 20);
     let mut seq = 0;
-    while rig.store.writes.health() != Health::Gone(Loss::Full) {
+    while rig.store.writes.health() != StoreHealth::Gone(Loss::Full) {
         seq += 1;
         assert!(seq < 40, "never gone");
         rig.send(append("ses_1", seq, note(&big))).await;
         rig.barrier().await;
-        if let Health::Degraded { bytes } = rig.store.writes.health() {
+        if let StoreHealth::Degraded { bytes } = rig.store.writes.health() {
             assert!(bytes <= KEEP);
         }
     }
@@ -97,7 +100,7 @@ async fn beyond_the_memory_the_store_is_gone_and_what_matters_most_is_kept() {
     assert_eq!(seen.iter().filter(|word| word.starts_with('!')).count(), 1);
     assert_eq!(seen.len(), 34, "all are passed on");
     rig.set_fault(None);
-    assert_eq!(rig.barrier().await, Health::Ok);
+    assert_eq!(rig.barrier().await, StoreHealth::Ok);
     assert_eq!(
         rig.seen.take(),
         ["!store: the session store can be written again; 1 records did not fit into memory and are lost"]
@@ -116,28 +119,28 @@ async fn beyond_the_memory_the_store_is_gone_and_what_matters_most_is_kept() {
 async fn what_later_records_stand_on_is_never_lost() {
     let rig = Rig::new();
     rig.create(&["ses_1"]).await;
-    rig.set_fault(Some(Fault::Io));
+    rig.set_fault(Some(WriteFault::Io));
     // Fills the memory to the last record that fits.
     let sizes = [24, 24].into_iter().chain((0..24).rev()).chain([0; 20]);
     for (size, seq) in sizes.zip(1..) {
         let text = "x".repeat(1 << size);
         rig.send(append("ses_1", seq, says("m", Role::User, &text))).await;
     }
-    assert_eq!(rig.barrier().await, Health::Gone(Loss::Full));
+    assert_eq!(rig.barrier().await, StoreHealth::Gone(Loss::Full));
     let row = SessionRow::new("ses_2".into(), "/w", "/w", 1);
-    rig.send(Write::CreateSession(Box::new(row))).await;
+    rig.send(StoreWrite::CreateSession(Box::new(row))).await;
     rig.send(append("ses_2", 1, says("m", Role::User, "lost"))).await;
     let settled = Event::ApprovalResolved {
         approval: "appr_1".into(),
         tool_call: "call_1".into(),
         decision: Decision::of(DecisionKind::Deny),
-        by: Settler::Cancel,
+        by: ResolvedBy::Cancel,
     };
     rig.send(append("ses_2", 2, settled)).await;
     rig.send(append("ses_2", 3, end_of_turn())).await;
-    assert_eq!(rig.barrier().await, Health::Gone(Loss::Full));
+    assert_eq!(rig.barrier().await, StoreHealth::Gone(Loss::Full));
     rig.set_fault(None);
-    assert_eq!(rig.barrier().await, Health::Ok);
+    assert_eq!(rig.barrier().await, StoreHealth::Ok);
     let reader = &rig.store.reader;
     let page = reader.events(&"ses_2".into(), Window::Tail, 9).await.unwrap();
     assert_eq!(seqs(&page), [2, 3]);
@@ -158,7 +161,7 @@ fn end_of_turn() -> Event {
 async fn a_folder_that_cannot_be_used_is_a_warning_too() {
     let rig = Rig::new();
     std::fs::create_dir(rig.folder.path().join("store.db")).unwrap();
-    rig.send(Write::CreateSession(Box::new(SessionRow::new(
+    rig.send(StoreWrite::CreateSession(Box::new(SessionRow::new(
         "ses_1".into(),
         "/w",
         "/w",
@@ -166,10 +169,10 @@ async fn a_folder_that_cannot_be_used_is_a_warning_too() {
     ))))
     .await;
     rig.send(append("ses_1", 1, note("a"))).await;
-    assert!(matches!(rig.barrier().await, Health::Degraded { .. }));
+    assert!(matches!(rig.barrier().await, StoreHealth::Degraded { .. }));
     assert!(rig.seen.take()[0].starts_with("!store: opening "));
     std::fs::remove_dir(rig.folder.path().join("store.db")).unwrap();
-    assert_eq!(rig.barrier().await, Health::Ok);
+    assert_eq!(rig.barrier().await, StoreHealth::Ok);
     let row = rig.store.reader.session(&"ses_1".into()).await.unwrap().unwrap();
     assert_eq!(row.last_seq, 1);
 }
@@ -183,17 +186,17 @@ async fn a_file_that_is_no_database_loses_nothing_that_fits() {
         "not a database, but long enough to be looked at".repeat(100),
     )
     .unwrap();
-    rig.send(Write::CreateSession(Box::new(SessionRow::new(
+    rig.send(StoreWrite::CreateSession(Box::new(SessionRow::new(
         "ses_1".into(),
         "/w",
         "/w",
         1,
     ))))
     .await;
-    assert!(matches!(rig.barrier().await, Health::Degraded { .. }));
+    assert!(matches!(rig.barrier().await, StoreHealth::Degraded { .. }));
     assert!(rig.store.reader.session(&"ses_1".into()).await.is_err());
     std::fs::remove_file(&path).unwrap();
-    assert_eq!(rig.barrier().await, Health::Ok);
+    assert_eq!(rig.barrier().await, StoreHealth::Ok);
     assert!(rig.store.reader.session(&"ses_1".into()).await.unwrap().is_some());
 }
 
@@ -213,7 +216,7 @@ async fn a_newer_store_is_refused() {
     again.send(append("ses_1", 1, note("a"))).await;
     assert_eq!(
         again.barrier().await,
-        Health::Gone(Loss::Newer {
+        StoreHealth::Gone(Loss::Newer {
             found: 99,
             known: VERSION
         })
@@ -240,7 +243,7 @@ async fn an_older_server_stops_writing_once_a_newer_one_has_migrated() {
     rig.send(append("ses_1", 3, note("c"))).await;
     assert_eq!(
         rig.barrier().await,
-        Health::Gone(Loss::Newer {
+        StoreHealth::Gone(Loss::Newer {
             found: VERSION + 1,
             known: VERSION
         })
@@ -271,9 +274,9 @@ async fn a_store_that_another_process_holds() {
     let other = rig.database();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     rig.send(append("ses_1", 1, note("a"))).await;
-    assert!(matches!(rig.barrier().await, Health::Degraded { .. }));
+    assert!(matches!(rig.barrier().await, StoreHealth::Degraded { .. }));
     other.execute_batch("COMMIT").unwrap();
-    assert_eq!(rig.barrier().await, Health::Ok);
+    assert_eq!(rig.barrier().await, StoreHealth::Ok);
     rig.send(append("ses_1", 2, note("b"))).await;
     rig.barrier().await;
     let page = rig
@@ -291,12 +294,12 @@ async fn a_store_that_another_process_holds() {
 async fn pieces_are_kept_until_their_message_is() {
     let rig = Rig::new();
     rig.create(&["ses_1"]).await;
-    rig.set_fault(Some(Fault::DiskFull));
+    rig.set_fault(Some(WriteFault::DiskFull));
     let (mut before, mut kept) = (0, 0);
     for text in ["a", "bc", "def"] {
-        rig.send(Write::Put {
+        rig.send(StoreWrite::Put {
             session: "ses_1".into(),
-            pending: Pending::Partial {
+            pending: PendingEvent::Partial {
                 message: "msg_1".into(),
                 before,
                 turn: None,
@@ -307,7 +310,7 @@ async fn pieces_are_kept_until_their_message_is() {
         })
         .await;
         before += text.len() as u64;
-        let Health::Degraded { bytes } = rig.barrier().await else {
+        let StoreHealth::Degraded { bytes } = rig.barrier().await else {
             panic!("the disk fails");
         };
         assert!(bytes > kept, "{bytes}");
@@ -316,12 +319,12 @@ async fn pieces_are_kept_until_their_message_is() {
     }
     rig.send(append("ses_1", 1, says("msg_1", Role::Assistant, "abcdef")))
         .await;
-    let Health::Degraded { bytes } = rig.barrier().await else {
+    let StoreHealth::Degraded { bytes } = rig.barrier().await else {
         panic!("the disk fails");
     };
     assert!(bytes < kept, "the pieces are gone: {bytes} of {kept}");
     assert_eq!(rig.seen.take().len(), 2, "one warning, and the message");
     rig.set_fault(None);
-    assert_eq!(rig.barrier().await, Health::Ok);
+    assert_eq!(rig.barrier().await, StoreHealth::Ok);
     assert_eq!(rig.store.reader.pending(&"ses_1".into()).await.unwrap().0, []);
 }

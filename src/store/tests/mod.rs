@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use rusqlite::Connection;
 
 use super::*;
-use crate::base::spawn::{Task, spawn};
+use crate::base::spawn::{AbortOnDrop, spawn};
 use crate::domain::*;
 
 /// What reached the outlet, as short words: `m1` a durable event, `+text` a delta, `!text` a warning.
@@ -34,7 +34,7 @@ pub(super) struct Witness {
     database: std::path::PathBuf,
 }
 
-impl Outlet for Witness {
+impl EventSink for Witness {
     fn pass(&mut self, envelope: Envelope) {
         let word = match (&envelope.event, envelope.seq) {
             (Event::Delta(delta), _) => format!("+{}", delta.text()),
@@ -73,8 +73,8 @@ pub(super) struct Rig {
     pub(super) store: Store,
     pub(super) seen: Seen,
     pub(super) commits: Arc<AtomicUsize>,
-    pub(super) fault: Arc<Mutex<Option<Fault>>>,
-    driver: Option<Task<()>>,
+    pub(super) fault: Arc<Mutex<Option<WriteFault>>>,
+    driver: Option<AbortOnDrop<()>>,
 }
 
 impl Rig {
@@ -112,15 +112,15 @@ impl Rig {
         self.commits.swap(0, Ordering::Relaxed)
     }
 
-    pub(super) fn set_fault(&self, fault: Option<Fault>) {
+    pub(super) fn set_fault(&self, fault: Option<WriteFault>) {
         *self.fault.lock().unwrap() = fault;
     }
 
-    pub(super) async fn send(&self, write: Write) {
+    pub(super) async fn send(&self, write: StoreWrite) {
         self.store.writes.send(write).await.unwrap();
     }
 
-    pub(super) async fn barrier(&self) -> Health {
+    pub(super) async fn barrier(&self) -> StoreHealth {
         self.store.writes.barrier().await.unwrap()
     }
 
@@ -128,7 +128,7 @@ impl Rig {
     pub(super) async fn create(&self, ids: &[&str]) {
         for (at, id) in ids.iter().enumerate() {
             let row = SessionRow::new((*id).into(), "/w", "/w", 1_000 + at as i64);
-            self.send(Write::CreateSession(Box::new(row))).await;
+            self.send(StoreWrite::CreateSession(Box::new(row))).await;
         }
         self.barrier().await;
         self.seen.take();
@@ -165,8 +165,8 @@ pub(super) fn envelope(session: &str, seq: u64, event: Event) -> Envelope {
     }
 }
 
-pub(super) fn append(session: &str, seq: u64, event: Event) -> Write {
-    Write::Append {
+pub(super) fn append(session: &str, seq: u64, event: Event) -> StoreWrite {
+    StoreWrite::Append {
         envelope: envelope(session, seq, event),
         drops: Vec::new(),
         puts: Vec::new(),
@@ -175,8 +175,8 @@ pub(super) fn append(session: &str, seq: u64, event: Event) -> Write {
 }
 
 /// The same of an event that the client reads in a page.
-pub(super) fn append_in_page(session: &str, seq: u64, event: Event) -> Write {
-    Write::Append {
+pub(super) fn append_in_page(session: &str, seq: u64, event: Event) -> StoreWrite {
+    StoreWrite::Append {
         envelope: Envelope {
             in_page: true,
             ..envelope(session, seq, event)
@@ -187,13 +187,13 @@ pub(super) fn append_in_page(session: &str, seq: u64, event: Event) -> Write {
     }
 }
 
-pub(super) fn delta(session: &str, text: &str) -> Write {
+pub(super) fn delta(session: &str, text: &str) -> StoreWrite {
     let event = Event::Delta(Delta::Text {
         message: "msg_1".into(),
         offset: 0,
         text: text.into(),
     });
-    Write::Append {
+    StoreWrite::Append {
         envelope: Envelope {
             seq: None,
             ..envelope(session, 0, event)

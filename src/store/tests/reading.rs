@@ -26,9 +26,9 @@ async fn torn_and_alien_records_are_skipped_and_reported() {
     for seq in 1..=6 {
         rig.send(append("ses_1", seq, note("a"))).await;
     }
-    rig.send(Write::Put {
+    rig.send(StoreWrite::Put {
         session: id.clone(),
-        pending: Pending::Queued {
+        pending: PendingEvent::Queued {
             key: "1".into(),
             content: Vec::new(),
         },
@@ -81,7 +81,7 @@ async fn a_turns_events() {
         ("ses_1", 3, "turn_1"),
         ("ses_2", 1, "turn_1"),
     ] {
-        rig.send(Write::Append {
+        rig.send(StoreWrite::Append {
             envelope: Envelope {
                 turn: Some(turn.into()),
                 ..envelope(session, seq, note("a"))
@@ -159,7 +159,7 @@ proptest! {
             let rig = Rig::new();
             for (at, time) in times.iter().enumerate() {
                 let row = SessionRow::new(format!("ses_{at}").into(), "/w", format!("/w/{}", time % 2), *time);
-                rig.send(Write::CreateSession(Box::new(row))).await;
+                rig.send(StoreWrite::CreateSession(Box::new(row))).await;
             }
             rig.barrier().await;
             for cwd in [None, Some("/w/1".to_owned())] {
@@ -222,7 +222,7 @@ async fn search_finds_prompts_final_texts_and_titles() {
         append("ses_1", 4, says("m2", Role::Assistant, "The café is fixed.")),
         append("ses_2", 1, says("m3", Role::User, "write a parser")),
         append("ses_2", 2, says("m4", Role::Tool, "toolish")),
-        Write::UpdateSession {
+        StoreWrite::UpdateSession {
             session: "ses_3".into(),
             change: SessionChange {
                 title: Some("Parser ideas".into()),
@@ -278,7 +278,7 @@ async fn search_finds_prompts_final_texts_and_titles() {
         .unwrap();
     assert_eq!(everything.sessions.len(), 3);
 
-    rig.send(Write::UpdateSession {
+    rig.send(StoreWrite::UpdateSession {
         session: "ses_3".into(),
         change: SessionChange {
             title: Some("Lexer ideas".into()),
@@ -324,10 +324,10 @@ async fn grants_and_trust() {
         (grant("g_3", GrantScope::Session, 3), Some("unknown".into())),
         (grant("g_4", GrantScope::Session, 4), None),
     ] {
-        rig.send(Write::AddGrant { grant, session }).await;
+        rig.send(StoreWrite::AddGrant { grant, session }).await;
     }
     for trusted in [true, false] {
-        rig.send(Write::SetTrust {
+        rig.send(StoreWrite::SetTrust {
             redirects: Vec::new(),
             folder: "/w".into(),
             trusted,
@@ -348,7 +348,7 @@ async fn grants_and_trust() {
     );
     assert_eq!(reader.grants("/other", None).await.unwrap(), []);
     assert_eq!(reader.trust("/w").await.unwrap(), Some(false));
-    rig.send(Write::RevokeGrant { id: "g_1".into() }).await;
+    rig.send(StoreWrite::RevokeGrant { id: "g_1".into() }).await;
     rig.barrier().await;
     assert_eq!(reader.grants("/w", None).await.unwrap(), []);
 }

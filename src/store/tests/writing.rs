@@ -42,7 +42,7 @@ async fn done_is_told_after_the_event_was_passed() {
     let rig = Rig::new();
     rig.create(&["ses_1"]).await;
     let (done, told) = oneshot::channel();
-    rig.send(Write::Append {
+    rig.send(StoreWrite::Append {
         envelope: envelope("ses_1", 1, note("a")),
         drops: Vec::new(),
         puts: Vec::new(),
@@ -125,7 +125,7 @@ async fn events_keep_the_sessions_row() {
     };
     let events = [
         Event::TurnStarted {
-            by: Asker::Prompt,
+            by: TurnTrigger::Prompt,
             resumes: None,
         },
         Event::SessionUpdated {
@@ -181,7 +181,7 @@ async fn events_keep_the_sessions_row() {
         unused_steers: Vec::new(),
     });
     rig.send(append("ses_1", 5, end)).await;
-    rig.send(Write::UpdateSession {
+    rig.send(StoreWrite::UpdateSession {
         session: id.clone(),
         change: SessionChange {
             title: Some("second".into()),
@@ -220,19 +220,19 @@ async fn pending_rows_live_until_an_event_settles_them() {
     let rig = Rig::new();
     rig.create(&["ses_1"]).await;
     let id = SessionId::from("ses_1");
-    let partial = |message: &str, before: u64, text: &str| Pending::Partial {
+    let partial = |message: &str, before: u64, text: &str| PendingEvent::Partial {
         message: message.into(),
         before,
         turn: Some("turn_1".into()),
         text: text.into(),
         reasoning: String::new(),
     };
-    let steer = Pending::Steer {
+    let steer = PendingEvent::Steer {
         key: "1".into(),
         turn: None,
         content: vec![Block::Text("also".into())],
     };
-    let decision = Pending::Decision {
+    let decision = PendingEvent::Decision {
         approval: "appr_1".into(),
         decision: Decision::of(DecisionKind::Allow),
     };
@@ -244,7 +244,7 @@ async fn pending_rows_live_until_an_event_settles_them() {
         partial("msg_12", 0, "other"),
     ] {
         let (done, told) = oneshot::channel();
-        rig.send(Write::Put {
+        rig.send(StoreWrite::Put {
             session: id.clone(),
             pending,
             done: Some(done),
@@ -254,14 +254,14 @@ async fn pending_rows_live_until_an_event_settles_them() {
     }
     rig.send(append("ses_1", 1, Event::ApprovalRequested(question())))
         .await;
-    rig.send(Write::Put {
+    rig.send(StoreWrite::Put {
         session: id.clone(),
         pending: decision.clone(),
         done: None,
     })
     .await;
     rig.barrier().await;
-    let asked = Pending::Approval(OpenApproval {
+    let asked = PendingEvent::Approval(OpenApproval {
         approval: question(),
         seq: 1,
         turn: Some("turn_1".into()),
@@ -283,7 +283,7 @@ async fn pending_rows_live_until_an_event_settles_them() {
         approval: "appr_1".into(),
         tool_call: "call_1".into(),
         decision: Decision::of(DecisionKind::Allow),
-        by: Settler::Person,
+        by: ResolvedBy::Person,
     };
     rig.send(append("ses_1", 2, resolved)).await;
     rig.send(append("ses_1", 3, says("msg_1", Role::Assistant, "abc")))
@@ -292,7 +292,7 @@ async fn pending_rows_live_until_an_event_settles_them() {
         message: "msg_2".into(),
         tool_calls: Vec::new(),
     };
-    rig.send(Write::Append {
+    rig.send(StoreWrite::Append {
         envelope: envelope("ses_1", 4, retracted),
         drops: vec![PendingKey::steer("1")],
         puts: vec![partial("msg_3", 0, "new")],
@@ -311,7 +311,7 @@ async fn pending_rows_live_until_an_event_settles_them() {
     assert_eq!(loaded.pending, left);
     assert_eq!(loaded.session.last_seq, 4);
     for message in ["msg_3", "msg_12"] {
-        rig.send(Write::Drop {
+        rig.send(StoreWrite::Drop {
             session: id.clone(),
             key: PendingKey::partial(&message.into()),
         })
@@ -330,7 +330,7 @@ async fn deletion_removes_everything_and_late_writes_bring_nothing_back() {
         rig.send(append(id, 1, says("m", Role::User, "needle"))).await;
         rig.send(append(id, 2, Event::ApprovalRequested(question())))
             .await;
-        rig.send(Write::UpdateSession {
+        rig.send(StoreWrite::UpdateSession {
             session: session.clone(),
             change: SessionChange {
                 title: Some("haystack".into()),
@@ -338,7 +338,7 @@ async fn deletion_removes_everything_and_late_writes_bring_nothing_back() {
             },
         })
         .await;
-        rig.send(Write::AddGrant {
+        rig.send(StoreWrite::AddGrant {
             grant: Grant {
                 id: format!("g_{id}"),
                 rule: "bash(ls)".into(),
@@ -357,9 +357,9 @@ async fn deletion_removes_everything_and_late_writes_bring_nothing_back() {
     rig.store.writes.delete("never".into()).await.unwrap();
     rig.seen.take();
     rig.send(append("ses_1", 3, note("late"))).await;
-    rig.send(Write::Put {
+    rig.send(StoreWrite::Put {
         session: "ses_1".into(),
-        pending: Pending::Queued {
+        pending: PendingEvent::Queued {
             key: "1".into(),
             content: Vec::new(),
         },
@@ -383,7 +383,7 @@ async fn deletion_removes_everything_and_late_writes_bring_nothing_back() {
     assert!(!rig.folder.path().join("content/ses_1").exists());
     assert!(rig.folder.path().join("content/ses_2/out").exists());
     assert!(rig.store.writes.delete("../x".into()).await.is_err());
-    rig.set_fault(Some(Fault::DiskFull));
+    rig.set_fault(Some(WriteFault::DiskFull));
     assert!(rig.store.writes.delete("ses_2".into()).await.is_err());
     rig.set_fault(None);
     assert!(rig.store.reader.session(&"ses_2".into()).await.unwrap().is_some());
@@ -431,7 +431,7 @@ async fn two_servers_write_one_store() {
         let row = SessionRow::new(format!("ses_{at}").into(), "/w", "/w", 1);
         store
             .writes
-            .send(Write::CreateSession(Box::new(row)))
+            .send(StoreWrite::CreateSession(Box::new(row)))
             .await
             .unwrap();
     }
@@ -445,7 +445,7 @@ async fn two_servers_write_one_store() {
         }
     }
     for (at, (store, thread)) in servers.into_iter().enumerate() {
-        assert_eq!(store.writes.barrier().await.unwrap(), Health::Ok);
+        assert_eq!(store.writes.barrier().await.unwrap(), StoreHealth::Ok);
         let page = store
             .reader
             .events(&format!("ses_{at}").into(), Window::Tail, 1_000)
@@ -513,7 +513,7 @@ async fn a_day_has_its_costs() {
         inquiry: Arc::new(Inquiry {
             id: "ask_1".into(),
             parent: None,
-            subject: Subject::Limit(LimitReached {
+            subject: RequestSubject::Limit(LimitReached {
                 limit,
                 used: 2,
                 most: 1,
@@ -523,7 +523,7 @@ async fn a_day_has_its_costs() {
             }),
         }),
         reply: InquiryReply::Raise(9),
-        by: Settler::Person,
+        by: ResolvedBy::Person,
     };
     let events = [
         spent("p", 3),
@@ -580,7 +580,7 @@ async fn of_several_changes_of_a_file_the_last_is_told_by_itself() {
     ];
     for (made, found) in steps {
         let (done, stored) = tokio::sync::oneshot::channel();
-        let write = Write::Changes {
+        let write = StoreWrite::Changes {
             session: "ses_1".into(),
             cause: "turn_1".to_owned(),
             anew: false,

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE};
 
-use crate::base::causes::innermost;
+use crate::base::error_chain::innermost;
 
 /// Most bytes of an answer that are looked at, unpacked.
 pub(in crate::tool) const MAX_BODY: usize = 5 << 20;

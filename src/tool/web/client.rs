@@ -16,7 +16,7 @@ use tokio::sync::OnceCell;
 use url::{Host, Url};
 
 use super::address::not_public;
-use crate::base::causes::{find, innermost};
+use crate::base::error_chain::{find, innermost};
 use crate::base::text::{one_line, reveal};
 use crate::base::tls::{self, TlsError};
 use crate::config::NetworkSettings;

@@ -13,9 +13,9 @@ use tokio::sync::watch;
 use crate::base::CancellationToken;
 use crate::base::clock::{self, Instant};
 use crate::base::spawn::spawn;
+use crate::workspace::process::exec_protocol::{Report, Stage};
 use crate::workspace::process::orphans::{self, Helper};
 use crate::workspace::process::output::{Output, Stream};
-use crate::workspace::process::wire::{Report, Stage};
 
 /// From SIGINT to SIGTERM, and from SIGTERM to SIGKILL (R-CANCEL).
 const STEP: Duration = Duration::from_secs(1);
@@ -210,7 +210,7 @@ impl Process {
         let overdue = CancellationToken::new();
         let control = reports.control.clone();
         // It ends by itself, at the latest shortly after the socket is closed, and must: it sees to it that nothing is left.
-        spawn(watch_over(helper, reports, sender, overdue.clone())).let_go();
+        spawn(watch_over(helper, reports, sender, overdue.clone())).detach();
         Self {
             pid,
             control,

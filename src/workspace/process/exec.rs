@@ -24,8 +24,8 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, setsid, wait
 use signal_hook::consts::signal as signals;
 
 use crate::base::clock;
-use crate::workspace::process::family::Family;
-use crate::workspace::process::wire::{REQUEST_LIMIT, Refusal, Report, Request, Stage};
+use crate::workspace::process::exec_protocol::{REQUEST_LIMIT, Refusal, Report, Request, Stage};
+use crate::workspace::process::process_tree::ProcessTree;
 
 /// How long the helper goes on killing what does not die (sleeping in the kernel, another user's).
 const SWEEP_LIMIT: Duration = Duration::from_secs(5);
@@ -73,7 +73,7 @@ fn run() -> io::Result<u32> {
             let left = Keeper {
                 server,
                 inbox,
-                family: Family { root, main },
+                family: ProcessTree { root, main },
                 main_alive: true,
             }
             .keep();
@@ -263,7 +263,7 @@ fn ready(fds: &mut [PollFd<'_>], limit: Option<Duration>) -> bool {
 
 /// Whether anyone is left to wait for.
 #[derive(PartialEq, Eq)]
-enum Kin {
+enum Relationship {
     Some,
     None,
 }
@@ -272,7 +272,7 @@ enum Kin {
 struct Keeper {
     server: Server,
     inbox: Inbox,
-    family: Family,
+    family: ProcessTree,
     /// The command itself was not reaped yet.
     main_alive: bool,
 }
@@ -336,7 +336,7 @@ impl Keeper {
         if cfg!(not(target_os = "linux")) {
             self.act(Stage::Kill);
         }
-        while self.reap() == Kin::Some {
+        while self.reap() == Relationship::Some {
             if clock::now() >= end {
                 return u32::try_from(self.family.count().max(1)).unwrap_or(u32::MAX);
             }
@@ -344,7 +344,7 @@ impl Keeper {
             let look_again = clock::now() + LOOK_AGAIN;
             while self.inbox.death_within(pause) {
                 pause = PAUSE.0;
-                if self.reap() == Kin::None {
+                if self.reap() == Relationship::None {
                     return 0;
                 }
                 if clock::now() >= look_again {
@@ -357,7 +357,7 @@ impl Keeper {
     }
 
     /// Takes every dead child; the command's own end is told at once.
-    fn reap(&mut self) -> Kin {
+    fn reap(&mut self) -> Relationship {
         loop {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) => {
@@ -366,9 +366,9 @@ impl Keeper {
                         self.server.report(&ended(status));
                     }
                 }
-                Ok(None) => return Kin::Some,
+                Ok(None) => return Relationship::Some,
                 Err(Errno::INTR) => {}
-                Err(_) => return Kin::None,
+                Err(_) => return Relationship::None,
             }
         }
     }

@@ -9,22 +9,22 @@
 mod child;
 mod command;
 mod exec;
-mod family;
+mod exec_protocol;
 mod git;
 mod inspection;
 mod lookup;
 mod orphans;
 mod output;
+mod process_tree;
 mod spawn;
-mod wire;
 
 pub use child::{Child, Collected, Ending, ExitStatus, Process, Stop};
 pub use command::{Command, Stdin};
 pub use exec::exec_main;
+pub use exec_protocol::EXEC_COMMAND;
 pub use git::git_command;
 pub use inspection::deny_inspection;
 pub use lookup::find_own_program;
 pub use orphans::{adopt_orphans, sweep_orphans};
 pub use output::{Chunk, Output, Stream};
 pub use spawn::{Launcher, SpawnError};
-pub use wire::EXEC_COMMAND;

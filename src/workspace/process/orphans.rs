@@ -16,7 +16,7 @@ use crate::base::clock;
 use crate::base::spawn::{blocking, spawn};
 
 #[cfg(target_os = "linux")]
-use super::family;
+use super::process_tree;
 
 /// How long a sweep continues when processes do not die.
 const SWEEP_LIMIT: Duration = Duration::from_secs(2);
@@ -41,7 +41,7 @@ pub fn adopt_orphans() {
     {
         use rustix::process::{getpid, set_child_subreaper};
         let own = getpid().as_raw_nonzero().get();
-        let table = family::table();
+        let table = process_tree::table();
         // Read from the table: rustix takes 0, which a session begun outside of our namespace has, for an error.
         let Some(session) = table.iter().find(|row| row.pid == own).map(|row| row.session) else {
             return;
@@ -49,7 +49,7 @@ pub fn adopt_orphans() {
         if getpid().is_init() || set_child_subreaper(Some(getpid())).is_err() {
             return;
         }
-        let before = family::descendants(&table, own);
+        let before = process_tree::descendants(&table, own);
         let mut foreign: BTreeSet<i32> = before.iter().map(|row| row.session).collect();
         foreign.insert(session);
         let _ = FOREIGN_SESSIONS.set(foreign);
@@ -94,7 +94,7 @@ impl Helper {
                 WaitId::Pid(session),
                 WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
             );
-            family::kill_session(session.as_raw_nonzero().get());
+            process_tree::kill_session(session.as_raw_nonzero().get());
         };
         let _ = blocking(kill).await;
     }
@@ -123,7 +123,7 @@ impl Drop for Helper {
             && tokio::runtime::Handle::try_current().is_ok()
         {
             let pid = self.pid;
-            spawn(async move { settle(child, pid, false).await }).let_go();
+            spawn(async move { settle(child, pid, false).await }).detach();
         }
     }
 }
@@ -166,15 +166,15 @@ pub fn sweep_orphans() -> u32 {
     let end = clock::now() + SWEEP_LIMIT;
     loop {
         let looking = STARTING.write().unwrap_or_else(PoisonError::into_inner);
-        let table = family::table();
+        let table = process_tree::table();
         let orphans = orphans(&table, foreign);
         if orphans.is_empty() {
             return 0;
         }
         for orphan in &orphans {
-            let below = family::descendants(&table, orphan.pid);
+            let below = process_tree::descendants(&table, orphan.pid);
             for row in below.iter().chain([orphan]) {
-                family::kill_row(row, Signal::KILL);
+                process_tree::kill_row(row, Signal::KILL);
             }
             // By its number: any other wait would take a status that tokio waits for.
             let _ = waitpid(Pid::from_raw(orphan.pid), WaitOptions::NOHANG);
@@ -193,7 +193,7 @@ pub fn sweep_orphans() -> u32 {
 
 /// The children of this process that are neither helpers nor foreign.
 #[cfg(target_os = "linux")]
-fn orphans(table: &[family::Row], foreign: &BTreeSet<i32>) -> Vec<family::Row> {
+fn orphans(table: &[process_tree::Row], foreign: &BTreeSet<i32>) -> Vec<process_tree::Row> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let helpers = helpers();
     let is_helper = |pid: i32| u32::try_from(pid).is_ok_and(|pid| helpers.contains(&pid));

@@ -21,10 +21,10 @@ use tokio::net::{UnixStream, unix::pipe};
 use crate::base::CancellationToken;
 use crate::workspace::process::child::{Child, Process, Reports};
 use crate::workspace::process::command::{Command, Stdin};
+use crate::workspace::process::exec_protocol::{EXEC_COMMAND, REQUEST_LIMIT, Refusal, Report, Request};
 use crate::workspace::process::lookup::{absolute_entries, find_outside};
 use crate::workspace::process::orphans::{Helper, spawn_helper};
 use crate::workspace::process::output::Output;
-use crate::workspace::process::wire::{EXEC_COMMAND, REQUEST_LIMIT, Refusal, Report, Request};
 
 /// How long a start that was cancelled may take to be gone: milliseconds, but on a machine that is busy.
 const GONE_WITHIN: Duration = Duration::from_secs(2);

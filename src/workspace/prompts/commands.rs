@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::file;
-use super::{Place, Sources};
+use super::{PromptPlace, Sources};
 use crate::base::front_matter;
 use crate::base::text::one_line;
 
@@ -18,7 +18,7 @@ const MAX_LINE: usize = 300;
 
 /// A command that a person has written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Command {
+pub struct PromptCommand {
     /// Its name, without the `/`.
     pub name: String,
     /// What it does.
@@ -37,7 +37,7 @@ pub struct Command {
 /// The commands of a session, by name; of two with the same name the nearer one.
 #[derive(Clone, Debug, Default)]
 pub struct Commands {
-    all: BTreeMap<String, Command>,
+    all: BTreeMap<String, PromptCommand>,
 }
 
 /// A command is there and cannot be used.
@@ -66,7 +66,7 @@ impl Sources {
 
 impl Commands {
     /// All, by name.
-    pub fn iter(&self) -> impl Iterator<Item = &Command> {
+    pub fn iter(&self) -> impl Iterator<Item = &PromptCommand> {
         self.all.values()
     }
 
@@ -97,7 +97,7 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.chars().count() <= MAX_NAME && name.chars().all(usable)
 }
 
-fn files(place: &Place) -> Vec<PathBuf> {
+fn files(place: &PromptPlace) -> Vec<PathBuf> {
     let dir = match place.within {
         None => place.dir.join("commands"),
         Some(_) => place.dir.join(".agentls/commands"),
@@ -111,14 +111,14 @@ fn files(place: &Place) -> Vec<PathBuf> {
     found
 }
 
-fn look(place: &Place, path: PathBuf) -> Option<Command> {
+fn look(place: &PromptPlace, path: PathBuf) -> Option<PromptCommand> {
     let name = path
         .file_stem()?
         .to_str()
         .filter(|name| is_name(name))?
         .to_owned();
     let read = file::read(place, &path)?;
-    let mut command = Command {
+    let mut command = PromptCommand {
         name,
         description: None,
         argument_hint: None,

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::Place;
+use super::PromptPlace;
 use crate::base::nofollow::{self, FileKind, OpenError, OpenFolder, RegularFile};
 use crate::base::secret_path::is_secret_like;
 use crate::base::text::{expose, prefix};
@@ -14,7 +14,7 @@ use crate::workspace::resolve::{PathError, real_path};
 pub(super) const MAX_FILE: usize = 64 << 10;
 
 /// A file as it was read.
-pub(super) struct Taken {
+pub(super) struct PromptFile {
     /// Its text, or what of it is taken.
     pub(super) text: String,
     /// What is wrong with it.
@@ -22,7 +22,7 @@ pub(super) struct Taken {
 }
 
 /// Reads a file of `place`; none where there is none. An error says why it is left out. Blocks.
-pub(super) fn read(place: &Place, path: &Path) -> Option<Result<Taken, String>> {
+pub(super) fn read(place: &PromptPlace, path: &Path) -> Option<Result<PromptFile, String>> {
     let real = match locate(place, path) {
         Ok(Some(real)) => real,
         Ok(None) => return None,
@@ -45,7 +45,7 @@ pub(super) fn read(place: &Place, path: &Path) -> Option<Result<Taken, String>> 
 }
 
 /// Where it really is; none where there is nothing.
-fn locate(place: &Place, path: &Path) -> Result<Option<PathBuf>, String> {
+fn locate(place: &PromptPlace, path: &Path) -> Result<Option<PathBuf>, String> {
     let real = match real_path(path) {
         Ok(real) => real,
         Err(PathError::NotAFolder(_)) => return Ok(None),
@@ -72,7 +72,7 @@ fn locate(place: &Place, path: &Path) -> Result<Option<PathBuf>, String> {
 const MAX_ENTRIES: usize = 10_000;
 
 /// The paths of what is in the folder `dir` of `place`; none where it leads out of the workspace.
-pub(super) fn names_in(place: &Place, dir: &Path) -> Vec<PathBuf> {
+pub(super) fn names_in(place: &PromptPlace, dir: &Path) -> Vec<PathBuf> {
     let Ok(Some(real)) = locate(place, dir) else {
         return Vec::new();
     };
@@ -83,7 +83,7 @@ pub(super) fn names_in(place: &Place, dir: &Path) -> Vec<PathBuf> {
 }
 
 /// A key in a file that a person wrote for the agent is there by mistake: no model gets it (R-SEC, I15).
-fn without_keys(redactor: &Redactor, mut taken: Taken) -> Taken {
+fn without_keys(redactor: &Redactor, mut taken: PromptFile) -> PromptFile {
     if let Some(clean) = redactor.redact_content(&taken.text) {
         taken.text = clean;
     }
@@ -94,7 +94,7 @@ fn unreadable(error: &io::Error) -> String {
     format!("it cannot be read: {error}")
 }
 
-fn taken(bytes: Vec<u8>, whole: u64) -> Result<Taken, String> {
+fn taken(bytes: Vec<u8>, whole: u64) -> Result<PromptFile, String> {
     if bytes.contains(&0) {
         return Err("it is not a text".to_owned());
     }
@@ -118,7 +118,7 @@ fn taken(bytes: Vec<u8>, whole: u64) -> Result<Taken, String> {
         let start = prefix(&text, MAX_FILE);
         // Whole lines, unless there is but one.
         let start = start.rfind('\n').map_or(start, |end| &start[..=end]);
-        return Ok(Taken {
+        return Ok(PromptFile {
             text: start.to_owned(),
             problem: Some(format!(
                 "it is too long ({whole} bytes): only its first {} bytes were taken",
@@ -126,7 +126,7 @@ fn taken(bytes: Vec<u8>, whole: u64) -> Result<Taken, String> {
             )),
         });
     }
-    Ok(Taken {
+    Ok(PromptFile {
         text: text.into_owned(),
         problem: invalid.then(|| "it is not valid UTF-8: what cannot be read was replaced".to_owned()),
     })

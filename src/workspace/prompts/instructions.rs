@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::file::{self, fingerprint};
 use super::skills::{self, Skills};
-use super::{Place, Sources};
+use super::{PromptPlace, Sources};
 use crate::config::Redactor;
 use crate::domain::{InstructionFile, InstructionKind};
 use crate::workspace::resolve::real_path;
@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 16;
 
 /// All that was found.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct FoundInstruction {
     /// Texts for the system prompt, in its order.
     pub texts: Vec<Instruction>,
     /// Skills.
@@ -44,10 +44,10 @@ pub struct Instruction {
 
 impl Sources {
     /// Reads all instructions as they are now. Blocks.
-    pub fn instructions(&self) -> Found {
+    pub fn instructions(&self) -> FoundInstruction {
         let places = self.places();
         let inner = self.inner_places(&places);
-        let mut found = Found::default();
+        let mut found = FoundInstruction::default();
         if let Some(path) = &self.prompt_file {
             found.take_prompt(&self.redactor, path);
         }
@@ -73,7 +73,7 @@ impl Sources {
     }
 
     /// The folders below the nearest one, down to the working directory.
-    fn inner_places(&self, places: &[Place]) -> Vec<Place> {
+    fn inner_places(&self, places: &[PromptPlace]) -> Vec<PromptPlace> {
         let Some(nearest) = places.iter().rev().find(|place| place.within.is_some()) else {
             return Vec::new();
         };
@@ -90,7 +90,7 @@ impl Sources {
         };
         let depth = below.components().count().min(MAX_DEPTH);
         let dirs: Vec<&Path> = cwd.ancestors().take(depth).collect();
-        let place = |dir: &&Path| Place {
+        let place = |dir: &&Path| PromptPlace {
             dir: dir.to_path_buf(),
             ..nearest.clone()
         };
@@ -98,10 +98,10 @@ impl Sources {
     }
 }
 
-impl Found {
+impl FoundInstruction {
     /// The file that the configuration names: it is missed when it is not there.
     fn take_prompt(&mut self, redactor: &Redactor, path: &Path) {
-        let place = Place {
+        let place = PromptPlace {
             dir: PathBuf::new(),
             trusted: true,
             within: None,
@@ -123,7 +123,7 @@ impl Found {
         }
     }
 
-    fn take(&mut self, kind: InstructionKind, place: &Place, path: &Path) {
+    fn take(&mut self, kind: InstructionKind, place: &PromptPlace, path: &Path) {
         let Some(read) = file::read(place, path) else {
             return;
         };
@@ -213,7 +213,7 @@ mod tests {
             fs::write(path, text).unwrap();
         }
 
-        fn find(&self, cwd: &str) -> Found {
+        fn find(&self, cwd: &str) -> FoundInstruction {
             let folder = |name: &str, trusted| SourceFolder {
                 path: self.base.join(name),
                 trusted,
@@ -228,7 +228,7 @@ mod tests {
         }
 
         /// Paths from here, in order.
-        fn texts(&self, found: &Found) -> Vec<String> {
+        fn texts(&self, found: &FoundInstruction) -> Vec<String> {
             let relative = |text: &Instruction| {
                 let path = text.path.strip_prefix(&self.base).unwrap();
                 path.display().to_string()

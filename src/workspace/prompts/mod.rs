@@ -9,8 +9,8 @@ mod skills;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-pub use commands::{BadCommand, Command, Commands, call};
-pub use instructions::{Found, Instruction, MAX_ALL};
+pub use commands::{BadCommand, Commands, PromptCommand, call};
+pub use instructions::{FoundInstruction, Instruction, MAX_ALL};
 pub use skills::{Skill, SkillError, Skills};
 
 use super::roots::{Folder, Roots};
@@ -42,7 +42,7 @@ pub struct SourceFolder {
 
 /// A folder in which files are looked for.
 #[derive(Clone, Debug)]
-struct Place {
+struct PromptPlace {
     dir: PathBuf,
     trusted: bool,
     /// Links may not lead out of these; none: they may lead anywhere.
@@ -52,7 +52,7 @@ struct Place {
 
 impl Sources {
     /// The user's folder first, then the workspace folders, the nearest last.
-    fn places(&self) -> Vec<Place> {
+    fn places(&self) -> Vec<PromptPlace> {
         let folders: Vec<Folder> = self
             .folders
             .iter()
@@ -62,13 +62,13 @@ impl Sources {
             })
             .collect();
         let roots = Arc::new(Roots::new(&folders));
-        let user = self.user.iter().map(|dir| Place {
+        let user = self.user.iter().map(|dir| PromptPlace {
             dir: dir.clone(),
             trusted: true,
             within: None,
             redactor: self.redactor.clone(),
         });
-        let workspace = self.folders.iter().map(|folder| Place {
+        let workspace = self.folders.iter().map(|folder| PromptPlace {
             dir: folder.path.clone(),
             trusted: folder.trusted,
             within: Some(roots.clone()),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use super::Place;
+use super::PromptPlace;
 use super::file::{self, fingerprint};
 use crate::base::front_matter;
 use crate::base::text::one_line;
@@ -36,7 +36,7 @@ pub struct Skill {
     pub trusted: bool,
     /// Its own folder.
     dir: PathBuf,
-    place: Place,
+    place: PromptPlace,
 }
 
 /// Why a skill gives nothing.
@@ -128,7 +128,7 @@ impl Skill {
 }
 
 /// All skills of `places`; of two with the same name the nearer one counts.
-pub(super) fn find(places: &[Place]) -> (Skills, Vec<InstructionFile>) {
+pub(super) fn find(places: &[PromptPlace]) -> (Skills, Vec<InstructionFile>) {
     let mut skills = Skills::default();
     let mut files: Vec<InstructionFile> = Vec::new();
     for place in places {
@@ -152,14 +152,14 @@ pub(super) fn find(places: &[Place]) -> (Skills, Vec<InstructionFile>) {
 }
 
 /// The folders in `dir`, by name.
-fn folders(place: &Place, dir: &Path) -> Vec<PathBuf> {
+fn folders(place: &PromptPlace, dir: &Path) -> Vec<PathBuf> {
     let mut found = file::names_in(place, dir);
     found.sort();
     found.truncate(MAX_SKILLS);
     found
 }
 
-fn look(place: &Place, dir: &Path) -> Option<(InstructionFile, Option<Skill>)> {
+fn look(place: &PromptPlace, dir: &Path) -> Option<(InstructionFile, Option<Skill>)> {
     let path = dir.join(FILE);
     let taken = file::read(place, &path)?;
     let mut told = InstructionFile {

@@ -1,0 +1,528 @@
+//! For programs that `read_only` does not have: options that run a program, or write a file of the caller's choice.
+//! A table and pure functions. A rule must spell such an option; its `*` does not cover it.
+//!
+//! Letters count wherever they stand in a cluster (`sort -uo x`), also where they are perhaps the value of
+//! another option: that asks once too often. Long options count by every beginning that getopt would take.
+
+use super::shell::Word;
+
+/// What is known of one command.
+#[derive(Debug)]
+struct DangerousFlags {
+    /// Its names.
+    names: &'static [&'static str],
+    /// Letters of its short options.
+    letters: &'static str,
+    /// Its long options, without dashes.
+    long: &'static [&'static str],
+}
+
+const fn of(
+    names: &'static [&'static str],
+    letters: &'static str,
+    long: &'static [&'static str],
+) -> DangerousFlags {
+    DangerousFlags { names, letters, long }
+}
+
+/// Commands with options as getopt reads them.
+const COMMANDS: &[DangerousFlags] = &[
+    of(&["fd", "fdfind"], "xX", &["exec", "exec-batch"]),
+    of(&["gsort"], "o", &["output", "compress-program"]),
+    of(&["gdate"], "s", &["set"]),
+    of(&["man"], "PHCX", &["pager", "html", "config-file", "gxditview"]),
+    of(
+        &["less", "more"],
+        "oOk",
+        &[
+            "log-file",
+            "LOG-FILE",
+            "lesskey-file",
+            "lesskey-src",
+            "lesskey-content",
+        ],
+    ),
+    of(&["bat", "batcat"], "", &["pager"]),
+    of(&["yq"], "is", &["inplace", "in-place", "split-exp"]),
+    of(
+        &["tar", "gtar", "bsdtar"],
+        "IF",
+        &[
+            "to-command",
+            "checkpoint-action",
+            "use-compress-program",
+            "info-script",
+            "new-volume-script",
+            "rsh-command",
+            "rmt-command",
+        ],
+    ),
+    of(&["zip"], "T", &["unzip-command"]),
+    of(&["ssh"], "oFESI", &[]),
+    of(&["scp", "sftp"], "oFSD", &[]),
+    of(&["rsync"], "e", &["rsh", "rsync-path", "log-file", "write-batch"]),
+    of(
+        &["curl"],
+        "oOKDcT",
+        &[
+            "output",
+            "output-dir",
+            "remote-name",
+            "remote-name-all",
+            "config",
+            "dump-header",
+            "cookie-jar",
+            "trace",
+            "trace-ascii",
+            "upload-file",
+            "libcurl",
+            "stderr",
+            "etag-save",
+            "hsts",
+            "alt-svc",
+        ],
+    ),
+    of(
+        &["wget"],
+        "OoaPe",
+        &[
+            "output-document",
+            "output-file",
+            "append-output",
+            "directory-prefix",
+            "execute",
+            "use-askpass",
+            "config",
+            "post-file",
+            "body-file",
+            "rejected-log",
+            "save-cookies",
+            "hsts-file",
+            "warc-file",
+        ],
+    ),
+    of(&["cargo"], "", &["config"]),
+    of(
+        &["npm", "pnpm", "yarn"],
+        "C",
+        &[
+            "script-shell",
+            "shell",
+            "node-options",
+            "git",
+            "editor",
+            "viewer",
+            "browser",
+            "init-module",
+            "onload-script",
+            "prefix",
+            "dir",
+            "cwd",
+            "userconfig",
+            "globalconfig",
+            "use-yarnrc",
+        ],
+    ),
+    of(
+        &["pytest", "py.test"],
+        "pco",
+        &[
+            "basetemp",
+            "junitxml",
+            "junit-xml",
+            "log-file",
+            "pdbcls",
+            "rootdir",
+            "override-ini",
+            "config-file",
+            "confcutdir",
+        ],
+    ),
+    of(&["gradle"], "I", &["init-script"]),
+    of(
+        &["prettier"],
+        "w",
+        &["write", "plugin", "config", "find-config-path"],
+    ),
+    of(
+        &["eslint"],
+        "cof",
+        &[
+            "config",
+            "fix",
+            "output-file",
+            "rulesdir",
+            "resolve-plugins-relative-to",
+            "format",
+            "parser",
+            "plugin",
+            "cache-location",
+            "cache-file",
+        ],
+    ),
+];
+
+/// Commands whose long options have one dash, or two, and are never shortened.
+const ONE_DASH: &[DangerousFlags] = &[
+    of(
+        &["gfind"],
+        "",
+        &[
+            "exec", "execdir", "ok", "okdir", "delete", "fprint", "fprint0", "fprintf", "fls",
+        ],
+    ),
+    of(
+        &["go"],
+        "",
+        &[
+            "exec",
+            "toolexec",
+            "vettool",
+            "fixtool",
+            "o",
+            "C",
+            "w",
+            "u",
+            "overlay",
+            "modfile",
+            "pkgdir",
+            "compiler",
+            "ldflags",
+            "gccgoflags",
+            "gcflags",
+            "asmflags",
+            "outputdir",
+            "coverprofile",
+            "cpuprofile",
+            "memprofile",
+            "blockprofile",
+            "mutexprofile",
+            "trace",
+            "test.outputdir",
+            "test.coverprofile",
+            "test.gocoverdir",
+            "test.cpuprofile",
+            "test.memprofile",
+            "test.blockprofile",
+            "test.mutexprofile",
+            "test.trace",
+            "test.testlogfile",
+        ],
+    ),
+];
+
+/// Options of git that come before its subcommand and make it run other programs.
+const GIT_GLOBAL: &[&str] = &["-c", "--config-env", "--exec-path", "-p", "--paginate"];
+
+/// Options of git before its subcommand whose value is the next word.
+const GIT_VALUED: &[&str] = &[
+    "-C",
+    "-c",
+    "--config-env",
+    "--git-dir",
+    "--work-tree",
+    "--namespace",
+];
+
+/// Behind any subcommand of git.
+const GIT: DangerousFlags = of(
+    &["git"],
+    "",
+    &[
+        "output",
+        "output-directory",
+        "ext-diff",
+        "open-files-in-pager",
+        "upload-pack",
+        "receive-pack",
+        "exec",
+        "extcmd",
+        "template",
+        "config",
+        "separate-git-dir",
+        "sendmail-cmd",
+        "export-marks",
+        "index-output",
+    ],
+);
+
+/// Letters behind a subcommand of git.
+const GIT_LETTERS: &[(&str, &str)] = &[
+    ("clone", "cu"),
+    ("rebase", "x"),
+    ("difftool", "x"),
+    ("archive", "o"),
+    ("format-patch", "o"),
+];
+
+/// Subcommands of git that run programs, or set which ones git runs; with the next word where that decides.
+const GIT_RUNS: &[(&str, Option<&str>)] = &[
+    ("config", None),
+    ("difftool", None),
+    ("mergetool", None),
+    ("filter-branch", None),
+    ("hook", None),
+    ("send-email", None),
+    ("instaweb", None),
+    ("for-each-repo", None),
+    ("submodule", Some("foreach")),
+    ("bisect", Some("run")),
+];
+
+/// The words of a command that a rule must spell out before it allows them.
+pub(super) fn started(name: &str, words: &[Word]) -> Vec<String> {
+    let arguments = words.get(1..).unwrap_or_default();
+    if name == "git" {
+        return git(arguments);
+    }
+    let mut found = Vec::new();
+    if let Some(options) = COMMANDS.iter().find(|options| options.names.contains(&name)) {
+        let mut ended = false;
+        for (at, word) in arguments.iter().enumerate() {
+            let Some(text) = word.literal() else { continue };
+            ended |= text == "--";
+            if !ended && super::read_only::may_become_option(word) {
+                found.extend(word.shown());
+            }
+            // `tar xIf`: a first word without a dash is a cluster too.
+            let bare =
+                at == 0 && options.letters == "IF" && text.contains(['I', 'F']) && !text.starts_with('-');
+            if bare || is_one_of(text, options.letters, options.long) {
+                found.extend(word.shown());
+            }
+        }
+    }
+    if let Some(options) = ONE_DASH.iter().find(|options| options.names.contains(&name)) {
+        for word in arguments {
+            let text = word.literal().unwrap_or_default();
+            let bare = text
+                .strip_prefix('-')
+                .map(|rest| rest.strip_prefix('-').unwrap_or(rest));
+            if bare.is_some_and(|bare| options.long.contains(&name_of(bare))) {
+                found.extend(word.shown());
+            }
+        }
+    }
+    found
+}
+
+/// Whether the next word is a program that `name` (find, fd) runs because of this one.
+pub(super) fn runs_next(name: &str, word: &str) -> bool {
+    match name {
+        "find" | "gfind" => word.starts_with("-exec") || word.starts_with("-ok"),
+        "fd" | "fdfind" => is_one_of(word, "xX", &["exec", "exec-batch"]),
+        _ => false,
+    }
+}
+
+fn git(arguments: &[Word]) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut rest = arguments.iter();
+    let subcommand = loop {
+        let Some(word) = rest.next() else { return found };
+        let Some(text) = word.literal() else { return found };
+        if !text.starts_with('-') {
+            break word;
+        }
+        if GIT_GLOBAL.iter().any(|option| text.starts_with(option)) {
+            found.extend(word.shown());
+        }
+        if GIT_VALUED.contains(&text) {
+            rest.next();
+        }
+    };
+    let name = subcommand.literal().unwrap_or_default();
+    let next = rest.as_slice().first().and_then(Word::literal);
+    if let Some((_, second)) = GIT_RUNS
+        .iter()
+        .find(|(runs, second)| *runs == name && (second.is_none() || *second == next))
+    {
+        found.push(second.map_or_else(|| name.to_owned(), str::to_owned));
+    }
+    let letters = GIT_LETTERS
+        .iter()
+        .find(|(of, _)| *of == name)
+        .map_or("", |(_, letters)| letters);
+    for word in rest {
+        let Some(text) = word.literal() else { continue };
+        // An alias may hide `grep` and `rebase`.
+        if is_one_of(text, letters, GIT.long) || text.starts_with("-O") || text.starts_with("-x") {
+            found.extend(word.shown());
+        }
+    }
+    found
+}
+
+/// Whether a word is one of these options: a cluster with one of the letters, or a long one, perhaps shortened.
+fn is_one_of(text: &str, letters: &str, long: &[&str]) -> bool {
+    match text.strip_prefix("--") {
+        Some(rest) => {
+            let name = name_of(rest);
+            !name.is_empty() && long.iter().any(|option| option.starts_with(name))
+        }
+        None => text
+            .strip_prefix('-')
+            .is_some_and(|cluster| cluster.contains(|letter| letters.contains(letter))),
+    }
+}
+
+/// The option without its value.
+fn name_of(option: &str) -> &str {
+    option.split_once('=').map_or(option, |(name, _)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
+    use super::*;
+    use crate::approval::{Policy, Rule, Verdict, judge};
+    use crate::domain::{Effect, Mode};
+
+    /// What a rule with a `*` behind the command says.
+    fn allowed(rule: &str, command: &str) -> bool {
+        let policy = Policy {
+            mode: Mode::Ask,
+            allow: vec![Rule::parse(&format!("bash({rule} *)")).unwrap()],
+            ..Policy::default()
+        };
+        matches!(
+            judge(&policy, "bash", &Effect::execute(command)),
+            Verdict::Allow { .. }
+        )
+    }
+
+    #[test]
+    fn a_star_does_not_stand_for_what_runs_or_writes() {
+        for (rule, command) in [
+            ("fd", "fd -Hx rm"),
+            ("fd", "fd -HX rm"),
+            ("fd", "fd --exec=rm"),
+            ("fd", "fd a --exec-batch rm"),
+            ("sort", "sort -uo out in"),
+            ("sort", "sort -uoout in"),
+            ("sort", "sort --outp=x in"),
+            ("sort", "sort --compress-prog ./x in"),
+            ("rg", "rg --pre ./x a"),
+            ("rg", "rg --pre=./x a"),
+            ("tree", "tree -ao x"),
+            ("tree", "tree -H . -RL 2"),
+            ("file", "file -Cm x"),
+            ("man", "man -P ./x ls"),
+            ("man", "man -aP ./x ls"),
+            ("date", "date -us 12:00"),
+            ("find", "find . -execdir ./x ;"),
+            ("find", "find . -fprintf out %p"),
+            ("git", "git clone -u ./x a b"),
+            ("git clone", "git clone -qu ./x a b"),
+            ("git clone", "git clone -qc core.fsmonitor=./x a b"),
+            ("git clone", "git clone --templ=x a b"),
+            ("git clone", "git clone --conf core.sshCommand=./x a b"),
+            ("git grep", "git grep -nO./x a"),
+            ("git grep", "git grep --open-files=./x a"),
+            ("git log", "git log --outp=x"),
+            ("git rebase", "git rebase -ix ./x main"),
+            ("git archive", "git archive -vo x HEAD"),
+            ("git", "git -C a config core.fsmonitor ./x"),
+            ("git", "git submodule foreach ./x"),
+            ("git", "git bisect run ./x"),
+            ("go vet", "go vet -vettool=./x"),
+            ("go vet", "go vet --vettool ./x"),
+            ("go test", "go test -exec ./x ./..."),
+            ("go build", "go build -ldflags=-extld=./x"),
+            ("go env", "go env -w GOFLAGS=-toolexec=./x"),
+            ("tar", "tar xIf ./x a.tar"),
+            ("tar", "tar -xIf ./x a.tar"),
+            ("tar", "tar --to-comm=./x -xf a.tar"),
+            ("ssh", "ssh host -oProxyCommand=./x"),
+            ("ssh", "ssh -4o ProxyCommand=./x host"),
+            ("rsync", "rsync -ae ./x a b"),
+            ("cargo test", "cargo test --config build.rustc-wrapper='./x'"),
+            ("npm run", "npm run lint --script-shell ./x"),
+            ("npm test", "npm test --node-options=--require=./x"),
+            ("curl", "curl -sSo x https://a.org"),
+            ("wget", "wget -qO x https://a.org"),
+            ("yq", "yq -yi . a"),
+            ("prettier src", "prettier src --write"),
+            ("pytest tests", "pytest tests --basetemp=x"),
+        ] {
+            assert!(!allowed(rule, command), "{command}");
+        }
+    }
+
+    #[test]
+    fn what_only_looks_stays_free() {
+        for (rule, command) in [
+            ("fd", "fd -e rs -H src"),
+            ("fd", "fd --extension rs --exclude target"),
+            ("sort", "sort -unk 2 in"),
+            ("rg", "rg --pretty -n --pre-glob '*.x' a"),
+            ("tree", "tree -aL 2"),
+            ("find", "find . -name '*.o' -print"),
+            ("git log", "git log --oneline --color -S x -p"),
+            ("git diff", "git diff --exit-code --no-ext-diff"),
+            ("git clone", "git clone -q --depth 1 a b"),
+            ("git grep", "git grep -n a"),
+            ("git switch", "git switch -c a"),
+            ("go vet", "go vet -composites=false ./..."),
+            ("go test", "go test -run X -count=1 ./..."),
+            ("cargo test", "cargo test --release"),
+            ("npm run", "npm run lint -- --max-warnings 0"),
+            ("tar", "tar tzf a.tgz"),
+            ("date", "date -u +%F"),
+            ("pytest tests", "pytest tests -x -k a"),
+        ] {
+            assert!(allowed(rule, command), "{command}");
+        }
+    }
+
+    proptest! {
+        /// Wherever in a cluster the letter stands.
+        #[test]
+        fn a_cluster_with_such_a_letter_is_never_matched(
+            options in select(COMMANDS.iter().filter(|options| !options.letters.is_empty()).collect::<Vec<_>>()),
+            before in "[a-zA-Z0-9]{0,4}",
+            pick in any::<prop::sample::Index>(),
+            behind in "[a-zA-Z0-9=./]{0,4}",
+            first in any::<bool>(),
+        ) {
+            let letters: Vec<char> = options.letters.chars().collect();
+            let word = format!("-{before}{}{behind}", letters[pick.index(letters.len())]);
+            for name in options.names {
+                let command = if first { format!("{name} {word} a b") } else { format!("{name} a {word} b") };
+                prop_assert!(!allowed(name, &command), "{}", command);
+            }
+        }
+
+        #[test]
+        fn nor_is_a_cluster_behind_a_subcommand_of_git(
+            (name, letters) in select(GIT_LETTERS.to_vec()),
+            before in "[a-zA-Z0-9]{0,4}",
+            pick in any::<prop::sample::Index>(),
+            behind in "[a-zA-Z0-9=./]{0,4}",
+        ) {
+            let letters: Vec<char> = letters.chars().collect();
+            let command = format!("git {name} -{before}{}{behind} a", letters[pick.index(letters.len())]);
+            prop_assert!(!allowed("git", &command), "{}", command);
+            prop_assert!(!allowed(&format!("git {name}"), &command), "{}", command);
+        }
+
+        /// However it is shortened, and with its value in the same word or the next.
+        #[test]
+        fn nor_is_a_long_option(
+            options in select(COMMANDS.iter().chain([&GIT]).filter(|options| !options.long.is_empty()).collect::<Vec<_>>()),
+            which in any::<prop::sample::Index>(),
+            length in 1_usize..40,
+            value in prop::option::of("[a-z./]{0,4}"),
+        ) {
+            let long = options.long[which.index(options.long.len())];
+            let short = &long[..length.min(long.len())];
+            let value = value.map_or_else(String::new, |value| format!("={value}"));
+            for name in options.names {
+                let command = format!("{name} log --{short}{value} x");
+                prop_assert!(!allowed(name, &command), "{}", command);
+            }
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! Within a line: emphasis, code and links as they arrive ([`Spans`]), and folding at word ends ([`Flow`]).
+
+use super::style::{Styler, char_width};
+
+/// A link's text and address are held back this long at most, in bytes.
+const LONGEST_LINK: usize = 400;
+
+/// Folds words into lines and keeps the look across folds.
+#[derive(Debug)]
+pub(super) struct Flow {
+    styler: Styler,
+    max: usize,
+    out: String,
+    column: usize,
+    hang: String,
+    hang_width: usize,
+    spaces: usize,
+    word: String,
+    word_width: usize,
+    /// The look that is wanted, that of the word's end, and that of what was given out.
+    wanted: String,
+    word_look: String,
+    out_look: String,
+}
+
+impl Flow {
+    pub(super) fn new(styler: Styler, max: usize) -> Self {
+        Self {
+            styler,
+            max,
+            out: String::new(),
+            column: 0,
+            hang: String::new(),
+            hang_width: 0,
+            spaces: 0,
+            word: String::new(),
+            word_width: 0,
+            wanted: String::new(),
+            word_look: String::new(),
+            out_look: String::new(),
+        }
+    }
+
+    /// What has come since it was last asked.
+    pub(super) fn given(&mut self) -> String {
+        std::mem::take(&mut self.out)
+    }
+
+    /// Whole lines, painted already. Between lines only.
+    pub(super) fn raw(&mut self, lines: &str) {
+        self.out.push_str(lines);
+    }
+
+    /// Begins a line with `first`; what is folded begins with `hang`.
+    pub(super) fn prefix(&mut self, first: &str, hang: &str) {
+        self.out.push_str(&self.styler.dim(first));
+        self.column = super::style::width(first);
+        self.hang_width = super::style::width(hang);
+        self.hang = self.styler.dim(hang);
+    }
+
+    /// How the next characters look: the parameters of the escape sequence.
+    pub(super) fn look(&mut self, look: &str) {
+        if self.styler.colour {
+            look.clone_into(&mut self.wanted);
+        }
+    }
+
+    pub(super) fn put(&mut self, ch: char) {
+        if ch == ' ' {
+            self.flush();
+            self.spaces += 1;
+            return;
+        }
+        let width = char_width(ch);
+        // Wide characters may be folded anywhere; so must what is longer than a line.
+        if width > 1 || self.word_width + width > self.max.saturating_sub(self.hang_width) {
+            self.flush();
+        }
+        if self.word_look != self.wanted {
+            self.word.push_str(&switch(&self.word_look, &self.wanted));
+            self.word_look.clone_from(&self.wanted);
+        }
+        self.word.push(ch);
+        self.word_width += width;
+        if width > 1 {
+            self.flush();
+        }
+    }
+
+    pub(super) fn end_line(&mut self) {
+        self.flush();
+        if !self.out_look.is_empty() {
+            self.out.push_str("\u{1b}[0m");
+        }
+        self.wanted.clear();
+        self.word_look.clear();
+        self.out_look.clear();
+        self.hang.clear();
+        (self.spaces, self.column, self.hang_width) = (0, 0, 0);
+        self.out.push('\n');
+    }
+
+    fn flush(&mut self) {
+        if self.word.is_empty() {
+            return;
+        }
+        let fits = self.column.saturating_add(self.spaces + self.word_width) <= self.max;
+        if fits || self.column <= self.hang_width {
+            self.out.extend(std::iter::repeat_n(' ', self.spaces));
+            self.column += self.spaces;
+        } else {
+            let stop = switch(&self.out_look, "");
+            let start = switch("", &self.out_look);
+            self.out.push_str(&format!("{stop}\n{}{start}", self.hang));
+            self.column = self.hang_width;
+        }
+        self.out.push_str(&self.word);
+        self.column += self.word_width;
+        self.out_look.clone_from(&self.word_look);
+        self.word.clear();
+        (self.spaces, self.word_width) = (0, 0);
+    }
+}
+
+/// From one look to another.
+fn switch(from: &str, to: &str) -> String {
+    let stop = if from.is_empty() { "" } else { "\u{1b}[0m" };
+    match to {
+        "" => stop.to_owned(),
+        to => format!("{stop}\u{1b}[{to}m"),
+    }
+}
+
+/// Emphasis, code and links within a line. What is opened and never closed ends with the line.
+#[derive(Debug)]
+pub(super) struct Spans {
+    /// The line's own look.
+    pub(super) base: &'static str,
+    bold: bool,
+    italic: bool,
+    struck: bool,
+    /// Within code that this many backticks end.
+    code: Option<usize>,
+    underlined: bool,
+    /// Marks that wait for what follows them.
+    run: Option<(char, usize)>,
+    escape: bool,
+    /// What came after a `[`.
+    link: Option<String>,
+    /// A `[` is no more than it looks like.
+    no_links: bool,
+    before: char,
+}
+
+impl Default for Spans {
+    fn default() -> Self {
+        Self {
+            base: "",
+            bold: false,
+            italic: false,
+            struck: false,
+            code: None,
+            underlined: false,
+            run: None,
+            escape: false,
+            link: None,
+            no_links: false,
+            before: ' ',
+        }
+    }
+}
+
+impl Spans {
+    pub(super) fn begin_line(&mut self, flow: &mut Flow) {
+        self.look(flow);
+    }
+
+    pub(super) fn take(&mut self, ch: char, flow: &mut Flow) {
+        if self.link.is_some() {
+            return self.take_in_link(ch, flow);
+        }
+        if let Some((mark, count)) = self.run {
+            if ch == mark {
+                self.run = Some((mark, count + 1));
+                return;
+            }
+            self.run = None;
+            self.marks(mark, count, Some(ch), flow);
+        }
+        if std::mem::take(&mut self.escape) {
+            if !ch.is_ascii_punctuation() {
+                self.put('\\', flow);
+            }
+            return self.put(ch, flow);
+        }
+        match ch {
+            '`' => self.run = Some((ch, 1)),
+            _ if self.code.is_some() => self.put(ch, flow),
+            '*' | '_' | '~' => self.run = Some((ch, 1)),
+            '\\' => self.escape = true,
+            '[' if !self.no_links => self.link = Some(String::new()),
+            _ => self.put(ch, flow),
+        }
+    }
+
+    pub(super) fn end_line(&mut self, flow: &mut Flow) {
+        if self.link.is_some() {
+            self.no_link(flow);
+        }
+        if let Some((mark, count)) = self.run.take() {
+            self.marks(mark, count, None, flow);
+        }
+        if self.escape {
+            self.put('\\', flow);
+        }
+        *self = Self::default();
+    }
+
+    fn take_in_link(&mut self, ch: char, flow: &mut Flow) {
+        let Some(link) = &mut self.link else { return };
+        link.push(ch);
+        let Some(end) = link.find(']') else {
+            if link.len() > LONGEST_LINK {
+                self.no_link(flow);
+            }
+            return;
+        };
+        let address = &link[end + 1..];
+        match address.chars().next() {
+            None => {}
+            Some('(') if ch == ')' => {
+                let (text, address) = (link[..end].to_owned(), address[1..address.len() - 1].to_owned());
+                self.link = None;
+                self.show_link(&text, &address, flow);
+            }
+            Some('(') if link.len() <= LONGEST_LINK && ch != ' ' => {}
+            Some(_) => self.no_link(flow),
+        }
+    }
+
+    /// It was no link: what was held back is text.
+    fn no_link(&mut self, flow: &mut Flow) {
+        let held = self.link.take().unwrap_or_default();
+        self.no_links = true;
+        if let Some((mark, count)) = self.run.take() {
+            self.marks(mark, count, Some('['), flow);
+        }
+        self.put('[', flow);
+        held.chars().for_each(|ch| self.take(ch, flow));
+        self.no_links = false;
+    }
+
+    fn show_link(&mut self, text: &str, address: &str, flow: &mut Flow) {
+        self.no_links = true;
+        self.underlined = true;
+        self.look(flow);
+        text.chars().for_each(|ch| self.take(ch, flow));
+        if let Some((mark, count)) = self.run.take() {
+            self.marks(mark, count, None, flow);
+        }
+        self.underlined = false;
+        self.look(flow);
+        self.no_links = false;
+        if address.starts_with("http") && address != text {
+            flow.look("2");
+            format!(" ({address})").chars().for_each(|ch| flow.put(ch));
+            self.look(flow);
+        }
+    }
+
+    /// Marks are complete, and `next` follows them.
+    fn marks(&mut self, mark: char, count: usize, next: Option<char>, flow: &mut Flow) {
+        let word = |ch: char| ch.is_alphanumeric();
+        let opens = next.is_some_and(|next| !next.is_whitespace()) && !word(self.before);
+        let closes = !self.before.is_whitespace() && (mark != '_' || !next.is_some_and(word));
+        let acts = match (mark, count) {
+            ('`', _) => match self.code {
+                None => {
+                    self.code = Some(count);
+                    true
+                }
+                Some(open) if open == count => {
+                    self.code = None;
+                    true
+                }
+                Some(_) => false,
+            },
+            _ if self.code.is_some() => false,
+            ('~', 2) => toggle(&mut self.struck, opens, closes),
+            ('*' | '_', 1) => toggle(&mut self.italic, opens, closes),
+            ('*' | '_', 2) => toggle(&mut self.bold, opens, closes),
+            ('*' | '_', 3) if self.bold == self.italic => {
+                toggle(&mut self.bold, opens, closes) && toggle(&mut self.italic, opens, closes)
+            }
+            _ => false,
+        };
+        self.look(flow);
+        // Without colours code keeps its backticks, so that it can be told.
+        if !acts || mark == '`' && !flow.styler.colour {
+            for _ in 0..count {
+                self.put(mark, flow);
+            }
+        } else if mark == '`' {
+            self.before = 'x';
+        }
+    }
+
+    fn put(&mut self, ch: char, flow: &mut Flow) {
+        self.before = ch;
+        flow.put(ch);
+    }
+
+    fn look(&self, flow: &mut Flow) {
+        let mut codes = vec![self.base];
+        codes.extend(self.bold.then_some("1"));
+        codes.extend(self.italic.then_some("3"));
+        codes.extend(self.underlined.then_some("4"));
+        codes.extend(self.struck.then_some("9"));
+        codes.extend(self.code.map(|_| "36"));
+        codes.retain(|code| !code.is_empty());
+        flow.look(&codes.join(";"));
+    }
+}
+
+fn toggle(on: &mut bool, opens: bool, closes: bool) -> bool {
+    let acts = if *on { closes } else { opens };
+    *on ^= acts;
+    acts
+}

@@ -1,0 +1,129 @@
+//! Where things are kept, by platform (R-CONF). Pure: computed from [`Env`]; creates nothing.
+
+use std::path::{Path, PathBuf};
+
+use super::Env;
+
+/// The user's folders and files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigPaths {
+    /// The user's config file.
+    pub config_file: PathBuf,
+    /// The config file was named by `--config` or `AGENTLS_CONFIG`, so it must exist.
+    pub config_named: bool,
+    /// The user's config folder.
+    pub config_dir: PathBuf,
+    /// The store.
+    pub data_dir: PathBuf,
+    /// Logs.
+    pub state_dir: PathBuf,
+}
+
+impl ConfigPaths {
+    /// The places for this environment; `config` is what `--config` names. `None` without a home folder.
+    pub fn of(env: &Env, config: Option<&Path>) -> Option<Self> {
+        let [config_dir, data_dir, state_dir] = folders(env)?;
+        let named = config.map(Path::to_path_buf).or_else(|| {
+            env.non_empty("AGENTLS_CONFIG")
+                .map(|path| home_expanded(path, env))
+        });
+        Some(Self {
+            config_named: named.is_some(),
+            config_file: named.unwrap_or_else(|| config_dir.join("config.toml")),
+            config_dir,
+            data_dir,
+            state_dir,
+        })
+    }
+
+    /// Where the log goes when the config names no file.
+    pub fn log_file(&self) -> PathBuf {
+        self.state_dir.join("agentls.log")
+    }
+}
+
+/// Config, data and state folder. The XDG variables are obeyed on every Unix; the defaults differ.
+fn folders(env: &Env) -> Option<[PathBuf; 3]> {
+    let home = env.home();
+    let under = |variable: &str, default: &str| {
+        env.absolute_path(variable)
+            .or_else(|| Some(home?.join(default)))
+            .map(|base| base.join("agentls"))
+    };
+    let defaults = if cfg!(target_os = "macos") {
+        [
+            "Library/Application Support",
+            "Library/Application Support",
+            "Library/Logs",
+        ]
+    } else {
+        [".config", ".local/share", ".local/state"]
+    };
+    Some([
+        under("XDG_CONFIG_HOME", defaults[0])?,
+        under("XDG_DATA_HOME", defaults[1])?,
+        under("XDG_STATE_HOME", defaults[2])?,
+    ])
+}
+
+/// A leading `~/` stands for the home folder.
+pub(super) fn home_expanded(path: &str, env: &Env) -> PathBuf {
+    match (path.strip_prefix('~'), env.home()) {
+        (Some(""), Some(home)) => home.to_path_buf(),
+        (Some(rest), Some(home)) if rest.starts_with('/') => home.join(rest.trim_start_matches('/')),
+        _ => PathBuf::from(path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn follows_xdg() {
+        let plain = ConfigPaths::of(&Env::of([("HOME", "/h")]), None).unwrap();
+        assert_eq!(plain.config_file, Path::new("/h/.config/agentls/config.toml"));
+        assert_eq!(plain.data_dir, Path::new("/h/.local/share/agentls"));
+        assert_eq!(plain.log_file(), Path::new("/h/.local/state/agentls/agentls.log"));
+        assert!(!plain.config_named);
+
+        let env = Env::of([
+            ("HOME", "/h"),
+            ("XDG_CONFIG_HOME", "/c"),
+            ("XDG_DATA_HOME", "/d"),
+            ("XDG_STATE_HOME", "relative/is/ignored"),
+        ]);
+        let moved = ConfigPaths::of(&env, None).unwrap();
+        assert_eq!(moved.config_dir, Path::new("/c/agentls"));
+        assert_eq!(moved.data_dir, Path::new("/d/agentls"));
+        assert_eq!(moved.state_dir, Path::new("/h/.local/state/agentls"));
+    }
+
+    #[test]
+    fn flag_beats_variable_beats_default() {
+        let env = Env::of([("HOME", "/h"), ("AGENTLS_CONFIG", "~/mine.toml")]);
+        let by_env = ConfigPaths::of(&env, None).unwrap();
+        assert_eq!(
+            (by_env.config_file.as_path(), by_env.config_named),
+            (Path::new("/h/mine.toml"), true)
+        );
+        let by_flag = ConfigPaths::of(&env, Some(Path::new("/x.toml"))).unwrap();
+        assert_eq!(by_flag.config_file, Path::new("/x.toml"));
+        assert_eq!(ConfigPaths::of(&Env::default(), None), None);
+    }
+
+    #[test]
+    fn tilde_is_home_only_when_it_stands_alone() {
+        let env = Env::of([("HOME", "/h")]);
+        for (given, meant) in [
+            ("~/a", "/h/a"),
+            ("~", "/h"),
+            ("~other/a", "~other/a"),
+            ("/a/~", "/a/~"),
+        ] {
+            assert_eq!(home_expanded(given, &env), Path::new(meant));
+        }
+        assert_eq!(home_expanded("~/a", &Env::default()), Path::new("~/a"));
+    }
+}

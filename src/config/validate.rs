@@ -1,0 +1,383 @@
+//! A layer against the published schema: what does not fit is reported and left out, the rest stays.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::diagnostics::{Diagnostic, nearest};
+use super::schema::{self, AGENT_ALIASES};
+use super::tree::{Node, SpannedValue, join, keys_of, path_of};
+
+/// Settings that agentls will have but this version has not. `*` stands for any one name.
+const NOT_YET: &[&str] = &[
+    "mcp",
+    "command",
+    "skills",
+    "telemetry",
+    "agent.*.skills",
+    "provider.*.credential_command",
+    "tool.*.sandbox",
+];
+
+/// What the check found.
+#[derive(Default)]
+pub(super) struct Checked {
+    pub(super) problems: Vec<Diagnostic>,
+    /// Settings that were stated and left out because of their value.
+    pub(super) failed: BTreeSet<String>,
+}
+
+/// Checks a layer and takes out what does not fit. Other names are replaced by the right ones.
+pub(super) fn check(tree: &mut SpannedValue) -> Checked {
+    let mut checked = Checked::default();
+    rename(tree, &mut checked);
+    checked.value(tree, schema::shared(), "");
+    checked
+}
+
+/// `max_iterations` → `max_steps`, and the like.
+fn rename(tree: &mut SpannedValue, checked: &mut Checked) {
+    let Node::Table(top) = &mut tree.node else { return };
+    let Some(Node::Table(agents)) = top.get_mut("agent").map(|agents| &mut agents.node) else {
+        return;
+    };
+    for (name, agent) in agents {
+        let Node::Table(keys) = &mut agent.node else {
+            continue;
+        };
+        for (alias, meant) in AGENT_ALIASES {
+            let Some(value) = keys.remove(alias) else { continue };
+            if keys.contains_key(meant) {
+                let path = path_of(&["agent", name, alias]);
+                let message = format!("is another name of `{meant}`, which is set too; ignored");
+                checked
+                    .problems
+                    .push(Diagnostic::warning(&value.at, path, message));
+            } else {
+                keys.insert(meant.to_owned(), value);
+            }
+        }
+    }
+}
+
+impl Checked {
+    /// Checks one value; `false`: to be left out.
+    fn value(&mut self, tree: &mut SpannedValue, schema: &Value, path: &str) -> bool {
+        match self.fits(tree, schema, path) {
+            Ok(()) => true,
+            Err(problem) => {
+                self.problems.push(problem);
+                self.failed.insert(path.to_owned());
+                false
+            }
+        }
+    }
+
+    fn fits(&mut self, tree: &mut SpannedValue, schema: &Value, path: &str) -> Result<(), Diagnostic> {
+        if let Some(choices) = schema.get("anyOf").and_then(Value::as_array) {
+            // Alternatives differ by type (one text or a list of them): the type decides.
+            let fitting = choices
+                .iter()
+                .find(|choice| has_type(&tree.node, &choice["type"]));
+            return match fitting {
+                Some(choice) => self.fits(tree, choice, path),
+                None => Err(wrong_type(tree, &expected_of(choices), path)),
+            };
+        }
+        if let Some(words) = words(schema) {
+            return fits_words(tree, &words, path);
+        }
+        if !has_type(&tree.node, &schema["type"]) {
+            return Err(wrong_type(tree, expected(&schema["type"]), path));
+        }
+        fits_limits(tree, schema, path)?;
+        match &mut tree.node {
+            Node::Table(entries) => {
+                let mut all = std::mem::take(entries);
+                all.retain(|key, value| self.entry(key, value, schema, path));
+                tree.node = Node::Table(all);
+            }
+            Node::List(items) => {
+                if let Some(schema) = schema.get("items") {
+                    items.retain_mut(|item| self.value(item, schema, path));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, key: &str, value: &mut SpannedValue, schema: &Value, path: &str) -> bool {
+        let path = join(path, key);
+        if let Some(property) = schema.get("properties").and_then(|all| all.get(key)) {
+            return self.value(value, property, &path);
+        }
+        if not_yet(&path) {
+            self.problems.push(Diagnostic::warning(
+                &value.at,
+                path,
+                "is not available in this version; ignored",
+            ));
+            return false;
+        }
+        match schema.get("additionalProperties") {
+            Some(more @ Value::Object(_)) => self.value(value, more, &path),
+            Some(Value::Bool(false)) | None => {
+                let problem = Diagnostic::warning(&value.at, path, "unknown setting; ignored");
+                self.problems.push(match nearest(key, names(schema)) {
+                    Some(meant) => problem.hint(format!("did you mean `{meant}`?")),
+                    None => problem,
+                });
+                false
+            }
+            Some(_) => true,
+        }
+    }
+}
+
+fn names(schema: &Value) -> impl Iterator<Item = &str> {
+    schema["properties"]
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(name, _)| name.as_str())
+}
+
+/// Whether a path is in [`NOT_YET`].
+fn not_yet(path: &str) -> bool {
+    let have = keys_of(path);
+    NOT_YET.iter().any(|pattern| {
+        let want: Vec<&str> = pattern.split('.').collect();
+        want.len() == have.len()
+            && want
+                .iter()
+                .zip(&have)
+                .all(|(want, have)| *want == "*" || want == have)
+    })
+}
+
+/// The words that an enumeration allows.
+fn words(schema: &Value) -> Option<Vec<&str>> {
+    if let Some(words) = schema.get("enum").and_then(Value::as_array) {
+        return Some(words.iter().filter_map(Value::as_str).collect());
+    }
+    let choices = schema.get("oneOf")?.as_array()?;
+    let mut words = Vec::new();
+    for choice in choices {
+        match choice.get("const").and_then(Value::as_str) {
+            Some(word) => words.push(word),
+            None => words.extend(
+                choice["enum"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .filter_map(Value::as_str),
+            ),
+        }
+    }
+    Some(words)
+}
+
+fn fits_words(tree: &SpannedValue, words: &[&str], path: &str) -> Result<(), Diagnostic> {
+    let list = || {
+        words
+            .iter()
+            .map(|word| format!("`{word}`"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let Some(text) = tree.text() else {
+        return Err(wrong_type(tree, &format!("one of {}", list()), path));
+    };
+    if words.contains(&text) {
+        return Ok(());
+    }
+    let shown = if tree.raw.is_some() {
+        "this value".to_owned()
+    } else {
+        format!("`{}`", shortened(text))
+    };
+    let problem = Diagnostic::error(&tree.at, path, format!("{shown} is not one of {}", list()));
+    Err(match nearest(text, words.iter().copied()) {
+        Some(meant) if tree.raw.is_none() => problem.hint(format!("did you mean `{meant}`?")),
+        _ => problem,
+    })
+}
+
+/// A value as messages show it.
+pub(super) fn shortened(text: &str) -> String {
+    crate::base::text::one_line(&crate::base::text::neutralise(text), 40)
+}
+
+fn fits_limits(tree: &SpannedValue, schema: &Value, path: &str) -> Result<(), Diagnostic> {
+    let Some(number) = tree.number() else {
+        return Ok(());
+    };
+    let min = schema.get("minimum").and_then(Value::as_f64);
+    let max = schema.get("maximum").and_then(Value::as_f64);
+    let inside =
+        number.is_finite() && min.is_none_or(|min| number >= min) && max.is_none_or(|max| number <= max);
+    if inside {
+        return Ok(());
+    }
+    let limits = match (min, max) {
+        (Some(min), Some(max)) => format!("must be from {min} to {max}"),
+        (Some(min), None) => format!("must be at least {min}, and not beyond what a number can hold"),
+        (None, Some(max)) => format!("must be at most {max}"),
+        (None, None) => "must be an ordinary number".to_owned(),
+    };
+    Err(Diagnostic::error(&tree.at, path, limits))
+}
+
+fn has_type(node: &Node, schema_type: &Value) -> bool {
+    match (node, schema_type.as_str()) {
+        (_, None) => true,
+        (Node::Text(_), Some(name)) => name == "string",
+        // A number too large for an i64 is let through to the limits, whose message is the better one.
+        (Node::Float(number), Some("integer")) => number.is_nan(),
+        (Node::Integer(_), Some(name)) => name == "integer" || name == "number",
+        (Node::Float(_), Some(name)) => name == "number",
+        (Node::Bool(_), Some(name)) => name == "boolean",
+        (Node::Date(_), Some(_)) => false,
+        (Node::List(_), Some(name)) => name == "array",
+        (Node::Table(_), Some(name)) => name == "object",
+    }
+}
+
+fn expected(schema_type: &Value) -> &'static str {
+    match schema_type.as_str() {
+        Some("string") => "text",
+        Some("integer") => "a whole number",
+        Some("number") => "a number",
+        Some("boolean") => "true or false",
+        Some("array") => "a list",
+        _ => "a table",
+    }
+}
+
+fn expected_of(choices: &[Value]) -> String {
+    choices
+        .iter()
+        .map(|choice| expected(&choice["type"]))
+        .collect::<Vec<_>>()
+        .join(" or ")
+}
+
+fn wrong_type(tree: &SpannedValue, expected: &str, path: &str) -> Diagnostic {
+    let found = match tree.node {
+        Node::Text(_) => "text",
+        Node::Integer(_) | Node::Float(_) => "a number",
+        Node::Bool(_) => "true or false",
+        Node::Date(_) => "a date",
+        Node::List(_) => "a list",
+        Node::Table(_) => "a table",
+    };
+    Diagnostic::error(&tree.at, path, format!("expected {expected}, found {found}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tree::parse_toml;
+    use super::*;
+    use std::path::Path;
+
+    fn problems(text: &str) -> Vec<String> {
+        let mut tree = parse_toml(text.as_bytes(), Path::new("c")).tree;
+        check(&mut tree)
+            .problems
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    #[test]
+    fn says_what_is_wrong_where_and_what_was_meant() {
+        for (text, want) in [
+            (
+                "[agent.default]\nmodle = 'x'",
+                "c:2:1: warning: agent.default.modle: unknown setting; ignored (did you mean `model`?)",
+            ),
+            (
+                "[providers.x]\nmodel = 'x'",
+                "c:1:2: warning: providers: unknown setting; ignored (did you mean `provider`?)",
+            ),
+            (
+                "[agent.default]\nmode = 'autoedit'",
+                "c:2:1: error: agent.default.mode: `autoedit` is not one of `plan`, `ask`, `autoEdit`, `full` \
+                 (did you mean `autoEdit`?)",
+            ),
+            (
+                "[agent.default]\nmax_steps = 'many'",
+                "c:2:1: error: agent.default.max_steps: expected a whole number, found text",
+            ),
+            (
+                "[agent.default]\nmax_iterations = 0",
+                "c:2:1: error: agent.default.max_steps: must be from 1 to 100000",
+            ),
+            (
+                "[agent.default]\nmax_steps = 99999999999999999999",
+                "c:2:1: error: agent.default.max_steps: must be from 1 to 100000",
+            ),
+            (
+                "[agent.default]\nmax_session_cost = nan",
+                "c:2:1: error: agent.default.max_session_cost: must be from 0 to 1000000",
+            ),
+            (
+                "[agent.default]\nmax_steps = 1\nmax_iterations = 2",
+                "c:3:1: warning: agent.default.max_iterations: is another name of `max_steps`, which is set too; \
+                 ignored",
+            ),
+            (
+                "[approvals]\nallow = [1]",
+                "c:2:10: error: approvals.allow: expected text, found a number",
+            ),
+            (
+                "[approvals]\nallow = 1",
+                "c:2:1: error: approvals.allow: expected text or a list, found a number",
+            ),
+            (
+                "provider = 3",
+                "c:1:1: error: provider: expected a table, found a number",
+            ),
+            (
+                "trusted = 2020-01-01",
+                "c:1:1: error: trusted: expected a list, found a date",
+            ),
+            (
+                "[tool.bash]\non_cancle = 'finish'",
+                "c:2:1: warning: tool.bash.on_cancle: unknown setting; ignored \
+              (did you mean `on_cancel`?)",
+            ),
+            (
+                "[tool.grep]\non_cancel = 'finish'",
+                "c:2:1: warning: tool.grep.on_cancel: unknown setting; ignored",
+            ),
+            (
+                "[mcp.x]\ncommand = 'y'",
+                "c:1:2: warning: mcp: is not available in this version; ignored",
+            ),
+            (
+                "[agent.a]\nskills = ['x']",
+                "c:2:1: warning: agent.a.skills: is not available in this version; ignored",
+            ),
+        ] {
+            assert_eq!(problems(text), [want], "{text}");
+        }
+    }
+
+    #[test]
+    fn what_fits_stays() {
+        let mut tree = parse_toml(
+            b"[agent.default]\nmode = 'bad'\nmodel = 'm'\nmax_iterations = 7\n[approvals]\nallow = ['a', 1]",
+            Path::new("c"),
+        )
+        .tree;
+        let checked = check(&mut tree);
+        assert_eq!(checked.problems.len(), 2);
+        assert_eq!(
+            tree.to_json(),
+            serde_json::json!({"agent": {"default": {"model": "m", "max_steps": 7}}, "approvals": {"allow": ["a"]}})
+        );
+        assert!(checked.failed.contains("agent.default.mode"));
+    }
+}

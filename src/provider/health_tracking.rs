@@ -1,0 +1,104 @@
+//! A provider whose calls' outcomes are noted: how the last one went, for lists of models and status bars, and what
+//! they mean for the account's circuit.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::StreamExt;
+
+use super::error::Fault;
+use super::{AccountHealth, EventStream, Provider, ProviderError, Request, StreamEvent};
+
+/// How a provider fares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// Not asked yet.
+    Unknown,
+    /// Its last call succeeded, as far as it has got.
+    Ok,
+    /// Its last call failed.
+    Failing,
+}
+
+/// Wraps a provider.
+pub struct WatchedProvider {
+    inner: Arc<dyn Provider>,
+    last: Arc<AtomicU8>,
+    key_refused: Arc<AtomicBool>,
+    standing: Arc<AccountHealth>,
+}
+
+impl WatchedProvider {
+    /// Nothing was asked yet.
+    pub fn new(inner: Arc<dyn Provider>, standing: Arc<AccountHealth>) -> Self {
+        Self {
+            inner,
+            last: Arc::default(),
+            key_refused: Arc::default(),
+            standing,
+        }
+    }
+
+    /// How the last call went.
+    pub fn health(&self) -> Health {
+        match self.last.load(Ordering::Relaxed) {
+            0 => Health::Unknown,
+            1 => Health::Ok,
+            _ => Health::Failing,
+        }
+    }
+
+    /// Whether a call was refused for its key.
+    pub fn key_refused(&self) -> bool {
+        self.key_refused.load(Ordering::Relaxed)
+    }
+}
+
+impl Provider for WatchedProvider {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn origin(&self, model: &str) -> Arc<str> {
+        self.inner.origin(model)
+    }
+
+    fn standing(&self) -> Option<&Arc<AccountHealth>> {
+        Some(&self.standing)
+    }
+
+    fn notice(&self) -> Option<String> {
+        self.inner.notice()
+    }
+
+    fn stream(&self, request: Arc<Request>) -> BoxFuture<'static, Result<EventStream, ProviderError>> {
+        let (last, standing) = (self.last.clone(), self.standing.clone());
+        let key_refused = self.key_refused.clone();
+        let opened = self.inner.stream(request);
+        async move {
+            let opened = opened.await;
+            note(&last, opened.is_ok());
+            let events = opened.inspect_err(|error| {
+                key_refused.fetch_or(error.fault == Fault::Unauthorized, Ordering::Relaxed);
+                standing.failed(error);
+            })?;
+            let mut begun = false;
+            let events = events.inspect(move |event| {
+                note(&last, event.is_ok());
+                match event {
+                    Ok(StreamEvent::Stop(_)) => standing.succeeded(),
+                    Ok(_) if !std::mem::replace(&mut begun, true) => standing.answers(),
+                    Ok(_) => {}
+                    Err(error) => standing.failed(error),
+                }
+            });
+            Ok(events.boxed())
+        }
+        .boxed()
+    }
+}
+
+fn note(last: &AtomicU8, ok: bool) {
+    last.store(if ok { 1 } else { 2 }, Ordering::Relaxed);
+}

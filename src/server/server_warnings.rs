@@ -1,0 +1,170 @@
+//! Warnings that concern the server as a whole and still hold, for `agent/status`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::to_wire;
+use crate::protocol::{ServerState, StatusNotification};
+use crate::session::{ConfigStore, ServerActivity};
+use crate::store::{StoreHandle, StoreHealth};
+use crate::transport::outbox::{Outbox, Outgoing};
+
+/// So many warnings stand in a status; of the rest only how many there are.
+const MOST: usize = 20;
+
+/// Where warnings are kept while they hold; clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ServerWarnings(watch::Sender<StandingWarnings>);
+
+#[derive(Clone, Debug, Default)]
+struct StandingWarnings {
+    /// The client has said `initialized`.
+    begun: bool,
+    /// What is wrong in the configuration of each folder that was read.
+    folders: BTreeMap<PathBuf, Vec<String>>,
+    /// What the store said last; it holds while the disk fails.
+    store: Option<String>,
+}
+
+impl ServerWarnings {
+    /// From now on the status is told.
+    pub(super) fn begin(&self) {
+        self.0.send_modify(|standing| standing.begun = true);
+    }
+
+    /// What is wrong in a folder's configuration, as it was read last.
+    pub(super) fn set_folder(&self, folder: &Path, problems: Vec<String>) {
+        self.0.send_if_modified(|standing| {
+            let before = standing.folders.insert(folder.to_path_buf(), problems);
+            before.as_ref() != standing.folders.get(folder)
+        });
+    }
+
+    /// A folder is of no interest any more.
+    pub(super) fn forget(&self, folder: &Path) {
+        self.0
+            .send_if_modified(|standing| standing.folders.remove(folder).is_some());
+    }
+
+    /// The folders whose configuration was read.
+    pub(super) fn folders(&self) -> Vec<PathBuf> {
+        self.0.borrow().folders.keys().cloned().collect()
+    }
+
+    /// What the store says of itself.
+    pub(super) fn set_store(&self, message: Option<&str>) {
+        let message = message.map(str::to_owned);
+        self.0
+            .send_if_modified(|standing| std::mem::replace(&mut standing.store, message.clone()) != message);
+    }
+}
+
+impl StandingWarnings {
+    /// The warnings that hold, each once.
+    fn warnings(&self, health: StoreHealth) -> Vec<(&'static str, String)> {
+        let store = self.store.iter().filter(|_| health != StoreHealth::Ok);
+        let mut all: Vec<_> = store.map(|message| ("store", message.clone())).collect();
+        let problems: BTreeSet<&String> = self.folders.values().flatten().collect();
+        all.extend(problems.into_iter().map(|problem| ("config", problem.clone())));
+        if all.len() > MOST {
+            let more = all.len() - MOST;
+            all.truncate(MOST);
+            all.push((
+                "config",
+                format!("and {more} more: agent/reloadConfig lists them all"),
+            ));
+        }
+        all
+    }
+}
+
+/// Keeps the client's status bar right: one status at first, then one whenever it changes.
+pub(super) async fn tell_status(
+    mut activity: watch::Receiver<ServerActivity>,
+    notices: ServerWarnings,
+    store: StoreHandle,
+    outbox: Outbox,
+    configured: Arc<ConfigStore>,
+) {
+    let mut standing = notices.0.subscribe();
+    let mut circuits = configured.accounts().subscribe();
+    let mut told: Option<StatusNotification> = None;
+    loop {
+        let now = *activity.borrow_and_update();
+        let health = store.health();
+        let said = standing.borrow_and_update().clone();
+        if health == StoreHealth::Ok {
+            notices.set_store(None);
+        }
+        circuits.mark_unchanged();
+        let open = configured.accounts().circuits();
+        let open = open
+            .iter()
+            .filter_map(|(name, view)| to_wire::circuit(name, view));
+        let status = StatusNotification {
+            circuits: open.collect(),
+            ..status(now, &said.warnings(health))
+        };
+        if said.begun && told.as_ref() != Some(&status) {
+            let body = to_wire::frame(&status.clone().into());
+            outbox.push(Outgoing::Notification {
+                body,
+                group: None,
+                permit: None,
+            });
+            told = Some(status);
+        }
+        let works = health == StoreHealth::Ok;
+        tokio::select! { biased;
+            changed = activity.changed() => if changed.is_err() { return },
+            _ = standing.changed() => {}
+            _ = circuits.changed() => {}
+            () = store.until_health(|health| (health == StoreHealth::Ok) != works) => {}
+        }
+    }
+}
+
+fn status(now: ServerActivity, warnings: &[(&str, String)]) -> StatusNotification {
+    StatusNotification {
+        state: match now.turns {
+            0 => ServerState::Idle,
+            _ => ServerState::Busy,
+        },
+        running_turns: u32::try_from(now.turns).unwrap_or(u32::MAX),
+        open_approvals: u32::try_from(now.approvals).unwrap_or(u32::MAX),
+        line: None,
+        circuits: Vec::new(),
+        warnings: to_wire::standing_warnings(warnings),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warning_stands_once_and_while_it_holds() {
+        let notices = ServerWarnings::default();
+        let warnings = |health| notices.0.borrow().warnings(health);
+        notices.set_folder(Path::new("/a"), vec!["same".to_owned(), "one".to_owned()]);
+        notices.set_folder(Path::new("/b"), vec!["same".to_owned()]);
+        notices.set_store(Some("disk full"));
+        let config = |text: &str| ("config", text.to_owned());
+        assert_eq!(warnings(StoreHealth::Ok), [config("one"), config("same")]);
+        assert_eq!(
+            warnings(StoreHealth::Degraded { bytes: 1 })[0],
+            ("store", "disk full".to_owned())
+        );
+        notices.forget(Path::new("/a"));
+        assert_eq!(warnings(StoreHealth::Ok), [config("same")]);
+        notices.set_folder(Path::new("/b"), Vec::new());
+        assert_eq!(warnings(StoreHealth::Ok), []);
+        notices.set_folder(Path::new("/b"), (0..50).map(|n| n.to_string()).collect());
+        let many = warnings(StoreHealth::Ok);
+        assert_eq!(many.len(), MOST + 1);
+        assert!(many[MOST].1.starts_with("and 30 more"));
+    }
+}

@@ -1,0 +1,284 @@
+//! Shortening: one budget per notification, spent in the order in which its fields are written, so that
+//! none can be longer than 256 KiB whatever comes together in it (R-WIRE-3).
+
+use serde_json::Value;
+
+use super::content;
+use crate::base::text::{neutralise, one_line, prefix, suffix};
+use crate::domain::ToolResult;
+use crate::protocol::{LONG_FIELD, MAX_NOTIFICATION, More, MoreFields};
+
+/// What the long fields of one notification may take together, in bytes of escaped JSON. The rest is for
+/// names, numbers and references.
+const BUDGET: usize = MAX_NOTIFICATION - 56 * 1024;
+
+/// The longest line for people, in bytes.
+const LINE: usize = 4 * 1024;
+
+/// The longest title, in characters.
+const TITLE: usize = 300;
+
+/// What an element of a list costs besides its texts.
+const ELEMENT: usize = 256;
+
+/// Cuts the fields of one notification.
+pub(super) struct FieldBudget {
+    seq: u64,
+    left: usize,
+    field: usize,
+}
+
+impl FieldBudget {
+    /// For the event of number `seq`.
+    pub(super) fn new(seq: u64) -> Self {
+        Self {
+            seq,
+            left: BUDGET,
+            field: LONG_FIELD,
+        }
+    }
+
+    /// Cuts nothing; for what is read back in pieces.
+    pub(super) fn unlimited() -> Self {
+        Self {
+            seq: 0,
+            left: usize::MAX,
+            field: usize::MAX,
+        }
+    }
+
+    /// A text that may be long: its beginning, and where the whole is. `parent` is the path of the object
+    /// that holds the field `name`; empty for the notification itself.
+    pub(super) fn text(&mut self, parent: &str, name: &str, text: &str, more: &mut MoreFields) -> String {
+        let head = self.take_prefix(text);
+        if head.len() < text.len() {
+            more.insert(
+                name.to_owned(),
+                self.more(&content::path(parent, name), text.len()),
+            );
+        }
+        head.to_owned()
+    }
+
+    /// What a tool gave, safe to show: its beginning and its end, and where the whole is.
+    pub(super) fn output(&mut self, result: &ToolResult, more: &mut MoreFields) -> String {
+        let text = content::shown(&result.text);
+        let head = self.take_prefix(&text);
+        let rest = &text[head.len()..];
+        let tail = self.take_suffix(rest);
+        let mut cut = (!rest.is_empty()).then(|| self.more("output", text.len()));
+        if let Some(full) = &result.full {
+            cut = Some(More {
+                reference: content::kept_reference(&full.name),
+                bytes: full.bytes,
+                tail: None,
+            });
+        }
+        if let Some(mut cut) = cut {
+            cut.tail = (!tail.is_empty()).then(|| tail.to_owned());
+            more.insert("output".to_owned(), cut);
+        }
+        head.to_owned()
+    }
+
+    /// A JSON value that may be long: long strings in it are cut so that its other fields can still be
+    /// read; if that does not help, the beginning of its text stands as a string.
+    pub(super) fn json(&mut self, parent: &str, name: &str, value: &Value, more: &mut MoreFields) -> Value {
+        let whole = super::to_json(value);
+        let room = self.field.min(self.left);
+        if whole.len() <= room {
+            self.left -= whole.len();
+            return value.clone();
+        }
+        more.insert(
+            name.to_owned(),
+            self.more(&content::path(parent, name), whole.len()),
+        );
+        for longest in [16 * 1024, 4 * 1024, 1024, 256]
+            .into_iter()
+            .filter(|longest| *longest < room)
+        {
+            let short = with_short_strings(value, longest);
+            let length = super::to_json(&short).len();
+            if length <= room {
+                self.left -= length;
+                return short;
+            }
+        }
+        Value::String(self.take_prefix(&whole).to_owned())
+    }
+
+    /// A line for people; a too long one is cut without a reference.
+    pub(super) fn line(&mut self, text: &str) -> String {
+        let begin = prefix(text, 2 * LINE);
+        let clean = neutralise(begin);
+        let head = fitting_prefix(&clean, LINE, self.left);
+        self.left -= escaped_len(head);
+        if head.len() < clean.len() || begin.len() < text.len() {
+            format!("{head}…")
+        } else {
+            head.to_owned()
+        }
+    }
+
+    /// A title: one line.
+    pub(super) fn title(&mut self, text: &str) -> String {
+        self.line(&one_line(&neutralise(prefix(text, 2 * LINE)), TITLE))
+    }
+
+    /// As many elements of a list as there is room for. What is left out is the caller's to tell.
+    pub(super) fn list<T, U>(
+        &mut self,
+        items: &[T],
+        mut convert: impl FnMut(&mut Self, usize, &T) -> U,
+    ) -> Vec<U> {
+        let mut list = Vec::with_capacity(items.len().min(1024));
+        for (index, item) in items.iter().enumerate() {
+            if self.left < ELEMENT {
+                break;
+            }
+            self.left -= ELEMENT;
+            list.push(convert(self, index, item));
+        }
+        list
+    }
+
+    /// Whether a text of `length` bytes can be carried whole; takes the room for it.
+    pub(super) fn take_whole(&mut self, length: usize) -> bool {
+        let fits = length <= self.field.min(self.left);
+        if fits {
+            self.left -= length;
+        }
+        fits
+    }
+
+    /// Tells where the whole of a list is, some elements of which were left out.
+    pub(super) fn whole(&self, name: &str, bytes: usize, more: &mut MoreFields) {
+        more.insert(name.to_owned(), self.more(name, bytes));
+    }
+
+    /// A reference to a field of this event.
+    pub(super) fn more(&self, path: &str, bytes: usize) -> More {
+        More {
+            reference: content::event_reference(self.seq, path),
+            bytes: bytes as u64,
+            tail: None,
+        }
+    }
+
+    fn take_prefix<'a>(&mut self, text: &'a str) -> &'a str {
+        let head = fitting_prefix(text, self.field, self.left);
+        self.left -= escaped_len(head);
+        head
+    }
+
+    fn take_suffix<'a>(&mut self, text: &'a str) -> &'a str {
+        let mut tail = suffix(text, self.field);
+        while escaped_len(tail) > self.left {
+            tail = suffix(tail, tail.len() / 2);
+        }
+        self.left -= escaped_len(tail);
+        tail
+    }
+}
+
+/// The longest prefix of at most `bytes` bytes that takes at most `escaped` bytes as JSON.
+fn fitting_prefix(text: &str, bytes: usize, escaped: usize) -> &str {
+    let mut head = prefix(text, bytes);
+    if escaped_len(head) <= escaped {
+        return head;
+    }
+    let mut room = escaped;
+    let end = head.bytes().position(|byte| {
+        let cost = escape_cost(byte);
+        let full = cost > room;
+        room = room.saturating_sub(cost);
+        full
+    });
+    if let Some(end) = end {
+        head = prefix(head, end);
+    }
+    head
+}
+
+/// How many bytes `text` takes inside a JSON string.
+pub(super) fn escaped_len(text: &str) -> usize {
+    text.bytes().map(escape_cost).sum()
+}
+
+fn escape_cost(byte: u8) -> usize {
+    match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
+        0..0x20 => 6,
+        _ => 1,
+    }
+}
+
+fn with_short_strings(value: &Value, longest: usize) -> Value {
+    match value {
+        Value::String(text) => {
+            let head = prefix(text, longest);
+            Value::String(if head.len() < text.len() {
+                format!("{head}…")
+            } else {
+                head.to_owned()
+            })
+        }
+        Value::Array(items) => Value::Array(
+            items
+                .iter()
+                .map(|item| with_short_strings(item, longest))
+                .collect(),
+        ),
+        Value::Object(fields) => Value::Object(
+            fields
+                .iter()
+                .map(|(name, field)| (name.clone(), with_short_strings(field, longest)))
+                .collect(),
+        ),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_cut_by_its_escaped_length() {
+        let bells = "\u{7}".repeat(100);
+        assert_eq!(fitting_prefix(&bells, 1_000, 60).len(), 10);
+        assert_eq!(fitting_prefix("aé", 1_000, 2), "a");
+        assert_eq!(fitting_prefix("plain", 3, 1_000), "pla");
+    }
+
+    #[test]
+    fn a_long_input_keeps_its_short_fields() {
+        let input = serde_json::json!({"path": "a.rs", "content": "x".repeat(100_000)});
+        let mut more = MoreFields::new();
+        let cut = FieldBudget::new(7).json("", "input", &input, &mut more);
+        assert_eq!(cut["path"], "a.rs");
+        assert!(cut["content"].as_str().unwrap().ends_with("x…"));
+        assert_eq!(more["input"].reference, "e:7:input");
+        assert_eq!(more["input"].bytes, 100_028);
+    }
+
+    #[test]
+    fn output_keeps_its_end() {
+        let result = ToolResult::ok(format!("begin{}end", "-".repeat(200_000)));
+        let mut more = MoreFields::new();
+        let head = FieldBudget::new(7).output(&result, &mut more);
+        assert_eq!(head.len(), LONG_FIELD);
+        let tail = more["output"].tail.as_deref().unwrap();
+        assert_eq!(tail.len(), LONG_FIELD);
+        assert!(tail.ends_with("-end"));
+    }
+
+    #[test]
+    fn output_of_up_to_twice_the_field_is_all_there() {
+        let result = ToolResult::ok("é".repeat(50_000));
+        let mut more = MoreFields::new();
+        let head = FieldBudget::new(7).output(&result, &mut more);
+        assert_eq!(head + more["output"].tail.as_deref().unwrap(), result.text);
+    }
+}

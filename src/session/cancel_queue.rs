@@ -1,0 +1,136 @@
+//! Cancels on their way to a session's actor: beside the mailbox, so that a full one loses none (R-CANCEL).
+//!
+//! One that names its turn is acted upon at once: whoever knows the turn's id knows that it has started. One
+//! that names none means the turn of the commands before it, and waits until the actor has taken those.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::domain::TurnId;
+
+/// The cancels of one session that its actor has not acted upon.
+#[derive(Debug, Default)]
+pub(super) struct CancelQueue {
+    state: Mutex<CancelQueueState>,
+    wake: Notify,
+}
+
+#[derive(Debug, Default)]
+struct CancelQueueState {
+    /// The turn that was started last.
+    turn: Option<TurnId>,
+    /// In the order in which they fall due. At most one for each command that waits, and a few: what was
+    /// said already is only counted, and what means a turn of the past is not kept.
+    due: VecDeque<PendingCancel>,
+}
+
+#[derive(Debug)]
+struct PendingCancel {
+    /// When so many commands were taken.
+    after: u64,
+    turn: Option<TurnId>,
+    /// Said again meanwhile: the turn is to stop without patience.
+    again: bool,
+}
+
+impl CancelQueue {
+    /// A cancel, said when `posted` commands had been posted.
+    pub(super) fn say(&self, posted: u64, turn: Option<&TurnId>) {
+        let mut state = self.lock();
+        if turn.is_some() && state.turn.as_ref() != turn {
+            return;
+        }
+        let after = if turn.is_some() { 0 } else { posted };
+        let same = |due: &&mut PendingCancel| due.after == after && due.turn.as_ref() == turn;
+        if let Some(due) = state.due.iter_mut().find(same) {
+            due.again = true;
+            return;
+        }
+        let due = PendingCancel {
+            after,
+            turn: turn.cloned(),
+            again: false,
+        };
+        match turn {
+            Some(_) => state.due.push_front(due),
+            None => state.due.push_back(due),
+        }
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    /// A turn has started.
+    pub(super) fn started(&self, turn: &TurnId) {
+        self.lock().turn = Some(turn.clone());
+    }
+
+    /// Waits for the next cancel that is due when `taken` commands were taken. Dropping the future loses none.
+    pub(super) async fn next(&self, taken: u64) -> Option<TurnId> {
+        loop {
+            let mut said = std::pin::pin!(self.wake.notified());
+            said.as_mut().enable();
+            if let Some(turn) = self.take(taken) {
+                return turn;
+            }
+            said.await;
+        }
+    }
+
+    fn take(&self, taken: u64) -> Option<Option<TurnId>> {
+        let mut state = self.lock();
+        let first = state.due.front_mut().filter(|due| due.after <= taken)?;
+        if std::mem::take(&mut first.again) {
+            return Some(first.turn.clone());
+        }
+        state.due.pop_front().map(|due| due.turn)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, CancelQueueState> {
+        // Whole after every statement: a panic elsewhere does not spoil it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cancel_waits_for_the_commands_before_it_and_no_others() {
+        let cancels = CancelQueue::default();
+        cancels.say(2, None);
+        assert_eq!(cancels.take(1), None);
+        assert_eq!(cancels.take(2), Some(None));
+        assert_eq!(cancels.take(9), None);
+    }
+
+    #[test]
+    fn one_that_names_its_turn_waits_for_nothing_and_a_stale_one_is_none() {
+        let cancels = CancelQueue::default();
+        let (old, new) = (TurnId::from("turn_1"), TurnId::from("turn_2"));
+        cancels.say(0, Some(&old));
+        cancels.started(&new);
+        cancels.say(7, None);
+        cancels.say(7, Some(&old));
+        cancels.say(7, Some(&new));
+        assert_eq!(cancels.take(0), Some(Some(new)));
+        assert_eq!(cancels.take(0), None);
+        assert_eq!(cancels.take(7), Some(None));
+    }
+
+    #[test]
+    fn a_flood_is_two_cancels() {
+        let cancels = CancelQueue::default();
+        for _ in 0..1_000 {
+            cancels.say(3, None);
+            cancels.say(3, Some(&TurnId::fresh()));
+        }
+        assert_eq!(cancels.lock().due.len(), 1);
+        assert_eq!(
+            [cancels.take(3), cancels.take(3), cancels.take(3)],
+            [Some(None), Some(None), None]
+        );
+    }
+}

@@ -1,0 +1,742 @@
+//! What the actor does for each command.
+
+use std::path::Path;
+use std::sync::PoisonError;
+
+use tokio::sync::oneshot;
+
+use super::actor::{Actor, LoadState};
+use super::command::{
+    CommandError, LoadReply, PromptReply, Reply, SessionCommand, SessionSnapshot, TurnHandle,
+};
+use super::finish::cancel_reason;
+use super::manager::remembered;
+use super::models::ModelVerdict;
+use crate::approval::{Rule, RuleError};
+use crate::base::random;
+use crate::base::{clock, text};
+use crate::domain::{
+    ApprovalId, Block, CircuitState, CircuitSubject, Decision, DecisionKind, Event, Grant, GrantScope,
+    Message, ResolvedBy, Role, TerminalReason, ToolCallStatus, TurnId, TurnTrigger,
+};
+use crate::store::{ContentChoice, PendingEvent, PendingKey, StoreWrite};
+use crate::turn::{ApprovalOutcome, CarriedCall, Judgement, TurnTask};
+
+/// A title that is made from the first prompt is cut to this many characters.
+const TITLE_CHARS: usize = 80;
+
+/// What a resumed turn says to the model when its last word was its own.
+const GO_ON: &str = "Go on where you stopped.";
+
+impl Actor {
+    pub(super) async fn command(&mut self, command: SessionCommand) {
+        match command {
+            SessionCommand::Prompt { content, reply } => self.prompt(content, reply).await,
+            SessionCommand::Resume { reply } => self.resume(reply).await,
+            SessionCommand::Compact { instructions, reply } => self.compact(instructions, reply).await,
+            SessionCommand::Steer {
+                content,
+                expected,
+                reply,
+            } => self.steer(content, expected, reply).await,
+            SessionCommand::Revert {
+                turn,
+                dry_run,
+                redo,
+                reply,
+            } => {
+                let done = self.revert(&turn, dry_run, redo).await;
+                // Whoever asked may have gone.
+                let _ = reply.send(done);
+            }
+            SessionCommand::Queue { action, reply } => self.queue(action, reply).await,
+            SessionCommand::Decide {
+                approval,
+                decision,
+                reply,
+            } => {
+                self.decide(approval, decision, reply).await;
+            }
+            SessionCommand::Answer { inquiry, said, reply } => {
+                self.reply_inquiry(inquiry, said, reply).await;
+            }
+            SessionCommand::SetMode { mode, reply } => {
+                let choice = ContentChoice {
+                    mode: Some(mode),
+                    ..ContentChoice::default()
+                };
+                let event = Event::SessionUpdated {
+                    title: None,
+                    mode: Some(mode),
+                    model: None,
+                    effort: None,
+                };
+                self.choose(choice, event, reply).await;
+                self.judge_again();
+            }
+            SessionCommand::SetModel { model, effort, reply } => {
+                if let Err(refused) = self.check_model(model.as_deref()).await {
+                    let _ = reply.send(Err(refused));
+                    return;
+                }
+                let effort = effort.map(|effort| effort.name().to_owned());
+                let profiles = self.services.profiles.clone();
+                let full_name = |model: &String| profiles.full_model_name(&self.info, model);
+                let choice = ContentChoice {
+                    model: model.as_ref().map(full_name),
+                    effort: effort.clone(),
+                    mode: None,
+                };
+                let event = Event::SessionUpdated {
+                    title: None,
+                    mode: None,
+                    model,
+                    effort,
+                };
+                self.choose(choice, event, reply).await;
+            }
+            SessionCommand::Rename { title, reply } => {
+                let event = Event::SessionUpdated {
+                    title: Some(title),
+                    mode: None,
+                    model: None,
+                    effort: None,
+                };
+                self.update(event, reply).await;
+            }
+            SessionCommand::Load { read_only, reply } => self.load(read_only, reply).await,
+            SessionCommand::Inspect { reply } => {
+                let looked = self.look().await;
+                let _ = reply.send(looked.map(|()| self.snapshot()));
+            }
+            SessionCommand::Measure { reply } => {
+                let looked = self.look().await;
+                self.count_stored_events().await;
+                let _ = reply.send(looked.map(|()| self.snapshot()));
+            }
+            SessionCommand::ResetCircuit { tool, reply } => {
+                let was_open = self.reset_circuit(&tool);
+                let _ = reply.send(Ok(was_open));
+            }
+            SessionCommand::RevokeGrant { id, reply } => {
+                let before = self.grants.len();
+                self.grants.retain(|grant| grant.id != id);
+                let _ = reply.send(self.grants.len() < before);
+            }
+            SessionCommand::Delete { reply } => self.delete(reply).await,
+            SessionCommand::End => {
+                self.ending = true;
+                self.end_background();
+                self.stop_turn(TerminalReason::ServerStopped);
+            }
+        }
+    }
+
+    /// The circuit of a tool is closed by hand.
+    fn reset_circuit(&mut self, tool: &str) -> bool {
+        let circuits = self.circuits.lock();
+        let open = circuits.unwrap_or_else(PoisonError::into_inner).reset(Some(tool));
+        for name in &open {
+            self.record(Event::Circuit {
+                subject: CircuitSubject::Tool,
+                name: name.clone(),
+                state: CircuitState::Closed,
+                until: None,
+            });
+        }
+        !open.is_empty()
+    }
+
+    async fn prompt(&mut self, content: Vec<Block>, reply: PromptReply) {
+        if let Err(refused) = self.may_start().await {
+            let _ = reply.send(Err(refused));
+            return;
+        }
+        let title = title_of(&content);
+        let content = match self.expanded(content).await {
+            Ok(content) => self.told_from_here(content),
+            Err(refused) => {
+                let _ = reply.send(Err(refused));
+                return;
+            }
+        };
+        let handle = self.start_prompt(TurnTrigger::Prompt, title, content, |_| {});
+        self.hand_over(handle, reply);
+    }
+
+    /// Starts the turn of a prompt; `title` is the session's where it has none, `then` records what belongs to its start.
+    pub(super) fn start_prompt(
+        &mut self,
+        by: TurnTrigger,
+        title: String,
+        content: Vec<Block>,
+        then: impl FnOnce(&mut Self),
+    ) -> TurnHandle {
+        let title = Some(title).filter(|title| self.state.title.is_none() && !title.is_empty());
+        self.start_turn(TurnTask::Answer, Vec::new(), Vec::new(), |actor| {
+            actor.record(Event::TurnStarted { by, resumes: None });
+            then(actor);
+            actor.deny_carried();
+            actor.drop_inquiries(ResolvedBy::NewPrompt);
+            if let Some(title) = title {
+                actor.record(Event::SessionUpdated {
+                    title: Some(title),
+                    mode: None,
+                    model: None,
+                    effort: None,
+                });
+            }
+            actor.take_prompt(content);
+        })
+    }
+
+    /// What a person said, with the files that it points at told as the tools tell them: from the session's folder.
+    pub(super) fn told_from_here(&mut self, mut content: Vec<Block>) -> Vec<Block> {
+        for block in &mut content {
+            if let Block::Reference(reference) = block {
+                reference.path = self.workspace().show(&self.info.cwd, Path::new(&reference.path));
+            }
+        }
+        content
+    }
+
+    async fn resume(&mut self, reply: PromptReply) {
+        let resumes = match self.may_start().await {
+            Ok(()) => self.resumable(),
+            Err(refused) => Err(refused),
+        };
+        let resumes = match resumes {
+            Ok(turn) => turn,
+            Err(refused) => {
+                let _ = reply.send(Err(refused));
+                return;
+            }
+        };
+        let carried = self.carried();
+        let model_spoke_last = carried.is_empty()
+            && self
+                .state
+                .history
+                .messages()
+                .last()
+                .is_some_and(|i| i.message.role == Role::Assistant);
+        let inquiries = self.carried_inquiries();
+        let handle = self.start_turn(TurnTask::Answer, carried, inquiries, |actor| {
+            actor.record(Event::TurnStarted {
+                by: TurnTrigger::Resume,
+                resumes: Some(resumes),
+            });
+            if model_spoke_last {
+                let nudge = Message {
+                    hidden: true,
+                    ..Message::user_text(GO_ON)
+                };
+                actor.record(Event::Message(nudge.into()));
+            }
+        });
+        self.hand_over(handle, reply);
+    }
+
+    async fn compact(&mut self, instructions: Option<String>, reply: PromptReply) {
+        if let Err(refused) = self.may_start().await {
+            let _ = reply.send(Err(refused));
+            return;
+        }
+        let handle = self.start_turn(
+            TurnTask::Compact { instructions },
+            Vec::new(),
+            Vec::new(),
+            |actor| {
+                actor.record(Event::TurnStarted {
+                    by: TurnTrigger::Compact,
+                    resumes: None,
+                });
+                actor.deny_carried();
+                actor.drop_inquiries(ResolvedBy::NewPrompt);
+            },
+        );
+        self.hand_over(handle, reply);
+    }
+
+    pub(super) async fn may_start(&mut self) -> Result<(), CommandError> {
+        if self.ending {
+            return Err(CommandError::Ending);
+        }
+        if let Some(turn) = &self.turn {
+            return Err(CommandError::TurnRunning(turn.id.clone()));
+        }
+        // What the person says now would be lost; refused, the client has it still.
+        self.writable()?;
+        self.open().await?;
+        self.refresh_grants().await
+    }
+
+    fn resumable(&self) -> Result<TurnId, CommandError> {
+        match &self.state.last_end {
+            Some((
+                turn,
+                TerminalReason::AbortedStreaming
+                | TerminalReason::AbortedTools
+                | TerminalReason::ServerStopped
+                | TerminalReason::WallTime
+                | TerminalReason::StoppedByUser,
+            )) if self.stage != LoadState::Open || !self.state.history.is_empty() => Ok(turn.clone()),
+            _ => Err(CommandError::NothingToResume),
+        }
+    }
+
+    /// Calls that an interrupted turn left open, with their approvals.
+    fn carried(&self) -> Vec<CarriedCall> {
+        let asked = |call: &crate::context::OpenCall| {
+            let question = self.state.question_about(&call.id);
+            question.map(|approval| approval.id.clone())
+        };
+        self.state
+            .history
+            .open_calls()
+            .map(|call| CarriedCall {
+                call: call.clone(),
+                approval: asked(call),
+            })
+            .collect()
+    }
+
+    /// A new turn instead of a resume: what was left open is denied (R-APPR-4).
+    fn deny_carried(&mut self) {
+        for carried in self.carried() {
+            let approval = carried.approval.and_then(|id| self.state.question(&id).cloned());
+            if let Some(approval) = approval {
+                self.decisions.remove(&approval.id);
+                self.deny(&approval, ResolvedBy::NewPrompt);
+            }
+            self.answer_call(
+                &carried.call,
+                ToolCallStatus::Denied,
+                "Denied by user: a new prompt was sent instead of an answer",
+            );
+        }
+    }
+
+    fn hand_over(&mut self, handle: TurnHandle, reply: PromptReply) {
+        if let Err(Ok(handle)) = reply.send(Ok(handle)) {
+            // Whoever asked went away before the turn began: nobody wants it.
+            self.cancel(Some(handle.turn));
+        }
+    }
+
+    async fn steer(&mut self, content: Vec<Block>, expected: Option<TurnId>, reply: Reply<TurnId>) {
+        let running = match &self.turn {
+            Some(turn) if !turn.closing && turn.stopping.is_none() => turn.id.clone(),
+            _ => {
+                // A session that does not exist is told apart from one that rests.
+                let why = self.look().await.err().unwrap_or(CommandError::NoTurn);
+                let _ = reply.send(Err(why));
+                return;
+            }
+        };
+        if let Some(expected) = expected.filter(|expected| *expected != running) {
+            let _ = reply.send(Err(CommandError::OtherTurn { expected, running }));
+            return;
+        }
+        let content = match self.expanded(content).await {
+            Ok(content) => self.told_from_here(content),
+            Err(refused) => {
+                let _ = reply.send(Err(refused));
+                return;
+            }
+        };
+        let key = random::token(12);
+        let pending = PendingEvent::Steer {
+            key: key.clone(),
+            turn: Some(running.clone()),
+            content: content.clone(),
+        };
+        let done = self.answer_stored(reply, running);
+        self.out.push_back(StoreWrite::Put {
+            session: self.info.id.clone(),
+            pending,
+            done: Some(done),
+        });
+        self.steers.push_back((key, content));
+    }
+
+    pub(super) fn cancel(&mut self, only: Option<TurnId>) {
+        let Some(turn) = &self.turn else { return };
+        if only.is_some_and(|only| only != turn.id) {
+            return;
+        }
+        self.stop_turn(cancel_reason(self.state.in_tools()));
+    }
+
+    async fn decide(&mut self, id: ApprovalId, decision: Decision, reply: Reply<()>) {
+        let decision = match self.decidable(&id, decision).await {
+            Ok(decision) => decision,
+            Err(refused) => {
+                let _ = reply.send(Err(refused));
+                return;
+            }
+        };
+        let done = self.answer_stored(reply, ());
+        let waits = self.turn.as_ref().is_some_and(|turn| turn.asks.contains_key(&id));
+        if waits {
+            self.resolve(&id, decision, ResolvedBy::Person, Some(done));
+            self.judge_again();
+        } else {
+            // The turn that asked is interrupted: kept until it is resumed.
+            self.decisions.insert(id.clone(), decision.clone());
+            let pending = PendingEvent::Decision {
+                approval: id,
+                decision,
+            };
+            self.out.push_back(StoreWrite::Put {
+                session: self.info.id.clone(),
+                pending,
+                done: Some(done),
+            });
+        }
+    }
+
+    /// The decision with its rule, if the approval is open and undecided.
+    async fn decidable(&mut self, id: &ApprovalId, decision: Decision) -> Result<Decision, CommandError> {
+        if self.turn.is_none() {
+            self.writable()?;
+            self.open().await?;
+        }
+        let approval = self.state.question(id);
+        let approval = approval.ok_or_else(|| CommandError::UnknownApproval(id.clone()))?;
+        let decision = with_rule(decision, approval.rule.as_deref(), |rule| self.check_rule(rule))?;
+        match self.decisions.contains_key(id) {
+            true => Err(CommandError::UnknownApproval(id.clone())),
+            false => Ok(decision),
+        }
+    }
+
+    /// Checks a rule that a person wrote.
+    fn check_rule(&self, rule: &str) -> Result<(), RuleError> {
+        let fresh = match &self.turn {
+            Some(_) => None,
+            None => Some(self.services.profiles.profile(&self.info)),
+        };
+        let profile = fresh.as_ref().or(self.turn.as_ref().map(|turn| &turn.profile));
+        let names = profile.map(|profile| self.services.tool_names(profile));
+        Rule::read_list(rule, &names.unwrap_or_default()).map(drop)
+    }
+
+    /// Acts upon a decision: the grant, the event, the answer to the waiting call.
+    pub(super) fn resolve(
+        &mut self,
+        id: &ApprovalId,
+        decision: Decision,
+        by: ResolvedBy,
+        done: Option<oneshot::Sender<()>>,
+    ) {
+        let Some(approval) = self.state.question(id).cloned() else {
+            return;
+        };
+        let answer = match decision.kind {
+            DecisionKind::Allow => ApprovalOutcome::Allow {
+                input: decision.input.clone(),
+            },
+            DecisionKind::AllowSession => {
+                self.grant(&decision, GrantScope::Session);
+                ApprovalOutcome::Allow {
+                    input: decision.input.clone(),
+                }
+            }
+            DecisionKind::AllowAlways => {
+                self.grant(&decision, GrantScope::Workspace);
+                ApprovalOutcome::Allow {
+                    input: decision.input.clone(),
+                }
+            }
+            DecisionKind::Deny => ApprovalOutcome::Deny {
+                feedback: decision.feedback.clone(),
+            },
+        };
+        self.record_with(
+            Event::ApprovalResolved {
+                approval: id.clone(),
+                tool_call: approval.tool_call,
+                decision,
+                by,
+            },
+            None,
+            vec![PendingKey::decision(id)],
+            Vec::new(),
+            done,
+        );
+        if let Some(asked) = self.turn.as_mut().and_then(|turn| turn.asks.remove(id)) {
+            // The call may have been stopped meanwhile.
+            let _ = asked.reply.send(answer);
+        }
+        self.run_clock();
+    }
+
+    fn grant(&mut self, decision: &Decision, scope: GrantScope) {
+        let Some(rule) = decision.rule.clone() else { return };
+        let grant = Grant {
+            id: format!("grant_{}", random::token(12)),
+            rule,
+            scope,
+            folder: self.info.folder.display().to_string(),
+            at_ms: clock::wall_ms(),
+        };
+        self.granted = true;
+        self.grants.push(grant.clone());
+        let session = (scope == GrantScope::Session).then(|| self.info.id.clone());
+        self.out.push_back(StoreWrite::AddGrant { grant, session });
+    }
+
+    /// Rules have changed: open questions that they answer now are answered.
+    fn judge_again(&mut self) {
+        let Some(turn) = &self.turn else { return };
+        let insists = |id: &ApprovalId| turn.asks.get(id).is_some_and(|asked| asked.insists);
+        let asks: Vec<_> = turn
+            .asks
+            .iter()
+            .map(|(id, asked)| (id.clone(), asked.tool.clone(), asked.effect.clone()))
+            .collect();
+        let mut allowed: Vec<_> = asks
+            .into_iter()
+            .filter(|(id, tool, effect)| !insists(id) && self.judge(tool, effect) == Judgement::Allow)
+            .map(|(id, _, _)| id)
+            .collect();
+        allowed.sort();
+        for id in allowed {
+            self.resolve(&id, Decision::of(DecisionKind::Allow), ResolvedBy::Rule, None);
+        }
+    }
+
+    /// Denies what nobody has answered in time (R-APPR-4).
+    pub(super) fn approvals_timed_out(&mut self) {
+        let now = clock::now();
+        let Some(turn) = &self.turn else { return };
+        let mut late: Vec<_> = turn
+            .asks
+            .iter()
+            .filter(|(_, asked)| asked.deadline.is_some_and(|deadline| deadline <= now))
+            .map(|(id, _)| id.clone())
+            .collect();
+        late.sort();
+        for id in late {
+            let decision = Decision {
+                feedback: Some("nobody answered in time".to_owned()),
+                ..Decision::of(DecisionKind::Deny)
+            };
+            self.resolve(&id, decision, ResolvedBy::Timeout, None);
+        }
+    }
+
+    /// Whether a name can be a model here. Asks nobody: a session's commands wait for no network.
+    async fn check_model(&mut self, model: Option<&str>) -> Result<(), CommandError> {
+        self.look().await?;
+        let verdict = model.map(|model| self.services.profiles.judge_model(&self.info, model));
+        match verdict {
+            None | Some(ModelVerdict::Accept) => Ok(()),
+            Some(ModelVerdict::Refuse(why)) => Err(CommandError::UnknownModel(why)),
+            Some(ModelVerdict::NeedsList) => Err(CommandError::NeedsModelList(Box::new(self.info.clone()))),
+        }
+    }
+
+    /// Changes the session as a person chose, and remembers that for new sessions of the folder.
+    async fn choose(&mut self, choice: ContentChoice, event: Event, reply: Reply<()>) {
+        self.update_with(remembered(&self.info, choice), event, reply)
+            .await;
+    }
+
+    async fn update(&mut self, event: Event, reply: Reply<()>) {
+        self.update_with(None, event, reply).await;
+    }
+
+    /// `write` goes before the event: whoever has the answer finds it in the store.
+    async fn update_with(&mut self, write: Option<StoreWrite>, event: Event, reply: Reply<()>) {
+        let ready = match &self.turn {
+            Some(_) => Ok(()),
+            None => self.open().await,
+        };
+        if let Err(refused) = ready.and_then(|()| self.writable()) {
+            let _ = reply.send(Err(refused));
+            return;
+        }
+        self.out.extend(write);
+        let done = self.answer_stored(reply, ());
+        // Told beside a turn, not caused by it.
+        self.record_of(None, event, None, Vec::new(), Vec::new(), Some(done));
+    }
+
+    async fn load(&mut self, read_only: bool, reply: Reply<LoadReply>) {
+        let ready = if read_only {
+            self.look().await
+        } else {
+            // What mends the session stands in the page; it is not sent as well.
+            self.in_page = true;
+            let opened = self.hold().await;
+            self.in_page = false;
+            opened
+        };
+        if let Err(refused) = ready {
+            let _ = reply.send(Err(refused));
+            return;
+        }
+        let (tell, passed) = oneshot::channel();
+        self.out.push_back(StoreWrite::Barrier(tell));
+        let _ = reply.send(Ok(LoadReply {
+            snapshot: self.snapshot(),
+            partial: self.partial.clone(),
+            skipped: std::mem::take(&mut self.skipped),
+            passed,
+        }));
+    }
+
+    /// The running turn, and the one that can be gone on with. One that a crash has cut has no end yet.
+    fn turns(&self) -> (Option<TurnId>, Option<TurnId>) {
+        if let Some(turn) = &self.turn {
+            return (Some(turn.id.clone()), None);
+        }
+        match &self.state.open_turn {
+            Some(open) if self.elsewhere => (Some(open.clone()), None),
+            Some(open) => (None, Some(open.clone())),
+            None => (None, self.resumable().ok()),
+        }
+    }
+
+    fn snapshot(&self) -> SessionSnapshot {
+        let (turn, resumable) = self.turns();
+        let mut metrics = self.metrics.clone();
+        metrics.usage = self.state.usage;
+        metrics.cost = self.state.cost;
+        let counts = self.state.counts.clone();
+        // Calls of this process are counted where they are made, also those that left no event.
+        metrics.requests = match self.requests.get() {
+            0 => counts.requests,
+            requests => requests,
+        };
+        metrics.retries = counts.retries;
+        metrics.compactions = counts.compactions;
+        metrics.cancels = counts.cancels;
+        metrics.tool_calls = counts.tool_calls;
+        metrics.errors = counts.errors;
+        SessionSnapshot {
+            info: self.info.clone(),
+            title: self.state.title.clone(),
+            mode: self.state.mode,
+            model: self.state.model.clone(),
+            effort: self.state.effort,
+            seq: self.seq,
+            turn,
+            resumable,
+            approvals: self.state.approvals.clone(),
+            decided: self.decisions.keys().cloned().collect(),
+            inquiries: self.state.inquiries.clone(),
+            replied: self.replies.keys().cloned().collect(),
+            queue: self.queue_state(),
+            instructions: self.state.instructions.clone(),
+            grants: self
+                .grants
+                .iter()
+                .filter(|g| g.scope == GrantScope::Session)
+                .cloned()
+                .collect(),
+            metrics,
+            circuits: {
+                let circuits = self.circuits.lock().unwrap_or_else(PoisonError::into_inner);
+                circuits.views(clock::now(), clock::wall_ms())
+            },
+        }
+    }
+
+    /// Deletes the session; a running turn is cancelled first, and its end awaited.
+    pub(super) async fn delete(&mut self, reply: Reply<()>) {
+        if self.turn.is_some() {
+            self.cancel(None);
+            self.deleting.push(reply);
+            return;
+        }
+        let ready = match self.stage {
+            LoadState::Stored => self.open().await,
+            LoadState::New | LoadState::Held | LoadState::Open => Ok(()),
+        };
+        if let Err(refused) = ready {
+            let _ = reply.send(Err(refused));
+            return;
+        }
+        let flushed = self.flush().await.map(|_| ());
+        let deleted = match flushed {
+            Ok(()) => self.services.store.writes.delete(self.info.id.clone()).await,
+            Err(error) => Err(error),
+        };
+        if deleted.is_ok() {
+            if let Some(workspace) = self.workspace.take() {
+                workspace.background().end_all().await;
+            }
+            self.forget();
+        }
+        let deleted = deleted.map_err(super::load::failed);
+        for waiting in self.deleting.drain(..).chain([reply]) {
+            let _ = waiting.send(deleted.clone());
+        }
+    }
+
+    /// The session is deleted. Whoever asks for it before this actor is off the list is told by the store that
+    /// there is none; to leave at once would drop what they asked.
+    fn forget(&mut self) {
+        let state = std::mem::take(&mut self.state);
+        for open in &state.approvals {
+            self.roll.asked(&open.approval.id, None);
+        }
+        for open in &state.inquiries {
+            self.roll.inquired(&open.inquiry.id, None);
+        }
+        self.stage = LoadState::Stored;
+        self.lock = None;
+        self.seq = 0;
+        (self.partial, self.partial_due) = (None, None);
+        self.steers.clear();
+        self.queue.clear();
+        self.decisions.clear();
+        self.replies.clear();
+        self.grants.clear();
+    }
+}
+
+/// What the person says, as a message.
+pub(super) fn user_message(content: Vec<Block>) -> Message {
+    Message {
+        content,
+        ..Message::user_text("")
+    }
+}
+
+pub(super) fn title_of(content: &[Block]) -> String {
+    let said: Vec<&str> = content
+        .iter()
+        .filter_map(|block| match block {
+            Block::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    text::one_line(&text::neutralise(&said.join(" ")), TITLE_CHARS)
+}
+
+/// "Session" and "always" need a rule: the person's, else the one that was offered.
+fn with_rule(
+    mut decision: Decision,
+    offered: Option<&str>,
+    check: impl FnOnce(&str) -> Result<(), RuleError>,
+) -> Result<Decision, CommandError> {
+    match decision.kind {
+        DecisionKind::Allow | DecisionKind::Deny => decision.rule = None,
+        DecisionKind::AllowSession | DecisionKind::AllowAlways => {
+            let rule = decision
+                .rule
+                .take()
+                .or_else(|| offered.map(str::to_owned))
+                .ok_or(CommandError::NoRule)?;
+            if offered != Some(rule.as_str()) {
+                check(&rule).map_err(|error| CommandError::BadRule(error.to_string()))?;
+            }
+            decision.rule = Some(rule);
+        }
+    }
+    Ok(decision)
+}

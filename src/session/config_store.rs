@@ -1,0 +1,366 @@
+//! Settings as sessions use them: per folder, read when first needed, read again on reload.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::command::SessionInfo;
+use super::editor_credentials::EditorKeys;
+use super::models::{LearntWindows, ModelLists, ModelVerdict, Models};
+use super::services::{Rules, SettingsSource, TurnSettings};
+use crate::approval::Rule;
+use crate::config::{
+    self, AgentSettings, ConfigSource, Diagnostic, FolderDescription, Loaded, Redactor, Settings, Trust,
+};
+use crate::domain::Mode;
+use crate::provider::Accounts;
+use crate::tool::command_tool::CommandTool;
+use crate::tool::web_fetch::WebFetch;
+use crate::tool::{DynTool, Editor};
+use crate::turn::{AgentPolicy, Budgets, ContextPolicy, HookCommands, Hooks, Limits};
+use crate::workspace::prompts::Sources;
+use crate::workspace::{self, Shared, Workspace};
+
+/// The configuration of all folders, and what is made of it.
+pub struct ConfigStore {
+    shared: Arc<Shared>,
+    pub(super) redactor: Redactor,
+    accounts: Arc<Accounts>,
+    windows: Arc<LearntWindows>,
+    keys: Arc<EditorKeys>,
+    lists: Arc<ModelLists>,
+    state: Mutex<ConfigStoreState>,
+}
+
+struct ConfigStoreState {
+    source: ConfigSource,
+    /// What the user said of folders, as the store and the editor say.
+    trust: Trust,
+    loaded: HashMap<PathBuf, Arc<FolderConfig>>,
+    /// Variables that no child process gets.
+    stripped: BTreeSet<String>,
+}
+
+/// One folder's configuration.
+pub struct FolderConfig {
+    /// The settings and what is wrong with them.
+    pub loaded: Loaded,
+    /// Its providers.
+    pub models: Arc<Models>,
+    /// Its tools: the person's own, and those that its settings set up.
+    pub tools: Arc<[Arc<dyn DynTool>]>,
+    told: AtomicBool,
+}
+
+impl FolderConfig {
+    /// What is wrong with the settings; nothing when that was asked before.
+    pub fn untold_problems(&self) -> &[Diagnostic] {
+        match self.told.swap(true, Ordering::Relaxed) {
+            true => &[],
+            false => &self.loaded.diagnostics,
+        }
+    }
+}
+
+impl ConfigStore {
+    /// Nothing is read before it is needed. Secrets that are read, and keys that `editor` gives, are told to `redactor`.
+    pub fn new(
+        source: ConfigSource,
+        shared: Arc<Shared>,
+        redactor: Redactor,
+        editor: Arc<dyn Editor>,
+    ) -> Self {
+        let state = ConfigStoreState {
+            source,
+            trust: Trust::default(),
+            loaded: HashMap::new(),
+            stripped: BTreeSet::new(),
+        };
+        Self {
+            shared,
+            keys: Arc::new(EditorKeys::new(editor, redactor.clone())),
+            redactor,
+            accounts: Arc::default(),
+            windows: Arc::default(),
+            lists: Arc::default(),
+            state: Mutex::new(state),
+        }
+    }
+
+    /// How the providers' accounts stand, whatever folder names them.
+    pub fn accounts(&self) -> &Accounts {
+        &self.accounts
+    }
+
+    /// Sets `initializationOptions`; what was loaded is loaded again when needed.
+    pub fn set_options(&self, options: Option<serde_json::Value>) {
+        let mut state = self.lock();
+        state.source.options = options;
+        state.loaded.clear();
+    }
+
+    /// Sets what the editor said after its options; the options stay below.
+    pub fn set_editor_settings(&self, settings: Option<serde_json::Value>) {
+        let mut state = self.lock();
+        state.source.editor = settings;
+        state.loaded.clear();
+    }
+
+    /// Says whether a folder is trusted, and where it may send the key of each provider.
+    pub fn set_trust(&self, folder: &Path, trusted: bool, redirects: &BTreeMap<String, String>) {
+        let mut state = self.lock();
+        let mut changed = match trusted {
+            true => state.trust.folders.insert(folder.to_path_buf()),
+            false => state.trust.folders.remove(folder),
+        };
+        let of_folder = |(of, _, _): &(PathBuf, String, String)| of == folder;
+        let known: BTreeSet<_> = state
+            .trust
+            .redirects
+            .iter()
+            .filter(|known| of_folder(known))
+            .cloned()
+            .collect();
+        let accepted: BTreeSet<_> = redirects
+            .iter()
+            .map(|(provider, to)| (folder.to_path_buf(), provider.clone(), to.clone()))
+            .collect();
+        if known != accepted {
+            state.trust.redirects.retain(|known| !of_folder(known));
+            state.trust.redirects.extend(accepted);
+            changed = true;
+        }
+        if changed {
+            state.loaded.remove(folder);
+        }
+    }
+
+    /// What the folder's own files would do if it were trusted. Nothing of it is taken over.
+    pub fn describe_folder(&self, folder: &Path) -> FolderDescription {
+        let (source, trust) = {
+            let state = self.lock();
+            (state.source.clone(), state.trust.clone())
+        };
+        source.describe_folder(folder, &trust)
+    }
+
+    /// Reads everything again, keys of the editor too when they are needed; what is wrong in the files of `folders`, each problem once.
+    pub fn reload(&self, folders: &[PathBuf]) -> Vec<Diagnostic> {
+        let mut state = self.lock();
+        state.loaded.clear();
+        // What `pass_env` names now counts from here on.
+        state.stripped.clear();
+        drop(state);
+        self.windows.forget();
+        self.keys.forget();
+        let mut problems: Vec<Diagnostic> = Vec::new();
+        for folder in folders {
+            for problem in &self.folder(folder).loaded.diagnostics {
+                if !problems.contains(problem) {
+                    problems.push(problem.clone());
+                }
+            }
+        }
+        problems
+    }
+
+    /// A folder's configuration.
+    pub fn folder(&self, folder: &Path) -> Arc<FolderConfig> {
+        let mut state = self.lock();
+        if let Some(known) = state.loaded.get(folder) {
+            return known.clone();
+        }
+        let loaded = state.source.load(Some(folder), &state.trust);
+        self.redactor.learn_all(&loaded.settings);
+        // Sessions of several folders share the launcher: what any of them names is kept from children.
+        let secret = loaded.settings.secret_env_names(&state.source.env);
+        state.stripped.extend(secret);
+        self.shared.set_stripped_env(state.stripped.clone());
+        self.shared.set_trusted(folder, loaded.trusted);
+        for problem in &loaded.diagnostics {
+            tracing::warn!(
+                file = problem.file,
+                line = problem.line,
+                "configuration: {}",
+                problem.message
+            );
+        }
+        let models = Models::new(
+            loaded.settings.clone(),
+            state.source.env.clone(),
+            self.accounts.clone(),
+            self.windows.clone(),
+            self.keys.clone(),
+            self.lists.clone(),
+        );
+        let models = Arc::new(models);
+        let made = Arc::new(FolderConfig {
+            tools: tools(&loaded.settings),
+            loaded,
+            models,
+            told: AtomicBool::new(false),
+        });
+        state.loaded.insert(folder.to_path_buf(), made.clone());
+        made
+    }
+
+    /// Whether the configuration of any folder names a tool so.
+    pub fn names_tool(&self, name: &str) -> bool {
+        let state = self.lock();
+        let mut tools = state.loaded.values().flat_map(|folder| folder.tools.iter());
+        tools.any(|tool| tool.name() == name)
+    }
+
+    /// The workspace folders: name and path.
+    pub(super) fn roots(&self) -> Vec<(String, PathBuf)> {
+        let folders = self.shared.folders();
+        folders
+            .iter()
+            .map(|root| (root.name().to_owned(), root.path().to_path_buf()))
+            .collect()
+    }
+
+    /// The user's own folder of configuration.
+    pub(super) fn user_folder(&self) -> Option<PathBuf> {
+        let state = self.lock();
+        state
+            .source
+            .places
+            .as_ref()
+            .map(|places| places.config_dir.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ConfigStoreState> {
+        // Whole after every statement: a panic elsewhere does not spoil it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The tools that settings set up, and the person's own.
+fn tools(settings: &Settings) -> Arc<[Arc<dyn DynTool>]> {
+    let web = WebFetch::new(settings.network.clone(), settings.tools.private_hosts.clone());
+    let own = settings.tools.commands.iter().cloned();
+    std::iter::once(Arc::new(web) as Arc<dyn DynTool>)
+        .chain(own.map(|settings| Arc::new(CommandTool::new(settings)) as Arc<dyn DynTool>))
+        .collect()
+}
+
+fn agent<'a>(settings: &'a Settings, name: Option<&str>) -> &'a AgentSettings {
+    name.and_then(|name| settings.agent(name))
+        .unwrap_or_else(|| settings.default_agent())
+}
+
+impl SettingsSource for ConfigStore {
+    fn profile(&self, session: &SessionInfo) -> TurnSettings {
+        let folder = self.folder(&session.folder);
+        let settings = folder.loaded.settings.clone();
+        let agent = agent(&settings, session.agent.as_deref());
+        let system = self.briefing(session, agent);
+        let limits = Limits {
+            max_steps: agent.max_steps,
+            max_escalations: match agent.output_escalation {
+                config::OutputEscalation::Large => 1,
+                config::OutputEscalation::Double => 3,
+            },
+            token_target: agent.token_target,
+            max_tool_calls: agent.max_tool_calls,
+            max_subagents: agent.max_subagents,
+            degrade: agent.degrade_at_limit,
+        };
+        let of_providers = settings.providers.values();
+        let budgets = Budgets {
+            turn: agent.max_turn_cost,
+            session: agent.max_session_cost,
+            day: agent.max_day_cost,
+            providers: Arc::new(
+                of_providers
+                    .filter_map(|provider| Some((provider.name.clone(), provider.max_day_cost?)))
+                    .collect(),
+            ),
+        };
+        let tools = settings.tools.clone();
+        TurnSettings {
+            models: Arc::new(folder.models.clone()),
+            system,
+            own_tools: folder.tools.clone(),
+            tools: agent.tools.clone(),
+            names_model: agent.names_model,
+            read_only: agent.mode == Mode::Plan,
+            limits,
+            budgets,
+            wall_time: agent.max_wall_time,
+            rules: Rules {
+                require_approval: rules(&settings.approvals.require_approval),
+                allow: rules(&settings.approvals.allow),
+                deny: rules(&settings.approvals.deny),
+                unreadable: settings.approvals.unreadable.clone(),
+            },
+            context: ContextPolicy {
+                auto_compact: agent.auto_compact,
+                compaction_model: agent.compaction_model.clone(),
+                threshold: agent.compaction_threshold,
+                reserve: agent.output_reserve,
+            },
+            approval_timeout: settings.approvals.timeout,
+            on_cancel: match settings.tools.on_cancel {
+                config::OnCancel::Interrupt => workspace::OnCancel::Interrupt,
+                config::OnCancel::Finish(limit) => workspace::OnCancel::Finish(limit),
+            },
+            tool_timeouts: Arc::new({
+                let tools = tools.clone();
+                move |tool| Some(tools.timeout(tool))
+            }),
+            tool_cooldowns: Arc::new(move |tool| tools.cooldown(tool)),
+            hooks: Hooks::new(&settings.hooks, Arc::new(HookCommands)),
+            conducts: AgentPolicy {
+                planning: agent.planning,
+                reflection: agent.reflection,
+                tool_failure: agent.tool_failure,
+                tool_timeout: agent.tool_timeout,
+                subagent_failure: agent.subagent_failure,
+            },
+        }
+    }
+
+    fn agents(&self, session: &SessionInfo) -> Vec<String> {
+        let folder = self.folder(&session.folder);
+        folder.loaded.settings.agents.keys().cloned().collect()
+    }
+
+    fn commands(&self, session: &SessionInfo) -> Option<Sources> {
+        Some(self.sources(session))
+    }
+
+    fn default_mode(&self, folder: &Path, name: Option<&str>) -> Mode {
+        agent(&self.folder(folder).loaded.settings, name).mode
+    }
+
+    fn judge_model(&self, session: &SessionInfo, model: &str) -> ModelVerdict {
+        let folder = self.folder(&session.folder);
+        folder.models.judge_model(session.agent.as_deref(), model)
+    }
+
+    fn full_model_name(&self, session: &SessionInfo, model: &str) -> String {
+        let folder = self.folder(&session.folder);
+        folder.models.full_name(session.agent.as_deref(), model)
+    }
+
+    fn workspace(&self, _session: &SessionInfo) -> Arc<Workspace> {
+        Arc::new(Workspace::new(self.shared.clone()))
+    }
+}
+
+/// Rules as written. The configuration has left out those that cannot be read, and lists them as unreadable.
+fn rules(written: &[String]) -> Vec<Rule> {
+    written
+        .iter()
+        .filter_map(|rule| match Rule::parse(rule) {
+            Ok(rule) => Some(rule),
+            Err(error) => {
+                tracing::warn!(rule, %error, "a rule of the configuration cannot be read");
+                None
+            }
+        })
+        .collect()
+}

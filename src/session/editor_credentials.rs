@@ -1,0 +1,191 @@
+//! API keys that the editor hands over (R-SEC): asked for where a provider has none, and known to this process alone.
+//!
+//! A key is told to the redactor before anybody else sees it. It is in no settings that are kept, no event and no record.
+//! That the editor has none is remembered too; that it did not answer is not, but for those who would only take over.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use secrecy::{ExposeSecret, SecretString};
+use tokio::sync::OnceCell;
+
+use crate::config::Redactor;
+use crate::tool::{Editor, EditorError};
+
+/// What the editor said: a key, or that it has none.
+type CredentialAnswer = Result<Option<SecretString>, EditorError>;
+
+/// The keys of the editor.
+pub struct EditorKeys {
+    editor: Arc<dyn Editor>,
+    redactor: Redactor,
+    /// By provider. Who finds a question on its way waits for its answer.
+    asked: Mutex<HashMap<String, Arc<OnceCell<CredentialAnswer>>>>,
+}
+
+impl EditorKeys {
+    /// Nobody is asked yet.
+    pub fn new(editor: Arc<dyn Editor>, redactor: Redactor) -> Self {
+        Self {
+            editor,
+            redactor,
+            asked: Mutex::default(),
+        }
+    }
+
+    /// What knows every key so far.
+    pub(super) fn redactor(&self) -> &Redactor {
+        &self.redactor
+    }
+
+    /// Whether the editor can be asked.
+    pub(super) fn can_ask(&self) -> bool {
+        self.editor.abilities().credentials
+    }
+
+    /// The key of a provider, if the editor gave one.
+    pub(super) fn given(&self, provider: &str) -> Option<SecretString> {
+        self.lock().get(provider)?.get()?.as_ref().ok()?.clone()
+    }
+
+    /// Asks for the key of a provider, unless the answer is known. Dropping the future is safe.
+    pub(super) async fn ask(&self, provider: &str) -> CredentialAnswer {
+        if let Some(Err(_)) = self.cell(provider).get() {
+            self.lock().remove(provider);
+        }
+        self.ask_once(provider).await
+    }
+
+    /// The same, but for a provider about which the editor was silent: it is not asked again.
+    pub(super) async fn ask_once(&self, provider: &str) -> CredentialAnswer {
+        if !self.can_ask() {
+            return Ok(None);
+        }
+        let cell = self.cell(provider);
+        cell.get_or_init(|| self.fetch(provider)).await.clone()
+    }
+
+    fn cell(&self, provider: &str) -> Arc<OnceCell<CredentialAnswer>> {
+        self.lock().entry(provider.to_owned()).or_default().clone()
+    }
+
+    async fn fetch(&self, provider: &str) -> CredentialAnswer {
+        let asked = self.editor.credential(provider.to_owned()).await;
+        let key = asked.inspect_err(|error| tracing::warn!(provider, %error, "no key from the editor"))?;
+        let key = key.filter(|key| !key.expose_secret().trim().is_empty());
+        if let Some(key) = &key {
+            self.redactor.learn_provider_key(key);
+        }
+        Ok(key)
+    }
+
+    /// The provider refused this key: the editor is asked again when one is needed.
+    pub(super) fn refused(&self, provider: &str, key: &SecretString) {
+        let is_it = |cell: &OnceCell<CredentialAnswer>| {
+            let known = cell.get().and_then(|answer| answer.as_ref().ok()?.as_ref());
+            known.is_some_and(|known| known.expose_secret() == key.expose_secret())
+        };
+        self.lock().retain(|name, cell| name != provider || !is_it(cell));
+    }
+
+    /// The editor is asked again for all of them.
+    pub(super) fn forget(&self) {
+        self.lock().clear();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<OnceCell<CredentialAnswer>>>> {
+        // Whole after every statement: a panic elsewhere does not spoil it.
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use futures::future::BoxFuture;
+
+    use super::*;
+    use crate::tool::{DocumentEdit, EditorAbilities};
+
+    /// Knows the key of `anthropic`, is silent about `slow`, and has no other.
+    #[derive(Default)]
+    struct Safe(AtomicUsize);
+
+    impl Editor for Safe {
+        fn abilities(&self) -> EditorAbilities {
+            EditorAbilities {
+                credentials: true,
+                ..EditorAbilities::default()
+            }
+        }
+
+        fn apply(&self, _: DocumentEdit) -> BoxFuture<'static, Result<(), EditorError>> {
+            unreachable!("nothing is edited")
+        }
+
+        fn save(&self, _: String) -> BoxFuture<'static, Result<Option<String>, EditorError>> {
+            unreachable!("nothing is saved")
+        }
+
+        fn credential(&self, provider: String) -> BoxFuture<'static, CredentialAnswer> {
+            let number = self.0.fetch_add(1, Ordering::Relaxed);
+            Box::pin(async move {
+                tokio::task::yield_now().await;
+                match provider.as_str() {
+                    "anthropic" => Ok(Some(format!("sk-canary-{number}").into())),
+                    "blank" => Ok(Some(" ".into())),
+                    "slow" => Err(EditorError::Silent(Duration::from_secs(10))),
+                    _ => Ok(None),
+                }
+            })
+        }
+    }
+
+    fn keys() -> (EditorKeys, Arc<Safe>, Redactor) {
+        let (safe, redactor) = (Arc::new(Safe::default()), Redactor::default());
+        (EditorKeys::new(safe.clone(), redactor.clone()), safe, redactor)
+    }
+
+    fn exposed(answer: CredentialAnswer) -> Option<String> {
+        answer.unwrap().map(|key| key.expose_secret().to_owned())
+    }
+
+    #[tokio::test]
+    async fn one_question_serves_all_and_a_missing_key_is_remembered() {
+        let (keys, safe, redactor) = keys();
+        let (one, two) = futures::join!(keys.ask("anthropic"), keys.ask("anthropic"));
+        assert_eq!(exposed(one), Some("sk-canary-0".to_owned()));
+        assert_eq!(exposed(two), Some("sk-canary-0".to_owned()));
+        assert_eq!(redactor.redact_text("is sk-canary-0 there"), "is *** there");
+        for _ in 0..2 {
+            assert_eq!(exposed(keys.ask("openai").await), None);
+            assert_eq!(exposed(keys.ask("blank").await), None);
+        }
+        assert_eq!(safe.0.load(Ordering::Relaxed), 3);
+        assert!(keys.given("openai").is_none() && keys.given("never asked").is_none());
+    }
+
+    #[tokio::test]
+    async fn silence_is_not_remembered_and_a_refused_key_is_asked_for_again() {
+        let (keys, safe, _) = keys();
+        assert!(keys.ask("slow").await.is_err() && keys.ask("slow").await.is_err());
+        assert!(keys.ask_once("slow").await.is_err());
+        assert_eq!(safe.0.load(Ordering::Relaxed), 2);
+        let first = keys.ask("anthropic").await.unwrap().unwrap();
+        keys.refused("anthropic", &"another".into());
+        assert!(keys.given("anthropic").is_some());
+        keys.refused("anthropic", &first);
+        assert!(keys.given("anthropic").is_none());
+        assert_eq!(
+            exposed(keys.ask("anthropic").await),
+            Some("sk-canary-3".to_owned())
+        );
+        keys.forget();
+        assert_eq!(
+            exposed(keys.ask("anthropic").await),
+            Some("sk-canary-4".to_owned())
+        );
+    }
+}

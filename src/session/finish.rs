@@ -1,0 +1,450 @@
+//! The end of a turn, however it came: what is in progress is kept, every call has its one result, and
+//! `TurnEnded` is the last of its turn (I3). The same code settles a turn that a crash has cut.
+
+use std::cmp::Reverse;
+use std::iter;
+use std::sync::Arc;
+
+use super::actor::{ActiveTurn, Actor};
+use super::command::{PartialMessage, TurnOutcome};
+use super::commands::user_message;
+use crate::base::spawn::TaskError;
+use crate::context::OpenCall;
+use crate::domain::{
+    AgentError, Approval, Block, Decision, DecisionKind, ErrorCode, Event, Inquiry, Message, ResolvedBy,
+    Role, TerminalReason, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolResult, TurnEnd, TurnId, TurnState,
+};
+use crate::store::{Loss, StoreError, StoreHealth};
+use crate::turn::{Stopped, TurnFinish};
+
+/// Goes ahead of what was said.
+const UNSETTLED: &str = "the store has lost what became of words that were sent to an earlier turn; send them \
+                         again if they still matter";
+
+impl Actor {
+    /// The turn's task has returned.
+    pub(super) fn turn_ended(&mut self, ended: Result<Result<TurnFinish, Stopped>, TaskError>) {
+        while let Some(message) = self.turn.as_mut().and_then(|turn| turn.messages.try_recv().ok()) {
+            self.message(message);
+        }
+        let stopping = self.turn.as_ref().and_then(|turn| turn.stopping);
+        let (mut degraded, mut summed_up) = (false, false);
+        let (reason, error) = match (stopping, ended) {
+            // It was done before it saw that it should stop.
+            (_, Ok(Ok(finish))) => {
+                (degraded, summed_up) = (finish.degraded, finish.summed_up);
+                (finish.reason, finish.error)
+            }
+            (Some((reason, since)), _) => {
+                self.services.totals.cancel.record(since.elapsed());
+                self.tell_stop(reason);
+                (reason, self.stop_error(reason))
+            }
+            (None, Ok(Err(Stopped))) => internal("the turn stopped without a reason"),
+            (None, Err(TaskError::Panicked(why))) => internal(&why),
+            (None, Err(TaskError::Aborted)) => internal("the turn's task was dropped"),
+        };
+        let state = reason.state(summed_up);
+        let state = if degraded { state.after_failure() } else { state };
+        self.settle(reason, state, error);
+    }
+
+    fn stop_error(&self, reason: TerminalReason) -> Option<AgentError> {
+        let code = reason.code()?;
+        Some(match (reason, self.services.store.writes.health()) {
+            (TerminalReason::StoreFailed, StoreHealth::Gone(loss @ Loss::Newer { .. })) => {
+                StoreError::from(loss).into()
+            }
+            (TerminalReason::StoreFailed, _) => AgentError::new(code, "the session store cannot be written")
+                .action("free some disk space; what could not be stored is kept in memory as far as it fits"),
+            (TerminalReason::WallTime, _) => self.wall_time_error(),
+            _ => AgentError::new(code, "cancelled by the user"),
+        })
+    }
+
+    /// Ends the running turn for `reason`.
+    fn settle(&mut self, reason: TerminalReason, state: TurnState, error: Option<AgentError>) {
+        self.keep_partial();
+        let turn = self.turn.as_ref().map(|turn| turn.id.clone());
+        self.settle_subagents(turn);
+        self.settle_calls(reason);
+        // What a compaction has asked is never asked again: there is nothing to go on with.
+        if reason != TerminalReason::ServerStopped || self.state.upkeep {
+            self.drop_inquiries(match reason {
+                TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => ResolvedBy::Cancel,
+                // Time ran out in the last step, and was asked for; it is done.
+                _ => ResolvedBy::Rule,
+            });
+        }
+        let (drops, unused_steers) = self.take_unused_steers();
+        let Some(turn) = self.turn.as_mut() else { return };
+        let end = TurnEnd {
+            reason,
+            state,
+            usage: turn.usage,
+            cost: turn.cost,
+            error,
+            unused_steers,
+        };
+        self.count(&end);
+        let passed = self.turn.as_mut().and_then(|turn| turn.passed.take());
+        self.record_with(Event::TurnEnded(end.clone()), None, drops, Vec::new(), passed);
+        self.roll.running(&self.info.id, false);
+        if let Some(turn) = self.turn.take() {
+            tell(turn, end);
+        }
+        self.partial_due = None;
+    }
+
+    fn count(&mut self, end: &TurnEnd) {
+        if matches!(
+            end.reason,
+            TerminalReason::AbortedStreaming | TerminalReason::AbortedTools
+        ) {
+            self.services.totals.cancels.add(1);
+        }
+        let (session, reason, state) = (&self.info.id, end.reason.name(), end.state.name());
+        let failure = end.error.as_ref();
+        match failure.filter(|error| error.code != ErrorCode::Cancelled) {
+            Some(error) => {
+                let attempt = error.attempts;
+                tracing::warn!(%session, reason, state, attempt, %error, "turn failed");
+            }
+            None => tracing::info!(%session, reason, state, "turn ended"),
+        }
+    }
+
+    /// What was shown of the message in progress is kept, marked incomplete; calls alone are taken back.
+    fn keep_partial(&mut self) {
+        let Some(partial) = self.partial.take() else {
+            return;
+        };
+        let (id, text) = (partial.message.clone(), partial.text.clone());
+        let tool_calls = partial.tool_calls.clone();
+        let Some(message) = incomplete_message(partial) else {
+            return self.record(Event::MessageRetracted {
+                message: id,
+                tool_calls,
+            });
+        };
+        if let Some(turn) = self.turn.as_mut() {
+            turn.answer.push_message(&text);
+        }
+        self.record(Event::Message(Arc::new(message)));
+    }
+
+    /// Every call gets its result, except one whose approval stays open over the server's end (R-APPR-4).
+    fn settle_calls(&mut self, reason: TerminalReason) {
+        let stays_open = reason == TerminalReason::ServerStopped;
+        let (status, text) = match reason {
+            TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => {
+                (ToolCallStatus::Cancelled, "cancelled by the user")
+            }
+            _ => (ToolCallStatus::Cancelled, "interrupted"),
+        };
+        let open: Vec<OpenCall> = self.state.history.open_calls().cloned().collect();
+        for call in open {
+            let asked = self.state.question_about(&call.id).cloned();
+            if stays_open && self.state.inquiry_of(&call.id).is_some() {
+                continue;
+            }
+            match asked {
+                Some(_) if stays_open => continue,
+                Some(approval) => self.deny(&approval, ResolvedBy::Cancel),
+                None => {}
+            }
+            self.answer_call(&call, status, text);
+        }
+    }
+
+    /// What sub-agents have open ends with their turn, however that ends: nobody could go on with it.
+    fn settle_subagents(&mut self, turn: Option<TurnId>) {
+        self.settle_below(turn, None);
+    }
+
+    /// What sub-agents of a call that ends have open ends before it.
+    pub(super) fn settle_subagents_of(&mut self, call: &ToolCallId) {
+        let Some(turn) = self.turn.as_ref().map(|turn| turn.id.clone()) else {
+            return;
+        };
+        self.settle_below(Some(turn), Some(call));
+    }
+
+    fn settle_below(&mut self, turn: Option<TurnId>, top: Option<&ToolCallId>) {
+        let calls = &self.state.calls;
+        // The call that made the sub-agent, the one that made whoever called that, and so on.
+        let above = |parent: &Option<ToolCallId>| -> Vec<ToolCallId> {
+            let of = |id: &ToolCallId| calls.get(id)?.parent.clone();
+            iter::successors(parent.clone(), of).collect()
+        };
+        let is_below = |above: &[ToolCallId]| match top {
+            Some(top) => above.contains(top),
+            None => !above.is_empty(),
+        };
+        let nested = calls.values().map(|call| (above(&call.parent), call));
+        let mut open: Vec<_> = nested.filter(|(above, _)| is_below(above)).collect();
+        // What a sub-agent does, it does while the call runs that made it: the innermost end first.
+        open.sort_by_key(|(above, _)| Reverse(above.len()));
+        let open: Vec<ToolCallUpdate> = open.into_iter().map(|(_, call)| call.clone()).collect();
+        let asked = self.state.inquiries.iter().map(|open| &open.inquiry);
+        let nested = asked.filter(|inquiry| is_below(&above(&inquiry.parent)));
+        let mut settled: Vec<Event> = nested.map(unanswered).collect();
+        for call in open {
+            if let Some(approval) = self.state.question_about(&call.id) {
+                settled.push(Event::ApprovalResolved {
+                    approval: approval.id.clone(),
+                    tool_call: approval.tool_call.clone(),
+                    decision: Decision::of(DecisionKind::Deny),
+                    by: ResolvedBy::Cancel,
+                });
+            }
+            settled.push(Event::ToolCall(ToolCallUpdate {
+                status: ToolCallStatus::Cancelled,
+                input: None,
+                result: Some(Arc::new(ToolResult::error("interrupted"))),
+                diff: None,
+                locations: Vec::new(),
+                duration_ms: None,
+                exit_code: None,
+                ..call
+            }));
+        }
+        for event in settled {
+            match &event {
+                Event::ApprovalResolved { approval, .. } => _ = self.decisions.remove(approval),
+                Event::InquiryResolved { inquiry, .. } => _ = self.replies.remove(&inquiry.id),
+                _ => {}
+            }
+            self.record_of(turn.clone(), event, None, vec![], vec![], None);
+        }
+    }
+
+    /// Settles an open question with no.
+    pub(super) fn deny(&mut self, approval: &Approval, by: ResolvedBy) {
+        self.record(Event::ApprovalResolved {
+            approval: approval.id.clone(),
+            tool_call: approval.tool_call.clone(),
+            decision: Decision::of(DecisionKind::Deny),
+            by,
+        });
+    }
+
+    /// Gives a call that will not run (any more) its one result.
+    pub(super) fn answer_call(&mut self, call: &OpenCall, status: ToolCallStatus, text: &str) {
+        let title = self
+            .state
+            .calls
+            .get(&call.id)
+            .map_or_else(|| call.name.clone(), |c| c.title.clone());
+        self.record(Event::ToolCall(ToolCallUpdate {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            title,
+            status,
+            input: None,
+            result: Some(Arc::new(ToolResult::error(text))),
+            diff: None,
+            locations: Vec::new(),
+            duration_ms: None,
+            exit_code: None,
+            parent: None,
+        }));
+    }
+
+    /// What a crash has cut, or a store that lost records has torn, is made whole.
+    pub(super) fn mend(&mut self, partials: Vec<PartialMessage>) {
+        self.mend_turn(partials);
+        self.mend_strays();
+    }
+
+    /// What no record settles and no turn waits for: the store was full and has lost the record that settled
+    /// it. A steer is given back in words, never said in a turn that it was not meant for (I16); a question
+    /// about a call that is over is closed; a call that nobody was asked about may have run, and does not run twice.
+    fn mend_strays(&mut self) {
+        self.settle_subagents(None);
+        let open: Vec<OpenCall> = self.state.history.open_calls().cloned().collect();
+        for call in open {
+            if self.state.question_about(&call.id).is_none() && self.state.inquiry_of(&call.id).is_none() {
+                self.answer_call(
+                    &call,
+                    ToolCallStatus::Cancelled,
+                    "interrupted; what it did was not stored",
+                );
+            }
+        }
+        let (keys, steers) = self.take_unused_steers();
+        for (key, content) in keys.into_iter().zip(steers) {
+            let said = user_message(content).text();
+            let warning = Event::Warning {
+                code: "steer_unsettled".to_owned(),
+                message: format!("{UNSETTLED}: {said}"),
+            };
+            self.record_with(warning, None, vec![key], Vec::new(), None);
+        }
+        let waits = |approval: &Approval| {
+            let mut open = self.state.history.open_calls();
+            open.any(|call| call.id == approval.tool_call)
+        };
+        let over: Vec<Approval> = (self.state.approvals.iter().map(|open| &open.approval))
+            .filter(|approval| !waits(approval))
+            .cloned()
+            .collect();
+        for approval in over {
+            self.decisions.remove(&approval.id);
+            self.deny(&approval, ResolvedBy::Cancel);
+        }
+        // Only the server's end leaves an inquiry open.
+        let stopped = (self.state.last_end.as_ref()).map(|(_, reason)| *reason);
+        if stopped != Some(TerminalReason::ServerStopped) {
+            self.drop_inquiries(ResolvedBy::Cancel);
+        }
+    }
+
+    /// A turn that a crash has cut gets its end (R-CANCEL): the unfinished message, the results, the end.
+    fn mend_turn(&mut self, partials: Vec<PartialMessage>) {
+        let Some(turn) = self.state.open_turn.clone() else {
+            return;
+        };
+        for message in partials.into_iter().filter_map(incomplete_message) {
+            self.record_of(
+                Some(turn.clone()),
+                Event::Message(Arc::new(message)),
+                None,
+                vec![],
+                vec![],
+                None,
+            );
+        }
+        self.settle_subagents(Some(turn.clone()));
+        let mut asked: Vec<_> = self
+            .state
+            .approvals
+            .iter()
+            .map(|open| open.approval.tool_call.clone())
+            .collect();
+        let own = self.state.inquiries.iter().map(|open| open.inquiry.tool_call());
+        asked.extend(own.flatten().cloned());
+        let open: Vec<OpenCall> = self.state.history.open_calls().cloned().collect();
+        for call in open.iter().filter(|call| !asked.contains(&call.id)) {
+            self.mend_call(&turn, call);
+        }
+        if self.state.upkeep {
+            self.mend_inquiries(&turn);
+        }
+        let (drops, unused_steers) = self.take_unused_steers();
+        let reason = TerminalReason::ServerStopped;
+        let (usage, cost) = self.state.turn_spent;
+        let end = TurnEnd {
+            reason,
+            state: reason.state(false),
+            usage,
+            cost,
+            error: None,
+            unused_steers,
+        };
+        self.record_of(Some(turn), Event::TurnEnded(end), None, drops, vec![], None);
+    }
+
+    /// What a compaction has asked ends with it.
+    fn mend_inquiries(&mut self, turn: &crate::domain::TurnId) {
+        let open: Vec<_> = (self.state.inquiries.iter())
+            .map(|open| open.inquiry.clone())
+            .collect();
+        for inquiry in open {
+            self.replies.remove(&inquiry.id);
+            let resolved = Event::InquiryResolved {
+                reply: inquiry.unanswered(),
+                inquiry,
+                by: ResolvedBy::Rule,
+            };
+            self.record_of(Some(turn.clone()), resolved, None, vec![], vec![], None);
+        }
+    }
+
+    fn mend_call(&mut self, turn: &crate::domain::TurnId, call: &OpenCall) {
+        let title = self
+            .state
+            .calls
+            .get(&call.id)
+            .map_or_else(|| call.name.clone(), |c| c.title.clone());
+        let update = ToolCallUpdate {
+            id: call.id.clone(),
+            name: call.name.clone(),
+            title,
+            status: ToolCallStatus::Cancelled,
+            input: None,
+            result: Some(Arc::new(ToolResult::error("interrupted"))),
+            diff: None,
+            locations: Vec::new(),
+            duration_ms: None,
+            exit_code: None,
+            parent: None,
+        };
+        self.record_of(
+            Some(turn.clone()),
+            Event::ToolCall(update),
+            None,
+            vec![],
+            vec![],
+            None,
+        );
+    }
+}
+
+/// What an inquiry comes to that is dropped with whoever asked.
+fn unanswered(inquiry: &Arc<Inquiry>) -> Event {
+    Event::InquiryResolved {
+        inquiry: inquiry.clone(),
+        reply: inquiry.unanswered(),
+        by: ResolvedBy::Cancel,
+    }
+}
+
+fn tell(turn: ActiveTurn, end: TurnEnd) {
+    if let Some(waiter) = turn.waiter {
+        // Whoever asked may be gone; the event has told everyone else.
+        let _ = waiter.send(TurnOutcome {
+            turn: turn.id,
+            end,
+            text: turn.answer.into_text(),
+            compacted: turn.compacted,
+        });
+    }
+}
+
+fn incomplete_message(partial: PartialMessage) -> Option<Message> {
+    let mut content = Vec::new();
+    if !partial.reasoning.is_empty() {
+        content.push(Block::Reasoning {
+            text: partial.reasoning,
+            signature: None,
+            redacted: false,
+        });
+    }
+    if !partial.text.is_empty() {
+        content.push(Block::Text(partial.text));
+    }
+    (!content.is_empty()).then_some(Message {
+        id: partial.message,
+        role: Role::Assistant,
+        content,
+        incomplete: true,
+        hidden: false,
+    })
+}
+
+fn internal(why: &str) -> (TerminalReason, Option<AgentError>) {
+    let error = AgentError::new(ErrorCode::Internal, "a bug in agentls ended the turn")
+        .cause(why)
+        .action("send the prompt again; if it happens twice, please report it with the log");
+    (TerminalReason::InternalError, Some(error))
+}
+
+/// Why a cancel ends the turn, by what it met.
+pub(super) fn cancel_reason(in_tools: bool) -> TerminalReason {
+    if in_tools {
+        TerminalReason::AbortedTools
+    } else {
+        TerminalReason::AbortedStreaming
+    }
+}

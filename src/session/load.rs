@@ -1,0 +1,454 @@
+//! Making a session live: its lock, its fold, the mending of what a crash has cut.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::actor::{Actor, LoadState};
+use super::command::{CommandError, PartialMessage, SessionInfo};
+use super::state::SessionState;
+use crate::domain::{
+    ApprovalId, Block, ContentRef, Decision, Event, InquiryId, InquiryReply, MessageId, OpenApproval,
+    OpenInquiry, SessionId, TurnId, TurnState,
+};
+use crate::store::{
+    Content, Holder, LockError, PendingEvent, Skipped, Spool, StoreError, StoreHandle, StoreHealth,
+    StoreWrite,
+};
+use crate::tool::{ContentSink, ContentWriter};
+
+/// R-SESS-1: how long a session that another server lets go is waited for.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
+
+/// How a session was left.
+enum HistoryRest {
+    /// Nothing is open in it.
+    Quiet,
+    /// A turn without an end, a message in progress, a question, words that nobody has seen.
+    Unsettled,
+}
+
+impl Actor {
+    /// Makes the session live, unless it is, and tells what of it could not be read.
+    pub(super) async fn open(&mut self) -> Result<(), CommandError> {
+        self.take_lock().await?;
+        match self.stage {
+            LoadState::New | LoadState::Open => {}
+            LoadState::Stored | LoadState::Held => self.fold().await?,
+        }
+        let skipped = std::mem::take(&mut self.skipped);
+        if let Some(message) = Skipped::warning(&self.info.id, &skipped) {
+            self.warn(Skipped::CODE, message);
+        }
+        Ok(())
+    }
+
+    /// Takes the session over to show it. Its events are folded only if there is something to mend, which has to
+    /// stand in the page: a long session is shown at once (R-SESS-2). What could not be read is left in `skipped`.
+    pub(super) async fn hold(&mut self) -> Result<(), CommandError> {
+        self.take_lock().await?;
+        if self.stage != LoadState::Stored {
+            return Ok(());
+        }
+        match self.read_row().await {
+            Ok(HistoryRest::Quiet) => {
+                self.stage = LoadState::Held;
+                Ok(())
+            }
+            Ok(HistoryRest::Unsettled) => self.fold().await,
+            Err(refused) => {
+                self.lock = None;
+                Err(refused)
+            }
+        }
+    }
+
+    async fn take_lock(&mut self) -> Result<(), CommandError> {
+        if self.lock.is_some() {
+            return Ok(());
+        }
+        let holder = Holder::me((self.services.client_name)());
+        // Nobody else can know a session that was just made.
+        let wait = if self.stage == LoadState::Stored {
+            LOCK_WAIT
+        } else {
+            Duration::ZERO
+        };
+        match self
+            .services
+            .store
+            .locks
+            .acquire(&self.info.id, &holder, wait)
+            .await
+        {
+            Ok(lock) => self.lock = Some(lock),
+            // A disk that takes no lock file does not stop what goes on in memory (R-ERR-2); tried again later.
+            Err(LockError::Store(error)) if self.stage != LoadState::Stored => self.warn_unlocked(&error),
+            Err(error) => return Err(self.lock_refused(error)),
+        }
+        Ok(())
+    }
+
+    fn warn_unlocked(&mut self, error: &StoreError) {
+        if std::mem::replace(&mut self.unlocked, true) {
+            return;
+        }
+        let message = format!(
+            "session {} goes on without its lock, do not open it in another server meanwhile: {error}",
+            self.info.id
+        );
+        self.warn("session_unlocked", message);
+    }
+
+    /// Tells of what is not stored with the session.
+    fn warn(&mut self, code: &'static str, message: String) {
+        tracing::warn!(session = %self.info.id, code, "{message}");
+        self.out.push_back(StoreWrite::Warn { code, message });
+    }
+
+    /// Reads the session's own data without taking it over.
+    pub(super) async fn look(&mut self) -> Result<(), CommandError> {
+        if self.stage == LoadState::Stored {
+            self.read_row().await?;
+        }
+        Ok(())
+    }
+
+    /// Counts the events of a session that is not open, from the last that is counted.
+    pub(super) async fn count_stored_events(&mut self) {
+        if matches!(self.stage, LoadState::New | LoadState::Open) {
+            return;
+        }
+        let reader = self.services.store.reader.clone();
+        let mut pages = reader.walk(&self.info.id, self.state.counts.through);
+        loop {
+            match pages.next().await {
+                Ok(Some(page)) => {
+                    for stored in &page.events {
+                        self.state.counts.apply(stored.seq, &stored.event);
+                    }
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::warn!(session = %self.info.id, %error, "events were not counted");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// What can be told without the events, but for the last that matter.
+    async fn read_row(&mut self) -> Result<HistoryRest, CommandError> {
+        let reader = self.services.store.reader.clone();
+        let row = reader.session(&self.info.id).await.map_err(failed)?;
+        let row = row.ok_or_else(|| CommandError::UnknownSession(self.info.id.clone()))?;
+        self.take_row(&row);
+        self.seq = row.last_seq;
+        let (pending, torn) = reader.pending(&self.info.id).await.map_err(failed)?;
+        self.skipped = torn;
+        let last_end = reader.last_end(&self.info.id).await.map_err(failed)?;
+        self.state.last_end = last_end.and_then(|stored| match (stored.turn, stored.event) {
+            (Some(turn), Event::TurnEnded(end)) => {
+                self.state.queue_paused = !matches!(end.state, TurnState::Completed | TurnState::Degraded);
+                Some((turn, end.reason))
+            }
+            _ => None,
+        });
+        // Its turn runs in another server, or was cut by a crash and waits to be mended.
+        self.elsewhere = self.state.open_turn.is_some()
+            && self.lock.is_none()
+            && self.services.store.locks.is_held(&self.info.id).unwrap_or(false);
+        self.state.approvals = approvals(&pending);
+        self.state.inquiries = inquiries(&pending);
+        self.decisions = decisions(&pending);
+        self.replies = replies(&pending);
+        self.partial = partials(&pending, self.state.open_turn.as_ref()).pop();
+        self.take_queue(&pending);
+        // What waits for its turn needs no mending.
+        let settled = pending
+            .iter()
+            .all(|row| matches!(row, PendingEvent::Queued { .. }));
+        let quiet = self.state.open_turn.is_none() && settled && self.skipped.is_empty();
+        Ok(if quiet {
+            HistoryRest::Quiet
+        } else {
+            HistoryRest::Unsettled
+        })
+    }
+
+    fn take_row(&mut self, row: &crate::store::SessionRow) {
+        self.info = SessionInfo {
+            id: row.id.clone(),
+            folder: row.folder.clone().into(),
+            cwd: row.cwd.clone().into(),
+            agent: row.agent.clone(),
+        };
+        self.metrics.started_at = row.created_ms;
+        self.state.title.clone_from(&row.title);
+        self.state.mode = row.mode;
+        self.state.model.clone_from(&row.model);
+        self.state.effort = row.effort.as_deref().and_then(crate::provider::Effort::from_name);
+        self.state.usage = row.usage;
+        self.state.cost = row.cost;
+        self.state.open_turn.clone_from(&row.open_turn);
+    }
+
+    /// Folds all events, then mends what a crash has cut. Where that fails, the session is let go.
+    async fn fold(&mut self) -> Result<(), CommandError> {
+        let folded = self.read_all().await;
+        if folded.is_err() {
+            self.stage = LoadState::Stored;
+            self.lock = None;
+        }
+        folded
+    }
+
+    async fn read_all(&mut self) -> Result<(), CommandError> {
+        let reader = self.services.store.reader.clone();
+        let row = reader.session(&self.info.id).await.map_err(failed)?;
+        let row = row.ok_or_else(|| CommandError::UnknownSession(self.info.id.clone()))?;
+        self.state = SessionState::default();
+        self.take_row(&row);
+        self.state.open_turn = None;
+        let mut skipped = Vec::new();
+        let mut pages = reader.walk(&self.info.id, 0);
+        while let Some(page) = pages.next().await.map_err(failed)? {
+            for stored in &page.events {
+                self.state.apply(stored);
+            }
+            skipped.extend(page.skipped);
+        }
+        if self.requests.get() == 0 {
+            self.requests.add(self.state.counts.requests);
+        }
+        // The row is written with the events; where it knows more, the record that said so was torn.
+        self.state.usage = row.usage;
+        self.state.cost = row.cost;
+        self.state.known_cost = self.state.known_cost.max(row.cost.unwrap_or_default());
+        self.seq = row.last_seq;
+        let (pending, torn) = reader.pending(&self.info.id).await.map_err(failed)?;
+        skipped.extend(torn);
+        self.state.approvals = approvals(&pending);
+        self.state.inquiries = inquiries(&pending);
+        let folder = self.info.folder.display().to_string();
+        self.grants = reader
+            .grants(&folder, Some(&self.info.id))
+            .await
+            .map_err(failed)?;
+        self.stage = LoadState::Open;
+        for open in &self.state.approvals {
+            self.roll.asked(&open.approval.id, Some(&self.info.id));
+        }
+        for open in &self.state.inquiries {
+            self.roll.inquired(&open.inquiry.id, Some(&self.info.id));
+        }
+        self.decisions = decisions(&pending);
+        self.replies = replies(&pending);
+        self.partial = None;
+        self.steers = steers(&pending);
+        self.take_queue(&pending);
+        self.mend(partials(&pending, self.state.open_turn.as_ref()));
+        self.skipped = skipped;
+        Ok(())
+    }
+
+    /// Grants of the folder may have come from another session or server since.
+    ///
+    /// # Errors
+    /// A newer agentls has migrated the store: nothing that begins now could be kept (R-SESS-5).
+    pub(super) async fn refresh_grants(&mut self) -> Result<(), CommandError> {
+        if self.granted {
+            // What was granted here may be on its way to the disk; while that fails, memory knows best.
+            match self.flush().await {
+                Ok(StoreHealth::Ok) => self.granted = false,
+                Ok(StoreHealth::Degraded { .. } | StoreHealth::Gone(_)) | Err(_) => return Ok(()),
+            }
+        }
+        let folder = self.info.folder.display().to_string();
+        match self
+            .services
+            .store
+            .reader
+            .grants(&folder, Some(&self.info.id))
+            .await
+        {
+            Ok(grants) => self.grants = grants,
+            Err(error @ StoreError::NewerSchema { .. }) => return Err(failed(error)),
+            Err(error) => tracing::warn!(%error, "grants were not read"),
+        }
+        Ok(())
+    }
+
+    fn lock_refused(&self, error: LockError) -> CommandError {
+        match error {
+            LockError::Held { holder } => CommandError::Locked {
+                session: self.info.id.clone(),
+                holder,
+            },
+            LockError::Store(StoreError::BadName(_)) => CommandError::UnknownSession(self.info.id.clone()),
+            LockError::Store(error) => failed(error),
+        }
+    }
+
+    /// Where this session's long outputs are kept.
+    pub(super) fn keep(&self) -> Arc<dyn ContentSink> {
+        Arc::new(SessionSink {
+            content: self.services.store.content.clone(),
+            session: self.info.id.clone(),
+        })
+    }
+}
+
+/// The messages in progress of the open turn. Rows of others are left over where the store was full and has lost the
+/// record that settled them.
+fn partials(pending: &[PendingEvent], open: Option<&TurnId>) -> Vec<PartialMessage> {
+    let mut partials = Vec::new();
+    for row in pending {
+        if let PendingEvent::Partial {
+            message,
+            before,
+            turn,
+            text,
+            reasoning,
+        } = row
+            && turn.as_ref() == open
+        {
+            join(&mut partials, message.clone(), *before, text, reasoning);
+        }
+    }
+    partials
+}
+
+fn steers(pending: &[PendingEvent]) -> VecDeque<(String, Vec<Block>)> {
+    let steer = |row: &PendingEvent| match row {
+        PendingEvent::Steer { key, content, .. } => Some((key.clone(), content.clone())),
+        _ => None,
+    };
+    pending.iter().filter_map(steer).collect()
+}
+
+/// A piece goes on where those before it end; one after a gap (the disk failed, and there was no room) is left.
+fn join(partials: &mut Vec<PartialMessage>, message: MessageId, before: u64, text: &str, reasoning: &str) {
+    let place = partials.iter().position(|partial| partial.message == message);
+    let place = place.unwrap_or_else(|| {
+        partials.push(PartialMessage::of(message));
+        partials.len() - 1
+    });
+    let partial = &mut partials[place];
+    if before == (partial.text.len() + partial.reasoning.len()) as u64 {
+        partial.text.push_str(text);
+        partial.reasoning.push_str(reasoning);
+    }
+}
+
+fn approvals(pending: &[PendingEvent]) -> Vec<OpenApproval> {
+    pending
+        .iter()
+        .filter_map(|row| match row {
+            PendingEvent::Approval(open) => Some(open.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+fn decisions(pending: &[PendingEvent]) -> HashMap<ApprovalId, Decision> {
+    pending
+        .iter()
+        .filter_map(|row| match row {
+            PendingEvent::Decision { approval, decision } => Some((approval.clone(), decision.clone())),
+            _ => None,
+        })
+        .collect()
+}
+
+fn inquiries(pending: &[PendingEvent]) -> Vec<OpenInquiry> {
+    pending
+        .iter()
+        .filter_map(|row| match row {
+            PendingEvent::Inquiry(open) => Some(open.clone()),
+            _ => None,
+        })
+        .collect()
+}
+
+fn replies(pending: &[PendingEvent]) -> HashMap<InquiryId, InquiryReply> {
+    pending
+        .iter()
+        .filter_map(|row| match row {
+            PendingEvent::Reply { inquiry, reply } => Some((inquiry.clone(), reply.clone())),
+            _ => None,
+        })
+        .collect()
+}
+
+pub(super) fn failed(error: StoreError) -> CommandError {
+    CommandError::Store(Box::new(error.into()))
+}
+
+/// Waits until all that was sent is on the disk.
+///
+/// # Errors
+/// It does not get there: the disk fails, or the store has ended.
+pub(super) async fn written(writes: &StoreHandle) -> Result<(), CommandError> {
+    all_stored(writes.barrier().await.map_err(failed)?)
+}
+
+/// What a person is told who wants what is on the disk, while not all of it gets there.
+pub(super) fn all_stored(health: StoreHealth) -> Result<(), CommandError> {
+    match health {
+        StoreHealth::Ok => Ok(()),
+        StoreHealth::Degraded { .. } => Err(failed(StoreError::NotWritable)),
+        StoreHealth::Gone(loss) => Err(failed(loss.into())),
+    }
+}
+
+struct SessionSink {
+    content: Content,
+    session: SessionId,
+}
+
+impl ContentSink for SessionSink {
+    fn begin(&self, name: &str) -> Result<Box<dyn ContentWriter>, String> {
+        match self.content.spool(&self.session, name) {
+            Ok(spool) => Ok(Box::new(SpoolWriter(spool))),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+struct SpoolWriter(Spool);
+
+impl ContentWriter for SpoolWriter {
+    fn append(&mut self, text: &str) -> Result<(), String> {
+        self.0.append(text).map_err(|error| error.to_string())
+    }
+
+    fn finish(self: Box<Self>) -> Result<ContentRef, String> {
+        self.0.finish().map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_join_up_to_a_gap() {
+        let mut partials = Vec::new();
+        for (message, before, text, reasoning) in [
+            ("m", 0, "", "hm"),
+            ("n", 0, "other", ""),
+            ("m", 2, "on", "e"),
+            ("m", 5, " and", ""),
+            ("m", 12, "after a gap", ""),
+            ("n", 4, "overlaps", ""),
+        ] {
+            join(&mut partials, message.into(), before, text, reasoning);
+        }
+        let joined: Vec<_> = partials
+            .iter()
+            .map(|p| (p.text.as_str(), p.reasoning.as_str()))
+            .collect();
+        assert_eq!(joined, [("on and", "hme"), ("other", "")]);
+    }
+}

@@ -1,0 +1,420 @@
+//! All live sessions: finds them, makes them live, ends them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::actor::{Actor, LoadState};
+use super::cancel_queue::CancelQueue;
+use super::command::{CommandError, SessionCommand, SessionInfo, SessionSnapshot};
+use super::services::Services;
+use crate::base::clock;
+use crate::base::spawn::{AbortOnDrop, spawn};
+use crate::domain::{ApprovalId, InquiryId, Mode, OpenApproval, OpenInquiry, SessionId, TurnId};
+use crate::provider::Effort;
+use crate::store::{ContentChoice, StoreError, StoreWrite};
+
+/// The write that remembers a choice for new sessions; none where nothing is to be remembered. The mode `full` holds for
+/// the session alone that it was chosen for.
+pub(super) fn remembered(info: &SessionInfo, mut choice: ContentChoice) -> Option<StoreWrite> {
+    choice.mode = choice.mode.filter(|mode| *mode != Mode::Full);
+    if choice == ContentChoice::default() {
+        return None;
+    }
+    Some(StoreWrite::RememberChoice {
+        folder: info.folder.display().to_string(),
+        agent: info.agent.clone().unwrap_or_default(),
+        choice,
+        at_ms: clock::wall_ms(),
+    })
+}
+
+/// How many commands of one session may wait; more are refused as busy.
+const MAILBOX: usize = 256;
+
+/// All live sessions of a server.
+pub struct SessionManager {
+    services: Arc<Services>,
+    roll: Arc<LiveSessions>,
+}
+
+/// Which sessions are live, and the way to them.
+#[derive(Default)]
+pub(super) struct LiveSessions {
+    live: Mutex<LiveSessionTable>,
+    /// Which live session asked an open approval: clients answer by its id alone.
+    asked: Mutex<HashMap<ApprovalId, SessionId>>,
+    /// The same of inquiries.
+    inquired: Mutex<HashMap<InquiryId, SessionId>>,
+    running: Mutex<BTreeSet<SessionId>>,
+    activity: watch::Sender<ServerActivity>,
+}
+
+/// What a status bar shows of the server as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServerActivity {
+    /// Running turns.
+    pub turns: usize,
+    /// Open approvals and inquiries of live sessions.
+    pub approvals: usize,
+}
+
+/// In the order of their ids, so that whatever is done to all is done in the same order every time.
+#[derive(Default)]
+struct LiveSessionTable {
+    live: BTreeMap<SessionId, LiveSession>,
+    /// The number of the actor that was started last.
+    started: u64,
+    /// The server ends: no session is made live any more.
+    ended: bool,
+}
+
+struct LiveSession {
+    commands: mpsc::Sender<SessionCommand>,
+    /// How many commands were posted.
+    posted: u64,
+    cancels: Arc<CancelQueue>,
+    task: AbortOnDrop<()>,
+    /// Tells it from an actor of the same session that is still leaving.
+    number: u64,
+}
+
+impl SessionManager {
+    /// No session is live yet.
+    pub fn new(services: Arc<Services>) -> Self {
+        Self {
+            services,
+            roll: Arc::default(),
+        }
+    }
+
+    /// What the sessions share.
+    pub fn services(&self) -> &Arc<Services> {
+        &self.services
+    }
+
+    /// A new session, with what is chosen for it. The store learns of it when something happens in it.
+    pub fn create(&self, info: SessionInfo, choice: ContentChoice) -> (SessionId, Mode) {
+        let mode = choice.mode.unwrap_or_else(|| {
+            self.services
+                .profiles
+                .default_mode(&info.folder, info.agent.as_deref())
+        });
+        let id = info.id.clone();
+        let mut roll = self.roll.lock();
+        if !roll.ended {
+            self.start(&mut roll, info, LoadState::New, |actor| {
+                actor.state.mode = mode;
+                actor.state.model = choice.model;
+                actor.state.effort = choice.effort.as_deref().and_then(Effort::from_name);
+            });
+        }
+        (id, mode)
+    }
+
+    /// Remembers what a person chose for new sessions of a folder. While the store cannot take it, it is forgotten.
+    pub fn remember(&self, info: &SessionInfo, mut choice: ContentChoice) {
+        let profiles = &self.services.profiles;
+        choice.model = choice.model.map(|model| profiles.full_model_name(info, &model));
+        if let Some(write) = remembered(info, choice)
+            && self.services.store.writes.try_send(write).is_err()
+        {
+            tracing::warn!("a choice for new sessions was not stored");
+        }
+    }
+
+    /// Posts a command; a session that is not live is made so, and says itself if it does not exist.
+    pub fn post(&self, id: &SessionId, command: SessionCommand) -> Result<(), CommandError> {
+        let mut roll = self.roll.lock();
+        if roll.ended {
+            return Err(CommandError::Ending);
+        }
+        if !roll.live.contains_key(id) {
+            let info = SessionInfo {
+                id: id.clone(),
+                folder: PathBuf::new(),
+                cwd: PathBuf::new(),
+                agent: None,
+            };
+            self.start(&mut roll, info, LoadState::Stored, |_| {});
+        }
+        let Some(live) = roll.live.get_mut(id) else {
+            return Err(CommandError::Ending);
+        };
+        live.commands.try_send(command).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => CommandError::Busy,
+            mpsc::error::TrySendError::Closed(_) => CommandError::Ending,
+        })?;
+        live.posted += 1;
+        Ok(())
+    }
+
+    /// Stops the running turn (only `turn`, if that is given); a second cancel stops it without patience.
+    /// Never refused and never lost, however many commands wait. Does nothing where nothing runs.
+    pub fn cancel(&self, id: &SessionId, turn: Option<&TurnId>) {
+        if let Some(live) = self.roll.lock().live.get(id) {
+            live.cancels.say(live.posted, turn);
+        }
+    }
+
+    /// Posts a command and waits for its answer.
+    pub async fn ask<T>(
+        &self,
+        id: &SessionId,
+        command: impl FnOnce(oneshot::Sender<Result<T, CommandError>>) -> SessionCommand,
+    ) -> Result<T, CommandError> {
+        let (reply, answer) = oneshot::channel();
+        self.post(id, command(reply))?;
+        answer.await.unwrap_or(Err(CommandError::Ending))
+    }
+
+    /// Where every live session stands.
+    pub async fn snapshots(&self) -> Vec<SessionSnapshot> {
+        let ids: Vec<SessionId> = self.roll.lock().live.keys().cloned().collect();
+        let mut snapshots = Vec::with_capacity(ids.len());
+        for id in ids {
+            if let Ok(snapshot) = self.ask(&id, |reply| SessionCommand::Inspect { reply }).await {
+                snapshots.push(snapshot);
+            }
+        }
+        snapshots.sort_by(|a, b| a.info.id.cmp(&b.info.id));
+        snapshots
+    }
+
+    /// Closes the circuit of a tool by hand in every live session; whether one was open.
+    pub async fn reset_circuits(&self, tool: &str) -> bool {
+        let ids: Vec<SessionId> = self.roll.lock().live.keys().cloned().collect();
+        let mut was_open = false;
+        for id in ids {
+            let tool = tool.to_owned();
+            let reset = self.ask(&id, |reply| SessionCommand::ResetCircuit { tool, reply });
+            // One that is being unloaded takes its circuits along.
+            was_open |= reset.await.unwrap_or(false);
+        }
+        was_open
+    }
+
+    /// The session that asked an open approval, live or not.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn asked_by(&self, approval: &ApprovalId) -> Result<Option<SessionId>, StoreError> {
+        let live = whole(&self.roll.asked).get(approval).cloned();
+        match live {
+            Some(session) => Ok(Some(session)),
+            // An interrupted turn's question outlives its session's unloading (R-APPR-4).
+            None => self.services.store.reader.asked_by(approval).await,
+        }
+    }
+
+    /// The session that asked an open inquiry, live or not.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn inquired_by(&self, inquiry: &InquiryId) -> Result<Option<SessionId>, StoreError> {
+        let live = whole(&self.roll.inquired).get(inquiry).cloned();
+        match live {
+            Some(session) => Ok(Some(session)),
+            None => self.services.store.reader.inquired_by(inquiry).await,
+        }
+    }
+
+    /// Open inquiries that can be answered here, as [`SessionManager::open_approvals`].
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn open_inquiries(&self) -> Result<Vec<(SessionId, OpenInquiry)>, StoreError> {
+        let live = self.snapshots().await;
+        let store = &self.services.store;
+        let mut stored = store.reader.open_inquiries().await?;
+        stored.retain(|(session, _)| {
+            let known = live.iter().any(|snapshot| snapshot.info.id == *session);
+            !known && !store.locks.is_held(session).unwrap_or(false)
+        });
+        let live = live.into_iter().flat_map(|snapshot| {
+            let id = snapshot.info.id.clone();
+            let open: Vec<_> = snapshot.unanswered().cloned().collect();
+            open.into_iter().map(move |open| (id.clone(), open))
+        });
+        let mut open: Vec<_> = live.chain(stored).collect();
+        open.sort_by_key(|(_, open)| open.at_ms);
+        Ok(open)
+    }
+
+    /// Open questions that can be answered here: of live sessions, and of interrupted ones that no server has.
+    /// Not those that are decided and wait for a resume.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn open_approvals(&self) -> Result<Vec<(SessionId, OpenApproval)>, StoreError> {
+        let live = self.snapshots().await;
+        let store = &self.services.store;
+        let mut stored = store.reader.open_approvals().await?;
+        stored.retain(|(session, _)| {
+            let known = live.iter().any(|snapshot| snapshot.info.id == *session);
+            !known && !store.locks.is_held(session).unwrap_or(false)
+        });
+        let live = live.into_iter().flat_map(|snapshot| {
+            let id = snapshot.info.id.clone();
+            let open: Vec<_> = snapshot.undecided().cloned().collect();
+            open.into_iter().map(move |open| (id.clone(), open))
+        });
+        let mut open: Vec<_> = live.chain(stored).collect();
+        open.sort_by_key(|(_, open)| open.at_ms);
+        Ok(open)
+    }
+
+    /// Sessions with a running turn.
+    pub fn running(&self) -> Vec<SessionId> {
+        whole(&self.roll.running).iter().cloned().collect()
+    }
+
+    /// Tells of turns and approvals as they come and go.
+    pub fn activity(&self) -> watch::Receiver<ServerActivity> {
+        self.roll.activity.subscribe()
+    }
+
+    /// Takes a grant back in every live session; whether one of them had it.
+    pub async fn revoke(&self, grant: &str) -> bool {
+        let ids: Vec<SessionId> = self.roll.lock().live.keys().cloned().collect();
+        let mut had = false;
+        for id in ids {
+            let (reply, answer) = oneshot::channel();
+            if self
+                .post(
+                    &id,
+                    SessionCommand::RevokeGrant {
+                        id: grant.to_owned(),
+                        reply,
+                    },
+                )
+                .is_ok()
+            {
+                had |= answer.await.unwrap_or(false);
+            }
+        }
+        had
+    }
+
+    /// How many sessions are live.
+    pub fn live(&self) -> usize {
+        self.roll.lock().live.len()
+    }
+
+    /// Interrupts all turns, stores their ends, releases the locks.
+    pub async fn end(&self) {
+        let ending = {
+            let mut roll = self.roll.lock();
+            roll.ended = true;
+            std::mem::take(&mut roll.live)
+        };
+        let ending: Vec<LiveSession> = ending.into_values().collect();
+        for live in &ending {
+            // A full mailbox is read before long: the actor is asked to end when there is room.
+            if live.commands.try_send(SessionCommand::End).is_err() {
+                let _ = live.commands.send(SessionCommand::End).await;
+            }
+        }
+        for live in ending {
+            let _ = live.task.await;
+        }
+    }
+
+    fn start(
+        &self,
+        roll: &mut LiveSessionTable,
+        info: SessionInfo,
+        stage: LoadState,
+        prepare: impl FnOnce(&mut Actor),
+    ) {
+        let (commands, mailbox) = mpsc::channel(MAILBOX);
+        let id = info.id.clone();
+        roll.started += 1;
+        let number = roll.started;
+        let mut actor = Actor::new(info, self.services.clone(), self.roll.clone(), mailbox, stage);
+        actor.number = number;
+        prepare(&mut actor);
+        let live = LiveSession {
+            commands,
+            posted: 0,
+            cancels: actor.cancels.clone(),
+            task: spawn(actor.run()),
+            number,
+        };
+        roll.live.insert(id, live);
+    }
+}
+
+impl LiveSessions {
+    fn lock(&self) -> MutexGuard<'_, LiveSessionTable> {
+        whole(&self.live)
+    }
+
+    /// An approval is open, or settled.
+    pub(super) fn asked(&self, approval: &ApprovalId, session: Option<&SessionId>) {
+        let mut asked = whole(&self.asked);
+        match session {
+            Some(session) => asked.insert(approval.clone(), session.clone()),
+            None => asked.remove(approval),
+        };
+        let approvals = asked.len() + whole(&self.inquired).len();
+        self.activity
+            .send_if_modified(|activity| std::mem::replace(&mut activity.approvals, approvals) != approvals);
+    }
+
+    /// An inquiry is open, or settled.
+    pub(super) fn inquired(&self, inquiry: &InquiryId, session: Option<&SessionId>) {
+        let asked = whole(&self.asked);
+        let mut inquired = whole(&self.inquired);
+        match session {
+            Some(session) => inquired.insert(inquiry.clone(), session.clone()),
+            None => inquired.remove(inquiry),
+        };
+        let approvals = asked.len() + inquired.len();
+        self.activity
+            .send_if_modified(|activity| std::mem::replace(&mut activity.approvals, approvals) != approvals);
+    }
+
+    /// A session's turn runs, or has ended.
+    pub(super) fn running(&self, session: &SessionId, runs: bool) {
+        let mut running = whole(&self.running);
+        match runs {
+            true => running.insert(session.clone()),
+            false => running.remove(session),
+        };
+        let turns = running.len();
+        self.activity
+            .send_if_modified(|activity| std::mem::replace(&mut activity.turns, turns) != turns);
+    }
+
+    /// An idle session goes, unless something was posted meanwhile: posting happens under the same lock.
+    pub(super) fn retire(&self, id: &SessionId, commands: &mpsc::Receiver<SessionCommand>) -> bool {
+        let mut roll = self.lock();
+        if !commands.is_empty() {
+            return false;
+        }
+        if let Some(gone) = roll.live.remove(id) {
+            // It is its own task that asks: it ends by itself, and must not be aborted by the drop.
+            gone.task.detach();
+        }
+        true
+    }
+
+    /// An actor that left (its session was deleted) is no longer listed. Not so one that was started for the
+    /// same session while this one was leaving.
+    pub(super) fn left(&self, id: &SessionId, number: u64) {
+        let mut roll = self.lock();
+        if roll.live.get(id).is_some_and(|live| live.number == number)
+            && let Some(gone) = roll.live.remove(id)
+        {
+            gone.task.detach();
+        }
+    }
+}
+
+/// These values are whole after every statement, so that a panic elsewhere does not spoil them.
+fn whole<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,167 @@
+//! Models whose provider's key comes from the editor (R-SEC): who is asked for which key, and when; and whether an
+//! address and a key are right.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::{ChosenModel, ListedProvider, Models};
+use crate::config::{AgentSettings, DefaultChoice, ProviderSettings, Settings, selected_by_key};
+use crate::domain::{AgentError, ErrorCode};
+use crate::provider::{self, Fault, Health, ProbeResult};
+use crate::tool::EditorError;
+
+/// How long a provider may take to say whether its key is right.
+const CHECK: Duration = Duration::from_secs(10);
+
+/// Why the editor gave no key, by provider.
+pub(super) type FailedCredentials = BTreeMap<String, EditorError>;
+
+impl Models {
+    /// The settings, with the keys that the editor gave so far.
+    pub(super) fn now(&self) -> Arc<Settings> {
+        let given: Vec<(&String, SecretString)> = self
+            .settings
+            .providers
+            .iter()
+            .filter(|(_, provider)| provider.takes_editor_key())
+            .filter_map(|(name, _)| Some((name, self.keys.given(name)?)))
+            .collect();
+        if given.is_empty() {
+            return self.settings.clone();
+        }
+        let mut settings = Settings::clone(&self.settings);
+        for (name, key) in given {
+            if let Some(provider) = settings.providers.get_mut(name) {
+                provider.api_key = Some(key);
+            }
+        }
+        Arc::new(settings)
+    }
+
+    /// The provider's settings, with the key that the editor gave for it.
+    pub(super) fn keyed(&self, settings: &ProviderSettings) -> ProviderSettings {
+        let mut own = settings.clone();
+        if settings.takes_editor_key() {
+            own.api_key = self.keys.given(&settings.name);
+        }
+        own
+    }
+
+    /// Asks the editor for the keys that a choice may need and nobody else has: of the provider that is named; else of
+    /// those that are configured, and if none of them will do, of those that a key alone selects. Each is asked for once.
+    pub(super) async fn gather(&self, agent: Option<&str>, model: Option<&str>) -> FailedCredentials {
+        self.forget_refused();
+        if !self.keys.can_ask() {
+            return FailedCredentials::new();
+        }
+        let agent = agent
+            .and_then(|name| self.settings.agent(name))
+            .unwrap_or_else(|| self.settings.default_agent());
+        let named = model.map(|model| model.split_once('/').map_or(model, |(provider, _)| provider));
+        let named = named.filter(|name| self.settings.providers.contains_key(*name));
+        if let Some(name) = named.or(agent.provider.as_deref()) {
+            return self.ask([name]).await;
+        }
+        let configured = self.settings.providers.values();
+        let configured = configured.filter(|provider| provider.configured);
+        let mut unanswered = self.ask(configured.map(|provider| provider.name.as_str())).await;
+        if let DefaultChoice::ProbeOllama { .. } = self.default_choice(agent) {
+            unanswered.extend(self.ask(selected_by_key()).await);
+        }
+        unanswered
+    }
+
+    /// Asks for the keys of those who would take over, once for each: their silence must not hold up every turn.
+    pub(super) async fn gather_route(&self, agent: &AgentSettings, chosen: &ChosenModel) {
+        let ChosenModel::Known { provider, .. } = chosen else {
+            return;
+        };
+        let Some(first) = self.settings.providers.get(provider) else {
+            return;
+        };
+        let route = self.route_of(agent, first);
+        let takers = route.iter().filter_map(|name| self.settings.providers.get(name));
+        let takers = takers.filter(|provider| provider.takes_editor_key());
+        join_all(takers.map(|provider| self.keys.ask_once(&provider.name))).await;
+    }
+
+    /// All at once.
+    async fn ask<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> FailedCredentials {
+        let takers = names.into_iter().filter(|name| {
+            self.settings
+                .providers
+                .get(*name)
+                .is_some_and(ProviderSettings::takes_editor_key)
+        });
+        let asked = takers.map(|name| async move { (name, self.keys.ask(name).await) });
+        let answers = join_all(asked).await;
+        let failed = answers
+            .into_iter()
+            .filter_map(|(name, answer)| Some((name.to_owned(), answer.err()?)));
+        failed.collect()
+    }
+
+    /// Keys that were refused are not used again: the editor is asked anew.
+    fn forget_refused(&self) {
+        self.lock().retain(|name, built| {
+            let refused = built.provider.key_refused();
+            if let Some(key) = built.key.as_ref().filter(|_| refused) {
+                self.keys.refused(name, key);
+            }
+            !refused
+        });
+    }
+
+    /// Tries the address and the key of a provider by one request that costs nothing; none where there is no such
+    /// provider.
+    pub async fn check(&self, name: &str) -> Option<ListedProvider> {
+        if let Some(why) = self.settings.broken_providers.get(name) {
+            return Some(ListedProvider::broken(name, why));
+        }
+        let settings = self.settings.providers.get(name)?;
+        let unanswered = self.ask([name]).await;
+        let own = self.keyed(settings);
+        let mut listed = self.listed(&own);
+        if listed.health.is_none() {
+            if let Some(error) = unanswered.get(name) {
+                listed.message = Some(format!("an API key is missing: {error}"));
+            }
+            return Some(listed);
+        }
+        let reached = provider::reach(&self.spec(&own), CHECK).await;
+        let key = own.api_key.as_ref().filter(|_| settings.api_key.is_none());
+        (listed.health, listed.message) = match reached {
+            Ok(ProbeResult::Models(_) | ProbeResult::Key) => (Some(Health::Ok), None),
+            Ok(ProbeResult::Address) => {
+                let untried = "it answers, but has no list of models: whether its key is right was not tried";
+                (Some(Health::Unknown), Some(untried.to_owned()))
+            }
+            Err(error) => {
+                if let Some(key) = key.filter(|_| error.fault == Fault::Unauthorized) {
+                    self.keys.refused(name, key);
+                }
+                (Some(Health::Failing), Some(error.message))
+            }
+        };
+        Some(listed)
+    }
+}
+
+/// Whether two keys are the same.
+pub(super) fn same(one: Option<&SecretString>, other: Option<&SecretString>) -> bool {
+    one.map(ExposeSecret::expose_secret) == other.map(ExposeSecret::expose_secret)
+}
+
+/// What is missing, with why the editor did not help.
+pub(super) fn explained(mut error: AgentError, unanswered: &FailedCredentials) -> AgentError {
+    if error.code == ErrorCode::Config
+        && let Some((name, why)) = unanswered.first_key_value()
+    {
+        error.message = format!("{}; asked for the key of {name}: {why}", error.message);
+    }
+    error
+}

@@ -1,0 +1,118 @@
+//! A session's system prompt: where its files are looked for, and what is made of them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::actor::Actor;
+use super::command::{CommandError, SessionInfo};
+use super::config_store::ConfigStore;
+use crate::base::text::one_line;
+use crate::config::AgentSettings;
+use crate::context::{SystemInputs, system_prompt};
+use crate::domain::Block;
+use crate::tool::Tool;
+use crate::tool::delegate::Delegate;
+use crate::turn::{SystemPrompt, SystemPromptSource};
+use crate::workspace::prompts::{Commands, SourceFolder, Sources, call};
+
+/// How long the files of commands may take to be read.
+const READING: Duration = Duration::from_secs(2);
+
+impl ConfigStore {
+    /// Gives the system prompt of a session, from files as they are when it is asked.
+    pub(super) fn briefing(&self, session: &SessionInfo, agent: &AgentSettings) -> SystemPromptSource {
+        let roots = self.roots();
+        let mut sources = self.sources(session);
+        sources.prompt_file.clone_from(&agent.prompt_file);
+        let agent_prompt = agent.system_prompt.clone();
+        let cwd = session.cwd.clone();
+        let agents = self.others(session, agent);
+        SystemPromptSource::Files(Arc::new(move || {
+            let found = sources.instructions();
+            let system = system_prompt(&SystemInputs {
+                agent_prompt: found.prompt.clone().or_else(|| agent_prompt.clone()),
+                cwd: cwd.clone(),
+                roots: roots.clone(),
+                instructions: &found.texts,
+                skills: &found.skills,
+                agents: &agents,
+            });
+            SystemPrompt {
+                system,
+                files: found.files.into(),
+                skills: found.skills,
+            }
+        }))
+    }
+
+    /// The agents that one may delegate to: those that are set up for something.
+    fn others(&self, session: &SessionInfo, agent: &AgentSettings) -> Vec<(String, String)> {
+        if !agent.tools.allows(Delegate::NAME) {
+            return Vec::new();
+        }
+        let folder = self.folder(&session.folder);
+        let agents = folder.loaded.settings.agents.values();
+        agents
+            .filter(|other| other.name != "default" && other.name != agent.name)
+            .map(|other| {
+                let purpose = other.description.as_deref().unwrap_or("(not described)");
+                (other.name.clone(), one_line(purpose, 300))
+            })
+            .collect()
+    }
+
+    /// The slash commands of a session, as they are now.
+    pub async fn written_commands(&self, session: &SessionInfo) -> Commands {
+        let sources = self.sources(session);
+        let read = tokio::task::spawn_blocking(move || sources.commands());
+        read.await.unwrap_or_default()
+    }
+
+    /// Where a session's files for the agent are looked for: the session's own folder is the nearest.
+    pub(super) fn sources(&self, session: &SessionInfo) -> Sources {
+        let mut folders: Vec<PathBuf> = self.roots().into_iter().map(|(_, path)| path).collect();
+        folders.retain(|folder| *folder != session.folder);
+        folders.push(session.folder.clone());
+        let source = |path: PathBuf| SourceFolder {
+            trusted: self.folder(&path).loaded.trusted,
+            path,
+        };
+        Sources {
+            user: self.user_folder(),
+            folders: folders.into_iter().map(source).collect(),
+            cwd: session.cwd.clone(),
+            prompt_file: None,
+            redactor: self.redactor.clone(),
+        }
+    }
+}
+
+impl Actor {
+    /// What a person said, with a slash command of theirs in full; what is no command stays as it is.
+    pub(super) async fn expanded(&mut self, mut content: Vec<Block>) -> Result<Vec<Block>, CommandError> {
+        let Some(Block::Text(text)) = content.first_mut() else {
+            return Ok(content);
+        };
+        let sources = call(text).and_then(|_| self.services.profiles.commands(&self.info));
+        let Some(sources) = sources else {
+            return Ok(content);
+        };
+        let said = text.clone();
+        let read = tokio::task::spawn_blocking(move || sources.commands().expand(&said));
+        // The session hears nothing meanwhile: a folder that does not answer must not hold it.
+        let read = tokio::time::timeout(READING, read).await;
+        match read {
+            Ok(Ok(None)) => Ok(content),
+            Ok(Ok(Some(Ok(whole)))) => {
+                *text = whole;
+                Ok(content)
+            }
+            Ok(Ok(Some(Err(bad)))) => Err(CommandError::BadCommand(bad.to_string())),
+            Ok(Err(_)) | Err(_) => Err(CommandError::BadCommand(
+                "the folders of slash commands cannot be read: try again, or begin the prompt with a space"
+                    .to_owned(),
+            )),
+        }
+    }
+}

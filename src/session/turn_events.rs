@@ -1,0 +1,635 @@
+//! What the running turn tells and asks, and how it is started and stopped.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::actor::{ActiveTurn, Actor, PendingApproval, partial_due};
+use super::checkpoints::TurnCheckpoints;
+use super::command::{PartialMessage, TurnHandle};
+use super::services::TurnSettings;
+use super::subagent::SubagentFactory;
+use super::wall_time::PausableDeadline;
+use crate::approval::{Policy, Rule, Verdict, judge};
+use crate::base::CancellationToken;
+use crate::base::backpressure::Permit;
+use crate::base::clock;
+use crate::base::spawn::spawn;
+use crate::config::HookMoment;
+use crate::domain::{
+    Approval, ApprovalId, Block, Decision, DecisionKind, Delta, Effect, Event, FinalAnswer, Inquiry,
+    InquiryId, ResolvedBy, Role, TerminalReason, ToolCallId, TurnId, Usage,
+};
+use crate::store::{PendingEvent, PendingKey, StoreWrite};
+use crate::tool::{NoSpawner, Registry};
+use crate::turn::{
+    ApprovalOutcome, ApprovalQuestion, CarriedCall, Heard, Judgement, MODEL_CHOSEN, ModelChoice,
+    PendingInput, SessionLink, StepInput, TurnContext, TurnMessage, TurnRequest, TurnSpend, TurnTask,
+    UNKNOWN_PRICE, brief, run_turn,
+};
+use crate::workspace::Workspace;
+
+/// How many of a turn's messages may wait for the actor; then the turn waits.
+const TURN_QUEUE: usize = 64;
+
+impl Actor {
+    /// The session's workspace, which it has from the first thing on that needs it.
+    pub(super) fn workspace(&mut self) -> Arc<Workspace> {
+        let (profiles, info) = (&self.services.profiles, &self.info);
+        self.workspace
+            .get_or_insert_with(|| profiles.workspace(info))
+            .clone()
+    }
+
+    /// The tools that an agent has of all.
+    fn tools_of(&self, profile: &TurnSettings) -> Arc<Registry> {
+        let tools = self.services.client_tools(&profile.own_tools);
+        let choice = &profile.tools;
+        match choice.is_all() {
+            true => tools,
+            false => Arc::new(tools.select(|tool| choice.allows(tool))),
+        }
+    }
+
+    /// Starts a turn's task; its `TurnStarted` and what it begins with are recorded by `begin`.
+    pub(super) fn start_turn(
+        &mut self,
+        task: TurnTask,
+        carried: Vec<CarriedCall>,
+        inquiries: Vec<Arc<Inquiry>>,
+        begin: impl FnOnce(&mut Self),
+    ) -> TurnHandle {
+        let id = TurnId::fresh();
+        let (messages, inbox) = mpsc::channel(TURN_QUEUE);
+        let (cancel, hurry) = (CancellationToken::new(), CancellationToken::new());
+        let profile = self.services.profiles.profile(&self.info);
+        let workspace = self.workspace();
+        workspace.set_on_cancel(profile.on_cancel);
+        let answers = task == TurnTask::Answer;
+        let tree = TurnSpend {
+            budgets: profile.budgets.clone(),
+            session: self.state.known_cost,
+            session_raised: self.state.raised,
+            unpriced: self.state.unpriced.clone(),
+            ..TurnSpend::default()
+        };
+        let checkpoints = Arc::new(TurnCheckpoints::new(&self.services, &self.info.id, &id));
+        let mut context = TurnContext {
+            session: self.info.id.clone(),
+            turn: id.clone(),
+            port: SessionLink::new(messages, self.account.clone(), cancel.clone()),
+            cancel: cancel.clone(),
+            hurry: hurry.clone(),
+            models: profile.models.clone(),
+            choice: ModelChoice {
+                agent: self.info.agent.clone(),
+                model: self.state.model.clone(),
+                effort: self.state.effort,
+            },
+            slots: self.services.slots.clone(),
+            tools: self.tools_of(&profile),
+            workspace,
+            editor: self.services.editor.clone(),
+            cwd: self.info.cwd.clone(),
+            keep: self.keep(),
+            checkpoints: checkpoints.clone(),
+            redactor: self.services.redactor.clone(),
+            briefing: profile.system.clone(),
+            briefed: self.state.instructions.clone(),
+            system: "".into(),
+            skills: Arc::default(),
+            limits: profile.limits,
+            budget: Arc::new(self.services.ledger.open(tree, profile.limits.max_tool_calls)),
+            spawner: Arc::new(NoSpawner),
+            depth: 0,
+            tool_timeouts: profile.tool_timeouts.clone(),
+            tool_cooldowns: profile.tool_cooldowns.clone(),
+            hooks: profile.hooks.clone(),
+            conducts: profile.conducts,
+            first: self.state.history.is_empty(),
+            circuits: self.circuits.clone(),
+            totals: self.services.totals.clone(),
+            context: profile.context.clone(),
+            counting: self.counting.clone(),
+            task,
+            requests: self.requests.clone(),
+            carried,
+            answering: self.state.answering.clone(),
+            met: self.state.met.iter().cloned().collect(),
+            inquiries,
+        };
+        let subagents = SubagentFactory::new(&self.services, &self.info, &profile);
+        let judges = context.hooks.any(HookMoment::Prompt);
+        let wall_time = profile.wall_time.filter(|_| answers);
+        let (waiter, ended) = oneshot::channel();
+        let (tell_passed, passed) = oneshot::channel();
+        self.turn = Some(ActiveTurn {
+            id: id.clone(),
+            task: spawn(async move {
+                brief(&mut context).await?;
+                subagents.equip(&mut context);
+                run_turn(&context).await
+            }),
+            messages: inbox,
+            cancel,
+            hurry,
+            profile,
+            asked_for: self.state.model.clone(),
+            stopping: None,
+            closing: false,
+            judges,
+            prompt: None,
+            waiter: Some(waiter),
+            passed: Some(tell_passed),
+            asks: HashMap::new(),
+            inquiries: HashMap::new(),
+            clock: PausableDeadline::started(wall_time),
+            checkpoints,
+            usage: Default::default(),
+            cost: None,
+            charged: false,
+            answer: FinalAnswer::default(),
+            compacted: None,
+        });
+        self.cancels.started(&id);
+        self.roll.running(&self.info.id, true);
+        let before = self.out.len();
+        begin(self);
+        // All or none: a crash must not leave a turn without its prompt (I16).
+        let begun = self.out.drain(before..).collect();
+        self.out.push_back(StoreWrite::Together(begun));
+        TurnHandle {
+            turn: id,
+            ended,
+            passed,
+        }
+    }
+
+    /// Stops the running turn from outside; its end is settled when its task has returned.
+    pub(super) fn stop_turn(&mut self, reason: TerminalReason) {
+        let Some(turn) = self.turn.as_mut() else { return };
+        if turn.stopping.is_some() {
+            turn.hurry.cancel();
+            return;
+        }
+        turn.stopping = Some((reason, clock::now()));
+        if reason == TerminalReason::ServerStopped {
+            turn.hurry.cancel();
+        }
+        turn.cancel.cancel();
+    }
+
+    /// Takes in what the turn tells.
+    pub(super) fn message(&mut self, message: TurnMessage) {
+        match message.body {
+            TurnRequest::Event(event) => self.event(event, message.permit),
+            TurnRequest::BeginStep(reply) => {
+                if let Some(reply) = self.hold_step(reply) {
+                    self.begin_step(reply);
+                }
+            }
+            TurnRequest::MayStep(reply) => self.nested_step(reply),
+            TurnRequest::Gone => self.settle_what_nobody_awaits(),
+            // The turn's own time stands with the question.
+            TurnRequest::WaitsBeside(_) => {}
+            TurnRequest::Hear(reply) => {
+                let _ = reply.send(self.unheard());
+            }
+            TurnRequest::InputVerdict { key, heard } => self.heard(&key, heard),
+            TurnRequest::MayEnd(reply) => {
+                let may_end = self.steers.is_empty();
+                if let Some(turn) = self.turn.as_mut() {
+                    turn.closing = may_end;
+                }
+                let _ = reply.send(may_end);
+            }
+            TurnRequest::Judge {
+                tool,
+                effect,
+                approval,
+                reply,
+            } => {
+                let judgement = self.judge(&tool, &effect);
+                let judgement = match approval {
+                    Some(open) => self.judge_carried(&open, judgement),
+                    None => judgement,
+                };
+                let _ = reply.send(judgement);
+            }
+            TurnRequest::Ask { question, reply } => self.ask(*question, reply),
+            TurnRequest::PersonRequest { asked, reply } => self.inquire(asked, reply),
+        }
+    }
+
+    /// Waiting steers join, and the history is handed over.
+    pub(super) fn begin_step(&mut self, reply: oneshot::Sender<StepInput>) {
+        if let Some(turn) = self.turn.as_mut() {
+            // It goes on after all.
+            turn.closing = false;
+        }
+        // A compaction answers nothing: what is said meanwhile is given back at its end.
+        if !self.state.upkeep {
+            self.join_steers();
+            self.tell_reverted();
+        }
+        // The turn may have been stopped meanwhile; then nobody wants the answer.
+        let _ = reply.send(StepInput {
+            items: self.state.history.messages(),
+            failed_compactions: self.state.failed_compactions,
+        });
+    }
+
+    fn event(&mut self, event: Event, permit: Option<Permit>) {
+        let event = self.of_subagent(event);
+        match &event {
+            Event::Delta(Delta::Text { message, text, .. }) => {
+                self.partial_of(message).text.push_str(text);
+                self.partial_due.get_or_insert_with(partial_due);
+            }
+            Event::Delta(Delta::Reasoning { message, text, .. }) => {
+                self.partial_of(message).reasoning.push_str(text);
+                self.partial_due.get_or_insert_with(partial_due);
+            }
+            Event::Delta(Delta::ToolInput {
+                message, tool_call, ..
+            }) => {
+                let calls = &mut self.partial_of(message).tool_calls;
+                if !calls.contains(tool_call) {
+                    calls.push(tool_call.clone());
+                }
+            }
+            Event::Delta(Delta::ToolOutput { .. }) => {}
+            Event::Message(message) => {
+                self.drop_partial();
+                if let Some(turn) = self.turn.as_mut()
+                    && message.role == Role::Assistant
+                {
+                    turn.answer.push_message(&message.text());
+                }
+            }
+            Event::MessageRetracted { .. } => self.drop_partial(),
+            Event::Transition { transition, .. } => {
+                if let Some(turn) = self.turn.as_mut() {
+                    turn.answer.record_transition(*transition);
+                }
+            }
+            Event::ToolCall(update) if update.status.is_final() => {
+                self.settle_subagents_of(&update.id);
+                self.close_question(&update.id);
+            }
+            Event::Compacted(compaction) if compaction.summary.is_some() => {
+                if let Some(turn) = self.turn.as_mut().filter(|_| self.state.upkeep) {
+                    turn.compacted = Some((compaction.tokens_before, compaction.tokens_after));
+                }
+            }
+            Event::SessionUpdated {
+                title: None,
+                mode: None,
+                model: Some(model),
+                effort: None,
+            } if self.state.model.as_ref() == Some(model) || self.model_was_set() => {
+                return;
+            }
+            Event::Warning { code, message }
+                if code == MODEL_CHOSEN && self.state.model_why.as_ref() == Some(message) =>
+            {
+                return;
+            }
+            Event::Warning { code, .. } if code == UNKNOWN_PRICE && self.state.told_unpriced => return,
+            _ => {}
+        }
+        let event = self.with_session_sums(event);
+        self.record_with(event, permit, Vec::new(), Vec::new(), None);
+    }
+
+    /// A person has chosen another model since the turn began: what it asks is not the session's choice any more.
+    fn model_was_set(&self) -> bool {
+        self.turn
+            .as_ref()
+            .is_some_and(|turn| turn.asked_for != self.state.model)
+    }
+
+    /// What sub-agents use is the turn's too; of the window it takes nothing. That a price is not known is told once.
+    fn of_subagent(&mut self, event: Event) -> Event {
+        let Event::Nested(mut nested) = event else {
+            return event;
+        };
+        match &mut nested.event {
+            Event::Usage {
+                context_used, window, ..
+            } => {
+                (*context_used, *window) = self.state.context;
+                nested.event
+            }
+            Event::Warning { code, .. } if code == UNKNOWN_PRICE => nested.event,
+            _ => Event::Nested(nested),
+        }
+    }
+
+    /// The turn knows its own usage; the session's sums are added here.
+    fn with_session_sums(&mut self, mut event: Event) -> Event {
+        let Event::Usage {
+            step,
+            turn,
+            session,
+            step_cost,
+            turn_cost,
+            session_cost,
+            ..
+        } = &mut event
+        else {
+            return event;
+        };
+        *session = self.state.usage + *step;
+        *session_cost = match (self.state.cost, *step_cost) {
+            (Some(sum), Some(cost)) => Some(sum + cost),
+            // The first that is used. After that a sum that is not known stays so: unknown is not zero (R-PROV-7).
+            (None, cost) if self.state.usage == Usage::default() => cost,
+            (Some(_), None) | (None, _) => None,
+        };
+        if let Some(running) = self.turn.as_mut() {
+            // With what its sub-agents used, of which the turn itself knows nothing.
+            running.usage += *step;
+            running.cost = match (running.charged, running.cost, *step_cost) {
+                (false, _, cost) => cost,
+                (true, Some(sum), Some(cost)) => Some(sum + cost),
+                (true, _, _) => None,
+            };
+            running.charged = true;
+            (*turn, *turn_cost) = (running.usage, running.cost);
+        }
+        event
+    }
+
+    fn partial_of(&mut self, message: &crate::domain::MessageId) -> &mut PartialMessage {
+        let same = self
+            .partial
+            .as_ref()
+            .is_some_and(|partial| partial.message == *message);
+        if !same {
+            self.partial = None;
+        }
+        self.partial
+            .get_or_insert_with(|| PartialMessage::of(message.clone()))
+    }
+
+    fn drop_partial(&mut self) {
+        self.partial = None;
+        self.partial_due = None;
+    }
+
+    /// Stores what the message in progress grew by.
+    pub(super) fn store_partial(&mut self) {
+        self.partial_due = None;
+        let Some(partial) = &mut self.partial else { return };
+        let (text, reasoning) = partial.stored;
+        let pending = PendingEvent::Partial {
+            message: partial.message.clone(),
+            before: (text + reasoning) as u64,
+            turn: self.turn.as_ref().map(|turn| turn.id.clone()),
+            text: partial.text[text..].to_owned(),
+            reasoning: partial.reasoning[reasoning..].to_owned(),
+        };
+        partial.stored = (partial.text.len(), partial.reasoning.len());
+        self.out.push_back(StoreWrite::Put {
+            session: self.info.id.clone(),
+            pending,
+            done: None,
+        });
+    }
+
+    /// The person's prompt: it joins the history, or waits for hooks as a steer does. Kept either way (I16).
+    pub(super) fn take_prompt(&mut self, content: Vec<Block>) {
+        let Some(turn) = self.turn.as_mut().filter(|turn| turn.judges) else {
+            return self.record(Event::Message(super::commands::user_message(content).into()));
+        };
+        let key = crate::base::random::token(12);
+        turn.prompt = Some(key.clone());
+        let pending = PendingEvent::Steer {
+            key: key.clone(),
+            turn: Some(turn.id.clone()),
+            content: content.clone(),
+        };
+        self.out.push_back(StoreWrite::Put {
+            session: self.info.id.clone(),
+            pending,
+            done: None,
+        });
+        self.steers.push_back((key, content));
+    }
+
+    /// What was said and no model has seen.
+    fn unheard(&self) -> Vec<PendingInput> {
+        let prompt = self.turn.as_ref().and_then(|turn| turn.prompt.as_ref());
+        let waiting = |(key, content): &(String, Vec<Block>)| PendingInput {
+            key: key.clone(),
+            content: content.clone(),
+            prompt: prompt == Some(key),
+        };
+        self.steers.iter().map(waiting).collect()
+    }
+
+    /// Hooks have judged something that was said.
+    fn heard(&mut self, key: &str, heard: Heard) {
+        let Some(at) = self.steers.iter().position(|(known, _)| known == key) else {
+            return;
+        };
+        let Some((key, said)) = self.steers.remove(at) else {
+            return;
+        };
+        match heard {
+            Heard::Joins(content) => self.record_with(
+                Event::Message(super::commands::user_message(content).into()),
+                None,
+                vec![PendingKey::steer(&key)],
+                Vec::new(),
+                None,
+            ),
+            Heard::GivenBack => self.held_back.push((key, said)),
+        }
+    }
+
+    /// Waiting steers become messages of the history, unless hooks have to judge them first.
+    fn join_steers(&mut self) {
+        if self.turn.as_ref().is_some_and(|turn| turn.judges) {
+            return;
+        }
+        while let Some((key, content)) = self.steers.pop_front() {
+            self.record_with(
+                Event::Message(super::commands::user_message(content).into()),
+                None,
+                vec![PendingKey::steer(&key)],
+                Vec::new(),
+                None,
+            );
+        }
+    }
+
+    /// The model is told of files that were put back since it spoke last (R-SESS-3).
+    fn tell_reverted(&mut self) {
+        let told = std::mem::take(&mut self.state.put_back);
+        if told.is_empty() {
+            return;
+        }
+        let note = crate::domain::Message {
+            hidden: true,
+            ..crate::domain::Message::user_text(super::checkpoints::note(&told))
+        };
+        self.record(Event::Message(note.into()));
+    }
+
+    /// What rules, grants and the mode say now.
+    pub(super) fn judge(&self, tool: &str, effect: &Effect) -> Judgement {
+        let Some(turn) = &self.turn else {
+            return Judgement::Deny("the turn has ended".to_owned());
+        };
+        let rules = &turn.profile.rules;
+        let policy = Policy {
+            mode: self.state.mode,
+            require_approval: rules.require_approval.clone(),
+            allow: rules.allow.clone(),
+            deny: rules.deny.clone(),
+            unreadable: rules.unreadable.clone(),
+            tainted: self.state.foreign,
+            grants: self
+                .grants
+                .iter()
+                // A stored grant that cannot be read, or matches nothing, allows nothing.
+                .filter_map(|grant| {
+                    Rule::read_list(&grant.rule, &self.services.tool_names(&turn.profile)).ok()
+                })
+                .flatten()
+                .collect(),
+        };
+        match judge(&policy, tool, effect) {
+            Verdict::Allow { .. } => Judgement::Allow,
+            Verdict::Ask { why, risk, rule } => Judgement::Ask { why, risk, rule },
+            Verdict::Deny { why } => Judgement::Deny(why),
+        }
+    }
+
+    /// The verdict on a call whose question an earlier turn left open: what the person has said meanwhile
+    /// stands before what rules allow, and a question that rules answer now is settled.
+    fn judge_carried(&mut self, open: &ApprovalId, judgement: Judgement) -> Judgement {
+        let approval = self.state.question(open);
+        let (kind, settled) = match (&judgement, approval) {
+            (Judgement::Ask { .. }, _) | (_, None) => return judgement,
+            (Judgement::Allow, Some(approval)) if self.decisions.contains_key(open) => {
+                return Judgement::Ask {
+                    why: approval.why.clone(),
+                    risk: approval.risk,
+                    rule: approval.rule.clone(),
+                };
+            }
+            (Judgement::Allow, Some(_)) => (DecisionKind::Allow, Judgement::Allow),
+            (Judgement::Deny(_), Some(_)) => (DecisionKind::Deny, judgement),
+        };
+        self.decisions.remove(open);
+        self.resolve(open, Decision::of(kind), ResolvedBy::Rule, None);
+        settled
+    }
+
+    /// A call that ends takes its open question with it.
+    fn close_question(&mut self, call: &ToolCallId) {
+        if let Some(approval) = self.state.question_about(call).cloned() {
+            self.decisions.remove(&approval.id);
+            if let Some(turn) = self.turn.as_mut() {
+                turn.asks.remove(&approval.id);
+            }
+            self.deny(&approval, ResolvedBy::Cancel);
+            self.run_clock();
+        }
+        if let Some(inquiry) = self.state.inquiry_of(call).cloned() {
+            let unanswered = inquiry.unanswered();
+            self.settle_inquiry(inquiry, unanswered, ResolvedBy::Cancel, None);
+        }
+    }
+
+    /// A sub-agent that was stopped waits for no answer any more.
+    fn settle_what_nobody_awaits(&mut self) {
+        let Some(turn) = self.turn.as_mut() else { return };
+        let mut asks: Vec<ApprovalId> = (turn.asks.iter())
+            .filter(|(_, asked)| asked.reply.is_closed())
+            .map(|(id, _)| id.clone())
+            .collect();
+        let mut inquiries: Vec<InquiryId> = (turn.inquiries.iter())
+            .filter(|(_, reply)| reply.is_closed())
+            .map(|(id, _)| id.clone())
+            .collect();
+        asks.sort();
+        inquiries.sort();
+        for id in asks {
+            if let Some(approval) = self.state.question(&id).cloned() {
+                self.deny(&approval, ResolvedBy::Cancel);
+            }
+            if let Some(turn) = self.turn.as_mut() {
+                turn.asks.remove(&id);
+            }
+        }
+        for id in inquiries {
+            if let Some(inquiry) = self.state.inquiry(&id).cloned() {
+                let unanswered = inquiry.unanswered();
+                self.settle_inquiry(inquiry, unanswered, ResolvedBy::Cancel, None);
+            }
+        }
+        self.run_clock();
+    }
+
+    fn ask(&mut self, question: ApprovalQuestion, reply: oneshot::Sender<ApprovalOutcome>) {
+        let Some(turn) = self.turn.as_mut() else { return };
+        let id = question.approval.unwrap_or_else(ApprovalId::fresh);
+        let deadline = turn.profile.approval_timeout.map(|limit| clock::now() + limit);
+        let insists = question.insists;
+        let (tool, effect) = (question.name.clone(), question.effect.clone());
+        let asked = PendingApproval {
+            insists: question.insists,
+            reply,
+            tool: question.name.clone(),
+            effect: question.effect,
+            deadline,
+        };
+        turn.asks.insert(id.clone(), asked);
+        let approval = Approval {
+            id: id.clone(),
+            tool_call: question.tool_call,
+            name: question.name,
+            input: question.input,
+            title: question.title,
+            cwd: self.info.cwd.display().to_string(),
+            diff: question.diff,
+            risk: question.risk,
+            why: question.why,
+            rule: question.rule,
+        };
+        self.pause_clock();
+        self.record(Event::ApprovalRequested(approval));
+        // Decided while the turn was interrupted: acted upon now.
+        if let Some(decision) = self.decisions.remove(&id) {
+            self.resolve(&id, decision, ResolvedBy::Person, None);
+        } else if !insists && self.judge(&tool, &effect) == Judgement::Allow {
+            // Granted since the call was judged: a call beside it was answered "always", say.
+            self.resolve(&id, Decision::of(DecisionKind::Allow), ResolvedBy::Rule, None);
+        }
+    }
+
+    /// The turn did not stop in time: its task is dropped, its processes die with it.
+    pub(super) fn drop_turn(&mut self) {
+        tracing::error!(session = %self.info.id, "a stopped turn did not end in time and was dropped");
+        if let Some(turn) = self.turn.as_mut() {
+            turn.task.abort();
+            if let Some((_, since)) = turn.stopping.as_mut() {
+                *since = clock::now();
+            }
+        }
+    }
+
+    /// What the person has said before, in this turn, that no model has seen.
+    pub(super) fn take_unused_steers(&mut self) -> (Vec<PendingKey>, Vec<Vec<Block>>) {
+        let held_back = self.held_back.drain(..);
+        held_back
+            .chain(self.steers.drain(..))
+            .map(|(key, content)| (PendingKey::steer(&key), content))
+            .unzip()
+    }
+}

@@ -1,0 +1,49 @@
+//! The world's randomness: one seeded sequence that everybody in it draws from.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A seeded sequence; drawn from in the order in which tasks run, which the seed decides too.
+#[derive(Debug)]
+pub(super) struct Rng(AtomicU64);
+
+impl Rng {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(AtomicU64::new(seed))
+    }
+
+    /// Any number (splitmix64).
+    pub(super) fn any(&self) -> u64 {
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mut z = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// In `0..end`; 0 for an empty range.
+    pub(super) fn below(&self, end: u64) -> u64 {
+        self.any().checked_rem(end).unwrap_or(0)
+    }
+
+    /// True for `thousandths` of 1,000 throws.
+    pub(super) fn chance(&self, thousandths: u32) -> bool {
+        self.below(1_000) < u64::from(thousandths)
+    }
+
+    /// One of them.
+    pub(super) fn pick<'a, T>(&self, of: &'a [T]) -> &'a T {
+        &of[self.below(of.len() as u64) as usize]
+    }
+
+    /// Up to `ms` milliseconds: often none, mostly little.
+    pub(super) fn pause(&self, ms: u64) -> Duration {
+        let most = match self.below(4) {
+            0 => return Duration::ZERO,
+            1 => ms / 50,
+            2 => ms / 8,
+            _ => ms,
+        };
+        Duration::from_millis(self.below(most + 1))
+    }
+}

@@ -1,0 +1,114 @@
+//! Contents of files as they were before a turn changed them: each under its name, one folder for each session,
+//! readable by their owner alone (R-SESS-3). They go when their session is deleted.
+
+use std::fs;
+use std::io::{self, Write as _};
+
+use super::error::StoreError;
+use super::files::{self, DataDir};
+use crate::base::random;
+use crate::domain::SessionId;
+
+/// Keeps and reads contents of files. Blocks.
+#[derive(Clone, Debug)]
+pub struct KeptFiles {
+    folder: DataDir,
+}
+
+impl KeptFiles {
+    pub(super) fn new(folder: DataDir) -> Self {
+        Self { folder }
+    }
+
+    /// Keeps `bytes` under `name`.
+    ///
+    /// # Errors
+    /// The name is none, or the disk fails.
+    pub fn keep(&self, session: &SessionId, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        let folder = self.folder.content(session)?.join("files");
+        let path = folder.join(files::safe(name)?);
+        if path.metadata().is_ok_and(|meta| meta.len() == bytes.len() as u64) {
+            return Ok(());
+        }
+        // Whole or not there: a kill between leaves a name that nobody asks for.
+        let begun = folder.join(format!("{name}.{}", random::token(8)));
+        let open = || files::private_file().write(true).create_new(true).open(&begun);
+        let opened = match open() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                files::private_folder(&folder)
+                    .map_err(|e| StoreError::io("making the folder", &folder, e))?;
+                open()
+            }
+            opened => opened,
+        };
+        let written = opened
+            .and_then(|mut file| file.write_all(bytes))
+            .and_then(|()| fs::rename(&begun, &path));
+        if let Err(error) = written {
+            let _ = fs::remove_file(&begun);
+            return Err(StoreError::io("writing", path, error));
+        }
+        Ok(())
+    }
+
+    /// Whether something is kept under `name`.
+    pub fn has(&self, session: &SessionId, name: &str) -> bool {
+        let path = || {
+            Some(
+                self.folder
+                    .content(session)
+                    .ok()?
+                    .join("files")
+                    .join(files::safe(name).ok()?),
+            )
+        };
+        path().is_some_and(|path| path.is_file())
+    }
+
+    /// What is kept under `name`; none when nothing is. Whether it is whole is seen by whoever knows what the name means.
+    ///
+    /// # Errors
+    /// The name is none, or the disk fails.
+    pub fn read(&self, session: &SessionId, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        let path = self
+            .folder
+            .content(session)?
+            .join("files")
+            .join(files::safe(name)?);
+        match fs::read(&path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(StoreError::io("reading", path, error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contents_are_kept_once_for_their_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = KeptFiles::new(DataDir::new(folder.path().to_owned()));
+        let session = SessionId::from("ses_1");
+        for bytes in [&b"torn"[..], b"a\0b", b"a\0b"] {
+            kept.keep(&session, "name", bytes).unwrap();
+        }
+        assert_eq!(
+            kept.read(&session, "name").unwrap().as_deref(),
+            Some(&b"a\0b"[..])
+        );
+        assert!(kept.keep(&session, "../x", b"").is_err());
+        assert_eq!(kept.read(&session, "0").unwrap(), None);
+        assert!(kept.read(&session, "../x").is_err());
+        let files = folder.path().join("content/ses_1/files");
+        assert_eq!(fs::read_dir(&files).unwrap().count(), 1);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = files.join("name").metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+}

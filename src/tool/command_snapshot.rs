@@ -1,0 +1,275 @@
+//! What a command made of the workspace's files (R-SESS-3), found by size and time. Taken back can be what is known as it
+//! was: what this session has read or written, also before the server was started, what git has just so, what only got
+//! another name, and what is new. What somebody else is seen to write meanwhile is not the command's: what a person
+//! saves in the editor, what tools of other sessions change.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use super::{PartialReason, ToolContext, git_blobs};
+use crate::domain::{FileChange, FileState};
+use crate::workspace::checkpoint::{self, MAX_KEPT};
+use crate::workspace::git_index::GitIndex;
+use crate::workspace::watch::{self, ChangedFile, FileStamp, MAX_WATCHED, OthersWatch, WatchedTree};
+
+/// Contents that a command left are kept up to this length, in bytes, for the diff.
+const KEPT_AFTER: u64 = 1 << 20;
+
+/// So much of what a command left is read, in bytes.
+const READ_AFTER: u64 = 512 << 20;
+
+/// So much is read to recall what was kept before the server was started, in bytes.
+const READ_TO_RECALL: u64 = 64 << 20;
+
+/// The files before the command.
+pub(super) struct FilesBefore {
+    watched: WatchedTree,
+    indexes: Vec<GitIndex>,
+    others: OthersWatch,
+}
+
+/// Looks at the files before the command, and keeps those that the session knows.
+pub(super) async fn before(cx: &ToolContext) -> Option<FilesBefore> {
+    let earlier = match cx.workspace.known().recalls() {
+        true => cx.checkpoints.earlier().await,
+        false => Vec::new(),
+    };
+    let inner = cx.clone();
+    let looked = tokio::task::spawn_blocking(move || {
+        let others = inner.workspace.others().watch();
+        let mut watched = watch(&inner);
+        recall(&inner, &watched, &earlier);
+        let known = known(&inner);
+        watched.look_at(&known);
+        for (path, stamp) in watched.links() {
+            if inner.workspace.known().get(path, stamp).is_none() {
+                keep(&inner, path, stamp);
+            }
+        }
+        for path in known {
+            if let Some(stamp) = watched.stamp(&path)
+                && inner.workspace.known().get(&path, stamp).is_none()
+            {
+                keep(&inner, &path, stamp);
+            }
+        }
+        let indexes = watched
+            .trees()
+            .iter()
+            .filter_map(|tree| GitIndex::read(tree))
+            .collect();
+        FilesBefore {
+            watched,
+            indexes,
+            others,
+        }
+    });
+    // What panicked has been told of; the command runs all the same.
+    looked.await.ok()
+}
+
+/// Records what the command has changed.
+pub(super) async fn after(cx: &ToolContext, before: Option<FilesBefore>) {
+    let Some(FilesBefore {
+        watched,
+        indexes,
+        others,
+    }) = before
+    else {
+        return;
+    };
+    let inner = cx.clone();
+    let looked = tokio::task::spawn_blocking(move || {
+        let mut now = watch(&inner);
+        now.look_at(watched.paths());
+        now.look_at(&known(&inner));
+        if watched.partial || now.partial {
+            inner.checkpoints.partial(PartialReason::TooMany);
+        }
+        let mut changed = watched.changed(&now);
+        changed.retain(|change| !others.wrote(&change.path));
+        compare(&inner, &changed)
+    });
+    let Ok(mut found) = looked.await else { return };
+    find_in_git(cx, &mut found, &indexes).await;
+    let changes: Vec<FileChange> = found
+        .into_iter()
+        .filter(|(_, change)| change.kind().is_some())
+        .map(|(_, change)| change)
+        .collect();
+    if !changes.is_empty()
+        && let Err(why) = cx.checkpoints.record(changes).await
+    {
+        tracing::warn!(why, "what a command changed was not recorded");
+    }
+}
+
+fn watch(cx: &ToolContext) -> WatchedTree {
+    let roots = cx.workspace.roots(&cx.cwd);
+    watch::watch(roots.iter().map(|root| root.path()), MAX_WATCHED)
+}
+
+/// The files below the roots that this session has read or written.
+fn known(cx: &ToolContext) -> BTreeSet<PathBuf> {
+    let roots = cx.workspace.roots(&cx.cwd);
+    let paths = cx
+        .workspace
+        .reads()
+        .paths()
+        .into_iter()
+        .chain(cx.workspace.known().paths());
+    paths
+        .filter(|path| roots.iter().any(|root| path.starts_with(root.path())))
+        .collect()
+}
+
+/// Knows again what was kept of files before this server was started, where they are still so.
+fn recall(cx: &ToolContext, watched: &WatchedTree, earlier: &[FileChange]) {
+    let mut states: HashMap<&Path, Vec<&FileState>> = HashMap::new();
+    for change in earlier {
+        states
+            .entry(Path::new(&change.path))
+            .or_default()
+            .extend([&change.before, &change.after]);
+    }
+    let mut room = READ_TO_RECALL;
+    for (path, states) in states {
+        let Some(stamp) = watched.stamp(path) else {
+            continue;
+        };
+        let could_be =
+            |state: &&FileState| matches!(state, FileState::File { bytes, .. } if *bytes == stamp.bytes());
+        if !states.iter().any(could_be) {
+            continue;
+        }
+        let Some(left) = room.checked_sub(stamp.bytes()) else {
+            return;
+        };
+        room = left;
+        if let Ok(found) = checkpoint::look(path)
+            && states
+                .iter()
+                .any(|state| checkpoint::same_content(state, &found.state))
+        {
+            // Kept it is, under that hash; and if that is gone, it is kept anew.
+            keep(cx, path, stamp);
+        }
+    }
+}
+
+fn keep(cx: &ToolContext, path: &Path, stamp: FileStamp) -> Option<FileState> {
+    let found = checkpoint::look(path).ok()?;
+    if let Some(bytes) = &found.bytes {
+        cx.checkpoints.keep(bytes).ok()?;
+    }
+    // Written while it was read, it is not what the stamp says.
+    (watch::stamp(path) == Some(stamp)).then(|| {
+        cx.workspace.known().note(path, stamp, found.state.clone());
+        found.state
+    })
+}
+
+/// What was found of a change; with the stamp of one whose content before is still to be found.
+type FoundChanges = Vec<(ChangedFile, FileChange)>;
+
+fn compare(cx: &ToolContext, changed: &[ChangedFile]) -> FoundChanges {
+    let mut room = READ_AFTER;
+    let mut came = HashMap::new();
+    let mut found = FoundChanges::new();
+    for change in changed {
+        let Some(path) = change.path.to_str() else {
+            continue;
+        };
+        let before = match change.was {
+            None if !change.surely => FileState::Unknown,
+            None => FileState::Absent,
+            Some(was) => {
+                let known = cx.workspace.known();
+                let kept = known.get(&change.path, was);
+                kept.or_else(|| known.left(&change.path, was))
+                    .unwrap_or(FileState::Unknown)
+            }
+        };
+        // Which is known in its place from now on.
+        let after = change
+            .is
+            .map_or(FileState::Absent, |is| present(cx, &change.path, is, &mut room));
+        if let (None, Some(is)) = (change.was, change.is) {
+            came.insert(is.node(), change);
+        }
+        let path = path.to_owned();
+        found.push((change.clone(), FileChange { path, before, after }));
+    }
+    // What has another name now was what that is.
+    for (change, told) in &mut found {
+        if let (Some(was), None, FileState::Unknown) = (change.was, change.is, &told.before)
+            && let Some(ChangedFile {
+                path, is: Some(is), ..
+            }) = came.get(&was.node())
+            && is.is_same_file(&was)
+            && was.bytes() <= room.min(MAX_KEPT)
+            && let Some(state) = keep(cx, path, *is)
+        {
+            room -= was.bytes();
+            told.before = state;
+        }
+    }
+    found
+}
+
+/// What is at `path`.
+fn present(cx: &ToolContext, path: &Path, stamp: FileStamp, room: &mut u64) -> FileState {
+    let Some(left) = room.checked_sub(stamp.bytes()) else {
+        return FileState::Unknown;
+    };
+    *room = left;
+    if stamp.bytes() <= KEPT_AFTER {
+        return keep(cx, path, stamp).unwrap_or(FileState::Unknown);
+    }
+    match checkpoint::look(path) {
+        Ok(found) => {
+            cx.workspace.known().note_left(path, stamp, found.state.clone());
+            found.state
+        }
+        Err(_) => FileState::Unknown,
+    }
+}
+
+/// Looks in git for what nobody has read.
+async fn find_in_git(cx: &ToolContext, found: &mut FoundChanges, indexes: &[GitIndex]) {
+    // The inner work trees first: what is theirs is not of those around them.
+    for index in indexes.iter().rev() {
+        let mut here = found
+            .iter()
+            .filter(|(change, _)| change.path.starts_with(index.root()));
+        // What the attributes were is not known any more.
+        if here
+            .clone()
+            .any(|(change, _)| change.path.ends_with(".gitattributes"))
+        {
+            continue;
+        }
+        let mut sought: Vec<(PathBuf, FileStamp)> = Vec::new();
+        sought.extend(here.by_ref().filter_map(|(change, told)| match told.before {
+            FileState::Unknown => Some((change.path.clone(), change.was?)),
+            _ => None,
+        }));
+        if sought.is_empty() {
+            continue;
+        }
+        let inner = index.clone();
+        let matched = tokio::task::spawn_blocking(move || {
+            inner.clean(sought.iter().map(|(path, stamp)| (path.as_path(), *stamp)))
+        });
+        let Ok(clean) = matched.await else { continue };
+        if clean.is_empty() {
+            continue;
+        }
+        let mut kept = git_blobs::keep(cx, index.root(), clean).await;
+        for (change, told) in found.iter_mut() {
+            if let Some(state) = kept.remove(&change.path) {
+                told.before = state;
+            }
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The old content of files that git has just as they were (R-SESS-3), read from git's own store. Of git two commands
+//! are run, `check-attr` and `cat-file`: neither looks at a file of the work tree but `.gitattributes`, and nothing
+//! that a repository names is started: no hook, filter, file system monitor, pager, remote.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::ToolContext;
+use crate::domain::FileState;
+use crate::workspace::checkpoint::of_bytes;
+use crate::workspace::git_files;
+use crate::workspace::git_index::CleanFiles;
+use crate::workspace::process::{Command, Stdin, Stream, git_command};
+use crate::workspace::watch::FileStamp;
+
+/// So long it may take, and after a cancel.
+const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE_CANCELLED: Duration = Duration::from_millis(200);
+
+/// So much is asked for at once, in bytes.
+const AT_ONCE: u64 = 32 << 20;
+
+/// What has these attributes may be stored as something else than it was.
+const CONVERTS: [&str; 3] = ["filter", "ident", "working-tree-encoding"];
+
+/// Most that is read of attributes, in bytes.
+const MAX_ATTRIBUTES: usize = 64 << 20;
+
+/// Keeps what `files` of the work tree `root` were; what is not told was not found.
+pub(super) async fn keep(
+    cx: &ToolContext,
+    root: &Path,
+    files: Vec<CleanFiles>,
+) -> HashMap<PathBuf, FileState> {
+    let mut kept = HashMap::new();
+    let patience = match cx.cancel.is_cancelled() {
+        true => PATIENCE_CANCELLED,
+        false => PATIENCE,
+    };
+    let reading = read(cx, root, files, &mut kept);
+    let known = tokio::select! { biased;
+        () = cx.hurry.cancelled() => None,
+        () = tokio::time::sleep(patience) => None,
+        known = reading => known,
+    };
+    if known.is_none() {
+        tracing::debug!(root = %root.display(), "git did not tell all that it has");
+    }
+    kept
+}
+
+async fn read(
+    cx: &ToolContext,
+    root: &Path,
+    mut files: Vec<CleanFiles>,
+    kept: &mut HashMap<PathBuf, FileState>,
+) -> Option<()> {
+    let (tree, sought) = (root.to_owned(), files.clone());
+    let regular = tokio::task::spawn_blocking(move || {
+        let paths = sought.iter().map(|file| file.path.as_path());
+        git_files::are_regular(&tree, paths, sought.iter().map(|file| file.id.as_str()))
+    });
+    if !regular.await.ok()? {
+        return None;
+    }
+    let converted = converted(cx, root, &files).await?;
+    files.retain(|file| !converted.contains(&file.path));
+    while !files.is_empty() {
+        let mut bytes = 0;
+        let count = files
+            .iter()
+            .take_while(|file| {
+                bytes += file.stamp.bytes();
+                bytes <= AT_ONCE
+            })
+            .count();
+        let rest = files.split_off(count.max(1));
+        let blobs = blobs(cx, root, &files).await?;
+        let (inner, some) = (cx.clone(), std::mem::replace(&mut files, rest));
+        let done = tokio::task::spawn_blocking(move || {
+            let state = |file: CleanFiles| {
+                let state = state(&inner, blobs.get(&file.id)?, file.stamp)?;
+                inner
+                    .workspace
+                    .known()
+                    .note(&file.path, file.stamp, state.clone());
+                Some((file.path, state))
+            };
+            some.into_iter().filter_map(state).collect::<Vec<_>>()
+        });
+        kept.extend(done.await.ok()?);
+    }
+    Some(())
+}
+
+/// What a file with this stamp was if git has it so.
+fn state(cx: &ToolContext, blob: &[u8], stamp: FileStamp) -> Option<FileState> {
+    // Of another length, it was converted on its way.
+    if blob.len() as u64 != stamp.bytes() {
+        return None;
+    }
+    if stamp.is_link() {
+        let target = String::from_utf8(blob.to_vec()).ok()?;
+        return Some(FileState::Link { target });
+    }
+    cx.checkpoints.keep(blob).ok()?;
+    Some(of_bytes(blob, stamp.mode()))
+}
+
+/// Those of the files whose attributes say that they are converted on their way from the store to the work tree.
+async fn converted(cx: &ToolContext, root: &Path, files: &[CleanFiles]) -> Option<Vec<PathBuf>> {
+    let mut input = Vec::new();
+    for file in files {
+        input.extend_from_slice(file.path.strip_prefix(root).ok()?.to_str()?.as_bytes());
+        input.push(0);
+    }
+    let args = ["check-attr", "-z", "--stdin"].into_iter().chain(CONVERTS);
+    let command = git_command(args).cwd(root).stdin(Stdin::Bytes(input));
+    let child = cx.workspace.shared().launcher().spawn(command).await.ok()?;
+    let said = child.collect(MAX_ATTRIBUTES).await;
+    if !said.status.success() || said.cut {
+        return None;
+    }
+    let words: Vec<&[u8]> = said.stdout.split(|byte| *byte == 0).collect();
+    // Path, attribute, value; the last one is empty.
+    let told = words.chunks_exact(3);
+    if told.len() != files.len() * CONVERTS.len() {
+        return None;
+    }
+    told.filter(|told| ![&b"unspecified"[..], b"unset"].contains(&told[2]))
+        .map(|told| Some(root.join(std::str::from_utf8(told[0]).ok()?)))
+        .collect()
+}
+
+/// The contents of blobs, by name.
+async fn blobs(cx: &ToolContext, root: &Path, files: &[CleanFiles]) -> Option<HashMap<String, Vec<u8>>> {
+    let input: String = files.iter().map(|file| format!("{}\n", file.id)).collect();
+    let command: Command = git_command(["cat-file", "--batch", "--buffer"])
+        .cwd(root)
+        .stdin(Stdin::Bytes(input.into_bytes()));
+    let mut child = cx.workspace.shared().launcher().spawn(command).await.ok()?;
+    let mut batch = Batch::new(files);
+    while let Some(chunk) = child.output.next().await {
+        if chunk.stream == Stream::Stdout {
+            batch.push(&chunk.bytes);
+        }
+    }
+    Some(batch.blobs)
+}
+
+/// What `git cat-file --batch` writes, taken apart as it comes.
+struct Batch {
+    blobs: HashMap<String, Vec<u8>>,
+    /// No longer one is wanted.
+    longest: usize,
+    head: Vec<u8>,
+    body: Option<Body>,
+}
+
+struct Body {
+    id: String,
+    bytes: Vec<u8>,
+    /// So many are still to come, the line end after them among them.
+    left: usize,
+    wanted: bool,
+}
+
+impl Batch {
+    fn new(files: &[CleanFiles]) -> Self {
+        let longest = files.iter().map(|file| file.stamp.bytes()).max().unwrap_or(0);
+        Self {
+            blobs: HashMap::new(),
+            longest: usize::try_from(longest).unwrap_or(usize::MAX),
+            head: Vec::new(),
+            body: None,
+        }
+    }
+
+    fn push(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let Some(body) = &mut self.body else {
+                let Some(end) = memchr::memchr(b'\n', bytes) else {
+                    return self.head.extend_from_slice(bytes);
+                };
+                self.head.extend_from_slice(&bytes[..end]);
+                bytes = &bytes[end + 1..];
+                let head = std::mem::take(&mut self.head);
+                self.body = self.begin(&head);
+                continue;
+            };
+            let (now, later) = bytes.split_at(bytes.len().min(body.left));
+            if body.wanted {
+                body.bytes.extend_from_slice(now);
+            }
+            body.left -= now.len();
+            bytes = later;
+            if body.left == 0
+                && let Some(Body {
+                    id,
+                    mut bytes,
+                    wanted: true,
+                    ..
+                }) = self.body.take()
+            {
+                bytes.pop();
+                self.blobs.insert(id, bytes);
+            }
+        }
+    }
+
+    /// `<id> blob <length>`; one that is missing has no length.
+    fn begin(&self, head: &[u8]) -> Option<Body> {
+        let mut words = std::str::from_utf8(head).ok()?.split(' ');
+        let (id, kind) = (words.next()?, words.next()?);
+        let length: usize = words.next()?.parse().ok()?;
+        Some(Body {
+            id: id.to_owned(),
+            bytes: Vec::new(),
+            left: length.checked_add(1)?,
+            wanted: kind == "blob" && length <= self.longest,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_taken_apart_wherever_it_is_cut() {
+        let out = b"aa blob 3\nx\ny\nbb missing\ncc tree 2\nzz\ndd blob 0\n\nee blob 9\n123456789\nff blob 4\nlast\n";
+        for cut in 0..=out.len() {
+            let mut batch = Batch::new(&[]);
+            batch.longest = 4;
+            batch.push(&out[..cut]);
+            batch.push(&out[cut..]);
+            let mut blobs: Vec<(&str, &[u8])> = batch
+                .blobs
+                .iter()
+                .map(|(id, bytes)| (id.as_str(), bytes.as_slice()))
+                .collect();
+            blobs.sort_unstable();
+            assert_eq!(
+                blobs,
+                [("aa", &b"x\ny"[..]), ("dd", b""), ("ff", b"last")],
+                "{cut}"
+            );
+        }
+    }
+}

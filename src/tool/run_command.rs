@@ -1,0 +1,291 @@
+//! A command that runs for a tool: its output as it comes, its time, its stages when it is stopped.
+//!
+//! Keeps the time itself and stops its processes itself, so that a cancel still gets what came until then
+//! (R-CANCEL). When there is a result, no process of the command is left (I8).
+
+use std::time::Duration;
+
+use futures::FutureExt;
+
+use super::command_snapshot;
+use super::terminal_output::CommandText;
+use super::{PartialReason, ToolContext, ToolError, ToolOutput, ToolProgress};
+use crate::base::CancellationToken;
+use crate::base::utf8::Decoder;
+use crate::workspace::process::{Child, Command, Ending, ExitStatus, Output, Process, SpawnError, Stop};
+
+/// So long what a cancelled command has changed is looked for.
+const LOOKING_AFTER_CANCEL: Duration = Duration::from_millis(500);
+
+/// What every command gets, so that none colours, pages or asks.
+const ENVIRONMENT: [(&str, &str); 5] = [
+    ("TERM", "dumb"),
+    ("NO_COLOR", "1"),
+    ("PAGER", "cat"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+];
+
+/// In the session's folder, with standard error where standard output goes.
+pub(super) fn prepared(command: Command, cx: &ToolContext) -> Command {
+    let command = command.cwd(&cx.cwd).merge_stderr().harden_git();
+    ENVIRONMENT
+        .into_iter()
+        .fold(command, |command, (name, value)| command.env(name, value))
+}
+
+/// What came of a command that was not cancelled.
+pub(super) struct CommandDone {
+    /// What it wrote, and how it ended where that is worth telling.
+    pub(super) output: ToolOutput,
+    /// How it ended.
+    pub(super) status: ExitStatus,
+}
+
+/// Runs a [`prepared`] command to its end, at most for `limit`.
+pub(super) async fn run(
+    command: Command,
+    limit: Duration,
+    cx: &ToolContext,
+) -> Result<CommandDone, ToolError> {
+    let launcher = cx.workspace.shared().launcher();
+    // A large workspace on a slow disk takes its time; a cancel does not wait for that.
+    let before = tokio::select! { biased;
+        () = cx.cancel.cancelled() => return Err(ToolError::Cancelled),
+        before = command_snapshot::before(cx) => before,
+    };
+    let command = cx.workspace.shared().guard_git(&cx.cwd, command).await;
+    let child = launcher.spawn_until(&cx.cancel, command).await;
+    let child = child.map_err(not_started)?;
+    let result = RunningCommand::new(child, cx).finish(limit, cx).await;
+    tokio::select! { biased;
+        () = out_of_patience(cx) => cx.checkpoints.partial(PartialReason::CutShort),
+        () = command_snapshot::after(cx, before) => {}
+    }
+    result
+}
+
+/// What a stopped command has changed is looked for, but not for long (R-CANCEL).
+async fn out_of_patience(cx: &ToolContext) {
+    cx.cancel.cancelled().await;
+    tokio::select! { biased;
+        () = cx.hurry.cancelled() => {}
+        () = tokio::time::sleep(LOOKING_AFTER_CANCEL) => {}
+    }
+}
+
+/// What the model is told of a command that did not start.
+pub(super) fn not_started(error: SpawnError) -> ToolError {
+    match error {
+        SpawnError::WorkingDirectory { .. } | SpawnError::NotFound { .. } | SpawnError::Refused { .. } => {
+            ToolError::Reported(error.to_string())
+        }
+        SpawnError::Helper { .. } => ToolError::Internal(error.to_string()),
+        SpawnError::Cancelled => ToolError::Cancelled,
+    }
+}
+
+/// A command that runs.
+struct RunningCommand {
+    process: Process,
+    output: Output,
+    decoder: Decoder,
+    text: CommandText,
+}
+
+/// What came first.
+enum FirstEvent {
+    Ended(Ending),
+    TimedOut,
+    Cancelled,
+}
+
+impl RunningCommand {
+    fn new(child: Child, cx: &ToolContext) -> Self {
+        Self {
+            process: child.process,
+            output: child.output,
+            decoder: Decoder::default(),
+            text: CommandText::new(cx.keep.clone(), format!("{}-output.txt", cx.call)),
+        }
+    }
+
+    async fn finish(mut self, limit: Duration, cx: &ToolContext) -> Result<CommandDone, ToolError> {
+        let first = tokio::select! {
+            biased;
+            () = cx.cancel.cancelled() => FirstEvent::Cancelled,
+            () = tokio::time::sleep(limit) => match self.process.gone().now_or_never() {
+                // It was in time; only its output still waits for a slow client.
+                Some(ending) => {
+                    self.drain().await;
+                    FirstEvent::Ended(ending)
+                }
+                None => FirstEvent::TimedOut,
+            },
+            ending = self.pass_on(cx) => FirstEvent::Ended(ending),
+        };
+        match first {
+            FirstEvent::Ended(ending) => Ok(CommandDone {
+                output: self.result(None, ending).await,
+                status: ending.status,
+            }),
+            FirstEvent::TimedOut => {
+                let ending = self.stop(Stop::Interrupt, cx).await;
+                let note = format!("timed out after {} s and was stopped", limit.as_secs_f64());
+                let result = self.result(Some(note), ending).await;
+                Ok(CommandDone {
+                    output: ToolOutput {
+                        timed_out: true,
+                        ..result
+                    },
+                    status: ending.status,
+                })
+            }
+            FirstEvent::Cancelled => {
+                let ending = self.stop(cx.workspace.on_cancel().into(), cx).await;
+                let note = "cancelled while it ran".to_owned();
+                Err(ToolError::CutShort(Box::new(
+                    self.result(Some(note), ending).await,
+                )))
+            }
+        }
+    }
+
+    /// Passes the output on until nothing of the command is left. A client that is slow makes the
+    /// command wait. Dropping the future loses nothing of the result.
+    async fn pass_on(&mut self, cx: &ToolContext) -> Ending {
+        let mut listening = true;
+        loop {
+            self.text.room().await;
+            let chunk = self.output.next().await;
+            let text = match &chunk {
+                Some(chunk) => self.decoder.push(&chunk.bytes),
+                None => self.decoder.finish().to_owned(),
+            };
+            self.text.push(&text);
+            if listening && !text.is_empty() {
+                listening = cx.tell(ToolProgress::Output(text)).await.is_ok();
+            }
+            if chunk.is_none() {
+                // It may have closed its output and run on.
+                return self.process.gone().await;
+            }
+            be_fair().await;
+        }
+    }
+
+    /// Stops it in stages. Nobody is told live what comes meanwhile, since a slow client must not hold
+    /// up the end; it is in the result.
+    async fn stop(&mut self, how: Stop, cx: &ToolContext) -> Ending {
+        let never = CancellationToken::new();
+        // Out of patience from the start means that the server ends, which has stages of its own.
+        let (how, hurry) = if cx.hurry.is_cancelled() {
+            (Stop::ServerEnd, &never)
+        } else {
+            (how, &cx.hurry)
+        };
+        let Self {
+            process,
+            output,
+            decoder,
+            text,
+        } = self;
+        let ending = {
+            let mut stop = std::pin::pin!(process.stop(how, hurry));
+            tokio::select! {
+                biased;
+                ending = &mut stop => ending,
+                () = drain(output, decoder, text) => stop.await,
+            }
+        };
+        if ending.gone {
+            self.drain().await;
+        }
+        ending
+    }
+
+    async fn drain(&mut self) {
+        drain(&mut self.output, &mut self.decoder, &mut self.text).await;
+    }
+
+    async fn result(mut self, note: Option<String>, ending: Ending) -> ToolOutput {
+        self.text.push(self.decoder.finish());
+        let gathered = self.text.finish().await;
+        let is_error = note.is_some();
+        let notes = note.into_iter().chain(end_notes(ending));
+        ToolOutput {
+            text: with_notes(&gathered.text, notes),
+            is_error,
+            // `CommandText` has cut it; the status lines must not cause a second cut.
+            paged: true,
+            exit_code: exit_code(ending.status),
+            full: gathered.full,
+            ..ToolOutput::default()
+        }
+    }
+}
+
+async fn drain(output: &mut Output, decoder: &mut Decoder, text: &mut CommandText) {
+    loop {
+        text.room().await;
+        let Some(chunk) = output.next().await else {
+            return;
+        };
+        text.push(&decoder.push(&chunk.bytes));
+        be_fair().await;
+    }
+}
+
+/// A pipe that is never empty would be read for a hundred pieces before anything else of this task, such
+/// as the next stage of a stop, or another task has its turn.
+async fn be_fair() {
+    tokio::task::yield_now().await;
+}
+
+/// The exit code as a shell reports it; none when it is not known.
+fn exit_code(status: ExitStatus) -> Option<i32> {
+    match status {
+        ExitStatus::Code(code) => Some(code),
+        ExitStatus::Signal(signal) => Some(128 + signal),
+        ExitStatus::Unknown => None,
+    }
+}
+
+/// What is worth telling of an end; nothing when all went well.
+pub(super) fn end_notes(ending: Ending) -> impl Iterator<Item = String> {
+    let status = match ending.status {
+        ExitStatus::Code(0) => None,
+        ExitStatus::Code(code) => Some(format!("exit code: {code}")),
+        ExitStatus::Signal(signal) => Some(format!("killed by signal {signal}")),
+        ExitStatus::Unknown => Some("how it ended is not known".to_owned()),
+    };
+    let left = (!ending.gone).then(|| "some of its processes could not be ended".to_owned());
+    status.into_iter().chain(left)
+}
+
+/// Output, and below it a line for each note.
+pub(super) fn with_notes(output: &str, notes: impl IntoIterator<Item = String>) -> String {
+    let output = output.trim_end();
+    let mut text = if output.is_empty() { "(no output)" } else { output }.to_owned();
+    for note in notes {
+        text.push('\n');
+        text.push_str(&note);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_are_told_unless_all_went_well() {
+        let text = |status, gone| with_notes(" \n", end_notes(Ending { status, gone }));
+        assert_eq!(text(ExitStatus::Code(0), true), "(no output)");
+        assert_eq!(text(ExitStatus::Code(2), true), "(no output)\nexit code: 2");
+        assert_eq!(
+            text(ExitStatus::Signal(9), false),
+            "(no output)\nkilled by signal 9\nsome of its processes could not be ended"
+        );
+    }
+}

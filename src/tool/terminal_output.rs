@@ -1,0 +1,415 @@
+//! What a command wrote, as the model reads it: escape sequences taken out, lines that were written over
+//! folded to their last state, the middle cut, the whole kept aside where that is more.
+//!
+//! Memory is bounded whatever comes. Starts nothing and reads nothing itself.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::{ContentSink, ContentWriter};
+use crate::base::text::{neutralise, prefix, suffix};
+use crate::domain::ContentRef;
+
+/// Characters of output that the model gets (R-TOOL-1), half from the start and half from the end. A final line end and
+/// the status lines below the output do not count.
+const MAX_CHARS: usize = 30_000;
+/// The longest line that is folded as one, in bytes.
+const MAX_LINE: usize = 16 << 10;
+/// Output beyond this is kept at once, in pieces of this; up to this only when the end shows a cut.
+const KEEP_PIECE: usize = 256 << 10;
+
+/// Takes in the output of a command.
+pub(super) struct CommandText {
+    fold: LineFold,
+    bytes: u64,
+    /// What came and was not given to be kept yet.
+    pending: String,
+    keeper: OutputKeeper,
+}
+
+/// What a command wrote, to its end.
+#[derive(Debug, Default)]
+pub(super) struct GatheredOutput {
+    /// For the model; may be empty.
+    pub(super) text: String,
+    /// Where the whole is kept, when `text` is not all of it.
+    pub(super) full: Option<ContentRef>,
+}
+
+/// Where the whole goes.
+enum OutputKeeper {
+    Idle {
+        keep: Arc<dyn ContentSink>,
+        name: String,
+    },
+    Writing(tokio::task::JoinHandle<Writer>),
+}
+
+/// The content that is being kept, or why it is not.
+type Writer = Result<Box<dyn ContentWriter>, String>;
+
+impl CommandText {
+    /// Nothing yet; the whole would be kept in `keep` as `name`.
+    pub(super) fn new(keep: Arc<dyn ContentSink>, name: String) -> Self {
+        Self {
+            fold: LineFold::default(),
+            bytes: 0,
+            pending: String::new(),
+            keeper: OutputKeeper::Idle { keep, name },
+        }
+    }
+
+    /// Takes in what came next.
+    pub(super) fn push(&mut self, text: &str) {
+        self.bytes += text.len() as u64;
+        self.fold.push(text);
+        self.pending.push_str(text);
+    }
+
+    /// Waits until there is room for more, which is at once unless the disk is slower than the command.
+    /// Dropping the future loses nothing.
+    pub(super) async fn room(&mut self) {
+        if self.pending.len() >= KEEP_PIECE {
+            self.write_pending().await;
+        }
+    }
+
+    /// The end: what the model gets, and where the whole is.
+    pub(super) async fn finish(mut self) -> GatheredOutput {
+        let fold = std::mem::take(&mut self.fold);
+        let (text, cut) = fold.finish(self.bytes);
+        if !cut && matches!(self.keeper, OutputKeeper::Idle { .. }) {
+            return GatheredOutput { text, full: None };
+        }
+        self.write_pending().await;
+        match self.end_keeping().await {
+            Ok(full) => GatheredOutput {
+                text,
+                full: Some(full),
+            },
+            Err(reason) => GatheredOutput {
+                text: format!("{text}\n[the whole output could not be kept: {reason}]"),
+                full: None,
+            },
+        }
+    }
+
+    /// Waits for the write before this one, and starts writing what is pending.
+    async fn write_pending(&mut self) {
+        let writing = match &mut self.keeper {
+            OutputKeeper::Writing(before) => {
+                let writer = before.await.unwrap_or_else(|error| Err(error.to_string()));
+                let piece = std::mem::take(&mut self.pending);
+                tokio::task::spawn_blocking(move || append(writer?, &piece))
+            }
+            OutputKeeper::Idle { keep, name } => {
+                let (keep, name) = (keep.clone(), name.clone());
+                let piece = std::mem::take(&mut self.pending);
+                tokio::task::spawn_blocking(move || append(keep.begin(&name)?, &piece))
+            }
+        };
+        self.keeper = OutputKeeper::Writing(writing);
+    }
+
+    async fn end_keeping(self) -> Result<ContentRef, String> {
+        let OutputKeeper::Writing(last) = self.keeper else {
+            return Err("nothing was written".to_owned());
+        };
+        let kept = last.await.map_err(|error| error.to_string())??;
+        tokio::task::spawn_blocking(move || kept.finish())
+            .await
+            .map_err(|error| error.to_string())?
+    }
+}
+
+fn append(mut kept: Box<dyn ContentWriter>, piece: &str) -> Writer {
+    kept.append(piece)?;
+    Ok(kept)
+}
+
+/// Folds lines and keeps both ends of what comes out.
+#[derive(Debug, Default)]
+struct LineFold {
+    ends: OutputEnds,
+    /// The line as it comes, since its start or the last carriage return.
+    line: String,
+    /// What the line showed before that carriage return.
+    before: String,
+    /// The start of an overlong line was let through already.
+    begun: bool,
+}
+
+impl LineFold {
+    fn push(&mut self, text: &str) {
+        let mut parts = text.split('\r');
+        self.push_part(parts.next().unwrap_or_default());
+        for part in parts {
+            self.carriage_return();
+            self.push_part(part);
+        }
+    }
+
+    /// Text without carriage returns.
+    fn push_part(&mut self, part: &str) {
+        let Some((first, rest)) = part.split_once('\n') else {
+            self.extend_line(part);
+            return;
+        };
+        self.extend_line(first);
+        self.end_line();
+        let (lines, last) = rest.rsplit_once('\n').unwrap_or(("", rest));
+        if rest.len() > last.len() {
+            if is_plain(lines) {
+                self.ends.push(lines);
+                self.ends.push("\n");
+            } else if lines.contains(['\u{1b}', '\u{9b}', '\u{8}']) {
+                // Line by line: a sequence that never ends must not swallow the others.
+                for line in lines.split('\n') {
+                    self.extend_line(line);
+                    self.end_line();
+                }
+            } else {
+                self.ends.push(&neutralise(lines));
+                self.ends.push("\n");
+            }
+        }
+        self.extend_line(last);
+    }
+
+    fn extend_line(&mut self, mut text: &str) {
+        while self.line.len() + text.len() > MAX_LINE {
+            let room = MAX_LINE - self.line.len();
+            let (now, later) = text.split_at(text.floor_char_boundary(room));
+            self.line.push_str(now);
+            self.ends.push(&shown(&self.line));
+            self.line.clear();
+            self.before.clear();
+            self.begun = true;
+            text = later;
+        }
+        self.line.push_str(text);
+    }
+
+    /// What follows writes over the line.
+    fn carriage_return(&mut self) {
+        let now = shown(&self.line);
+        if !now.trim().is_empty() {
+            self.before = now.into_owned();
+        }
+        self.line.clear();
+        if self.begun {
+            self.end_line();
+        }
+    }
+
+    fn end_line(&mut self) {
+        self.flush_line();
+        self.ends.push("\n");
+    }
+
+    fn flush_line(&mut self) {
+        let now = shown(&self.line);
+        // Nothing visible was written over it.
+        let last = if now.trim().is_empty() && !self.before.is_empty() {
+            self.before.as_str()
+        } else {
+            &now
+        };
+        self.ends.push(last);
+        self.line.clear();
+        self.before.clear();
+        self.begun = false;
+    }
+
+    /// The text, and whether it was cut. `bytes`: how much came in all.
+    fn finish(mut self, bytes: u64) -> (String, bool) {
+        self.flush_line();
+        self.ends.finish(bytes)
+    }
+}
+
+/// Whether there is nothing to be taken out of `text` for sure; quick, since most output is so.
+fn is_plain(text: &str) -> bool {
+    let harmless = |byte: &u8| matches!(byte, b'\t' | b'\n' | b' '..=b'~');
+    text.as_bytes().iter().all(harmless)
+}
+
+/// A line as a terminal would show it, more or less.
+fn shown(line: &str) -> Cow<'_, str> {
+    if !line.contains('\u{8}') {
+        return neutralise(line);
+    }
+    let mut rubbed = String::with_capacity(line.len());
+    for ch in line.chars() {
+        if ch == '\u{8}' {
+            rubbed.pop();
+        } else {
+            rubbed.push(ch);
+        }
+    }
+    neutralise(&rubbed).into_owned().into()
+}
+
+/// The start and the end of a text; what is between them is forgotten.
+#[derive(Debug, Default)]
+struct OutputEnds {
+    head: String,
+    head_chars: usize,
+    tail: String,
+    bytes: u64,
+}
+
+impl OutputEnds {
+    fn push(&mut self, text: &str) {
+        self.bytes += text.len() as u64;
+        let mut rest = text;
+        if self.head_chars < MAX_CHARS / 2 {
+            let room = MAX_CHARS / 2 - self.head_chars;
+            let end = rest.char_indices().nth(room).map_or(rest.len(), |(at, _)| at);
+            let (head, later) = rest.split_at(end);
+            self.head_chars += head.chars().count();
+            self.head.push_str(head);
+            rest = later;
+        }
+        // As many characters as the tail may have, at their longest, and a final line end.
+        let most = 4 * (MAX_CHARS - MAX_CHARS / 2) + 1;
+        self.tail.push_str(suffix(rest, most));
+        if self.tail.len() > 2 * most {
+            self.tail = suffix(&self.tail, most).to_owned();
+        }
+    }
+
+    fn finish(self, all: u64) -> (String, bool) {
+        let limit = MAX_CHARS - MAX_CHARS / 2;
+        let counted = self.tail.strip_suffix('\n').unwrap_or(&self.tail);
+        let chars = counted.chars().count();
+        let start = self
+            .tail
+            .char_indices()
+            .nth(chars.saturating_sub(limit))
+            .map_or(self.tail.len(), |(at, _)| at);
+        let tail = &self.tail[start..];
+        let gone = self.bytes - self.head.len() as u64 - tail.len() as u64;
+        if gone == 0 {
+            return (self.head + tail, false);
+        }
+        // On line ends, where they are near.
+        let head_end = self.head.rfind('\n').filter(|at| self.head.len() - at < NEAR);
+        let head = prefix(&self.head, head_end.unwrap_or(self.head.len()));
+        let tail_start = tail.find('\n').filter(|at| *at < NEAR);
+        let tail = &tail[tail_start.map_or(0, |at| at + 1)..];
+        let gone = self.bytes - head.len() as u64 - tail.len() as u64;
+        (
+            format!(
+                "{head}\n[… {gone} bytes cut from the middle; the whole output has {all} bytes …]\n{tail}"
+            ),
+            true,
+        )
+    }
+}
+
+/// A cut moves by at most so many bytes to a line's end.
+const NEAR: usize = 400;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn fold(pieces: &[&str]) -> (String, bool) {
+        let mut fold = LineFold::default();
+        pieces.iter().for_each(|piece| fold.push(piece));
+        fold.finish(pieces.iter().map(|piece| piece.len() as u64).sum())
+    }
+
+    #[test]
+    fn lines_are_folded_to_what_they_showed_last() {
+        for (raw, want) in [
+            ("", ""),
+            ("a\nb", "a\nb"),
+            ("a\r\nb\r\n", "a\nb\n"),
+            ("10%\r20%\r30%\nok\n", "30%\nok\n"),
+            ("10%\r20%\r30%", "30%"),
+            ("10%\r20%\r", "20%"),
+            ("20%\r\u{1b}[K\nok", "20%\nok"),
+            ("20%\r   \rok\n", "ok\n"),
+            ("\r\n\r\n", "\n\n"),
+            ("\u{1b}[32mgreen\u{1b}[0m\n", "green\n"),
+            ("a\n\u{1b}[1mb\nc\u{1b}]0;never ended\nd\n", "a\nb\nc\nd\n"),
+            ("|\u{8}/\u{8}-\u{8}done\n", "done\n"),
+            ("N\u{8}NA\u{8}A\n", "NA\n"),
+            ("null\0bell\u{7}\n", "nullbell\n"),
+            ("é\r\u{fffd}\n", "\u{fffd}\n"),
+        ] {
+            assert_eq!(fold(&[raw]), (want.to_owned(), false), "{raw:?}");
+            // The same in pieces of one character.
+            let chars: Vec<String> = raw.chars().map(String::from).collect();
+            let chars: Vec<&str> = chars.iter().map(String::as_str).collect();
+            assert_eq!(fold(&chars), (want.to_owned(), false), "{raw:?} in pieces");
+        }
+    }
+
+    #[test]
+    fn a_progress_bar_costs_one_line() {
+        let bar: String = (0..100_000).map(|n| format!("\r{n} of 99999")).collect();
+        assert_eq!(
+            fold(&[&bar, "\ndone\n"]),
+            ("99999 of 99999\ndone\n".to_owned(), false)
+        );
+    }
+
+    #[test]
+    fn the_middle_is_cut_on_lines_and_the_cut_is_stated() {
+        let lines: String = (0..10_000).map(|n| format!("line {n}\n")).collect();
+        let (text, cut) = fold(&[&lines]);
+        assert!(cut && text.starts_with("line 0\nline 1\n") && text.ends_with("line 9998\nline 9999\n"));
+        assert!(text.chars().count() <= MAX_CHARS + 100);
+        let note = text.lines().find(|line| line.starts_with('[')).unwrap();
+        let gone: usize = note.split(' ').nth(1).unwrap().parse().unwrap();
+        assert_eq!(
+            note,
+            format!(
+                "[… {gone} bytes cut from the middle; the whole output has {} bytes …]",
+                lines.len()
+            )
+        );
+        assert_eq!(text.len() - note.len() - 2 + gone, lines.len());
+        assert!(text.lines().all(|line| line == note || line.starts_with("line ")));
+    }
+
+    #[test]
+    fn what_fits_is_whole_to_the_last_character() {
+        let fits = "é".repeat(MAX_CHARS);
+        assert_eq!(fold(&[&fits]), (fits.clone(), false));
+        assert_eq!(fold(&[&fits, "\n"]), (fits.clone() + "\n", false));
+        assert!(fold(&[&fits, "x"]).1);
+        assert!(fold(&[&fits, "\n\n"]).1);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn pieces_do_not_matter(raw in "([a-cé\r\n\u{8}]|\u{1b}\\[[0-9]m){0,60}", times in 1_usize..2_000, size in 1_usize..9_000) {
+            let raw = raw.repeat(times);
+            let mut pieces = Vec::new();
+            let mut rest = raw.as_str();
+            while !rest.is_empty() {
+                let (piece, later) = rest.split_at(rest.ceil_char_boundary(size.min(rest.len())));
+                pieces.push(piece);
+                rest = later;
+            }
+            prop_assert_eq!(fold(&pieces), fold(&[&raw]));
+        }
+
+        #[test]
+        fn no_text_panics_or_passes_the_limit(pieces in prop::collection::vec(any::<String>(), 0..20), times in 1_usize..2_000) {
+            let pieces: Vec<String> = pieces.iter().map(|piece| piece.repeat(times)).collect();
+            let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
+            let (text, _) = fold(&pieces);
+            prop_assert!(text.chars().count() <= MAX_CHARS + 150);
+            let harmless = |c: char| !c.is_control() || c == '\n' || c == '\t';
+            prop_assert!(text.chars().all(harmless));
+        }
+    }
+}

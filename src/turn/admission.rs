@@ -1,0 +1,368 @@
+//! Before each call: the circuit and the pacer of the provider's account (R-PROV-5, -6); after a failed one the facts
+//! for what `failed` decides.
+//!
+//! What is waited for is told before, and every wait ends with the turn's cancel.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::attempt::{StreamedOutput, pause};
+use super::failure_policy::{Alternatives, CircuitOutlook, FailureAction, FallbackReason, RetryPlan, plan};
+use super::session_link::Stopped;
+use super::{ResolvedModel, TurnContext};
+use crate::base::clock;
+use crate::domain::{AgentError, Cause, CircuitState, CircuitSubject, ErrorCode, Event};
+use crate::provider::account_health::is_failure;
+use crate::provider::{AccountHealth, CallLease, CallSlot, Caller, ProviderError, RetryVerdict};
+
+/// What a turn's calls know of the way before them.
+#[derive(Default)]
+pub(super) struct ProviderAccess {
+    /// The circuits as the turn has told of them last.
+    told: BTreeMap<String, (CircuitState, Option<i64>)>,
+    /// Something was asked in this turn.
+    asked: bool,
+    /// Who takes over when the model cannot be asked.
+    pub(super) next: Option<String>,
+    /// The model that takes over when the provider is overloaded.
+    pub(super) stand_in: Option<String>,
+    /// Why the last call was given up, where another model may do better.
+    pub(super) left: Option<FallbackReason>,
+    /// What the last call that failed for good has shown, where nobody was to take over then and it stays.
+    pub(super) stays: Option<StreamedOutput>,
+    /// Of a call beside the turn's own: what is done if it fails, for people.
+    aside: Option<&'static str>,
+}
+
+impl ProviderAccess {
+    /// At a turn's start. `met`: providers whose circuits the session was told of and that were not closed then.
+    pub(super) fn new(met: impl IntoIterator<Item = String>) -> Self {
+        let open = |name| (name, (CircuitState::Open, None));
+        Self {
+            told: met.into_iter().map(open).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Of a sub-agent: no person has asked for its calls, so none of them is a trial of its own.
+    pub(super) fn by_machine(self) -> Self {
+        Self { asked: true, ..self }
+    }
+
+    /// For a call beside the turn's own: nobody takes over; `without` says what is done if it fails, where that is not
+    /// the turn's end with its error. Gives back who would, for [`Self::together`].
+    pub(super) fn alone(&mut self, without: Option<&'static str>) -> (Option<String>, Option<String>) {
+        self.aside = without;
+        (self.next.take(), self.stand_in.take())
+    }
+
+    /// After a call beside the turn's own.
+    pub(super) fn together(&mut self, (next, stand_in): (Option<String>, Option<String>)) {
+        (self.next, self.stand_in, self.left) = (next, stand_in, None);
+        self.aside = None;
+    }
+
+    /// Whether somebody takes over from the call that was given up.
+    pub(super) fn goes_on(&self) -> bool {
+        match &self.left {
+            None => false,
+            Some(FallbackReason::Overloaded) => self.stand_in.is_some(),
+            Some(FallbackReason::Circuit | FallbackReason::Failed(_)) => self.next.is_some(),
+        }
+    }
+
+    /// A call that may be the trial of an open circuit: a person's new prompt with nowhere else to go.
+    fn caller(&self) -> Caller {
+        match self.asked || self.next.is_some() {
+            true => Caller::Machine,
+            false => Caller::Person,
+        }
+    }
+}
+
+/// Whether a call may be made.
+pub(super) enum ProviderAdmission {
+    /// It may.
+    Place(CallPermit),
+    /// The circuit is open.
+    Shut(Box<AgentError>),
+}
+
+/// The right to make one call, until it is dropped: a permit of the server, and the lease of the account.
+pub(super) struct CallPermit {
+    _slot: CallSlot,
+    _pass: Option<CallLease>,
+}
+
+/// The error of a call that need not even be prepared: the circuit is open, and somebody else takes over.
+pub(super) async fn look_ahead(
+    cx: &TurnContext,
+    model: &ResolvedModel,
+    way: &mut ProviderAccess,
+) -> Result<Option<AgentError>, Stopped> {
+    let standing = model.provider.standing();
+    let Some(standing) = standing.filter(|standing| way.next.is_some() && !standing.would_admit()) else {
+        return Ok(None);
+    };
+    tell_circuit(cx, model, way).await?;
+    way.left = Some(FallbackReason::Circuit);
+    Ok(Some(shut(model, standing, None)))
+}
+
+/// Waits as the pacer and the server's limit ask for, and lets the call through unless the circuit is open. Whether it is
+/// open is asked last: nothing is waited for between that and the call.
+pub(super) async fn enter(
+    cx: &TurnContext,
+    model: &ResolvedModel,
+    way: &mut ProviderAccess,
+) -> Result<ProviderAdmission, Stopped> {
+    let Some(standing) = model.provider.standing() else {
+        let slot = wait_for_slot(cx).await?;
+        way.asked = true;
+        return Ok(ProviderAdmission::Place(CallPermit {
+            _slot: slot,
+            _pass: None,
+        }));
+    };
+    let mut waits = 0;
+    loop {
+        let mut changes = standing.subscribe();
+        if way.caller() == Caller::Person || standing.would_admit() {
+            pace(cx, standing).await?;
+            let slot = wait_for_slot(cx).await?;
+            if let Ok(pass) = standing.admit(way.caller()) {
+                tell_circuit(cx, model, way).await?;
+                if standing.circuit().state == CircuitState::Open {
+                    continue;
+                }
+                way.asked = true;
+                return Ok(ProviderAdmission::Place(CallPermit {
+                    _slot: slot,
+                    _pass: Some(pass),
+                }));
+            }
+        }
+        tell_circuit(cx, model, way).await?;
+        if way.next.is_some() || !model.retry.persists || waits > model.retry.max_retries {
+            way.left = Some(FallbackReason::Circuit);
+            return Ok(ProviderAdmission::Shut(Box::new(shut(model, standing, None))));
+        }
+        waits += 1;
+        let circuit = standing.circuit();
+        let why = match circuit.state {
+            CircuitState::Open => format!(
+                "{} failed too often in a row: waiting to try it again",
+                standing.name()
+            ),
+            CircuitState::HalfOpen | CircuitState::Closed => {
+                format!("{} is being tried by another session", standing.name())
+            }
+        };
+        let until = circuit.until;
+        cx.port.emit(Event::Wait { why, until }).await?;
+        let rest = until.map(|until| until.saturating_sub(clock::wall_ms()).max(0).unsigned_abs());
+        tokio::select! { biased;
+            () = cx.cancel.cancelled() => return Err(Stopped),
+            _ = changes.changed() => {}
+            () = rest_of(rest) => {}
+        }
+    }
+}
+
+/// Until a rest of so many ms is over; without one for ever.
+async fn rest_of(rest_ms: Option<u64>) {
+    match rest_ms {
+        // A moment more: the clocks differ by fractions of a millisecond.
+        Some(ms) => tokio::time::sleep(Duration::from_millis(ms + 1)).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// At most 256 calls at once in the server; the rest wait visibly (R-WIRE-2).
+async fn wait_for_slot(cx: &TurnContext) -> Result<CallSlot, Stopped> {
+    if let Some(slot) = cx.slots.try_acquire() {
+        return Ok(slot);
+    }
+    let why = "as many model calls are running as the server allows; waiting for a place".to_owned();
+    cx.port.emit(Event::Wait { why, until: None }).await?;
+    tokio::select! { biased;
+        () = cx.cancel.cancelled() => Err(Stopped),
+        slot = cx.slots.acquire() => Ok(slot),
+    }
+}
+
+async fn pace(cx: &TurnContext, standing: &AccountHealth) -> Result<(), Stopped> {
+    let Some(pace) = standing.pace() else {
+        return Ok(());
+    };
+    let until = clock::wall_ms().saturating_add_unsigned(pace.wait.as_millis() as u64);
+    let wait = Event::Wait {
+        why: pace.why,
+        until: Some(until),
+    };
+    cx.port.emit(wait).await?;
+    pause(cx, pace.wait).await
+}
+
+/// Tells of the circuit if the session was told otherwise.
+pub(super) async fn tell_circuit(
+    cx: &TurnContext,
+    model: &ResolvedModel,
+    way: &mut ProviderAccess,
+) -> Result<(), Stopped> {
+    let Some(standing) = model.provider.standing() else {
+        return Ok(());
+    };
+    let now = standing.circuit();
+    let told = way.told.get(standing.name());
+    let before = told.map_or(CircuitState::Closed, |told| told.0);
+    // A rest that began anew is news; that a trial was given up and is due again is not.
+    let again = now.state == CircuitState::Open && told.is_some_and(|told| told.1 < now.until);
+    if before == now.state && !again {
+        return Ok(());
+    }
+    way.told
+        .insert(standing.name().to_owned(), (now.state, now.until));
+    let circuit = Event::Circuit {
+        subject: CircuitSubject::Provider,
+        name: standing.name().to_owned(),
+        state: now.state,
+        until: now.until,
+    };
+    cx.port.emit(circuit).await
+}
+
+/// What to do about a failed call.
+pub(super) enum AdmissionDecision {
+    /// Make it again.
+    Retry(RetryPlan),
+    /// Do not.
+    GiveUp(Box<AgentError>),
+}
+
+/// Decides about a failed call, the `attempts`th, of which `verdict` is what the retry policy says.
+pub(super) fn decide(
+    way: &mut ProviderAccess,
+    model: &ResolvedModel,
+    error: &ProviderError,
+    verdict: RetryVerdict,
+    attempts: u32,
+) -> AdmissionDecision {
+    let standing = model.provider.standing();
+    // One that lets a trial through now is no obstacle: a trial that was throttled gave its right back.
+    let circuit = standing
+        .filter(|standing| !standing.would_admit())
+        .map(|standing| standing.circuit());
+    let open = circuit.filter(|circuit| circuit.state == CircuitState::Open);
+    let stands = CircuitOutlook {
+        overloads: standing.map_or(0, |standing| standing.overloads()),
+        until_open: standing
+            .filter(|_| is_failure(&error.fault))
+            .map(|standing| standing.failures_left()),
+        open: open.map(|open| {
+            let rest = open.until.unwrap_or_default().saturating_sub(clock::wall_ms());
+            Duration::from_millis(rest.max(0).unsigned_abs())
+        }),
+    };
+    let others = Alternatives {
+        next: way.next.as_deref(),
+        stand_in: way.stand_in.as_deref(),
+        aside: way.aside,
+    };
+    let (left, told) = match plan(&others, &stands, &model.retry, error, (verdict, attempts)) {
+        FailureAction::Retry(again) => return AdmissionDecision::Retry(again),
+        FailureAction::Leave(left) => (left, error.to_agent_error()),
+        FailureAction::Shut => {
+            let told = standing.map(|standing| shut(model, standing, Some(error)));
+            (
+                Some(FallbackReason::Circuit),
+                told.unwrap_or_else(|| error.to_agent_error()),
+            )
+        }
+    };
+    way.left = left;
+    AdmissionDecision::GiveUp(Box::new(told))
+}
+
+/// The error of a call that an open circuit does not let through, or after which it opened.
+fn shut(model: &ResolvedModel, standing: &AccountHealth, error: Option<&ProviderError>) -> AgentError {
+    let circuit = standing.circuit();
+    let rest = circuit
+        .until
+        .map(|until| until.saturating_sub(clock::wall_ms()).max(0).unsigned_abs());
+    let when = match rest {
+        Some(ms) => format!("it is tried again in {} s", ms.div_ceil(1_000)),
+        None => "it is being tried now".to_owned(),
+    };
+    let message = format!(
+        "{} failed too often in a row and is not called; {when}",
+        standing.name()
+    );
+    AgentError {
+        cause: error
+            .map(|error| error.message.clone())
+            .or_else(|| standing.last_failure())
+            .map(Cause::from),
+        provider: Some(standing.name().to_owned()),
+        model: Some(model.model.clone()),
+        status: error.and_then(|error| error.status),
+        request_id: error.and_then(|error| error.request_id.clone()),
+        retry_after_ms: rest,
+        reset_at: circuit.until,
+        ..AgentError::new(ErrorCode::CircuitOpen, message)
+    }
+    .action(format!(
+        "send a new prompt to try it at once\nor name a provider that takes over: fallback in [provider.{}]",
+        standing.name()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_persons_first_call_with_nowhere_else_to_go_is_the_trial() {
+        for (asked, next, caller) in [
+            (false, None, Caller::Person),
+            (true, None, Caller::Machine),
+            (false, Some("q/n"), Caller::Machine),
+            (true, Some("q/n"), Caller::Machine),
+        ] {
+            let way = ProviderAccess {
+                asked,
+                next: next.map(str::to_owned),
+                ..ProviderAccess::default()
+            };
+            assert_eq!(way.caller(), caller, "{asked} {next:?}");
+        }
+    }
+
+    #[test]
+    fn somebody_takes_over_where_there_is_somebody_for_that() {
+        let failed = Some(FallbackReason::Failed("words".to_owned()));
+        for (left, next, stand_in, goes_on) in [
+            (None, true, true, false),
+            (Some(FallbackReason::Overloaded), false, true, true),
+            (Some(FallbackReason::Overloaded), true, false, false),
+            (Some(FallbackReason::Circuit), true, false, true),
+            (Some(FallbackReason::Circuit), false, true, false),
+            (failed.clone(), true, false, true),
+            (failed, false, false, false),
+        ] {
+            let mut way = ProviderAccess {
+                left,
+                next: next.then(|| "q/n".to_owned()),
+                stand_in: stand_in.then(|| "small".to_owned()),
+                ..ProviderAccess::default()
+            };
+            assert_eq!(way.goes_on(), goes_on, "{:?}", way.left);
+            // For a call beside the turn's own nobody does.
+            let kept = way.alone(Some("without"));
+            assert!(!way.goes_on());
+            way.together(kept);
+            assert_eq!((way.next.is_some(), way.stand_in.is_some()), (next, stand_in));
+            assert_eq!((way.left, way.aside), (None, None));
+        }
+    }
+}

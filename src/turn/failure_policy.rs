@@ -1,0 +1,405 @@
+//! What is done about a failed call (R-PROV-1 to -5): made again, left to somebody else, or given up, and what people
+//! are told comes then. Pure: the facts are passed in, see `gate`.
+
+use std::time::Duration;
+
+use crate::provider::account_health::OVERLOADS;
+use crate::provider::{Disposition, Fault, GiveUp, ProviderError, RetryPolicy, RetryVerdict};
+
+/// Who may take over from a model.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Alternatives<'a> {
+    /// The next on the route.
+    pub(super) next: Option<&'a str>,
+    /// The model for when the provider is overloaded.
+    pub(super) stand_in: Option<&'a str>,
+    /// For a call beside the turn's own: what is done without it, for people.
+    pub(super) aside: Option<&'a str>,
+}
+
+/// How the account stands after the failure.
+#[derive(Clone, Copy, Default)]
+pub(super) struct CircuitOutlook {
+    /// 529 in a row.
+    pub(super) overloads: u32,
+    /// So many further failures like this one open its circuit; none if this kind does not count.
+    pub(super) until_open: Option<u32>,
+    /// Its circuit is open, for so long still.
+    pub(super) open: Option<Duration>,
+}
+
+/// What is done about a failed call.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum FailureAction {
+    /// It is made again.
+    Retry(RetryPlan),
+    /// It is not, for its own error; why another model may do better, if one may.
+    Leave(Option<FallbackReason>),
+    /// It is not, as the circuit is open.
+    Shut,
+}
+
+/// How a call is made again.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct RetryPlan {
+    /// The attempt that failed, from 1.
+    pub(super) attempt: u32,
+    /// The wait before the next.
+    pub(super) delay: Duration,
+    /// How many retries there are in all, of failures like this one.
+    pub(super) max_retries: u32,
+    /// What happens if the next fails too, for people.
+    pub(super) next: String,
+}
+
+/// Why another model is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum FallbackReason {
+    /// 529, and the provider has another model for that.
+    Overloaded,
+    /// Its circuit is open.
+    Circuit,
+    /// Retries are used up, or it would take too long; why, for people.
+    Failed(String),
+}
+
+/// Decides about a call that failed. `verdict`: what the retry policy says, after so many attempts.
+pub(super) fn plan(
+    others: &Alternatives<'_>,
+    stands: &CircuitOutlook,
+    policy: &RetryPolicy,
+    error: &ProviderError,
+    (verdict, attempts): (RetryVerdict, u32),
+) -> FailureAction {
+    if error.fault == Fault::Overloaded && stands.overloads >= OVERLOADS && others.stand_in.is_some() {
+        return FailureAction::Leave(Some(FallbackReason::Overloaded));
+    }
+    let (attempt, mut delay, left) = match verdict {
+        RetryVerdict::Retry { attempt, delay, left } => (attempt, delay, left),
+        RetryVerdict::GiveUp { why } => return FailureAction::Leave(left_for(why, error, attempts)),
+    };
+    let long = error.retry_after.filter(|wait| *wait > policy.max_retry_after);
+    if let Some(wait) = long.filter(|_| others.next.is_some()) {
+        // Even with patience: somebody else can answer sooner.
+        return FailureAction::Leave(left_for(GiveUp::WaitTooLong(wait), error, attempts));
+    }
+    // With nowhere else to go, and patience, the circuit's rest is waited for.
+    let rests_it_out = policy.persists && others.next.is_none();
+    match stands.open {
+        Some(_) if !rests_it_out => return FailureAction::Shut,
+        Some(rest) => delay = delay.max(rest + Duration::from_millis(1)),
+        None => {}
+    }
+    let next = what_next(others, stands, error, left, rests_it_out);
+    FailureAction::Retry(RetryPlan {
+        attempt,
+        delay,
+        max_retries: attempt + left,
+        next,
+    })
+}
+
+/// Whether another model may do better after a call was given up.
+fn left_for(why: GiveUp, error: &ProviderError, attempts: u32) -> Option<FallbackReason> {
+    let reason = match why {
+        GiveUp::NotRetryable(Disposition::NextOnRoute) => format!("{}: {}", error.provider, error.message),
+        GiveUp::NotRetryable(_) => return None,
+        GiveUp::Exhausted if attempts == 1 => format!("{} failed: {}", error.provider, error.message),
+        GiveUp::Exhausted => format!("{} failed {attempts} times: {}", error.provider, error.message),
+        GiveUp::TimedOutAgain => format!("{} was silent again: {}", error.provider, error.message),
+        GiveUp::WaitTooLong(wait) => format!(
+            "{} asks to wait for {} s: {}",
+            error.provider,
+            wait.as_secs_f64().ceil(),
+            error.message
+        ),
+    };
+    Some(FallbackReason::Failed(reason))
+}
+
+/// What happens if the next try fails as this one did, and so on. `left`: tries after it, as far as the retry policy
+/// goes.
+fn what_next(
+    others: &Alternatives<'_>,
+    stands: &CircuitOutlook,
+    error: &ProviderError,
+    left: u32,
+    rests: bool,
+) -> String {
+    // Before the last of them its circuit may open, or enough 529 have come in a row.
+    let until_open = stands.until_open.filter(|_| !rests);
+    let until_open = until_open.map_or(u32::MAX, |failures| failures.saturating_sub(1));
+    let stand_in = others.stand_in.filter(|_| error.fault == Fault::Overloaded);
+    let until_stand_in = OVERLOADS.saturating_sub(stands.overloads + 1);
+    let tries = left.min(until_open);
+    let (tries, then) = match (stand_in, others.next) {
+        (Some(stand_in), _) if until_stand_in <= tries => {
+            (until_stand_in, Some(format!("{stand_in} takes over")))
+        }
+        (_, Some(next)) => (tries, Some(format!("{next} takes over"))),
+        (_, None) => (tries, others.aside.map(str::to_owned)),
+    };
+    match (tries, then) {
+        (0, Some(then)) => then,
+        (0, None) if left > 0 => "the turn ends: the provider is not called for a while then".to_owned(),
+        (0, None) => "the turn ends with this error".to_owned(),
+        (1, None) => "one more try".to_owned(),
+        (n, None) => format!("{n} more tries"),
+        (1, Some(then)) => format!("one more try, then {then}"),
+        (n, Some(then)) => format!("{n} more tries, then {then}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::provider::{Phase, RetryState};
+
+    fn error(fault: Fault) -> ProviderError {
+        ProviderError {
+            fault,
+            provider: "p".into(),
+            model: "m".into(),
+            message: "words".into(),
+            status: None,
+            request_id: None,
+            retry_after: None,
+            user_action: None,
+            should_retry: None,
+        }
+    }
+
+    const ALONE: Alternatives<'_> = Alternatives {
+        next: None,
+        stand_in: None,
+        aside: None,
+    };
+    const ROUTE: Alternatives<'_> = Alternatives {
+        next: Some("q/n"),
+        ..ALONE
+    };
+    const ASIDE: Alternatives<'_> = Alternatives {
+        aside: Some("it goes on without"),
+        ..ALONE
+    };
+    const BOTH: Alternatives<'_> = Alternatives {
+        next: Some("q/n"),
+        stand_in: Some("small"),
+        aside: None,
+    };
+
+    /// An account whose circuit opens with the fifth failure: calls until something else than a retry is done.
+    /// The texts that were told, and what was done in the end.
+    fn state(others: &Alternatives<'_>, policy: RetryPolicy, fault: &Fault) -> (Vec<String>, FailureAction) {
+        let mut retry = RetryState::new(policy);
+        let mut told = Vec::new();
+        for failures in 1.. {
+            let stands = CircuitOutlook {
+                overloads: if *fault == Fault::Overloaded { failures } else { 0 },
+                until_open: (*fault != Fault::Throttled).then(|| 5_u32.saturating_sub(failures)),
+                open: (failures >= 5 && *fault != Fault::Throttled).then_some(Duration::from_secs(30)),
+            };
+            let error = error(fault.clone());
+            let verdict = retry.next(&error, 0.0);
+            match plan(others, &stands, &policy, &error, (verdict, retry.attempts())) {
+                FailureAction::Retry(again) => told.push(again.next),
+                done => return (told, done),
+            }
+        }
+        unreachable!()
+    }
+
+    /// How many tries a text says follow the next.
+    fn tries(text: &str) -> usize {
+        match text.split_once(" more tr") {
+            Some(("one", _)) => 1,
+            Some((n, _)) => n.parse().unwrap(),
+            None => 0,
+        }
+    }
+
+    #[test]
+    fn what_is_told_comes() {
+        let nine = RetryPolicy {
+            max_retries: 9,
+            ..RetryPolicy::interactive()
+        };
+        let three = RetryPolicy::interactive();
+        let silent = Fault::TimedOut(Phase::Gap);
+        let failed = |why: &str| FailureAction::Leave(Some(FallbackReason::Failed(why.to_owned())));
+        let ends = "the turn ends with this error";
+        let rests = "the turn ends: the provider is not called for a while then";
+        let hop = "q/n takes over";
+        let small = "small takes over";
+        let without = "it goes on without";
+        let cases: [(&Alternatives<'_>, RetryPolicy, &Fault, usize, &str, FailureAction); 14] = [
+            // (who else, policy, fault, retries, the last text, what is done then)
+            (
+                &ALONE,
+                three,
+                &Fault::Server,
+                3,
+                ends,
+                failed("p failed 4 times: words"),
+            ),
+            (&ALONE, nine, &Fault::Server, 4, rests, FailureAction::Shut),
+            (
+                &ALONE,
+                nine,
+                &Fault::Throttled,
+                9,
+                ends,
+                failed("p failed 10 times: words"),
+            ),
+            (
+                &ALONE,
+                nine,
+                &silent,
+                1,
+                ends,
+                failed("p was silent again: words"),
+            ),
+            (
+                &ALONE,
+                three,
+                &Fault::Overloaded,
+                3,
+                ends,
+                failed("p failed 4 times: words"),
+            ),
+            (
+                &ROUTE,
+                three,
+                &Fault::Server,
+                3,
+                hop,
+                failed("p failed 4 times: words"),
+            ),
+            (&ROUTE, nine, &Fault::Connection, 4, hop, FailureAction::Shut),
+            (&ROUTE, nine, &silent, 1, hop, failed("p was silent again: words")),
+            (
+                &BOTH,
+                nine,
+                &Fault::Overloaded,
+                2,
+                small,
+                FailureAction::Leave(Some(FallbackReason::Overloaded)),
+            ),
+            (
+                &BOTH,
+                three,
+                &Fault::Server,
+                3,
+                hop,
+                failed("p failed 4 times: words"),
+            ),
+            (
+                &ASIDE,
+                three,
+                &Fault::Server,
+                3,
+                without,
+                failed("p failed 4 times: words"),
+            ),
+            (&ASIDE, nine, &Fault::Server, 4, without, FailureAction::Shut),
+            (
+                &ASIDE,
+                nine,
+                &silent,
+                1,
+                without,
+                failed("p was silent again: words"),
+            ),
+            (
+                &ROUTE,
+                RetryPolicy::persistent(),
+                &Fault::Server,
+                4,
+                hop,
+                FailureAction::Shut,
+            ),
+        ];
+        for (others, policy, fault, retries, last, done) in cases {
+            let (told, then) = state(others, policy, fault);
+            assert_eq!((told.len(), &then), (retries, &done), "{fault:?}: {told:?}");
+            assert_eq!(told.last().map(String::as_str), Some(last), "{fault:?}");
+            for (at, text) in told.iter().enumerate() {
+                assert_eq!(tries(text), retries - at - 1, "{fault:?}: {told:?}");
+                // Who takes over is named from the first on.
+                assert_eq!(
+                    text.ends_with(last),
+                    ![ends, rests].contains(&last) || at + 1 == retries,
+                    "{told:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn with_patience_and_nobody_else_an_open_circuit_is_waited_for() {
+        let policy = RetryPolicy::persistent();
+        let (told, done) = state(&ALONE, policy, &Fault::Server);
+        assert_eq!(told.len(), 10);
+        assert_eq!(
+            done,
+            FailureAction::Leave(Some(FallbackReason::Failed(
+                "p failed 11 times: words".to_owned()
+            )))
+        );
+        let mut retry = RetryState::new(policy);
+        let error = error(Fault::Server);
+        let verdict = retry.next(&error, 0.0);
+        let stands = CircuitOutlook {
+            open: Some(Duration::from_secs(30)),
+            until_open: Some(0),
+            ..CircuitOutlook::default()
+        };
+        let FailureAction::Retry(again) = plan(&ALONE, &stands, &policy, &error, (verdict, 1)) else {
+            panic!("no retry");
+        };
+        assert_eq!(again.delay, Duration::from_millis(30_001));
+        assert_eq!((again.attempt, again.max_retries), (1, 10));
+        assert_eq!(again.next, "9 more tries");
+    }
+
+    #[test]
+    fn a_long_wait_is_left_to_who_can_answer_sooner() {
+        let hour = ProviderError {
+            retry_after: Some(Duration::from_secs(3_600)),
+            ..error(Fault::Throttled)
+        };
+        let done = |others: &Alternatives<'_>, policy: RetryPolicy| {
+            let verdict = RetryState::new(policy).next(&hour, 0.0);
+            plan(others, &CircuitOutlook::default(), &policy, &hour, (verdict, 1))
+        };
+        let left = FailureAction::Leave(Some(FallbackReason::Failed(
+            "p asks to wait for 3600 s: words".to_owned(),
+        )));
+        assert_eq!(done(&ROUTE, RetryPolicy::patient()), left);
+        assert_eq!(done(&ROUTE, RetryPolicy::interactive()), left);
+        assert_eq!(done(&ALONE, RetryPolicy::interactive()), left);
+        let FailureAction::Retry(again) = done(&ALONE, RetryPolicy::patient()) else {
+            panic!("no patience");
+        };
+        assert_eq!(again.delay, Duration::from_secs(3_600));
+    }
+
+    #[test]
+    fn what_nobody_else_can_mend_is_left_to_nobody() {
+        let policy = RetryPolicy::persistent();
+        for (fault, left) in [
+            (Fault::Unauthorized, None),
+            (Fault::InvalidRequest, None),
+            (Fault::PromptTooLong { limit: None }, None),
+            (
+                Fault::QuotaExhausted { reset_at: None },
+                Some(FallbackReason::Failed("p: words".to_owned())),
+            ),
+        ] {
+            let error = error(fault);
+            let verdict = RetryState::new(policy).next(&error, 0.0);
+            let done = plan(&BOTH, &CircuitOutlook::default(), &policy, &error, (verdict, 1));
+            assert_eq!(done, FailureAction::Leave(left), "{error:?}");
+        }
+    }
+}

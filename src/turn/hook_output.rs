@@ -1,0 +1,226 @@
+//! What a hook's end means: pure, no I/O.
+//!
+//! Exit code 0 passes, 2 blocks with what was written to standard error, everything else is a failure of the hook
+//! itself. With exit code 0, standard output that begins with `{` is an answer; other output means nothing.
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::hooks::HookExit;
+use crate::base::text;
+use crate::config::HookMoment;
+
+/// So much of each of a hook's outputs is kept; the rest is read and thrown away.
+pub(super) const MAX_OUTPUT: usize = 256 << 10;
+
+/// What a hook says to the model or to people is cut to this many characters.
+const MAX_WORDS: usize = 8_000;
+
+/// What a hook decided.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum HookDecision {
+    /// Nothing against it; what it changed the input to.
+    Pass(Option<Value>),
+    /// It shall not be, and why.
+    Block(String),
+    /// The turn shall end, and why.
+    End(String),
+}
+
+/// The JSON answer.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+struct HookOutput {
+    decision: HookChoice,
+    reason: Option<String>,
+    /// At `pre_tool`: the tool's arguments, whole.
+    input: Option<Map<String, Value>>,
+    /// At `prompt`: what the model is to read instead.
+    prompt: Option<String>,
+    end_turn: bool,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum HookChoice {
+    #[default]
+    Pass,
+    Block,
+}
+
+/// What a hook decided; an error says how it failed.
+pub(super) fn decision(moment: HookMoment, ran: &HookExit) -> Result<HookDecision, String> {
+    let (code, stdout, stderr) = match ran {
+        HookExit::Exited { code, stdout, stderr } => (*code, stdout, stderr),
+        HookExit::Failed(why) => return Err(why.clone()),
+    };
+    match code {
+        0 => answer(moment, stdout.trim()),
+        2 => Ok(HookDecision::Block(words(stderr))),
+        code => Err(match text::one_line(&text::neutralise(stderr), 200) {
+            said if said.is_empty() => format!("exit code {code}"),
+            said => format!("exit code {code}: {said}"),
+        }),
+    }
+}
+
+fn answer(moment: HookMoment, stdout: &str) -> Result<HookDecision, String> {
+    if !stdout.starts_with('{') {
+        return Ok(HookDecision::Pass(None));
+    }
+    let answer: HookOutput =
+        serde_json::from_str(stdout).map_err(|error| match stdout.len() >= MAX_OUTPUT {
+            true => format!("its answer is longer than {} KiB", MAX_OUTPUT >> 10),
+            false => format!("its answer cannot be read: {error}"),
+        })?;
+    for (there, at, name) in [
+        (answer.input.is_some(), HookMoment::PreTool, "input"),
+        (answer.prompt.is_some(), HookMoment::Prompt, "prompt"),
+    ] {
+        if there && moment != at {
+            return Err(format!(
+                "its answer has `{name}`, which only a `{at}` hook may change"
+            ));
+        }
+    }
+    if answer
+        .prompt
+        .as_ref()
+        .is_some_and(|prompt| prompt.trim().is_empty())
+    {
+        return Err("its answer has an empty `prompt`".to_owned());
+    }
+    let reason = words(answer.reason.as_deref().unwrap_or_default());
+    Ok(match (answer.end_turn, answer.decision) {
+        (true, _) => HookDecision::End(reason),
+        (false, HookChoice::Block) => HookDecision::Block(reason),
+        (false, HookChoice::Pass) => {
+            let input = answer.input.map(Value::Object);
+            HookDecision::Pass(input.or(answer.prompt.map(Value::String)))
+        }
+    })
+}
+
+/// What a hook says, safe for people.
+fn words(said: &str) -> String {
+    let said = text::neutralise(said.trim());
+    match said.is_empty() {
+        true => "it gave no reason".to_owned(),
+        false => text::cut_middle(&said, MAX_WORDS).unwrap_or_else(|| said.into_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn of(moment: HookMoment, code: i32, stdout: &str, stderr: &str) -> Result<HookDecision, String> {
+        decision(
+            moment,
+            &HookExit::Exited {
+                code,
+                stdout: stdout.to_owned(),
+                stderr: stderr.to_owned(),
+            },
+        )
+    }
+
+    #[test]
+    fn exit_codes_and_answers() {
+        use HookMoment::{PostTool, PreTool, Prompt, Stop};
+        let pass = || Ok(HookDecision::Pass(None));
+        let block = |why: &str| Ok(HookDecision::Block(why.to_owned()));
+        let end = |why: &str| Ok(HookDecision::End(why.to_owned()));
+        for (moment, code, stdout, stderr, wanted) in [
+            (Stop, 0, "", "", pass()),
+            (Stop, 0, "formatted 3 files\n", "warning", pass()),
+            (Stop, 0, "{}", "", pass()),
+            (Stop, 2, "{\"endTurn\": true}", " not yet\n", block("not yet")),
+            (Stop, 2, "", "", block("it gave no reason")),
+            (
+                Stop,
+                0,
+                " {\"decision\": \"block\", \"reason\": \"no\"}\n",
+                "",
+                block("no"),
+            ),
+            (
+                Stop,
+                0,
+                "{\"decision\": \"block\", \"endTurn\": true}",
+                "",
+                end("it gave no reason"),
+            ),
+            (
+                Prompt,
+                0,
+                "{\"endTurn\": true, \"reason\": \"late\"}",
+                "",
+                end("late"),
+            ),
+            (
+                PreTool,
+                0,
+                "{\"input\": {\"a\": 1}}",
+                "",
+                Ok(HookDecision::Pass(Some(json!({"a": 1})))),
+            ),
+            (
+                PreTool,
+                0,
+                "{\"input\": {}, \"decision\": \"block\"}",
+                "",
+                block("it gave no reason"),
+            ),
+            (
+                Prompt,
+                0,
+                "{\"prompt\": \"x\"}",
+                "",
+                Ok(HookDecision::Pass(Some(json!("x")))),
+            ),
+            (PostTool, 2, "", "look\u{1b}[31m", block("look")),
+        ] {
+            assert_eq!(
+                of(moment, code, stdout, stderr),
+                wanted,
+                "{moment} {code} {stdout}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_a_failure() {
+        use HookMoment::{PreTool, Prompt, Stop};
+        for (moment, code, stdout, stderr, wanted) in [
+            (Stop, 1, "", "", "exit code 1"),
+            (Stop, 127, "", "x: not\nfound", "exit code 127: x: not found"),
+            (Stop, 0, "{", "", "its answer cannot be read"),
+            (
+                Stop,
+                0,
+                "{\"endturn\": true}",
+                "",
+                "its answer cannot be read: unknown field `endturn`",
+            ),
+            (
+                Stop,
+                0,
+                "{\"decision\": \"allow\"}",
+                "",
+                "its answer cannot be read",
+            ),
+            (Stop, 0, "{\"input\": {}}", "", "only a `pre_tool` hook"),
+            (PreTool, 0, "{\"prompt\": \"x\"}", "", "only a `prompt` hook"),
+            (PreTool, 0, "{\"input\": 1}", "", "its answer cannot be read"),
+            (Prompt, 0, "{\"prompt\": \" \"}", "", "an empty `prompt`"),
+        ] {
+            let why = of(moment, code, stdout, stderr).unwrap_err();
+            assert!(why.contains(wanted), "{why}");
+        }
+        let failed = HookExit::Failed("timed out after 60 s".to_owned());
+        assert_eq!(decision(Stop, &failed).unwrap_err(), "timed out after 60 s");
+    }
+}

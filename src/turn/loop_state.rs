@@ -1,0 +1,390 @@
+//! How far a turn is, and what it has changed about its requests: pure, no I/O.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::ResolvedModel;
+use super::admission::ProviderAccess;
+use super::compact::FAILURES;
+use super::policy::PolicyState;
+use super::route::Route;
+use super::step::TurnUsage;
+use super::transition::{Facts, Limits, Progress};
+use crate::context::compact;
+use crate::domain::Transition;
+use crate::provider::{Item, thinks};
+
+/// The output limit of a first request (R-LOOP-1).
+const SMALL_OUTPUT: u32 = 8_000;
+
+/// The output limit after a truncated answer, and with reasoning on.
+const LARGE_OUTPUT: u32 = 64_000;
+
+/// Less is not asked for, however full the window is.
+const LEAST_OUTPUT: u32 = 1_024;
+
+/// A larger limit that is larger by less than this part (one in so many) is no room for more: the answer would be taken
+/// back only to be cut again a few words later.
+const GAIN: u32 = 4;
+
+/// Of the window this much stays free beside the estimate and the answer.
+const SPARE: u64 = 1_000;
+
+/// Of a token target this much, in percent, is enough.
+const TARGET_PERCENT: u64 = 90;
+
+/// Nobody counts less than a quarter of what is estimated, or more than four times that; a mock or a cache that is
+/// left out does.
+const PLAUSIBLE: std::ops::RangeInclusive<f64> = 0.25..=4.0;
+
+/// What the providers of a session count for each estimated token (R-CTX-1), by model, as `provider/model`: the next
+/// turn begins with what the last has seen.
+#[derive(Debug, Default)]
+pub struct TokenCalibration {
+    ratios: Mutex<BTreeMap<String, f64>>,
+    /// Output limits that a provider's refusal has shown.
+    outputs: Mutex<BTreeMap<String, u32>>,
+}
+
+impl TokenCalibration {
+    fn limit_output(&self, model: &mut ResolvedModel) {
+        let known = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(limit) = known.get(&model.label()) {
+            model.info.max_output = *limit;
+            model.info.knows_max_output = true;
+        }
+    }
+
+    fn learn_output(&self, model: String, limit: u32) {
+        let mut known = self.outputs.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(model, limit);
+    }
+
+    fn of(&self, model: &str) -> f64 {
+        let known = self.ratios.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(model).copied().unwrap_or(1.0)
+    }
+
+    fn seen(&self, model: String, ratio: f64) {
+        let mut known = self.ratios.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(model, ratio);
+    }
+}
+
+/// A turn on its way.
+pub(super) struct LoopState {
+    /// Who is asked.
+    pub(super) model: ResolvedModel,
+    /// What was decided so far.
+    pub(super) progress: Progress,
+    /// What was used so far.
+    pub(super) used: TurnUsage,
+    /// The output limit of the next request.
+    pub(super) max_output: u32,
+    /// Tokens that the last request took, as the provider counted them.
+    pub(super) context: u64,
+    /// What the turn watches about itself.
+    pub(super) conduct: PolicyState,
+    /// Estimated tokens of system prompt and tools.
+    floor: u64,
+    /// What the provider counts for each estimated token; 1 until it has said.
+    correction: f64,
+    /// The same, for the session's other turns.
+    counting: Arc<TokenCalibration>,
+    /// What the session's last compactions came to: so many failed in a row.
+    pub(super) failed_compactions: u32,
+    /// The history may be made smaller without being asked.
+    auto_compact: bool,
+    /// It was summarised since the last step that led on: doing it again before the call would bring little.
+    pub(super) just_compacted: bool,
+    /// Steps that a person gave beyond the limit.
+    more_steps: u32,
+    /// Who takes over when the model cannot be asked.
+    pub(super) route: Route,
+    /// What the calls know of the way before them.
+    pub(super) way: ProviderAccess,
+}
+
+impl LoopState {
+    pub(super) fn new(model: ResolvedModel, floor: u64, auto_compact: bool) -> Self {
+        Self {
+            max_output: first_output(&model),
+            route: Route::new(model.clone(), None),
+            way: ProviderAccess::default(),
+            used: TurnUsage {
+                window: model.info.window,
+                ..TurnUsage::default()
+            },
+            model,
+            progress: Progress::default(),
+            context: 0,
+            conduct: PolicyState::default(),
+            floor,
+            correction: 1.0,
+            counting: Arc::default(),
+            failed_compactions: 0,
+            auto_compact,
+            just_compacted: false,
+            more_steps: 0,
+        }
+    }
+
+    /// What was counted in the session before holds from now on, and is kept up to date.
+    pub(super) fn count_as(&mut self, counting: Arc<TokenCalibration>) {
+        self.correction = counting.of(&self.model.label());
+        counting.limit_output(&mut self.model);
+        self.max_output = first_output(&self.model);
+        self.counting = counting;
+    }
+
+    /// A person has raised a limit of the turn.
+    pub(super) fn raise_steps(&mut self, by: u64) {
+        let by = u32::try_from(by).unwrap_or(u32::MAX);
+        self.more_steps = self.more_steps.saturating_add(by);
+    }
+
+    /// The limits with what a person gave beyond them.
+    pub(super) fn limits(&self, configured: &Limits) -> Limits {
+        Limits {
+            max_steps: configured.max_steps.saturating_add(self.more_steps),
+            ..*configured
+        }
+    }
+
+    /// Asks another model from now on.
+    pub(super) fn ask(&mut self, mut model: ResolvedModel) {
+        self.counting.limit_output(&mut model);
+        self.max_output = first_output(&model);
+        self.used.window = model.info.window;
+        // Another one counts otherwise.
+        self.correction = self.counting.of(&model.label());
+        self.model = model;
+    }
+
+    /// Counts a decision.
+    pub(super) fn took(&mut self, transition: Transition, facts: &Facts) {
+        let steps = self.progress.steps;
+        self.progress.took(transition, facts);
+        self.just_compacted &= steps == self.progress.steps;
+    }
+
+    /// Estimated tokens of a request with these messages, corrected by what the provider counted before (R-CTX-1).
+    pub(super) fn estimate(&self, items: &[Arc<Item>]) -> u64 {
+        ((self.floor + compact::tokens(items)) as f64 * self.correction) as u64
+    }
+
+    /// The provider counted `tokens` for a request with these messages.
+    pub(super) fn counted(&mut self, items: &[Arc<Item>], tokens: u64) {
+        let estimate = self.floor + compact::tokens(items);
+        if tokens == 0 || estimate == 0 {
+            // Some local servers count nothing.
+            self.context = self.estimate(items);
+            return;
+        }
+        self.context = tokens;
+        let ratio = tokens as f64 / estimate as f64;
+        self.correction = ratio.clamp(*PLAUSIBLE.start(), *PLAUSIBLE.end());
+        if PLAUSIBLE.contains(&ratio) {
+            self.counting.seen(self.model.label(), ratio);
+        }
+    }
+
+    /// The output limit of a request with these messages: what the window leaves at most.
+    pub(super) fn output_for(&self, items: &[Arc<Item>]) -> u32 {
+        let room = self
+            .model
+            .info
+            .window
+            .saturating_sub(self.estimate(items) + SPARE);
+        let room = u32::try_from(room).unwrap_or(u32::MAX).max(LEAST_OUTPUT);
+        self.max_output.min(room)
+    }
+
+    /// Whether the window is kept by making the history smaller at all.
+    pub(super) fn auto_compact(&self) -> bool {
+        self.auto_compact
+    }
+
+    /// Whether the history is made smaller by itself: not where that is off, and not after three failures in a row.
+    pub(super) fn may_compact(&self) -> bool {
+        self.auto_compact && self.failed_compactions < FAILURES
+    }
+
+    /// The provider named its real window (R-CTX-3).
+    pub(super) fn learn_window(&mut self, limit: u64) {
+        self.model.info.window = self.model.info.window.min(limit.max(1));
+    }
+
+    /// The output limit that a truncated answer may be asked for again with; none if there is no room for more.
+    /// `escalations`: one step to the large limit, or several to twice the last.
+    pub(super) fn larger_output(&self, escalations: u32) -> Option<u32> {
+        let wanted = match escalations {
+            0 | 1 => LARGE_OUTPUT,
+            _ => self.max_output.saturating_mul(2),
+        };
+        let room = self.model.info.window.saturating_sub(self.context + SPARE);
+        // An assumed limit is not the model's: whether it has more shows when it is asked for.
+        let most = match self.model.info.knows_max_output {
+            true => self.model.info.max_output,
+            false => LARGE_OUTPUT,
+        };
+        let limit = wanted.min(most).min(u32::try_from(room).unwrap_or(u32::MAX));
+        (limit > self.max_output.saturating_add(self.max_output / GAIN)).then_some(limit)
+    }
+
+    /// Asks with the larger limit from now on.
+    pub(super) fn escalate(&mut self, escalations: u32) {
+        if let Some(limit) = self.larger_output(escalations) {
+            self.max_output = limit;
+        }
+    }
+
+    /// The provider refused a request of `requested` output tokens; `named` is the limit that it names. Returns the
+    /// limit to ask with from now on, in the session's other turns too; none where that would not be less.
+    pub(super) fn lower_output(&mut self, requested: u32, named: Option<u32>) -> Option<u32> {
+        let named = named.filter(|limit| *limit < requested);
+        let limit = named.or_else(|| (requested > SMALL_OUTPUT).then_some(SMALL_OUTPUT))?;
+        self.model.info.max_output = limit;
+        self.model.info.knows_max_output = true;
+        self.max_output = limit;
+        self.counting.learn_output(self.model.label(), limit);
+        Some(limit)
+    }
+
+    /// How much of the token target is used, in percent, while that is not enough.
+    pub(super) fn target_used(&self, target: Option<u64>) -> Option<u64> {
+        let target = target.filter(|target| *target > 0)?;
+        let percent = self.used.usage.output.saturating_mul(100) / target;
+        (percent < TARGET_PERCENT).then_some(percent)
+    }
+}
+
+/// The output limit of a model's first request.
+fn first_output(model: &ResolvedModel) -> u32 {
+    let wanted = match thinks(&model.model, model.effort) {
+        true => LARGE_OUTPUT,
+        false => SMALL_OUTPUT,
+    };
+    wanted.min(model.info.max_output)
+}
+
+/// Asks for the rest of an answer that was cut.
+pub(super) fn recovery_prompt() -> String {
+    "Your answer was cut off at the output limit. Go on exactly where it stopped, in the middle of the thought, \
+     without an apology and without a recap. Do what is left in smaller pieces."
+        .to_owned()
+}
+
+/// Asks to keep working on.
+pub(super) fn target_prompt(percent: u64) -> String {
+    format!(
+        "{percent} % of the token target for this task is used. Keep working: go deeper, check your work, do what is \
+         still missing. Do not summarise yet."
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::turn::tests::model;
+
+    #[test]
+    fn the_limit_grows_as_far_as_model_and_window_allow() {
+        // (cap, window, context, escalations, first, then)
+        let cases = [
+            (128_000, 200_000, 10_000, 1, 8_000, Some(64_000)),
+            (32_000, 200_000, 10_000, 1, 8_000, Some(32_000)),
+            (8_000, 200_000, 10_000, 1, 8_000, None),
+            // As of a model that nobody knows: not worth an answer.
+            (8_192, 200_000, 10_000, 1, 8_000, None),
+            (10_000, 200_000, 10_000, 1, 8_000, None),
+            (10_001, 200_000, 10_000, 1, 8_000, Some(10_001)),
+            (4_096, 200_000, 10_000, 1, 4_096, None),
+            (128_000, 200_000, 180_000, 1, 8_000, Some(19_000)),
+            (128_000, 200_000, 191_500, 1, 8_000, None),
+            (128_000, 200_000, 199_999, 1, 8_000, None),
+            (128_000, 200_000, 10_000, 3, 8_000, Some(16_000)),
+        ];
+        for (cap, window, context, escalations, first, then) in cases {
+            let mut state = LoopState::new(model(window, cap), 0, true);
+            assert_eq!(state.max_output, first);
+            state.context = context;
+            assert_eq!(state.larger_output(escalations), then, "{cap} {window} {context}");
+        }
+    }
+
+    #[test]
+    fn with_reasoning_the_large_limit_comes_first() {
+        let high = Some(crate::provider::Effort::High);
+        for (name, effort, thinks) in [
+            ("m", None, false),
+            ("m", high, true),
+            ("claude-sonnet-4-5", None, false),
+            ("claude-sonnet-4-5", high, true),
+            ("claude-3-5-haiku-20241022", high, false),
+            ("claude-opus-5", None, true),
+            ("deepseek-reasoner", None, true),
+        ] {
+            let mut thinking = model(200_000, 128_000);
+            (thinking.model, thinking.effort) = (name.to_owned(), effort);
+            let state = LoopState::new(thinking, 0, true);
+            let (first, then) = if thinks {
+                (64_000, None)
+            } else {
+                (8_000, Some(64_000))
+            };
+            assert_eq!(state.max_output, first, "{name}");
+            assert_eq!(state.larger_output(1), then, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_estimate_follows_what_is_counted() {
+        let mut state = LoopState::new(model(200_000, 8_000), 100, true);
+        let items = [Item::new(crate::domain::Message::user_text("x".repeat(3_584)))];
+        assert_eq!(state.estimate(&items), 1_000);
+        for (counted, then) in [(1_500, 1_500), (800, 800), (0, 800), (9, 250), (90_000, 4_000)] {
+            state.counted(&items, counted);
+            assert_eq!(state.estimate(&items), then, "{counted}");
+        }
+        assert_eq!(state.context, 90_000);
+        // The next turn begins with the last count that can be true; of another model nothing is known.
+        let mut next = LoopState::new(model(200_000, 8_000), 100, true);
+        next.count_as(state.counting.clone());
+        assert_eq!(next.estimate(&items), 800);
+        next.ask(ResolvedModel {
+            model: "other".to_owned(),
+            ..model(200_000, 8_000)
+        });
+        assert_eq!(next.estimate(&items), 1_000);
+        state.learn_window(128_000);
+        state.learn_window(500_000);
+        assert_eq!(state.model.info.window, 128_000);
+    }
+
+    #[test]
+    fn no_more_is_asked_for_than_the_window_leaves() {
+        let items = [Item::new(crate::domain::Message::user_text("x".repeat(3_584)))];
+        for (window, limit) in [
+            (200_000, 8_000),
+            (10_000, 8_000),
+            (6_000, 4_000),
+            (2_500, 1_024),
+            (500, 1_024),
+        ] {
+            let state = LoopState::new(model(window, 8_000), 100, true);
+            assert_eq!(state.output_for(&items), limit, "{window}");
+        }
+    }
+
+    #[test]
+    fn a_target_counts_output_in_percent() {
+        let mut state = LoopState::new(model(200_000, 8_000), 0, true);
+        for (output, used) in [(0, Some(0)), (449, Some(89)), (450, None), (9_999, None)] {
+            state.used.usage.output = output;
+            assert_eq!(state.target_used(Some(500)), used);
+        }
+        assert_eq!(state.target_used(None), None);
+        assert_eq!(state.target_used(Some(0)), None);
+    }
+}

@@ -1,0 +1,265 @@
+//! What is heard of a person before the model hears it, and what is asked before a turn rests: the `prompt` and the
+//! `stop` hooks, and the plan that a session begins with.
+
+use serde_json::{Map, Value, json};
+
+use super::TurnContext;
+use super::hooks::{HookVerdict, Objection, run};
+use super::loop_state::LoopState;
+use super::policy::{PolicyState, planning_prompt};
+use super::run::{say, tell};
+use super::session_link::{Heard, PendingInput, Stopped};
+use super::step::StepOutcome;
+use super::transition::{Facts, Outcome, transition};
+use crate::config::HookMoment;
+use crate::domain::{Block, ContinueReason, Event, TerminalReason, Transition};
+
+/// Lets hooks judge what was said since the last step, and asks for a plan where the session begins. `Some`: a hook
+/// ended the turn.
+pub(super) async fn hear(
+    cx: &TurnContext,
+    conduct: &mut PolicyState,
+) -> Result<Option<StepOutcome>, Stopped> {
+    if let ReviewOutcome::Ended(end) = listen(cx).await? {
+        return Ok(Some(*end));
+    }
+    if cx.first && cx.conducts.planning && !conduct.planned {
+        conduct.planned = true;
+        let detail = "a plan is asked for before anything is done".to_owned();
+        tell(cx, Transition::Continue(ContinueReason::Planning), Some(detail)).await?;
+        say(cx, planning_prompt()).await?;
+    }
+    Ok(None)
+}
+
+/// What came of listening to what was said.
+enum ReviewOutcome {
+    /// Nothing was said, or all of it was held back.
+    Nothing,
+    /// Something joined the history.
+    Joined,
+    /// A hook ended the turn.
+    Ended(Box<StepOutcome>),
+}
+
+/// Lets hooks judge what was said.
+async fn listen(cx: &TurnContext) -> Result<ReviewOutcome, Stopped> {
+    let mut listened = ReviewOutcome::Nothing;
+    if !cx.hooks.any(HookMoment::Prompt) {
+        return Ok(listened);
+    }
+    for waiting in cx.port.hear().await? {
+        match judge(cx, waiting).await? {
+            ReviewOutcome::Nothing => {}
+            ReviewOutcome::Joined => listened = ReviewOutcome::Joined,
+            ended @ ReviewOutcome::Ended(_) => return Ok(ended),
+        }
+    }
+    Ok(listened)
+}
+
+async fn judge(cx: &TurnContext, waiting: PendingInput) -> Result<ReviewOutcome, Stopped> {
+    let PendingInput { key, content, prompt } = waiting;
+    let verdict = run(cx, HookMoment::Prompt, None, said(&content, prompt), "prompt").await?;
+    let (objection, ends) = match verdict {
+        HookVerdict::Pass { changed, .. } => {
+            let content = match changed {
+                Some(Value::String(text)) => rewritten(content, text),
+                Some(_) | None => content,
+            };
+            cx.port.heard(key, Heard::Joins(content)).await?;
+            return Ok(ReviewOutcome::Joined);
+        }
+        // A turn whose prompt is held back has nothing to do.
+        HookVerdict::Block(objection) => (objection, prompt),
+        HookVerdict::End(objection) => (objection, true),
+    };
+    cx.port.heard(key, Heard::GivenBack).await?;
+    let message = format!(
+        "the hook `{}` held back what you said: {}",
+        objection.hook, objection.words
+    );
+    cx.port.emit(warning("hook_blocked", message)).await?;
+    Ok(match ends {
+        true => ReviewOutcome::Ended(Box::new(ended_by(Outcome::HookStopped, &objection))),
+        false => ReviewOutcome::Nothing,
+    })
+}
+
+/// Whether something said waits for an answer, so that the turn cannot rest. What hooks hold back does not.
+pub(super) async fn steer_waits(cx: &TurnContext, end: &mut StepOutcome) -> Result<bool, Stopped> {
+    loop {
+        if cx.port.may_end().await? {
+            return Ok(false);
+        }
+        if !cx.hooks.any(HookMoment::Prompt) {
+            return Ok(true);
+        }
+        match listen(cx).await? {
+            // All of it was held back; something may have been said meanwhile.
+            ReviewOutcome::Nothing => {}
+            ReviewOutcome::Joined => return Ok(true),
+            ReviewOutcome::Ended(ended) => {
+                *end = *ended;
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// What a `prompt` hook reads.
+fn said(content: &[Block], prompt: bool) -> Map<String, Value> {
+    let text: Vec<&str> = content
+        .iter()
+        .filter_map(|block| match block {
+            Block::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    let references: Vec<Value> = content
+        .iter()
+        .filter_map(|block| match block {
+            Block::Reference(reference) => Some(json!({"path": reference.path, "text": reference.text})),
+            _ => None,
+        })
+        .collect();
+    let mut said = Map::new();
+    said.insert("prompt".to_owned(), text.join("\n").into());
+    said.insert("references".to_owned(), references.into());
+    said.insert("steer".to_owned(), (!prompt).into());
+    said
+}
+
+/// What was said with another text; what it points at stays.
+fn rewritten(content: Vec<Block>, text: String) -> Vec<Block> {
+    let at = content
+        .iter()
+        .position(|block| matches!(block, Block::Text(_)))
+        .unwrap_or(0);
+    let mut kept: Vec<Block> = Vec::with_capacity(content.len() + 1);
+    let mut text = Some(text);
+    for (n, block) in content.into_iter().enumerate() {
+        if n == at {
+            kept.extend(text.take().map(Block::Text));
+        }
+        if !matches!(block, Block::Text(_)) {
+            kept.push(block);
+        }
+    }
+    kept.extend(text.map(Block::Text));
+    kept
+}
+
+/// Asks the `stop` hooks, where the turn would end with the model's answer. `true`: something was said that is to be
+/// answered first.
+pub(super) async fn before_stop(
+    cx: &TurnContext,
+    state: &mut LoopState,
+    end: &mut StepOutcome,
+) -> Result<bool, Stopped> {
+    if end.outcome != Outcome::Answered {
+        return Ok(false);
+    }
+    match listen(cx).await? {
+        ReviewOutcome::Nothing => {}
+        ReviewOutcome::Joined => return Ok(true),
+        ReviewOutcome::Ended(ended) => {
+            *end = *ended;
+            return Ok(false);
+        }
+    }
+    if !cx.hooks.any(HookMoment::Stop) {
+        return Ok(false);
+    }
+    let facts = Facts {
+        under_target: state.target_used(cx.limits.token_target).is_some(),
+        output_tokens: end.output_tokens,
+        ..Facts::default()
+    };
+    let rests = transition(&state.progress, &cx.limits, Outcome::Answered, &facts)
+        == Transition::Terminal(TerminalReason::Completed);
+    // With something to answer still, this is not the end.
+    if !rests || !cx.port.hear().await?.is_empty() {
+        return Ok(false);
+    }
+    let mut about = Map::new();
+    about.insert("answer".to_owned(), end.answer.clone().unwrap_or_default().into());
+    about.insert("objections".to_owned(), state.progress.stop_blocks().into());
+    match run(cx, HookMoment::Stop, None, about, "").await? {
+        HookVerdict::Pass { .. } => {}
+        HookVerdict::Block(objection) => {
+            state.conduct.words = Some(format!(
+                "A hook of the person's (`{}`) objects to ending here: {}",
+                objection.hook, objection.words
+            ));
+            end.outcome = Outcome::StopBlocked;
+            end.detail = Some(objection.detail());
+        }
+        HookVerdict::End(objection) => *end = ended_by(Outcome::StopPrevented, &objection),
+    }
+    Ok(false)
+}
+
+/// A stop hook that never agrees is overruled, in plain sight.
+pub(super) async fn objected_too_often(
+    cx: &TurnContext,
+    end: &StepOutcome,
+    next: Transition,
+) -> Result<(), Stopped> {
+    if end.outcome != Outcome::StopBlocked || next != Transition::Terminal(TerminalReason::Completed) {
+        return Ok(());
+    }
+    let said = end.detail.as_deref().unwrap_or_default();
+    let message = format!("the turn ends although a stop hook still objects ({said})");
+    cx.port.emit(warning("stop_hook_overruled", message)).await
+}
+
+/// The end of a step at which a hook ended the turn.
+pub(super) fn ended_by(outcome: Outcome, objection: &Objection) -> StepOutcome {
+    StepOutcome {
+        detail: Some(objection.detail()),
+        ..StepOutcome::of(outcome)
+    }
+}
+
+fn warning(code: &str, message: String) -> Event {
+    Event::Warning {
+        code: code.to_owned(),
+        message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Reference, ReferenceKind};
+
+    #[test]
+    fn a_rewritten_text_stands_where_the_text_stood() {
+        let text = |text: &str| Block::Text(text.to_owned());
+        let reference = || {
+            Block::Reference(Reference {
+                kind: ReferenceKind::File,
+                path: "a".to_owned(),
+                lines: None,
+                text: "x".to_owned(),
+            })
+        };
+        for (content, wanted) in [
+            (vec![text("a")], vec![text("n")]),
+            (
+                vec![reference(), text("a"), reference(), text("b")],
+                vec![reference(), text("n"), reference()],
+            ),
+            (vec![reference()], vec![text("n"), reference()]),
+            (vec![], vec![text("n")]),
+        ] {
+            assert_eq!(rewritten(content, "n".to_owned()), wanted);
+        }
+        let said = said(&[text("a"), reference(), text("b")], true);
+        assert_eq!(
+            Value::Object(said),
+            json!({"prompt": "a\nb", "references": [{"path": "a", "text": "x"}], "steer": false})
+        );
+    }
+}

@@ -1,0 +1,172 @@
+//! Before a turn's first step: its system prompt, from files as they are now (R-LOOP-5). Within a turn it stays, so
+//! that providers' prompt caches hit; what has changed since the session's last turn is named.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::TurnContext;
+use super::session_link::Stopped;
+use crate::domain::{Event, InstructionFile};
+use crate::workspace::prompts::Skills;
+
+/// The code of the warning that a file of instructions has changed.
+const CHANGED: &str = "instructions_changed";
+/// The code of the warning that a file of instructions was cut or left out.
+const PROBLEM: &str = "instructions_problem";
+/// So many changes and problems are told one by one.
+const MAX_TOLD: usize = 10;
+
+/// A system prompt and what it was made of.
+#[derive(Clone, Debug, Default)]
+pub struct SystemPrompt {
+    /// The system prompt.
+    pub system: Arc<str>,
+    /// The files that it was made of.
+    pub files: Arc<[InstructionFile]>,
+    /// What `read_skill` reads.
+    pub skills: Arc<Skills>,
+}
+
+/// Gives a system prompt.
+#[derive(Clone)]
+pub enum SystemPromptSource {
+    /// Always this one.
+    Fixed(Arc<str>),
+    /// Made from files. Blocks.
+    Files(Arc<dyn Fn() -> SystemPrompt + Send + Sync>),
+}
+
+impl From<&str> for SystemPromptSource {
+    fn from(text: &str) -> Self {
+        Self::Fixed(text.into())
+    }
+}
+
+/// Asks for the system prompt, and tells what of its files is new.
+pub async fn brief(cx: &mut TurnContext) -> Result<(), Stopped> {
+    let read = match &cx.briefing {
+        SystemPromptSource::Fixed(text) => {
+            cx.system = text.clone();
+            return Ok(());
+        }
+        SystemPromptSource::Files(read) => read.clone(),
+    };
+    let read = tokio::task::spawn_blocking(move || read());
+    // A reader that hangs (a folder on a network, say) is left alone by a cancel.
+    let briefing = tokio::select! { biased;
+        () = cx.cancel.cancelled() => return Err(Stopped),
+        read = read => read.map_err(|_| Stopped)?,
+    };
+    cx.system = briefing.system;
+    cx.skills = briefing.skills;
+    let before = cx.briefed.as_deref();
+    if before.unwrap_or_default() == &briefing.files[..] {
+        return Ok(());
+    }
+    let warnings = news(before, &briefing.files);
+    cx.port.emit(Event::Instructions(briefing.files)).await?;
+    for (code, message) in warnings {
+        let code = code.to_owned();
+        cx.port.emit(Event::Warning { code, message }).await?;
+    }
+    Ok(())
+}
+
+/// What a person should be told: code and message.
+fn news(before: Option<&[InstructionFile]>, now: &[InstructionFile]) -> Vec<(&'static str, String)> {
+    let by_path = |files: &[InstructionFile]| -> BTreeMap<String, InstructionFile> {
+        files
+            .iter()
+            .map(|file| (file.path.clone(), file.clone()))
+            .collect()
+    };
+    let (old, new) = (by_path(before.unwrap_or_default()), by_path(now));
+    let mut told = Vec::new();
+    if before.is_some() {
+        for (path, file) in &new {
+            match old.get(path) {
+                None => told.push((CHANGED, format!("{path} is new and was read"))),
+                Some(was) if was.fingerprint != file.fingerprint => {
+                    told.push((CHANGED, format!("{path} changed and was read again")));
+                }
+                Some(_) => {}
+            }
+        }
+        let gone = old.keys().filter(|path| !new.contains_key(*path));
+        told.extend(gone.map(|path| (CHANGED, format!("{path} is not there any more"))));
+    }
+    let changes = told.len();
+    for (path, file) in &new {
+        let known = old.get(path).and_then(|was| was.problem.as_ref());
+        if let Some(problem) = file.problem.as_ref().filter(|problem| known != Some(*problem)) {
+            told.push((PROBLEM, format!("{path}: {problem}")));
+        }
+    }
+    let problems = told.split_off(changes);
+    shortened(told, CHANGED)
+        .into_iter()
+        .chain(shortened(problems, PROBLEM))
+        .collect()
+}
+
+fn shortened(mut told: Vec<(&'static str, String)>, code: &'static str) -> Vec<(&'static str, String)> {
+    if told.len() > MAX_TOLD {
+        let more = told.len() - MAX_TOLD;
+        told.truncate(MAX_TOLD);
+        told.push((code, format!("the same goes for {more} more files")));
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::InstructionKind;
+
+    fn file(path: &str, fingerprint: &str, problem: Option<&str>) -> InstructionFile {
+        InstructionFile {
+            path: path.to_owned(),
+            kind: InstructionKind::Agents,
+            name: None,
+            bytes: 1,
+            fingerprint: fingerprint.to_owned(),
+            trusted: true,
+            problem: problem.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn what_is_new_is_named_once() {
+        let messages = |before: Option<&[InstructionFile]>, now: &[InstructionFile]| -> Vec<String> {
+            let told = news(before, now);
+            told.into_iter()
+                .map(|(code, message)| format!("{code}: {message}"))
+                .collect()
+        };
+        let old = [
+            file("a", "1", None),
+            file("b", "1", Some("long")),
+            file("c", "1", None),
+        ];
+        assert_eq!(messages(None, &old), ["instructions_problem: b: long"]);
+        let now = [
+            file("a", "2", None),
+            file("b", "1", Some("long")),
+            file("d", "1", Some("bad")),
+        ];
+        assert_eq!(
+            messages(Some(&old), &now),
+            [
+                "instructions_changed: a changed and was read again",
+                "instructions_changed: d is new and was read",
+                "instructions_changed: c is not there any more",
+                "instructions_problem: d: bad",
+            ]
+        );
+        assert!(messages(Some(&now), &now).is_empty());
+        let many: Vec<_> = (0..30).map(|n| file(&n.to_string(), "1", None)).collect();
+        let told = messages(Some(&[]), &many);
+        assert_eq!(told.len(), 11);
+        assert!(told[10].ends_with("20 more files"), "{told:?}");
+    }
+}

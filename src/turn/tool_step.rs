@@ -1,0 +1,168 @@
+//! What a step's tool calls do to the turn: the doom-loop guard before them, failure policies and hooks after them.
+
+use std::collections::BTreeSet;
+
+use super::TurnContext;
+use super::calls::{ToolRun, ToolRunDisposition, ToolRunResult, run_calls};
+use super::limits::allow;
+use super::loop_guard::{self, LoopAction};
+use super::policy::PolicyState;
+use super::prompt_hooks::ended_by;
+use super::session_link::{QuestionOutcome, Stopped};
+use super::step::StepOutcome;
+use super::transition::Outcome;
+use crate::base::text;
+use crate::config::FailurePolicy;
+use crate::domain::user_request::STOP;
+use crate::domain::{AgentError, AgentQuestion, ErrorCode};
+
+/// Answers what is done again and again.
+const NUDGE: &str = "Not run: this is what you did in the steps before, with the same input, and it led nowhere. Look \
+                     at what came of it and take another way. If you wait for something, wait with one command that \
+                     ends when it is there; if you cannot get on, say what is missing.";
+/// Answers calls that the person does not want any more.
+const STOPPED: &str = "Not run: stopped by the user";
+
+/// Runs a step's calls, unless they are what the turn has done again and again.
+pub(super) async fn take(
+    cx: &TurnContext,
+    conduct: &mut PolicyState,
+    calls: Vec<ToolRun>,
+) -> Result<StepOutcome, Stopped> {
+    let looked_at = calls.iter().filter(|call| !call.waits(cx));
+    let fingerprint = loop_guard::calls(looked_at.map(|call| (call.name(), call.asked())));
+    match conduct.repeats.next(fingerprint) {
+        LoopAction::Run => {}
+        LoopAction::Nudge => return nudge(cx, calls).await,
+        LoopAction::Ask => {
+            let chosen = cx.port.choose(question(&calls)).await?;
+            match (chosen.choice(), &chosen) {
+                (Some(STOP), _) => return stop(cx, calls).await,
+                (_, QuestionOutcome::Answers(_)) => conduct.repeats.allowed(),
+                (_, QuestionOutcome::Dismissed | QuestionOutcome::Nobody) => return nudge(cx, calls).await,
+            }
+        }
+    }
+    let mut allowed = allow(cx, calls).await?;
+    let ends = run_calls(cx, std::mem::take(&mut allowed.run), None).await?;
+    let limited = allowed.settle(cx).await?;
+    conduct
+        .repeats
+        .ran(loop_guard::results(ends.iter().map(|end| end.result)));
+    let end = judge(cx, conduct, &ends);
+    Ok(match limited {
+        Some(limited) if end.outcome == Outcome::ToolsRan => limited,
+        Some(_) | None => end,
+    })
+}
+
+async fn nudge(cx: &TurnContext, calls: Vec<ToolRun>) -> Result<StepOutcome, Stopped> {
+    run_calls(cx, calls, Some(NUDGE)).await?;
+    Ok(StepOutcome::of(Outcome::ToolsRan))
+}
+
+async fn stop(cx: &TurnContext, calls: Vec<ToolRun>) -> Result<StepOutcome, Stopped> {
+    run_calls(cx, calls, Some(STOPPED)).await?;
+    Ok(StepOutcome {
+        detail: Some("the person stopped what was done again and again".to_owned()),
+        ..StepOutcome::of(Outcome::StoppedByUser)
+    })
+}
+
+/// Asks the person whether it shall go on so.
+fn question(calls: &[ToolRun]) -> AgentQuestion {
+    let names: BTreeSet<&str> = calls.iter().map(ToolRun::name).collect();
+    let names = names.into_iter().collect::<Vec<_>>().join(", ");
+    let inputs: Vec<String> = calls
+        .iter()
+        .map(|call| {
+            let input = call.asked().map_or_else(str::to_owned, ToString::to_string);
+            format!(
+                "{} {}",
+                call.name(),
+                text::one_line(&text::neutralise(&input), 300)
+            )
+        })
+        .collect();
+    AgentQuestion::choice(
+        format!("The agent makes the same calls again and again ({names}). Shall it go on?"),
+        Some(inputs.join("\n")),
+        &[("go_on", "Go on"), (STOP, "Stop")],
+    )
+}
+
+/// Settles the calls that an earlier turn left open. `Some`: that ends this one.
+pub(super) async fn take_carried(
+    cx: &TurnContext,
+    conduct: &mut PolicyState,
+) -> Result<Option<StepOutcome>, Stopped> {
+    if cx.carried.is_empty() {
+        return Ok(None);
+    }
+    let calls = cx.carried.iter().cloned().map(ToolRun::carried).collect();
+    let ends = run_calls(cx, calls, None).await?;
+    let end = judge(cx, conduct, &ends);
+    Ok((end.outcome != Outcome::ToolsRan).then_some(end))
+}
+
+/// What the ends of calls do to the turn.
+fn judge(cx: &TurnContext, conduct: &mut PolicyState, ends: &[ToolRunResult]) -> StepOutcome {
+    let mut failed = None;
+    for end in ends {
+        if end.fate != ToolRunDisposition::Refused {
+            conduct.calls = conduct.calls.saturating_add(1);
+        }
+        match policy(cx, end.fate) {
+            FailurePolicy::Continue => {}
+            FailurePolicy::Degrade => conduct.degraded = true,
+            FailurePolicy::Fail => failed = failed.or(Some(end)),
+        }
+    }
+    if let Some(end) = failed {
+        let outcome = match end.fate {
+            ToolRunDisposition::SubagentFailed => Outcome::SubagentFailed,
+            ToolRunDisposition::JoinViolated => Outcome::JoinViolated,
+            ToolRunDisposition::Ran
+            | ToolRunDisposition::Refused
+            | ToolRunDisposition::Failed
+            | ToolRunDisposition::TimedOut => Outcome::ToolFailed,
+        };
+        return StepOutcome::failed(outcome, error(end));
+    }
+    match ends.iter().find_map(|end| end.ended_by.as_ref()) {
+        Some(objection) => ended_by(Outcome::HookStopped, objection),
+        None => StepOutcome::of(Outcome::ToolsRan),
+    }
+}
+
+/// What the end of a call does to the turn (R-ERR-2: denials and invalid arguments are for the model alone).
+pub(super) fn policy(cx: &TurnContext, fate: ToolRunDisposition) -> FailurePolicy {
+    match fate {
+        ToolRunDisposition::Ran | ToolRunDisposition::Refused => FailurePolicy::Continue,
+        ToolRunDisposition::Failed => cx.conducts.tool_failure,
+        ToolRunDisposition::TimedOut => cx.conducts.tool_timeout,
+        ToolRunDisposition::SubagentFailed => cx.conducts.subagent_failure,
+        // R-ERR-2: what had to come of them is not left to a policy.
+        ToolRunDisposition::JoinViolated => FailurePolicy::Fail,
+    }
+}
+
+fn error(end: &ToolRunResult) -> AgentError {
+    let go_on = |setting: &str| {
+        format!("send a prompt to go on, or set {setting} to \"continue\" in the configuration")
+    };
+    let (what, action) = match end.fate {
+        ToolRunDisposition::TimedOut => (format!("the tool {} timed out", end.tool), go_on("tool_timeout")),
+        ToolRunDisposition::Ran | ToolRunDisposition::Refused | ToolRunDisposition::Failed => {
+            (format!("the tool {} failed", end.tool), go_on("tool_failure"))
+        }
+        ToolRunDisposition::SubagentFailed => ("a sub-agent failed".to_owned(), go_on("subagent_failure")),
+        ToolRunDisposition::JoinViolated => (
+            "too few sub-agents succeeded".to_owned(),
+            "send a prompt to go on".to_owned(),
+        ),
+    };
+    AgentError::new(ErrorCode::ToolExecution, what)
+        .cause(text::one_line(&text::neutralise(&end.said), 500))
+        .action(action)
+}
