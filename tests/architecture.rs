@@ -242,7 +242,7 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
         "cli/doctor/system.rs",
         "asks which files are there, and tries whether our own folders can be written",
     ),
-    ("cli/edit.rs", "a private temporary file"),
+    ("cli/external_editor.rs", "a private temporary file"),
     (
         "cli/mod.rs",
         "the folder and the file of the command line, which the person names",
@@ -261,7 +261,7 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
     ),
     ("store/content.rs", "the data folder"),
     ("store/files.rs", "the data folder"),
-    ("store/kept.rs", "the data folder"),
+    ("store/file_snapshots.rs", "the data folder"),
     ("store/lock.rs", "the data folder"),
     ("store/writer.rs", "the data folder"),
     ("transport/stdio.rs", "/dev/null"),
@@ -269,7 +269,7 @@ const MAY_OPEN_BY_PATH: &[(&str, &str)] = &[
         "workspace/process/exec.rs",
         "asks whether a command's folder can be entered",
     ),
-    ("workspace/process/family.rs", "/proc"),
+    ("workspace/process/process_tree.rs", "/proc"),
     (
         "workspace/process/lookup.rs",
         "the folders of PATH; reads nothing",

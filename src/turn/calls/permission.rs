@@ -1,0 +1,251 @@
+//! Whether one tool call may run: the hooks, the rules and the person, in this order.
+//!
+//! What is allowed is what runs: edited arguments are prepared and judged again, and an effect that has grown since the
+//! question is refused. Running it is `calls`'.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::super::TurnContext;
+use super::super::hooks::Objection;
+use super::super::redact;
+use super::super::session_link::{ApprovalOutcome, ApprovalQuestion, Judgement, Stopped};
+use super::super::tool_guard::{self, PreToolOutcome};
+use super::{HALTED, ToolRun, broken, guarded, prepare, tool_context};
+use crate::approval::command_files;
+use crate::base::spawn::{blocking, panic_text};
+use crate::domain::{Effect, EffectKind, Event, Risk, ToolCallStatus};
+use crate::tool::{PreparedCall, Preview, ToolError};
+use crate::workspace::checkpoint;
+
+pub(super) enum Permission {
+    Granted(Box<dyn PreparedCall>),
+    Refused(ToolCallStatus, String),
+    /// Edited arguments that do not fit.
+    Invalid(String),
+}
+
+impl Permission {
+    pub(super) fn halted() -> Self {
+        Self::Refused(ToolCallStatus::Cancelled, HALTED.to_owned())
+    }
+}
+
+/// Asks the hooks before the person, so that people approve what runs. What a hook changed is checked like what the
+/// model wrote. A call that an earlier turn has asked about was judged then.
+pub(super) async fn hooked(
+    cx: &TurnContext,
+    call: &mut ToolRun,
+    prepared: Box<dyn PreparedCall>,
+) -> Result<(Permission, Option<Objection>), Stopped> {
+    if call.carried {
+        return Ok((Permission::Granted(prepared), None));
+    }
+    let (input, by) = match tool_guard::before(cx, call).await? {
+        PreToolOutcome::GoOn(None) => return Ok((Permission::Granted(prepared), None)),
+        PreToolOutcome::GoOn(Some(changed)) => changed,
+        PreToolOutcome::Blocked(objection) => {
+            let why = format!("Blocked: {}", tool_guard::said(&objection));
+            return Ok((Permission::Refused(ToolCallStatus::Denied, why), None));
+        }
+        PreToolOutcome::Ended(objection) => {
+            let why = format!("Not run: {}", tool_guard::said(&objection));
+            return Ok((Permission::Refused(ToolCallStatus::Denied, why), Some(objection)));
+        }
+    };
+    let by = by.join("`, `");
+    call.note = Some(format!("[the hook `{by}` changed the arguments to: {input}]"));
+    call.input = Ok(Arc::new(input));
+    let permission = match prepare(cx, call) {
+        Ok(prepared) => Permission::Granted(prepared),
+        Err(why) => Permission::Invalid(why),
+    };
+    Ok((permission, None))
+}
+
+/// Rules first, then a person where they say so.
+pub(super) async fn permission(
+    cx: &TurnContext,
+    call: &mut ToolRun,
+    prepared: Box<dyn PreparedCall>,
+) -> Result<Permission, Stopped> {
+    let effect = match effect(cx, call, prepared.as_ref()).await {
+        Ok(effect) => effect,
+        Err(refused) => return Ok(refused),
+    };
+    let open = call.approval.clone();
+    let unkept = not_kept(cx, &effect).await;
+    let judgement = match (cx.port.judge(&call.name, effect.clone(), open).await?, &unkept) {
+        // R-ERR-2: without its old content an edit cannot be taken back.
+        (Judgement::Allow, Some(why)) => Judgement::Ask {
+            why: format!("its old content cannot be kept, so that it could not be taken back: {why}"),
+            risk: Risk::High,
+            rule: None,
+        },
+        (judgement, _) => judgement,
+    };
+    match judgement {
+        Judgement::Allow => Ok(grant(call, prepared, effect)),
+        Judgement::Deny(why) => Ok(Permission::Refused(ToolCallStatus::Denied, why)),
+        Judgement::Ask { why, risk, rule } => {
+            let preview = match preview(cx, call, &effect, prepared.as_ref()).await? {
+                Ok(preview) => preview,
+                // What cannot be previewed cannot be done: an edit that does not apply, say.
+                Err(why) => return Ok(Permission::Refused(ToolCallStatus::Failed, why)),
+            };
+            let question = ApprovalQuestion {
+                approval: call.approval.take(),
+                tool_call: call.id.clone(),
+                name: call.name.clone(),
+                input: call.input.clone().unwrap_or_else(|_| Arc::new(Value::Null)),
+                title: call.title.clone(),
+                effect,
+                diff: preview.diff.clone(),
+                risk,
+                why,
+                rule,
+                insists: unkept.is_some(),
+            };
+            call.unkept = unkept.is_some();
+            ask(cx, call, prepared, preview, question).await
+        }
+    }
+}
+
+/// Why what the files hold that a call writes cannot be kept; none where it can.
+async fn not_kept(cx: &TurnContext, effect: &Effect) -> Option<String> {
+    if effect.kind != EffectKind::Write {
+        return None;
+    }
+    let (paths, checkpoints) = (effect.paths.clone(), cx.checkpoints.clone());
+    let kept = blocking(move || {
+        for path in paths {
+            path.to_str().ok_or("its name is no UTF-8")?;
+            // What cannot be read is the call's own failure.
+            let found = checkpoint::look(&path);
+            let bytes = found.ok().and_then(|found| found.bytes).unwrap_or_default();
+            checkpoints.keep(&bytes)?;
+        }
+        Ok::<(), String>(())
+    });
+    kept.await.ok()?.err()
+}
+
+/// What the person who is asked is shown. An error is for the model, and may quote the file or its neighbours:
+/// of what may not be read without asking, the person is asked without a preview, and the call itself says
+/// what is wrong once it is allowed (R-SEC, I9).
+async fn preview(
+    cx: &TurnContext,
+    call: &ToolRun,
+    effect: &Effect,
+    prepared: &dyn PreparedCall,
+) -> Result<Result<Preview, String>, Stopped> {
+    let context = tool_context(cx, call, None);
+    let shown = tokio::select! { biased;
+        () = cx.cancel.cancelled() => return Err(Stopped),
+        shown = guarded(prepared.preview(&context)) => shown,
+    };
+    let why = match shown {
+        Ok(preview) => return Ok(Ok(redact::preview(&cx.redactor, preview))),
+        Err(ToolError::Cancelled | ToolError::CutShort(_)) => return Err(Stopped),
+        Err(ToolError::Reported(why)) => why,
+        Err(ToolError::Internal(why)) => broken(call, &why),
+    };
+    if effect.secret || effect.outside {
+        tracing::debug!(tool = call.name, "asked without a preview: it failed");
+        return Ok(Ok(Preview::default()));
+    }
+    Ok(Err(why))
+}
+
+async fn ask(
+    cx: &TurnContext,
+    call: &mut ToolRun,
+    prepared: Box<dyn PreparedCall>,
+    preview: Preview,
+    question: ApprovalQuestion,
+) -> Result<Permission, Stopped> {
+    let mut waiting = call.update(ToolCallStatus::AwaitingApproval);
+    waiting.diff = preview.diff;
+    waiting.locations = preview.locations;
+    if call.note.is_some() {
+        // What a hook changed is what the person is asked about.
+        waiting.input = call.input.as_ref().ok().cloned();
+    }
+    cx.port.emit(Event::ToolCall(waiting)).await?;
+    let approved = question.effect.clone();
+    match cx.port.question(question).await? {
+        ApprovalOutcome::Allow { input: None } => match effect(cx, call, prepared.as_ref()).await {
+            // A link swapped while the person was reading, say: what was approved is no longer what would be.
+            Ok(now) if !now.stays_within(&approved) => Ok(Permission::Refused(
+                ToolCallStatus::Failed,
+                "what the call would touch changed while it waited for approval; look again".to_owned(),
+            )),
+            Ok(now) => Ok(grant(call, prepared, now)),
+            Err(refused) => Ok(refused),
+        },
+        ApprovalOutcome::Allow { input: Some(edited) } => edit(cx, call, edited).await,
+        ApprovalOutcome::Deny { feedback } => {
+            let why = match feedback {
+                Some(feedback) if !feedback.trim().is_empty() => format!("Denied by user: {feedback}"),
+                _ => "Denied by user".to_owned(),
+            };
+            Ok(Permission::Refused(ToolCallStatus::Denied, why))
+        }
+    }
+}
+
+/// The person changed the arguments: they are checked like the model's, and a rule that denies still does.
+async fn edit(cx: &TurnContext, call: &mut ToolRun, edited: Arc<Value>) -> Result<Permission, Stopped> {
+    call.input = Ok(edited);
+    let prepared = match prepare(cx, call) {
+        Ok(prepared) => prepared,
+        Err(why) => return Ok(Permission::Invalid(why)),
+    };
+    let effect = match effect(cx, call, prepared.as_ref()).await {
+        Ok(effect) => effect,
+        Err(refused) => return Ok(refused),
+    };
+    match cx.port.judge(&call.name, effect.clone(), None).await? {
+        Judgement::Allow | Judgement::Ask { .. } => Ok(grant(call, prepared, effect)),
+        Judgement::Deny(why) => Ok(Permission::Refused(ToolCallStatus::Denied, why)),
+    }
+}
+
+/// What runs is held to the paths that were judged.
+fn grant(call: &mut ToolRun, prepared: Box<dyn PreparedCall>, effect: Effect) -> Permission {
+    call.judged = Some(effect.paths.into());
+    Permission::Granted(prepared)
+}
+
+async fn effect(cx: &TurnContext, call: &ToolRun, prepared: &dyn PreparedCall) -> Result<Effect, Permission> {
+    let mut effect = declared_effect(cx, call, prepared)?;
+    if effect.kind == EffectKind::Execute
+        && let Some(files) = command_files(&effect.subject)
+    {
+        let context = tool_context(cx, call, None);
+        let found = blocking(move || context.workspace.look_up_files(&context.cwd, &files));
+        // Without findings nothing in the line is free.
+        effect.findings = found.await.ok();
+    }
+    Ok(effect)
+}
+
+fn declared_effect(
+    cx: &TurnContext,
+    call: &ToolRun,
+    prepared: &dyn PreparedCall,
+) -> Result<Effect, Permission> {
+    let context = tool_context(cx, call, None);
+    std::panic::catch_unwind(AssertUnwindSafe(|| prepared.effect(&context)))
+        .unwrap_or_else(|payload| Err(ToolError::Internal(panic_text(payload.as_ref()))))
+        .map_err(|error| {
+            let why = match error {
+                ToolError::Internal(why) => broken(call, &why),
+                ToolError::Reported(_) | ToolError::Cancelled | ToolError::CutShort(_) => error.to_string(),
+            };
+            Permission::Refused(ToolCallStatus::Failed, why)
+        })
+}
