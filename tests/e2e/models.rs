@@ -352,3 +352,44 @@ fn a_remembered_model_has_its_provider_and_must_still_be_there() {
         });
     }
 }
+
+#[test]
+fn a_model_of_a_provider_with_a_broken_setting_fails_when_it_is_asked() {
+    let world = world("", "");
+    configure(
+        &world,
+        "",
+        "",
+        "[provider.works]\nkind = \"openai\"\nbase_url = \"nonsense\"\n",
+    );
+    let client = world.start();
+    let session = client.session();
+    // The name is not what is wrong, and not misspelled either.
+    assert_eq!(set_model(&client, &session, "works/our-own"), Ok(()));
+    let ended = json!(client.ask(&session, "hello"));
+    let message = ended["error"]["message"].as_str().unwrap();
+    assert!(message.contains("`base_url`"), "{message}");
+    assert_eq!(world.requests(), 0);
+}
+
+#[test]
+fn a_vendors_retired_model_is_refused_by_its_date() {
+    // Nobody listens there any more, so the vendor's list cannot be read.
+    let closed = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let world = World::with(Config {
+        whole: Some(format!(
+            "[network]\nproxy = \"http://{closed}\"\n[provider.anthropic]\napi_key = \"sk-none\"\n"
+        )),
+        ..Config::default()
+    });
+    let client = world.start();
+    let session = client.session();
+    let wrong = set_model(&client, &session, "claude-sonnet-4-20250514").unwrap_err();
+    assert!(
+        wrong.starts_with(
+            "model anthropic/claude-sonnet-4-20250514 was retired on 2026-06-15, did you mean anthropic/claude-sonnet-"
+        ),
+        "{wrong}"
+    );
+    assert_eq!(set_model(&client, &session, "claude-sonnet-5"), Ok(()));
+}
