@@ -23,8 +23,11 @@ fn doctor_is_green_only_where_it_is_true() {
         .says("✓ bash")
         .says("✓ data")
         .says("Everything works.");
-    // What it tried is gone again.
-    assert!(!world.path("home/.local").exists() || !world.path("home/.local/share/agentls/.doctor").exists());
+    // The files and folders that it made to try that are gone again; the server has written its log.
+    assert!(!world.path("home/.local/share").exists());
+    let state = fs::read_dir(world.path("home/.local/state/agentls")).unwrap();
+    let names: Vec<_> = state.map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(names, ["agentls.log"]);
     world
         .doctor(&[], &[("XDG_DATA_HOME", "/proc/nowhere")])
         .is(1)
@@ -93,6 +96,15 @@ fn doctor_speaks_json() {
     let good = world.doctor(&["--json"], &[]);
     let good = report(good.is(0));
     assert_eq!((&good["ok"], &good["problems"]), (&Value::Bool(true), &0.into()));
+    assert_eq!(good["warnings"], 0, "{good}");
+    let file = world.path("work/file");
+    fs::write(&file, "").unwrap();
+    let warned = world.doctor(&["--json"], &[("XDG_STATE_HOME", file.to_str().unwrap())]);
+    let warned = report(warned.is(0));
+    assert_eq!(
+        (&warned["ok"], &warned["warnings"]),
+        (&Value::Bool(true), &1.into())
+    );
     let broken = world.doctor(&["--json"], &[("XDG_DATA_HOME", "/proc/nowhere")]);
     let broken = report(broken.is(1));
     assert_eq!(
@@ -133,15 +145,22 @@ fn usual_words_of_other_programs_lead_somewhere() {
         .is(1)
         .says("agentls doctor");
     world.run(&["-c", "run", "hi"]).is(2).complains("--continue");
-    world.run(&["run", "a question"]).is(0);
-    for args in [
-        &["-c"][..],
-        &["resume"],
-        &["resume", "ses_"],
-        &["chat", "--session", "ses_"],
+    world.run(&["run", "the older question"]).is(0);
+    let sessions = world.run(&["sessions", "--json"]);
+    let sessions: Value = serde_json::from_str(&sessions.out).unwrap();
+    let id = sessions[0]["sessionId"].as_str().unwrap();
+    let (beginning, _) = id.split_at(id.len() - 1);
+    world.run(&["run", "the newer question"]).is(0);
+    for (args, shows) in [
+        (&["-c"][..], "the newer question"),
+        (&["resume"], "the newer question"),
+        (&["resume", beginning], "the older question"),
+        // Loaded last, and not changed: the newer one is still the one that was used last.
+        (&["resume"], "the newer question"),
+        (&["chat", "--session", beginning], "the older question"),
     ] {
         let mut chat = world.terminal(args, &[], 80);
-        chat.sees("a question");
+        chat.sees(shows);
         chat.sees("› ");
         chat.keys("/quit\r");
         assert_eq!(chat.ends(), 0);

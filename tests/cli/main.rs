@@ -295,6 +295,7 @@ fn ctrl_c_cancels_a_run() {
     assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
     let result: Value = serde_json::from_str(seen.lines().last().unwrap()).unwrap();
     assert_eq!(result["result"]["state"], "cancelled");
+    assert!(result["result"]["sessionId"].is_string(), "{result}");
 }
 
 #[test]

@@ -64,7 +64,9 @@ fn last_line(done: &Done) -> Value {
 #[test]
 fn what_is_piped_in_is_context_of_the_prompt() {
     let world = World::with(hello());
-    let diff = b"diff --git a/x b/x\n-old @work/x\n+new\n";
+    // The folder has that file, but what is piped in points at nothing.
+    fs::write(world.path("work/x"), "").unwrap();
+    let diff = b"diff --git a/x b/x\n-old @x\n+new\n";
     world.run_piped(&["run", "review this"], diff).is(0).says("Hello");
     let said = world.said();
     assert_eq!(said.len(), 1, "{said:?}");
@@ -130,6 +132,7 @@ fn the_prompt_is_an_argument_or_stdin() {
         (&["run", "-"], "the prompt on stdin is empty"),
         (&["run", "-p", "hi", "nowhere"], "nowhere is not a folder"),
         (&["run", "hi", "--cwd", "nowhere"], "nowhere is not a folder"),
+        (&["run", "-p", "hi", ".", "--cwd", "."], "two folders to work in"),
         (&["run", "hi", "--frobnicate"], "--frobnicate"),
         (
             &["run", "hi", "--config", "gone.toml"],
@@ -279,6 +282,7 @@ fn the_exit_code_and_the_session_are_in_every_end() {
     let degraded = world.run(&["run", "--json", "hi"]);
     let degraded = last_line(degraded.is(4));
     assert_eq!(degraded["result"]["state"], "degraded", "{degraded}");
+    assert!(degraded["result"]["sessionId"].is_string(), "{degraded}");
     let help = world.run(&["run", "--help"]);
     for line in [
         "130  canceled",

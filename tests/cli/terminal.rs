@@ -86,10 +86,14 @@ impl Terminal {
     #[track_caller]
     pub(crate) fn sees(&mut self, text: &str) -> String {
         let patience = Instant::now() + Duration::from_secs(20);
+        let mut searched = 0;
         loop {
-            if let Some(at) = self.shown.find(text) {
-                return self.shown.drain(..at + text.len()).collect();
+            if let Some(at) = self.shown[searched..].find(text) {
+                return self.shown.drain(..searched + at + text.len()).collect();
             }
+            searched = self
+                .shown
+                .floor_char_boundary(self.shown.len().saturating_sub(text.len()));
             let left = patience.saturating_duration_since(Instant::now());
             match self.screen.recv_timeout(left) {
                 Ok(bytes) => self.show(&bytes),

@@ -281,6 +281,36 @@ fn a_second_cancel_kills_at_once() {
 }
 
 #[test]
+fn a_command_that_does_not_finish_in_time_is_interrupted() {
+    let world = World::with(Config {
+        tables: "[tool.bash]\non_cancel = \"finish\"\nfinish_timeout_s = 1\n".to_owned(),
+        ..Config::default()
+    });
+    let client = world.start();
+    let session = client.session_with(json!({"mode": "full"}));
+    let command = "trap 'echo interrupted; exit 9' INT; echo started; while :; do sleep 0.05; done";
+    world
+        .mock()
+        .push(Reply::tool("bash", json!({"command": command})));
+    let id = client.prompt(&session, "run it");
+    client.next_where(&session, "agent/toolOutputDelta", |note| {
+        note.text("text").contains("started")
+    });
+    let start = crate::harness::now();
+    client.cancel(&session);
+    assert_eq!(json!(client.done(&id).reason), "aborted_tools");
+    // Not at once, and not after the default of 5 s.
+    let took = start.elapsed();
+    assert!(
+        (Duration::from_secs(1)..Duration::from_secs(4)).contains(&took),
+        "{took:?}"
+    );
+    let cut = client.tool_call(&session, "cancelled");
+    assert!(cut.text("output").contains("started\ninterrupted\n"), "{cut:?}");
+    assert_eq!(client.processes(), 1);
+}
+
+#[test]
 fn a_resumed_turn_is_cancelled_by_its_request() {
     let world = World::new();
     let client = world.start();

@@ -146,23 +146,40 @@ fn the_providers_own_lists_are_asked_for_at_once_and_kept() {
 
 #[test]
 fn a_conversation_keeps_the_model_it_began_with() {
-    let world = world("", "");
-    let client = world.start();
-    let session = client.session();
-    client.ask(&session, "one");
-    let model = world.seen(0).body["model"].clone();
-    world.mock().list_models(&["claude-sonnet-99"]);
-    let live: Value = client.call("agent/listModels", json!({"live": true}));
-    assert_eq!(
-        models(&live, "anthropic", "listed")[0],
-        ("anthropic/claude-sonnet-99".to_owned(), json!(true))
-    );
-    client.ask(&session, "two");
-    assert_eq!(world.seen(1).body["model"], model);
-    // A new one begins with the newest.
-    let fresh = client.session();
-    client.ask(&fresh, "three");
-    assert_eq!(world.seen(2).body["model"], "claude-sonnet-99");
+    for lists_old in [false, true] {
+        let world = world("", "");
+        let client = world.start();
+        let session = client.session();
+        client.ask(&session, "one");
+        let old = world.seen(0).body["model"].as_str().unwrap().to_owned();
+        let newest = "claude-sonnet-99";
+        let names = [newest, old.as_str()];
+        world
+            .mock()
+            .list_models(if lists_old { &names } else { &names[..1] });
+        let read_list = |client: &Client| {
+            let live: Value = client.call("agent/listModels", json!({"live": true}));
+            let listed = models(&live, "anthropic", "listed");
+            let of_newest = (format!("anthropic/{newest}"), json!(true));
+            assert!(listed.contains(&of_newest), "{listed:?}");
+        };
+        read_list(&client);
+        client.ask(&session, "two");
+        assert_eq!(world.seen(1).body["model"], old, "{lists_old}");
+        // The default stays while the server runs, unless the provider does not list it any more.
+        client.ask(&client.session(), "three");
+        let default = if lists_old { old.as_str() } else { newest };
+        assert_eq!(world.seen(2).body["model"], default, "{lists_old}");
+        drop(client);
+        // In another server too; there, a new conversation begins with the newest.
+        let client = world.start();
+        read_list(&client);
+        client.load(&session);
+        client.ask(&session, "four");
+        assert_eq!(world.seen(3).body["model"], old, "{lists_old}");
+        client.ask(&client.session(), "five");
+        assert_eq!(world.seen(4).body["model"], newest, "{lists_old}");
+    }
 }
 
 #[test]
@@ -295,4 +312,84 @@ fn the_last_choice_counts_in_new_sessions_of_the_folder() {
             .iter()
             .any(|note| note.method == "agent/warning" && note.text("message").contains("work/ours"))
     });
+}
+
+#[test]
+fn a_remembered_model_has_its_provider_and_must_still_be_there() {
+    let world = world("", "");
+    let remembered = json!({"remembered": true});
+    let path = world.path("config/agentls/config.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let client = world.start();
+    assert_eq!(
+        set_model(&client, &client.session(), "claude-sonnet-4-20250514"),
+        Ok(())
+    );
+    drop(client);
+    // Another provider is the default now, and the name means the same.
+    let text = text.replace("provider = \"anthropic\"", "provider = \"work\"");
+    std::fs::write(&path, &text).unwrap();
+    let client = world.start();
+    let made: Value = client.call("agent/newSession", remembered.clone());
+    assert_eq!(made["model"], "anthropic/claude-sonnet-4-20250514");
+    drop(client);
+    // The provider's key is gone; or its address is the vendor's own, who has retired the model.
+    for (setting, why) in [
+        ("api_key", "the provider anthropic has no API key any more"),
+        ("base_url", "was retired on 2026-06-15"),
+    ] {
+        let start = text.find(setting).unwrap();
+        let end = start + text[start..].find('\n').unwrap();
+        std::fs::write(&path, format!("{}{}", &text[..start], &text[end..])).unwrap();
+        let client = world.start();
+        let made: Value = client.call("agent/newSession", remembered.clone());
+        assert_eq!(made["model"], Value::Null, "{setting}");
+        world.until(|| {
+            client
+                .notes()
+                .iter()
+                .any(|note| note.method == "agent/warning" && note.text("message").contains(why))
+        });
+    }
+}
+
+#[test]
+fn a_model_of_a_provider_with_a_broken_setting_fails_when_it_is_asked() {
+    let world = world("", "");
+    configure(
+        &world,
+        "",
+        "",
+        "[provider.works]\nkind = \"openai\"\nbase_url = \"nonsense\"\n",
+    );
+    let client = world.start();
+    let session = client.session();
+    // The name is not what is wrong, and not misspelled either.
+    assert_eq!(set_model(&client, &session, "works/our-own"), Ok(()));
+    let ended = json!(client.ask(&session, "hello"));
+    let message = ended["error"]["message"].as_str().unwrap();
+    assert!(message.contains("`base_url`"), "{message}");
+    assert_eq!(world.requests(), 0);
+}
+
+#[test]
+fn a_vendors_retired_model_is_refused_by_its_date() {
+    // Nobody listens there any more, so the vendor's list cannot be read.
+    let closed = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
+    let world = World::with(Config {
+        whole: Some(format!(
+            "[network]\nproxy = \"http://{closed}\"\n[provider.anthropic]\napi_key = \"sk-none\"\n"
+        )),
+        ..Config::default()
+    });
+    let client = world.start();
+    let session = client.session();
+    let wrong = set_model(&client, &session, "claude-sonnet-4-20250514").unwrap_err();
+    assert!(
+        wrong.starts_with(
+            "model anthropic/claude-sonnet-4-20250514 was retired on 2026-06-15, did you mean anthropic/claude-sonnet-"
+        ),
+        "{wrong}"
+    );
+    assert_eq!(set_model(&client, &session, "claude-sonnet-5"), Ok(()));
 }

@@ -149,7 +149,8 @@ fn a_provider_that_repeats_our_secrets_leaks_nothing() {
 fn a_trace_log_holds_no_secrets() {
     let world = World::new();
     let client = world.start_with(crate::harness::Options {
-        args: vec!["--log".to_owned(), "trace".to_owned()],
+        // Directives: a mere level would leave the filter of the configuration.
+        args: vec!["--log".to_owned(), "trace,agentls=trace".to_owned()],
         ..Default::default()
     });
     for model in [
@@ -160,7 +161,7 @@ fn a_trace_log_holds_no_secrets() {
         let session = client.session_with(json!({"model": model}));
         assert_eq!(client.ask(&session, "hello").text, "ok");
     }
-    assert!(!client.log().is_empty());
+    assert!(client.log().contains(" TRACE "));
 }
 
 #[test]
@@ -212,7 +213,8 @@ fn the_counts_of_the_server_and_of_its_one_session_agree() {
 fn failures_are_in_the_log_at_level_warn() {
     let world = World::new();
     let client = world.start_with(crate::harness::Options {
-        args: vec!["--log".to_owned(), "warn".to_owned()],
+        // Directives: a mere level would leave the filter of the configuration.
+        args: vec!["--log".to_owned(), "warn,agentls=warn".to_owned()],
         ..Default::default()
     });
     let session = client.session();
@@ -237,6 +239,7 @@ fn failures_are_in_the_log_at_level_warn() {
         assert_eq!(lines.len(), 1, "{line}: {log}");
         assert!(lines[0].contains("WARN") && lines[0].contains(details), "{log}");
     }
+    assert!(!log.contains("INFO") && !log.contains("DEBUG"), "{log}");
 }
 
 #[test]

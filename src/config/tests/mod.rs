@@ -1,6 +1,7 @@
 //! The configuration as a whole: layers in, settings and diagnostics out.
 
 mod redirects;
+mod rules;
 mod values;
 
 use std::collections::BTreeSet;
@@ -267,134 +268,6 @@ fn later_layers_go_before_earlier_ones() {
         }
     }
     assert_eq!(models, ["flag", "env", "options", "local", "workspace", "user"]);
-}
-
-#[test]
-fn lists_of_rules_are_joined() {
-    let loaded = Given {
-        user: "[approvals]\ndeny = 'bash(rm *)'\nallow = ['read_file']",
-        workspace: "[approvals]\ndeny = ['bash(rm *)', 'web_fetch']\nallow = 'grep'\nrequire_approval = ['x(']",
-        trusted: true,
-        ..Given::default()
-    }
-    .load();
-    assert_eq!(loaded.settings.approvals.deny, ["bash(rm *)", "web_fetch"]);
-    assert_eq!(loaded.settings.approvals.allow, ["read_file", "grep"]);
-    assert_eq!(
-        lines(&loaded),
-        [
-            "/w/.agentls/config.toml:4:21: error: approvals.require_approval: rule `x(`: parentheses do not match: \
-             the pattern ends with the rule; write `\\(` and `\\)` for those that belong to it; ignored \
-             (until it is fixed, everything but plain reading asks)"
-        ]
-    );
-    assert_eq!(
-        loaded.settings.approvals.unreadable,
-        ["the require_approval rule `x(` (/w/.agentls/config.toml:4) is not valid"]
-    );
-}
-
-/// Whatever keeps a rule that denies or asks from being read is remembered: it must not vanish.
-#[test]
-fn rules_that_deny_do_not_vanish() {
-    for (text, unreadable) in [
-        (
-            "[approvals]\ndeny = ['bsh(touch*)']",
-            "the deny rule `bsh(touch*)` (/c.toml:2) is not valid",
-        ),
-        (
-            "[approvals]\ndeny = 'bash(a; b)'",
-            "the deny rule `bash(a; b)` (/c.toml:2) is not valid",
-        ),
-        (
-            "[approvals]\ndeny = ['Read(./x)']",
-            "the deny rule `Read(./x)` (/c.toml:2) is not valid",
-        ),
-        (
-            "[approvals]\nrequire_approval = ['web_fetch(x.org)']",
-            "the require_approval rule `web_fetch(x.org)`",
-        ),
-        (
-            "[approvals]\ndeny = [1]",
-            "approvals.deny (/c.toml:2) is not valid: expected text",
-        ),
-        (
-            "[approvals]\ndeny = 1",
-            "approvals.deny (/c.toml:2) is not valid: expected text or a list",
-        ),
-        (
-            "[approvals]\ndeny = ['${NOT_SET}']",
-            "approvals.deny (/c.toml:2) is not valid: ",
-        ),
-        (
-            "[approvals]\ndney = ['bash']",
-            "approvals.dney (/c.toml:2) is not valid: unknown setting",
-        ),
-        (
-            "[approval]\ndeny = ['bash']",
-            "approval (/c.toml:1) is not valid: unknown setting",
-        ),
-        (
-            "[permissions]\ndeny = ['bash']",
-            "permissions (/c.toml:1) is not valid: unknown setting",
-        ),
-        ("approvals = 1", "approvals (/c.toml:1) is not valid"),
-        ("[approvals]\ndeny = ['bash'", "the configuration (/c.toml:"),
-    ] {
-        let loaded = Given {
-            user: text,
-            ..Given::default()
-        }
-        .load();
-        let found = loaded.settings.approvals.unreadable.clone();
-        let text_of = found
-            .first()
-            .map_or("", String::as_str)
-            .replace("/h/c.toml", "/c.toml");
-        assert!(text_of.starts_with(unreadable), "{text}: {found:?}");
-        assert!(loaded.settings.approvals.deny.is_empty(), "{text}");
-    }
-    for text in [
-        "[approvals]\nallow = ['bsh(x)']",
-        "[approvals]\ntimeout_s = 'x'",
-        "[approvals]\ndeny = ['deploy', 'Bash(touch:*)', 'mcp__a__b']\n[tool.deploy]\ncommand = 'x'\ndescription = 'y'",
-        "[agent.default]\nmodle = 'x'",
-    ] {
-        let loaded = Given {
-            user: text,
-            ..Given::default()
-        }
-        .load();
-        assert_eq!(loaded.settings.approvals.unreadable, [""; 0], "{text}");
-        assert!(loaded.settings.approvals.allow.is_empty(), "{text}");
-    }
-    // An untrusted folder's own variables are not put in, and its rule is missed.
-    let loaded = Given {
-        workspace: "[approvals]\ndeny = ['bash(${X})']",
-        env: &[("X", "rm *")],
-        ..Given::default()
-    }
-    .load();
-    assert_eq!(loaded.settings.approvals.unreadable.len(), 1);
-}
-
-#[test]
-fn a_star_at_a_word_is_explained() {
-    let loaded = Given {
-        user: "[approvals]\nallow = ['bash(git status*)']\ndeny = ['bash(rm*)']",
-        ..Given::default()
-    }
-    .load();
-    let found = lines(&loaded);
-    assert_eq!(found.len(), 1, "{found:?}");
-    assert!(
-        found[0].contains(":2:10: warning: approvals.allow: "),
-        "{found:?}"
-    );
-    assert!(
-        found[0].ends_with("(to say so, write `bash(git status *)`)"),
-        "{found:?}"
-    );
 }
 
 #[test]

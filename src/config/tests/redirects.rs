@@ -351,3 +351,36 @@ fn an_untrusted_folder_chooses_no_provider_and_causes_no_more_calls() {
     };
     assert_eq!(lines(&given.load()), [""; 0]);
 }
+
+#[test]
+fn an_untrusted_folder_may_lower_the_retries_after_a_time_limit_and_not_raise_them() {
+    let own = "[provider.anthropic]\nmax_timeout_retries = 3";
+    for (user, folders, trusted, counts) in [
+        // Without a setting of the person the default counts: 1.
+        ("", 2, false, 1),
+        ("", 1, false, 1),
+        ("", 0, false, 0),
+        (own, 4, false, 3),
+        (own, 3, false, 3),
+        (own, 2, false, 2),
+        ("", 2, true, 2),
+        (own, 4, true, 4),
+    ] {
+        let loaded = Given {
+            user,
+            workspace: &format!("[provider.anthropic]\nmax_timeout_retries = {folders}"),
+            trusted,
+            ..Given::default()
+        }
+        .load();
+        let case = format!("{user:?} {folders} {trusted}");
+        let retry = &loaded.settings.providers["anthropic"].retry;
+        assert_eq!(retry.max_timeout_retries, counts, "{case}");
+        let found = lines(&loaded);
+        let is_ignored = found.iter().any(|line| {
+            line.contains("warning: provider.anthropic.max_timeout_retries: ignored")
+                && line.contains("above your own")
+        });
+        assert_eq!(is_ignored, counts != folders, "{case}: {found:?}");
+    }
+}

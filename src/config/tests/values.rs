@@ -282,6 +282,33 @@ fn another_provider_does_not_get_the_old_ones_model() {
 }
 
 #[test]
+fn openai_speaks_the_responses_api_unless_it_has_its_own_address_or_kind() {
+    for (table, kind) in [
+        ("api_key = 'sk-1'", ProviderKind::Responses),
+        (
+            "api_key = 'sk-1'\nbase_url = 'https://llm.example.com/v1'",
+            ProviderKind::OpenAi,
+        ),
+        ("api_key = 'sk-1'\nkind = 'openai'", ProviderKind::OpenAi),
+        (
+            "kind = 'responses'\nbase_url = 'https://llm.example.com/v1'",
+            ProviderKind::Responses,
+        ),
+    ] {
+        let loaded = user(&format!("[provider.openai]\n{table}"));
+        assert_eq!(lines(&loaded), [""; 0], "{table}");
+        let openai = &loaded.settings.providers["openai"];
+        assert_eq!(openai.kind, kind, "{table}");
+        let is_own = table.contains("base_url");
+        let address = match is_own {
+            true => "https://llm.example.com/v1",
+            false => "https://api.openai.com/v1",
+        };
+        assert_eq!(openai.base_url.trim_end_matches('/'), address, "{table}");
+    }
+}
+
+#[test]
 fn every_number_of_a_provider_counts() {
     let loaded = user(
         "[provider.ollama]\nretry = 'persistent'\nmax_retries = 1\nbackoff_factor = 3\nmax_backoff_ms = 9\nbackoff_jitter = 0\nmax_timeout_retries = 4\n\

@@ -173,6 +173,18 @@ mod tests {
     }
 
     #[test]
+    fn a_model_is_offered_until_the_day_before_its_retirement() {
+        let names = ["claude-opus-4-1".to_owned()];
+        let end = retirement("claude-opus-4-1").unwrap();
+        assert_eq!(end.date, "2026-08-05");
+        assert_eq!(offered("anthropic", Some(&names), end.day - 1), names);
+        assert!(!offered("anthropic", Some(&names), end.day).contains(&names[0]));
+        // A gateway may have it from elsewhere.
+        let names = ["anthropic/claude-opus-4-1".to_owned()];
+        assert_eq!(offered("openrouter", Some(&names), end.day), names);
+    }
+
+    #[test]
     fn openrouter_writes_versions_with_dots() {
         for (name, there) in [
             ("claude-sonnet-5-5", "claude-sonnet-5.5"),

@@ -229,6 +229,15 @@ mod tests {
     }
 
     #[test]
+    fn a_vendor_has_a_model_until_the_day_before_its_retirement() {
+        let end = retirement("gpt-5").unwrap();
+        assert_eq!(end.date, "2026-12-11");
+        let judged = |day| judge("gpt-5", "openai", GPT, KnownList::NotAsked, day);
+        assert_eq!(judged(end.day - 1), Verdict::Accept);
+        assert_eq!(judged(end.day), Verdict::NeedsList);
+    }
+
+    #[test]
     fn real_names_are_no_misspellings() {
         for row in TABLE {
             assert!(!is_misspelled(row.name), "{}", row.name);
