@@ -233,8 +233,8 @@ mod tests {
         let end = retirement("gpt-5").unwrap();
         assert_eq!(end.date, "2026-12-11");
         let judged = |day| judge("gpt-5", "openai", GPT, KnownList::NotAsked, day);
-        assert_eq!(judged(end.day - 1), Verdict::Accept);
-        assert_eq!(judged(end.day), Verdict::NeedsList);
+        assert_eq!(judged(end.day - 1), NameVerdict::Accept);
+        assert_eq!(judged(end.day), NameVerdict::NeedsList);
     }
 
     #[test]
