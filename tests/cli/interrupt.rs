@@ -28,14 +28,16 @@ fn esc_interrupts_a_turn_that_streams_and_eats_no_key() {
     chat.keys("\u{1b}");
     chat.sees("■ cancelled");
     // With another key behind it at once, in one piece and in two.
+    chat.sees("› ");
     for keys in [&["\u{1b}x"][..], &["\u{1b}", "x"]] {
-        chat.sees("› ");
         chat.keys("\u{15}slow\r");
         chat.sees("word word");
         for key in keys {
             chat.keys(key);
         }
         chat.sees("■ cancelled");
+        // Until then, keys are for the turn that ends.
+        chat.rests();
         chat.sees("› x");
     }
     // Arrow keys are none of them, however they are cut; a line that is typed survives Alt.
