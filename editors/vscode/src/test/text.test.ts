@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { labelText, notificationText, reveal, revealInProse, wrapText } from "../text";
+import { costOfUse, labelText, notificationText, reveal, revealInProse, wrapText } from "../text";
 import { html } from "../view/markdown";
 
 test("everything that hides is written out", () => {
@@ -58,4 +58,10 @@ test("HTML in Markdown is text", () => {
       source,
     );
   }
+});
+
+test("the cost of use tells an unknown price from a free model", () => {
+  assert.equal(costOfUse(undefined), "price unknown");
+  assert.equal(costOfUse(0), "free");
+  assert.equal(costOfUse(0.5), "$0.50");
 });
