@@ -507,13 +507,18 @@ impl Layer {
         let mut layer = Self::of(SpannedValue::table(Location::nowhere(Source::Flag(
             "command line",
         ))));
-        for ((path, value), origin) in paths.into_iter().zip(values).zip(origins) {
+        for ((path, value), origin) in paths.into_iter().zip(values).zip(origins.clone()) {
             if let Some(value) = value {
                 layer.tree.put(
                     path,
                     SpannedValue::new(Location::nowhere(origin), Node::Text(value.clone())),
                 );
             }
+        }
+        // A level given here goes before a filter in a file.
+        if said.log.is_some() && log[1] == "level" {
+            let none = SpannedValue::new(Location::nowhere(origins[3].clone()), Node::Text(String::new()));
+            layer.tree.put(&["logging", "filter"], none);
         }
         layer.check();
         Some(layer)

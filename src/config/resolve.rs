@@ -597,7 +597,7 @@ impl Resolver<'_> {
     }
 
     fn logging(&mut self, table: LoggingTable) -> LoggingSettings {
-        let filter = table.filter.filter(|filter| {
+        let filter = table.filter.filter(|filter| !filter.is_empty()).filter(|filter| {
             let good = tracing_subscriber::EnvFilter::try_new(filter).is_ok();
             if !good {
                 let message = "is no filter; `level` counts instead";

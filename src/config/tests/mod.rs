@@ -236,7 +236,8 @@ fn nothing_given_gives_the_stated_defaults() {
 #[test]
 fn later_layers_go_before_earlier_ones() {
     let agent = |model: &str| format!("[agent.default]\nmodel = '{model}'");
-    let (user, workspace, local) = (agent("user"), agent("workspace"), agent("local"));
+    let (workspace, local) = (agent("workspace"), agent("local"));
+    let user = agent("user") + "\n[logging]\nfilter = 'error'";
     let options = Some(json!({"agent": {"default": {"model": "options"}}}));
     let flags = Flags {
         model: Some("flag".to_owned()),
@@ -259,7 +260,8 @@ fn later_layers_go_before_earlier_ones() {
         match step {
             0 => given.flags = Flags::default(),
             1 => {
-                assert_eq!(loaded.settings.logging.level, LogLevel::Debug);
+                // A level of the environment goes before a filter in a file.
+                assert_eq!(loaded.settings.logging.directives(), "warn,agentls=debug");
                 given.env = &[];
             }
             2 => given.options = None,

@@ -291,7 +291,7 @@ fn openai_speaks_the_responses_api_unless_it_has_its_own_address_or_kind() {
         ),
         ("api_key = 'sk-1'\nkind = 'openai'", ProviderKind::OpenAi),
         (
-            "kind = 'responses'\nbase_url = 'https://llm.example.com/v1'",
+            "kind = 'openai-responses'\nbase_url = 'https://llm.example.com/v1'",
             ProviderKind::Responses,
         ),
     ] {
