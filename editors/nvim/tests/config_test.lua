@@ -79,7 +79,10 @@ return function(test)
       { '999', '5.1k', '200k', '2.0M' }
     )
     eq({ text.dollars(0), text.dollars(0.0042), text.dollars(1.234) }, { '$0', '$0.0042', '$1.23' })
-    eq({ text.cost_of_use(), text.cost_of_use(0), text.cost_of_use(0.5) }, { 'price unknown', 'free', '$0.50' })
+    eq(
+      { text.cost_of_use(), text.cost_of_use(0), text.cost_of_use(0.5) },
+      { 'price unknown', 'free', '$0.50' }
+    )
     eq(text.lines('a\r\nb\n\nc'), { 'a', 'b', '', 'c' })
     eq(text.lines('\r\n'), { '' })
     eq(text.cut('äöü', 3), 'ä…')
