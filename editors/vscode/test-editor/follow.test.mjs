@@ -96,6 +96,17 @@ faked("the conversation follows its end", {}, async (s, t) => {
     was = await reading();
     await stays("after scrolling up", was);
     await s.shot("scrolled-up");
+    // The place is kept although the scrolling never rests.
+    await log().evaluate((box) => {
+      let by = 1;
+      setInterval(() => {
+        box.scrollTop += by;
+        by = -by;
+      }, 20);
+    });
+    await wheel(-300);
+    await sleep(300);
+    was = await reading();
     await explorer();
     await sleep(300);
     await chat();

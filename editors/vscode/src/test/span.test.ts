@@ -54,6 +54,10 @@ test("what was not measured is as high as others of its kind", () => {
   assert.equal(heights.of("assistant c"), 200);
   heights.set("assistant b", 500);
   assert.equal(heights.of("assistant c"), 400);
+  heights.set("assistant b", 90_000);
+  assert.equal(heights.of("assistant c"), 650, "a huge answer says nothing about the others");
+  heights.set("assistant b", 500);
+  assert.equal(heights.of("assistant c"), 400);
 });
 
 test("only a person leaves the end: what a height moves does not", () => {

@@ -86,7 +86,6 @@ export class Log extends Still<Props> {
   override componentWillUnmount(): void {
     if (shown === this) shown = undefined;
     this.#observer.disconnect();
-    clearTimeout(this.#keeping);
     this.#keep();
   }
 
@@ -267,9 +266,12 @@ export class Log extends Still<Props> {
       this.#left = undefined;
       this.#read();
     }
-    if (this.#follows === this.state.away) this.setState({ away: !this.#follows });
-    clearTimeout(this.#keeping);
-    this.#keeping = setTimeout(() => this.#keep(), 100);
+    if (this.#follows === this.state.away) {
+      this.setState({ away: !this.#follows });
+      this.#keep();
+    }
+    // Not put off by the next scroll: while a turn goes on, they never end.
+    this.#keeping ??= setTimeout(() => this.#keep(), 100);
     if (this.#isBare(box)) this.forceUpdate();
   }
 
@@ -317,6 +319,8 @@ export class Log extends Still<Props> {
 
   /** Coming back to the session finds the place that was read. */
   #keep(): void {
+    clearTimeout(this.#keeping);
+    this.#keeping = undefined;
     if (this.#left !== undefined) return;
     keepPlace(this.props.session, this.#follows ? undefined : this.#reading);
   }

@@ -18,6 +18,8 @@ export type Part = { kind: "entry"; at: number } | { kind: "gap"; from: number; 
 /** Before anything of the kind is measured. */
 const GUESSES: Readonly<Record<string, number>> = { assistant: 240, tool: 40, turnEnd: 30, user: 50 };
 const GUESS = 60;
+/** One entry counts at most this much in a mean: a single huge answer says nothing about the others. */
+const MOST_IN_MEAN = 1_000;
 
 /** The heights of entries as they were measured last; of the others a mean, by the first word of their keys. */
 export class Heights {
@@ -38,7 +40,8 @@ export class Heights {
     this.#measured.set(key, height);
     const name = kindOf(key);
     const kind = this.#kinds.get(name) ?? { sum: 0, count: 0 };
-    this.#kinds.set(name, { sum: kind.sum + height - (known ?? 0), count: kind.count + (known === undefined ? 1 : 0) });
+    const sum = kind.sum + Math.min(height, MOST_IN_MEAN) - Math.min(known ?? 0, MOST_IN_MEAN);
+    this.#kinds.set(name, { sum, count: kind.count + (known === undefined ? 1 : 0) });
     return true;
   }
 }
