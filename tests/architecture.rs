@@ -308,9 +308,10 @@ fn workspace_files_are_opened_in_one_way() {
             let Some(way) = BY_PATH.iter().find(|way| code.contains(**way)) else {
                 continue;
             };
-            match allowed.contains_key(name) {
-                true => _ = used.insert(name.to_owned()),
-                false => wrong.push(format!("{name}:{}: {way}", number + 1)),
+            if allowed.contains_key(name) {
+                used.insert(name.to_owned());
+            } else {
+                wrong.push(format!("{name}:{}: {way}", number + 1));
             }
         }
     }

@@ -155,9 +155,10 @@ impl RegularFile {
         }
         let start = self.read_start(max + 1)?;
         // A file may grow, and some file systems say 0 of all.
-        match start.len() as u64 > max {
-            true => Err(OpenError::TooLarge { bytes: max + 1, max }),
-            false => Ok(start),
+        if start.len() as u64 > max {
+            Err(OpenError::TooLarge { bytes: max + 1, max })
+        } else {
+            Ok(start)
         }
     }
 

@@ -94,9 +94,10 @@ pub async fn frozen() {
 pub(crate) fn at_most(most: usize) -> usize {
     CHAOS.with_borrow_mut(|chaos| {
         let Some(chaos) = chaos else { return most };
-        match chaos.rng.random_range(0..1_000) < chaos.small_batches {
-            true => chaos.rng.random_range(1..=most.min(4)),
-            false => most,
+        if chaos.rng.random_range(0..1_000) < chaos.small_batches {
+            chaos.rng.random_range(1..=most.min(4))
+        } else {
+            most
         }
     })
 }

@@ -113,9 +113,10 @@ pub fn reveal(text: &str) -> std::borrow::Cow<'_, str> {
 /// character: one entry never looks like two.
 pub fn name_in_list(name: &str) -> std::borrow::Cow<'_, str> {
     let breaks = |c: char| c.is_control() || is_hidden(c);
-    match name.chars().any(breaks) {
-        true => format!("{name:?}").into(),
-        false => name.into(),
+    if name.chars().any(breaks) {
+        format!("{name:?}").into()
+    } else {
+        name.into()
     }
 }
 

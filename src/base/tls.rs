@@ -69,8 +69,9 @@ fn read_roots(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let roots = CertificateDer::pem_file_iter(path)
         .and_then(|certificates| certificates.collect::<Result<Vec<_>, _>>())
         .map_err(|error| wrong(error.to_string()))?;
-    match roots.is_empty() {
-        true => Err(wrong("it holds no certificate".to_owned())),
-        false => Ok(roots),
+    if roots.is_empty() {
+        Err(wrong("it holds no certificate".to_owned()))
+    } else {
+        Ok(roots)
     }
 }

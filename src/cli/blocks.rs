@@ -56,9 +56,10 @@ pub(super) fn last_lines(styler: Styler, width: usize, call: &ToolCallNotificati
     let tail = call.more.get("output").and_then(|more| more.tail.as_deref());
     let clean = text::neutralise(tail.unwrap_or(output));
     let all: Vec<&str> = clean.trim_end().lines().collect();
-    let from = match all.len() <= RESULT_LINES + 1 {
-        true => 0,
-        false => all.len() - RESULT_LINES,
+    let from = if all.len() <= RESULT_LINES + 1 {
+        0
+    } else {
+        all.len() - RESULT_LINES
     };
     let hidden = match (from, tail) {
         (0, None) => None,
@@ -96,10 +97,11 @@ pub(super) fn diff_lines(styler: Styler, width: usize, diff: &str, whole: bool) 
     for line in &all[..shown] {
         let paint =
             |text: &str| diff_ink(line).map_or_else(|| text.to_owned(), |ink| styler.paint(ink, text));
-        match whole {
-            // Who is asked can see all of it, also what stands far to the right.
-            true => lines.extend(pieces(line, room).iter().map(|piece| paint(piece))),
-            false => lines.push(paint(&fit(line, room))),
+        if whole {
+            // The person who decides sees all of it, also what is far to the right.
+            lines.extend(pieces(line, room).iter().map(|piece| paint(piece)))
+        } else {
+            lines.push(paint(&fit(line, room)))
         }
     }
     if all.len() > shown {
@@ -469,11 +471,12 @@ pub(super) fn instructions(told: &InstructionsNotification) -> String {
     if !skills.is_empty() {
         named.push(format!("skills: {}", skills.join(", ")));
     }
-    match named.is_empty() {
-        true => "instructions: none".to_owned(),
-        false => format!(
+    if named.is_empty() {
+        "instructions: none".to_owned()
+    } else {
+        format!(
             "instructions: {}",
             text::one_line(&text::neutralise(&named.join(", ")), 400)
-        ),
+        )
     }
 }

@@ -102,9 +102,10 @@ fn retires(spec: &ProviderSpec, model: &str, end: Retirement, today: i64) -> Fin
 fn other_model(spec: &ProviderSpec, model: &str, list: Option<&ModelList>, today: i64) -> String {
     let known = list.map_or(KnownList::NotAsked, |list| KnownList::Names(&list.names));
     let near = suggestions(model, &spec.name, spec.naming(), known, today);
-    let meant = match near.is_empty() {
-        true => String::new(),
-        false => format!(" to {}", near.join(" or ")),
+    let meant = if near.is_empty() {
+        String::new()
+    } else {
+        format!(" to {}", near.join(" or "))
     };
     format!(
         "set [provider.{}] model{meant}, or [agent.default] model if that names it",

@@ -383,9 +383,10 @@ fn table(styler: Styler, max: usize, rows: &[String]) -> String {
         let folded: Vec<Vec<String>> = (0..columns)
             .map(|column| {
                 let cell = row.get(column).map_or("", String::as_str);
-                match fits {
-                    true => vec![cell.to_owned()],
-                    false => wrap(&bare(&inline(styler, cell)), widths[column]),
+                if fits {
+                    vec![cell.to_owned()]
+                } else {
+                    wrap(&bare(&inline(styler, cell)), widths[column])
                 }
             })
             .collect();

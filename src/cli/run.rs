@@ -316,20 +316,19 @@ fn print_answer(result: &PromptResult, env: &Env) -> io::Result<bool> {
     if result.text.is_empty() {
         return Ok(true);
     }
-    let text = match io::stdout().is_terminal() {
-        true => {
-            let width = Screen::stdout(
-                true,
-                Styler {
-                    colour: false,
-                    dumb: false,
-                },
-            )
-            .width();
-            let mut markdown = Markdown::new(Styler::of(env, true), width);
-            markdown.push(&result.text) + &markdown.finish()
-        }
-        false => format!("{}\n", text::neutralise(result.text.trim_end_matches('\n'))),
+    let text = if io::stdout().is_terminal() {
+        let width = Screen::stdout(
+            true,
+            Styler {
+                colour: false,
+                dumb: false,
+            },
+        )
+        .width();
+        let mut markdown = Markdown::new(Styler::of(env, true), width);
+        markdown.push(&result.text) + &markdown.finish()
+    } else {
+        format!("{}\n", text::neutralise(result.text.trim_end_matches('\n')))
     };
     print(&text)
 }

@@ -280,9 +280,10 @@ fn without_controls(text: &str) -> Cow<'_, str> {
 
 /// Writes JSON to standard output; on a terminal nothing in it acts there.
 pub(super) fn print_json(json: &str) -> std::io::Result<bool> {
-    match std::io::stdout().is_terminal() {
-        true => print(&escape_for_terminal(json)),
-        false => print(json),
+    if std::io::stdout().is_terminal() {
+        print(&escape_for_terminal(json))
+    } else {
+        print(json)
     }
 }
 

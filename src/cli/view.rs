@@ -391,12 +391,13 @@ impl View {
             1 => "1 queued prompt".to_owned(),
             count => format!("{count} queued prompts"),
         };
-        match held {
-            true => self.note(
+        if held {
+            self.note(
                 Color::Yellow,
                 &format!("{what} on hold; /queue send runs the next"),
-            ),
-            false => self.note(Color::Dim, &format!("{what} until the turn ends")),
+            )
+        } else {
+            self.note(Color::Dim, &format!("{what} until the turn ends"))
         }
     }
 

@@ -120,9 +120,10 @@ fn settings(path: &str, value: &SpannedValue, root: &Path, items: &mut Vec<Folde
         }
         _ => {
             let is_key = path.starts_with("provider.") && path.ends_with(".api_key");
-            let text = match is_key && value.raw.is_none() {
-                true => "a key".to_owned(),
-                false => shown(value),
+            let text = if is_key && value.raw.is_none() {
+                "a key".to_owned()
+            } else {
+                shown(value)
             };
             let detail = format!("{text}, {}", place(&value.at, root));
             items.push(item(FolderItemKind::Setting, path, detail, None));

@@ -113,12 +113,11 @@ pub struct Loaded {
 /// Makes one configuration of all layers. Never fails: what is wrong is reported and left out.
 pub fn load(inputs: &LoadInputs<'_>) -> Loaded {
     let trusted = is_trusted(inputs);
-    let assembled = match trusted {
-        true => {
-            let redirects = find_redirects(inputs);
-            assemble(inputs, FolderUse::Trusted(&redirects))
-        }
-        false => assemble(inputs, FolderUse::Restrained),
+    let assembled = if trusted {
+        let redirects = find_redirects(inputs);
+        assemble(inputs, FolderUse::Trusted(&redirects))
+    } else {
+        assemble(inputs, FolderUse::Restrained)
     };
     Loaded {
         settings: Arc::new(assembled.settings),

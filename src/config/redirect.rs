@@ -133,12 +133,13 @@ fn held_message(redirect: &ProviderRedirect) -> String {
 
 /// The target; of one that is too long to be accepted its begin, which says so.
 fn shown_target(target: &str) -> String {
-    match target.len() > MAX_TARGET {
-        true => format!(
+    if target.len() > MAX_TARGET {
+        format!(
             "{}… (too long to be accepted)",
             crate::base::text::prefix(target, MAX_TARGET)
-        ),
-        false => target.to_owned(),
+        )
+    } else {
+        target.to_owned()
     }
 }
 

@@ -112,9 +112,10 @@ fn trust_entries(tree: &SpannedValue) -> impl Iterator<Item = (&SpannedValue, &s
 }
 
 fn folder(text: &str, env: &Env) -> Option<PathBuf> {
-    let path = match text.starts_with("file:") {
-        true => Url::parse(text).ok()?.to_file_path().ok()?,
-        false => home_expanded(text, env),
+    let path = if text.starts_with("file:") {
+        Url::parse(text).ok()?.to_file_path().ok()?
+    } else {
+        home_expanded(text, env)
     };
     path.is_absolute().then_some(path)
 }

@@ -238,12 +238,11 @@ impl SpannedValue {
 /// The path of an entry of the table at `path`, keys with dots in quotes: `model."gpt-4.1".input`.
 pub(super) fn join(path: &str, key: &str) -> String {
     let quoted;
-    let key = match key.contains(['.', '"']) || key.is_empty() {
-        true => {
-            quoted = format!("\"{}\"", key.replace('\\', "\\\\").replace('"', "\\\""));
-            &quoted
-        }
-        false => key,
+    let key = if key.contains(['.', '"']) || key.is_empty() {
+        quoted = format!("\"{}\"", key.replace('\\', "\\\\").replace('"', "\\\""));
+        &quoted
+    } else {
+        key
     };
     if path.is_empty() {
         key.to_owned()

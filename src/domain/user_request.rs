@@ -71,9 +71,10 @@ impl LimitName {
 
     /// What a person means by a number: US dollars where it is money, else steps, calls or seconds.
     pub fn amount(self, number: f64) -> u64 {
-        match self.is_money() {
-            true => Cost::from_usd(number).0,
-            false => number.max(0.0) as u64,
+        if self.is_money() {
+            Cost::from_usd(number).0
+        } else {
+            number.max(0.0) as u64
         }
     }
 

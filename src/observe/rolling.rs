@@ -116,11 +116,14 @@ fn open(path: &Path, today: i64) -> io::Result<File> {
             options.custom_flags(private::NO_FOLLOW);
         }
     }
-    let file = options.open(path).map_err(|error| match path.is_symlink() {
-        true => io::Error::other(
-            "it is a symbolic link, which is not followed: name its target in [logging] file",
-        ),
-        false => error,
+    let file = options.open(path).map_err(|error| {
+        if path.is_symlink() {
+            io::Error::other(
+                "it is a symbolic link, which is not followed: name its target in [logging] file",
+            )
+        } else {
+            error
+        }
     })?;
     #[cfg(unix)]
     if file.metadata()?.is_file() {

@@ -211,12 +211,13 @@ impl Events {
             },
             None => self.decoder.end(&mut self.out),
             Some(Err(_)) if self.decoder.may_end() => self.decoder.end(&mut self.out),
-            Some(Err(error)) => Err(DecodeError::broken(match is_early_end(&error) {
-                true => "the connection ended in the middle of the answer".to_owned(),
-                false => format!(
+            Some(Err(error)) => Err(DecodeError::broken(if is_early_end(&error) {
+                "the connection ended in the middle of the answer".to_owned()
+            } else {
+                format!(
                     "the connection broke in the middle of the answer: {}",
                     innermost(&error)
-                ),
+                )
             })),
         };
         self.wrong = result.err();

@@ -211,9 +211,10 @@ pub(super) fn parse(text: &str) -> Result<Vec<Exchange>, String> {
             Err(error) => return Err(format!("line {}: {error}", at + 1)),
         }
     }
-    match exchanges.is_empty() {
-        true => Err("it is empty".to_owned()),
-        false => Ok(exchanges),
+    if exchanges.is_empty() {
+        Err("it is empty".to_owned())
+    } else {
+        Ok(exchanges)
     }
 }
 

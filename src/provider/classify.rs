@@ -122,9 +122,10 @@ pub(crate) fn has_message(data: &str) -> bool {
 pub(crate) fn event(account: &Account, model: &str, data: &str) -> Failure {
     let told = ErrorWords::read(data);
     let fault = fault_of(told.status, &told, &HeaderMap::new());
-    let message = match told.message.is_empty() {
-        true => "the provider sent an error without a message".to_owned(),
-        false => told.message.clone(),
+    let message = if told.message.is_empty() {
+        "the provider sent an error without a message".to_owned()
+    } else {
+        told.message.clone()
     };
     Failure {
         user_action: remedy(&fault, account, model, &told),
@@ -208,15 +209,17 @@ impl ErrorWords {
         let status = known(&nested["code"]).or_else(|| known(&nested["status"]));
         let is_error = !error.is_null() || value["object"] == "error" || value["type"] == "error";
         // "Provider returned error" says nothing: what it passes on does.
-        let message = match message.to_ascii_lowercase().contains("returned error") && !behind.is_empty() {
-            true => format!("{message}: {}", text::one_line(&behind, 500)),
-            false => message,
+        let message = if message.to_ascii_lowercase().contains("returned error") && !behind.is_empty() {
+            format!("{message}: {}", text::one_line(&behind, 500))
+        } else {
+            message
         };
         // Words in an unknown place are better than none.
         let says_anything = value.as_object().is_some_and(|fields| !fields.is_empty());
-        let message = match message.is_empty() && says_anything {
-            true => text::one_line(body, 500),
-            false => message,
+        let message = if message.is_empty() && says_anything {
+            text::one_line(body, 500)
+        } else {
+            message
         };
         let text = format!("{message} {behind} {reasons}").to_ascii_lowercase();
         Self {
@@ -234,9 +237,10 @@ impl ErrorWords {
 
     fn plain(body: &str) -> Self {
         let trimmed = body.trim_start();
-        let message = match trimmed.starts_with('<') {
-            true => page_title(trimmed).unwrap_or_default(),
-            false => text::one_line(trimmed, 500),
+        let message = if trimmed.starts_with('<') {
+            page_title(trimmed).unwrap_or_default()
+        } else {
+            text::one_line(trimmed, 500)
         };
         Self {
             text: message.to_ascii_lowercase(),
@@ -573,9 +577,10 @@ fn content_policy(status: Option<u16>, told: &ErrorWords) -> bool {
 fn other_model(account: &Account, model: &str) -> String {
     let naming = naming_at(account.kind, &account.base);
     let meant = suggestions(model, &account.name, naming, KnownList::NotAsked, today());
-    let perhaps = match meant.is_empty() {
-        true => String::new(),
-        false => format!(", such as {}", meant.join(" or ")),
+    let perhaps = if meant.is_empty() {
+        String::new()
+    } else {
+        format!(", such as {}", meant.join(" or "))
     };
     format!(
         "choose another model than {model}{perhaps}: with /model or agent/setModel, or by [provider.{}] model",

@@ -8,9 +8,10 @@ use crate::config::{ModelSettings, ProviderKind, ProviderSettings, Redactor, Ret
 /// The specification of `provider`, one of the providers of `settings`.
 pub fn spec(settings: &Settings, provider: &ProviderSettings) -> ProviderSpec {
     let network = &settings.network;
-    let proxy = match provider.base_url.starts_with("https:") {
-        true => network.https_proxy.as_ref(),
-        false => network.http_proxy.as_ref(),
+    let proxy = if provider.base_url.starts_with("https:") {
+        network.https_proxy.as_ref()
+    } else {
+        network.http_proxy.as_ref()
     };
     let retry = provider.retry;
     ProviderSpec {

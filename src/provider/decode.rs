@@ -122,12 +122,13 @@ impl StreamDecoder {
             return Ok(());
         }
         let stray = self.sse.stray();
-        self.api
-            .end(out)
-            .map_err(|wrong| match classify::has_message(stray) {
-                true => DecodeError::Told(stray.to_owned()),
-                false => wrong,
-            })
+        self.api.end(out).map_err(|wrong| {
+            if classify::has_message(stray) {
+                DecodeError::Told(stray.to_owned())
+            } else {
+                wrong
+            }
+        })
     }
 
     pub(crate) fn has_stopped(&self) -> bool {

@@ -131,9 +131,10 @@ fn build(account: &Account, settings: &HttpSettings) -> Result<reqwest::Client, 
 
 fn tls(account: &Account, settings: &HttpSettings) -> Result<rustls::ClientConfig, Failure> {
     // Without encryption the roots need not be read.
-    let made = match account.base.scheme() == "http" && settings.proxy.is_none() {
-        true => tls::without_roots(),
-        false => tls::client(settings.ca_file.as_deref()),
+    let made = if account.base.scheme() == "http" && settings.proxy.is_none() {
+        tls::without_roots()
+    } else {
+        tls::client(settings.ca_file.as_deref())
     };
     made.map_err(|error| {
         let failure = Failure::new(Fault::Local, error.to_string());
@@ -169,12 +170,13 @@ pub(crate) fn no_response(account: &Account, connect: Duration, error: &reqwest:
         return Failure::new(Fault::TimedOut(Phase::Connect), message);
     }
     let refused = find::<io::Error>(error).is_some_and(|e| e.kind() == io::ErrorKind::ConnectionRefused);
-    let failure = match refused {
-        true => Failure::new(Fault::Connection, format!("{host} refused the connection")),
-        false => Failure::new(
+    let failure = if refused {
+        Failure::new(Fault::Connection, format!("{host} refused the connection"))
+    } else {
+        Failure::new(
             Fault::Connection,
             format!("no answer from {host}: {}", innermost(error)),
-        ),
+        )
     };
     match (account.is_ollama(), account.is_local()) {
         (true, _) => failure.action("is Ollama running? start it with `ollama serve`"),

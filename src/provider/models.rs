@@ -138,12 +138,13 @@ pub fn thinks(model: &str, effort: Option<Effort>) -> bool {
 /// itself can only be passed on from there, so they keep their price; all others are free.
 pub fn lookup_local(model: &str) -> ModelInfo {
     let info = lookup(model);
-    match is_closed(model) {
-        true => info,
-        false => ModelInfo {
+    if is_closed(model) {
+        info
+    } else {
+        ModelInfo {
             price: Some(FREE),
             ..info
-        },
+        }
     }
 }
 

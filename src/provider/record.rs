@@ -384,9 +384,10 @@ fn mend(file: &mut File) -> io::Result<()> {
         .rposition(|byte| *byte == b'\n')
         .map_or(0, |at| at + 1);
     let is_ours = super::cassette::is_torn(&String::from_utf8_lossy(&tail[line..]));
-    match is_ours && (from == 0 || line > 0) {
-        true => file.set_len(from + line as u64),
-        false => file.write_all(b"\n"),
+    if is_ours && (from == 0 || line > 0) {
+        file.set_len(from + line as u64)
+    } else {
+        file.write_all(b"\n")
     }
 }
 

@@ -253,9 +253,10 @@ pub(crate) fn safe_name(name: &str) -> String {
 
 /// A tool's input as every API takes it: an object, whatever the model wrote.
 pub(crate) fn object_input(input: &serde_json::Value) -> serde_json::Value {
-    match input.is_object() {
-        true => input.clone(),
-        false => serde_json::json!({"input": input}),
+    if input.is_object() {
+        input.clone()
+    } else {
+        serde_json::json!({"input": input})
     }
 }
 

@@ -73,9 +73,10 @@ impl Script {
             slot.as_ref().is_some_and(|exchange| exchange.when.fits(request))
         };
         let slot = exchanges.iter_mut().find(fits)?;
-        match slot.as_ref()?.repeat {
-            true => slot.clone(),
-            false => slot.take(),
+        if slot.as_ref()?.repeat {
+            slot.clone()
+        } else {
+            slot.take()
         }
     }
 }

@@ -74,16 +74,18 @@ impl SseDecoder {
     }
 
     fn check_limit(&self) -> Result<(), TooLarge> {
-        match self.line.len() + self.event.data.len() > LIMIT {
-            true => Err(TooLarge),
-            false => Ok(()),
+        if self.line.len() + self.event.data.len() > LIMIT {
+            Err(TooLarge)
+        } else {
+            Ok(())
         }
     }
 
     fn take_line(&mut self, line: &[u8], each: &mut impl FnMut(SseEvent)) {
-        let line = match std::mem::replace(&mut self.begun, true) {
-            true => line,
-            false => line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line),
+        let line = if std::mem::replace(&mut self.begun, true) {
+            line
+        } else {
+            line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line)
         };
         if line.is_empty() {
             return self.dispatch(each);

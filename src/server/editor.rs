@@ -114,12 +114,13 @@ impl Editor for ClientEditor {
         let asked = self.ask::<Apply>(wire(&edit));
         Box::pin(async move {
             let answer = asked.await?;
-            match answer.applied {
-                true => Ok(()),
-                false => Err(EditorError::Refused(answer.failure_reason.map_or_else(
+            if answer.applied {
+                Ok(())
+            } else {
+                Err(EditorError::Refused(answer.failure_reason.map_or_else(
                     || "it did not say why".to_owned(),
                     |why| one_line(&why, 300),
-                ))),
+                )))
             }
         })
     }

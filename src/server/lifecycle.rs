@@ -63,9 +63,10 @@ where
             return futures::future::ready(Ok(Some(refused))).boxed();
         }
         self.shut |= shutdown && self.answered.load(Ordering::Relaxed);
-        let request = match shutdown {
-            true => Request::build("shutdown").id(id).finish(),
-            false => request,
+        let request = if shutdown {
+            Request::build("shutdown").id(id).finish()
+        } else {
+            request
         };
         let again = initialize && !self.shut;
         let answered = self.answered.clone();

@@ -76,9 +76,10 @@ impl LanguageServer for Service {
         let options = InitializationOptions::read(params.initialization_options);
         let folders = folders(params.workspace_folders, root);
         self.state.workspace.set_folders(&folders);
-        self.state.workspace.overlay().set_encoding(match utf8 {
-            true => PositionEncoding::Utf8,
-            false => PositionEncoding::Utf16,
+        self.state.workspace.overlay().set_encoding(if utf8 {
+            PositionEncoding::Utf8
+        } else {
+            PositionEncoding::Utf16
         });
         {
             let mut client = self.state.client();
@@ -207,9 +208,10 @@ fn capabilities(utf8: bool) -> ServerCapabilities {
         Feature::Diagnostics,
     ]);
     ServerCapabilities {
-        position_encoding: Some(match utf8 {
-            true => PositionEncodingKind::UTF8,
-            false => PositionEncodingKind::UTF16,
+        position_encoding: Some(if utf8 {
+            PositionEncodingKind::UTF8
+        } else {
+            PositionEncodingKind::UTF16
         }),
         text_document_sync: Some(TextDocumentSyncCapability::Options(TextDocumentSyncOptions {
             open_close: Some(true),

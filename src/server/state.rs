@@ -276,16 +276,18 @@ pub(super) fn folder_param(field: &'static str, text: &str) -> Result<PathBuf, j
 
 /// A path from a URI or an absolute path, as clients send it.
 fn path_param(field: &'static str, text: &str) -> Result<PathBuf, jsonrpc::Error> {
-    let path = match text.contains("://") {
-        true => uri::path_of(text).map_err(|error| bad(field, error.to_string()))?,
-        false => PathBuf::from(text),
+    let path = if text.contains("://") {
+        uri::path_of(text).map_err(|error| bad(field, error.to_string()))?
+    } else {
+        PathBuf::from(text)
     };
-    match path.is_absolute() {
-        true => Ok(path),
-        false => Err(bad(
+    if path.is_absolute() {
+        Ok(path)
+    } else {
+        Err(bad(
             field,
             format!("{text:?} is neither a file URI nor an absolute path"),
-        )),
+        ))
     }
 }
 

@@ -208,15 +208,12 @@ impl Actor {
         if partial {
             self.record(Event::Warning {
                 code: PARTIAL.to_owned(),
-                message: match too_many {
-                    true => format!(
-                        "there are more than {MAX_WATCHED} files: what commands changed of the others is not known \
-                         and cannot be taken back"
-                    ),
-                    false => "the turn was cancelled before all that the command changed was looked at: it is not \
-                              known and cannot be taken back"
-                        .to_owned(),
-                },
+                message: if too_many { format!(
+                    "there are more than {MAX_WATCHED} files: what commands changed of the others is not known \
+                     and cannot be taken back"
+                ) } else { "the turn was cancelled before all that the command changed was looked at: it is not \
+                      known and cannot be taken back"
+                .to_owned() },
             });
         }
         if changes.is_empty() && !partial {

@@ -405,9 +405,10 @@ impl Actor {
         let approval = self.state.question(id);
         let approval = approval.ok_or_else(|| CommandError::UnknownApproval(id.clone()))?;
         let decision = with_rule(decision, approval.rule.as_deref(), |rule| self.check_rule(rule))?;
-        match self.decisions.contains_key(id) {
-            true => Err(CommandError::UnknownApproval(id.clone())),
-            false => Ok(decision),
+        if self.decisions.contains_key(id) {
+            Err(CommandError::UnknownApproval(id.clone()))
+        } else {
+            Ok(decision)
         }
     }
 

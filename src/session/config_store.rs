@@ -56,9 +56,10 @@ pub struct FolderConfig {
 impl FolderConfig {
     /// What is wrong with the settings; nothing when that was asked before.
     pub fn untold_problems(&self) -> &[Diagnostic] {
-        match self.told.swap(true, Ordering::Relaxed) {
-            true => &[],
-            false => &self.loaded.diagnostics,
+        if self.told.swap(true, Ordering::Relaxed) {
+            &[]
+        } else {
+            &self.loaded.diagnostics
         }
     }
 }
@@ -110,9 +111,10 @@ impl ConfigStore {
     /// Says whether a folder is trusted, and where it may send the key of each provider.
     pub fn set_trust(&self, folder: &Path, trusted: bool, redirects: &BTreeMap<String, String>) {
         let mut state = self.lock();
-        let mut changed = match trusted {
-            true => state.trust.folders.insert(folder.to_path_buf()),
-            false => state.trust.folders.remove(folder),
+        let mut changed = if trusted {
+            state.trust.folders.insert(folder.to_path_buf())
+        } else {
+            state.trust.folders.remove(folder)
         };
         let of_folder = |(of, _, _): &(PathBuf, String, String)| of == folder;
         let known: BTreeSet<_> = state

@@ -380,9 +380,10 @@ impl LiveSessions {
     /// A session's turn runs, or has ended.
     pub(super) fn running(&self, session: &SessionId, runs: bool) {
         let mut running = whole(&self.running);
-        match runs {
-            true => running.insert(session.clone()),
-            false => running.remove(session),
+        if runs {
+            running.insert(session.clone())
+        } else {
+            running.remove(session)
         };
         let turns = running.len();
         self.activity

@@ -224,9 +224,10 @@ impl Models {
             kind: spec.kind.name().to_owned(),
             health: (!missing).then_some(health),
             circuit: spec.standing.circuit(),
-            message: match missing {
-                true => Some("an API key is missing".to_owned()),
-                false => spec.standing.last_failure(),
+            message: if missing {
+                Some("an API key is missing".to_owned())
+            } else {
+                spec.standing.last_failure()
             },
         }
     }

@@ -91,22 +91,20 @@ impl Actor {
             return Err(CommandError::NothingToRedo(turn.clone()));
         }
         let wishes = wishes(wanted.iter().map(|(_, change)| *change));
-        let concerned: Vec<TurnId> = match redo {
-            true => vec![turn.clone()],
-            false => {
-                let mut places: Vec<usize> = wanted.iter().map(|(place, _)| *place).collect();
-                places.dedup();
-                places.into_iter().map(|place| turns[place].clone()).collect()
-            }
+        let concerned: Vec<TurnId> = if redo {
+            vec![turn.clone()]
+        } else {
+            let mut places: Vec<usize> = wanted.iter().map(|(place, _)| *place).collect();
+            places.dedup();
+            places.into_iter().map(|place| turns[place].clone()).collect()
         };
         // What a revert that was cut has done already can be taken back with the rest of it.
-        let earlier: HashMap<String, FileChange> = match redo {
-            true => HashMap::new(),
-            false => {
-                let same = changes.iter().filter(|(of, _)| *of == cause);
-                same.map(|(_, change)| (change.path.clone(), change.clone()))
-                    .collect()
-            }
+        let earlier: HashMap<String, FileChange> = if redo {
+            HashMap::new()
+        } else {
+            let same = changes.iter().filter(|(of, _)| *of == cause);
+            same.map(|(_, change)| (change.path.clone(), change.clone()))
+                .collect()
         };
         let cx = self.revert_context();
         let plan = self.plan_revert(&cx, wishes, earlier, !dry_run).await?;
@@ -123,9 +121,10 @@ impl Actor {
             self.write_down(&cause, changes.collect()).await?;
         }
         let (done, conflicts) = self.put_back(&cx, plan).await;
-        let standing = match redo {
-            true => ChangeState::Redone,
-            false => ChangeState::Reverted,
+        let standing = if redo {
+            ChangeState::Redone
+        } else {
+            ChangeState::Reverted
         };
         let reply = self.reverted(concerned, &done, conflicts);
         if !reply.files.is_empty() {

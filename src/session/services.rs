@@ -72,9 +72,10 @@ impl Services {
         if !self.editor.abilities().diagnostics {
             missing.push(Diagnostics::NAME);
         }
-        match missing.iter().any(|name| tools.get(name).is_some()) {
-            true => Arc::new(tools.select(|tool| !missing.contains(&tool))),
-            false => tools,
+        if missing.iter().any(|name| tools.get(name).is_some()) {
+            Arc::new(tools.select(|tool| !missing.contains(&tool)))
+        } else {
+            tools
         }
     }
 }

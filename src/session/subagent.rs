@@ -157,15 +157,16 @@ impl SubagentSpawner {
             family.denied.extend(profile.tools.never.iter().cloned());
             read_only = profile.read_only;
             cx.tools = tools(&family, &profile);
-            cx.choice = match profile.names_model {
-                true => ModelChoice {
+            cx.choice = if profile.names_model {
+                ModelChoice {
                     agent: info.agent,
                     ..ModelChoice::default()
-                },
-                false => ModelChoice {
+                }
+            } else {
+                ModelChoice {
                     agent: info.agent,
                     ..cx.choice
-                },
+                }
             };
             cx.briefed = None;
             cx.limits = Limits {
@@ -236,15 +237,12 @@ async fn live(
     let ended = loop {
         let deadline = relay.deadline();
         tokio::select! { biased;
-            () = at(deadline) => match tokens.work.is_cancelled() {
-                false => {
-                    tokens.work.cancel();
-                    relay.wraps_up(WRAP_UP);
-                }
-                true => {
-                    tokens.cut.cancel();
-                    relay.is_cut();
-                }
+            () = at(deadline) => if !tokens.work.is_cancelled() {
+                tokens.work.cancel();
+                relay.wraps_up(WRAP_UP);
+            } else {
+                tokens.cut.cancel();
+                relay.is_cut();
             },
             () = relay.answered() => {}
             Some(message) = inbox.recv() => relay.take(message).await,

@@ -46,9 +46,10 @@ impl Actor {
     fn tools_of(&self, profile: &TurnSettings) -> Arc<Registry> {
         let tools = self.services.client_tools(&profile.own_tools);
         let choice = &profile.tools;
-        match choice.is_all() {
-            true => tools,
-            false => Arc::new(tools.select(|tool| choice.allows(tool))),
+        if choice.is_all() {
+            tools
+        } else {
+            Arc::new(tools.select(|tool| choice.allows(tool)))
         }
     }
 

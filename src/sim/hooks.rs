@@ -78,10 +78,7 @@ impl SimHooks {
             return exited(0, "");
         }
         let told: Value = serde_json::from_slice(input).unwrap_or_default();
-        let meddling = match knobs.hooks_object {
-            true => 1,
-            false => rng.below(6),
-        };
+        let meddling = if knobs.hooks_object { 1 } else { rng.below(6) };
         if meddling != 0 {
             self.0.check().befalls(&cx.session, Fault::Hook);
         }

@@ -96,9 +96,10 @@ pub fn simulate(seed: u64, turns: u64, data: &Path, lines: usize) -> io::Result<
         if let Some(panic) = PANIC.take() {
             world.check().fail(panic);
         }
-        match ended {
-            true => report.ends += 1,
-            false => report.crashes += 1,
+        if ended {
+            report.ends += 1
+        } else {
+            report.crashes += 1
         }
     }
     let check = world.check();

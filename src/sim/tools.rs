@@ -92,9 +92,10 @@ pub(super) fn delegation(rng: &Rng) -> Value {
         4 if rng.chance(100) => "most".to_owned(),
         _ => "all_required".to_owned(),
     };
-    match rng.chance(300) {
-        true => json!({"prompt": TASK}),
-        false => json!({"prompt": TASK, "tasks": tasks, "join": join}),
+    if rng.chance(300) {
+        json!({"prompt": TASK})
+    } else {
+        json!({"prompt": TASK, "tasks": tasks, "join": join})
     }
 }
 

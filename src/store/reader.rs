@@ -325,9 +325,10 @@ impl StoreReader {
                 Ok(Grant {
                     id: row.get(0)?,
                     rule: row.get(1)?,
-                    scope: match row.get(2)? {
-                        true => GrantScope::Session,
-                        false => GrantScope::Workspace,
+                    scope: if row.get(2)? {
+                        GrantScope::Session
+                    } else {
+                        GrantScope::Workspace
                     },
                     folder: row.get(3)?,
                     at_ms: row.get(4)?,

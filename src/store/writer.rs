@@ -445,9 +445,10 @@ impl Writer {
 
     fn tell_degraded(&mut self) {
         let KeptWrites { bytes, lost, .. } = self.kept;
-        let health = match lost > 0 || bytes > most_kept() {
-            false => StoreHealth::Degraded { bytes },
-            true => StoreHealth::Gone(Loss::Full),
+        let health = if !(lost > 0 || bytes > most_kept()) {
+            StoreHealth::Degraded { bytes }
+        } else {
+            StoreHealth::Gone(Loss::Full)
         };
         self.health.set(health);
     }

@@ -30,9 +30,10 @@ pub(super) struct FilesBefore {
 
 /// Looks at the files before the command, and keeps those that the session knows.
 pub(super) async fn before(cx: &ToolContext) -> Option<FilesBefore> {
-    let earlier = match cx.workspace.known().recalls() {
-        true => cx.checkpoints.earlier().await,
-        false => Vec::new(),
+    let earlier = if cx.workspace.known().recalls() {
+        cx.checkpoints.earlier().await
+    } else {
+        Vec::new()
     };
     let inner = cx.clone();
     let looked = tokio::task::spawn_blocking(move || {

@@ -54,9 +54,10 @@ impl CommandTool {
 /// A word as a shell would have it, so that rules take a program's words apart where they are parted.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 
@@ -92,9 +93,10 @@ impl PreparedCall for Call {
     /// With the arguments: they are what differs, and what a person is asked to allow.
     fn title(&self) -> String {
         let name = &self.tool.settings.name;
-        match self.input.as_object().is_none_or(|fields| fields.is_empty()) {
-            true => name.clone(),
-            false => one_line(&format!("{name} {}", reveal(&self.input.to_string())), 160),
+        if self.input.as_object().is_none_or(|fields| fields.is_empty()) {
+            name.clone()
+        } else {
+            one_line(&format!("{name} {}", reveal(&self.input.to_string())), 160)
         }
     }
 

@@ -288,9 +288,10 @@ impl Tool for Delegate {
         }
         let reports = plan.run(&cx).await;
         let output = output(&plan, &reports, |whole| keep(&cx, whole));
-        match cx.cancel.is_cancelled() {
-            true => Err(ToolError::CutShort(Box::new(output))),
-            false => Ok(output),
+        if cx.cancel.is_cancelled() {
+            Err(ToolError::CutShort(Box::new(output)))
+        } else {
+            Ok(output)
         }
     }
 }
@@ -315,9 +316,10 @@ fn output(plan: &Plan, reports: &[Report], keep: impl Fn(&str) -> Option<Content
         delegated,
         full: if cut { keep(&whole) } else { None },
         paged: true,
-        ..ToolOutput::text(match cut {
-            true => told(plan, reports, joined, Some(room)),
-            false => whole,
+        ..ToolOutput::text(if cut {
+            told(plan, reports, joined, Some(room))
+        } else {
+            whole
         })
     }
 }

@@ -114,13 +114,14 @@ impl InEditor {
             }
         }
         cx.workspace.reads().note(path, &self.after);
-        let note = match self.opened.unsaved {
-            true => Some(
-                "it held unsaved changes in the editor, so it was changed there and not saved: the file on disk does \
-                 not have this edit yet, and commands do not see it"
-                    .to_owned(),
-            ),
-            false => self.save(cx).await,
+        let note = if self.opened.unsaved {
+            Some(
+            "it held unsaved changes in the editor, so it was changed there and not saved: the file on disk does \
+             not have this edit yet, and commands do not see it"
+                .to_owned(),
+        )
+        } else {
+            self.save(cx).await
         };
         let mut output = self.output;
         if let Some(note) = note {

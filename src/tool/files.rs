@@ -163,8 +163,9 @@ pub(super) fn suggestions(cx: &ToolContext, path: &Path) -> String {
         .take(3)
         .map(|(_, name)| format!("`{}`", shown(cx, &parent.join(name))))
         .collect();
-    match names.is_empty() {
-        true => String::new(),
-        false => format!(". Did you mean {}?", names.join(" or ")),
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(". Did you mean {}?", names.join(" or "))
     }
 }

@@ -34,9 +34,10 @@ pub(super) async fn keep(
     files: Vec<CleanFiles>,
 ) -> HashMap<PathBuf, FileState> {
     let mut kept = HashMap::new();
-    let patience = match cx.cancel.is_cancelled() {
-        true => PATIENCE_CANCELLED,
-        false => PATIENCE,
+    let patience = if cx.cancel.is_cancelled() {
+        PATIENCE_CANCELLED
+    } else {
+        PATIENCE
     };
     let reading = read(cx, root, files, &mut kept);
     let known = tokio::select! { biased;

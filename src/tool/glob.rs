@@ -88,9 +88,10 @@ impl Input {
             Some(start) => vec![cx.resolve(&start)?],
         };
         // Only a pattern that was written without any `/` matches at any depth.
-        let pattern = match pattern.contains('/') && !rest.contains('/') {
-            true => format!("./{rest}"),
-            false => rest.to_owned(),
+        let pattern = if pattern.contains('/') && !rest.contains('/') {
+            format!("./{rest}")
+        } else {
+            rest.to_owned()
         };
         Ok(Search { starts, pattern })
     }

@@ -139,9 +139,10 @@ struct Out {
 impl<'a> Search<'a> {
     fn new(cx: &'a ToolContext, input: &Input, bound: WalkBound) -> Result<Self, ToolError> {
         let files_only = input.files_only.unwrap_or(false);
-        let context = match files_only {
-            true => 0,
-            false => input.context.unwrap_or(0).min(MAX_CONTEXT),
+        let context = if files_only {
+            0
+        } else {
+            input.context.unwrap_or(0).min(MAX_CONTEXT)
         };
         Ok(Self {
             cx,

@@ -144,9 +144,10 @@ fn other_folders(cx: &ToolContext) -> String {
         .filter(|root| !cx.cwd.starts_with(root.path()))
         .map(|root| format!("{}/", cx.workspace.show(&cx.cwd, root.path())))
         .collect();
-    match names.is_empty() {
-        true => String::new(),
-        false => format!("[other workspace folders: {}]\n", names.join(", ")),
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!("[other workspace folders: {}]\n", names.join(", "))
     }
 }
 

@@ -238,9 +238,10 @@ fn read_stream(
         ));
     }
     let last = shown.last;
-    let rest = match more {
-        true => format!("; go on with offset {}", last + 1),
-        false => ": the end of the file".to_owned(),
+    let rest = if more {
+        format!("; go on with offset {}", last + 1)
+    } else {
+        ": the end of the file".to_owned()
     };
     Ok(ToolOutput::text(format!(
         "[{why}]\n{}[lines {first} to {last}{rest}]",

@@ -121,10 +121,13 @@ fn check(schema: &Value, value: &Value, at: &str) -> Option<String> {
             None => Some(expected(at, "a string", value)),
         },
         "boolean" => (!value.is_boolean()).then(|| expected(at, "true or false", value)),
-        "number" => match value.is_number() {
-            true => check_bounds(schema, value, at),
-            false => Some(expected(at, "a number", value)),
-        },
+        "number" => {
+            if value.is_number() {
+                check_bounds(schema, value, at)
+            } else {
+                Some(expected(at, "a number", value))
+            }
+        }
         "integer" => check_integer(schema, value, at),
         _ => None,
     }

@@ -131,9 +131,10 @@ impl Iterator for Files<'_> {
 /// The matcher of a pattern for paths relative to where a walk started; one without `/` matches names at
 /// any depth.
 pub(super) fn matcher(pattern: &str) -> Result<GlobMatcher, ToolError> {
-    let deep = match pattern.contains('/') {
-        true => pattern.to_owned(),
-        false => format!("**/{pattern}"),
+    let deep = if pattern.contains('/') {
+        pattern.to_owned()
+    } else {
+        format!("**/{pattern}")
     };
     GlobBuilder::new(&deep)
         .literal_separator(true)

@@ -184,9 +184,10 @@ impl Read {
             piece = &piece[..=at];
         }
         let end = start + piece.len();
-        let mut text = match self.title.is_empty() || start > 0 {
-            true => marked(url, piece),
-            false => marked(url, &format!("Title: {}\n\n{piece}", self.title)),
+        let mut text = if self.title.is_empty() || start > 0 {
+            marked(url, piece)
+        } else {
+            marked(url, &format!("Title: {}\n\n{piece}", self.title))
         };
         if piece.trim().is_empty() {
             text.push_str("\n[there is no text; the page may need scripts]");

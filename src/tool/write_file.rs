@@ -85,9 +85,10 @@ impl Input {
             ));
         }
         let after = TextFile {
-            text: match same {
-                true => before.text.clone(),
-                false => with_line_ends_of(&self.content, &before.text),
+            text: if same {
+                before.text.clone()
+            } else {
+                with_line_ends_of(&self.content, &before.text)
             },
             encoding: before.encoding,
         };

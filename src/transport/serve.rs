@@ -291,10 +291,7 @@ where
         };
         tokio::select! {
             biased;
-            () = self.root.cancelled() => LoopEvent::End(match outbox.is_closed() {
-                true => End::PipeBroken,
-                false => End::Cancelled,
-            }),
+            () = self.root.cancelled() => LoopEvent::End(if outbox.is_closed() { End::PipeBroken } else { End::Cancelled }),
             () = gone(self.parent.as_ref()) => LoopEvent::End(End::ParentGone),
             Some(answered) = self.running.next(), if !self.running.is_empty() => LoopEvent::Answered(answered),
             happened = either(request, input, first) => happened,

@@ -73,9 +73,10 @@ impl ProviderAccess {
 
     /// A call that may be the trial of an open circuit: a person's new prompt with nowhere else to go.
     fn caller(&self) -> Caller {
-        match self.asked || self.next.is_some() {
-            true => Caller::Machine,
-            false => Caller::Person,
+        if self.asked || self.next.is_some() {
+            Caller::Machine
+        } else {
+            Caller::Person
         }
     }
 }

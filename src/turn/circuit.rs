@@ -164,9 +164,10 @@ impl ToolCircuit {
         if !trial && self.state != CircuitStage::Closed {
             return None;
         }
-        self.in_row = match self.pattern == pattern {
-            true => self.in_row + 1,
-            false => 1,
+        self.in_row = if self.pattern == pattern {
+            self.in_row + 1
+        } else {
+            1
         };
         self.pattern = pattern;
         if !trial && self.in_row < FAILURES {

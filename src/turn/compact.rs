@@ -248,9 +248,10 @@ async fn tell_failure(
     why: &str,
     digest: bool,
 ) -> Result<(), Stopped> {
-    let then = match digest {
-        true => "a digest made by rules stands in",
-        false => "it stays as it is",
+    let then = if digest {
+        "a digest made by rules stands in"
+    } else {
+        "it stays as it is"
     };
     let message = format!("the conversation could not be summarised: {why}; {then}");
     cx.port.emit(warning(COMPACTION_FAILED, message)).await?;
@@ -321,9 +322,10 @@ async fn notes(
 }
 
 fn notes_request(model: &ResolvedModel, transcript: String) -> Arc<Request> {
-    let longest = match thinks(&model.model, None) {
-        true => NOTES_AND_THOUGHTS,
-        false => NOTES,
+    let longest = if thinks(&model.model, None) {
+        NOTES_AND_THOUGHTS
+    } else {
+        NOTES
     };
     Arc::new(Request {
         model: model.model.clone(),

@@ -68,11 +68,13 @@ fn answer(moment: HookMoment, stdout: &str) -> Result<HookDecision, String> {
     if !stdout.starts_with('{') {
         return Ok(HookDecision::Pass(None));
     }
-    let answer: HookOutput =
-        serde_json::from_str(stdout).map_err(|error| match stdout.len() >= MAX_OUTPUT {
-            true => format!("its answer is longer than {} KiB", MAX_OUTPUT >> 10),
-            false => format!("its answer cannot be read: {error}"),
-        })?;
+    let answer: HookOutput = serde_json::from_str(stdout).map_err(|error| {
+        if stdout.len() >= MAX_OUTPUT {
+            format!("its answer is longer than {} KiB", MAX_OUTPUT >> 10)
+        } else {
+            format!("its answer cannot be read: {error}")
+        }
+    })?;
     for (there, at, name) in [
         (answer.input.is_some(), HookMoment::PreTool, "input"),
         (answer.prompt.is_some(), HookMoment::Prompt, "prompt"),
@@ -104,9 +106,10 @@ fn answer(moment: HookMoment, stdout: &str) -> Result<HookDecision, String> {
 /// What a hook says, safe for people.
 fn words(said: &str) -> String {
     let said = text::neutralise(said.trim());
-    match said.is_empty() {
-        true => "it gave no reason".to_owned(),
-        false => text::cut_middle(&said, MAX_WORDS).unwrap_or_else(|| said.into_owned()),
+    if said.is_empty() {
+        "it gave no reason".to_owned()
+    } else {
+        text::cut_middle(&said, MAX_WORDS).unwrap_or_else(|| said.into_owned())
     }
 }
 

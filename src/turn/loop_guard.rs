@@ -65,9 +65,10 @@ impl LoopDetector {
 
     /// The step's calls were run, and gave this.
     pub(super) fn ran(&mut self, results: u64) {
-        self.same = match self.results == Some(results) {
-            true => self.same + 1,
-            false => 1,
+        self.same = if self.results == Some(results) {
+            self.same + 1
+        } else {
+            1
         };
         self.results = Some(results);
         self.in_row += 1;

@@ -224,9 +224,10 @@ impl LoopState {
         };
         let room = self.model.info.window.saturating_sub(self.context + SPARE);
         // An assumed limit is not the model's: whether it has more shows when it is asked for.
-        let most = match self.model.info.knows_max_output {
-            true => self.model.info.max_output,
-            false => LARGE_OUTPUT,
+        let most = if self.model.info.knows_max_output {
+            self.model.info.max_output
+        } else {
+            LARGE_OUTPUT
         };
         let limit = wanted.min(most).min(u32::try_from(room).unwrap_or(u32::MAX));
         (limit > self.max_output.saturating_add(self.max_output / GAIN)).then_some(limit)
@@ -261,9 +262,10 @@ impl LoopState {
 
 /// The output limit of a model's first request.
 fn first_output(model: &ResolvedModel) -> u32 {
-    let wanted = match thinks(&model.model, model.effort) {
-        true => LARGE_OUTPUT,
-        false => SMALL_OUTPUT,
+    let wanted = if thinks(&model.model, model.effort) {
+        LARGE_OUTPUT
+    } else {
+        SMALL_OUTPUT
     };
     wanted.min(model.info.max_output)
 }

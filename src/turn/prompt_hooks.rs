@@ -80,9 +80,10 @@ async fn judge(cx: &TurnContext, waiting: PendingInput) -> Result<ReviewOutcome,
         objection.hook, objection.words
     );
     cx.port.emit(warning("hook_blocked", message)).await?;
-    Ok(match ends {
-        true => ReviewOutcome::Ended(Box::new(ended_by(Outcome::HookStopped, &objection))),
-        false => ReviewOutcome::Nothing,
+    Ok(if ends {
+        ReviewOutcome::Ended(Box::new(ended_by(Outcome::HookStopped, &objection)))
+    } else {
+        ReviewOutcome::Nothing
     })
 }
 

@@ -122,9 +122,10 @@ fn stand_in(cx: &TurnContext, from: &ResolvedModel) -> Option<Result<ResolvedMod
 }
 
 fn able(cx: &TurnContext, model: ResolvedModel) -> Result<ResolvedModel, String> {
-    match model.info.tools || cx.tools.specs().is_empty() {
-        true => Ok(model),
-        false => Err(format!("{} cannot use tools", model.model)),
+    if model.info.tools || cx.tools.specs().is_empty() {
+        Ok(model)
+    } else {
+        Err(format!("{} cannot use tools", model.model))
     }
 }
 

@@ -101,9 +101,10 @@ pub(super) async fn step(
             if let Some(limit) = limit {
                 learn_window(cx, state, &state.model.clone(), limit);
             }
-            let outcome = match state.auto_compact() {
-                true => Outcome::PromptTooLong,
-                false => Outcome::WindowFull,
+            let outcome = if state.auto_compact() {
+                Outcome::PromptTooLong
+            } else {
+                Outcome::WindowFull
             };
             return Ok(StepOutcome::failed(outcome, error));
         }

@@ -296,9 +296,10 @@ pub fn transition(progress: &Progress, limits: &Limits, outcome: Outcome, facts:
 }
 
 fn bounded(may: bool, go: ContinueReason, end: TerminalReason) -> Transition {
-    match may {
-        true => Transition::Continue(go),
-        false => Transition::Terminal(end),
+    if may {
+        Transition::Continue(go)
+    } else {
+        Transition::Terminal(end)
     }
 }
 

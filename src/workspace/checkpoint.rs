@@ -193,9 +193,10 @@ pub enum RestoreOutcome {
 /// How a change goes on from states that are known.
 pub fn goes_on(known: &[FileState], change: &FileChange) -> RestoreOutcome {
     let same = |state: &FileState| same_content(state, &change.before);
-    match known.iter().any(same) || known == [FileState::Unknown] && change.before == FileState::Unknown {
-        true => RestoreOutcome::FromKnown,
-        false => RestoreOutcome::FromElsewhere,
+    if known.iter().any(same) || known == [FileState::Unknown] && change.before == FileState::Unknown {
+        RestoreOutcome::FromKnown
+    } else {
+        RestoreOutcome::FromElsewhere
     }
 }
 
@@ -211,13 +212,14 @@ impl DesiredState {
         if self.foreign {
             return RestoreVerdict::Conflict("somebody else changed it between two of these changes");
         }
-        match self
+        if self
             .known
             .iter()
             .any(|state| *state != FileState::Unknown && is(state))
         {
-            true => RestoreVerdict::PutBack,
-            false => RestoreVerdict::Conflict("it was changed since"),
+            RestoreVerdict::PutBack
+        } else {
+            RestoreVerdict::Conflict("it was changed since")
         }
     }
 }
@@ -237,9 +239,12 @@ pub fn same_content(a: &FileState, b: &FileState) -> bool {
 /// # Errors
 /// Why not, for people.
 pub fn put_back(path: &Path, state: &FileState, bytes: Option<&[u8]>) -> Result<(), String> {
-    let said = |error: io::Error| match nofollow::is_link_error(&error) {
-        true => "its folder now leads somewhere else".to_owned(),
-        false => error.to_string(),
+    let said = |error: io::Error| {
+        if nofollow::is_link_error(&error) {
+            "its folder now leads somewhere else".to_owned()
+        } else {
+            error.to_string()
+        }
     };
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err("it has no folder".to_owned());

@@ -142,9 +142,10 @@ fn apply_one(text: &str, edit: &Replacement) -> Result<(String, usize), Problem>
         let (from, to) = (unix.original(at + head), unix.original(at + old.len() - tail));
         let fresh = &new[head..new.len() - tail];
         result.push_str(&text[done..from]);
-        match crlf_at(text, from, to) {
-            true => result.push_str(&fresh.replace('\n', "\r\n")),
-            false => result.push_str(fresh),
+        if crlf_at(text, from, to) {
+            result.push_str(&fresh.replace('\n', "\r\n"))
+        } else {
+            result.push_str(fresh)
         }
         done = to;
     }

@@ -129,9 +129,10 @@ impl Shared {
     /// Says whether the person trusts a folder.
     pub fn set_trusted(&self, folder: &Path, trusted: bool) {
         let mut folders = self.trusted.write().unwrap_or_else(PoisonError::into_inner);
-        match trusted {
-            true => folders.insert(folder.to_path_buf()),
-            false => folders.remove(folder),
+        if trusted {
+            folders.insert(folder.to_path_buf())
+        } else {
+            folders.remove(folder)
         };
     }
 
@@ -141,9 +142,10 @@ impl Shared {
             let folders = self.trusted.read().unwrap_or_else(PoisonError::into_inner);
             folders.iter().any(|folder| cwd.starts_with(folder))
         };
-        match trusted {
-            true => command,
-            false => self.git_guard.guard(&self.launcher(), cwd, command).await,
+        if trusted {
+            command
+        } else {
+            self.git_guard.guard(&self.launcher(), cwd, command).await
         }
     }
 
@@ -225,9 +227,10 @@ impl Workspace {
     /// The roots of a session in `cwd`: the workspace folders, or `cwd` itself where there are none.
     pub fn roots(&self, cwd: &Path) -> Arc<Roots> {
         let folders = self.shared.folders();
-        match folders.is_empty() {
-            true => Arc::new(Roots::of_cwd(cwd)),
-            false => folders,
+        if folders.is_empty() {
+            Arc::new(Roots::of_cwd(cwd))
+        } else {
+            folders
         }
     }
 

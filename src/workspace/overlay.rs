@@ -227,10 +227,7 @@ impl Overlay {
                 Compared::Different => return Buffer::Unsaved(document),
             }
         }
-        match lost {
-            true => Buffer::Unknown,
-            false => Buffer::Saved,
-        }
+        if lost { Buffer::Unknown } else { Buffer::Saved }
     }
 
     /// Whether the editor holds anything of `path` that is not on the disk. Blocks.
@@ -387,10 +384,7 @@ fn compare(path: &Path, text: &str) -> Compared {
             let text = text.strip_prefix('\u{feff}').unwrap_or(text);
             unix_lines(&disk.text) == unix_lines(text)
         });
-    match same {
-        true => Compared::Same,
-        false => Compared::Different,
-    }
+    if same { Compared::Same } else { Compared::Different }
 }
 
 #[cfg(test)]

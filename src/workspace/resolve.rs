@@ -206,9 +206,10 @@ fn exists(path: &Path) -> bool {
 
 fn relative(base: &Path, real: &Path) -> Option<String> {
     let relative = real.strip_prefix(base).ok()?;
-    Some(match relative.as_os_str().is_empty() {
-        true => ".".to_owned(),
-        false => relative.to_string_lossy().into_owned(),
+    Some(if relative.as_os_str().is_empty() {
+        ".".to_owned()
+    } else {
+        relative.to_string_lossy().into_owned()
     })
 }
 

@@ -65,10 +65,7 @@ pub fn between(before: &str, after: &str, encoding: PositionEncoding) -> Option<
                 start: place(first, passed, encoding),
                 end: place(first, taken, encoding),
             },
-            text: match crlf {
-                true => fresh.replace('\n', "\r\n"),
-                false => fresh,
-            },
+            text: if crlf { fresh.replace('\n', "\r\n") } else { fresh },
         }
     });
     Some(edits.collect())

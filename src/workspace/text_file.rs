@@ -123,9 +123,10 @@ pub fn mostly_crlf(text: &str) -> bool {
 
 /// `text`, all its line ends as `\r\n` if `like` mostly has them, else as they are.
 pub fn with_line_ends_of(text: &str, like: &str) -> String {
-    match mostly_crlf(like) {
-        true => unix_lines(text).replace('\n', "\r\n"),
-        false => text.to_owned(),
+    if mostly_crlf(like) {
+        unix_lines(text).replace('\n', "\r\n")
+    } else {
+        text.to_owned()
     }
 }
 

@@ -55,12 +55,15 @@ fn write_with(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> Re
     if real_path(path)? != path {
         return Err(WriteError::Moved(path.to_owned()));
     }
-    let failed = |source: io::Error| match is_link_error(&source) {
-        true => WriteError::Moved(path.to_owned()),
-        false => WriteError::Io {
-            path: path.to_owned(),
-            source,
-        },
+    let failed = |source: io::Error| {
+        if is_link_error(&source) {
+            WriteError::Moved(path.to_owned())
+        } else {
+            WriteError::Io {
+                path: path.to_owned(),
+                source,
+            }
+        }
     };
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(WriteError::NotAFile(path.to_owned(), FileKind::Folder));

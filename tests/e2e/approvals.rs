@@ -351,9 +351,10 @@ fn two_questions_at_once_are_answered_in_any_order() {
     let id = client.prompt(&session, "do it");
     // Each is asked when its preview is ready: which comes first is open.
     let (one, other) = (client.asked(&session), client.asked(&session));
-    let (a, b) = match one.text("title").ends_with(" a") {
-        true => (one, other),
-        false => (other, one),
+    let (a, b) = if one.text("title").ends_with(" a") {
+        (one, other)
+    } else {
+        (other, one)
     };
     client.decide(&b, "allow");
     client.decide(&a, "deny");

@@ -33,15 +33,12 @@ fn a_cancel_ends_a_command_with_all_its_processes() {
         let session = full(&client);
         let id = run(&world, &client, &session);
         let start = crate::harness::now();
-        let ended = match by_request {
-            false => {
-                client.cancel(&session);
-                client.done(&id)
-            }
-            true => {
-                client.cancel_request(&id);
-                client.cancelled(&id)
-            }
+        let ended = if !by_request {
+            client.cancel(&session);
+            client.done(&id)
+        } else {
+            client.cancel_request(&id);
+            client.cancelled(&id)
         };
         // R-CANCEL says 2.5 s; the rest is for a busy machine.
         assert!(
@@ -284,9 +281,10 @@ fn a_cancel_keeps_what_a_chatty_command_said_and_goes_by_its_stages() {
         client.cancel(&session);
         // The cancel is known when what comes after it is answered, or when the output is taken again; the signal
         // may also end a command in the very write that nobody took.
-        match reads {
-            true => drop(client.call::<serde_json::Value>("agent/metrics", json!({"sessionId": session}))),
-            false => world.until(|| world.read("count") != count || client.processes() == 1),
+        if reads {
+            drop(client.call::<serde_json::Value>("agent/metrics", json!({"sessionId": session})))
+        } else {
+            world.until(|| world.read("count") != count || client.processes() == 1)
         }
         if on_cancel == "finish" {
             world.write("stop", "");

@@ -756,15 +756,12 @@ fn a_cancel_ends_a_compaction_at_once() {
         let id = compact(&client, &session);
         world.at(&gate);
         let begun = now();
-        let ended = match by_request {
-            true => {
-                client.cancel_request(&id);
-                client.cancelled(&id)
-            }
-            false => {
-                client.cancel(&session);
-                client.done(&id)
-            }
+        let ended = if by_request {
+            client.cancel_request(&id);
+            client.cancelled(&id)
+        } else {
+            client.cancel(&session);
+            client.done(&id)
         };
         let took = begun.elapsed();
         assert_eq!(end_of(&json!(ended)), "aborted_streaming / cancelled / cancelled");

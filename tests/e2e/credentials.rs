@@ -244,9 +244,10 @@ fn with_nothing_configured_a_key_of_the_editor_selects_its_provider() {
         let of_openai = asked.params["provider"] == "openai";
         client.reply(
             &asked,
-            match of_openai {
-                true => json!({"apiKey": key(&world)}),
-                false => json!({}),
+            if of_openai {
+                json!({"apiKey": key(&world)})
+            } else {
+                json!({})
             },
         );
     }

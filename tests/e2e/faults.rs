@@ -50,9 +50,10 @@ fn provider(world: &World, api: Api, case: &Case) -> String {
         more.push_str(&format!("\nfallback = \"{}{NEXT}\"", account(case)));
     }
     let first = table(api, &base, &account(case), &model(case, FIRST), &more);
-    match case.next.is_empty() {
-        true => first,
-        false => first + &next(world, api, case),
+    if case.next.is_empty() {
+        first
+    } else {
+        first + &next(world, api, case)
     }
 }
 
@@ -145,9 +146,10 @@ fn check(world: &World, client: &Client, api: Api, case: &Case, session: &str) {
     lines.push(format!("requests: {requests}"));
     for (which, replies) in [(STAND_IN, &case.stand_in), (NEXT, &case.next)] {
         let requests = check_waits(world, client, case, (session, which), &name);
-        match replies.is_empty() {
-            true => assert_eq!(requests, 0, "{name}"),
-            false => lines.push(format!("requests to {}: {requests}", model(case, which))),
+        if replies.is_empty() {
+            assert_eq!(requests, 0, "{name}")
+        } else {
+            lines.push(format!("requests to {}: {requests}", model(case, which)))
         }
     }
     compare(client, case, api, session, &lines);

@@ -182,9 +182,10 @@ fn put(world: &World, place: &str, make: Make) {
 
 fn take_back(world: &World, place: &str) {
     let path = world.workspace().join(place);
-    match path.symlink_metadata().unwrap().is_dir() {
-        true => std::fs::remove_dir(&path).unwrap(),
-        false => std::fs::remove_file(&path).unwrap(),
+    if path.symlink_metadata().unwrap().is_dir() {
+        std::fs::remove_dir(&path).unwrap()
+    } else {
+        std::fs::remove_file(&path).unwrap()
     }
     if world.path("aside").exists() {
         std::fs::rename(world.path("aside"), &path).unwrap();
@@ -235,13 +236,12 @@ fn look_around(world: &World, client: &Client, what: &str, number: usize) {
         let asks = mode == "full" && settings_are_unreadable(client);
         let start = now();
         let id = client.prompt(&session, "look around");
-        let done = match asks {
-            true => {
-                // A rule that denies may stand in what cannot be read.
-                client.decide(&client.asked(&session), "allow");
-                client.done(&id)
-            }
-            false => client.done(&id),
+        let done = if asks {
+            // A rule that denies may stand in what cannot be read.
+            client.decide(&client.asked(&session), "allow");
+            client.done(&id)
+        } else {
+            client.done(&id)
         };
         assert_eq!(done.text, "ok", "{what}, {mode}");
         let limit = if mode == "full" { LIMIT } else { SEARCH_LIMIT };

@@ -490,12 +490,11 @@ impl Run {
         }
         // A moment in time, or one in what is shown.
         let long = !matches!(kind, Kind::Idle | Kind::Delete | Kind::StartUp);
-        let (limit, most) = match self.dice.random_bool(0.6) {
-            true => (self.up_to(if long { 700_000 } else { 20_000 }), usize::MAX),
-            false => {
-                let limit = Duration::from_millis(if long { 700 } else { 20 });
-                (limit, life.known + self.dice.random_range(1..60))
-            }
+        let (limit, most) = if self.dice.random_bool(0.6) {
+            (self.up_to(if long { 700_000 } else { 20_000 }), usize::MAX)
+        } else {
+            let limit = Duration::from_millis(if long { 700 } else { 20 });
+            (limit, life.known + self.dice.random_range(1..60))
         };
         let moment = now() + limit;
         while now() < moment && life.known < most {

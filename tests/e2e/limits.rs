@@ -464,10 +464,7 @@ fn used_up(world: &World, client: &Client) -> String {
 fn a_compaction_by_hand_ends_at_a_money_limit_as_any_turn_does() {
     let world = dear("max_session_cost = 100.0", "");
     for asks in [false, true] {
-        let client = match asks {
-            true => world.start_asking(),
-            false => world.start(),
-        };
+        let client = if asks { world.start_asking() } else { world.start() };
         let session = used_up(&world, &client);
         let before = client.reasons(&session).len();
         let calls = world.requests();
@@ -477,9 +474,10 @@ fn a_compaction_by_hand_ends_at_a_money_limit_as_any_turn_does() {
             respond(&client, &asked, json!({"stop": true}));
         }
         let ended = client.answer(&id).unwrap();
-        let told = match asks {
-            true => ["stopped_by_user", "stopped_by_user / interrupted / no error"],
-            false => ["budget_exceeded", "budget_exceeded / failed / budget_exceeded"],
+        let told = if asks {
+            ["stopped_by_user", "stopped_by_user / interrupted / no error"]
+        } else {
+            ["budget_exceeded", "budget_exceeded / failed / budget_exceeded"]
         };
         assert_eq!(course(&client, &session, &ended)[before..], told);
         assert_eq!(world.requests(), calls);

@@ -21,9 +21,12 @@ pub fn chain(lines: [&str; 3]) -> World {
 fn configure(world: &World, [first, second, third]: [&str; 3]) {
     let mock = world.mock();
     let waits = "initial_backoff_ms = 20\nmax_backoff_ms = 50\nmax_retries = 1";
-    let usual = |lines: &str| match lines.contains("max_retries") {
-        true => waits.replace("\nmax_retries = 1", ""),
-        false => waits.to_owned(),
+    let usual = |lines: &str| {
+        if lines.contains("max_retries") {
+            waits.replace("\nmax_retries = 1", "")
+        } else {
+            waits.to_owned()
+        }
     };
     let text = format!(
         r#"

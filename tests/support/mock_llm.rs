@@ -490,19 +490,20 @@ impl Connection {
                     .iter()
                     .find(|(name, _)| name == "x-api-key" || name == "authorization")
                     .map(|(_, value)| value.trim_start_matches("Bearer "));
-                let (status, body) = match right.is_none_or(|right| given == Some(right.as_str())) {
-                    true => (
+                let (status, body) = if right.is_none_or(|right| given == Some(right.as_str())) {
+                    (
                         "200 OK",
                         json!({"data": entries("id"), "models": entries("name")}).to_string(),
-                    ),
-                    false => (
+                    )
+                } else {
+                    (
                         "401 Unauthorized",
                         json!({"type": "error", "error": {
                             "type": "authentication_error",
                             "message": format!("invalid x-api-key: {}", given.unwrap_or_default()),
                         }})
                         .to_string(),
-                    ),
+                    )
                 };
                 let head = format!(
                     "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
@@ -556,9 +557,10 @@ fn record(
     connection: usize,
 ) -> (Arc<Seen>, Prepared) {
     let mut state = shared.state.lock().expect("the mock's state");
-    let (body, mut wrong) = match state.checked {
-        true => check::request(api, &raw, state.paused),
-        false => (serde_json::from_slice(&raw).unwrap_or(Value::Null), Vec::new()),
+    let (body, mut wrong) = if state.checked {
+        check::request(api, &raw, state.paused)
+    } else {
+        (serde_json::from_slice(&raw).unwrap_or(Value::Null), Vec::new())
     };
     let text = std::str::from_utf8(&raw).unwrap_or_default();
     if state.checked && !state.rewrites {

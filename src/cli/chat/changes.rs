@@ -152,9 +152,10 @@ impl Chat {
     /// Writes the session to a file that is not there yet.
     pub(super) async fn export(&mut self, name: Option<String>) -> Result<(), ClientError> {
         let name = name.unwrap_or_else(|| format!("{}.md", self.session));
-        let format = match Path::new(&name).extension().is_some_and(|end| end == "json") {
-            true => ExportFormat::Json,
-            false => ExportFormat::Markdown,
+        let format = if Path::new(&name).extension().is_some_and(|end| end == "json") {
+            ExportFormat::Json
+        } else {
+            ExportFormat::Markdown
         };
         let params = ExportSessionParams {
             session_id: self.session.clone(),

@@ -244,9 +244,10 @@ impl Chat {
             let folder = short_path(Path::new(&session.cwd), self.home.as_deref());
             let about = format!("{} · {folder}", when(session.updated_at, now));
             let about = styler.dim(&fit(&about, if wide { 38 } else { width.saturating_sub(8) }));
-            let between = match wide {
-                true => " ".repeat(width - 44 - columns(&title)),
-                false => "\n      ".to_owned(),
+            let between = if wide {
+                " ".repeat(width - 44 - columns(&title))
+            } else {
+                "\n      ".to_owned()
             };
             let number = number + 1;
             let line = format!("{number:>3} {here} {title}{between}{about}");

@@ -374,9 +374,10 @@ impl Chat {
         let loaded = self.load(Some(self.view.seq()), 1_000).await?;
         let resumable = loaded.state.resumable_turn_id.is_some();
         self.replay(loaded);
-        let line = match resumable {
-            true => "the session is loaded; /resume goes on with the interrupted turn",
-            false => "the session is loaded",
+        let line = if resumable {
+            "the session is loaded; /resume goes on with the interrupted turn"
+        } else {
+            "the session is loaded"
         };
         self.view.note(Color::Dim, line);
         Ok(())

@@ -288,15 +288,16 @@ impl Evidence {
                 self.asked_with_diff && self.unchanged_when_asked,
                 "you were asked first, with the diff, before anything was written".to_owned(),
             ),
-            match allowed {
-                true => (
+            if allowed {
+                (
                     mended && self.put_back == 2,
                     "the edit was written to disk, and could be taken back and made again".to_owned(),
-                ),
-                false => (
+                )
+            } else {
+                (
                     !mended && self.decision.is_some(),
                     "you said no, and nothing was written".to_owned(),
-                ),
+                )
             },
             (
                 self.retracted == 1 && self.retries == [None, Some(529)],

@@ -183,10 +183,13 @@ fn script(request: &Value, seen: &Seen) -> Result<Reply, (&'static str, Value)> 
                 Ok(says(FOUND, Some(("edit_file", edit))))
             }
         },
-        [.., last] => match last.to_string().contains("Denied") {
-            true => Ok(says(REFUSED, None)),
-            false => Ok(says(DONE, None)),
-        },
+        [.., last] => {
+            if last.to_string().contains("Denied") {
+                Ok(says(REFUSED, None))
+            } else {
+                Ok(says(DONE, None))
+            }
+        }
     }
 }
 

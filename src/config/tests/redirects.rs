@@ -108,16 +108,19 @@ fn a_redirect_is_ignored_until_exactly_it_is_accepted() {
     ] {
         let (elsewhere, pair) = ([(provider, "https://another.example")], [(provider, to)]);
         for in_local in [false, true] {
-            let given = |accepted| match in_local {
-                true => Given {
-                    local: workspace,
-                    accepted,
-                    ..trusting("")
-                },
-                false => Given {
-                    accepted,
-                    ..trusting(workspace)
-                },
+            let given = |accepted| {
+                if in_local {
+                    Given {
+                        local: workspace,
+                        accepted,
+                        ..trusting("")
+                    }
+                } else {
+                    Given {
+                        accepted,
+                        ..trusting(workspace)
+                    }
+                }
             };
             assert_eq!(
                 redirects(&given(&[])),

@@ -300,9 +300,10 @@ fn openai_speaks_the_responses_api_unless_it_has_its_own_address_or_kind() {
         let openai = &loaded.settings.providers["openai"];
         assert_eq!(openai.kind, kind, "{table}");
         let is_own = table.contains("base_url");
-        let address = match is_own {
-            true => "https://llm.example.com/v1",
-            false => "https://api.openai.com/v1",
+        let address = if is_own {
+            "https://llm.example.com/v1"
+        } else {
+            "https://api.openai.com/v1"
         };
         assert_eq!(openai.base_url.trim_end_matches('/'), address, "{table}");
     }

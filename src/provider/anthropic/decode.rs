@@ -73,14 +73,13 @@ impl ApiDecoder for MessagesDecoder {
 
     /// After a stop reason the answer is whole, even without its last event.
     fn end(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
-        match self.stop.is_some() {
-            true => {
-                self.finish(out);
-                Ok(())
-            }
-            false => Err(DecodeError::broken(
+        if self.stop.is_some() {
+            self.finish(out);
+            Ok(())
+        } else {
+            Err(DecodeError::broken(
                 "the stream ended in the middle of the answer",
-            )),
+            ))
         }
     }
 

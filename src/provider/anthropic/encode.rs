@@ -61,13 +61,15 @@ fn messages(request: &Request, origin: &str, body: &mut Body) {
     let written: Vec<(&Item, &Bytes)> = request
         .with_calls()
         .map(|(item, calls)| {
-            let accepts = match is_anthropic(origin) {
-                true => accepts_id,
-                false => |_: &str| true,
+            let accepts = if is_anthropic(origin) {
+                accepts_id
+            } else {
+                |_: &str| true
             };
-            let (shape, ids) = match calls.gives_back(origin) {
-                true => (Shape::Anthropic, CallIds::of(&calls.message, accepts)),
-                false => (Shape::AnthropicBare, CallIds::ours()),
+            let (shape, ids) = if calls.gives_back(origin) {
+                (Shape::Anthropic, CallIds::of(&calls.message, accepts))
+            } else {
+                (Shape::AnthropicBare, CallIds::ours())
             };
             (item, item.encoded(shape, |message| encode(message, shape, &ids)))
         })

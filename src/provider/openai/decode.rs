@@ -71,11 +71,12 @@ impl ApiDecoder for ChatDecoder {
     }
 
     fn end(&mut self, out: &mut EventQueue) -> Result<(), DecodeError> {
-        match self.finish.is_some() {
-            true => self.done(out),
-            false => Err(DecodeError::broken(
+        if self.finish.is_some() {
+            self.done(out)
+        } else {
+            Err(DecodeError::broken(
                 "the stream ended in the middle of the answer",
-            )),
+            ))
         }
     }
 
@@ -92,9 +93,10 @@ impl ChatDecoder {
     fn choice(&mut self, choice: &Value, data: &str, out: &mut EventQueue) -> Result<Progress, DecodeError> {
         let delta = needed_object(choice, "delta")?.filter(|delta| *delta != &json!({}));
         // Servers that answer a stream with one whole message. Next to a piece, or behind one, it repeats what was said.
-        let message = match delta.is_some() || self.has_content {
-            true => None,
-            false => needed_object(choice, "message")?,
+        let message = if delta.is_some() || self.has_content {
+            None
+        } else {
+            needed_object(choice, "message")?
         };
         let progress = match delta.or(message) {
             Some(delta) => self.delta(delta, out)?,
@@ -126,9 +128,10 @@ impl ChatDecoder {
             self.call(&json!({"index": 0}), function, out)?;
         }
         self.has_content |= self.fresh;
-        Ok(match self.fresh {
-            true => Progress::Content,
-            false => Progress::Event,
+        Ok(if self.fresh {
+            Progress::Content
+        } else {
+            Progress::Event
         })
     }
 
@@ -140,9 +143,10 @@ impl ChatDecoder {
                 self.say(text.map(StreamEvent::Reasoning), out);
             } else {
                 let holder = json!({"content": part});
-                let said = match part.is_object() {
-                    true => needed_text(part, "text")?,
-                    false => needed_text(&holder, "content")?,
+                let said = if part.is_object() {
+                    needed_text(part, "text")?
+                } else {
+                    needed_text(&holder, "content")?
                 };
                 self.say_text(said, out);
             }
@@ -288,9 +292,10 @@ impl ChatDecoder {
                 if !self.has_content || !whole {
                     return Err(DecodeError::broken("the stream ended without a reason"));
                 }
-                match self.calls_tools() {
-                    true => StopReason::ToolUse,
-                    false => StopReason::EndTurn,
+                if self.calls_tools() {
+                    StopReason::ToolUse
+                } else {
+                    StopReason::EndTurn
                 }
             }
         };

@@ -70,9 +70,10 @@ fn messages(request: &Request, flavour: Flavour, origin: &str, body: &mut Body) 
     };
     let mut before = None;
     for (item, calls) in request.with_calls() {
-        let ids = match calls.gives_back(origin) {
-            true => Some(CallIds::of(&calls.message, accepts_id(flavour))),
-            false => None,
+        let ids = if calls.gives_back(origin) {
+            Some(CallIds::of(&calls.message, accepts_id(flavour)))
+        } else {
+            None
         };
         let shape = dialect.shape(ids.is_some());
         let bytes = item.encoded(shape, |message| encode(message, dialect, ids.as_ref()));
@@ -272,9 +273,10 @@ pub(in crate::provider) fn result_text(result: &ToolResult) -> String {
     let says_so = text
         .get(..5)
         .is_some_and(|start| start.eq_ignore_ascii_case("error"));
-    match result.is_error && !says_so {
-        true => format!("Error: {text}"),
-        false => text.to_owned(),
+    if result.is_error && !says_so {
+        format!("Error: {text}")
+    } else {
+        text.to_owned()
     }
 }
 
@@ -399,9 +401,10 @@ mod tests {
             assert_eq!((calls[0], results[0]), (sent, sent), "{flavour:?} {id}");
             assert_eq!(calls[1], results[1], "{flavour:?} {id}");
             let extra = &body["messages"][2]["tool_calls"][0]["extra_content"];
-            let expected = match origin == ORIGIN {
-                true => json!({"google": {"thought_signature": "s"}}),
-                false => Value::Null,
+            let expected = if origin == ORIGIN {
+                json!({"google": {"thought_signature": "s"}})
+            } else {
+                Value::Null
             };
             assert_eq!(*extra, expected, "{flavour:?} {id}");
         }

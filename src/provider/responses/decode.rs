@@ -210,9 +210,10 @@ impl ResponsesDecoder {
             out.push(StreamEvent::RedactedReasoning(json!(phase).to_string()));
         }
         self.phase = Some(phase);
-        let text = match follows {
-            true => format!("{BREAK}{piece}"),
-            false => piece.to_owned(),
+        let text = if follows {
+            format!("{BREAK}{piece}")
+        } else {
+            piece.to_owned()
         };
         Ok(say(StreamEvent::Text(text), out))
     }
@@ -222,9 +223,10 @@ impl ResponsesDecoder {
         self.items.get(at).kind = WireItemKind::Message { said: true };
         let words = text(event, "delta").unwrap_or_default();
         self.refusal.push_str(words);
-        match words.is_empty() {
-            true => Progress::Event,
-            false => Progress::Content,
+        if words.is_empty() {
+            Progress::Event
+        } else {
+            Progress::Content
         }
     }
 
@@ -240,9 +242,10 @@ impl ResponsesDecoder {
             said: true,
             part: false,
         };
-        let text = match divided {
-            true => format!("{BREAK}{piece}"),
-            false => piece.to_owned(),
+        let text = if divided {
+            format!("{BREAK}{piece}")
+        } else {
+            piece.to_owned()
         };
         say(StreamEvent::Reasoning(text), out)
     }
@@ -332,9 +335,10 @@ impl ResponsesDecoder {
                 id: text(item, "id").unwrap_or_default().to_owned(),
                 encrypted: encrypted.to_owned(),
             };
-            out.push(match said {
-                true => StreamEvent::ReasoningSignature(proof.write()),
-                false => StreamEvent::RedactedReasoning(proof.write()),
+            out.push(if said {
+                StreamEvent::ReasoningSignature(proof.write())
+            } else {
+                StreamEvent::RedactedReasoning(proof.write())
             });
         }
         Progress::Content
@@ -376,9 +380,10 @@ impl ResponsesDecoder {
         let stop = match text(response, "status").unwrap_or(kind) {
             "failed" => {
                 let error = &response["error"];
-                let told = match error.is_null() {
-                    true => event.clone(),
-                    false => json!({"error": error}),
+                let told = if error.is_null() {
+                    event.clone()
+                } else {
+                    json!({"error": error})
                 };
                 return Err(DecodeError::Told(told.to_string()));
             }

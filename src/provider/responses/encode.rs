@@ -44,13 +44,15 @@ pub(super) fn body(request: &Request, origin: &str) -> Body {
     body.raw(",\"input\":[");
     let mut first = true;
     for (item, calls) in request.with_calls() {
-        let accepts = match is_openai(origin) {
-            true => |id: &str| id.len() <= LONGEST_ID,
-            false => |_: &str| true,
+        let accepts = if is_openai(origin) {
+            |id: &str| id.len() <= LONGEST_ID
+        } else {
+            |_: &str| true
         };
-        let (shape, ids) = match calls.gives_back(origin) {
-            true => (Shape::Responses, CallIds::of(&calls.message, accepts)),
-            false => (Shape::ResponsesBare, CallIds::ours()),
+        let (shape, ids) = if calls.gives_back(origin) {
+            (Shape::Responses, CallIds::of(&calls.message, accepts))
+        } else {
+            (Shape::ResponsesBare, CallIds::ours())
         };
         let bytes = item.encoded(shape, |message| encode(message, shape, &ids));
         if !bytes.is_empty() {

@@ -288,9 +288,10 @@ fn provider_to_wire(provider: crate::session::ListedProvider) -> wire::ProviderI
 }
 
 fn problem_to_wire(problem: &Diagnostic) -> ConfigProblem {
-    let mut message = match problem.key.is_empty() {
-        true => problem.message.clone(),
-        false => format!("{}: {}", problem.key, problem.message),
+    let mut message = if problem.key.is_empty() {
+        problem.message.clone()
+    } else {
+        format!("{}: {}", problem.key, problem.message)
     };
     if let Some(hint) = &problem.hint {
         message.push_str(&format!(" ({hint})"));

@@ -63,9 +63,10 @@ impl Service {
         if let Some(model) = &chosen.model {
             self.check_model(&info, model).await?;
         }
-        let choice = match params.remembered {
-            true => self.with_last_choice(&info, chosen.clone()).await,
-            false => chosen.clone(),
+        let choice = if params.remembered {
+            self.with_last_choice(&info, chosen.clone()).await
+        } else {
+            chosen.clone()
         };
         self.state.sessions.remember(&info, chosen);
         let (model, effort) = (choice.model.clone(), choice.effort.clone());

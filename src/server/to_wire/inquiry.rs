@@ -177,9 +177,10 @@ fn shown(
 
 /// US dollars, or a number.
 fn amount(limit: LimitName, amount: u64) -> f64 {
-    match limit.is_money() {
-        true => Cost(amount).usd(),
-        false => amount as f64,
+    if limit.is_money() {
+        Cost(amount).usd()
+    } else {
+        amount as f64
     }
 }
 

@@ -135,9 +135,10 @@ impl Models {
         let usable = now.providers.values();
         let usable = usable.filter(|provider| provider.configured || provider.api_key.is_some());
         let usable: Vec<&str> = usable.map(|provider| provider.name.as_str()).collect();
-        let all: Vec<&str> = match usable.is_empty() {
-            true => names.collect(),
-            false => usable,
+        let all: Vec<&str> = if usable.is_empty() {
+            names.collect()
+        } else {
+            usable
         };
         let perhaps = meant.map_or_else(String::new, |meant| format!(", did you mean {meant}?"));
         let end = if meant.is_some() { "" } else { ";" };
@@ -157,9 +158,10 @@ impl Models {
         };
         let name = &provider.name;
         let near: Vec<String> = near.iter().map(|near| format!("{name}/{near}")).collect();
-        let meant = match near.is_empty() {
-            true => String::new(),
-            false => format!(", did you mean {}?", near.join(" or ")),
+        let meant = if near.is_empty() {
+            String::new()
+        } else {
+            format!(", did you mean {}?", near.join(" or "))
         };
         let what = match retired(&spec, model) {
             Some(date) => format!("model {name}/{model} was retired on {date}"),

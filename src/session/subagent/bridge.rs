@@ -404,9 +404,10 @@ impl SubagentBridge {
 
     /// Ends calls that nobody ends any more.
     async fn end(&mut self, open: Vec<ToolCallUpdate>) {
-        let why = match self.timed_out {
-            true => "the time of the sub-agent is up",
-            false => "cancelled",
+        let why = if self.timed_out {
+            "the time of the sub-agent is up"
+        } else {
+            "cancelled"
         };
         // A sub-agent's own calls begin after the call that made it, and end before it.
         for call in open.into_iter().rev() {

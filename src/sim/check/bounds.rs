@@ -66,9 +66,10 @@ impl Turn {
         // The step that ends the turn is one too.
         let given = u32::try_from(self.more_steps).unwrap_or(u32::MAX);
         let most = bounds.steps.max(1).saturating_add(given);
-        match self.steps >= most {
-            true => Err(format!("I13: {} steps of {most} led on", self.steps)),
-            false => Ok(()),
+        if self.steps >= most {
+            Err(format!("I13: {} steps of {most} led on", self.steps))
+        } else {
+            Ok(())
         }
     }
 }

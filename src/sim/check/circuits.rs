@@ -29,9 +29,10 @@ impl Checker {
     pub(in crate::sim) fn circuit_stands(&mut self, provider: &str, state: CircuitState) {
         let known = self.circuits.entry(provider.to_owned()).or_default();
         let is_closed = state == CircuitState::Closed;
-        let fits = match is_closed {
-            true => !known.must_be_open,
-            false => known.may_be_open,
+        let fits = if is_closed {
+            !known.must_be_open
+        } else {
+            known.may_be_open
         };
         if state == CircuitState::Open || !fits {
             let failures = known.failures;

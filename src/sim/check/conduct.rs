@@ -99,13 +99,15 @@ impl Turn {
         if wrong {
             return Err(format!("I13: {} where it may not be", reason.name()));
         }
-        self.held_back = match std::mem::take(&mut self.nudged) {
-            true => self.held_back + 1,
-            false => 0,
+        self.held_back = if std::mem::take(&mut self.nudged) {
+            self.held_back + 1
+        } else {
+            0
         };
-        match self.held_back > HELD_BACK {
-            true => Err("I13: calls are held back for ever".to_owned()),
-            false => Ok(()),
+        if self.held_back > HELD_BACK {
+            Err("I13: calls are held back for ever".to_owned())
+        } else {
+            Ok(())
         }
     }
 }
@@ -201,9 +203,10 @@ impl Seen {
             TerminalReason::MaxTurns | TerminalReason::MaxToolCalls
         );
         let summed_up = manners.degrade && limited && end.state == TurnState::Degraded && end.error.is_none();
-        match reason && (end.state == usual || degrades || summed_up) {
-            true => Ok(()),
-            false => Err(format!("R-ERR-3: {turn} cannot end so: {end:?}")),
+        if reason && (end.state == usual || degrades || summed_up) {
+            Ok(())
+        } else {
+            Err(format!("R-ERR-3: {turn} cannot end so: {end:?}"))
         }
     }
 }

@@ -375,9 +375,10 @@ impl Seen {
     /// I10: what a sub-agent does, it does while the call runs that made it.
     fn is_delegating(&self, parent: &ToolCallId) -> Verdictless {
         let known = self.calls.get(parent);
-        match known.is_some_and(|call| call.status == Some(ToolCallStatus::Running)) || self.torn {
-            true => Ok(()),
-            false => Err(format!("I10: a sub-agent of {parent}, which does not run")),
+        if known.is_some_and(|call| call.status == Some(ToolCallStatus::Running)) || self.torn {
+            Ok(())
+        } else {
+            Err(format!("I10: a sub-agent of {parent}, which does not run"))
         }
     }
 
@@ -491,9 +492,10 @@ impl Seen {
         let effect = tools::declared(&asked.name, crate::sim::FOLDER.as_ref());
         let rules = [&self.rules_sent, folder_rules].concat();
         let mut modes = self.modes.iter().chain(&self.unconfirmed);
-        let ruled = match asked.allowed {
-            true => modes.any(|mode| may(*mode, &rules, self.foreign, &asked.name, &effect)),
-            false => modes.any(|mode| *mode == Mode::Plan),
+        let ruled = if asked.allowed {
+            modes.any(|mode| may(*mode, &rules, self.foreign, &asked.name, &effect))
+        } else {
+            modes.any(|mode| *mode == Mode::Plan)
         };
         let sent = asked.sent.iter().any(|sent| sent.kind == decision.kind);
         let fits = match by {
@@ -618,9 +620,10 @@ impl Seen {
             TerminalReason::MaxTurns | TerminalReason::MaxToolCalls
         );
         let summed_up = limited && end.state == TurnState::Degraded && end.error.is_none();
-        match fits && (has_code || softer || summed_up) {
-            true => Ok(()),
-            false => Err(format!("{turn} cannot end so: {end:?}")),
+        if fits && (has_code || softer || summed_up) {
+            Ok(())
+        } else {
+            Err(format!("{turn} cannot end so: {end:?}"))
         }
     }
 
@@ -681,12 +684,13 @@ impl Seen {
             return Err(format!("I5: {id} is retracted after its end"));
         }
         // A crash between the commit and the client takes the deltas before it along.
-        match shown.tools == tools || reloading && tools.starts_with(&shown.tools) {
-            true => Ok(()),
-            false => Err(format!(
+        if shown.tools == tools || reloading && tools.starts_with(&shown.tools) {
+            Ok(())
+        } else {
+            Err(format!(
                 "{id} is retracted with the calls {tools:?}, shown were {:?}",
                 shown.tools
-            )),
+            ))
         }
     }
 }

@@ -40,12 +40,13 @@ impl Seen {
             ResolvedBy::Rule | ResolvedBy::Cancel | ResolvedBy::NewPrompt => *reply == inquiry.unanswered(),
             ResolvedBy::Timeout => false,
         };
-        match fits {
-            true => Ok(()),
-            false => Err(format!(
+        if fits {
+            Ok(())
+        } else {
+            Err(format!(
                 "{id} is settled {reply:?} by {by:?}; sent: {:?}",
                 known.sent
-            )),
+            ))
         }
     }
 }

@@ -77,8 +77,9 @@ fn judge(join: &str, ends: [usize; ChildState::ALL.len()], met: bool) -> Result<
             number.parse().map_err(|_| format!("{quorum} was run"))?
         }
     };
-    match (well >= needed) == met {
-        true => Ok(()),
-        false => Err(format!("{join}: {well} of {all} did well, and it is met: {met}")),
+    if (well >= needed) == met {
+        Ok(())
+    } else {
+        Err(format!("{join}: {well} of {all} did well, and it is met: {met}"))
     }
 }

@@ -103,9 +103,10 @@ impl Seen {
             return Ok(());
         };
         let over = self.turns.get(&known.turn).is_some_and(|turn| turn.ended);
-        match over && known.status != Some(ToolCallStatus::AwaitingApproval) {
-            true => Err(format!("I8: {call} acts after the end of {}", known.turn)),
-            false => Ok(()),
+        if over && known.status != Some(ToolCallStatus::AwaitingApproval) {
+            Err(format!("I8: {call} acts after the end of {}", known.turn))
+        } else {
+            Ok(())
         }
     }
 }

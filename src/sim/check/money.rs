@@ -77,10 +77,7 @@ impl Money {
             input,
             ..Usage::default()
         };
-        match self.priced {
-            true => PRICE.cost(&usage),
-            false => Cost(0),
-        }
+        if self.priced { PRICE.cost(&usage) } else { Cost(0) }
     }
 
     fn raised(&self, limit: LimitName, session: Option<&SessionId>) -> Cost {

@@ -352,9 +352,10 @@ impl Seen {
             && row.cost == fold.cost
             && (fold.model.is_none() || row.model == fold.model)
             && open.iter().copied().eq(&fold.approvals);
-        match fits {
-            true => Ok(()),
-            false => Err(format!(
+        if fits {
+            Ok(())
+        } else {
+            Err(format!(
                 "the row is {row:?} with the questions {open:?}; the events give {} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
                 self.events.len(),
                 fold.open_turn,
@@ -364,7 +365,7 @@ impl Seen {
                 fold.usage,
                 fold.cost,
                 fold.approvals
-            )),
+            ))
         }
     }
 

@@ -138,12 +138,16 @@ impl Seen {
                 .collect()
         };
         let n = 6.min(before.len().saturating_sub(1));
-        match self.torn || ids(&before, n) == ids(&after, n) {
-            true => valid(&after, true).or_else(|why| match self.torn {
-                true => Ok(()),
-                false => Err(format!("I4 after a compaction: {why}")),
-            }),
-            false => Err("a compaction took the first message or one of the last six".to_owned()),
+        if self.torn || ids(&before, n) == ids(&after, n) {
+            valid(&after, true).or_else(|why| {
+                if self.torn {
+                    Ok(())
+                } else {
+                    Err(format!("I4 after a compaction: {why}"))
+                }
+            })
+        } else {
+            Err("a compaction took the first message or one of the last six".to_owned())
         }
     }
 }
@@ -217,9 +221,10 @@ fn results(message: &Message, due: &[ToolCallId]) -> Result<(), String> {
             other => return Err(format!("{other:?} among results")),
         }
     }
-    match got == due {
-        true => Ok(()),
-        false => Err(format!("results {got:?} for the calls {due:?}")),
+    if got == due {
+        Ok(())
+    } else {
+        Err(format!("results {got:?} for the calls {due:?}"))
     }
 }
 

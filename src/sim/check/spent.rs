@@ -47,18 +47,20 @@ impl Seen {
             || told.output > counted.output
             || told.cache_read > counted.cache_read
             || told.cache_write > counted.cache_write;
-        match more && !self.torn {
-            true => Err(format!("I10: {told:?} is told, {counted:?} was counted")),
-            false => Ok(()),
+        if more && !self.torn {
+            Err(format!("I10: {told:?} is told, {counted:?} was counted"))
+        } else {
+            Ok(())
         }
     }
 
     /// Nothing runs: all that was counted is told.
     pub(super) fn all_is_told(&self) -> Result<(), String> {
         let Tokens { counted, told } = &self.tokens;
-        match told == counted || self.torn {
-            true => Ok(()),
-            false => Err(format!("I10: {told:?} is told, {counted:?} was counted")),
+        if told == counted || self.torn {
+            Ok(())
+        } else {
+            Err(format!("I10: {told:?} is told, {counted:?} was counted"))
         }
     }
 }

@@ -141,9 +141,10 @@ impl Checker {
             | CommandError::UnknownModel(_)
             | CommandError::NeedsModelList(_) => false,
         };
-        match fair {
-            true => Ok(()),
-            false => Err(format!("I1: {kind:?} in {session} is refused: {refused:?}")),
+        if fair {
+            Ok(())
+        } else {
+            Err(format!("I1: {kind:?} in {session} is refused: {refused:?}"))
         }
     }
 

@@ -67,9 +67,12 @@ impl Body {
         let mut cut = false;
         loop {
             let piece = response.chunk().await;
-            let piece = piece.map_err(|error| match error.is_timeout() {
-                true => "the answer stood still in the middle".to_owned(),
-                false => format!("the answer broke off: {}", innermost(&error)),
+            let piece = piece.map_err(|error| {
+                if error.is_timeout() {
+                    "the answer stood still in the middle".to_owned()
+                } else {
+                    format!("the answer broke off: {}", innermost(&error))
+                }
             })?;
             let Some(piece) = piece else { break };
             if !unpacker.push(&piece)? {
@@ -132,9 +135,10 @@ fn looks_like(bytes: &[u8]) -> &'static str {
     if start.contains('\0') {
         return "application/octet-stream";
     }
-    match start.starts_with("<!doctype html") || start.starts_with("<html") {
-        true => "text/html",
-        false => "text/plain",
+    if start.starts_with("<!doctype html") || start.starts_with("<html") {
+        "text/html"
+    } else {
+        "text/plain"
     }
 }
 

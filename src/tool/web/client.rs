@@ -114,15 +114,14 @@ impl Web {
     }
 
     async fn ask(&self, url: &Url) -> Result<reqwest::Response, FetchError> {
-        let client = match self.is_named(url) {
-            true => self.open.get_or_try_init(|| self.build(None)).await?,
-            false => {
-                self.judge(url).await?;
-                let guard = Guard {
-                    proxies: self.proxy_hosts(),
-                };
-                self.guarded.get_or_try_init(|| self.build(Some(guard))).await?
-            }
+        let client = if self.is_named(url) {
+            self.open.get_or_try_init(|| self.build(None)).await?
+        } else {
+            self.judge(url).await?;
+            let guard = Guard {
+                proxies: self.proxy_hosts(),
+            };
+            self.guarded.get_or_try_init(|| self.build(Some(guard))).await?
         };
         let request = client
             .get(url.clone())
@@ -286,10 +285,7 @@ impl Resolve for Guard {
         let is_proxy = self.proxies.iter().any(|proxy| proxy == name.as_str());
         async move {
             let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            let what = |address: IpAddr| match is_proxy {
-                true => None,
-                false => not_public(address),
-            };
+            let what = |address: IpAddr| if is_proxy { None } else { not_public(address) };
             let first = found.iter().find_map(|address| what(address.ip()));
             let public: Vec<SocketAddr> = found
                 .into_iter()

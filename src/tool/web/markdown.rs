@@ -145,9 +145,10 @@ impl Writer {
         let (start, end) = self.main;
         let end = end.unwrap_or(self.out.len());
         let main = start.map_or("", |start| self.out[start.min(end)..end].trim());
-        let text = match main.len() >= MIN_MAIN {
-            true => main,
-            false => self.out.trim(),
+        let text = if main.len() >= MIN_MAIN {
+            main
+        } else {
+            self.out.trim()
         };
         Page {
             title: self.title.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -185,9 +186,10 @@ impl Writer {
             "title" | "textarea" => RawKind::Rcdata,
             _ => return TokenSinkResult::Continue,
         };
-        match starts {
-            true => TokenSinkResult::RawData(raw),
-            false => TokenSinkResult::Continue,
+        if starts {
+            TokenSinkResult::RawData(raw)
+        } else {
+            TokenSinkResult::Continue
         }
     }
 
@@ -195,10 +197,7 @@ impl Writer {
     fn is_left_out(&mut self, tag: &Tag, name: &str, starts: bool) -> bool {
         if let Some((hidden, open)) = &mut self.hidden {
             if *hidden == name {
-                *open = match starts {
-                    true => *open + 1,
-                    false => *open - 1,
-                };
+                *open = if starts { *open + 1 } else { *open - 1 };
                 if *open == 0 {
                     self.hidden = None;
                 }
@@ -499,12 +498,11 @@ impl Writer {
                 self.out.push('\n');
             }
             let prefix = self.prefix(false);
-            match line.is_empty() {
-                true => self.out.push_str(prefix.trim_end()),
-                false => {
-                    self.out.push_str(&prefix);
-                    self.out.push_str(line);
-                }
+            if line.is_empty() {
+                self.out.push_str(prefix.trim_end())
+            } else {
+                self.out.push_str(&prefix);
+                self.out.push_str(line);
             }
         }
         self.tight = self

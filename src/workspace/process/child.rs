@@ -195,9 +195,10 @@ async fn watch_over(
     let swept = helper.settle(overdue.is_cancelled()).await;
     state.send_replace(State::Gone {
         status: status.unwrap_or(ExitStatus::Unknown),
-        left: match orphans::are_adopted() {
-            true => swept,
-            false => left.unwrap_or(0),
+        left: if orphans::are_adopted() {
+            swept
+        } else {
+            left.unwrap_or(0)
         },
         at: clock::now(),
     });

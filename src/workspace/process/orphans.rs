@@ -144,9 +144,10 @@ async fn settle(mut child: tokio::process::Child, pid: u32, hurry: bool) -> u32 
         status = child.wait().await.ok();
     }
     helpers().remove(&pid);
-    match status.is_some_and(|status| status.success()) {
-        true => 0,
-        false => blocking(sweep_orphans).await.unwrap_or(0),
+    if status.is_some_and(|status| status.success()) {
+        0
+    } else {
+        blocking(sweep_orphans).await.unwrap_or(0)
     }
 }
 

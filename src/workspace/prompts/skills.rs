@@ -81,9 +81,10 @@ impl Skills {
     pub fn read(&self, name: &str, file: Option<&str>) -> Result<String, SkillError> {
         let skill = self.all.get(name).ok_or_else(|| SkillError::Unknown {
             name: name.to_owned(),
-            known: match self.all.is_empty() {
-                true => "none".to_owned(),
-                false => self.all.keys().cloned().collect::<Vec<_>>().join(", "),
+            known: if self.all.is_empty() {
+                "none".to_owned()
+            } else {
+                self.all.keys().cloned().collect::<Vec<_>>().join(", ")
             },
         })?;
         skill.read(file)

@@ -456,9 +456,10 @@ impl View {
             wrong.push(format!("a delta of message {id} after it was closed"));
         }
         let progress = self.open.entry(id.to_owned()).or_default();
-        let so_far = match reasoning {
-            true => &mut progress.reasoning,
-            false => &mut progress.text,
+        let so_far = if reasoning {
+            &mut progress.reasoning
+        } else {
+            &mut progress.text
         };
         if offset != so_far.len() as u64 && (self.whole || !so_far.is_empty()) {
             wrong.push(format!(

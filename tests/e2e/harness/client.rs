@@ -49,9 +49,10 @@ impl Client {
     pub(super) fn launch(world: World, options: Options, mark: String, number: u32) -> Self {
         let stderr = world.path(&format!("stderr-{number}"));
         let errors = std::fs::File::create(&stderr).expect("a file for stderr");
-        let (user, program) = match options.ordinary_user {
-            true => world.give_to_ordinary_user(),
-            false => (None, PathBuf::from(env!("CARGO_BIN_EXE_agentls"))),
+        let (user, program) = if options.ordinary_user {
+            world.give_to_ordinary_user()
+        } else {
+            (None, PathBuf::from(env!("CARGO_BIN_EXE_agentls")))
         };
         let mut command = Command::new(program);
         if let Some(user) = user {

@@ -33,9 +33,10 @@ impl Frames {
             return Err(format!("stray bytes on stdout: {shown:?}"));
         }
         let Some(end) = rest.windows(4).take(64).position(|window| window == b"\r\n\r\n") else {
-            return match rest.len() > 64 {
-                true => Err("a header without its end on stdout".to_owned()),
-                false => Ok(None),
+            return if rest.len() > 64 {
+                Err("a header without its end on stdout".to_owned())
+            } else {
+                Ok(None)
             };
         };
         let digits = std::str::from_utf8(&rest[NAME.len()..end]).unwrap_or_default();

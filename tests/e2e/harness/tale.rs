@@ -162,9 +162,10 @@ fn line(note: &Note) -> Option<String> {
         "warning" => format!("warning {}: {}", note.text("code"), note.text("message")),
         "turnEnded" => {
             let end = format!("turnEnded {} / {}", note.text("reason"), note.text("state"));
-            match params["error"].is_null() {
-                true => end,
-                false => format!("{end} / {}", error(&params["error"])),
+            if params["error"].is_null() {
+                end
+            } else {
+                format!("{end} / {}", error(&params["error"]))
             }
         }
         _ => return None,

@@ -289,9 +289,10 @@ impl Reply {
     /// Adds a wait (as the very first: before the head of the response).
     #[must_use]
     pub fn delay(mut self, wait: Duration) -> Self {
-        match self.parts.is_empty() {
-            true => self.before.push(Before::Delay(wait)),
-            false => self.parts.push(Part::Delay(wait)),
+        if self.parts.is_empty() {
+            self.before.push(Before::Delay(wait))
+        } else {
+            self.parts.push(Part::Delay(wait))
         }
         self
     }
@@ -300,9 +301,10 @@ impl Reply {
     /// before the head of the response).
     #[must_use]
     pub fn gate(mut self, gate: &Gate) -> Self {
-        match self.parts.is_empty() && self.body.is_none() {
-            true => self.before.push(Before::Gate(gate.clone())),
-            false => self.parts.push(Part::Gate(gate.clone())),
+        if self.parts.is_empty() && self.body.is_none() {
+            self.before.push(Before::Gate(gate.clone()))
+        } else {
+            self.parts.push(Part::Gate(gate.clone()))
         }
         self
     }

@@ -81,9 +81,12 @@ fn line() -> impl Strategy<Value = String> {
 }
 
 fn call() -> impl Strategy<Value = (&'static str, Effect)> {
-    let file = (any::<bool>(), prop::sample::select(FILES)).prop_map(|(write, file)| match write {
-        true => ("edit_file", on_file(EffectKind::Write, file)),
-        false => ("read_file", on_file(EffectKind::Read, file)),
+    let file = (any::<bool>(), prop::sample::select(FILES)).prop_map(|(write, file)| {
+        if write {
+            ("edit_file", on_file(EffectKind::Write, file))
+        } else {
+            ("read_file", on_file(EffectKind::Read, file))
+        }
     });
     prop_oneof![3 => line().prop_map(|line| ("bash", Effect::execute(line))), 1 => file]
 }
