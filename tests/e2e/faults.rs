@@ -1,6 +1,7 @@
 //! What goes wrong with a provider, each case over every kind of API: what the person sees, how many requests were
-//! made, and that each wait was as long as told. README's table "What happens when the provider fails" says the same
-//! in words. A case is a session of its own, with a provider (so an account) of its own, on one server for each kind.
+//! made, and that each wait was as long as told. The table "When the provider fails" in `docs/recovery.md` says the
+//! same in words. A case is a session of its own, with a provider (so an account) of its own, on one server for each
+//! kind.
 
 mod cases;
 
