@@ -127,6 +127,11 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show the documentation, which needs no network. Without a topic, list the topics.
+    Docs {
+        /// The topic, such as `hooks` or `editors/neovim`.
+        topic: Option<String>,
+    },
     /// The completions of a shell, to be put where it looks for them.
     Completions {
         /// The shell.

@@ -13,6 +13,7 @@ mod client;
 mod config;
 mod config_test;
 mod demo;
+mod docs;
 mod doctor;
 mod doctor_models;
 mod external_editor;
@@ -155,6 +156,7 @@ async fn try_run(
             let launch = launch(None, "agentls doctor")?;
             Ok(doctor::doctor(offline, json, source, trust, &launch, stdout()).await)
         }
+        Command::Docs { topic } => docs::docs(topic.as_deref(), &stdout()),
         Command::Completions { shell } => {
             let mut command = Arguments::command();
             let mut text = Vec::new();

@@ -7,6 +7,7 @@
 )]
 
 mod chat;
+mod docs;
 mod doctor;
 mod interrupt;
 mod run;

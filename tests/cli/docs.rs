@@ -1,0 +1,56 @@
+//! `agentls docs`: the pages that the binary contains.
+
+use std::process::Stdio;
+
+use crate::World;
+
+#[test]
+fn docs_lists_topics_and_shows_one_as_plain_text() {
+    let world = World::new();
+    let listed = world.run(&["docs"]);
+    listed.is(0);
+    let line = listed.out.lines().find(|line| line.contains("reference/cli"));
+    assert_eq!(
+        line.map(|line| line.split_whitespace().collect::<Vec<_>>()),
+        Some(vec!["reference/cli", "Command", "line"])
+    );
+    assert!(!listed.out.contains("SUMMARY"), "{}", listed.out);
+
+    let page = world.run(&["docs", "cli"]);
+    page.is(0).says("Command line").says("agentls docs");
+    assert!(
+        !page.out.contains('\u{1b}') && !page.out.contains("<!--"),
+        "{}",
+        page.out
+    );
+    assert_eq!(world.run(&["docs", "reference/cli"]).out, page.out);
+}
+
+#[test]
+fn docs_of_an_unknown_topic_names_the_nearest() {
+    let world = World::new();
+    let unknown = world.run(&["docs", "fualts"]);
+    unknown
+        .is(1)
+        .complains("reference/faults")
+        .complains("agentls docs");
+    assert_eq!(unknown.out, "");
+}
+
+#[test]
+fn docs_may_be_read_in_part() {
+    let world = World::new();
+    let mut command = world.command(&["docs", "faults"]);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // As `head` does, but before the first byte.
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(
+        (output.status.code(), output.stderr.as_slice()),
+        (Some(0), &b""[..])
+    );
+}

@@ -1,0 +1,340 @@
+//! The documentation keeps its word: links lead somewhere, examples load, commands parse.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use agentls::cli::Arguments;
+use agentls::config::{ConfigPaths, ConfigSource, Env, Trust};
+use agentls::server::tool_names;
+use clap::Parser;
+
+/// A Markdown file, without its code blocks, and these.
+struct Page {
+    /// From the top of the repository.
+    path: PathBuf,
+    /// Lines of prose, with their numbers.
+    prose: Vec<(usize, String)>,
+    blocks: Vec<Block>,
+}
+
+/// A fenced code block.
+struct Block {
+    language: String,
+    /// The line of its first line.
+    line: usize,
+    text: String,
+}
+
+fn top() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn find_markdown(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            find_markdown(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            found.push(path);
+        }
+    }
+}
+
+fn pages() -> Vec<Page> {
+    let mut paths: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "protocol.md"]
+        .map(|name| top().join(name))
+        .into();
+    find_markdown(&top().join("docs"), &mut paths);
+    for editor in fs::read_dir(top().join("editors")).unwrap() {
+        let readme = editor.unwrap().path().join("README.md");
+        paths.extend(readme.is_file().then_some(readme));
+    }
+    paths.sort();
+    assert!(paths.len() > 6, "pages are missing: {paths:?}");
+    paths.iter().map(|path| read_page(path)).collect()
+}
+
+fn read_page(path: &Path) -> Page {
+    let mut page = Page {
+        path: path.strip_prefix(top()).unwrap().to_path_buf(),
+        prose: Vec::new(),
+        blocks: Vec::new(),
+    };
+    let mut fence: Option<(String, usize)> = None;
+    for (index, line) in fs::read_to_string(path).unwrap().lines().enumerate() {
+        let bare = line.trim_start();
+        match &fence {
+            Some((mark, _))
+                if bare.trim_end().starts_with(mark) && bare.trim_end_matches(['`', '~']).is_empty() =>
+            {
+                fence = None;
+            }
+            Some((_, indent)) => {
+                let indent = (*indent).min(line.len() - bare.len());
+                let block = page.blocks.last_mut().unwrap();
+                block.text.push_str(&line[indent..]);
+                block.text.push('\n');
+            }
+            None if bare.starts_with("```") || bare.starts_with("~~~") => {
+                let rest = bare.trim_start_matches(['`', '~']);
+                fence = Some((
+                    bare[..bare.len() - rest.len()].to_owned(),
+                    line.len() - bare.len(),
+                ));
+                page.blocks.push(Block {
+                    language: rest.split([' ', ',']).next().unwrap().to_owned(),
+                    line: index + 2,
+                    text: String::new(),
+                });
+            }
+            None => page.prose.push((index + 1, line.to_owned())),
+        }
+    }
+    assert!(
+        fence.is_none(),
+        "{}: a code block has no end",
+        page.path.display()
+    );
+    page
+}
+
+/// `line` with the text of inline code replaced by blanks: it contains no links.
+fn without_code(line: &str) -> String {
+    let mut text = String::new();
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once('`') {
+        text.push_str(before);
+        let ticks = 1 + after.len() - after.trim_start_matches('`').len();
+        let mark = "`".repeat(ticks);
+        match after[ticks - 1..].split_once(&mark) {
+            Some((code, after)) => {
+                text.extend(code.chars().map(|_| ' '));
+                rest = after;
+            }
+            None => rest = &after[ticks - 1..],
+        }
+    }
+    text + rest
+}
+
+/// Targets of links and pictures.
+fn targets(line: &str) -> Vec<String> {
+    let line = without_code(line);
+    let mut found: Vec<String> = Vec::new();
+    for (mark, end) in [("](", ')'), ("src=\"", '"'), ("href=\"", '"')] {
+        let links = line.split(mark).skip(1);
+        found.extend(links.filter_map(|rest| Some(rest.split_once(end)?.0.to_owned())));
+    }
+    if let Some((name, target)) = line.strip_prefix('[').and_then(|rest| rest.split_once("]: "))
+        && !name.contains(']')
+    {
+        found.push(target.trim().to_owned());
+    }
+    found
+}
+
+/// The anchors of a page's headings, as GitHub and mdBook make them.
+fn anchors(page: &Page) -> BTreeSet<String> {
+    let mut anchors = BTreeSet::new();
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for (_, line) in &page.prose {
+        for mark in ["id=\"", "name=\""] {
+            let ids = line.split(mark).skip(1);
+            anchors.extend(ids.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())));
+        }
+        let text = line.trim_start_matches('#');
+        if text.len() == line.len() || !text.starts_with(' ') {
+            continue;
+        }
+        let anchor: String = text
+            .trim()
+            .to_lowercase()
+            .chars()
+            .filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | ' '))
+            .map(|c| if c == ' ' { '-' } else { c })
+            .collect();
+        let count = counts.entry(anchor.clone()).or_default();
+        anchors.insert(match *count {
+            0 => anchor,
+            count => format!("{anchor}-{count}"),
+        });
+        *count += 1;
+    }
+    anchors
+}
+
+/// `path` without `.` and `..`; none if it leads out of the repository.
+fn normalize(path: &Path) -> Option<PathBuf> {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => normal.push(name),
+            Component::CurDir => {}
+            Component::ParentDir if normal.pop() => {}
+            _ => return None,
+        }
+    }
+    Some(normal)
+}
+
+#[track_caller]
+fn none_wrong(wrong: Vec<String>) {
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn links_resolve() {
+    let pages = pages();
+    let by_path: BTreeMap<&Path, BTreeSet<String>> = pages
+        .iter()
+        .map(|page| (page.path.as_path(), anchors(page)))
+        .collect();
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for page in &pages {
+        for (line, text) in &page.prose {
+            for target in targets(text) {
+                // A title follows the address: [text](address "title").
+                let address = target.split(' ').next().unwrap();
+                if address.contains("://") || address.starts_with("mailto:") {
+                    continue;
+                }
+                count += 1;
+                let (file, anchor) = address.split_once('#').unwrap_or((address, ""));
+                let path = match file {
+                    "" => Some(page.path.clone()),
+                    file => normalize(&page.path.parent().unwrap().join(file)),
+                };
+                let at = format!("{}:{line}: {address}", page.path.display());
+                let Some(path) = path.filter(|path| top().join(path).exists()) else {
+                    wrong.push(format!("{at}: there is no such file"));
+                    continue;
+                };
+                let anchors = by_path.get(path.as_path());
+                if !anchor.is_empty() && !anchors.is_some_and(|anchors| anchors.contains(anchor)) {
+                    wrong.push(format!("{at}: there is no such heading"));
+                }
+            }
+        }
+    }
+    assert!(count > 20, "only {count} links were found");
+    none_wrong(wrong);
+}
+
+/// The names in `${NAME}`.
+fn variables(text: &str) -> Vec<(String, String)> {
+    text.split("${")
+        .skip(1)
+        .filter_map(|rest| Some((rest.split_once('}')?.0.to_owned(), "a-value".to_owned())))
+        .collect()
+}
+
+#[test]
+fn configurations_load() {
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for page in pages() {
+        for block in page.blocks.iter().filter(|block| block.language == "toml") {
+            count += 1;
+            let home = tempfile::tempdir().unwrap();
+            let mut vars = variables(&block.text);
+            vars.push(("HOME".to_owned(), home.path().to_str().unwrap().to_owned()));
+            let env = Env::of(vars);
+            let places = ConfigPaths::of(&env, None).unwrap();
+            fs::create_dir_all(&places.config_dir).unwrap();
+            fs::write(&places.config_file, &block.text).unwrap();
+            let source = ConfigSource {
+                places: Some(places),
+                env,
+                tools: tool_names(),
+                ..ConfigSource::default()
+            };
+            let loaded = source.load(None, &Trust::default());
+            wrong.extend(
+                loaded
+                    .diagnostics
+                    .iter()
+                    .map(|problem| format!("{}:{}: {problem}", page.path.display(), block.line)),
+            );
+        }
+    }
+    assert!(count > 10, "only {count} configurations were found");
+    none_wrong(wrong);
+}
+
+#[test]
+fn json_parses() {
+    let mut wrong = Vec::new();
+    for page in pages() {
+        for block in page.blocks.iter().filter(|block| block.language == "json") {
+            // A block may also show several messages, one on each line.
+            let values = serde_json::Deserializer::from_str(&block.text).into_iter::<serde_json::Value>();
+            if let Some(error) = values.filter_map(Result::err).next() {
+                wrong.push(format!("{}:{}: {error}", page.path.display(), block.line));
+            }
+        }
+    }
+    none_wrong(wrong);
+}
+
+/// The words of the first command of a line of shell: quotes are removed, a pipe, redirection or comment ends it.
+fn words(line: &str) -> Result<Vec<String>, String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut chars = line.chars();
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (Some(mark), _) if c == mark => quote = None,
+            (Some('"') | None, '\\') => word.get_or_insert_default().extend(chars.next()),
+            (Some(_), _) => word.get_or_insert_default().push(c),
+            (None, '"' | '\'') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, ' ') => words.extend(word.take()),
+            (None, '|' | '<' | '>' | '&' | ';') => break,
+            (None, '#') if word.is_none() => break,
+            (None, _) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    match quote {
+        Some(_) => Err("a quote is not closed".to_owned()),
+        None => Ok(words),
+    }
+}
+
+#[test]
+fn commands_parse() {
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for page in pages() {
+        for block in page.blocks.iter().filter(|block| block.language == "sh") {
+            let text = block.text.replace("\\\n", "  ");
+            for line in text.lines().filter(|line| line.starts_with("agentls ")) {
+                count += 1;
+                let parsed = words(line).and_then(|words| match Arguments::try_parse_from(words) {
+                    // Help and the version are errors to clap.
+                    Err(error) if error.exit_code() != 0 => Err(error.to_string()),
+                    _ => Ok(()),
+                });
+                if let Err(why) = parsed {
+                    let first = block.line
+                        + block
+                            .text
+                            .lines()
+                            .position(|own| line.starts_with(own.trim_end_matches('\\')))
+                            .unwrap_or(0);
+                    let why = why.lines().next().unwrap_or_default();
+                    wrong.push(format!("{}:{first}: {line}: {why}", page.path.display()));
+                }
+            }
+        }
+    }
+    assert!(count > 5, "only {count} commands were found");
+    none_wrong(wrong);
+}

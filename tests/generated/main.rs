@@ -1,0 +1,70 @@
+//! Every generated file equals what its source says now. `UPDATE_PROTOCOL=1` writes them.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod cli;
+mod configuration;
+mod faults;
+
+use std::fs;
+use std::path::Path;
+
+use agentls::protocol::generate::generate;
+
+/// Compares, or writes under `UPDATE_PROTOCOL=1`.
+#[track_caller]
+fn check(files: impl IntoIterator<Item = (&'static str, String)>) {
+    #[expect(clippy::disallowed_methods, reason = "the switch of this test")]
+    let update = std::env::var_os("UPDATE_PROTOCOL").is_some();
+    let mut stale = Vec::new();
+    for (name, text) in files {
+        let path = top().join(name);
+        if fs::read_to_string(&path).is_ok_and(|current| current == text) {
+            continue;
+        }
+        if update {
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text).unwrap();
+        } else {
+            stale.push(name);
+        }
+    }
+    assert!(
+        stale.is_empty(),
+        "{stale:?} are stale: run UPDATE_PROTOCOL=1 cargo test --test generated"
+    );
+}
+
+fn top() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// One line of a Markdown table's cell.
+fn cell(text: &str) -> String {
+    text.split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .replace('|', "\\|")
+}
+
+#[test]
+fn published_types_are_current() {
+    let page = fs::read_to_string(top().join("protocol.md")).unwrap();
+    let files = generate(&page).expect("protocol.md has the markers of its generated part");
+    check(files.into_iter().map(|file| (file.path, file.text)));
+}
+
+#[test]
+fn configuration_reference_is_current() {
+    check([("docs/reference/configuration.md", configuration::page())]);
+}
+
+#[test]
+fn command_line_reference_is_current() {
+    check([("docs/reference/cli.md", cli::page())]);
+}
+
+#[test]
+fn fault_reference_is_current() {
+    check([("docs/reference/faults.md", faults::page())]);
+}
