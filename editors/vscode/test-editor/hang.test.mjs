@@ -109,6 +109,8 @@ inWorkbench("a session of another window is taken over", { config: TAPE }, async
   await s.showChat();
   await s.ask("hello");
   await s.ended(1, "completed");
+  const [{ pid: holder }] = s.servers();
+  const holds = () => s.servers().some(({ pid }) => pid === holder);
   const second = await page.context().newPage();
   second.setDefaultTimeout(PATIENCE);
   await second.goto(page.url());
@@ -118,8 +120,19 @@ inWorkbench("a session of another window is taken over", { config: TAPE }, async
   await other.at("session").first().click();
   await other.at("locked").filter({ hasText: "Here it can only be read" }).waitFor();
   await other.shot("locked");
-  await other.at("locked").getByRole("button", { name: "Take it over" }).click();
-  await second.locator(".monaco-dialog-box").getByRole("button", { name: "Take Over" }).click();
+  const takeOver = other.at("locked").getByRole("button", { name: "Take it over" });
+  const dialog = second.locator(".monaco-dialog-box");
+  // Without a yes nothing ends.
+  await takeOver.click();
+  await dialog.filter({ hasText: `(process ${holder})` }).waitFor();
+  assert.ok(holds(), "the server runs while the question is open");
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+  await dialog.waitFor({ state: "detached" });
+  await takeOver.click();
+  await dialog.waitFor();
+  assert.ok(holds(), "the server runs after Cancel");
+  await dialog.getByRole("button", { name: "Take Over" }).click();
+  await until(() => !holds(), "the end of the server that held the session");
   await other.at("locked").waitFor({ state: "detached" });
   await other.ask("hello again");
   await other.ended(2, "completed");
