@@ -59,7 +59,7 @@ export function App({ view }: { view: ViewState }): JSX.Element {
             </p>
           )}
           {view.locked && (
-            <section class="failure" role="alert" data-testid="locked">
+            <section class="warning" role="alert" data-testid="locked">
               <p>This session is open in {view.locked.holder}. Here it can only be read.</p>
               {view.locked.pid !== undefined && (
                 <Button label="Take it over…" kind="main" onPress={() => post({ type: "takeOver" })} />

@@ -110,7 +110,8 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
   };
   const running = view.chat?.running !== undefined;
   const busy = running || view.sending;
-  const ready = view.connection.state === "ready";
+  const isLocked = view.locked !== undefined && view.locked.sessionId === view.chat?.sessionId;
+  const ready = view.connection.state === "ready" && !isLocked;
   const empty = text.trim() === "" && attach.length === 0;
   /** While a turn runs, or prompts wait, a prompt may wait too. */
   const mayWait = view.offers.queue && (running || view.chat?.queue !== undefined);
@@ -239,7 +240,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
           value={text}
           data-testid="input"
           aria-label={running ? "Say something to the working agent" : "Ask the agent"}
-          placeholder={running ? "Say something meanwhile…" : "Ask, or @ to point at files"}
+          placeholder={isLocked ? READ_ONLY : running ? "Say something meanwhile…" : "Ask, or @ to point at files"}
           role="combobox"
           aria-expanded={open}
           aria-controls="suggestions"
@@ -284,7 +285,7 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
             class="round send"
             data-testid="send"
             disabled={empty || !ready}
-            title={running ? "Send to the working agent (Enter)" : "Send (Enter)"}
+            title={isLocked ? READ_ONLY : running ? "Send to the working agent (Enter)" : "Send (Enter)"}
             aria-label={running ? "Send to the working agent" : "Send"}
           >
             <span class="arrow" aria-hidden="true" />
@@ -295,6 +296,9 @@ export function Composer({ view }: { view: ViewState }): JSX.Element {
     </form>
   );
 }
+
+/** Says it before a prompt is typed: the server would refuse the prompt. */
+const READ_ONLY = "Read-only: open in another window";
 
 /** Why a file cannot be attached. */
 function refusal({ name, type, size }: File, images: boolean): string | undefined {
