@@ -26,9 +26,10 @@ pub(crate) fn page() -> String {
     let mut page = INTRO.to_owned();
     let mut top_level = Map::new();
     for (name, property) in properties(&schema) {
-        match property["type"] == "object" {
-            true => tables(name, property, &mut examples, &mut page),
-            false => drop(top_level.insert(name.clone(), property.clone())),
+        if property["type"] == "object" {
+            tables(name, property, &mut examples, &mut page);
+        } else {
+            top_level.insert(name.clone(), property.clone());
         }
     }
     page.push_str("\n## Top level\n\nThese keys stand before the first table.\n");
