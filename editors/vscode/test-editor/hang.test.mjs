@@ -29,7 +29,8 @@ inWorkbench("a server that hangs", { config: TAPE, files: { "a.txt": "one\n" } }
     await banner.waitFor({ state: "detached" });
   };
   // The text comes back when the old connection is closed, which the view learns a moment after the process is gone.
-  const givenBack = () => until(async () => (await s.at("input").inputValue()) === "the first thing", "the prompt back");
+  const givenBack = () =>
+    until(async () => (await s.at("input").inputValue()) === "the first thing", "the prompt back");
   await s.showChat();
   await s.openFile("a.txt");
 
