@@ -13,6 +13,15 @@ local function is_alive(pid)
     and not (support.read(('/proc/%d/stat'):format(pid)) or ''):find(') Z', 1, true)
 end
 
+---Waits until no server of `mute_server`'s kind is left of this Neovim.
+local function mute_ends(nvim)
+  wait('the end of the mute server', function()
+    return not vim.iter(support.marked(nvim.mark)):any(function(process)
+      return process.command:find('sleep 1000', 1, true) ~= nil
+    end)
+  end, 10000)
+end
+
 ---A server that reads and never answers.
 local function mute_server()
   local path = support.home .. '/mute'
@@ -124,20 +133,15 @@ return function(test, drive)
     nvim.cmd('AgentPrompt hello')
     nvim.noticed('the server was started and has not answered yet')
     nvim.noticed('was started and does not answer: is it the server?')
-    wait('the end of the mute server', function()
-      return not vim.iter(support.marked(nvim.mark)):any(function(process)
-        return process.command:find('sleep 1000', 1, true) ~= nil
-      end)
-    end, 10000)
+    mute_ends(nvim)
     nvim.quit()
   end)
 
   test('a restart ends a server that never answered, and the prompt goes to the next one', function()
     local path, switch = support.home .. '/mute-first', support.home .. '/mute-first.done'
-    support.write(
-      path,
-      ('#!/bin/sh\n[ -e %s ] && exec %s\ntouch %s\nexec sleep 1000\n'):format(switch, support.server, switch)
-    )
+    -- Asking it politely does not end it either.
+    local script = "#!/bin/sh\n[ -e %s ] && exec %s\ntouch %s\ntrap '' TERM\nexec sleep 1000\n"
+    support.write(path, script:format(switch, support.server, switch))
     vim.uv.fs_chmod(path, 493)
     local nvim = support.neovim({ setup = ('{ cmd = { %q } }'):format(path) })
     nvim.lua(IMPATIENT)
@@ -147,6 +151,7 @@ return function(test, drive)
     nvim.cmd('AgentRestart')
     nvim.ended()
     nvim.see('> stream')
+    mute_ends(nvim)
     nvim.quit()
   end)
 
