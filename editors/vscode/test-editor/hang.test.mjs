@@ -122,6 +122,9 @@ inWorkbench("a session of another window is taken over", { config: TAPE }, async
   await other.command("Agent: Show Sessions");
   await other.at("session").first().click();
   await other.at("locked").filter({ hasText: "Here it can only be read" }).waitFor();
+  await other.at("input").fill("hello again");
+  await other.view.locator('[data-testid="send"][title^="Read-only"]:disabled').waitFor();
+  await other.at("input").fill("");
   await other.shot("locked");
   const takeOver = other.at("locked").getByRole("button", { name: "Take it over" });
   const dialog = second.locator(".monaco-dialog-box");
