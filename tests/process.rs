@@ -148,6 +148,16 @@ async fn all_gone(mark: &str, case: &str) -> Duration {
     }
 }
 
+/// Waits until `count` processes carry `mark`: one that becomes another program has no environment for a moment.
+async fn wait_for_marked(mark: &str, count: usize, case: &str) {
+    let until = tokio::time::timeout(Duration::from_secs(10), async {
+        while marked(mark).len() < count {
+            tokio::task::yield_now().await;
+        }
+    });
+    assert!(until.await.is_ok(), "{case}: only {:?}", marked(mark));
+}
+
 fn launcher() -> Launcher {
     Launcher::with_helper(HELPER, [])
 }
@@ -190,13 +200,7 @@ async fn shapes_leave_processes_when_nobody_stops_them() {
         let mark = fresh_mark();
         let mut child = start(&lasting(shape), &mark).await;
         ready(&mut child, name).await;
-        // One that becomes another program has no environment for a moment.
-        let until = tokio::time::timeout(Duration::from_secs(10), async {
-            while marked(&mark).len() < 2 {
-                tokio::task::yield_now().await;
-            }
-        });
-        assert!(until.await.is_ok(), "{name}: only {}", marked(&mark).len());
+        wait_for_marked(&mark, 2, name).await;
     }
 }
 
@@ -472,7 +476,7 @@ async fn killing_the_server_leaves_nobody() {
             .unwrap();
         let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
         assert!(lines.any(|line| line.unwrap() == "server ready"), "{name}");
-        assert!(marked(&mark).len() >= 3, "{name}");
+        wait_for_marked(&mark, 3, name).await;
         server.kill().unwrap();
         server.wait().unwrap();
         all_gone(&mark, name).await;
